@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* include/: the enumerations of the C ABI, shared by every room of the library. */
+#ifndef COLLECTIVES_TYPES_H
+#define COLLECTIVES_TYPES_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a call came to. Values are stable: new ones are only ever added at the end. */
+typedef enum coll_status {
+  COLL_SUCCESS = 0,
+  COLL_IN_PROGRESS = 1,       /* a query: the work is not finished yet; no error */
+  COLL_INVALID_ARGUMENT = 2,  /* one argument is wrong by itself: null, out of range, unknown */
+  COLL_INVALID_USAGE = 3,     /* right arguments at the wrong time: two threads in one communicator… */
+  COLL_MISMATCH = 4,          /* ranks called different operations, or with different arguments */
+  COLL_PEER_LOST = 5,         /* the process of another rank is gone or unreachable */
+  COLL_DEADLINE = 6,          /* the deadline passed */
+  COLL_ABORTED = 7,           /* coll_comm_abort, here or on another rank */
+  COLL_SYSTEM = 8,            /* the operating system refused; the message has errno */
+  COLL_OUT_OF_RESOURCES = 9,  /* no memory, no file descriptors, no disk or /dev/shm space */
+  COLL_UNREACHABLE = 10,      /* no path to a rank while connecting; the message lists what was tried */
+  COLL_UNSUPPORTED = 11,      /* this build or machine cannot do it; the message says what can */
+  COLL_INTERNAL = 12          /* a defect of the library: please report it */
+} coll_status_t;
+
+/* Element types. */
+typedef enum coll_dtype {
+  COLL_INT8 = 0,
+  COLL_UINT8 = 1,
+  COLL_INT32 = 2,
+  COLL_UINT32 = 3,
+  COLL_INT64 = 4,
+  COLL_UINT64 = 5,
+  COLL_FLOAT16 = 6,
+  COLL_BFLOAT16 = 7,
+  COLL_FLOAT32 = 8,
+  COLL_FLOAT64 = 9,
+  COLL_DTYPE_COUNT = 10
+} coll_dtype_t;
+
+/* Reductions. avg is the sum divided by the number of ranks, rounded once (integers: toward zero). */
+typedef enum coll_op {
+  COLL_SUM = 0,
+  COLL_PROD = 1,
+  COLL_MIN = 2,
+  COLL_MAX = 3,
+  COLL_AVG = 4,
+  COLL_OP_COUNT = 5
+} coll_op_t;
+
+/* The operations, where one is named as a value (coll_comm_explain). */
+typedef enum coll_operation {
+  COLL_ALL_REDUCE = 0,
+  COLL_REDUCE = 1,
+  COLL_BROADCAST = 2,
+  COLL_ALL_GATHER = 3,
+  COLL_REDUCE_SCATTER = 4,
+  COLL_ALL_TO_ALL = 5,
+  COLL_GATHER = 6,
+  COLL_SCATTER = 7,
+  COLL_SEND = 8,
+  COLL_RECV = 9,
+  COLL_BARRIER = 10,
+  COLL_OPERATION_COUNT = 11
+} coll_operation_t;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// base/: what every room stands on. This file: the one table of knobs and its parsing.
+#include "base/knobs.hpp"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+
+namespace coll {
+namespace {
+
+constexpr Knob kTable[] = {
+    {"COLL_RANK", "-1", "", "This process's rank, over what the launcher says; needs COLL_SIZE.",
+     &Knobs::rank, -1},
+    {"COLL_SIZE", "0", "ranks",
+     "The number of ranks, over what the launcher says; needs COLL_RANK.", &Knobs::size, 0},
+    {"COLL_RENDEZVOUS", "", "",
+     "Where the ranks meet: tcp://HOST:PORT or file:///PATH, over what the launcher says.",
+     &Knobs::rendezvous},
+    {"COLL_INTERFACE", "", "",
+     "Network interfaces to use, a list of names or prefixes (eth0,ib); ^ before it means all but "
+     "these.",
+     &Knobs::interface},
+    {"COLL_SECRET", "", "", "A word that all ranks share; whoever connects without it is dropped.",
+     &Knobs::secret, 0, true},
+    {"COLL_DEADLINE_S", "600", "s",
+     "A call that takes longer fails and says which rank is where; 0 waits for ever.",
+     &Knobs::deadline_s, 0},
+    {"COLL_CONNECT_S", "60", "s", "How long creating a communicator may wait for the other ranks.",
+     &Knobs::connect_s, 0.001},
+    {"COLL_SPIN_US", "1000", "us",
+     "How long a waiting rank spins before it naps; ranks that share a core yield at once.",
+     &Knobs::spin_us, 0},
+    {"COLL_TRANSPORTS", "shm,tcp", "", "The transports that may be used, best first.",
+     &Knobs::transports},
+    {"COLL_ALGORITHM", "", "",
+     "Forces algorithms: NAME for every operation that has it, or OPERATION=NAME, a comma list.",
+     &Knobs::algorithm},
+    {"COLL_LANES", "0", "lanes", "Lanes per call; 0 lets the planner choose.", &Knobs::lanes, 0},
+    {"COLL_SLICE_BYTES", "0", "bytes",
+     "Bytes of one slice, the unit that moves through a connection; 0 lets the planner choose.",
+     &Knobs::slice_bytes, 0},
+    {"COLL_CREDITS", "0", "slots", "Slots of a connection; 0 lets the transport choose.",
+     &Knobs::credits, 0},
+    {"COLL_ISA", "", "",
+     "Instruction set of the reduction kernels: baseline, avx2, avx512 or neon; empty is the best "
+     "there.",
+     &Knobs::isa},
+    {"COLL_LOG", "warn", "", "How much to say on standard error: error, warn, info or debug.",
+     &Knobs::log},
+};
+static_assert(std::size(kTable) <= 32, "at most 32 knobs: remove one before adding one");
+
+Status refused(const Knob& knob, const char* text, const char* takes) {
+  return failed(Code::invalid_argument,
+                std::string(knob.name) + "=" + (knob.secret ? "***" : text) + " is not " + takes,
+                "unset it for the default, \"" + std::string(knob.fallback) + "\"");
+}
+
+/// Reads "64", "64K", "1.5M"; only for whole numbers of bytes or things.
+bool parse_integer(const char* text, std::int64_t& value) {
+  char* end = nullptr;
+  errno = 0;
+  double number = std::strtod(text, &end);
+  if (end == text || errno != 0 || !std::isfinite(number)) return false;
+  switch (*end) {
+    case 'k':
+    case 'K':
+      number *= 1024.0;
+      ++end;
+      break;
+    case 'm':
+    case 'M':
+      number *= 1024.0 * 1024;
+      ++end;
+      break;
+    case 'g':
+    case 'G':
+      number *= 1024.0 * 1024 * 1024;
+      ++end;
+      break;
+    default:
+      break;
+  }
+  if (*end != '\0' || number != std::floor(number) || std::fabs(number) > 9e15) return false;
+  value = static_cast<std::int64_t>(number);
+  return true;
+}
+
+Status read_knob(const Knob& knob, const char* text, Knobs& values) {
+  if (const auto* integer = std::get_if<std::int64_t Knobs::*>(&knob.member)) {
+    std::int64_t value = 0;
+    if (!parse_integer(text, value)) return refused(knob, text, "a whole number");
+    if (static_cast<double>(value) < knob.least)
+      return refused(knob, text, "in range: it is too small");
+    values.*(*integer) = value;
+  } else if (const auto* real = std::get_if<double Knobs::*>(&knob.member)) {
+    char* end = nullptr;
+    const double value = std::strtod(text, &end);
+    if (end == text || *end != '\0' || !std::isfinite(value))
+      return refused(knob, text, "a number");
+    if (value < knob.least) return refused(knob, text, "in range: it is too small");
+    values.*(*real) = value;
+  } else {
+    values.*std::get<std::string Knobs::*>(knob.member) = text;
+  }
+  return {};
+}
+
+struct ProcessKnobs {
+  Knobs values{};
+  Status status;
+  ProcessKnobs() {
+    for (const Knob& knob : kTable) {
+      COLL_CHECK(read_knob(knob, knob.fallback, values).ok(), "a knob's default must parse");
+      const char* text = std::getenv(knob.name);  // NOLINT(concurrency-mt-unsafe): read once
+      if (text == nullptr) continue;
+      if (Status read = read_knob(knob, text, values); !read.ok() && status.ok()) status = read;
+    }
+  }
+};
+
+const ProcessKnobs& process_knobs() {
+  static const ProcessKnobs once;
+  return once;
+}
+
+}  // namespace
+
+std::span<const Knob> knob_table() {
+  return kTable;
+}
+
+Result<Knobs> parse_knobs(const std::function<const char*(const char*)>& get) {
+  Knobs values{};
+  for (const Knob& knob : kTable) {
+    const char* text = get(knob.name);
+    COLL_TRY(read_knob(knob, text != nullptr ? text : knob.fallback, values));
+  }
+  return values;
+}
+
+const Knobs& knobs() {
+  return process_knobs().values;
+}
+const Status& knobs_status() {
+  return process_knobs().status;
+}
+
+std::string knob_value(const Knob& knob, const Knobs& values) {
+  if (const auto* integer = std::get_if<std::int64_t Knobs::*>(&knob.member)) {
+    return std::to_string(values.*(*integer));
+  }
+  if (const auto* real = std::get_if<double Knobs::*>(&knob.member)) {
+    std::string text = std::to_string(values.*(*real));
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) text.pop_back();
+    return text;
+  }
+  const std::string& text = values.*std::get<std::string Knobs::*>(knob.member);
+  return knob.secret && !text.empty() ? "***" : text;
+}
+
+}  // namespace coll

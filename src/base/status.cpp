@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// base/: what every room stands on. This file: the wording and the making of failures.
+#include "base/status.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace coll {
+
+std::string_view name_of(Code code) {
+  switch (code) {
+    case Code::ok:
+      return "success";
+    case Code::in_progress:
+      return "in progress";
+    case Code::invalid_argument:
+      return "invalid argument";
+    case Code::invalid_usage:
+      return "invalid usage";
+    case Code::mismatch:
+      return "mismatch";
+    case Code::peer_lost:
+      return "peer lost";
+    case Code::deadline:
+      return "deadline passed";
+    case Code::aborted:
+      return "aborted";
+    case Code::system:
+      return "system error";
+    case Code::out_of_resources:
+      return "out of resources";
+    case Code::unreachable:
+      return "unreachable";
+    case Code::unsupported:
+      return "unsupported";
+    case Code::internal:
+      return "internal error";
+  }
+  return "unknown status";
+}
+
+std::string Failure::text() const {
+  std::string line(name_of(code));
+  line.append(": ").append(what);
+  if (error != 0) {
+    line.append(": ").append(
+        std::strerror(error));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
+    line.append(" (errno ").append(std::to_string(error)).append(")");
+  }
+  if (!call.empty()) line.append(" [in ").append(call).append("]");
+  if (!hint.empty()) line.append("; ").append(hint);
+  if (!where.empty()) line.append(" (").append(where).append(")");
+  return line;
+}
+
+Status Status::in_call(std::string call) const {
+  if (ok() || !failure_->call.empty()) return *this;
+  Failure copy = *failure_;
+  copy.call = std::move(call);
+  return Status(std::move(copy));
+}
+
+Status Status::at_rank(Rank rank) const {
+  if (ok() || failure_->rank != kNoRank) return *this;
+  Failure copy = *failure_;
+  copy.rank = rank;
+  return Status(std::move(copy));
+}
+
+Status Status::with_context(std::string_view context) const {
+  if (ok()) return *this;
+  Failure copy = *failure_;
+  copy.what.insert(0, ": ").insert(0, context);
+  return Status(std::move(copy));
+}
+
+Status failed(Code code, std::string what, std::string hint, int error, const char* file,
+              int line) {
+  const char* slash = std::strrchr(file, '/');
+  Failure failure;
+  failure.code = code;
+  failure.what = std::move(what);
+  failure.hint = std::move(hint);
+  failure.error = error;
+  failure.where = std::string(slash != nullptr ? slash + 1 : file) + ":" + std::to_string(line);
+  return Status(std::move(failure));
+}
+
+Status system_failure(std::string what, int error, std::string hint, const char* file, int line) {
+  const bool spent = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOSPC ||
+                     error == ENOBUFS || error == EDQUOT || error == EAGAIN;
+  if (hint.empty()) {
+    if (error == EMFILE) hint = "raise the limit of open files (ulimit -n)";
+    if (error == ENOSPC) hint = "free space on that file system";
+    if (error == ENOMEM) hint = "free memory or raise the memory limit of the container";
+  }
+  return failed(spent ? Code::out_of_resources : Code::system, std::move(what), std::move(hint),
+                error, file, line);
+}
+
+void check_failed(const char* condition, const char* message, const char* file, int line) {
+  std::fprintf(stderr, "libcollectives: broken invariant at %s:%d: %s (%s)\n", file, line, message,
+               condition);
+  std::abort();
+}
+
+}  // namespace coll

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// base/: what every room stands on. This file: the words of the house as C++ values.
+#pragma once
+#include <collectives/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace coll {
+
+/// A rank of a communicator, 0 … size-1; kNoRank where there is none.
+using Rank = std::int32_t;
+inline constexpr Rank kNoRank = -1;
+
+enum class DataType : std::uint8_t {
+  int8 = COLL_INT8,
+  uint8 = COLL_UINT8,
+  int32 = COLL_INT32,
+  uint32 = COLL_UINT32,
+  int64 = COLL_INT64,
+  uint64 = COLL_UINT64,
+  float16 = COLL_FLOAT16,
+  bfloat16 = COLL_BFLOAT16,
+  float32 = COLL_FLOAT32,
+  float64 = COLL_FLOAT64,
+};
+inline constexpr int kDataTypes = COLL_DTYPE_COUNT;
+
+enum class ReduceOp : std::uint8_t {
+  sum = COLL_SUM,
+  prod = COLL_PROD,
+  min = COLL_MIN,
+  max = COLL_MAX,
+  avg = COLL_AVG,
+};
+inline constexpr int kReduceOps = COLL_OP_COUNT;
+
+/// The operations a user can ask for.
+enum class Collective : std::uint8_t {
+  all_reduce = COLL_ALL_REDUCE,
+  reduce = COLL_REDUCE,
+  broadcast = COLL_BROADCAST,
+  all_gather = COLL_ALL_GATHER,
+  reduce_scatter = COLL_REDUCE_SCATTER,
+  all_to_all = COLL_ALL_TO_ALL,
+  gather = COLL_GATHER,
+  scatter = COLL_SCATTER,
+  send = COLL_SEND,
+  recv = COLL_RECV,
+  barrier = COLL_BARRIER,
+};
+inline constexpr int kCollectives = COLL_OPERATION_COUNT;
+
+/// Bytes of one element.
+constexpr std::size_t size_of(DataType type) {
+  constexpr std::array<std::uint8_t, kDataTypes> sizes{1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
+  return sizes[static_cast<std::size_t>(type)];
+}
+
+constexpr std::string_view name_of(DataType type) {
+  constexpr std::array<std::string_view, kDataTypes> names{
+      "int8", "uint8", "int32", "uint32", "int64", "uint64", "f16", "bf16", "f32", "f64"};
+  return names[static_cast<std::size_t>(type)];
+}
+
+constexpr std::string_view name_of(ReduceOp op) {
+  constexpr std::array<std::string_view, kReduceOps> names{"sum", "prod", "min", "max", "avg"};
+  return names[static_cast<std::size_t>(op)];
+}
+
+constexpr std::string_view name_of(Collective collective) {
+  constexpr std::array<std::string_view, kCollectives> names{
+      "all_reduce", "reduce",  "broadcast", "all_gather", "reduce_scatter", "all_to_all",
+      "gather",     "scatter", "send",      "recv",       "barrier"};
+  return names[static_cast<std::size_t>(collective)];
+}
+
+/// Has the operation a root (for send and recv: a peer)?
+constexpr bool has_root(Collective collective) {
+  using enum Collective;
+  return collective == reduce || collective == broadcast || collective == gather ||
+         collective == scatter || collective == send || collective == recv;
+}
+
+/// Does the operation combine elements?
+constexpr bool reduces(Collective collective) {
+  using enum Collective;
+  return collective == all_reduce || collective == reduce || collective == reduce_scatter;
+}
+
+}  // namespace coll
