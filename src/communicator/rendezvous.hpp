@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: how the ranks of a communicator find each
+// other.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "sys/fd.hpp"
+
+namespace coll {
+
+/// Where and as whom to meet. `key` separates jobs and communicators that use the same place:
+/// whoever shows another key is a stranger and is dropped without harm.
+struct MeetingPlace {
+  enum class Kind { unique_id, tcp, file, pmi } kind = Kind::tcp;
+  std::vector<std::string>
+      addresses;       ///< "10.0.0.1:1234", "[fe80::1%eth0]:1234", tried in parallel
+  std::string path;    ///< file: where the hub writes its addresses
+  std::string key;     ///< shared by all ranks of this communicator
+  std::string source;  ///< for messages: "MASTER_ADDR, MASTER_PORT (torchrun)", "unique id"
+};
+
+/// One rank's sockets after the meeting: a star. The hub (rank 0, or the rank whose process made
+/// the unique id) holds one to every other rank; the others hold one, to the hub.
+struct Meeting {
+  Rank rank = kNoRank;
+  Rank size = 0;
+  Rank hub = 0;
+  std::vector<Fd> links;          ///< hub: by rank, its own empty; others: exactly [hub]'s
+  std::uint64_t job[2] = {0, 0};  ///< drawn by the hub at random, the communicator's secret name
+  [[nodiscard]] bool is_hub() const { return rank == hub; }
+};
+
+/// Meets the other ranks. Fails by the deadline with a message that lists who is missing (hub), or
+/// what was tried at which address and why each failed (others); two processes claiming one rank,
+/// or different sizes, is an error on all that names them. Blocking; init only.
+Result<Meeting> meet(const MeetingPlace& place, Rank rank, Rank size,
+                     std::chrono::steady_clock::time_point deadline);
+
+/// Every rank's text to every rank, in rank order, over the star. Blocking; init only.
+Result<std::vector<std::string>> exchange(Meeting& meeting, std::string mine,
+                                          std::chrono::steady_clock::time_point deadline);
+
+}  // namespace coll
