@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/: what a rank does, as a value without bytes. This file: schedules for the eyes of a
+// person.
+#pragma once
+#include <span>
+#include <string>
+
+#include "schedule/schedule.hpp"
+
+namespace coll {
+
+/// One rank: a line per step, "lane 0  3  receive_reduce_send  from rank 2, with input 1, to rank
+/// 0".
+std::string print(const Schedule& schedule);
+/// "receive_reduce_copy_send": the case of the one fused pass that a step is.
+std::string_view kind_of(const Step& step);
+/// All ranks as a picture: a column per rank, time downwards, an arrow per message with its chunks;
+/// a complete SVG document.
+std::string draw(std::span<const Schedule> schedules);
+
+}  // namespace coll
