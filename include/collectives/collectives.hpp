@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// include/: what users see. This file: the C++20 face, header-only RAII over the C ABI.
+#pragma once
+#include <collectives/collectives.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace collectives {
+
+/// Why a call failed. `text` is for a person.
+struct Error {
+  coll_status_t code = COLL_SUCCESS;
+  std::string text;
+};
+
+/// A value, or why there is none. Nothing here throws.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] bool ok() const { return value_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  [[nodiscard]] const Error& error() const { return error_; }
+  T& operator*() & { return *value_; }
+  const T& operator*() const& { return *value_; }
+  T&& operator*() && { return *std::move(value_); }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Error error_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] bool ok() const { return error_.code == COLL_SUCCESS; }
+  explicit operator bool() const { return ok(); }
+  [[nodiscard]] const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+
+/// Elements of 16-bit floating point, as bits: this header does no arithmetic.
+struct Float16 {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+/// The dtype of a C++ element type.
+template <class T>
+constexpr coll_dtype_t dtype_of() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<U, Float16>)
+    return COLL_FLOAT16;
+  else if constexpr (std::is_same_v<U, BFloat16>)
+    return COLL_BFLOAT16;
+  else if constexpr (std::is_same_v<U, float>)
+    return COLL_FLOAT32;
+  else if constexpr (std::is_same_v<U, double>)
+    return COLL_FLOAT64;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 1)
+    return std::is_signed_v<U> ? COLL_INT8 : COLL_UINT8;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 4)
+    return std::is_signed_v<U> ? COLL_INT32 : COLL_UINT32;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)
+    return std::is_signed_v<U> ? COLL_INT64 : COLL_UINT64;
+  else
+    static_assert(!sizeof(U), "no dtype for this element type");
+}
+
+namespace detail {
+inline Result<void> result(coll_status_t status) {
+  if (status == COLL_SUCCESS) return {};
+  return Error{status, coll_last_error()};
+}
+inline Error invalid(const char* text) {
+  return Error{COLL_INVALID_ARGUMENT, text};
+}
+}  // namespace detail
+
+/// A host stream; operations given to it run in order on its progress thread.
+class Stream {
+ public:
+  static Result<Stream> create() {
+    coll_stream_t stream = nullptr;
+    if (auto made = detail::result(coll_stream_create(&stream)); !made) return made.error();
+    return Stream(stream);
+  }
+  Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  ~Stream() {
+    if (stream_ != nullptr) coll_stream_destroy(stream_);
+  }
+
+  /// Waits for everything given to it.
+  Result<void> synchronize() { return detail::result(coll_stream_synchronize(stream_)); }
+  /// Has everything finished? An error if something failed.
+  Result<bool> finished() {
+    const coll_status_t status = coll_stream_query(stream_);
+    if (status == COLL_IN_PROGRESS) return false;
+    if (status == COLL_SUCCESS) return true;
+    return detail::result(status).error();
+  }
+  [[nodiscard]] coll_stream_t get() const { return stream_; }
+
+ private:
+  explicit Stream(coll_stream_t stream) : stream_(stream) {}
+  coll_stream_t stream_;
+};
+
+/// A communicator. Operations take spans; their sizes must fit each other (checked here, as
+/// COLL_INVALID_ARGUMENT). Without a stream they block.
+class Communicator {
+ public:
+  static Result<Communicator> from_environment(const coll_config_t* config = nullptr) {
+    return adopt([&](coll_comm_t* comm) { return coll_comm_init_env(comm, config); });
+  }
+  static Result<Communicator> join(const coll_unique_id_t& id, int size, int rank,
+                                   const coll_config_t* config = nullptr) {
+    return adopt(
+        [&](coll_comm_t* comm) { return coll_comm_init_rank(comm, size, &id, rank, config); });
+  }
+  static Result<Communicator> join_at(const std::string& rendezvous, int size, int rank) {
+    coll_config_t config = COLL_CONFIG_INIT;
+    config.rendezvous = rendezvous.c_str();
+    return adopt([&](coll_comm_t* comm) { return coll_comm_init(comm, size, rank, &config); });
+  }
+
+  Communicator(Communicator&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  Communicator& operator=(Communicator&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  ~Communicator() {
+    if (comm_ != nullptr) coll_comm_destroy(comm_);
+  }
+
+  [[nodiscard]] int rank() const {
+    int rank = -1;
+    coll_comm_rank(comm_, &rank);
+    return rank;
+  }
+  [[nodiscard]] int size() const {
+    int size = 0;
+    coll_comm_size(comm_, &size);
+    return size;
+  }
+  [[nodiscard]] coll_comm_t get() const { return comm_; }
+
+  template <class T>
+  Result<void> all_reduce(std::span<const T> send, std::span<T> recv, coll_op_t op = COLL_SUM,
+                          const Stream* stream = nullptr) {
+    if (send.size() != recv.size())
+      return detail::invalid("all_reduce: send and recv differ in size");
+    return detail::result(coll_all_reduce(send.data(), recv.data(), recv.size(), dtype_of<T>(), op,
+                                          comm_, handle(stream)));
+  }
+  /// In place.
+  template <class T>
+  Result<void> all_reduce(std::span<T> data, coll_op_t op = COLL_SUM,
+                          const Stream* stream = nullptr) {
+    return all_reduce<T>(std::span<const T>(data), data, op, stream);
+  }
+  template <class T>
+  Result<void> reduce(std::span<const T> send, std::span<T> recv, int root, coll_op_t op = COLL_SUM,
+                      const Stream* stream = nullptr) {
+    if (rank() == root && send.size() != recv.size())
+      return detail::invalid("reduce: send and recv differ in size at the root");
+    return detail::result(coll_reduce(send.data(), recv.data(), send.size(), dtype_of<T>(), op,
+                                      root, comm_, handle(stream)));
+  }
+  /// In place: the root's data to everybody's.
+  template <class T>
+  Result<void> broadcast(std::span<T> data, int root, const Stream* stream = nullptr) {
+    return detail::result(coll_broadcast(data.data(), data.data(), data.size(), dtype_of<T>(), root,
+                                         comm_, handle(stream)));
+  }
+  template <class T>
+  Result<void> all_gather(std::span<const T> send, std::span<T> recv,
+                          const Stream* stream = nullptr) {
+    if (recv.size() != send.size() * ranks())
+      return detail::invalid("all_gather: recv must have size() times send's elements");
+    return detail::result(coll_all_gather(send.data(), recv.data(), send.size(), dtype_of<T>(),
+                                          comm_, handle(stream)));
+  }
+  template <class T>
+  Result<void> reduce_scatter(std::span<const T> send, std::span<T> recv, coll_op_t op = COLL_SUM,
+                              const Stream* stream = nullptr) {
+    if (send.size() != recv.size() * ranks())
+      return detail::invalid("reduce_scatter: send must have size() times recv's elements");
+    return detail::result(coll_reduce_scatter(send.data(), recv.data(), recv.size(), dtype_of<T>(),
+                                              op, comm_, handle(stream)));
+  }
+  template <class T>
+  Result<void> all_to_all(std::span<const T> send, std::span<T> recv,
+                          const Stream* stream = nullptr) {
+    if (send.size() != recv.size() || send.size() % ranks() != 0)
+      return detail::invalid("all_to_all: send and recv must be equal multiples of size()");
+    return detail::result(coll_all_to_all(send.data(), recv.data(), send.size() / ranks(),
+                                          dtype_of<T>(), comm_, handle(stream)));
+  }
+  /// `recv` counts at the root only.
+  template <class T>
+  Result<void> gather(std::span<const T> send, std::span<T> recv, int root,
+                      const Stream* stream = nullptr) {
+    if (rank() == root && recv.size() != send.size() * ranks())
+      return detail::invalid("gather: recv must have size() times send's elements at the root");
+    return detail::result(coll_gather(send.data(), recv.data(), send.size(), dtype_of<T>(), root,
+                                      comm_, handle(stream)));
+  }
+  /// `send` counts at the root only.
+  template <class T>
+  Result<void> scatter(std::span<const T> send, std::span<T> recv, int root,
+                       const Stream* stream = nullptr) {
+    if (rank() == root && send.size() != recv.size() * ranks())
+      return detail::invalid("scatter: send must have size() times recv's elements at the root");
+    return detail::result(coll_scatter(send.data(), recv.data(), recv.size(), dtype_of<T>(), root,
+                                       comm_, handle(stream)));
+  }
+  template <class T>
+  Result<void> send(std::span<const T> data, int peer, const Stream* stream = nullptr) {
+    return detail::result(
+        coll_send(data.data(), data.size(), dtype_of<T>(), peer, comm_, handle(stream)));
+  }
+  template <class T>
+  Result<void> recv(std::span<T> data, int peer, const Stream* stream = nullptr) {
+    return detail::result(
+        coll_recv(data.data(), data.size(), dtype_of<T>(), peer, comm_, handle(stream)));
+  }
+  Result<void> barrier(const Stream* stream = nullptr) {
+    return detail::result(coll_barrier(comm_, handle(stream)));
+  }
+  /// From any thread: ends all calls on all ranks.
+  Result<void> abort() { return detail::result(coll_comm_abort(comm_)); }
+
+  /// Which algorithm, lanes and transports a call would take.
+  Result<std::string> explain(coll_operation_t operation, std::size_t count,
+                              coll_dtype_t type) const {
+    std::size_t length = 0;
+    if (auto asked =
+            detail::result(coll_comm_explain(comm_, operation, count, type, nullptr, 0, &length));
+        !asked)
+      return asked.error();
+    std::string text(length + 1, '\0');
+    if (auto told = detail::result(
+            coll_comm_explain(comm_, operation, count, type, text.data(), text.size(), nullptr));
+        !told)
+      return told.error();
+    text.resize(length);
+    return text;
+  }
+
+ private:
+  explicit Communicator(coll_comm_t comm) : comm_(comm) {}
+  template <class Init>
+  static Result<Communicator> adopt(Init init) {
+    coll_comm_t comm = nullptr;
+    if (auto made = detail::result(init(&comm)); !made) return made.error();
+    return Communicator(comm);
+  }
+  static coll_stream_t handle(const Stream* stream) {
+    return stream != nullptr ? stream->get() : nullptr;
+  }
+  [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  coll_comm_t comm_;
+};
+
+}  // namespace collectives

@@ -10,18 +10,18 @@ extern "C" {
 /* What a call came to. Values are stable: new ones are only ever added at the end. */
 typedef enum coll_status {
   COLL_SUCCESS = 0,
-  COLL_IN_PROGRESS = 1,       /* a query: the work is not finished yet; no error */
-  COLL_INVALID_ARGUMENT = 2,  /* one argument is wrong by itself: null, out of range, unknown */
-  COLL_INVALID_USAGE = 3,     /* right arguments at the wrong time: two threads in one communicator… */
-  COLL_MISMATCH = 4,          /* ranks called different operations, or with different arguments */
-  COLL_PEER_LOST = 5,         /* the process of another rank is gone or unreachable */
-  COLL_DEADLINE = 6,          /* the deadline passed */
-  COLL_ABORTED = 7,           /* coll_comm_abort, here or on another rank */
-  COLL_SYSTEM = 8,            /* the operating system refused; the message has errno */
-  COLL_OUT_OF_RESOURCES = 9,  /* no memory, no file descriptors, no disk or /dev/shm space */
-  COLL_UNREACHABLE = 10,      /* no path to a rank while connecting; the message lists what was tried */
-  COLL_UNSUPPORTED = 11,      /* this build or machine cannot do it; the message says what can */
-  COLL_INTERNAL = 12          /* a defect of the library: please report it */
+  COLL_IN_PROGRESS = 1,      /* a query: the work is not finished yet; no error */
+  COLL_INVALID_ARGUMENT = 2, /* one argument is wrong by itself: null, out of range, unknown */
+  COLL_INVALID_USAGE = 3, /* right arguments at the wrong time: two threads in one communicator… */
+  COLL_MISMATCH = 4,      /* ranks called different operations, or with different arguments */
+  COLL_PEER_LOST = 5,     /* the process of another rank is gone or unreachable */
+  COLL_DEADLINE = 6,      /* the deadline passed */
+  COLL_ABORTED = 7,       /* coll_comm_abort, here or on another rank */
+  COLL_SYSTEM = 8,        /* the operating system refused; the message has errno */
+  COLL_OUT_OF_RESOURCES = 9, /* no memory, no file descriptors, no disk or /dev/shm space */
+  COLL_UNREACHABLE = 10, /* no path to a rank while connecting; the message lists what was tried */
+  COLL_UNSUPPORTED = 11, /* this build or machine cannot do it; the message says what can */
+  COLL_INTERNAL = 12     /* a defect of the library: please report it */
 } coll_status_t;
 
 /* Element types. */
@@ -39,7 +39,8 @@ typedef enum coll_dtype {
   COLL_DTYPE_COUNT = 10
 } coll_dtype_t;
 
-/* Reductions. avg is the sum divided by the number of ranks, rounded once (integers: toward zero). */
+/* Reductions. avg is the sum divided by the number of ranks, rounded once (integers: toward zero).
+ */
 typedef enum coll_op {
   COLL_SUM = 0,
   COLL_PROD = 1,
