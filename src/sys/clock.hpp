@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system as values and owners. This file: the one clock that all waiting uses.
+#pragma once
+#include <chrono>
+#include <cstdint>
+
+namespace coll {
+
+/// Monotonic; unaffected by anybody setting the time.
+using Clock = std::chrono::steady_clock;
+/// When to give up; `Deadline::max()` waits for ever.
+using Deadline = Clock::time_point;
+
+inline std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
+
+/// Milliseconds until the deadline for poll(2), rounded up: 0 when it has passed, -1 for ever.
+inline int poll_timeout(Deadline deadline) {
+  if (deadline == Deadline::max()) return -1;
+  const auto now = Clock::now();
+  if (now >= deadline) return 0;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - now).count();
+  return left > 1'000'000 ? 1'000'000 : static_cast<int>(left);
+}
+
+}  // namespace coll
