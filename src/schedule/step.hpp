@@ -35,9 +35,9 @@ struct Operand {
 struct Step {
   Rank source = kNoRank;  ///< receive `from` from this rank
   Rank target = kNoRank;  ///< send the value to this rank
-  Operand from;           ///< local source; absent if `source` is set or the message is empty
-  Operand with;
-  Operand into;
+  Operand from{};         ///< local source; absent if `source` is set or the message is empty
+  Operand with{};
+  Operand into{};
   std::uint32_t count = 1;
   /// The combination completes the reduction of these chunks: the operation's end (the division of
   /// avg) is part of this pass. Exactly one pass on the way of every reduced chunk has it.
