@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor/: runs schedules. This file: from a schedule's symbols to a program's indices.
+#include <algorithm>
+
+#include "executor/program.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::uint32_t kMost = 0xfffe;
+
+bool same_part(const Operand& a, const Operand& b, std::uint32_t parts) {
+  return !a.present() || !b.present() || a.chunk % parts == b.chunk % parts;
+}
+
+BoundOperand split(const Operand& operand, std::uint32_t parts) {
+  return {static_cast<std::uint16_t>(operand.chunk / parts),
+          static_cast<std::uint16_t>(operand.chunk % parts)};
+}
+
+/// Chunks of a message are as long as the part they are of; scratch chunk s stands for part s %
+/// parts.
+BoundOperand length_of(const Step& step, std::uint32_t parts) {
+  const Operand& named = step.into.present()   ? step.into
+                         : step.with.present() ? step.with
+                                               : step.from;
+  return split(named, parts);
+}
+
+BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
+                    std::uint16_t target) {
+  COLL_CHECK(same_part(step.from, step.with, parts) && same_part(step.from, step.into, parts) &&
+                 same_part(step.with, step.into, parts),
+             "a step's operands are chunks of the same length");
+  BoundStep bound;
+  bound.from_space = step.from.space;
+  bound.with_space = step.with.space;
+  bound.into_space = step.into.space;
+  bound.from = split(step.from, parts);
+  bound.with = split(step.with, parts);
+  bound.into = split(step.into, parts);
+  bound.length = length_of(step, parts);
+  bound.finish = step.finish;
+  bound.sends = step.sends();
+  bound.receives = step.receives();
+  bound.source = source;
+  bound.target = target;
+  bound.count = static_cast<std::uint16_t>(step.count);
+  if (step.wait_lane >= 0) {
+    bound.wait_lane = static_cast<std::uint8_t>(step.wait_lane);
+    bound.wait_step = static_cast<std::uint16_t>(step.wait_step);
+  }
+  if (step.sends() && !step.receives() && !step.with.present() && !step.into.present()) {
+    bound.kind = BoundStep::Kind::send;
+  } else if (step.receives() && !step.sends() && !step.with.present()) {
+    bound.kind = BoundStep::Kind::receive;
+  }
+  return bound;
+}
+
+Status check_size(const Schedule& schedule) {
+  std::size_t widest = std::max({schedule.chunks.input_blocks, schedule.chunks.output_blocks,
+                                 schedule.chunks.parts, schedule.scratch_chunks});
+  std::size_t steps = 0;
+  for (const Lane& lane : schedule.lanes) {
+    steps = std::max(steps, lane.size());
+    for (const Step& step : lane) widest = std::max<std::size_t>(widest, step.count);
+  }
+  const bool waits_fit =
+      schedule.lanes.size() == 1 || (steps < kMost && schedule.lanes.size() < 0xff);
+  if (widest < kMost && waits_fit) return {};
+  return failed(Code::unsupported,
+                "the schedule of " + schedule.algorithm + " is too large to run");
+}
+
+}  // namespace
+
+std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies) {
+  std::vector<PeerLane> pairs;
+  const auto lanes = static_cast<std::uint32_t>(schedule.lanes.size());
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    std::vector<Rank> peers;
+    for (const Step& step : schedule.lanes[lane]) {
+      if (step.receives()) peers.push_back(step.source);
+      if (step.sends()) peers.push_back(step.target);
+    }
+    std::sort(peers.begin(), peers.end());
+    peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+    for (std::uint32_t copy = 0; copy < copies; ++copy) {
+      for (const Rank peer : peers) pairs.push_back({peer, copy * lanes + lane});
+    }
+  }
+  return pairs;
+}
+
+Result<std::unique_ptr<Program>> bind(const Schedule& schedule, std::uint32_t copies,
+                                      std::uint32_t message_chunks, std::uint32_t slice_bytes,
+                                      std::uint64_t plan_digest,
+                                      const ConnectionSource& connection) {
+  COLL_TRY(check_size(schedule));
+  auto program = std::make_unique<Program>();
+  program->chunks = schedule.chunks;
+  program->ranks = schedule.spec.ranks;
+  program->copies = copies;
+  program->message_chunks = message_chunks;
+  program->slice_bytes = slice_bytes;
+  program->plan_digest = plan_digest;
+
+  // Connections of each lane, as peers in ascending order; a step holds the index into its lane's
+  // list.
+  const auto lanes = static_cast<std::uint32_t>(schedule.lanes.size());
+  const std::vector<PeerLane> pairs = peers_of(schedule, copies);
+  std::vector<std::vector<Rank>> peers(static_cast<std::size_t>(lanes) * copies);
+  for (const PeerLane& pair : pairs) peers[pair.lane].push_back(pair.peer);
+  if (pairs.size() >= kMost) {
+    return failed(Code::unsupported,
+                  "the schedule of " + schedule.algorithm + " has too many peers");
+  }
+  program->lane_connections.reserve(pairs.size());
+  std::vector<std::size_t> first_connection;
+  for (std::uint32_t lane = 0; lane < lanes * copies; ++lane) {
+    first_connection.push_back(program->lane_connections.size());
+    for (const Rank peer : peers[lane]) {
+      Connection* opened = connection(peer, lane);
+      COLL_CHECK(opened != nullptr, "connections are opened before a program is bound to them");
+      program->lane_connections.push_back(opened);
+      program->needs_progress = program->needs_progress || opened->needs_progress();
+    }
+  }
+  program->connections = program->lane_connections;
+
+  std::vector<std::pair<std::size_t, std::size_t>> ranges;
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    const auto index_of = [&](Rank peer) {
+      if (peer == kNoRank) return BoundStep::kNone;
+      const auto at = std::lower_bound(peers[lane].begin(), peers[lane].end(), peer);
+      return static_cast<std::uint16_t>(at - peers[lane].begin());
+    };
+    const std::size_t begin = program->steps.size();
+    for (const Step& step : schedule.lanes[lane]) {
+      program->steps.push_back(
+          bind_step(step, schedule.chunks.parts, index_of(step.source), index_of(step.target)));
+    }
+    ranges.emplace_back(begin, program->steps.size());
+  }
+
+  const std::size_t chunk_bytes = std::max<std::size_t>(slice_bytes / message_chunks, 8);
+  const std::size_t scratch_bytes = (chunk_bytes * schedule.scratch_chunks + 63) / 64 * 64;
+  program->lanes.resize(static_cast<std::size_t>(lanes) * copies);
+  if (scratch_bytes > 0) {
+    program->scratch = std::make_unique<std::byte[]>(scratch_bytes * program->lanes.size());
+  }
+  for (std::uint32_t copy = 0; copy < copies; ++copy) {
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      const std::size_t at = static_cast<std::size_t>(copy) * lanes + lane;
+      Program::LaneState& state = program->lanes[at];
+      state.begin = program->steps.data() + ranges[lane].first;
+      state.end = program->steps.data() + ranges[lane].second;
+      state.connections = program->lane_connections.data() + first_connection[at];
+      state.scratch = program->scratch ? program->scratch.get() + at * scratch_bytes : nullptr;
+      state.siblings = &program->lanes[static_cast<std::size_t>(copy) * lanes];
+      state.first_pass = copy;
+    }
+  }
+  return program;
+}
+
+}  // namespace coll

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor/: runs schedules. This file: the program, a schedule bound to connections and scratch.
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "executor/window.hpp"
+#include "schedule/schedule.hpp"
+#include "transports/transport.hpp"
+
+namespace coll {
+
+/// A chunk index taken apart once, so that no call divides.
+struct BoundOperand {
+  std::uint16_t block = 0;
+  std::uint16_t part = 0;
+};
+
+/// A step as it runs, half a cache line.
+struct BoundStep {
+  enum class Kind : std::uint8_t { send, receive, fused };
+  static constexpr std::uint16_t kNone = 0xffff;
+
+  Kind kind = Kind::fused;
+  Space from_space = Space::none, with_space = Space::none, into_space = Space::none;
+  bool finish = false;
+  bool sends = false, receives = false;
+  std::uint8_t wait_lane = 0xff;
+  std::uint16_t source = kNone, target = kNone;  ///< indices into the lane's connections
+  BoundOperand from, with, into, length;  ///< `length`: the chunk that gives the message's length
+  std::uint16_t count = 0;
+  std::uint16_t wait_step = 0;
+};
+static_assert(sizeof(BoundStep) == 32);
+
+/// A plan's schedule bound to connections and scratch, ready to run any call of its plan. One call
+/// at a time; the lanes' progress lives here so that a call allocates nothing.
+struct Program {
+  struct LaneState {
+    const BoundStep* begin = nullptr;
+    const BoundStep* end = nullptr;
+    const BoundStep* next = nullptr;
+    Connection* const* connections = nullptr;
+    std::byte* scratch = nullptr;
+    const LaneState* siblings = nullptr;  ///< lane 0 of the same copy, for waits
+    std::uint64_t first_pass = 0;
+    std::uint64_t pass = 0;
+    std::uint64_t begin_element = 0;  ///< of the current window
+    std::uint64_t elements = 0;
+    bool done = false;
+  };
+
+  ChunkMap chunks;
+  Rank ranks = 1;
+  std::uint32_t copies = 1;  ///< of the schedule's lanes
+  std::uint32_t message_chunks = 1;
+  std::uint32_t slice_bytes = 0;
+  std::uint64_t plan_digest = 0;
+  std::vector<BoundStep> steps;
+  std::vector<LaneState> lanes;          ///< copy-major: copy 0's lanes, copy 1's lanes…
+  std::vector<Connection*> connections;  ///< all of them, each once, for progress and errors
+  std::vector<Connection*> lane_connections;
+  std::unique_ptr<std::byte[]> scratch;
+  bool needs_progress = false;
+};
+
+/// How the binder asks for the connection to `peer` on `lane` (already open and ready).
+using ConnectionSource = std::function<Connection*(Rank peer, std::uint32_t lane)>;
+
+/// The (peer, lane) pairs that a schedule with `copies` copies of its lanes talks to.
+struct PeerLane {
+  Rank peer;
+  std::uint32_t lane;
+  friend bool operator==(const PeerLane&, const PeerLane&) = default;
+};
+std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies);
+
+/// Binds. `element_limit` does not matter: a program runs calls of any size. Fails where the
+/// schedule is too large for the bound form (65,534 blocks, parts, connections or chunks per
+/// message).
+Result<std::unique_ptr<Program>> bind(const Schedule& schedule, std::uint32_t copies,
+                                      std::uint32_t message_chunks, std::uint32_t slice_bytes,
+                                      std::uint64_t plan_digest,
+                                      const ConnectionSource& connection);
+
+}  // namespace coll

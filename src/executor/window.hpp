@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor/: runs schedules. This file: how a call's elements are cut into passes.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+namespace coll {
+
+/// The passes of one call: pass p moves elements [p * elements, …) of every block, cut into parts
+/// of `chunk` elements. All ranks compute the same from the same call and plan.
+struct Windows {
+  std::uint64_t count = 0;     ///< elements of one block
+  std::uint64_t elements = 0;  ///< of one block in one pass
+  std::uint64_t chunk = 0;     ///< elements of a full chunk
+  std::uint64_t passes = 1;    ///< at least one: calls of 0 elements exchange empty messages
+};
+
+/// Chunks as long as `slice_bytes` allows for messages of `message_chunks`, evened out over the
+/// passes and, with several lanes, over the lanes. Chunk lengths are multiples of 64 bytes where
+/// there is a choice.
+constexpr Windows cut_windows(std::uint64_t count, std::size_t element_bytes, std::uint32_t parts,
+                              std::uint32_t message_chunks, std::uint64_t slice_bytes,
+                              std::uint32_t lanes) {
+  const std::uint64_t grain = 64 / element_bytes;
+  std::uint64_t longest = slice_bytes / message_chunks / element_bytes;
+  if (longest >= grain) longest -= longest % grain;
+  longest = std::max<std::uint64_t>(longest, 1);
+  Windows windows;
+  windows.count = count;
+  const std::uint64_t most = longest * parts;
+  windows.passes = std::max<std::uint64_t>(1, (count + most - 1) / most);
+  if (windows.passes > 1) windows.passes = (windows.passes + lanes - 1) / lanes * lanes;
+  const std::uint64_t each = (count + windows.passes - 1) / windows.passes;
+  windows.chunk = (each + parts - 1) / parts;
+  windows.chunk = std::min(longest, (windows.chunk + grain - 1) / grain * grain);
+  windows.chunk = std::max<std::uint64_t>(windows.chunk, 1);
+  windows.elements = windows.chunk * parts;
+  windows.passes = std::max<std::uint64_t>(1, (count + windows.elements - 1) / windows.elements);
+  return windows;
+}
+
+}  // namespace coll

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: what a call should
+// cost.
+#pragma once
+#include "collectives/algorithms.hpp"
+
+namespace coll {
+
+/// The constants of one kind of path between ranks, in the alpha-beta-gamma model (Hockney 1994;
+/// Thakur, Rabenseifner, Gropp 2005, section 3). Defaults were measured with
+/// perf/connection_benchmark and perf/reduce_benchmark on a 2-core virtual Xeon (Sapphire Rapids
+/// class), 2026-11.
+struct PathCost {
+  double alpha_us;          ///< one empty message, one way, receiver polling
+  double beta_us_per_byte;  ///< moving one byte once slices stream
+  double step_us;           ///< the executor's own time for one step
+};
+inline constexpr PathCost kSharedMemoryPath{0.16, 1.0 / 9'000, 0.03};
+inline constexpr PathCost kTcpPath{12.0, 1.0 / 5'000, 1.5};
+/// Combining one byte of one operand that is in cache.
+inline constexpr double kReduceUsPerByte = 1.0 / 20'000;
+/// A rank that waits for another one on its own core gives the core away and gets it back
+/// (sched_yield).
+inline constexpr double kHandOverUs = 1.4;
+
+/// What the model needs to know of the machine the ranks are on.
+struct CostView {
+  PathCost path = kSharedMemoryPath;  ///< the slowest path in use
+  double ranks_per_core = 1;          ///< on the most crowded host
+};
+
+/// Predicted microseconds of a call of `bytes` (the larger buffer of a rank) cut into messages of
+/// at most `slice_bytes`.
+double predict_us(const Cost& cost, double bytes, double slice_bytes, const CostView& view);
+
+}  // namespace coll

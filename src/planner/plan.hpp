@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: the plan, a value.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "collectives/algorithms.hpp"
+
+namespace coll {
+
+/// How one size class of one operation runs. The same value on every rank: it is a pure function of
+/// what all ranks know of all ranks.
+struct Plan {
+  const Algorithm* algorithm = nullptr;
+  CollectiveSpec spec;
+  std::uint32_t lanes = 1;           ///< copies of the schedule's lanes, on interleaved windows
+  std::uint32_t slice_bytes = 0;     ///< the longest message
+  std::uint32_t message_chunks = 1;  ///< chunks of the longest message of any rank
+  double predicted_us = 0;
+  bool forced = false;  ///< by the knob COLL_ALGORITHM
+
+  /// Enters the digest of each call, so that ranks with different plans notice.
+  [[nodiscard]] std::uint64_t digest() const;
+};
+
+}  // namespace coll

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: the choice.
+#include "planner/planner.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+namespace coll {
+namespace {
+
+constexpr std::uint32_t kEagerSlices = 2;  ///< calls of up to this many slices need no second lane
+
+/// Calls `use(operation, name)` for each "operation=name" or "name" (operation empty) of the knob.
+template <class Use>
+void for_each_choice(std::string_view text, Use use) {
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    const std::string_view item = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+    if (item.empty()) continue;
+    const std::size_t equals = item.find('=');
+    if (equals == std::string_view::npos)
+      use(std::string_view{}, item);
+    else
+      use(item.substr(0, equals), item.substr(equals + 1));
+  }
+}
+
+/// The algorithm that COLL_ALGORITHM asks for: one named for the operation wins over one for all; a
+/// name for all counts only where it can do the operation.
+const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec, bool& for_this) {
+  const Algorithm* forced = nullptr;
+  for_this = false;
+  for_each_choice(world.algorithm, [&](std::string_view operation, std::string_view name) {
+    const Algorithm* algorithm = find_algorithm(name);
+    if (algorithm == nullptr) return;
+    if (operation == name_of(spec.collective)) {
+      forced = algorithm;
+      for_this = true;
+    } else if (operation.empty() && !for_this && algorithm->supports(spec)) {
+      forced = algorithm;
+    }
+  });
+  return forced;
+}
+
+/// The longest message of any rank, in chunks: every rank must cut its windows alike.
+std::uint32_t longest_message(const Algorithm& algorithm, const CollectiveSpec& spec,
+                              const Layout& layout) {
+  std::uint32_t longest = 1;
+  for (Rank rank = 0; rank < spec.ranks; ++rank) {
+    for (const Lane& lane : algorithm.build(spec, layout, rank).lanes) {
+      for (const Step& step : lane) {
+        if (step.sends() || step.receives()) longest = std::max(longest, step.count);
+      }
+    }
+  }
+  return longest;
+}
+
+std::uint32_t slice_for(const World& world, const Cost& cost, double bytes) {
+  if (world.slice_bytes != 0) return std::min(world.slice_bytes, world.slot_bytes);
+  // Enough slices per message to overlap the two ends' work, none so short that the step shows.
+  constexpr double kShortest = 8 * 1024;
+  constexpr double kSlicesWanted = 4;
+  const double message = cost.rounds > 0 ? cost.sent * bytes / cost.rounds : bytes;
+  if (!world.shared_memory) return world.slot_bytes;
+  const double wanted = std::clamp(message / kSlicesWanted, kShortest, double(world.slot_bytes));
+  return static_cast<std::uint32_t>(wanted) / 64 * 64;
+}
+
+Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
+               std::uint32_t size_class) {
+  Plan plan;
+  plan.algorithm = &algorithm;
+  plan.spec = spec;
+  const Cost cost = algorithm.cost(spec);
+  const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
+  plan.message_chunks = longest_message(algorithm, spec, world.layout);
+  plan.slice_bytes =
+      std::max(slice_for(world, cost, bytes), std::min(world.slot_bytes, plan.message_chunks * 64));
+  const double slices = cost.sent * bytes / plan.slice_bytes;
+  plan.lanes = world.lanes != 0 ? world.lanes : slices > kEagerSlices ? 2 : 1;
+  plan.lanes = std::min(plan.lanes, world.max_lanes);
+  plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, world.view);
+  return plan;
+}
+
+}  // namespace
+
+std::uint64_t Plan::digest() const {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto mix = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
+  for (const char letter : algorithm->name) mix(static_cast<unsigned char>(letter));
+  mix(lanes);
+  mix(slice_bytes);
+  mix(message_chunks);
+  return hash;
+}
+
+std::uint32_t size_class(std::uint64_t bytes) {
+  return bytes <= 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(bytes - 1));
+}
+
+Status check_algorithm_knob(std::string_view text) {
+  Status status;
+  for_each_choice(text, [&](std::string_view operation, std::string_view name) {
+    if (!status.ok()) return;
+    if (find_algorithm(name) == nullptr) {
+      std::string known;
+      for (const Algorithm& algorithm : algorithms()) known.append(" ").append(algorithm.name);
+      status = failed(Code::invalid_argument,
+                      "COLL_ALGORITHM names the unknown algorithm \"" + std::string(name) + "\"",
+                      "the known ones are:" + known);
+    }
+    bool found = operation.empty();
+    std::string operations;
+    for (int i = 0; i < kCollectives; ++i) {
+      const std::string_view known = name_of(static_cast<Collective>(i));
+      found = found || known == operation;
+      operations.append(" ").append(known);
+    }
+    if (!found) {
+      status =
+          failed(Code::invalid_argument,
+                 "COLL_ALGORITHM names the unknown operation \"" + std::string(operation) + "\"",
+                 "the known ones are:" + operations);
+    }
+  });
+  return status;
+}
+
+std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
+                                  std::uint32_t size_class) {
+  const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
+  std::vector<Candidate> list;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (!algorithm.supports(spec)) continue;
+    const Cost cost = algorithm.cost(spec);
+    list.push_back(
+        {&algorithm, predict_us(cost, bytes, slice_for(world, cost, bytes), world.view)});
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
+    return a.predicted_us < b.predicted_us;
+  });
+  return list;
+}
+
+Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class) {
+  bool for_this = false;
+  if (const Algorithm* forced = forced_algorithm(world, spec, for_this)) {
+    if (!forced->supports(spec)) {
+      return failed(Code::unsupported,
+                    "COLL_ALGORITHM asks for " + std::string(forced->name) + ", which cannot do " +
+                        std::string(name_of(spec.collective)) + " with " +
+                        std::to_string(spec.ranks) + " ranks",
+                    "choose another one or unset it");
+    }
+    Plan plan = plan_with(world, spec, *forced, size_class);
+    plan.forced = true;
+    return plan;
+  }
+  const std::vector<Candidate> list = candidates(world, spec, size_class);
+  COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
+  return plan_with(world, spec, *list.front().algorithm, size_class);
+}
+
+std::string explain(const World& world, const Plan& plan, std::uint32_t size_class) {
+  char line[256];
+  std::string text;
+  std::snprintf(
+      line, sizeof line,
+      "%s of up to %llu bytes over %d ranks: %s, %u lane%s, slices of %u bytes, predicted "
+      "%.2f us%s\n",
+      std::string(name_of(plan.spec.collective)).c_str(),
+      static_cast<unsigned long long>(std::uint64_t{1} << size_class), plan.spec.ranks,
+      std::string(plan.algorithm->name).c_str(), plan.lanes, plan.lanes == 1 ? "" : "s",
+      plan.slice_bytes, plan.predicted_us, plan.forced ? " (forced by COLL_ALGORITHM)" : "");
+  text += line;
+  text.append("why: ").append(plan.algorithm->sentence).append("\n");
+  text += "candidates:";
+  for (const Candidate& candidate : candidates(world, plan.spec, size_class)) {
+    std::snprintf(line, sizeof line, " %s %.2f us;", std::string(candidate.algorithm->name).c_str(),
+                  candidate.predicted_us);
+    text += line;
+  }
+  text.back() = '\n';
+  return text;
+}
+
+}  // namespace coll
