@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system as values and owners. This file: memory that two processes share.
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include "base/status.hpp"
+#include "sys/fd.hpp"
+
+namespace coll {
+
+/// A mapping of shared memory with one owner. The memory has no name and needs no file system: it
+/// is made as a descriptor (memfd), passed over a Unix socket, and gone with the last mapping.
+/// Zeroed, aligned to a page; a page costs memory only once it is touched.
+class MemorySegment {
+ public:
+  MemorySegment() = default;
+  MemorySegment(MemorySegment&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  MemorySegment& operator=(MemorySegment&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  MemorySegment(const MemorySegment&) = delete;
+  MemorySegment& operator=(const MemorySegment&) = delete;
+  ~MemorySegment();
+
+  /// A new descriptor of `bytes` zeroed bytes that can never change its size; `name` is what
+  /// /proc shows of it.
+  static Result<Fd> create(const char* name, std::size_t bytes);
+  /// Maps a descriptor made by `create`, here or elsewhere. One that could shrink (its reader would
+  /// die of SIGBUS) or has another size is refused.
+  static Result<MemorySegment> map(const Fd& descriptor, std::size_t bytes);
+
+  [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  MemorySegment(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace coll

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system as values and owners. This file: Unix sockets that pass descriptors.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "sys/fd.hpp"
+
+namespace coll {
+
+// Sockets of packets (SOCK_SEQPACKET) in the abstract namespace: a packet arrives whole or not at
+// all, and a name leaves nothing behind in a file system. All are non-blocking and close-on-exec.
+
+/// Listens under `name` (no leading zero byte, at most 100 characters).
+Result<Fd> unix_listen(std::string_view name);
+
+/// Connects to the listener `name`. None: its queue is full, try again. Code::unreachable: nobody
+/// listens under the name in this network namespace, or the kernel forbids it.
+Result<std::optional<Fd>> unix_dial(std::string_view name);
+
+/// The next caller, or none.
+Result<std::optional<Fd>> unix_accept(const Fd& listener);
+
+/// The effective user id of the process at the other end.
+Result<unsigned> unix_peer_user(const Fd& socket);
+
+/// Sends one packet, with a descriptor where `passed` is one. False: not now, try again.
+/// Code::peer_lost: the other end is closed.
+Result<bool> unix_send(const Fd& socket, std::span<const std::byte> packet, int passed = -1);
+
+struct UnixPacket {
+  std::size_t bytes = 0;     ///< its true length, also where it is longer than the place for it
+  Fd passed;                 ///< the descriptor that came with it
+  bool passed_lost = false;  ///< one came, but this process may not open more files
+};
+
+/// Receives one packet into `into`; none: there is none yet. Code::peer_lost: the other end is
+/// closed.
+Result<std::optional<UnixPacket>> unix_receive(const Fd& socket, std::span<std::byte> into);
+
+}  // namespace coll

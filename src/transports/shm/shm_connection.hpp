@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/shm/: ranks of one host, through shared memory. This file: one end of a connection.
+#pragma once
+#include <cstring>
+#include <utility>
+
+#include "sys/memory_segment.hpp"
+#include "transports/shm/shm_fifo.hpp"
+#include "transports/transport.hpp"
+
+namespace coll {
+
+class ShmTransport;
+
+/// The segment of a connection: counts and cells of both directions, then the slots of both.
+struct ShmLayout {
+  std::size_t slot_bytes = 0;
+  std::uint32_t credits = 0;
+
+  [[nodiscard]] std::size_t segment_bytes() const;
+  /// Direction 0 goes from the end that dials (and made the segment) to the one that listens.
+  [[nodiscard]] ShmFifo fifo(std::byte* segment, int direction) const;
+};
+
+/// Two FIFOs in one segment. No call of the operating system, lock or allocation once it is ready;
+/// the death of the peer shows as nothing: "not now".
+class ShmConnection final : public Connection {
+ public:
+  ShmConnection(const ConnectionSpec& spec, ShmTransport* transport)
+      : Connection(spec.peer, spec.slot_bytes), transport_(transport) {}
+  ~ShmConnection() override;
+
+  std::byte* acquire(std::size_t bytes) override {
+    COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
+    if (!usable_) [[unlikely]]
+      return nullptr;
+    std::byte* place = sender_.acquire(bytes);
+    if (place == nullptr && sender_.broken()) [[unlikely]]
+      fail_credits();
+    return place;
+  }
+  void commit(std::size_t bytes, std::uint64_t digest) override { sender_.commit(bytes, digest); }
+  bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
+    std::byte* place = acquire(bytes);
+    if (place == nullptr) return false;
+    if (bytes != 0) std::memcpy(place, data, bytes);
+    sender_.commit(bytes, digest);
+    return true;
+  }
+
+  const std::byte* peek(std::size_t bytes, std::uint64_t digest) override {
+    COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
+    if (!usable_) [[unlikely]]
+      return nullptr;
+    const auto next = receiver_.next(bytes, digest);
+    if (next == ShmReceiver::Next::expected) [[likely]]
+      return receiver_.payload(bytes);
+    if (next == ShmReceiver::Next::other) [[unlikely]]
+      fail_message(bytes, digest);
+    return nullptr;
+  }
+  void release() override { receiver_.release(); }
+  bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override {
+    const std::byte* place = peek(bytes, digest);
+    if (place == nullptr) return false;
+    if (bytes != 0) std::memcpy(into, place, bytes);
+    receiver_.release();
+    return true;
+  }
+
+  [[nodiscard]] bool ready() const override { return ready_; }
+
+  // For the transport, while it connects.
+  void start(MemorySegment segment, const ShmLayout& layout, bool dialled);
+  void give_up(Status failure);
+
+ private:
+  void fail_credits();
+  void fail_message(std::size_t bytes, std::uint64_t digest);
+
+  bool usable_ = false;  ///< ready and not failed
+  bool ready_ = false;
+  ShmSender sender_;
+  alignas(kCacheLine) ShmReceiver receiver_;
+  MemorySegment segment_;
+  ShmTransport* transport_;  ///< null once the transport has no part in this any more
+};
+
+}  // namespace coll

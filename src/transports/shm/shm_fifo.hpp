@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/shm/: ranks of one host, through shared memory. This file: the FIFO of one direction.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace coll {
+
+// The cost of a message is the number of cache lines that move between two cores, one after the
+// other. So:
+//  - one line, the cell, says that a message is there, how long, of which call, and holds the
+//    payload itself up to 48 bytes: a small message moves exactly one line;
+//  - longer payloads lie in the cell's slot, written before the cell;
+//  - nobody reads what the other side writes except when it must: the receiver watches the next
+//    cell, the sender looks at the receiver's count only when its credits are spent;
+//  - what only one side needs is not in the segment at all.
+
+inline constexpr std::size_t kCacheLine = 64;
+/// Processors fetch lines in pairs, so what two sides write stands at least this far apart.
+inline constexpr std::size_t kLinePair = 128;
+inline constexpr std::size_t kInlineBytes = 48;
+
+/// "Message `sequence`, of `bytes` bytes, is in this cell"; zeroed memory says nothing, as the
+/// first sequence is 1. Comparing equal is all that is ever done, so sequences may wrap.
+constexpr std::uint64_t shm_tag(std::uint32_t sequence, std::size_t bytes) {
+  return std::uint64_t{sequence} << 32 | bytes;
+}
+
+struct alignas(kCacheLine) ShmCell {
+  std::atomic<std::uint64_t> tag;  ///< written last, with release
+  std::uint64_t digest;
+  std::byte payload[kInlineBytes];
+};
+static_assert(sizeof(ShmCell) == kCacheLine);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+struct alignas(kLinePair) ShmConsumed {
+  std::atomic<std::uint32_t> messages;  ///< ever read; written by the receiver only
+};
+
+/// One direction's place in the segment: the count, the cells, and elsewhere the slots.
+struct ShmFifo {
+  ShmConsumed* consumed = nullptr;
+  ShmCell* cells = nullptr;
+  std::byte* slots = nullptr;
+  std::size_t slot_bytes = 0;
+  std::uint32_t credits = 0;
+
+  /// Bytes of count and cells, a multiple of kLinePair.
+  static constexpr std::size_t control_bytes(std::uint32_t credits) {
+    return sizeof(ShmConsumed) + (credits + credits % 2) * sizeof(ShmCell);
+  }
+};
+
+/// The place in the ring that comes next, and its number.
+class ShmCursor {
+ public:
+  ShmCursor() = default;
+  ShmCursor(const ShmFifo& fifo, std::uint32_t first)
+      : fifo_(fifo), cell_(fifo.cells), slot_(fifo.slots), sequence_(first) {}
+
+  [[nodiscard]] ShmCell& cell() const { return *cell_; }
+  [[nodiscard]] std::uint32_t sequence() const { return sequence_; }
+  [[nodiscard]] std::byte* payload(std::size_t bytes) const {
+    return bytes <= kInlineBytes ? cell_->payload : slot_;
+  }
+  void advance() {
+    ++sequence_;
+    ++cell_;
+    slot_ += fifo_.slot_bytes;
+    if (cell_ == fifo_.cells + fifo_.credits) {
+      cell_ = fifo_.cells;
+      slot_ = fifo_.slots;
+    }
+  }
+
+ protected:
+  ShmFifo fifo_;
+
+ private:
+  ShmCell* cell_ = nullptr;
+  std::byte* slot_ = nullptr;
+  std::uint32_t sequence_ = 0;
+};
+
+class ShmSender final : ShmCursor {
+ public:
+  ShmSender() = default;
+  explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1)
+      : ShmCursor(fifo, first), first_(first), free_(fifo.credits) {}
+
+  /// The place of the next message, or null while all credits are spent.
+  std::byte* acquire(std::size_t bytes) {
+    if (free_ == 0) [[unlikely]] {
+      refill();
+      if (free_ == 0) return nullptr;
+    }
+    return payload(bytes);
+  }
+  void commit(std::size_t bytes, std::uint64_t digest) {
+    cell().digest = digest;
+    cell().tag.store(shm_tag(sequence(), bytes), std::memory_order_release);
+    --free_;
+    advance();
+  }
+  /// The receiver claims to have read what was never sent.
+  [[nodiscard]] bool broken() const { return broken_; }
+
+ private:
+  void refill() {
+    // Acquire: the receiver's reads of the slot came before its count.
+    const std::uint32_t consumed = fifo_.consumed->messages.load(std::memory_order_acquire);
+    const std::uint32_t in_flight = sequence() - first_ - consumed;
+    if (in_flight > fifo_.credits) {
+      broken_ = true;
+    } else {
+      free_ = fifo_.credits - in_flight;
+    }
+  }
+
+  std::uint32_t first_ = 0;
+  std::uint32_t free_ = 0;
+  bool broken_ = false;
+};
+
+class ShmReceiver final : ShmCursor {
+ public:
+  enum class Next : std::uint8_t { none, expected, other };
+
+  ShmReceiver() = default;
+  explicit ShmReceiver(const ShmFifo& fifo, std::uint32_t first = 1) : ShmCursor(fifo, first) {}
+
+  /// Is the next message there, and the expected one? What the peer wrote is compared, never used
+  /// as an address or a length.
+  [[nodiscard]] Next next(std::size_t bytes, std::uint64_t digest) const {
+    const std::uint64_t tag = cell().tag.load(std::memory_order_acquire);
+    if (tag == shm_tag(sequence(), bytes)) [[likely]]
+      return cell().digest == digest ? Next::expected : Next::other;
+    return tag >> 32 == sequence() ? Next::other : Next::none;
+  }
+  /// Length and digest of the next message, which is there.
+  [[nodiscard]] std::size_t bytes() const {
+    return static_cast<std::uint32_t>(cell().tag.load(std::memory_order_relaxed));
+  }
+  [[nodiscard]] std::uint64_t digest() const { return cell().digest; }
+
+  using ShmCursor::payload;
+  void release() {
+    fifo_.consumed->messages.store(++read_, std::memory_order_release);
+    advance();
+  }
+
+ private:
+  std::uint32_t read_ = 0;
+};
+
+}  // namespace coll

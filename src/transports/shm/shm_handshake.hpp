@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/shm/: ranks of one host, through shared memory. This file: what two ranks tell each
+// other before there is shared memory.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "transports/shm/shm_connection.hpp"
+#include "transports/transport.hpp"
+
+namespace coll {
+
+/// Who this rank is to others of the same host, as published in the rendezvous.
+struct ShmDescriptor {
+  std::string boot;         ///< the running kernel: two ranks with the same one share memory
+  std::string net_space;    ///< the network namespace, where abstract sockets have their names
+  std::uint64_t user = 0;   ///< only processes of one user talk
+  std::string socket_name;  ///< abstract
+
+  /// Of this process. Code::unsupported where the machine does not say enough to be sure.
+  static Result<ShmDescriptor> of_this_process();
+  static Result<ShmDescriptor> parse(std::string_view text);
+  [[nodiscard]] std::string text() const;
+  /// Could these two talk? Symmetric.
+  [[nodiscard]] Status accepts(const ShmDescriptor& peer) const;
+};
+
+/// The first packet, from the higher rank, with the segment's descriptor.
+struct ShmHello {
+  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d01;  // "collshm", wire version 1
+
+  std::uint64_t magic = kMagic;
+  std::uint64_t job[2] = {0, 0};
+  std::int32_t from = kNoRank;
+  std::int32_t to = kNoRank;
+  std::uint32_t lane = 0;
+  std::uint32_t credits = 0;
+  std::uint64_t slot_bytes = 0;
+
+  static ShmHello of(const TransportSpec& transport, const ConnectionSpec& connection);
+  /// Is it a rank of this job that speaks to this one?
+  [[nodiscard]] bool is_for(const TransportSpec& listener) const;
+};
+
+/// The second packet, the lower rank's verdict, with its own view of the connection.
+struct ShmAnswer {
+  enum Verdict : std::uint32_t { accepted, other_layout, no_memory };
+
+  std::uint64_t magic = ShmHello::kMagic;
+  std::uint32_t verdict = accepted;
+  std::uint32_t credits = 0;
+  std::uint64_t slot_bytes = 0;
+};
+
+/// The failure of two ranks that open one connection with different slots or credits.
+Status shm_other_layout(const ConnectionSpec& here, std::uint64_t slot_bytes,
+                        std::uint32_t credits);
+
+template <class Packet>
+std::span<const std::byte> bytes_of(const Packet& packet) {
+  return std::as_bytes(std::span(&packet, 1));
+}
+template <class Packet>
+std::span<std::byte> room_of(Packet& packet) {
+  return std::as_writable_bytes(std::span(&packet, 1));
+}
+
+}  // namespace coll

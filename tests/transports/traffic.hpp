@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: a stream of
+// random messages that both sides can compute.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "transports/transport.hpp"
+
+namespace coll::test {
+
+/// One message after the other, the same on both sides for the same seed.
+class Traffic {
+ public:
+  Traffic(std::uint64_t seed, std::size_t slot_bytes)
+      : random_(seed), slot_bytes_(slot_bytes), room_(slot_bytes + 2 * kGuard) {
+    next();
+  }
+
+  /// Makes the next message.
+  void next() {
+    const std::uint64_t draw = random_();
+    const std::size_t edges[] = {0, 1, 8, 47, 48, 49, 64, slot_bytes_ - 1, slot_bytes_};
+    bytes = draw % 2 == 0 ? edges[draw / 2 % std::size(edges)] : draw / 2 % (slot_bytes_ + 1);
+    bytes = std::min(bytes, slot_bytes_);
+    digest = random_();
+    in_place = random_() % 2 == 0;
+    data.resize(bytes);
+    for (std::size_t i = 0; i < bytes; i += sizeof(std::uint64_t)) {
+      const std::uint64_t word = random_();
+      std::memcpy(data.data() + i, &word, std::min(sizeof word, bytes - i));
+    }
+    offset_ = kGuard - random_() % 64;  // any alignment
+    std::ranges::fill(room_, std::byte{0xa5});
+  }
+
+  /// Tries to send the message; true once it is sent.
+  bool send(Connection& to) {
+    if (!in_place) {
+      if (!loaded_) std::ranges::copy(data, room());
+      loaded_ = true;
+      if (!to.send(room(), bytes, digest)) return false;
+      loaded_ = false;
+      return true;
+    }
+    std::byte* place = to.acquire(bytes);
+    if (place == nullptr) return false;
+    std::ranges::copy(data, place);
+    to.commit(bytes, digest);
+    return true;
+  }
+
+  enum class Got : std::uint8_t { nothing, right, wrong };
+  /// Tries to receive the message.
+  Got receive(Connection& from) {
+    if (in_place) {  // the other side draws the same, so swap: each way meets each way
+      if (!from.receive(room(), bytes, digest)) return Got::nothing;
+      const bool right = std::equal(data.begin(), data.end(), room()) && guards_whole();
+      return right ? Got::right : Got::wrong;
+    }
+    const std::byte* place = from.peek(bytes, digest);
+    if (place == nullptr) return Got::nothing;
+    const bool right = std::equal(data.begin(), data.end(), place);
+    from.release();
+    return right ? Got::right : Got::wrong;
+  }
+
+  std::size_t bytes = 0;
+  std::uint64_t digest = 0;
+  bool in_place = false;
+  std::vector<std::byte> data;
+
+ private:
+  static constexpr std::size_t kGuard = 64;
+
+  std::byte* room() { return room_.data() + offset_; }
+  bool guards_whole() {
+    const auto untouched = [](std::byte value) { return value == std::byte{0xa5}; };
+    const auto begin = room_.begin() + static_cast<std::ptrdiff_t>(offset_);
+    return std::all_of(room_.begin(), begin, untouched) &&
+           std::all_of(begin + static_cast<std::ptrdiff_t>(bytes), room_.end(), untouched);
+  }
+
+  std::mt19937_64 random_;
+  std::size_t slot_bytes_;
+  std::vector<std::byte> room_;  ///< the caller's memory, with guards around
+  std::size_t offset_ = kGuard;
+  bool loaded_ = false;
+};
+
+/// `count` messages to send and `count` to receive over one end of a connection.
+class Exchange {
+ public:
+  Exchange(Connection& end, std::uint64_t out_seed, std::uint64_t in_seed, int count)
+      : end_(end),
+        out_(out_seed, end.slot_bytes()),
+        in_(in_seed, end.slot_bytes()),
+        to_send_(count),
+        to_receive_(count) {}
+
+  /// Tries both directions once. Stops counting at the first wrong message.
+  void step() {
+    if (to_send_ > 0 && out_.send(end_) && --to_send_ > 0) out_.next();
+    if (to_receive_ > 0 && !wrong_) {
+      const auto got = in_.receive(end_);
+      wrong_ = got == Traffic::Got::wrong;
+      if (got == Traffic::Got::right && --to_receive_ > 0) in_.next();
+    }
+    if (end_.needs_progress()) end_.progress();
+  }
+  [[nodiscard]] bool done() const {
+    return wrong_ || !end_.status().ok() || (to_send_ == 0 && to_receive_ == 0 && end_.flush());
+  }
+  [[nodiscard]] bool good() const {
+    return !wrong_ && end_.status().ok() && to_send_ == 0 && to_receive_ == 0;
+  }
+
+ private:
+  Connection& end_;
+  Traffic out_;
+  Traffic in_;
+  int to_send_;
+  int to_receive_;
+  bool wrong_ = false;
+};
+
+}  // namespace coll::test

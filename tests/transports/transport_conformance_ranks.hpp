@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: the part of
+// the suite with ranks as threads and as processes; included by transport_conformance.hpp.
+#pragma once
+#include <sys/wait.h>
+
+#include <csignal>
+#include <thread>
+
+#include "traffic.hpp"
+#include "transport_backend.hpp"
+#include "transport_conformance.hpp"
+
+namespace coll::test {
+
+/// How two ranks that share nothing else tell each other their descriptors.
+class Table {
+ public:
+  Table() {
+    int both[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both), 0);
+    for (const int rank : {0, 1}) sockets_[rank] = Fd(both[rank]);
+  }
+  std::string swap(Rank rank, const std::string& mine) {
+    char text[4096];
+    if (::send(socket(rank), mine.data(), mine.size(), MSG_NOSIGNAL) < 0) return {};
+    const ssize_t bytes = ::recv(socket(rank), text, sizeof text, 0);
+    return bytes < 0 ? std::string() : std::string(text, static_cast<std::size_t>(bytes));
+  }
+  /// Waits for the other rank (false: it died).
+  bool meet(Rank rank) { return swap(rank, "here") == "here"; }
+  void leave(Rank rank) { sockets_[rank].reset(); }
+
+ private:
+  int socket(Rank rank) { return sockets_[rank].get(); }
+  Fd sockets_[2];
+};
+
+/// One rank of two in a thread or process of its own.
+struct LoneRank {
+  LoneRank(const Backend& backend, Rank rank, std::uint64_t job, Table& table,
+           ConnectionSpec spec) {
+    auto made = backend.make(spec_of(rank, 2, job));
+    if (!made.ok()) return;
+    transport = *std::move(made);
+    spec.peer = 1 - rank;
+    auto opened = transport->open(spec, table.swap(rank, transport->descriptor()));
+    if (!opened.ok()) return;
+    end = *std::move(opened);
+    ready = eventually([&] {
+      transport->poll();
+      return end->ready() || !end->status().ok();
+    });
+    ready = ready && end->ready();
+  }
+
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<Connection> end;
+  bool ready = false;
+};
+
+/// Both ways at once, then a strict ping-pong.
+inline bool talk(const Backend& backend, Rank rank, std::uint64_t job, Table& table,
+                 std::uint64_t seed, int messages) {
+  LoneRank self(backend, rank, job, table,
+                {.peer = 0, .lane = 0, .slot_bytes = 8192, .credits = 3});
+  if (!self.ready) return false;
+  const std::uint64_t mine = seed + static_cast<std::uint64_t>(rank);
+  const std::uint64_t other = seed + static_cast<std::uint64_t>(1 - rank);
+  Exchange both(*self.end, mine, other, messages);
+  bool good = eventually([&] {
+    both.step();
+    return both.done();
+  });
+  good = good && both.good();
+  Traffic ball(seed + 2, 8192);
+  for (int turn = 0; good && turn < messages; ++turn) {
+    auto got = Traffic::Got::nothing;
+    good = eventually([&] {
+      nudge(*self.end);
+      if (turn % 2 == rank) return ball.send(*self.end) || !self.end->status().ok();
+      got = ball.receive(*self.end);
+      return got != Traffic::Got::nothing || !self.end->status().ok();
+    });
+    good = good && self.end->status().ok() && (turn % 2 == rank || got == Traffic::Got::right);
+    ball.next();
+  }
+  good = good && eventually([&] {
+           nudge(*self.end);
+           return self.end->flush();
+         });
+  return good && table.meet(rank);
+}
+
+TEST_P(TransportConformance, TwoThreadsTalk) {
+  const std::uint64_t job = fresh_job();
+  const std::uint64_t seed = test_seed();
+  Table table;
+  bool good[2] = {false, false};
+  std::thread other([&] { good[1] = talk(GetParam(), 1, job, table, seed, 1000); });
+  good[0] = talk(GetParam(), 0, job, table, seed, 1000);
+  if (!good[0]) table.leave(0);
+  other.join();
+  EXPECT_TRUE(good[0]);
+  EXPECT_TRUE(good[1]);
+}
+
+/// Runs `body` in a child; its exit status is 0 if it returned true.
+template <class Body>
+pid_t in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body() && !testing::Test::HasFailure() ? 0 : 1);
+  return child;
+}
+inline int status_of(pid_t child) {
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_P(TransportConformance, TwoProcessesTalk) {
+  if (!GetParam().crosses_processes) GTEST_SKIP() << "ranks of one process only";
+  const std::uint64_t job = fresh_job();
+  const std::uint64_t seed = test_seed();
+  Table table;
+  const pid_t child = in_child([&] {
+    table.leave(0);
+    return talk(GetParam(), 1, job, table, seed, 1000);
+  });
+  table.leave(1);
+  EXPECT_TRUE(talk(GetParam(), 0, job, table, seed, 1000));
+  table.leave(0);
+  EXPECT_EQ(status_of(child), 0);
+}
+
+TEST_P(TransportConformance, DeathOfThePeerIsBounded) {
+  if (!GetParam().crosses_processes) GTEST_SKIP() << "ranks of one process only";
+  for (const Rank survivor : {0, 1}) {
+    const std::uint64_t job = fresh_job();
+    Table table;
+    const ConnectionSpec spec{.peer = 0, .lane = 0, .slot_bytes = 256, .credits = 2};
+    const pid_t child = in_child([&] {
+      table.leave(survivor);
+      LoneRank self(GetParam(), 1 - survivor, job, table, spec);
+      if (!self.ready || !self.end->send(bytes_of("last"), 4, 1)) return false;
+      eventually([&] {
+        nudge(*self.end);
+        return self.end->flush();
+      });
+      table.meet(1 - survivor);
+      for (;;) ::pause();
+    });
+    table.leave(1 - survivor);
+    LoneRank self(GetParam(), survivor, job, table, spec);
+    EXPECT_TRUE(self.ready);
+    EXPECT_TRUE(table.meet(survivor));
+    ::kill(child, SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(status_of(child)));
+    if (!self.ready) continue;
+    Connection& end = *self.end;
+    std::array<std::byte, 4> got{};
+    EXPECT_TRUE(eventually([&] {
+      nudge(end);
+      return end.receive(got.data(), got.size(), 1);
+    })) << end.status().text();
+    for (int turn = 0; turn < 1000; ++turn) {
+      EXPECT_EQ(end.peek(1, 1), nullptr);
+      end.send(bytes_of("?"), 1, 1);
+      nudge(end);
+    }
+    if (GetParam().sees_death) {
+      EXPECT_TRUE(eventually([&] {
+        nudge(end);
+        end.peek(1, 1);
+        return !end.status().ok();
+      }));
+      EXPECT_EQ(end.status().code(), Code::peer_lost) << end.status().text();
+      EXPECT_EQ(end.status().rank(), 1 - survivor);
+    } else {
+      EXPECT_TRUE(end.status().ok());
+    }
+  }
+}
+
+}  // namespace coll::test
