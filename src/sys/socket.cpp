@@ -96,8 +96,9 @@ Result<Fd> accept_next(int listener) {
   }
 }
 
-Result<Fd> begin_dial(const NetAddress& address) {
+Result<Fd> begin_dial(const NetAddress& address, void (*prepare)(int fd)) {
   COLL_ASSIGN(Fd fd, make_socket(address.family()));
+  if (prepare != nullptr) prepare(fd.get());
   const NetAddress::Raw raw = address.raw();
   if (::connect(fd.get(), raw.get(), raw.size) != 0 && errno != EINPROGRESS && errno != EINTR) {
     return system_failure("connecting to " + address.text(), errno);

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/tcp/: messages over TCP sockets. This file: messages framed, sent, received, staged.
+#include "transports/tcp/tcp_connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "transports/tcp/tcp_tuning.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::uint64_t kSilenceCheckNs = 1'000'000'000;
+
+bool is_loss(int error) {
+  return error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ||
+         error == ENETUNREACH || error == ENETDOWN || error == ECONNABORTED;
+}
+
+void copy_bytes(std::byte* into, const std::byte* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(into, from, bytes);
+}
+
+}  // namespace
+
+TcpConnection::TcpConnection(const ConnectionSpec& spec, std::unique_ptr<TcpDialer> dialer,
+                             Waiting& waiting)
+    : Connection(spec.peer, spec.slot_bytes),
+      spec_(spec),
+      dialer_(std::move(dialer)),
+      waiting_(waiting) {
+  waiting_.push_back(this);
+}
+
+TcpConnection::~TcpConnection() {
+  std::erase(waiting_, this);
+}
+
+// --- connecting
+// ------------------------------------------------------------------------------------------------------
+
+void TcpConnection::poll_dial() {
+  Result<Fd> socket = dialer_->poll();
+  if (!socket.ok() || *socket) settle(std::move(socket));
+}
+
+void TcpConnection::settle(Result<Fd> socket) {
+  std::erase(waiting_, this);
+  Status status = socket.status();
+  if (status.ok()) status = out_.allocate(spec_.credits, spec_.slot_bytes);
+  if (status.ok()) status = in_.allocate(spec_.credits, spec_.slot_bytes);
+  if (!status.ok()) return fail(std::move(status));
+  ahead_.resize(kAheadBytes);
+  socket_ = *std::move(socket);
+}
+
+// --- sending
+// ---------------------------------------------------------------------------------------------------------
+
+/// Judges one try to send: true if it moved something.
+bool TcpConnection::took(const Moved& moved) {
+  no_room_ = false;
+  if (moved.bytes > 0) return true;
+  if (!moved.would_block()) {
+    lost(moved.error);
+    return false;
+  }
+  no_room_ = true;
+  // The peer may be in the same place: one of us has to make room.
+  drain();
+  if (ended_) lost(end_error_);
+  return false;
+}
+
+/// True when the kernel has everything that was committed.
+bool TcpConnection::push_slots() {
+  while (!out_.empty()) {
+    Header header;
+    const std::byte* message = out_.front() - sizeof header;
+    std::memcpy(&header, message, sizeof header);
+    const std::size_t total = sizeof header + header.bytes;
+    const Moved moved = send_some(socket_.get(), {message + out_sent_, total - out_sent_});
+    if (!took(moved)) return false;
+    out_sent_ += moved.bytes;
+    if (out_sent_ < total) continue;
+    out_sent_ = 0;
+    out_.pop();
+  }
+  return true;
+}
+
+std::byte* TcpConnection::acquire(std::size_t bytes) {
+  COLL_CHECK(bytes <= slot_bytes(), "a message is at most a slot long");
+  if (!status().ok()) return nullptr;
+  if (out_.full()) {
+    push_slots();
+    if (out_.full() || !status().ok()) return nullptr;
+  }
+  return out_.back();
+}
+
+void TcpConnection::commit(std::size_t bytes, std::uint64_t digest) {
+  if (!status().ok()) return;
+  const Header header{bytes, digest};
+  std::memcpy(out_.back() - sizeof header, &header, sizeof header);
+  out_.push();
+  push_slots();
+}
+
+bool TcpConnection::send(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+  if (bytes <= kSmallBytes) {
+    std::byte* place = acquire(bytes);
+    if (place == nullptr) return false;
+    copy_bytes(place, data, bytes);
+    commit(bytes, digest);
+    return status().ok();
+  }
+  COLL_CHECK(bytes <= slot_bytes(), "a message is at most a slot long");
+  if (!status().ok() || !push_slots()) return false;
+  Header header{bytes, digest};
+  const std::size_t total = sizeof header + bytes;
+  while (direct_sent_ < total) {
+    std::array<iovec, 2> pieces{};
+    std::size_t count = 0;
+    if (direct_sent_ < sizeof header) {
+      pieces[count++] = {reinterpret_cast<std::byte*>(&header) + direct_sent_,
+                         sizeof header - direct_sent_};
+    }
+    const std::size_t done = std::max(direct_sent_, sizeof header) - sizeof header;
+    pieces[count++] = {const_cast<std::byte*>(data) + done, bytes - done};
+    const Moved moved = send_some(socket_.get(), std::span<const iovec>(pieces).first(count));
+    if (!took(moved)) return false;
+    direct_sent_ += moved.bytes;
+  }
+  direct_sent_ = 0;
+  return true;
+}
+
+bool TcpConnection::flush() {
+  return status().ok() && push_slots();
+}
+
+// --- receiving
+// -------------------------------------------------------------------------------------------------------
+
+/// One try to read; false if nothing came.
+bool TcpConnection::pull(std::span<const iovec> pieces, std::size_t& bytes) {
+  const Moved moved = pieces.size() == 1
+                          ? recv_some(socket_.get(), {static_cast<std::byte*>(pieces[0].iov_base),
+                                                      pieces[0].iov_len})
+                          : recv_some(socket_.get(), pieces);
+  bytes = moved.bytes;
+  if (moved.bytes > 0) return true;
+  if (!moved.would_block()) {
+    ended_ = true;
+    end_error_ = moved.error;
+  }
+  return false;
+}
+
+/// Reads the next message's header. A caller that knows how long the message is gets the payload
+/// into its memory by the same system call, if that is worth it.
+bool TcpConnection::read_header(std::byte* into, std::size_t expected) {
+  got_ = 0;
+  while (ahead_end_ - ahead_begin_ < sizeof header_) {
+    std::memmove(ahead_.data(), ahead_.data() + ahead_begin_, ahead_end_ - ahead_begin_);
+    ahead_end_ -= ahead_begin_;
+    ahead_begin_ = 0;
+    std::size_t bytes = 0;
+    if (ahead_end_ == 0 && expected > kAheadBytes) {
+      const std::array<iovec, 3> pieces{{{ahead_.data(), sizeof header_},
+                                         {into, expected},
+                                         {ahead_.data() + sizeof header_, sizeof header_}}};
+      if (!pull(pieces, bytes)) return false;
+      const std::size_t behind = bytes - std::min(bytes, sizeof header_);
+      got_ = std::min(behind, expected);
+      ahead_end_ = bytes - got_;
+    } else {
+      const iovec piece{ahead_.data() + ahead_end_, ahead_.size() - ahead_end_};
+      if (!pull({&piece, 1}, bytes)) return false;
+      ahead_end_ += bytes;
+    }
+  }
+  std::memcpy(&header_, ahead_.data() + ahead_begin_, sizeof header_);
+  ahead_begin_ += sizeof header_;
+  have_header_ = true;
+  return true;
+}
+
+/// Reads the rest of the message's payload; true when it is whole.
+bool TcpConnection::read_payload(std::byte* into) {
+  const std::size_t have = std::min(header_.bytes - got_, ahead_end_ - ahead_begin_);
+  copy_bytes(into + got_, ahead_.data() + ahead_begin_, have);
+  ahead_begin_ += have;
+  got_ += have;
+  while (got_ < header_.bytes) {
+    // Behind a long message wait for the next header only: its payload had better go to its place.
+    const std::size_t more = header_.bytes > kAheadBytes ? sizeof header_ : kAheadBytes;
+    const std::array<iovec, 2> pieces{{{into + got_, header_.bytes - got_}, {ahead_.data(), more}}};
+    std::size_t bytes = 0;
+    if (!pull(pieces, bytes)) return false;
+    const std::size_t mine = std::min(bytes, header_.bytes - got_);
+    got_ += mine;
+    ahead_begin_ = 0;
+    ahead_end_ = bytes - mine;
+  }
+  return true;
+}
+
+void TcpConnection::end_message() {
+  have_header_ = false;
+  target_ = Target::none;
+}
+
+/// Takes what has come into free slots, so that the peer's sending goes on.
+void TcpConnection::drain() {
+  while (target_ != Target::caller && !in_.full()) {
+    if (!have_header_ && !read_header()) return;
+    if (header_.bytes > slot_bytes()) {
+      return fail(failed(Code::mismatch, "rank " + std::to_string(peer()) + " sends " +
+                                             std::to_string(header_.bytes) +
+                                             " bytes at once, a slot has " +
+                                             std::to_string(slot_bytes())));
+    }
+    target_ = Target::slot;
+    if (!read_payload(in_.back())) return;
+    std::memcpy(in_.back() - sizeof header_, &header_, sizeof header_);
+    in_.push();
+    end_message();
+  }
+}
+
+bool TcpConnection::matches(const Header& header, std::size_t bytes, std::uint64_t digest) {
+  if (header.bytes == bytes && header.digest == digest) return true;
+  fail(message_mismatch(peer(), bytes, digest, header.bytes, header.digest));
+  return false;
+}
+
+/// The caller needs a message that has not come (wholly).
+void TcpConnection::not_there() {
+  just_looked_ = true;
+  if (ended_) lost(end_error_);
+}
+
+const std::byte* TcpConnection::peek(std::size_t bytes, std::uint64_t digest) {
+  if (!status().ok()) return nullptr;
+  Header header;
+  if (in_.empty()) {
+    if (!have_header_ && !read_header()) return not_there(), nullptr;
+    if (!matches(header_, bytes, digest)) return nullptr;
+    target_ = Target::slot;
+    if (!read_payload(in_.back())) return not_there(), nullptr;
+    std::memcpy(in_.back() - sizeof header_, &header_, sizeof header_);
+    in_.push();
+    end_message();
+    return in_.front();
+  }
+  std::memcpy(&header, in_.front() - sizeof header, sizeof header);
+  return matches(header, bytes, digest) ? in_.front() : nullptr;
+}
+
+void TcpConnection::release() {
+  in_.pop();
+}
+
+bool TcpConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t digest) {
+  if (!status().ok()) return false;
+  if (!in_.empty()) {
+    const std::byte* payload = peek(bytes, digest);
+    if (payload == nullptr) return false;
+    copy_bytes(into, payload, bytes);
+    release();
+    return true;
+  }
+  if (!have_header_ && !read_header(into, bytes)) return not_there(), false;
+  if (!matches(header_, bytes, digest)) return false;
+  if (target_ == Target::slot) copy_bytes(into, in_.back(), got_);  // it has begun without us
+  target_ = Target::caller;
+  if (!read_payload(into)) return not_there(), false;
+  end_message();
+  return true;
+}
+
+// --- state
+// -----------------------------------------------------------------------------------------------------------
+
+void TcpConnection::progress() {
+  if (!socket_ || !status().ok()) return;
+  push_slots();
+  // A caller that looks and makes progress in turn pays for one look, not for two.
+  if (just_looked_) {
+    just_looked_ = false;
+  } else if (status().ok()) {
+    drain();
+  }
+  notice_silence();
+}
+
+int TcpConnection::wait_fd() const {
+  return no_room_ ? -1 : socket_.get();
+}
+
+/// Keepalive sees a silent host only while nothing is under way to it; this sees the rest.
+void TcpConnection::notice_silence() {
+  const std::uint64_t now = now_ns();
+  if (now < silence_check_ns_) return;
+  silence_check_ns_ = now + kSilenceCheckNs;
+  if (tcp_host_silent(socket_.get())) lost(ETIMEDOUT);
+}
+
+void TcpConnection::lost(int error) {
+  std::string what = "rank " + std::to_string(peer());
+  what += error == ETIMEDOUT ? " no longer answers" : " closed its connection";
+  what += " (lane " + std::to_string(spec_.lane) + ", " + local_address(socket_.get()).text() +
+          " to " + remote_address(socket_.get()).text() + ")";
+  if (error == 0 || is_loss(error)) {
+    fail(failed(Code::peer_lost, std::move(what), "look at that rank's output", error));
+  } else {
+    fail(system_failure("the connection to " + what, error));
+  }
+}
+
+}  // namespace coll

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/tcp/: messages over TCP sockets. This file: one end of a connection, one socket.
+#pragma once
+#include <sys/uio.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transports/tcp/tcp_dialer.hpp"
+#include "transports/tcp/tcp_slots.hpp"
+
+namespace coll {
+
+/// A message on the wire: this header, then the payload. Small ones cost one system call at either
+/// end; long ones go from and into the caller's memory, and come into a slot of this end only when
+/// the caller has not asked for them while their sender waits.
+class TcpConnection final : public Connection {
+ public:
+  /// Connections that are not yet ready; each takes itself out when it ends.
+  using Waiting = std::vector<TcpConnection*>;
+
+  /// `dialer` is null at the accepting end.
+  TcpConnection(const ConnectionSpec& spec, std::unique_ptr<TcpDialer> dialer, Waiting& waiting);
+  ~TcpConnection() override;
+
+  std::byte* acquire(std::size_t bytes) override;
+  void commit(std::size_t bytes, std::uint64_t digest) override;
+  bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
+  bool flush() override;
+
+  const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
+  void release() override;
+  bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
+
+  [[nodiscard]] bool ready() const override { return static_cast<bool>(socket_); }
+  void progress() override;
+  [[nodiscard]] bool needs_progress() const override { return true; }
+  /// -1 while bytes wait for room in the kernel: reading would not say when there is some.
+  [[nodiscard]] int wait_fd() const override;
+
+  // --- for the transport, before it is ready
+  [[nodiscard]] const ConnectionSpec& spec() const { return spec_; }
+  [[nodiscard]] bool waits_for_dial() const { return dialer_ == nullptr; }
+  void poll_dial();
+  /// The handshake is over: this socket it is, or this failure.
+  void settle(Result<Fd> socket);
+
+ private:
+  struct Header {
+    std::uint64_t bytes = 0;
+    std::uint64_t digest = 0;
+  };
+  static_assert(sizeof(Header) == TcpSlots::kHeaderBytes);
+  /// Where the payload of the message that is coming in goes.
+  enum class Target { none, slot, caller };
+
+  static constexpr std::size_t kAheadBytes = 16384;  // read at once for the sake of small messages
+  static constexpr std::size_t kSmallBytes = 4096;   // copied into a slot sooner than sent apart
+
+  bool push_slots();
+  bool took(const Moved& moved);
+  void drain();
+  bool read_header(std::byte* into = nullptr, std::size_t expected = 0);
+  bool read_payload(std::byte* into);
+  void end_message();
+  bool pull(std::span<const iovec> pieces, std::size_t& bytes);
+  bool matches(const Header& header, std::size_t bytes, std::uint64_t digest);
+  void not_there();
+  void lost(int error);
+  void notice_silence();
+  [[nodiscard]] std::string where() const;
+
+  ConnectionSpec spec_;
+  std::unique_ptr<TcpDialer> dialer_;
+  Waiting& waiting_;
+  Fd socket_;
+
+  // sending: slots first, then the caller's memory
+  TcpSlots out_;
+  std::size_t out_sent_ = 0;     // bytes of the first slot's message that the kernel has
+  std::size_t direct_sent_ = 0;  // the same of the message sent from the caller's memory
+  // receiving: [begin, end) of ahead_ are bytes that belong to no message yet
+  TcpSlots in_;
+  std::vector<std::byte> ahead_;
+  std::size_t ahead_begin_ = 0;
+  std::size_t ahead_end_ = 0;
+  Target target_ = Target::none;
+  bool have_header_ = false;
+  Header header_;
+  std::size_t got_ = 0;
+  bool ended_ = false;  // the peer's stream is over; what came before may still be taken
+  int end_error_ = 0;   // … because of this errno, 0 for an orderly end
+  // what the last tries met
+  bool no_room_ = false;      // the kernel took not all that was to be sent
+  bool just_looked_ = false;  // nothing to receive, found by the caller a moment ago
+  std::uint64_t silence_check_ns_ = 0;
+};
+
+}  // namespace coll

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/tcp/: messages over TCP sockets. This file: descriptors as text, and ways put in
+// order.
+#include "transports/tcp/tcp_descriptor.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+namespace coll {
+namespace {
+
+constexpr std::size_t kMostAddresses = 64;
+
+bool same_host(const std::string& one, const std::string& other) {
+  return !one.empty() && one == other;
+}
+
+bool holds(const std::vector<NetAddress>& list, const NetAddress& address) {
+  return std::ranges::any_of(
+      list, [&](const auto& one) { return one.with_port(address.port()) == address; });
+}
+
+/// Has `one` an address of this family that another host can tell from its own?
+bool offers(const TcpDescriptor& one, const TcpDescriptor& to, int family) {
+  return std::ranges::any_of(one.addresses, [&](const NetAddress& address) {
+    return address.family() == family && !address.is_loopback() && !holds(to.addresses, address);
+  });
+}
+
+}  // namespace
+
+std::string TcpDescriptor::text() const {
+  std::string text = "tcp/" + std::to_string(version) + " " + std::to_string(port) + " " +
+                     (identity.empty() ? "-" : identity);
+  for (const NetAddress& address : addresses) text += " " + address.with_scope(0).host();
+  return text;
+}
+
+Result<TcpDescriptor> TcpDescriptor::parse(std::string_view text) {
+  TcpDescriptor result;
+  std::istringstream words{std::string(text.substr(0, 8192))};
+  std::string head;
+  words >> head >> result.port >> result.identity;
+  const auto [end, error] = std::from_chars(head.data() + std::min<std::size_t>(4, head.size()),
+                                            head.data() + head.size(), result.version);
+  if (!words || !head.starts_with("tcp/") || error != std::errc() ||
+      end != head.data() + head.size()) {
+    return failed(Code::mismatch,
+                  "\"" + std::string(text.substr(0, 80)) + "\" is no tcp descriptor",
+                  "run the same version of the library on all ranks");
+  }
+  if (result.identity == "-") result.identity.clear();
+  // Later versions may write what follows in another way.
+  if (result.version != kTcpWireVersion) return result;
+  for (std::string word; result.addresses.size() < kMostAddresses && words >> word;) {
+    COLL_ASSIGN(const NetAddress address,
+                NetAddress::parse((word.find(':') == std::string::npos ? word : "[" + word + "]") +
+                                  ":" + std::to_string(result.port)));
+    result.addresses.push_back(address);
+  }
+  return result;
+}
+
+Status tcp_accepts(const TcpDescriptor& one, const TcpDescriptor& other) {
+  if (one.version != other.version) {
+    return failed(Code::mismatch,
+                  "tcp wire versions differ: " + std::to_string(one.version) + " here, " +
+                      std::to_string(other.version) + " there",
+                  "run the same version of the library on all ranks");
+  }
+  if (same_host(one.identity, other.identity) && !one.addresses.empty() &&
+      !other.addresses.empty()) {
+    return {};
+  }
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (offers(one, other, family) && offers(other, one, family)) return {};
+  }
+  return failed(
+      Code::unreachable,
+      "no pair of addresses to try: \"" + one.text() + "\" here, \"" + other.text() + "\" there",
+      "check COLL_INTERFACE on both hosts");
+}
+
+std::vector<NetAddress> tcp_ways(const std::vector<InterfaceAddress>& mine,
+                                 const std::string& identity, const TcpDescriptor& peer) {
+  const bool same = same_host(identity, peer.identity);
+  const auto is_mine = [&](const NetAddress& address) {
+    return std::ranges::any_of(
+        mine, [&](const auto& one) { return one.address.with_scope(0) == address.with_port(0); });
+  };
+  std::vector<NetAddress> near;
+  std::vector<NetAddress> far;
+  std::vector<NetAddress> links;
+  for (const NetAddress& address : peer.addresses) {
+    if (address.is_loopback()) {
+      if (same) near.insert(near.begin(), address);
+    } else if (!same && is_mine(address)) {
+      continue;
+    } else if (address.is_link_local() && address.family() == AF_INET6) {
+      for (const InterfaceAddress& one : mine) {
+        if (one.address.is_link_local() && one.address.family() == AF_INET6) {
+          links.push_back(address.with_scope(one.index));
+        }
+      }
+    } else if (std::ranges::any_of(mine, [&](const InterfaceAddress& one) {
+                 return one.prefix_bits > 0 && one.address.same_subnet(address, one.prefix_bits);
+               })) {
+      near.push_back(address);
+    } else {
+      (address.is_link_local() ? links : far).push_back(address);
+    }
+  }
+  near.insert(near.end(), far.begin(), far.end());
+  near.insert(near.end(), links.begin(), links.end());
+  return near;
+}
+
+}  // namespace coll

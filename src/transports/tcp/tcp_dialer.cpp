@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/tcp/: messages over TCP sockets. This file: the ways to a peer, tried side by side.
+#include "transports/tcp/tcp_dialer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "transports/tcp/tcp_tuning.hpp"
+
+namespace coll {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kStagger{250};     // before the next way is tried beside one that is silent
+constexpr milliseconds kDoubt{2000};      // the same for one that has connected but not answered
+constexpr milliseconds kPatience{20000};  // for an address to connect at all
+
+}  // namespace
+
+TcpDialer::TcpDialer(const TransportSpec& self, const ConnectionSpec& connection,
+                     const std::vector<NetAddress>& ways)
+    : self_(self), connection_(connection) {
+  for (const NetAddress& address : ways) ways_.push_back({.address = address});
+}
+
+/// Nobody is being tried, or everybody has been silent for long enough.
+bool TcpDialer::want_another() const {
+  const auto now = Clock::now();
+  return std::ranges::none_of(ways_, [&](const Way& way) {
+    return (way.state == Way::State::dialling && now - way.since < kStagger) ||
+           (way.state == Way::State::greeted && now - way.since < kDoubt);
+  });
+}
+
+void TcpDialer::give_up(Way& way, Status why) {
+  way.fd.reset();
+  way.state = Way::State::failed;
+  way.failure = std::move(why);
+}
+
+void TcpDialer::start(Way& way) {
+  Result<Fd> fd = begin_dial(way.address, &tcp_tune_early);
+  if (!fd.ok()) return give_up(way, fd.status());
+  way.fd = *std::move(fd);
+  way.state = Way::State::dialling;
+  way.since = Clock::now();
+}
+
+void TcpDialer::move_on(Way& way) {
+  if (way.state == Way::State::dialling) {
+    const Result<bool> connected = check_dial(way.fd.get());
+    if (!connected.ok()) return give_up(way, connected.status());
+    if (!*connected) {
+      if (Clock::now() - way.since < kPatience) return;
+      return give_up(way, system_failure("connecting", ETIMEDOUT));
+    }
+    tcp_tune_connected(way.fd.get());
+    // A fresh socket takes this little at once.
+    const auto hello = tcp_greeting(self_, connection_, TcpGreeting::Verdict::hello);
+    const Moved sent = send_some(way.fd.get(), std::as_bytes(std::span(&hello, 1)));
+    if (sent.bytes != sizeof hello) return give_up(way, system_failure("greeting", sent.error));
+    way.state = Way::State::greeted;
+    way.since = Clock::now();
+  }
+  if (way.state != Way::State::greeted) return;
+  switch (way.answer.read(way.fd.get())) {
+    case TcpGreetingReader::State::incomplete:
+      return;
+    case TcpGreetingReader::State::closed:
+      return give_up(way,
+                     failed(Code::unreachable, "closed without an answer", {}, way.answer.error()));
+    case TcpGreetingReader::State::complete:
+      if (const std::string why = tcp_stranger(way.answer.greeting(), self_); !why.empty()) {
+        give_up(way, failed(Code::unreachable, "somebody else answers: " + why));
+      }
+  }
+}
+
+std::string TcpDialer::rejected() const {
+  std::string text;
+  for (const Way& way : ways_) {
+    if (way.state != Way::State::failed) continue;
+    const Failure& why = *way.failure.failure();
+    text += (text.empty() ? "" : ", ") + way.address.text() + ": " +
+            (why.error != 0 ? std::string(std::strerror(why.error)) : why.what);
+  }
+  return text;
+}
+
+Result<Fd> TcpDialer::poll() {
+  for (Way& way : ways_) {
+    move_on(way);
+    if (way.state != Way::State::greeted || way.answer.bytes() < sizeof(TcpGreeting)) continue;
+    COLL_TRY(tcp_agree(way.answer.greeting(), connection_));
+    if (way.answer.greeting().verdict != TcpGreeting::Verdict::welcome) {
+      return failed(Code::internal, "rank " + std::to_string(connection_.peer) + " refused lane " +
+                                        std::to_string(connection_.lane));
+    }
+    if (log_enabled(LogLevel::info)) {
+      const std::string not_taken = rejected();
+      log(LogLevel::info, "rank " + std::to_string(connection_.peer) + " lane " +
+                              std::to_string(connection_.lane) + ": tcp " +
+                              local_address(way.fd.get()).text() + " to " + way.address.text() +
+                              (not_taken.empty() ? "" : " (rejected: " + not_taken + ")"));
+    }
+    return std::move(way.fd);
+  }
+  const auto next = [&] { return std::ranges::find(ways_, Way::State::untried, &Way::state); };
+  while (next() != ways_.end() && want_another()) {
+    Way& way = *next();
+    start(way);
+    // What this process lacks, it lacks for every address.
+    if (way.failure.code() == Code::out_of_resources) return way.failure;
+  }
+  if (std::ranges::all_of(ways_, [](auto& way) { return way.state == Way::State::failed; })) {
+    return failed(Code::unreachable,
+                  "connecting to rank " + std::to_string(connection_.peer) + " lane " +
+                      std::to_string(connection_.lane) + ": no address answers (" + rejected() +
+                      ")",
+                  "check firewalls and COLL_INTERFACE on both hosts")
+        .at_rank(connection_.peer);
+  }
+  return Fd();
+}
+
+}  // namespace coll

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/tcp/: messages over TCP sockets. This file: reaches a peer by the first way that
+// works.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "sys/socket.hpp"
+#include "transports/tcp/tcp_handshake.hpp"
+
+namespace coll {
+
+/// Dials a peer's addresses in order without waiting for one before trying the next ("happy
+/// eyeballs"), greets whoever answers, and ends with the one that answers as the right rank of the
+/// right job.
+class TcpDialer {
+ public:
+  TcpDialer(const TransportSpec& self, const ConnectionSpec& connection,
+            const std::vector<NetAddress>& ways);
+
+  /// Moves on. The connected and greeted socket; an empty one: not yet; or why it cannot be. After
+  /// either end it is not to be called again.
+  Result<Fd> poll();
+
+ private:
+  struct Way {
+    enum class State { untried, dialling, greeted, failed };
+    NetAddress address;
+    State state = State::untried;
+    Fd fd{};
+    Clock::time_point since{};  ///< of this state
+    TcpGreetingReader answer{};
+    Status failure{};
+  };
+
+  bool want_another() const;
+  void start(Way& way);
+  void move_on(Way& way);
+  void give_up(Way& way, Status why);
+  [[nodiscard]] std::string rejected() const;
+
+  TransportSpec self_;
+  ConnectionSpec connection_;
+  std::vector<Way> ways_;
+};
+
+}  // namespace coll

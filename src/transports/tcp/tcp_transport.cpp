@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/tcp/: messages over TCP sockets. This file: connections opened, guests judged.
+#include "transports/tcp/tcp_transport.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/log.hpp"
+#include "sys/socket.hpp"
+#include "transports/tcp/tcp_tuning.hpp"
+
+namespace coll {
+namespace {
+
+using std::chrono::seconds;
+constexpr seconds kGreetingTime{30};  // for a guest to say who it is
+constexpr seconds kSafeTime{1};       // in which no crowd of others pushes it out
+constexpr std::size_t kGuests = 256;  // unknown ones at once, and a few more per rank
+
+void drop(const NetAddress& who, const std::string& why) {
+  if (log_enabled(LogLevel::debug)) {
+    log(LogLevel::debug, "tcp: dropped a stranger at " + who.text() + ": " + why);
+  }
+}
+
+}  // namespace
+
+TcpTransport::TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses,
+                           Fd listener)
+    : spec_(spec), addresses_(std::move(addresses)), listener_(std::move(listener)) {
+  const NetAddress local = local_address(listener_.get());
+  descriptor_.port = local.port();
+  descriptor_.identity = network_identity();
+  for (const InterfaceAddress& one : addresses_) {
+    // Without IPv6 the listener is an IPv4 one.
+    if (local.family() == AF_INET && one.address.family() != AF_INET) continue;
+    const NetAddress address = one.address.with_scope(0).with_port(local.port());
+    if (std::ranges::count(descriptor_.addresses, address) == 0) {
+      descriptor_.addresses.push_back(address);
+    }
+  }
+  text_ = descriptor_.text();
+}
+
+Result<std::unique_ptr<Transport>> TcpTransport::make(const TransportSpec& spec) {
+  COLL_ASSIGN(std::vector<InterfaceAddress> addresses, host_addresses(spec.interface));
+  COLL_ASSIGN(Fd listener, listen_everywhere());
+  tcp_tune_early(listener.get());
+  return std::unique_ptr<Transport>(
+      new TcpTransport(spec, std::move(addresses), std::move(listener)));
+}
+
+Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec) {
+  return TcpTransport::make(spec);
+}
+
+Transport::Limits TcpTransport::limits() const {
+  return {.slot_bytes = std::size_t{1} << 20, .credits = 2};
+}
+
+Status TcpTransport::accepts(std::string_view peer_descriptor) const {
+  COLL_ASSIGN(const TcpDescriptor peer, TcpDescriptor::parse(peer_descriptor));
+  return tcp_accepts(descriptor_, peer);
+}
+
+Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spec,
+                                                       std::string_view peer_descriptor) {
+  if (spec.peer < 0 || spec.peer >= spec_.size || spec.peer == spec_.rank) {
+    return failed(Code::invalid_argument,
+                  "rank " + std::to_string(spec_.rank) + " of " + std::to_string(spec_.size) +
+                      " cannot connect to rank " + std::to_string(spec.peer));
+  }
+  if (spec.slot_bytes == 0 || spec.slot_bytes % 64 != 0 || spec.credits == 0) {
+    return failed(Code::invalid_argument,
+                  std::to_string(spec.credits) + " slots of " + std::to_string(spec.slot_bytes) +
+                      " bytes: at least one is needed, and a multiple of 64 bytes");
+  }
+  COLL_ASSIGN(const TcpDescriptor peer, TcpDescriptor::parse(peer_descriptor));
+  COLL_TRY(tcp_accepts(descriptor_, peer));
+  std::unique_ptr<TcpDialer> dialer;
+  if (spec_.rank > spec.peer) {
+    dialer =
+        std::make_unique<TcpDialer>(spec_, spec, tcp_ways(addresses_, descriptor_.identity, peer));
+  }
+  return std::unique_ptr<Connection>(
+      std::make_unique<TcpConnection>(spec, std::move(dialer), waiting_));
+}
+
+void TcpTransport::poll() {
+  let_in();
+  for (std::size_t i = 0; i < guests_.size();) {
+    if (listen_to(guests_[i]) && !(guests_[i].known && connect(guests_[i]))) {
+      ++i;
+    } else {
+      guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  const TcpConnection::Waiting waiting = waiting_;  // those that settle take themselves out
+  for (TcpConnection* one : waiting) {
+    if (!one->waits_for_dial()) one->poll_dial();
+  }
+}
+
+/// Accepts who has dialled. A crowd waits outside rather than push out who has just come in.
+void TcpTransport::let_in() {
+  const std::size_t room = kGuests + 16 * static_cast<std::size_t>(spec_.size);
+  for (;;) {
+    const auto oldest = std::ranges::find(guests_, false, &Guest::known);
+    if (guests_.size() >= room && oldest != guests_.end()) {
+      if (Clock::now() - oldest->since < kSafeTime) return;
+      drop(oldest->address, "too many others came");
+      guests_.erase(oldest);
+    }
+    Result<Fd> fd = accept_next(listener_.get());
+    if (!fd.ok()) {
+      const auto idle = std::ranges::find(guests_, false, &Guest::known);
+      if (idle == guests_.end()) return fail_accepting(fd.status());
+      drop(idle->address, fd.status().text());
+      guests_.erase(idle);
+      return;
+    }
+    if (!*fd) return;
+    const NetAddress address = remote_address(fd->get());
+    guests_.push_back({*std::move(fd), address, Clock::now()});
+  }
+}
+
+/// Reads on what a guest has to say; false if it is to go.
+bool TcpTransport::listen_to(Guest& guest) {
+  if (guest.known) {
+    // It has to wait for the answer, so all that can come is its end.
+    std::byte byte{};
+    return recv_some(guest.fd.get(), {&byte, 1}).would_block();
+  }
+  switch (guest.reader.read(guest.fd.get())) {
+    case TcpGreetingReader::State::incomplete:
+      if (Clock::now() - guest.since < kGreetingTime) return true;
+      drop(guest.address, "it said " + std::to_string(guest.reader.bytes()) + " bytes and no more");
+      return false;
+    case TcpGreetingReader::State::closed:
+      drop(guest.address, "it went away");
+      return false;
+    case TcpGreetingReader::State::complete:
+      break;
+  }
+  if (const std::string why = tcp_stranger(guest.reader.greeting(), spec_); !why.empty()) {
+    drop(guest.address, why);
+    return false;
+  }
+  guest.known = true;
+  return true;
+}
+
+/// Makes a connection of a guest, if this end is open; true when the guest is used up.
+bool TcpTransport::connect(Guest& guest) {
+  const TcpGreeting& hello = guest.reader.greeting();
+  const auto found = std::ranges::find_if(waiting_, [&](const TcpConnection* one) {
+    return one->waits_for_dial() && one->spec().peer == hello.from &&
+           one->spec().lane == hello.lane;
+  });
+  if (found == waiting_.end()) return false;
+  TcpConnection& connection = **found;
+  const Status agreed = tcp_agree(hello, connection.spec());
+  const auto answer =
+      tcp_greeting(spec_, connection.spec(),
+                   agreed.ok() ? TcpGreeting::Verdict::welcome : TcpGreeting::Verdict::refused);
+  const Moved sent = send_some(guest.fd.get(), std::as_bytes(std::span(&answer, 1)));
+  if (!agreed.ok()) {
+    connection.settle(agreed);
+  } else if (sent.bytes == sizeof answer) {
+    tcp_tune_connected(guest.fd.get());
+    connection.settle(std::move(guest.fd));
+  }
+  return true;
+}
+
+/// No connection can come in any more: whoever waits for one has to know.
+void TcpTransport::fail_accepting(const Status& status) {
+  const TcpConnection::Waiting waiting = waiting_;
+  for (TcpConnection* one : waiting) {
+    if (one->waits_for_dial()) one->settle(status);
+  }
+}
+
+}  // namespace coll

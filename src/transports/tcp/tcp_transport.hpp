@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/tcp/: messages over TCP sockets. This file: a rank's listener and who comes to it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transports/tcp/tcp_connection.hpp"
+#include "transports/tcp/tcp_descriptor.hpp"
+
+namespace coll {
+
+class TcpTransport final : public Transport {
+ public:
+  static Result<std::unique_ptr<Transport>> make(const TransportSpec& spec);
+
+  [[nodiscard]] std::string_view name() const override { return "tcp"; }
+  [[nodiscard]] Limits limits() const override;
+  [[nodiscard]] const std::string& descriptor() const override { return text_; }
+  [[nodiscard]] Status accepts(std::string_view peer_descriptor) const override;
+  Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
+                                           std::string_view peer_descriptor) override;
+  void poll() override;
+
+ private:
+  /// Who has dialled and is not a connection yet. `known`: it has shown that it belongs here, and
+  /// waits until this end is opened too.
+  struct Guest {
+    Fd fd;
+    NetAddress address;
+    Clock::time_point since;
+    TcpGreetingReader reader{};
+    bool known = false;
+  };
+
+  TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses, Fd listener);
+  void let_in();
+  bool listen_to(Guest& guest);
+  bool connect(Guest& guest);
+  void fail_accepting(const Status& status);
+
+  TransportSpec spec_;
+  std::vector<InterfaceAddress> addresses_;
+  Fd listener_;
+  TcpDescriptor descriptor_;
+  std::string text_;
+  TcpConnection::Waiting waiting_;
+  std::vector<Guest> guests_;
+};
+
+}  // namespace coll

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: tcp does.
+#include "sys/socket.hpp"
+#include "transport_conformance.hpp"
+#include "transports/tcp/tcp_descriptor.hpp"
+
+namespace coll::test {
+namespace {
+
+/// To the door by the last address of the list: loopback.
+Fd knock(std::string_view descriptor) {
+  auto parsed = TcpDescriptor::parse(descriptor);
+  if (!parsed.ok() || parsed->addresses.empty()) return {};
+  auto socket = dial(parsed->addresses.back(), Clock::now() + std::chrono::seconds(5));
+  return socket.ok() ? *std::move(socket) : Fd();
+}
+
+const Backend kTcp{
+    .name = "tcp", .make = make_tcp_transport, .sees_death = true, .knock = knock};
+
+INSTANTIATE_TEST_SUITE_P(Tcp, TransportConformance, testing::Values(kTcp), name_of_backend);
+
+}  // namespace
+}  // namespace coll::test
