@@ -25,7 +25,7 @@ struct Backend {
   bool sees_death = false;        ///< reports peer_lost when the peer's process dies
   bool uses_descriptors = true;   ///< cannot connect without file descriptors
   /// A bare socket to the door of the transport with this descriptor; unset where there is no door.
-  std::function<Fd(std::string_view descriptor)> knock;
+  std::function<Fd(std::string_view descriptor)> knock = {};
 };
 inline void PrintTo(const Backend& backend, std::ostream* out) {
   *out << backend.name;

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/fake/: ranks of one process over a scripted network. This file: one end of a
+// connection.
+#include "transports/fake/fake_connection.hpp"
+
+#include <algorithm>
+
+#include "transports/fake/fake_transport.hpp"
+
+namespace coll {
+
+FakeConnection::FakeConnection(const ConnectionSpec& spec, FakeTransport* transport,
+                               std::shared_ptr<FakeNetwork> network, std::shared_ptr<FakeLink> link,
+                               int side)
+    : Connection(spec.peer, spec.slot_bytes),
+      transport_(transport),
+      network_(std::move(network)),
+      link_(std::move(link)),
+      side_(side) {}
+
+FakeConnection::~FakeConnection() {
+  if (transport_ != nullptr) transport_->forget(this);
+  network_->leave(*link_, side_);
+}
+
+bool FakeConnection::connect() {
+  const std::lock_guard lock(link_->mutex);
+  if (!link_->joined[1 - side_]) return false;
+  transport_ = nullptr;
+  ready_ = !link_->mismatched;
+  if (!ready_)
+    fail(failed(Code::mismatch, "rank " + std::to_string(peer()) +
+                                    " opened the connection with other slots or credits"));
+  return true;
+}
+
+// --- sending
+
+FakeFifo::Message* FakeConnection::outgoing(std::size_t bytes) {
+  COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
+  if (!status().ok()) return nullptr;
+  if (is_lost()) {
+    fail_lost();
+    return nullptr;
+  }
+  return out().acquire();
+}
+
+std::byte* FakeConnection::acquire(std::size_t bytes) {
+  const std::lock_guard lock(link_->mutex);
+  FakeFifo::Message* message = outgoing(bytes);
+  return message != nullptr ? message->payload.data() : nullptr;
+}
+
+void FakeConnection::commit(std::size_t bytes, std::uint64_t digest) {
+  const std::lock_guard lock(link_->mutex);
+  if (out().commit(bytes, digest)) return;
+  link_->cut = true;
+  fail_lost();
+}
+
+bool FakeConnection::send(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+  const std::lock_guard lock(link_->mutex);
+  FakeFifo::Message* message = outgoing(bytes);
+  if (message == nullptr) return false;
+  // While refused the first half is through already, later only the second is read: who changes
+  // the memory meanwhile is found out.
+  const auto copy = [&](std::size_t from, std::size_t to) {
+    if (from < to) std::copy(data + from, data + to, message->payload.data() + from);
+  };
+  if (out().refuses_send()) {
+    if (!half_sent_) copy(0, bytes / 2);
+    half_sent_ = true;
+    return false;
+  }
+  copy(half_sent_ ? bytes / 2 : 0, bytes);
+  half_sent_ = false;
+  if (out().commit(bytes, digest)) return true;
+  link_->cut = true;
+  fail_lost();
+  return false;
+}
+
+bool FakeConnection::flush() {
+  const std::lock_guard lock(link_->mutex);
+  return out().all_left();
+}
+
+// --- receiving
+
+FakeFifo::Message* FakeConnection::incoming(std::size_t bytes, std::uint64_t digest) {
+  COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
+  if (!status().ok()) return nullptr;
+  if (is_lost() && in().drained()) {
+    fail_lost();
+    return nullptr;
+  }
+  FakeFifo::Message* message = in().next();
+  if (message == nullptr) return nullptr;
+  if (message->bytes == bytes && message->digest == digest) return message;
+  fail(message_mismatch(peer(), bytes, digest, message->bytes, message->digest));
+  return nullptr;
+}
+
+const std::byte* FakeConnection::peek(std::size_t bytes, std::uint64_t digest) {
+  const std::lock_guard lock(link_->mutex);
+  const FakeFifo::Message* message = incoming(bytes, digest);
+  return message != nullptr ? message->payload.data() : nullptr;
+}
+
+void FakeConnection::release() {
+  const std::lock_guard lock(link_->mutex);
+  in().release();
+}
+
+bool FakeConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t digest) {
+  const std::lock_guard lock(link_->mutex);
+  const FakeFifo::Message* message = incoming(bytes, digest);
+  if (message == nullptr) return false;
+  if (in().refuses_receive()) {
+    std::fill_n(into, bytes, std::byte{0xbd});  // undefined meanwhile
+    return false;
+  }
+  std::copy_n(message->payload.data(), bytes, into);
+  in().release();
+  return true;
+}
+
+// --- state
+
+void FakeConnection::progress() {
+  const std::lock_guard lock(link_->mutex);
+  out().progress_sender();
+  in().progress_receiver();
+  if (is_lost() && in().drained()) fail_lost();
+}
+
+void FakeConnection::fail_lost() {
+  fail(failed(Code::peer_lost, "rank " + std::to_string(peer()) + " closed its connection"));
+}
+
+}  // namespace coll

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/fake/: ranks of one process over a scripted network. This file: one end of a
+// connection.
+#pragma once
+#include <memory>
+
+#include "transports/fake/fake_network.hpp"
+#include "transports/transport.hpp"
+
+namespace coll {
+
+class FakeTransport;
+
+class FakeConnection final : public Connection {
+ public:
+  /// `side` is 0 for the lower rank.
+  FakeConnection(const ConnectionSpec& spec, FakeTransport* transport,
+                 std::shared_ptr<FakeNetwork> network, std::shared_ptr<FakeLink> link, int side);
+  ~FakeConnection() override;
+
+  std::byte* acquire(std::size_t bytes) override;
+  void commit(std::size_t bytes, std::uint64_t digest) override;
+  bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
+  bool flush() override;
+
+  const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
+  void release() override;
+  bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
+
+  [[nodiscard]] bool ready() const override { return ready_; }
+  void progress() override;
+  [[nodiscard]] bool needs_progress() const override { return network_->script().max_delay > 0; }
+
+  /// Moves connecting forward; true once it is over.
+  bool connect();
+
+ private:
+  FakeFifo& out() { return link_->fifos[side_]; }
+  FakeFifo& in() { return link_->fifos[1 - side_]; }
+  FakeFifo::Message* outgoing(std::size_t bytes);
+  FakeFifo::Message* incoming(std::size_t bytes, std::uint64_t digest);
+  [[nodiscard]] bool is_lost() const { return link_->cut || link_->closed[1 - side_]; }
+  void fail_lost();
+
+  FakeTransport* transport_;  ///< null once the transport has no part in this any more
+  std::shared_ptr<FakeNetwork> network_;
+  std::shared_ptr<FakeLink> link_;
+  const int side_;
+  bool ready_ = false;
+  bool half_sent_ = false;  ///< the first half of the refused message is in its slot
+};
+
+}  // namespace coll

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/fake/: ranks of one process over a scripted network. This file: how a FIFO follows its
+// script.
+#include "transports/fake/fake_fifo.hpp"
+
+#include <algorithm>
+
+namespace coll {
+
+FakeFifo::FakeFifo(const FakeScript& script, Rank from, Rank to, const ConnectionSpec& spec)
+    : script_(script), ring_(spec.credits) {
+  for (const FakeFault& fault : script.faults)
+    if (fault.from == from && fault.to == to && fault.lane == spec.lane) faults_.push_back(fault);
+  // Both ends draw for themselves, so what they get does not depend on who runs first.
+  std::seed_seq seed{static_cast<std::uint32_t>(script.seed),
+                     static_cast<std::uint32_t>(script.seed >> 32),
+                     static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), spec.lane};
+  sender_random_.seed(seed);
+  receiver_random_.seed(sender_random_());
+  for (Message& message : ring_) message.payload.resize(spec.slot_bytes);
+  plan_send();
+  plan_receive();
+}
+
+void FakeFifo::plan_send() {
+  send_refusals_ = draw(sender_random_, script_.max_refusals);
+  const auto most = static_cast<std::uint32_t>(ring_.size());
+  usable_ = script_.vary_credits ? 1 + draw(sender_random_, most - 1) : most;
+}
+
+void FakeFifo::plan_receive() {
+  receive_refusals_ = draw(receiver_random_, script_.max_refusals);
+}
+
+FakeFifo::Message* FakeFifo::acquire() {
+  acquired_ = acquired_ || committed_ - consumed_ < usable_;
+  return acquired_ ? &at(committed_) : nullptr;
+}
+
+bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest) {
+  Message& message = at(committed_);
+  message.bytes = bytes;
+  message.digest = digest;
+  message.leaves_in = draw(sender_random_, script_.max_delay);
+  message.arrives_in = draw(sender_random_, script_.max_delay);
+  for (const FakeFault& fault : faults_) {
+    if (fault.message != committed_) continue;
+    if (fault.kind == FakeFault::Kind::cut) return false;
+    if (fault.kind == FakeFault::Kind::digest) message.digest ^= 1;
+    if (fault.kind == FakeFault::Kind::length) ++message.bytes;
+  }
+  acquired_ = false;
+  ++committed_;
+  plan_send();
+  settle();
+  return true;
+}
+
+/// Lets go what need not wait (any more), in order.
+void FakeFifo::settle() {
+  while (left_ < committed_ && at(left_).leaves_in == 0) ++left_;
+  while (arrived_ < left_ && at(arrived_).arrives_in == 0) ++arrived_;
+}
+
+void FakeFifo::progress_sender() {
+  if (left_ < committed_) --at(left_).leaves_in;
+  settle();
+}
+
+void FakeFifo::progress_receiver() {
+  if (arrived_ < left_) --at(arrived_).arrives_in;
+  settle();
+}
+
+FakeFifo::Message* FakeFifo::next() {
+  return consumed_ < arrived_ ? &at(consumed_) : nullptr;
+}
+
+void FakeFifo::release() {
+  ++consumed_;
+  plan_receive();
+}
+
+}  // namespace coll

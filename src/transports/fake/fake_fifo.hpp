@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/fake/: ranks of one process over a scripted network. This file: the script, and the
+// FIFO of one direction that follows it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "transports/transport.hpp"
+
+namespace coll {
+
+/// Something that happens to one message.
+struct FakeFault {
+  enum class Kind : std::uint8_t {
+    cut,     ///< the connection is lost, and the message with it
+    digest,  ///< it arrives with another digest
+    length,  ///< it arrives one byte too long
+  };
+  Kind kind = Kind::cut;
+  Rank from = 0;
+  Rank to = 0;
+  std::uint32_t lane = 0;
+  std::uint64_t message = 0;  ///< counted from 0, per direction
+};
+
+/// How the network behaves. The default delivers everything at once.
+struct FakeScript {
+  std::uint64_t seed = 1;
+  /// Messages wait 0 … this many calls of progress(), first of the sender's, then of the
+  /// receiver's.
+  std::uint32_t max_delay = 0;
+  /// send() and receive() get only partly through 0 … this many times per message.
+  std::uint32_t max_refusals = 0;
+  /// Each message finds 1 … all of the connection's credits in use for good measure.
+  bool vary_credits = false;
+  Transport::Limits limits{.slot_bytes = 4096, .credits = 4};
+  std::vector<FakeFault> faults = {};
+};
+
+/// One direction of a link, which guards it.
+class FakeFifo {
+ public:
+  struct Message {
+    std::vector<std::byte> payload;  ///< slot_bytes long
+    std::size_t bytes = 0;
+    std::uint64_t digest = 0;
+    std::uint32_t leaves_in = 0;   ///< calls of the sender's progress()
+    std::uint32_t arrives_in = 0;  ///< and then of the receiver's
+  };
+
+  FakeFifo(const FakeScript& script, Rank from, Rank to, const ConnectionSpec& spec);
+
+  /// The place of the next message, null without a credit.
+  Message* acquire();
+  /// False: a fault cut the connection instead.
+  bool commit(std::size_t bytes, std::uint64_t digest);
+  /// True as often as the script wants the next message refused; then false until `commit`.
+  bool refuses_send() { return refuse(send_refusals_); }
+  void progress_sender();
+  [[nodiscard]] bool all_left() const { return left_ == committed_; }
+
+  /// The next message, null while there is none.
+  Message* next();
+  bool refuses_receive() { return refuse(receive_refusals_); }
+  void release();
+  void progress_receiver();
+  [[nodiscard]] bool drained() const { return consumed_ == committed_; }
+
+ private:
+  using Random = std::mt19937_64;
+
+  static bool refuse(std::uint32_t& left) { return left > 0 && left-- > 0; }
+  static std::uint32_t draw(Random& random, std::uint32_t most) {
+    return most == 0 ? 0 : static_cast<std::uint32_t>(random() % (std::uint64_t{most} + 1));
+  }
+  Message& at(std::uint64_t index) { return ring_[index % ring_.size()]; }
+  void settle();
+  void plan_send();
+  void plan_receive();
+
+  const FakeScript& script_;
+  std::vector<FakeFault> faults_;  ///< of this direction
+  Random sender_random_;
+  Random receiver_random_;
+  std::vector<Message> ring_;
+  std::size_t usable_ = 0;  ///< credits for the next message
+  std::uint32_t send_refusals_ = 0;
+  std::uint32_t receive_refusals_ = 0;
+  bool acquired_ = false;
+  // Messages ever …
+  std::uint64_t committed_ = 0;
+  std::uint64_t left_ = 0;
+  std::uint64_t arrived_ = 0;
+  std::uint64_t consumed_ = 0;
+};
+
+}  // namespace coll

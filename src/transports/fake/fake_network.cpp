@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// transports/fake/: ranks of one process over a scripted network. This file: how ends find each
+// other.
+#include "transports/fake/fake_network.hpp"
+
+#include <algorithm>
+
+namespace coll {
+
+FakeLink::FakeLink(const FakeScript& script, Rank low, Rank high, const ConnectionSpec& spec)
+    : slot_bytes(spec.slot_bytes),
+      credits(spec.credits),
+      fifos{{script, low, high, spec}, {script, high, low, spec}} {}
+
+std::uint64_t FakeNetwork::enter() {
+  const std::lock_guard lock(mutex_);
+  transports_.insert(++last_);
+  return last_;
+}
+
+void FakeNetwork::leave(std::uint64_t transport) {
+  const std::lock_guard lock(mutex_);
+  transports_.erase(transport);
+}
+
+bool FakeNetwork::has(std::uint64_t transport) {
+  const std::lock_guard lock(mutex_);
+  return transports_.contains(transport);
+}
+
+std::shared_ptr<FakeLink> FakeNetwork::join(const TransportSpec& transport,
+                                            const ConnectionSpec& spec) {
+  const auto [low, high] = std::minmax(transport.rank, spec.peer);
+  const int side = transport.rank == low ? 0 : 1;
+  const std::lock_guard lock(mutex_);
+  auto& link = half_open_[{transport.job[0], transport.job[1], low, high, spec.lane}];
+  if (!link) link = std::make_shared<FakeLink>(script_, low, high, spec);
+  const std::shared_ptr<FakeLink> found = link;
+  const std::lock_guard link_lock(found->mutex);
+  COLL_CHECK(!found->joined[side], "a connection is opened twice before it is ready");
+  found->joined[side] = true;
+  found->mismatched = spec.slot_bytes != found->slot_bytes || spec.credits != found->credits;
+  if (found->joined[1 - side])
+    half_open_.erase({transport.job[0], transport.job[1], low, high, spec.lane});
+  return found;
+}
+
+void FakeNetwork::leave(FakeLink& link, int side) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(half_open_, [&](const auto& entry) { return entry.second.get() == &link; });
+  const std::lock_guard link_lock(link.mutex);
+  link.closed[side] = true;
+}
+
+}  // namespace coll
