@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce/: the [op][dtype] kernels. This file: what the executor calls.
+//
+// The bits of a result depend on the operands and on nothing else: not on the instruction set, the
+// machine, the alignment, the position in the buffer, nor on which operand comes first.
+//   - f32, f64: IEEE 754, one rounding for the operation and one more for avg's division; no fused
+//     multiply-add, no reciprocals. Denormals are kept.
+//   - f16, bf16: the same in f32, then one rounding (to nearest, ties to even) to 16 bits per pass.
+//   - NaN: an operand that is NaN makes the result NaN in every operation, min and max included
+//     (minimum and maximum of IEEE 754-2019, where -0 is below +0). Every NaN that is computed is
+//     the one positive quiet NaN without payload (f16 0x7e00, bf16 0x7fc0, f32 0x7fc00000, f64
+//     0x7ff8000000000000).
+//   - integers: sum, prod and avg's sum wrap; avg's quotient is truncated toward zero.
+// All of it holds while the CPU rounds to nearest and keeps denormals, as every process starts; a
+// program that sets flush-to-zero (-ffast-math does at start-up) gets other bits for denormals.
 #pragma once
 #include <cstddef>
+#include <string_view>
 
 #include "base/types.hpp"
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// reduce/: the [op][dtype] kernels. This file: which instruction set this process uses.
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <array>
+
+#include "base/knobs.hpp"
+#include "reduce/isa.hpp"
+
+namespace coll::reduce {
+
+#if defined(__x86_64__)
+namespace avx512 {
+extern const Table table;
+}
+namespace avx2 {
+extern const Table table;
+}
+#endif
+#if defined(__ARM_NEON)
+namespace neon {
+extern const Table table;
+}
+#else
+namespace baseline {
+extern const Table table;
+}
+#endif
+
+namespace {
+
+#if defined(__x86_64__)
+bool has_f16c() {  // clang 14 has no __builtin_cpu_supports("f16c")
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && has_f16c();
+}
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2();
+}
+#endif
+
+struct Found {
+  std::array<const Table*, 3> tables{};
+  std::size_t count = 0;
+
+  Found() {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (has_avx512()) tables[count++] = &avx512::table;
+    if (has_avx2()) tables[count++] = &avx2::table;
+#endif
+#if defined(__ARM_NEON)
+    tables[count++] = &neon::table;
+#else
+    tables[count++] = &baseline::table;
+#endif
+  }
+};
+
+const Table& chosen() {
+  static const Table& table = table_for(knobs().isa);
+  return table;
+}
+
+}  // namespace
+
+std::span<const Table* const> tables() {
+  static const Found found;
+  return {found.tables.data(), found.count};
+}
+
+const Table& table_for(std::string_view name) {
+  for (const Table* table : tables())
+    if (name == table->name) return *table;
+  return *tables().front();
+}
+
+const Kernels& kernels(ReduceOp op, DataType type) {
+  return chosen().kernels[static_cast<std::size_t>(op)][static_cast<std::size_t>(type)];
+}
+
+const CopyKernels& copy_kernels() {
+  return chosen().copies;
+}
+
+std::string_view instruction_set() {
+  return chosen().name;
+}
+
+}  // namespace coll::reduce

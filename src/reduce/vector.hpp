@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// reduce/: the [op][dtype] kernels. This file: vectors of any lane type, their loads and stores.
+//
+// Only kernels.cpp includes this. Everything is in an unnamed namespace: the linker must never
+// merge a function compiled for one instruction set with the same one of another. For that reason
+// no std:: template is called here either.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+#define COLL_INLINE [[gnu::always_inline]] inline
+
+namespace coll::reduce {
+namespace {
+
+using std::size_t;
+
+/// Bytes of the widest register.
+#if defined(__AVX512BW__)
+constexpr size_t kWidth = 64;
+#elif defined(__AVX2__)
+constexpr size_t kWidth = 32;
+#else
+constexpr size_t kWidth = 16;
+#endif
+
+template <class T, size_t bytes>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(bytes)));
+};
+/// `bytes` bytes of lanes of type T: one register. Arithmetic and comparisons work lane by lane.
+template <class T, size_t bytes>
+using Vector = typename VectorOf<T, bytes>::type;
+
+/// What is loaded and stored: a register whose lanes have no type yet.
+template <size_t bytes>
+using Raw = Vector<std::uint32_t, bytes>;
+
+template <class To, class From>
+COLL_INLINE To as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  return __builtin_bit_cast(To, from);
+}
+
+/// Loads `bytes` bytes; fewer than a register are padded with zeros.
+template <size_t bytes>
+COLL_INLINE auto load(const std::byte* from) {
+  Raw<(bytes < 16 ? 16 : bytes)> value{};
+  __builtin_memcpy(&value, from, bytes);
+  return value;
+}
+
+/// Stores the first `bytes` bytes.
+template <size_t bytes, class V>
+COLL_INLINE void store(std::byte* to, V value) {
+  static_assert(bytes <= sizeof(V));
+  __builtin_memcpy(to, &value, bytes);
+}
+
+#if defined(__x86_64__)
+constexpr bool kCanStream = true;
+
+/// Stores past the caches; `to` is aligned to the register.
+COLL_INLINE void stream(std::byte* to, Raw<kWidth> value) {
+#if defined(__AVX512BW__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), as<__m512i>(value));
+#elif defined(__AVX2__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), as<__m256i>(value));
+#else
+  _mm_stream_si128(reinterpret_cast<__m128i*>(to), as<__m128i>(value));
+#endif
+}
+
+/// Orders streamed stores before later ordinary ones: a flag set after the pass means all is there.
+COLL_INLINE void stream_end() {
+  _mm_sfence();
+}
+#else
+constexpr bool kCanStream = false;
+COLL_INLINE void stream(std::byte* to, Raw<kWidth> value) {
+  store<kWidth>(to, value);
+}
+COLL_INLINE void stream_end() {}
+#endif
+
+}  // namespace
+}  // namespace coll::reduce

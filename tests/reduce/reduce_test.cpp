@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// reduce/: tests of the kernels. This file: every op, dtype, form and instruction set gives the
+// oracle's bits.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "reduce/isa.hpp"
+#include "reduce_oracle.hpp"
+
+namespace coll::reduce {
+namespace {
+
+using namespace coll::test;
+
+std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const char* given = std::getenv("COLL_TEST_SEED");
+    const std::uint64_t s = given ? std::strtoull(given, nullptr, 0) : std::random_device{}();
+    std::cout << "seed: COLL_TEST_SEED=" << s << std::endl;
+    return s;
+  }();
+  return value;
+}
+
+constexpr std::size_t kGuard = 128;  // bytes on both sides that must stay as they are
+
+/// `count` elements at any byte address, between guards.
+class Buffer {
+ public:
+  Buffer(std::size_t bytes, std::size_t misaligned)
+      : bytes_(bytes), storage_(bytes + 2 * kGuard + 128, std::byte{0xa5}) {
+    const auto base = reinterpret_cast<std::uintptr_t>(storage_.data()) + kGuard;
+    start_ = kGuard + (64 - base % 64) % 64 + misaligned;
+  }
+  std::byte* data() { return storage_.data() + start_; }
+  Element get(std::size_t i, std::size_t size) {
+    Element e = 0;
+    std::memcpy(&e, data() + i * size, size);
+    return e;
+  }
+  void set(std::size_t i, std::size_t size, Element e) { std::memcpy(data() + i * size, &e, size); }
+  bool guards_intact() {
+    for (std::size_t i = 0; i < storage_.size(); ++i)
+      if ((i < start_ || i >= start_ + bytes_) && storage_[i] != std::byte{0xa5}) return false;
+    return true;
+  }
+
+ private:
+  std::size_t bytes_;
+  std::vector<std::byte> storage_;
+  std::size_t start_;
+};
+
+/// A third each: the odd cases of the type, any bits, and values near one another.
+Element any_element(DataType type, std::mt19937_64& random) {
+  const unsigned bits = 8 * static_cast<unsigned>(size_of(type));
+  const Element all = ~Element{0} >> (64 - bits);
+  const auto kind = random() % 3;
+  if (kind == 0) return random() & all;
+  if (!is_float(type)) {
+    if (kind == 1) return (random() % 16 - 8) & all;
+    const Element most = all >> 1;
+    const Element odd[] = {0, 1, all, most, most + 1, all - 1};
+    return odd[random() % std::size(odd)];
+  }
+  const Format& f = format_of(type);
+  const Element sign = random() % 2 ? sign_bit(f) : 0;
+  if (kind == 1) return sign | encode(f, 1.0 + static_cast<double>(random() % 4096) / 512.0);
+  const Element least = Element{1} << f.mantissa;  // the least normal number
+  const Element odd[] = {0,
+                         1,
+                         least - 1,
+                         least,
+                         least + 1,
+                         f.infinity - 1,
+                         f.infinity,
+                         f.infinity + 1,  // signals
+                         f.nan,
+                         f.nan | (random() % (least / 2)),  // quiet, with a payload
+                         f.infinity - 1 - random() % 4,
+                         random() % least};
+  return sign | odd[random() % std::size(odd)];
+}
+
+struct Case {
+  const Table* table;
+  ReduceOp op;
+  DataType type;
+  bool finish;
+  Store store;
+  std::string text(std::size_t count) const {
+    return std::string(table->name) + " " + std::string(name_of(op)) + " " +
+           std::string(name_of(type)) + (finish ? " finish" : " combine") +
+           (store == Store::streaming ? " streaming" : " cached") + " x" + std::to_string(count);
+  }
+};
+
+/// Runs the four arrangements of one case (out of place, on a, on b, two sinks) and compares bits.
+void check(const Case& c, std::size_t count, std::mt19937_64& random) {
+  const std::size_t size = size_of(c.type), bytes = count * size;
+  const std::size_t how = static_cast<std::size_t>(c.store);
+  const std::size_t ranks = random() % 4 ? 1 + random() % 40 : 1 + random() % 100000;
+  const Kernels& k =
+      c.table->kernels[static_cast<std::size_t>(c.op)][static_cast<std::size_t>(c.type)];
+  const auto address = [&] { return random() % 2 ? random() % 64 : random() % 64 / size * size; };
+  for (int arrangement = 0; arrangement < 4; ++arrangement) {
+    Buffer a(bytes, address()), b(bytes, address()), out(bytes, address()), out2(bytes, address());
+    std::vector<Element> want(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Element x = any_element(c.type, random), y = any_element(c.type, random);
+      a.set(i, size, x);
+      b.set(i, size, y);
+      want[i] = expected(c.op, c.type, c.finish, ranks, x, y);
+    }
+    Buffer& sink = arrangement == 1 ? a : arrangement == 2 ? b : out;
+    if (arrangement == 3)
+      (c.finish ? k.finish_both : k.combine_both)[how](out.data(), out2.data(), a.data(), b.data(),
+                                                       count, ranks);
+    else
+      (c.finish ? k.finish : k.combine)[how](sink.data(), a.data(), b.data(), count, ranks);
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(sink.get(i, size), want[i]) << c.text(count) << " arrangement " << arrangement
+                                            << " ranks " << ranks << " element " << i << std::hex;
+      if (arrangement == 3) {
+        ASSERT_EQ(out2.get(i, size), want[i]) << c.text(count) << " out2, element " << i;
+      }
+    }
+    for (Buffer* buffer : {&a, &b, &out, &out2})
+      ASSERT_TRUE(buffer->guards_intact()) << c.text(count) << " wrote outside";
+  }
+}
+
+template <class F>
+void for_each_case(F f) {
+  for (const Table* table : tables())
+    for (int op = 0; op < kReduceOps; ++op)
+      for (int type = 0; type < kDataTypes; ++type)
+        for (const bool finish : {false, true})
+          for (const Store store : {Store::cached, Store::streaming})
+            f(Case{table, static_cast<ReduceOp>(op), static_cast<DataType>(type), finish, store});
+}
+
+TEST(Reduce, EveryTailAndAlignmentGivesTheOraclesBits) {
+  std::mt19937_64 random(seed());
+  for_each_case([&](const Case& c) {
+    for (std::size_t count = 0; count <= 130 && !testing::Test::HasFatalFailure();
+         count += count < 20 ? 1 : 1 + random() % 12)
+      check(c, count, random);
+  });
+}
+
+TEST(Reduce, LongRunsGiveTheOraclesBits) {
+  std::mt19937_64 random(seed() + 1);
+  for_each_case([&](const Case& c) {
+    if (!testing::Test::HasFatalFailure()) check(c, 1000 + random() % 1000, random);
+  });
+}
+
+TEST(Reduce, EverySixteenBitFloatIsConvertedRight) {
+  std::mt19937_64 random(seed() + 2);
+  const std::size_t count = 1 << 16;
+  for (const Table* table : tables())
+    for (const DataType type : {DataType::float16, DataType::bfloat16})
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::avg}) {
+        std::vector<std::uint16_t> a(count), b(count), out(count);
+        for (std::size_t i = 0; i < count; ++i) {
+          a[i] = static_cast<std::uint16_t>(i);
+          b[i] = static_cast<std::uint16_t>(any_element(type, random));
+        }
+        table->kernels[static_cast<std::size_t>(op)][static_cast<std::size_t>(type)].finish[0](
+            out.data(), a.data(), b.data(), count, 3);
+        for (std::size_t i = 0; i < count; ++i)
+          ASSERT_EQ(out[i], expected(op, type, true, 3, a[i], b[i]))
+              << table->name << " " << name_of(op) << " " << name_of(type) << " " << a[i] << " "
+              << b[i];
+      }
+}
+
+TEST(Reduce, OperandsCommuteBitByBit) {  // two ranks may compute a + b and b + a
+  std::mt19937_64 random(seed() + 3);
+  const std::size_t count = 4096;
+  for_each_case([&](const Case& c) {
+    const std::size_t bytes = count * size_of(c.type);
+    std::vector<std::byte> a(bytes), b(bytes), ab(bytes), ba(bytes);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Element x = any_element(c.type, random), y = any_element(c.type, random);
+      std::memcpy(&a[i * size_of(c.type)], &x, size_of(c.type));
+      std::memcpy(&b[i * size_of(c.type)], &y, size_of(c.type));
+    }
+    const Kernels& k =
+        c.table->kernels[static_cast<std::size_t>(c.op)][static_cast<std::size_t>(c.type)];
+    const Combine f = (c.finish ? k.finish : k.combine)[static_cast<std::size_t>(c.store)];
+    f(ab.data(), a.data(), b.data(), count, 7);
+    f(ba.data(), b.data(), a.data(), count, 7);
+    EXPECT_EQ(ab, ba) << c.text(count);
+  });
+}
+
+TEST(Reduce, CopiesCopy) {
+  std::mt19937_64 random(seed() + 4);
+  for (const Table* table : tables())
+    for (std::size_t bytes = 0; bytes < 5000; bytes += bytes < 300 ? 1 : 97)
+      for (const std::size_t how : {0u, 1u}) {
+        Buffer in(bytes, random() % 64), out(bytes, random() % 64), one(bytes, random() % 64),
+            two(bytes, random() % 64);
+        for (std::size_t i = 0; i < bytes; ++i) in.set(i, 1, random() & 0xff);
+        table->copies.copy[how](out.data(), in.data(), bytes);
+        table->copies.copy_both[how](one.data(), two.data(), in.data(), bytes);
+        for (Buffer* sink : {&out, &one, &two}) {
+          ASSERT_EQ(0, std::memcmp(sink->data(), in.data(), bytes)) << table->name << " " << bytes;
+          ASSERT_TRUE(sink->guards_intact()) << table->name << " " << bytes;
+        }
+      }
+}
+
+TEST(Isa, TheBestIsUsedUnlessALowerOneIsAskedFor) {
+  EXPECT_STREQ(table_for("").name, tables().front()->name);
+  EXPECT_STREQ(table_for("no such set").name, tables().front()->name);
+  for (const Table* table : tables()) EXPECT_EQ(&table_for(table->name), table);
+}
+
+TEST(Isa, TheKnobLowersIt) {
+  const char* asked = std::getenv("COLL_ISA");
+  EXPECT_EQ(instruction_set(), table_for(asked ? asked : "").name);
+  const Table& table = table_for(instruction_set());
+  EXPECT_EQ(&kernels(ReduceOp::max, DataType::int64), &table.kernels[3][4]);
+  EXPECT_EQ(&copy_kernels(), &table.copies);
+}
+
+}  // namespace
+}  // namespace coll::reduce
