@@ -28,6 +28,8 @@ class Watch {
   /// A failure has come, from here or elsewhere; `failure()` has it. Never goes back to false.
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
   [[nodiscard]] virtual Status failure() const = 0;
+  /// What `failed()` reads, for loops that only know a flag.
+  [[nodiscard]] const std::atomic<bool>& failed_flag() const { return failed_; }
 
   /// This rank failed: all ranks are told; the first failure that reaches the hub is the one all
   /// get. Waits (bounded, 2 s) for the hub's verdict and returns it, so that all ranks say the

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the digest by which ranks notice that calls
+// differ.
+#pragma once
+#include "communicator/call_board.hpp"
+
+namespace coll {
+
+/// Blocks of the larger buffer of any rank: size_ where the operation has one block per rank,
+/// else 1.
+constexpr std::uint64_t whole_blocks(Collective collective, Rank size) {
+  using enum Collective;
+  switch (collective) {
+    case all_gather:
+    case reduce_scatter:
+    case all_to_all:
+    case gather:
+    case scatter:
+      return static_cast<std::uint64_t>(size);
+    default:
+      return 1;
+  }
+}
+
+/// 64 bits of (sequence, operation, dtype, op, root, count, plan). A send and its recv have the
+/// same. Multiply-xorshift mixing after MurmurHash3's finaliser (Appleby): any changed bit changes
+/// the digest but for a chance of 2^-64.
+constexpr std::uint64_t digest_of(const Call& call, Rank rank, std::uint64_t plan_digest) {
+  const auto mix = [](std::uint64_t hash, std::uint64_t word) {
+    hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
+    return hash ^ (hash >> 32);
+  };
+  Collective collective = call.collective;
+  Rank root = call.root;
+  if (collective == Collective::send) root = rank;  // both ends name the sender
+  if (collective == Collective::recv) collective = Collective::send;
+  const auto kind = static_cast<std::uint64_t>(collective) << 48 |
+                    static_cast<std::uint64_t>(call.type) << 40 |
+                    static_cast<std::uint64_t>(call.op) << 32 | static_cast<std::uint32_t>(root);
+  return mix(mix(mix(mix(0x9e3779b97f4a7c15ULL, call.sequence), kind), call.count), plan_digest);
+}
+
+}  // namespace coll

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the communicator, from joining to leaving.
+#include "communicator/communicator.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "communicator/call_digest.hpp"
+
+namespace coll {
+namespace {
+
+/// After this long without progress a rank asks whether the others are in the same call at all.
+constexpr double kSuspiciousAfter_s = 0.5;
+/// Results at least this large go past the caches: they would only push out what is needed next.
+constexpr std::uint64_t kStreamingBytes = std::uint64_t{8} << 20;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining) {
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                           std::chrono::duration<double>(joining.connect_s));
+  COLL_ASSIGN(Meeting meeting, meet(joining.place, joining.rank, joining.size, deadline));
+  COLL_ASSIGN(Membership membership,
+              agree_on_membership(meeting, joining.transports, joining.interface, joining.settings,
+                                  deadline));
+  std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
+  COLL_TRY(made->start(std::move(meeting), joining.spin_us));
+  return made;
+}
+
+Communicator::Communicator(const Joining& joining, Membership membership)
+    : rank_(joining.rank),
+      size_(joining.size),
+      deadline_s_(joining.deadline_s),
+      membership_(std::move(membership)),
+      programs_(joining.rank, membership_),
+      sends_(static_cast<std::size_t>(joining.size)),
+      receives_(static_cast<std::size_t>(joining.size)) {}
+
+Status Communicator::start(Meeting meeting, double spin_us) {
+  COLL_ASSIGN(watch_, start_watch(std::move(meeting), membership_.members, board_));
+  executor_ = std::make_unique<CpuExecutor>(WaitPolicy{spin_us, membership_.crowded},
+                                            &watch_->failed_flag());
+  return {};
+}
+
+Communicator::~Communicator() {
+  gate_.drain();
+  if (watch_) watch_->leave();
+}
+
+Status Communicator::run_in_turn(const Request& request, std::uint64_t turn) {
+  gate_.wait(turn);
+  const Status status = execute(request);
+  gate_.pass();
+  return status;
+}
+
+CollectiveSpec Communicator::spec_of(const Call& call) const {
+  return {call.collective, size_, has_root(call.collective) ? call.root : 0};
+}
+
+/// The call's number: all ranks count collectives alike, the two ranks of a pair count what they
+/// exchange.
+std::uint64_t Communicator::number(const Call& call) {
+  if (call.collective == Collective::send) return ++sends_[static_cast<std::size_t>(call.root)];
+  if (call.collective == Collective::recv) return ++receives_[static_cast<std::size_t>(call.root)];
+  return ++sequence_;
+}
+
+Status Communicator::execute(Request request) {
+  if (failed_.load(std::memory_order_relaxed) || watch_->failed()) return status();
+  Call& call = request.call;
+  call.sequence = number(call);
+  board_.enter(call);
+
+  const CollectiveSpec spec = spec_of(call);
+  const BlockShape shape = block_shape(call.collective, size_, spec.root, rank_);
+  const std::size_t element_bytes = size_of(call.type);
+  const std::uint64_t bytes = call.count * element_bytes * whole_blocks(call.collective, size_);
+  const std::uint32_t size_class = coll::size_class(bytes);
+  ProgramCache::Entry* entry = programs_.find(call.collective, spec.root, size_class);
+  if (entry == nullptr) {
+    if (Status opened = open(spec, size_class, call); !opened.ok()) {
+      board_.leave();
+      return opened;
+    }
+    entry = programs_.find(call.collective, spec.root, size_class);
+  }
+
+  CallBinding binding;
+  binding.input = static_cast<const std::byte*>(request.input);
+  binding.output = static_cast<std::byte*>(request.output);
+  binding.count = call.count;
+  binding.element_bytes = element_bytes;
+  binding.kernels = reduces(call.collective) ? &reduce::kernels(call.op, call.type) : nullptr;
+  binding.digest = digest_of(call, rank_, entry->program->plan_digest);
+  const std::uint64_t result_bytes = call.count * element_bytes * shape.output;
+  binding.store =
+      result_bytes >= kStreamingBytes ? reduce::Store::streaming : reduce::Store::cached;
+  executor_->start(*entry->program, binding);
+  const Status status = finish_call(call);
+  board_.leave();
+  return status;
+}
+
+/// Drives the started call to its end; asks after the others when nothing moves.
+Status Communicator::finish_call(const Call& call) {
+  double waited_s = 0;
+  while (true) {
+    const double patience =
+        deadline_s_ > 0 ? std::min(kSuspiciousAfter_s, deadline_s_ - waited_s) : kSuspiciousAfter_s;
+    switch (executor_->drive(std::max(patience, 0.0))) {
+      case CpuExecutor::Outcome::done:
+        return {};
+      case CpuExecutor::Outcome::stopped:
+        return settle(watch_->failure(), call, kNoRank);
+      case CpuExecutor::Outcome::failed: {
+        const Connection& connection = *executor_->failed_connection();
+        return settle(connection.status(), call, connection.peer());
+      }
+      case CpuExecutor::Outcome::idle:
+        waited_s += patience;
+        break;
+    }
+    if (watch_->failed()) return settle(watch_->failure(), call, kNoRank);
+    if (deadline_s_ > 0 && waited_s >= deadline_s_) {
+      return settle(watch_->report_deadline(call, waited_s), call, kNoRank);
+    }
+  }
+}
+
+/// Opens what the call needs and nobody needed before. The other ranks do the same in the same
+/// call.
+Status Communicator::open(const CollectiveSpec& spec, std::uint32_t size_class, const Call& call) {
+  if (Status prepared = programs_.prepare(spec, size_class); !prepared.ok()) {
+    return settle(prepared, call, prepared.rank());
+  }
+  const Clock::time_point start = Clock::now();
+  WaitPolicy patient;
+  patient.spin_us = 0;  // connecting takes system calls and scheduling: nap from the start
+  patient.crowded = true;
+  Waiter waiter(patient);
+  while (true) {
+    Result<bool> connected = programs_.connect(spec, size_class);
+    if (!connected.ok()) return settle(connected.status(), call, connected.status().rank());
+    if (*connected) return {};
+    if (!waiter.turn({})) continue;
+    if (watch_->failed()) return settle(watch_->failure(), call, kNoRank);
+    if (deadline_s_ > 0 && seconds_since(start) >= deadline_s_) {
+      return settle(watch_->report_deadline(call, seconds_since(start)), call, kNoRank);
+    }
+  }
+}
+
+/// Makes a failure everybody's and sticky; what all ranks agreed on is what this rank says.
+Status Communicator::settle(const Status& failure, const Call& call, Rank peer) {
+  Status verdict = failure;
+  if (!watch_->failed()) {
+    verdict = failure.code() == Code::mismatch ? watch_->report_mismatch(call, peer, failure)
+                                               : watch_->report(failure.in_call(call.text()));
+  } else {
+    verdict = watch_->failure();
+  }
+  verdict = verdict.in_call(call.text());
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_.ok()) failure_ = verdict;
+  failed_.store(true, std::memory_order_release);
+  return failure_;
+}
+
+Status Communicator::status() const {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_.ok()) return failure_;
+  }
+  return watch_->failed() ? watch_->failure() : Status{};
+}
+
+void Communicator::abort() {
+  [[maybe_unused]] const Status verdict = watch_->report(
+      failed(Code::aborted, "rank " + std::to_string(rank_) + " aborted the communicator"));
+}
+
+Result<std::string> Communicator::explain_call(Collective collective, std::uint64_t count,
+                                               DataType type) const {
+  const CollectiveSpec spec{
+      collective, size_,
+      collective == Collective::send || collective == Collective::recv ? (rank_ + 1) % size_ : 0};
+  const std::uint32_t size_class =
+      coll::size_class(count * size_of(type) * whole_blocks(collective, size_));
+  COLL_ASSIGN(const Plan plan, make_plan(membership_.world, spec, size_class));
+  std::string text = explain(membership_.world, plan, size_class);
+  text += "transports of rank " + std::to_string(rank_) + ":";
+  for (Rank peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    text +=
+        " " + std::to_string(peer) + ":" + membership_.pair_names[static_cast<std::size_t>(peer)];
+  }
+  text += size_ == 1 ? " none (one rank)\n" : "\n";
+  return text;
+}
+
+}  // namespace coll

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the communicator, from joining to leaving.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "communicator/call_board.hpp"
+#include "communicator/membership.hpp"
+#include "communicator/program_cache.hpp"
+#include "communicator/turn_gate.hpp"
+#include "communicator/watch.hpp"
+#include "executor/cpu_executor.hpp"
+
+namespace coll {
+
+/// One operation as the user asked for it: checked, but for what only the other ranks know.
+struct Request {
+  Call call;
+  const void* input = nullptr;
+  void* output = nullptr;
+};
+
+/// How to join. Everything is decided: configs and knobs are merged by the caller.
+struct Joining {
+  MeetingPlace place;
+  Rank rank = 0;
+  Rank size = 1;
+  double deadline_s = 600;  ///< 0: for ever
+  double connect_s = 60;
+  double spin_us = 1000;
+  std::string interface;
+  std::vector<TransportChoice> transports;
+  SharedSettings settings;
+};
+
+class Communicator {
+ public:
+  /// Meets the other ranks; returns when all are there.
+  static Result<std::unique_ptr<Communicator>> join(const Joining& joining);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  /// Waits for outstanding operations, then leaves.
+  ~Communicator();
+
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] Rank size() const { return size_; }
+
+  /// Is the request right as far as this rank can tell? Pointers, ranges, overlap. No
+  /// communication.
+  [[nodiscard]] Status check(const Request& request) const;
+
+  /// Runs a checked request: waits for its turn, then for its end.
+  Status run(const Request& request) {
+    const std::uint64_t turn = gate_.take();
+    return run_in_turn(request, turn);
+  }
+  /// For streams: the turn is taken when the user calls, the operation runs later.
+  std::uint64_t take_turn() { return gate_.take(); }
+  Status run_in_turn(const Request& request, std::uint64_t turn);
+
+  /// The sticky failure. From any thread.
+  [[nodiscard]] Status status() const;
+  /// Ends everything on all ranks. From any thread.
+  void abort();
+
+  /// For a person: how a call of `count` elements would run.
+  Result<std::string> explain_call(Collective collective, std::uint64_t count, DataType type) const;
+
+ private:
+  Communicator(const Joining& joining, Membership membership);
+  Status start(Meeting meeting, double spin_us);
+
+  Status execute(Request request);
+  Status open(const CollectiveSpec& spec, std::uint32_t size_class, const Call& call);
+  Status finish_call(const Call& call);
+  Status settle(const Status& failure, const Call& call, Rank peer);
+  [[nodiscard]] CollectiveSpec spec_of(const Call& call) const;
+  [[nodiscard]] std::uint64_t number(const Call& call);
+
+  Rank rank_;
+  Rank size_;
+  double deadline_s_;
+  Membership membership_;
+  CallBoard board_;
+  std::unique_ptr<Watch> watch_;
+  ProgramCache programs_;
+  std::unique_ptr<CpuExecutor> executor_;
+  TurnGate gate_;
+  std::uint64_t sequence_ = 0;
+  std::vector<std::uint64_t> sends_, receives_;  ///< by peer
+  mutable std::mutex failure_mutex_;
+  Status failure_;
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace coll

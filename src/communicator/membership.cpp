@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: what all ranks learn of all ranks, and agree
+// on.
+#include "communicator/membership.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/log.hpp"
+#include "communicator/wire.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::uint32_t kWireVersion = 1;
+
+/// What one rank says of itself.
+struct Card {
+  std::uint32_t version = 0;
+  Member member;
+  cpu_set_t cpus{};
+  SharedSettings settings;
+  struct Offer {
+    std::string transport, descriptor;
+    std::uint64_t slot_bytes = 0;
+  };
+  std::vector<Offer> offers;
+
+  [[nodiscard]] const Offer* offer(std::string_view transport) const {
+    for (const Offer& offer : offers) {
+      if (offer.transport == transport) return &offer;
+    }
+    return nullptr;
+  }
+};
+
+std::string write_card(const Card& card) {
+  WireWriter out;
+  out.put_number(card.version).put(card.member.host).put_number(card.member.pid);
+  out.put_number(card.cpus);
+  out.put(card.settings.algorithm).put_number(card.settings.lanes);
+  out.put_number(card.settings.slice_bytes).put_number(card.settings.credits);
+  out.put_number(static_cast<std::uint32_t>(card.offers.size()));
+  for (const Card::Offer& offer : card.offers) {
+    out.put(offer.transport).put(offer.descriptor).put_number(offer.slot_bytes);
+  }
+  return out.take();
+}
+
+Result<Card> read_card(std::string_view bytes, Rank rank) {
+  WireReader in(bytes);
+  Card card;
+  card.version = in.get_number<std::uint32_t>();
+  if (in.ok() && card.version != kWireVersion) {
+    return failed(Code::unsupported,
+                  "rank " + std::to_string(rank) + " speaks wire version " +
+                      std::to_string(card.version) + ", this rank " + std::to_string(kWireVersion),
+                  "use the same libcollectives on all ranks");
+  }
+  card.member.host = in.get();
+  card.member.pid = in.get_number<std::int64_t>();
+  card.cpus = in.get_number<cpu_set_t>();
+  card.settings.algorithm = in.get();
+  card.settings.lanes = in.get_number<std::uint32_t>();
+  card.settings.slice_bytes = in.get_number<std::uint32_t>();
+  card.settings.credits = in.get_number<std::uint32_t>();
+  const auto offers = in.get_number<std::uint32_t>();
+  for (std::uint32_t i = 0; i < offers && in.ok(); ++i) {
+    Card::Offer offer;
+    offer.transport = in.get();
+    offer.descriptor = in.get();
+    offer.slot_bytes = in.get_number<std::uint64_t>();
+    card.offers.push_back(std::move(offer));
+  }
+  if (!in.ok()) {
+    return failed(Code::internal, "rank " + std::to_string(rank) + " published an unreadable card");
+  }
+  return card;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+void warn_of_differences(const std::vector<Card>& cards, Rank rank) {
+  if (rank != 0) return;
+  for (std::size_t r = 1; r < cards.size(); ++r) {
+    const SharedSettings &ours = cards[0].settings, &theirs = cards[r].settings;
+    if (ours.algorithm == theirs.algorithm && ours.lanes == theirs.lanes &&
+        ours.slice_bytes == theirs.slice_bytes && ours.credits == theirs.credits) {
+      continue;
+    }
+    log(LogLevel::warn, "rank " + std::to_string(r) +
+                            " has other values of COLL_ALGORITHM, COLL_LANES, COLL_SLICE_BYTES or "
+                            "COLL_CREDITS; rank 0's count");
+  }
+}
+
+/// The best transport of both: rank 0's order is everybody's.
+Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Membership& out) {
+  const Card& mine = cards[static_cast<std::size_t>(rank)];
+  const Card& theirs = cards[static_cast<std::size_t>(peer)];
+  std::string reasons;
+  for (const Card::Offer& wanted : cards[0].offers) {
+    const Card::Offer *here = mine.offer(wanted.transport), *there = theirs.offer(wanted.transport);
+    if (here == nullptr || there == nullptr) {
+      reasons += " " + wanted.transport + ": not viable on rank " +
+                 std::to_string(here == nullptr ? rank : peer) + ";";
+      continue;
+    }
+    for (const std::unique_ptr<Transport>& transport : out.transports) {
+      if (transport->name() != wanted.transport) continue;
+      const Status accepted = transport->accepts(there->descriptor);
+      if (!accepted.ok()) {
+        reasons += " " + wanted.transport + ": " + accepted.text() + ";";
+        continue;
+      }
+      const auto at = static_cast<std::size_t>(peer);
+      out.path[at] = transport.get();
+      out.descriptors[at] = there->descriptor;
+      out.pair_names[at] = wanted.transport;
+      return {};
+    }
+  }
+  return failed(Code::unreachable,
+                "rank " + std::to_string(rank) + " (" + mine.member.host +
+                    ") has no path to rank " + std::to_string(peer) + " (" + theirs.member.host +
+                    "):" + reasons,
+                "allow another transport with COLL_TRANSPORTS or another interface with "
+                "COLL_INTERFACE")
+      .at_rank(peer);
+}
+
+/// names[r][q]: the transport between ranks r and q.
+using PairNames = std::vector<std::vector<std::string>>;
+
+/// Hosts by what the ranks can reach of each other: ranks that share memory share a host.
+Layout layout_of(const PairNames& names) {
+  Layout layout;
+  std::int32_t hosts = 0;
+  for (std::size_t r = 0; r < names.size(); ++r) {
+    std::size_t q = 0;
+    while (q < r && names[r][q] != "shm") ++q;
+    layout.host.push_back(q < r ? layout.host[q] : hosts++);
+  }
+  return layout;
+}
+
+double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std::int32_t host) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  int ranks = 0;
+  for (std::size_t r = 0; r < cards.size(); ++r) {
+    if (layout.host[r] != host) continue;
+    ++ranks;
+    CPU_OR(&all, &all, &cards[r].cpus);
+  }
+  return static_cast<double>(ranks) / std::max(1, CPU_COUNT(&all));
+}
+
+void make_world(const std::vector<Card>& cards, const PairNames& names, Membership& out) {
+  World& world = out.world;
+  world.layout = layout_of(names);
+  std::uint64_t slot = ~std::uint64_t{0};
+  for (const std::vector<std::string>& row : names) {
+    for (const std::string& name : row) {
+      if (name.empty()) continue;
+      if (name != "shm") world.shared_memory = false;
+      slot = std::min(slot, cards[0].offer(name)->slot_bytes);
+    }
+  }
+  if (slot != ~std::uint64_t{0}) world.slot_bytes = static_cast<std::uint32_t>(slot);
+  world.view.path = world.shared_memory ? kSharedMemoryPath : kTcpPath;
+  const std::int32_t hosts =
+      1 + *std::max_element(world.layout.host.begin(), world.layout.host.end());
+  for (std::int32_t host = 0; host < hosts; ++host) {
+    world.view.ranks_per_core =
+        std::max(world.view.ranks_per_core, ranks_per_core(cards, world.layout, host));
+  }
+  const SharedSettings& settings = cards[0].settings;
+  world.algorithm = settings.algorithm;
+  world.lanes = settings.lanes;
+  world.slice_bytes = settings.slice_bytes;
+  out.credits = settings.credits;
+}
+
+}  // namespace
+
+Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
+  std::vector<TransportChoice> choices;
+  while (!names.empty()) {
+    const std::size_t comma = names.find(',');
+    const std::string_view name = names.substr(0, comma);
+    names = comma == std::string_view::npos ? std::string_view{} : names.substr(comma + 1);
+    if (name == "shm")
+      choices.push_back({"shm", make_shm_transport});
+    else if (name == "tcp")
+      choices.push_back({"tcp", make_tcp_transport});
+    else {
+      return failed(Code::invalid_argument,
+                    "COLL_TRANSPORTS names the unknown transport \"" + std::string(name) + "\"",
+                    "the known ones are: shm tcp");
+    }
+  }
+  if (choices.empty()) {
+    return failed(Code::invalid_argument, "COLL_TRANSPORTS is empty",
+                  "the known ones are: shm tcp");
+  }
+  return choices;
+}
+
+Result<Membership> agree_on_membership(Meeting& meeting,
+                                       const std::vector<TransportChoice>& choices,
+                                       const std::string& interface, const SharedSettings& settings,
+                                       std::chrono::steady_clock::time_point deadline) {
+  const auto size = static_cast<std::size_t>(meeting.size);
+  Membership out;
+  out.path.resize(size);
+  out.descriptors.resize(size);
+  out.pair_names.resize(size);
+
+  Card mine;
+  mine.version = kWireVersion;
+  mine.member = {host_name(), getpid()};
+  mine.settings = settings;
+  CPU_ZERO(&mine.cpus);
+  sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
+  const TransportSpec spec{meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface};
+  for (const TransportChoice& choice : choices) {
+    if (size == 1) break;  // one rank costs nothing
+    Result<std::unique_ptr<Transport>> made = choice.make(spec);
+    if (!made.ok()) {
+      log(LogLevel::info, "transport " + choice.name + " is not viable: " + made.status().text());
+      continue;
+    }
+    mine.offers.push_back({choice.name, (*made)->descriptor(), (*made)->limits().slot_bytes});
+    out.transports.push_back(*std::move(made));
+  }
+
+  COLL_ASSIGN(const std::vector<std::string> texts, exchange(meeting, write_card(mine), deadline));
+  std::vector<Card> cards;
+  for (std::size_t r = 0; r < size; ++r) {
+    COLL_ASSIGN(Card card, read_card(texts[r], static_cast<Rank>(r)));
+    out.members.push_back(card.member);
+    cards.push_back(std::move(card));
+  }
+  warn_of_differences(cards, meeting.rank);
+
+  // Every rank publishes its choices, or why it has none, so that all fail together and see one
+  // world.
+  WireWriter row;
+  Status unreachable;
+  for (Rank peer = 0; peer < meeting.size; ++peer) {
+    if (peer != meeting.rank && unreachable.ok()) {
+      unreachable = choose_path(cards, meeting.rank, peer, out);
+    }
+    row.put(out.pair_names[static_cast<std::size_t>(peer)]);
+  }
+  WireWriter verdict;
+  verdict.put(unreachable.ok() ? "" : unreachable.failure()->what).put(row.take());
+  COLL_ASSIGN(const std::vector<std::string> verdicts, exchange(meeting, verdict.take(), deadline));
+  PairNames names(size);
+  for (std::size_t r = 0; r < size; ++r) {
+    WireReader in(verdicts[r]);
+    if (const std::string_view what = in.get(); !what.empty()) {
+      return failed(Code::unreachable, std::string(what),
+                    "see COLL_TRANSPORTS, COLL_INTERFACE and, with COLL_LOG=info, the paths tried");
+    }
+    WireReader row_in(in.get());
+    for (std::size_t q = 0; q < size; ++q) names[r].emplace_back(row_in.get());
+  }
+  make_world(cards, names, out);
+  const std::int32_t host = out.world.layout.host[static_cast<std::size_t>(meeting.rank)];
+  out.crowded = ranks_per_core(cards, out.world.layout, host) > 1;
+  return out;
+}
+
+}  // namespace coll

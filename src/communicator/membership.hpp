@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: what all ranks learn of all ranks, and agree
+// on.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "communicator/rendezvous.hpp"
+#include "communicator/watch.hpp"
+#include "planner/planner.hpp"
+#include "transports/transport.hpp"
+
+namespace coll {
+
+/// A transport by name, and how to make it; tests add `fake` to the list.
+struct TransportChoice {
+  std::string name;
+  std::function<Result<std::unique_ptr<Transport>>(const TransportSpec&)> make;
+};
+
+/// The transports that COLL_TRANSPORTS names, in its order; unknown names are an error listing the
+/// known.
+Result<std::vector<TransportChoice>> transport_choices(std::string_view names);
+
+/// The knobs that must be the same on all ranks; rank 0's count, others are warned.
+struct SharedSettings {
+  std::string algorithm;
+  std::uint32_t lanes = 0;
+  std::uint32_t slice_bytes = 0;
+  std::uint32_t credits = 0;
+};
+
+/// The outcome: equal on every rank but for `transports`, `path` and `descriptors`.
+struct Membership {
+  World world;
+  std::vector<Member> members;
+  std::uint32_t credits = 0;  ///< of each connection, 0: the transport's choice
+  bool crowded = false;       ///< more ranks than cores on this rank's host
+  std::vector<std::unique_ptr<Transport>> transports;  ///< those that work on this rank
+  std::vector<Transport*> path;                        ///< by peer; null for itself
+  std::vector<std::string> descriptors;                ///< by peer, for `path`
+  std::vector<std::string> pair_names;                 ///< by peer, "shm", for explanations
+};
+
+/// Publishes this rank's card, reads the others', chooses for each pair the best transport that
+/// both accept, and makes the world that plans are made from. Fails naming the pair and each
+/// transport's reason where two ranks have no path to each other.
+Result<Membership> agree_on_membership(Meeting& meeting,
+                                       const std::vector<TransportChoice>& choices,
+                                       const std::string& interface, const SharedSettings& settings,
+                                       std::chrono::steady_clock::time_point deadline);
+
+}  // namespace coll

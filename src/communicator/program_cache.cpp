@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: a communicator's plans, programs and
+// connections.
+#include "communicator/program_cache.hpp"
+
+#include "base/log.hpp"
+
+namespace coll {
+
+/// send and recv run between two ranks only, so they must not share FIFOs with what all ranks do.
+std::uint32_t ProgramCache::first_lane(Collective collective) {
+  const bool pair = collective == Collective::send || collective == Collective::recv;
+  return pair ? 0x8000 : 0;
+}
+
+ProgramCache::Entry* ProgramCache::entry(const CollectiveSpec& spec, std::uint32_t size_class) {
+  for (Entry& entry : table_[static_cast<std::size_t>(spec.collective)][size_class]) {
+    if (entry.plan.spec == spec) return &entry;
+  }
+  return nullptr;
+}
+
+Status ProgramCache::prepare(const CollectiveSpec& spec, std::uint32_t size_class) {
+  if (entry(spec, size_class) != nullptr) return {};
+  COLL_ASSIGN(const Plan plan, make_plan(membership_->world, spec, size_class));
+  const Schedule schedule = plan.algorithm->build(spec, membership_->world.layout, rank_);
+  for (const PeerLane& pair : peers_of(schedule, plan.lanes)) {
+    const std::uint32_t lane = first_lane(spec.collective) + pair.lane;
+    std::unique_ptr<Connection>& connection = connections_[{pair.peer, lane}];
+    if (connection) continue;
+    const auto peer = static_cast<std::size_t>(pair.peer);
+    Transport& transport = *membership_->path[peer];
+    const Transport::Limits limits = transport.limits();
+    const std::uint32_t credits = membership_->credits != 0 ? membership_->credits : limits.credits;
+    COLL_ASSIGN(connection, transport.open({pair.peer, lane, limits.slot_bytes, credits},
+                                           membership_->descriptors[peer]));
+  }
+  if (log_enabled(LogLevel::debug)) {
+    log(LogLevel::debug, explain(membership_->world, plan, size_class));
+  }
+  table_[static_cast<std::size_t>(spec.collective)][size_class].push_back({plan, nullptr});
+  return {};
+}
+
+Result<bool> ProgramCache::connect(const CollectiveSpec& spec, std::uint32_t size_class) {
+  Entry& made = *entry(spec, size_class);
+  for (const std::unique_ptr<Transport>& transport : membership_->transports) transport->poll();
+  const Schedule schedule = made.plan.algorithm->build(spec, membership_->world.layout, rank_);
+  const std::uint32_t base = first_lane(spec.collective);
+  for (const PeerLane& pair : peers_of(schedule, made.plan.lanes)) {
+    const Connection& connection = *connections_.at({pair.peer, base + pair.lane});
+    COLL_TRY(connection.status());
+    if (!connection.ready()) return false;
+  }
+  COLL_ASSIGN(made.program,
+              bind(schedule, made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
+                   made.plan.digest(), [&](Rank peer, std::uint32_t lane) {
+                     return connections_.at({peer, base + lane}).get();
+                   }));
+  return true;
+}
+
+}  // namespace coll

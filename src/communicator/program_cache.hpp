@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: a communicator's plans, programs and
+// connections.
+#pragma once
+#include <array>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "communicator/membership.hpp"
+#include "executor/program.hpp"
+#include "planner/planner.hpp"
+
+namespace coll {
+
+/// Finds the program of a call by one compare where the call repeats, by one table look-up
+/// otherwise, and makes what is not there yet: plans, connections, programs. Connections are shared
+/// by all programs.
+class ProgramCache {
+ public:
+  ProgramCache(Rank rank, const Membership& membership) : rank_(rank), membership_(&membership) {}
+
+  struct Entry {
+    Plan plan;
+    std::unique_ptr<Program> program;
+  };
+
+  /// The cached program, or null: then `prepare` and `connect` make it.
+  Entry* find(Collective collective, Rank root, std::uint32_t size_class) {
+    for (Entry& entry : table_[static_cast<std::size_t>(collective)][size_class]) {
+      if (entry.plan.spec.root == root) return entry.program ? &entry : nullptr;
+    }
+    return nullptr;
+  }
+
+  /// Plans the class and opens the connections it needs; they may not be ready yet.
+  Status prepare(const CollectiveSpec& spec, std::uint32_t size_class);
+  /// One round of connecting. True once the program is bound and `find` has it; a failure is a
+  /// connection's.
+  Result<bool> connect(const CollectiveSpec& spec, std::uint32_t size_class);
+
+ private:
+  using PeerAndLane = std::pair<Rank, std::uint32_t>;
+  Entry* entry(const CollectiveSpec& spec, std::uint32_t size_class);
+  [[nodiscard]] static std::uint32_t first_lane(Collective collective);
+
+  Rank rank_;
+  const Membership* membership_;
+  std::map<PeerAndLane, std::unique_ptr<Connection>> connections_;
+  std::array<std::array<std::vector<Entry>, 65>, kCollectives> table_;
+};
+
+}  // namespace coll
