@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// perf/: tools that measure the library through its public headers. This file: mapped memory.
+#include "coll_perf_buffer.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace perf {
+namespace {
+constexpr std::size_t kAlign = std::size_t{2} << 20;  // no huge page can straddle two buffers
+constexpr std::size_t kGuard = 64;
+constexpr unsigned char kMark = 0xa5;
+}  // namespace
+
+Buffer::Buffer(std::size_t bytes) {
+  const std::size_t whole = (bytes + kGuard + kAlign) / kAlign * kAlign;
+  mapped_ = whole + kAlign;
+  mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping_ == MAP_FAILED) {
+    fmt::print(stderr,
+               "coll-perf: no memory for a buffer of {} bytes: {}; a smaller -e needs less\n",
+               bytes, std::strerror(errno));
+    std::exit(2);
+  }
+  const auto start = reinterpret_cast<std::uintptr_t>(mapping_);
+  const std::size_t skip = (kAlign - start % kAlign) % kAlign;
+  data_ = static_cast<unsigned char*>(mapping_) + skip;
+  madvise(data_, whole, MADV_NOHUGEPAGE);
+  std::memset(data_, 0, whole);
+}
+
+Buffer::~Buffer() {
+  munmap(mapping_, mapped_);
+}
+
+void Buffer::guard(std::size_t used) {
+  std::memset(data_ + used, kMark, kGuard);
+}
+
+std::uint64_t Buffer::broken(std::size_t used) const {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < kGuard; ++i) count += data_[used + i] != kMark ? 1 : 0;
+  return count;
+}
+
+}  // namespace perf

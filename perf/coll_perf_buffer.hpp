@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// perf/: tools that measure the library through its public headers. This file: the buffers that
+// are measured: touched 4 KiB pages, as in the peers' benchmark, and a guard behind the end.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace perf {
+
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes);  ///< ends the program when there is no memory
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  [[nodiscard]] unsigned char* data() const { return data_; }
+
+  /// Marks what lies behind the first `used` bytes, so that a write beyond them is seen.
+  void guard(std::size_t used);
+  /// Bytes of the mark that have changed.
+  [[nodiscard]] std::uint64_t broken(std::size_t used) const;
+
+ private:
+  void* mapping_;
+  std::size_t mapped_;
+  unsigned char* data_;
+};
+
+}  // namespace perf

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// perf/: tools that measure the library through its public headers. This file: how long a call
+// takes, and whether its result is right.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "coll_perf_call.hpp"
+
+namespace perf {
+
+/// Of single calls, the slowest rank of each; seconds.
+struct Percentiles {
+  double min = 0, median = 0, p99 = 0;
+};
+
+struct Sample {
+  double time_s = 0;  ///< median over batches of the ranks' combined mean per call
+  double min_s = 0;   ///< the fastest batch
+  double mean_s = 0;  ///< over batches
+  double algbw = 0;   ///< GB/s, 10^9 bytes
+  double busbw = 0;
+  long calls = 0;                      ///< timed ones
+  std::optional<std::uint64_t> wrong;  ///< elements on all ranks; nothing: not checked
+  std::optional<Percentiles> percentiles;
+};
+
+/// Checks `options.checks` times, warms up, then times batches of calls back to back, each batch
+/// behind a barrier. Collective: the same arguments on every rank.
+Sample measure(const Session& session, const Point& point, bool in_place, Buffer& input,
+               Buffer& output, const Options& options);
+
+}  // namespace perf

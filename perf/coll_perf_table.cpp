@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// perf/: tools that measure the library through its public headers. This file: the table's text.
+#include "coll_perf_table.hpp"
+
+#include <fmt/format.h>
+
+namespace perf {
+namespace {
+
+/// A number in `width` columns with as many decimals (at most 3) as fit.
+std::string number(double value, int width) {
+  double power = 10;
+  int decimals = 3;
+  for (; decimals > 0 && value >= power; power *= 10) --decimals;
+  return fmt::format("{:>{}.{}f}", value, width, decimals);
+}
+
+std::string half_line(const std::optional<Sample>& sample, bool percentiles) {
+  std::string text;
+  if (!sample) {
+    text = fmt::format(" {:>9} {:>7} {:>7} {:>6}", "-", "-", "-", "-");
+    if (percentiles) text += fmt::format(" {:>9} {:>9} {:>9}", "-", "-", "-");
+    return text;
+  }
+  text = fmt::format(" {} {} {} {:>6}", number(sample->time_s * 1e6, 9), number(sample->algbw, 7),
+                     number(sample->busbw, 7),
+                     sample->wrong ? fmt::format("{}", *sample->wrong) : "N/A");
+  if (percentiles && sample->percentiles)
+    text += fmt::format(" {} {} {}", number(sample->percentiles->min * 1e6, 9),
+                        number(sample->percentiles->median * 1e6, 9),
+                        number(sample->percentiles->p99 * 1e6, 9));
+  return text;
+}
+
+}  // namespace
+
+const char* redop_text(const Point& point) {
+  return traits(point.operation).reduces ? redop_name(point.redop) : "none";
+}
+
+int root_number(const Point& point) {
+  return traits(point.operation).rooted ? point.root : -1;
+}
+
+std::string bytes_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
+}
+
+std::string table_head(Operation operation, bool percentiles) {
+  const std::string extra =
+      percentiles ? fmt::format(" {:>9} {:>9} {:>9}", "min", "median", "p99") : std::string();
+  const std::string extra_units =
+      percentiles ? fmt::format(" {:>9} {:>9} {:>9}", "(us)", "(us)", "(us)") : std::string();
+  const std::string columns =
+      fmt::format(" {:>9} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong") + extra;
+  const std::string units =
+      fmt::format(" {:>9} {:>7} {:>7} {:>6}", "(us)", "(GB/s)", "(GB/s)", "") + extra_units;
+  const std::size_t width = columns.size();
+  std::string text = fmt::format("#\n# {}\n", traits(operation).name);
+  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5} {:^{}} {:^{}}\n", "", "", "", "", "",
+                      "out-of-place", width, "in-place", width);
+  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}{} {}\n", "size", "count", "type", "redop",
+                      "root", columns, columns);
+  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}{} {}\n", "(B)", "(elements)", "", "", "",
+                      units, units);
+  return text;
+}
+
+std::string table_line(const Row& row, bool percentiles) {
+  const Point& point = row.point;
+  return fmt::format("{:>12} {:>12} {:>9} {:>6} {:>5}{} {}\n", point.shape.bytes, point.shape.count,
+                     dtype_name(point.type), redop_text(point), root_number(point),
+                     half_line(row.out_of_place, percentiles),
+                     half_line(row.in_place, percentiles));
+}
+
+Summary summarize(const std::vector<Row>& rows) {
+  Summary summary;
+  int samples = 0;
+  for (const Row& row : rows)
+    for (const auto* sample : {&row.out_of_place, &row.in_place})
+      if (*sample) {
+        summary.busbw += (*sample)->busbw;
+        summary.wrong += (*sample)->wrong.value_or(0);
+        ++samples;
+      }
+  if (samples > 0) summary.busbw /= samples;
+  return summary;
+}
+
+std::string table_foot(const Summary& summary, bool checked) {
+  return fmt::format("#\n# Out of bounds values : {}\n# Avg bus bandwidth    : {:.4f} GB/s\n#\n",
+                     !checked             ? std::string("not checked (-c 0)")
+                     : summary.wrong == 0 ? std::string("0 OK")
+                                          : fmt::format("{} FAILED", summary.wrong),
+                     summary.busbw);
+}
+
+}  // namespace perf

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// perf/: what things cost. This file: one connection between two pinned threads, beside what the
+// machine itself needs to move a cache line.
+#include <benchmark/benchmark.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "transports/transport.hpp"
+
+namespace {
+
+using coll::Connection;
+using coll::Rank;
+
+/// Pins this thread to the n-th processor it may use.
+void pin(int n) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || n-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+    return;
+  }
+}
+
+/// The other rank: repeats `body` until the benchmark is over.
+class Partner {
+ public:
+  template <class Body>
+  explicit Partner(Body body)
+      : thread_([this, body] {
+          pin(1);
+          while (!stop_.load(std::memory_order_relaxed)) body(stop_);
+        }) {}
+  ~Partner() {
+    stop_.store(true);
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+/// Two ranks in this process with one connection.
+struct Pair {
+  using Make = coll::Result<std::unique_ptr<coll::Transport>> (*)(const coll::TransportSpec&);
+
+  Pair(Make make, std::size_t slot_bytes, std::uint32_t credits) {
+    for (const Rank rank : {0, 1}) {
+      auto made = make({.rank = rank, .size = 2, .job = {1, 2}, .interface = {}});
+      if (!made.ok()) return fail(made.status());
+      transports[rank] = *std::move(made);
+    }
+    for (const Rank rank : {0, 1}) {
+      auto opened = transports[rank]->open(
+          {.peer = 1 - rank, .lane = 0, .slot_bytes = slot_bytes, .credits = credits},
+          transports[1 - rank]->descriptor());
+      if (!opened.ok()) return fail(opened.status());
+      ends[rank] = *std::move(opened);
+    }
+    while (!ends[0]->ready() || !ends[1]->ready()) {
+      for (const Rank rank : {0, 1}) {
+        transports[rank]->poll();
+        if (!ends[rank]->status().ok()) return fail(ends[rank]->status());
+      }
+    }
+    ready = true;
+  }
+  void fail(const coll::Status& status) { std::cerr << status.text() << "\n"; }
+
+  std::unique_ptr<coll::Transport> transports[2];
+  std::unique_ptr<Connection> ends[2];
+  bool ready = false;
+};
+
+void nudge(Connection& connection) {
+  if (connection.needs_progress()) connection.progress();
+}
+
+/// The machine's own: a round trip of one line between two cores.
+void raw_line(benchmark::State& state) {
+  struct alignas(128) Line {
+    std::atomic<std::uint64_t> value{0};
+  };
+  static Line there;
+  static Line back;
+  there.value = 0;
+  back.value = 0;
+  pin(0);
+  std::uint64_t turn = 0;
+  const Partner partner([last = std::uint64_t{0}](const auto&) mutable {
+    const std::uint64_t now = there.value.load(std::memory_order_acquire);
+    if (now != last) back.value.store(last = now, std::memory_order_release);
+  });
+  for (auto _ : state) {
+    there.value.store(++turn, std::memory_order_release);
+    while (back.value.load(std::memory_order_acquire) != turn) {
+    }
+  }
+}
+
+/// There and back, `bytes` each way.
+void ping_pong(benchmark::State& state, Pair::Make make) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  Pair pair(make, std::max<std::size_t>(bytes, 64), 8);
+  if (!pair.ready) return state.SkipWithError("no connection");
+  pin(0);
+  std::vector<std::byte> out(bytes), in(bytes);
+  Connection& here = *pair.ends[0];
+  const Partner partner([&there = *pair.ends[1], buffer = std::vector<std::byte>(bytes)](
+                            const std::atomic<bool>& stop) mutable {
+    if (!there.receive(buffer.data(), buffer.size(), 1)) return nudge(there);
+    while (!there.send(buffer.data(), buffer.size(), 1) && !stop) nudge(there);
+  });
+  for (auto _ : state) {
+    while (!here.send(out.data(), bytes, 1)) nudge(here);
+    while (!here.receive(in.data(), bytes, 1)) nudge(here);
+  }
+}
+
+/// One way, out of 4 MiB into 4 MiB; `both`: both ways at once.
+void stream(benchmark::State& state, Pair::Make make, bool both) {
+  const auto slot = static_cast<std::size_t>(state.range(0));
+  constexpr std::size_t kBuffer = 4 << 20;
+  Pair pair(make, slot, static_cast<std::uint32_t>(state.range(1)));
+  if (!pair.ready) return state.SkipWithError("no connection");
+  pin(0);
+  struct Side {
+    /// Tries what is left of one buffer.
+    bool send(Connection& end, std::size_t bytes) {
+      if (sent == kBuffer || !end.send(out.data() + sent, bytes, 1)) return false;
+      sent += bytes;
+      return true;
+    }
+    bool receive(Connection& end, std::size_t bytes) {
+      if (got == kBuffer || !end.receive(in.data() + got, bytes, 1)) return false;
+      got += bytes;
+      return true;
+    }
+    std::vector<std::byte> out = std::vector<std::byte>(kBuffer, std::byte{1});
+    std::vector<std::byte> in = std::vector<std::byte>(kBuffer, std::byte{2});
+    std::size_t sent = 0;
+    std::size_t got = 0;
+  };
+  Side here;
+  const Partner partner(
+      [&end = *pair.ends[1], there = Side(), slot, both](const std::atomic<bool>& stop) mutable {
+        there.sent = both ? 0 : kBuffer;
+        there.got = 0;
+        while ((there.sent < kBuffer || there.got < kBuffer) && !stop) {
+          there.receive(end, slot);
+          there.send(end, slot);
+          nudge(end);
+        }
+        while (!both && !end.send(there.out.data(), 0, 2) && !stop) nudge(end);
+      });
+  for (auto _ : state) {
+    here.sent = 0;
+    here.got = both ? 0 : kBuffer;
+    while (here.sent < kBuffer || here.got < kBuffer) {
+      here.send(*pair.ends[0], slot);
+      here.receive(*pair.ends[0], slot);
+      nudge(*pair.ends[0]);
+    }
+    while (!both && !pair.ends[0]->receive(nullptr, 0, 2)) nudge(*pair.ends[0]);
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBuffer));
+}
+
+double least(const std::vector<double>& values) {
+  return *std::ranges::min_element(values);
+}
+
+void streams(benchmark::internal::Benchmark* benchmark) {
+  for (const std::int64_t slot : {16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10})
+    for (const std::int64_t credits : {2, 4, 8, 16}) benchmark->Args({slot, credits});
+  benchmark->ArgNames({"slot", "credits"});
+}
+void sizes(benchmark::internal::Benchmark* benchmark) {
+  for (const std::int64_t bytes : {8, 48, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10})
+    benchmark->Arg(bytes);
+}
+
+BENCHMARK(raw_line)->UseRealTime()->ComputeStatistics("min", least);
+BENCHMARK_CAPTURE(ping_pong, shm, coll::make_shm_transport)
+    ->Apply(sizes)
+    ->UseRealTime()
+    ->ComputeStatistics("min", least);
+BENCHMARK_CAPTURE(ping_pong, tcp, coll::make_tcp_transport)
+    ->Apply(sizes)
+    ->UseRealTime()
+    ->ComputeStatistics("min", least);
+BENCHMARK_CAPTURE(stream, shm_one_way, coll::make_shm_transport, false)
+    ->Apply(streams)
+    ->UseRealTime()
+    ->ComputeStatistics("min", least);
+BENCHMARK_CAPTURE(stream, shm_both_ways, coll::make_shm_transport, true)
+    ->Apply(streams)
+    ->UseRealTime()
+    ->ComputeStatistics("min", least);
+
+}  // namespace
+
+BENCHMARK_MAIN();
