@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# scripts/: the commands of the house. This file: what they share: where things are, how to configure.
+# Sourced by sh; sets `root` (the repository) and `cores`.
+root=$(cd "$(dirname "$0")/.." && pwd)
+cores=$(nproc 2>/dev/null || echo 2)
+
+die() {
+  echo "$(basename "$0"): $*" >&2
+  exit 1
+}
+
+# configure DIRECTORY OPTION…: makes or brings up to date a build directory, quietly.
+configure() {
+  directory=$1
+  shift
+  version=$(meson --version 2>/dev/null) || die "no meson: run scripts/setup"
+  case $version in
+    0.*) die "meson $version is too old, 1.0 is needed: it is $(command -v meson); Debian 12's is /usr/bin/meson" ;;
+  esac
+  stamp="$directory/configured-with"
+  want="$version $* CC=${CC:-} CXX=${CXX:-}"
+  if [ -f "$directory/build.ninja" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
+    return 0
+  fi
+  mode=
+  if [ -d "$directory/meson-private" ]; then mode=--wipe; fi
+  log=$(mktemp)
+  # shellcheck disable=SC2086  # $mode may be empty
+  if ! meson setup $mode "$@" "$directory" "$root" >"$log" 2>&1; then
+    tail -n 25 "$log" >&2
+    rm -f "$log"
+    die "configuring $directory failed (above: meson's last lines)"
+  fi
+  rm -f "$log"
+  echo "$want" >"$stamp"
+}
+
+# build DIRECTORY TARGET…: compiles; the full output only when it fails.
+build() {
+  directory=$1
+  shift
+  quiet=--quiet
+  if [ -t 1 ]; then quiet=; fi
+  # shellcheck disable=SC2086  # $quiet may be empty
+  ninja $quiet -C "$directory" "$@" || die "building in $directory failed"
+}
