@@ -25,13 +25,14 @@ struct Verified {
 
 /// Proves, by one fair symbolic run (lanes are a Kahn process network: every interleaving gives the
 /// same): (a) every send meets its receive, with equal counts; (b) no deadlock with `credits`
-/// messages per FIFO, over two passes; (c) the post-condition of the operation, where the content
-/// of a chunk is the expression tree of contributions (rank, chunk), so that a double count, a lost
-/// rank, a wrong place and a missing or doubled `finish` have a name; (d) conflicting accesses of
-/// two lanes of a rank are ordered by waits, and scratch is private to a lane; (e) the same in
-/// place, wherever in-place is allowed, and nothing reads a space the rank does not have or beyond
-/// its chunks, or scratch before it was written. `schedules[r]` is rank r's. The failure names
-/// rank, lane, step and what is wrong.
+/// messages per FIFO, over two passes, where a step receives before it waits for a credit to send
+/// (an executor that holds on to the received slot meanwhile needs one credit more); (c) the
+/// post-condition of the operation, where the content of a chunk is the expression tree of
+/// contributions (rank, chunk), so that a double count, a lost rank, a wrong place and a missing or
+/// doubled `finish` have a name; (d) conflicting accesses of two lanes of a rank are ordered by
+/// waits, and scratch is private to a lane; (e) the same in place, wherever in-place is allowed,
+/// and nothing reads a space the rank does not have or beyond its chunks, or scratch before it was
+/// written. `schedules[r]` is rank r's. The failure names rank, lane, step and what is wrong.
 Result<Verified> verify(std::span<const Schedule> schedules, std::uint32_t credits = 1);
 
 }  // namespace coll

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/: what a rank does, as a value without bytes. This file: how the verifier says where a
+// schedule is wrong.
+#pragma once
+#include <span>
+#include <string>
+
+#include "base/status.hpp"
+#include "schedule/schedule.hpp"
+
+namespace coll {
+
+/// A step of a set of schedules.
+struct StepPlace {
+  Rank rank = 0;
+  std::size_t lane = 0;
+  std::size_t step = 0;
+};
+
+/// "rank 5 lane 0 step 3 (receive_reduce, from rank 4, with input 1, into output 1)".
+std::string print(std::span<const Schedule> schedules, const StepPlace& place);
+
+/// A failed verification that has a step; `what` goes on after the step's name.
+Status fault(std::span<const Schedule> schedules, const StepPlace& place, const std::string& what,
+             const char* file = __builtin_FILE(), int line = __builtin_LINE());
+/// One that has only a rank.
+Status fault(Rank rank, const std::string& what, const char* file = __builtin_FILE(),
+             int line = __builtin_LINE());
+
+}  // namespace coll

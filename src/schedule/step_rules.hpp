@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/: what a rank does, as a value without bytes. This file: what must hold for each step by
+// itself, before anything runs.
+#pragma once
+#include <span>
+
+#include "base/status.hpp"
+#include "schedule/schedule.hpp"
+
+namespace coll {
+
+/// The other rank of a send/recv pair that `rank` belongs to: its root, if that one's schedule
+/// answers with the opposite operation; else kNoRank.
+Rank pair_of(std::span<const Schedule> schedules, Rank rank);
+
+/// The schedules belong together (one spec, one number of parts, rank r at index r, the chunk map
+/// of the operation; with send and recv, pairs and idle ranks), and every step is well-formed:
+/// peers exist, operands lie within spaces that the rank has and do not overlap `into` in part (in
+/// place neither), the input is only read, `finish` is on a combination, waits name steps of other
+/// lanes, and no two lanes share a scratch chunk.
+Status check_rules(std::span<const Schedule> schedules);
+
+}  // namespace coll
