@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: shm does.
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: shm does, and
+// what only shm has to withstand.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "sys/memory_segment.hpp"
 #include "sys/unix_socket.hpp"
 #include "transport_conformance.hpp"
 #include "transports/shm/shm_handshake.hpp"
@@ -17,6 +24,112 @@ Fd knock(std::string_view descriptor) {
 const Backend kShm{.name = "shm", .make = make_shm_transport, .knock = knock};
 
 INSTANTIATE_TEST_SUITE_P(Shm, TransportConformance, testing::Values(kShm), name_of_backend);
+
+constexpr ConnectionSpec kToOne{.peer = 1, .lane = 0, .slot_bytes = 64, .credits = 1};
+constexpr ConnectionSpec kToZero{.peer = 0, .lane = 0, .slot_bytes = 64, .credits = 1};
+
+/// A hello that rank 0 would take, but for what the test spoils.
+ShmHello good_hello(const Ranks& ranks) {
+  return ShmHello::of(spec_of(1, 2, ranks.job), kToZero);
+}
+
+TEST(ShmStrangers, EverySpoiledHelloIsDropped) {
+  Ranks ranks(kShm);
+  auto a = ranks.open(0, kToOne);
+  const std::size_t bytes = ShmLayout{64, 1}.segment_bytes();
+  const auto memory = MemorySegment::create("test", bytes);
+  const auto other_size = MemorySegment::create("test", bytes + 4096);
+  const Fd shrinkable(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_TRUE(memory.ok() && other_size.ok() && shrinkable);
+  ASSERT_EQ(ftruncate(shrinkable.get(), static_cast<off_t>(bytes)), 0);
+
+  std::vector<Fd> sockets;  // they stay open, and silent
+  const auto call = [&](const ShmHello& hello, std::size_t length, int passed) {
+    sockets.push_back(knock(ranks.transports[0]->descriptor()));
+    const auto sent = unix_send(sockets.back(), coll::bytes_of(hello).first(length), passed);
+    EXPECT_TRUE(sent.ok() && *sent);
+    for (int turn = 0; turn < 5; ++turn) ranks.poll();
+    EXPECT_FALSE(a->ready());
+    EXPECT_TRUE(a->status().ok()) << a->status().text();
+  };
+  const ShmHello good = good_hello(ranks);
+  const int good_memory = memory->get();
+  call(good, sizeof good / 2, good_memory);
+  call(good, sizeof good, -1);
+  call(good, sizeof good, other_size->get());
+  call(good, sizeof good, shrinkable.get());
+  call(good, sizeof good, 0);
+  ShmHello bad = good;
+  bad.magic ^= 1;
+  call(bad, sizeof bad, good_memory);
+  bad = good;
+  bad.job[1] ^= 1;
+  call(bad, sizeof bad, good_memory);
+  bad = good;
+  bad.from = 2;
+  call(bad, sizeof bad, good_memory);
+  bad = good;
+  bad.to = 1;
+  call(bad, sizeof bad, good_memory);
+
+  // The good one, which shows that it was for these reasons.
+  sockets.push_back(knock(ranks.transports[0]->descriptor()));
+  ASSERT_TRUE(unix_send(sockets.back(), coll::bytes_of(good), good_memory).ok());
+  ranks.poll();
+  EXPECT_TRUE(a->ready());
+}
+
+TEST(ShmStrangers, AFloodOfTheSilentDoesNotKeepARankOut) {
+  Ranks ranks(kShm);
+  std::vector<Fd> flood;
+  for (int i = 0; i < 200; ++i) flood.push_back(knock(ranks.transports[0]->descriptor()));
+  auto a = ranks.open(0, kToOne);
+  auto b = ranks.open(1, kToZero);
+  for (int i = 0; i < 200; ++i) flood.push_back(knock(ranks.transports[0]->descriptor()));
+  ASSERT_TRUE(ranks.settle(*a, *b));
+  EXPECT_TRUE(a->ready() && b->ready()) << b->status().text();
+}
+
+TEST(ShmAcceptance, HostUserAndNamespaceMustBeTheSame) {
+  const auto here = ShmDescriptor::of_this_process();
+  ASSERT_TRUE(here.ok());
+  ShmDescriptor peer = *here;
+  peer.socket_name = "another";
+  EXPECT_TRUE(here->accepts(peer).ok());
+  std::vector<ShmDescriptor> others(3, peer);
+  others[0].boot = "another";
+  others[1].net_space = "another";
+  others[2].user += 1;
+  for (const ShmDescriptor& other : others) {
+    EXPECT_EQ(here->accepts(other).code(), Code::unreachable);
+    EXPECT_EQ(other.accepts(*here).code(), Code::unreachable);
+    const auto parsed = ShmDescriptor::parse(other.text());
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_FALSE(here->accepts(*parsed).ok());
+  }
+}
+
+TEST(ShmMemory, AReadyConnectionHoldsNoDescriptorAndHardlyAnyMemory) {
+  Ranks ranks(kShm);
+  const std::ptrdiff_t before = open_files();
+  const auto resident = [] {
+    std::size_t total = 0, pages = 0;
+    FILE* file = std::fopen("/proc/self/statm", "re");
+    if (file == nullptr || std::fscanf(file, "%zu %zu", &total, &pages) != 2) pages = 0;
+    if (file != nullptr) std::fclose(file);
+    return pages * 4096;
+  };
+  const std::size_t memory_before = resident();
+  ConnectionSpec to_one = kToOne, to_zero = kToZero;
+  to_one.slot_bytes = to_zero.slot_bytes = 64 << 20;
+  to_one.credits = to_zero.credits = 8;
+  auto a = ranks.open(0, to_one);
+  auto b = ranks.open(1, to_zero);
+  ASSERT_TRUE(ranks.settle(*a, *b));
+  EXPECT_TRUE(a->ready() && b->ready());
+  EXPECT_EQ(open_files(), before);
+  EXPECT_LT(resident(), memory_before + (8 << 20));
+}
 
 }  // namespace
 }  // namespace coll::test
