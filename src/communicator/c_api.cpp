@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <new>
 #include <string>
 
@@ -110,6 +111,15 @@ Status check_place(const char* function, const coll_comm_t* comm, int size, int 
   return {};
 }
 
+/// The place of the n-th communicator that this rank joins there: all ranks count alike.
+Result<coll::MeetingPlace> place_at(const std::string& rendezvous, int rank) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, int>, unsigned> joined;
+  const std::lock_guard lock(mutex);
+  const std::string key = "communicator " + std::to_string(joined[{rendezvous, rank}]++);
+  return coll::place_from_text(rendezvous, key, coll::knobs().secret, "rendezvous " + rendezvous);
+}
+
 /// Every operation's way: check at the door, then run here or on the stream.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& request) {
   if (comm == nullptr) [[unlikely]] {
@@ -166,7 +176,7 @@ size_t coll_dtype_size(coll_dtype_t type) {
 coll_status_t coll_get_unique_id(coll_unique_id_t* id) {
   if (id == nullptr) return give(null_argument("coll_get_unique_id", "id"));
   return guarded([&]() -> Status {
-    COLL_ASSIGN(const coll::UniqueId made, coll::make_unique_id());
+    COLL_ASSIGN(const coll::UniqueId made, coll::make_unique_id(coll::knobs().interface));
     static_assert(sizeof(made.bytes) == COLL_UNIQUE_ID_BYTES);
     std::memcpy(id->bytes, made.bytes.data(), sizeof id->bytes);
     return {};
@@ -182,7 +192,7 @@ coll_status_t coll_comm_init_rank(coll_comm_t* comm, int size, const coll_unique
     COLL_ASSIGN(coll::Joining joining, joining_of(config, rendezvous));
     coll::UniqueId unique;
     std::memcpy(unique.bytes.data(), id->bytes, sizeof id->bytes);
-    COLL_ASSIGN(joining.place, coll::meeting_place(unique));
+    COLL_ASSIGN(joining.place, coll::place_of(unique, coll::knobs().secret));
     joining.rank = rank;
     joining.size = size;
     return join(std::move(joining), comm);
@@ -194,7 +204,11 @@ coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_c
     COLL_TRY(check_place("coll_comm_init", comm, size, rank));
     std::string rendezvous;
     COLL_ASSIGN(coll::Joining joining, joining_of(config, rendezvous));
-    COLL_ASSIGN(joining.place, coll::meeting_place(rendezvous));
+    if (rendezvous.empty()) {
+      return failed(Code::invalid_argument, "coll_comm_init: no rendezvous is given",
+                    "set config->rendezvous or COLL_RENDEZVOUS to tcp://HOST:PORT or file:///PATH");
+    }
+    COLL_ASSIGN(joining.place, place_at(rendezvous, rank));
     joining.rank = rank;
     joining.size = size;
     return join(std::move(joining), comm);
@@ -212,7 +226,7 @@ coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config)
     };
     COLL_ASSIGN(coll::Launch launch, coll::read_launch(get, generation.fetch_add(1)));
     if (config != nullptr && config->rendezvous != nullptr) {
-      COLL_ASSIGN(launch.place, coll::meeting_place(rendezvous));
+      COLL_ASSIGN(launch.place, place_at(rendezvous, launch.rank));
     }
     joining.place = std::move(launch.place);
     joining.rank = launch.rank;
