@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// perf/: tools that measure the library through its public headers. This file: coll-info, what this
+// build can do on this machine; it alone of the tools looks inside the library.
+#include <collectives/collectives.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/knobs.hpp"
+#include "reduce/reduce.hpp"
+#include "sys/net_interfaces.hpp"
+#include "transports/transport.hpp"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using coll::Knob;
+
+std::string processor() {
+  std::ifstream lines("/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("model name") && line.find(": ") != std::string::npos)
+      return line.substr(line.find(": ") + 2);
+  utsname name{};
+  return uname(&name) == 0 ? name.machine : "unknown";
+}
+
+/// Cores that this process may run on.
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+Json machine() {
+  const auto bytes_of = [](int name) { return std::max(0L, sysconf(name)); };
+  Json interfaces = Json::array();
+  if (const auto addresses = coll::host_addresses(coll::knobs().interface); addresses.ok())
+    for (const coll::InterfaceAddress& each : *addresses)
+      if (const auto& name = each.interface;
+          std::find(interfaces.begin(), interfaces.end(), Json(name)) == interfaces.end())
+        interfaces.push_back(name);
+  return {{"processor", processor()},
+          {"cores", usable_cores()},
+          {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)},
+          {"l2_bytes", bytes_of(_SC_LEVEL2_CACHE_SIZE)},
+          {"l3_bytes", bytes_of(_SC_LEVEL3_CACHE_SIZE)},
+          {"memory_bytes", bytes_of(_SC_PHYS_PAGES) * bytes_of(_SC_PAGESIZE)},
+          {"interfaces", interfaces}};
+}
+
+Json transports() {
+  coll::TransportSpec spec;
+  spec.rank = 0;
+  spec.size = 1;
+  spec.interface = coll::knobs().interface;
+  const std::pair<const char*, decltype(&coll::make_shm_transport)> all[] = {
+      {"shm", &coll::make_shm_transport}, {"tcp", &coll::make_tcp_transport}};
+  Json rows = Json::array();
+  for (const auto& [name, make] : all) {
+    const auto made = make(spec);
+    rows.push_back({{"name", name},
+                    {"viable", made.ok()},
+                    {"why_not", made.ok() ? "" : made.status().text()}});
+  }
+  return rows;
+}
+
+Json knobs() {
+  Json rows = Json::array();
+  for (const Knob& knob : coll::knob_table())
+    rows.push_back({{"name", knob.name},
+                    {"default", knob.fallback},
+                    {"unit", knob.unit},
+                    {"value", coll::knob_value(knob, coll::knobs())},
+                    {"set", std::getenv(knob.name) != nullptr},  // NOLINT(concurrency-mt-unsafe)
+                    {"sentence", knob.sentence}});
+  return rows;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return fmt::format("{:.3g} {}", value, units[unit]);
+}
+
+void print_overview(const Json& info) {
+  const Json& machine = info["machine"];
+  fmt::print("libcollectives {}, reduction kernels for {}\n", info["version"].get<std::string>(),
+             info["instruction_set"].get<std::string>());
+  fmt::print("machine: {}, {} cores{}, L2 {}, L3 {}, memory {}\n",
+             machine["processor"].get<std::string>(), machine["cores"].get<int>(),
+             machine["cores"] == machine["cores_online"]
+                 ? ""
+                 : fmt::format(" of {}", machine["cores_online"].get<int>()),
+             bytes_text(machine["l2_bytes"]), bytes_text(machine["l3_bytes"]),
+             bytes_text(machine["memory_bytes"]));
+  std::string names;
+  for (const Json& name : machine["interfaces"])
+    names += (names.empty() ? "" : ", ") + name.get<std::string>();
+  fmt::print("network interfaces: {}\n", names.empty() ? "none" : names);
+  for (const Json& row : info["transports"])
+    fmt::print("transport {}: {}\n", row["name"].get<std::string>(),
+               row["viable"].get<bool>() ? "viable" : row["why_not"].get<std::string>());
+  for (const Json& row : info["knobs"])
+    if (row["set"].get<bool>())
+      fmt::print("knob {}={}\n", row["name"].get<std::string>(), row["value"].get<std::string>());
+}
+
+void print_knobs(const Json& rows) {
+  for (const Json& row : rows) {
+    const auto text = [&](const char* key) { return row[key].get<std::string>(); };
+    fmt::print("{:<18} {:<10} {:<6} {}\n", text("name"),
+               text("value").empty() ? "-" : text("value"), text("unit"), text("sentence"));
+  }
+}
+
+/// The README's table: what the knobs are, whatever they are set to here.
+void print_markdown(const Json& rows) {
+  fmt::print("| knob | default | unit | what it does |\n|---|---|---|---|\n");
+  for (const Json& row : rows) {
+    const auto text = [&](const char* key) { return row[key].get<std::string>(); };
+    fmt::print("| `{}` | {} | {} | {} |\n", text("name"),
+               text("default").empty() ? "" : "`" + text("default") + "`", text("unit"),
+               text("sentence"));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Says what libcollectives can do here, and its knobs.", "coll-info");
+  bool only_knobs = false, json = false, markdown = false;
+  app.add_flag("--knobs", only_knobs, "the knobs: name, value here, unit, what it does");
+  app.add_flag("--json", json, "everything, for programs");
+  app.add_flag("--markdown", markdown, "the knobs as the README's table");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (!coll::knobs_status().ok()) {
+      fmt::print(stderr, "coll-info: {}\n", coll::knobs_status().text());
+      return 1;
+    }
+    if (markdown) {
+      print_markdown(knobs());
+    } else if (only_knobs && !json) {
+      print_knobs(knobs());
+    } else {
+      const Json info{{"version", fmt::format("{}.{}.{}", COLL_VERSION_MAJOR, COLL_VERSION_MINOR,
+                                              COLL_VERSION_PATCH)},
+                      {"instruction_set", coll::reduce::instruction_set()},
+                      {"machine", machine()},
+                      {"transports", transports()},
+                      {"knobs", knobs()}};
+      if (json)
+        std::cout << info.dump(2) << '\n';
+      else
+        print_overview(info);
+    }
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "coll-info: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
