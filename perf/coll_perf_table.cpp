@@ -60,7 +60,7 @@ std::string table_head(Operation operation, bool percentiles) {
       fmt::format(" {:>9} {:>7} {:>7} {:>6}", "(us)", "(GB/s)", "(GB/s)", "") + extra_units;
   const std::size_t width = columns.size();
   std::string text = fmt::format("#\n# {}\n", traits(operation).name);
-  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5} {:^{}} {:^{}}\n", "", "", "", "", "",
+  text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}{:^{}} {:^{}}\n", "", "", "", "", "",
                       "out-of-place", width, "in-place", width);
   text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}{} {}\n", "size", "count", "type", "redop",
                       "root", columns, columns);

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour, room by room. This file: coll-perf's command line, sizes and factors.
+#include "coll_perf_options.hpp"
+
+#include <gtest/gtest.h>
+
+namespace perf {
+namespace {
+
+std::optional<Ending> parse(std::vector<const char*> arguments, Options& options) {
+  arguments.insert(arguments.begin(), "coll-perf");
+  return parse_options(static_cast<int>(arguments.size()), arguments.data(), options);
+}
+std::string refusal(const std::vector<const char*>& arguments) {
+  Options options;
+  const auto ending = parse(arguments, options);
+  if (!ending) return "accepted";
+  EXPECT_EQ(ending->exit_code, 2);
+  return ending->text;
+}
+using Sizes = std::vector<std::size_t>;
+
+TEST(ParseSize, UnderstandsUnits) {
+  EXPECT_EQ(parse_size("8"), 8U);
+  EXPECT_EQ(parse_size("0"), 0U);
+  EXPECT_EQ(parse_size("64K"), 65536U);
+  EXPECT_EQ(parse_size("64k"), 65536U);
+  EXPECT_EQ(parse_size("1.5M"), 1572864U);
+  EXPECT_EQ(parse_size("2GiB"), std::size_t{2} << 30);
+  EXPECT_EQ(parse_size("16kb"), 16384U);
+  EXPECT_EQ(parse_size("7B"), 7U);
+}
+
+TEST(ParseSize, RefusesTheRest) {
+  for (const char* text : {"", "K", "-1", "3x", "1.3", "0x10", "8 8", "inf", "nan", "9999999999T"})
+    EXPECT_FALSE(parse_size(text)) << text;
+}
+
+TEST(Sweep, StepsAndFactors) {
+  EXPECT_EQ(sweep(8, 64, 2, 0), (Sizes{8, 16, 32, 64}));
+  EXPECT_EQ(sweep(8, 100, 4, 0), (Sizes{8, 32}));
+  EXPECT_EQ(sweep(8, 24, 0, 8), (Sizes{8, 16, 24}));
+  EXPECT_EQ(sweep(0, 3, 2, 0), (Sizes{0, 1, 2}));
+  EXPECT_EQ(sweep(5, 5, 2, 0), (Sizes{5}));
+  EXPECT_EQ(sweep(1, 4, 1.1, 0), (Sizes{1, 2, 3, 4}));  // it always goes on
+}
+
+TEST(Options, NcclTestsLine) {
+  Options options;
+  ASSERT_FALSE(parse({"-b", "8", "-e", "32",  "-f", "2",    "-n", "20", "-w", "1",
+                      "-c", "2", "-o", "max", "-d", "half", "-r", "1",  "-a", "1"},
+                     options));
+  EXPECT_EQ(options.sizes, (Sizes{8, 16, 32}));
+  EXPECT_EQ(options.iterations, 20);
+  EXPECT_EQ(options.warmup, 1);
+  EXPECT_EQ(options.checks, 2);
+  EXPECT_EQ(options.redops, std::vector<coll_op_t>{COLL_MAX});
+  EXPECT_EQ(options.dtypes, std::vector<coll_dtype_t>{COLL_FLOAT16});
+  EXPECT_EQ(options.root, 1);
+  EXPECT_EQ(options.average, Average::mean);
+}
+
+TEST(Options, AllAndLists) {
+  Options options;
+  ASSERT_FALSE(
+      parse({"-t", "allreduce,all-gather", "-d", "all", "-o", "all", "-r", "all"}, options));
+  EXPECT_EQ(options.operations, (std::vector{Operation::all_reduce, Operation::all_gather}));
+  EXPECT_EQ(options.dtypes.size(), static_cast<std::size_t>(COLL_DTYPE_COUNT));
+  EXPECT_EQ(options.redops.size(), static_cast<std::size_t>(COLL_OP_COUNT));
+  EXPECT_EQ(options.root, -1);
+  Options every;
+  ASSERT_FALSE(parse({"-t", "all", "--in-place", "only"}, every));
+  EXPECT_EQ(every.operations, all_operations());
+  EXPECT_FALSE(every.out_of_place);
+  EXPECT_TRUE(every.in_place);
+}
+
+TEST(Options, PeersProtocol) {
+  Options options;
+  ASSERT_FALSE(
+      parse({"--peers-csv", "--maxbytes", "64K", "--colls", "all_reduce,alltoall"}, options));
+  EXPECT_EQ(options.target_s, 0.2);
+  EXPECT_EQ(options.sizes, (Sizes{8, 64, 256, 1024, 4096, 16384, 65536}));
+  EXPECT_EQ(options.operations, (std::vector{Operation::all_reduce, Operation::all_to_all}));
+  Options seven;
+  ASSERT_FALSE(parse({"--peers-csv", "--maxbytes=1M", "--target", "0.05"}, seven));
+  EXPECT_EQ(seven.operations.size(), 7U);
+  EXPECT_EQ(seven.sizes.back(), 1U << 20);
+  EXPECT_EQ(seven.target_s, 0.05);
+}
+
+TEST(Options, RefusalsNameTheTrouble) {
+  EXPECT_NE(refusal({"-b", "3x"}).find("'3x' is not a size"), std::string::npos);
+  EXPECT_NE(refusal({"-o", "xor"}).find("'xor' is not a reduction"), std::string::npos);
+  EXPECT_NE(refusal({"-d", "f8"}).find("'f8' is not an element type"), std::string::npos);
+  EXPECT_NE(refusal({"-t", "dance"}).find("'dance' is not an operation"), std::string::npos);
+  EXPECT_NE(refusal({"-r", "-2"}).find("-2"), std::string::npos);
+  EXPECT_NE(refusal({"-b", "2K", "-e", "1K"}).find("no sizes between"), std::string::npos);
+  EXPECT_NE(refusal({"-i", "8", "-f", "2"}).find("not both"), std::string::npos);
+  EXPECT_NE(refusal({"-f", "1"}).find("above 1"), std::string::npos);
+  EXPECT_NE(refusal({"-i", "0"}).find("never end"), std::string::npos);
+  EXPECT_NE(refusal({"--in-place", "maybe"}).find("both, only or never"), std::string::npos);
+  EXPECT_NE(refusal({"--sizes", ","}).find("no sizes"), std::string::npos);
+  EXPECT_NE(refusal({"--wat"}).find("--wat"), std::string::npos);
+}
+
+TEST(Options, HelpIsNoError) {
+  Options options;
+  const auto ending = parse({"--help"}, options);
+  ASSERT_TRUE(ending);
+  EXPECT_EQ(ending->exit_code, 0);
+  EXPECT_NE(ending->text.find("--stepfactor"), std::string::npos);
+}
+
+// The factors of nccl-tests' doc/PERFORMANCE.md; gather's and scatter's of its sources.
+TEST(BusFactor, IsNcclTests) {
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::all_reduce, 4), 1.5);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::reduce_scatter, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::all_gather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::all_to_all, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::gather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::scatter, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::broadcast, 4), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::reduce, 4), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::sendrecv, 4), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::all_reduce, 1), 0);
+}
+
+TEST(Shape, SizeIsTheLargerBuffer) {
+  const Shape gather = shape_of(Operation::all_gather, 1024, 3, 4);
+  EXPECT_EQ(gather.count, 85U);  // of each rank
+  EXPECT_EQ(gather.bytes, 85U * 3 * 4);
+  const Shape reduce = shape_of(Operation::all_reduce, 1022, 3, 4);
+  EXPECT_EQ(reduce.count, 255U);
+  EXPECT_EQ(reduce.bytes, 1020U);
+  EXPECT_EQ(shape_of(Operation::barrier, 1024, 3, 4).bytes, 0U);
+}
+
+}  // namespace
+}  // namespace perf

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour, room by room. This file: coll-perf's oracle against reductions done in the
+// element type itself, in several orders.
+#include "coll_perf_oracle.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "coll_perf_element.hpp"
+
+namespace perf {
+namespace {
+
+constexpr std::size_t kIndices = 5000;  // beyond one period
+
+/// One addition, product… with the result rounded to the element type, as any library must.
+long double combine(coll_dtype_t type, coll_op_t op, long double a, long double b) {
+  long double result = a + b;
+  if (op == COLL_PROD) result = a * b;
+  if (op == COLL_MIN) result = std::min(a, b);
+  if (op == COLL_MAX) result = std::max(a, b);
+  unsigned char bytes[8];
+  encode(type, result, bytes);
+  const long double rounded = decode(type, bytes);
+  EXPECT_EQ(rounded, result) << "an inexact partial result for " << dtype_name(type);
+  return rounded;
+}
+
+TEST(Oracle, EveryPartialResultIsExactInEveryOrder) {
+  for (int type = 0; type < COLL_DTYPE_COUNT; ++type)
+    for (coll_op_t op : {COLL_SUM, COLL_PROD, COLL_MIN, COLL_MAX})
+      for (int ranks : {1, 2, 3, 4, 7, 16, 65, 300}) {
+        const auto dtype = static_cast<coll_dtype_t>(type);
+        const Oracle oracle(dtype, op, true, ranks, 1);
+        for (std::size_t i = 0; i<kIndices; i += ranks> 16 ? 577 : 41) {
+          long double up = oracle.value(0, i);
+          for (int r = 1; r < ranks; ++r) up = combine(dtype, op, up, oracle.value(r, i));
+          long double down = oracle.value(ranks - 1, i);
+          for (int r = ranks - 2; r >= 0; --r) down = combine(dtype, op, oracle.value(r, i), down);
+          ASSERT_EQ(up, oracle.reduced(i)) << dtype_name(dtype) << ' ' << redop_name(op);
+          ASSERT_EQ(down, oracle.reduced(i)) << dtype_name(dtype) << ' ' << redop_name(op);
+        }
+      }
+}
+
+TEST(Oracle, AverageIsTheSumDividedOnce) {
+  const Oracle floats(COLL_FLOAT32, COLL_AVG, true, 3, 1);
+  const Oracle integers(COLL_INT32, COLL_AVG, true, 3, 1);
+  for (std::size_t i = 0; i < 100; ++i) {
+    float sum = 0;
+    long whole = 0;
+    for (int r = 0; r < 3; ++r) {
+      sum += static_cast<float>(floats.value(r, i));
+      whole += static_cast<long>(integers.value(r, i));
+    }
+    float average = 0;
+    encode(COLL_FLOAT32, floats.reduced(i), &average);
+    EXPECT_EQ(average, sum / 3);
+    EXPECT_EQ(static_cast<long>(integers.reduced(i)), whole / 3);
+  }
+}
+
+TEST(Oracle, ALostOrDoubledRankChangesMostElements) {
+  for (int type = 0; type < COLL_DTYPE_COUNT; ++type)
+    for (int ranks : {2, 4, 64}) {
+      const Oracle oracle(static_cast<coll_dtype_t>(type), COLL_SUM, true, ranks, 0);
+      for (int lost = 0; lost < ranks; ++lost) {
+        int changed = 0;
+        for (std::size_t i = 0; i < 200; ++i) changed += oracle.value(lost, i) != 0 ? 1 : 0;
+        EXPECT_GT(changed, 60) << dtype_name(static_cast<coll_dtype_t>(type)) << ' ' << lost;
+      }
+    }
+}
+
+TEST(Oracle, CountsWrongElementsOneByOne) {
+  Oracle oracle(COLL_FLOAT32, COLL_SUM, true, 2, 0);
+  const std::vector<Segment> segments{{kReduced, 3, 10000}};
+  std::vector<float> data(10000);
+  oracle.fill(segments, data.data());
+  EXPECT_EQ(oracle.wrong(segments, data.data()), 0U);
+  data[7] += 1;
+  data[9999] -= 1;
+  EXPECT_EQ(oracle.wrong(segments, data.data()), 2U);
+  data[5000] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(oracle.wrong(segments, data.data()), 3U);
+}
+
+TEST(Oracle, NaNIsNeverRightButNegativeZeroIs) {
+  for (coll_dtype_t type : {COLL_FLOAT16, COLL_BFLOAT16, COLL_FLOAT32, COLL_FLOAT64}) {
+    Oracle oracle(type, COLL_SUM, true, 1, 0);
+    const std::size_t width = dtype_bytes(type);
+    std::size_t zero = 0;
+    while (oracle.value(0, zero) != 0) ++zero;
+    const std::vector<Segment> segments{{0, zero, 1}};
+    unsigned char element[8];
+    encode(type, -0.0L, element);
+    EXPECT_EQ(oracle.wrong(segments, element), 0U) << dtype_name(type);
+    std::memset(element, 0xff, width);
+    EXPECT_EQ(oracle.wrong(segments, element), 1U) << dtype_name(type);
+  }
+}
+
+TEST(Oracle, ASpoiledBufferIsWrongEverywhere) {
+  for (int type = 0; type < COLL_DTYPE_COUNT; ++type)
+    for (int op = 0; op < COLL_OP_COUNT; ++op) {
+      const auto dtype = static_cast<coll_dtype_t>(type);
+      Oracle oracle(dtype, static_cast<coll_op_t>(op), true, 4, 0);
+      const std::vector<Segment> segments{{kReduced, 0, 4500}, {2, 17, 100}};
+      std::vector<unsigned char> data(4600 * dtype_bytes(dtype));
+      oracle.spoil(segments, data.data());
+      EXPECT_EQ(oracle.wrong(segments, data.data()), 4600U) << dtype_name(dtype);
+    }
+}
+
+TEST(Oracle, SegmentsFollowTheOperations) {
+  const auto blocks = received(Operation::all_to_all, 1, 3, 0, 5);
+  ASSERT_EQ(blocks.size(), 3U);
+  EXPECT_EQ(blocks[2].source, 2);
+  EXPECT_EQ(blocks[2].first, 5U);  // block 1 of what rank 2 sends
+  EXPECT_EQ(elements(sent(Operation::all_to_all, 1, 3, 0, 5)), 15U);
+  EXPECT_EQ(received(Operation::reduce_scatter, 2, 3, 0, 5).at(0).first, 10U);
+  EXPECT_TRUE(received(Operation::reduce, 1, 3, 0, 5).empty());
+  EXPECT_TRUE(received(Operation::gather, 1, 3, 0, 5).empty());
+  EXPECT_TRUE(sent(Operation::scatter, 1, 3, 0, 5).empty());
+  EXPECT_EQ(received(Operation::scatter, 1, 3, 2, 5).at(0).source, 2);
+  EXPECT_TRUE(received(Operation::sendrecv, 2, 3, 0, 5).empty());  // it has no partner
+  EXPECT_EQ(received(Operation::sendrecv, 1, 3, 0, 5).at(0).source, 0);
+}
+
+TEST(Element, SmallFloatsRoundToNearestEven) {
+  auto bits = [](coll_dtype_t type, long double value) {
+    std::uint16_t out = 0;
+    encode(type, value, &out);
+    return out;
+  };
+  EXPECT_EQ(bits(COLL_FLOAT16, 1), 0x3c00);
+  EXPECT_EQ(bits(COLL_FLOAT16, -2), 0xc000);
+  EXPECT_EQ(bits(COLL_FLOAT16, 65504), 0x7bff);
+  EXPECT_EQ(bits(COLL_FLOAT16, 65520), 0x7c00);  // halfway to what would be 65536
+  EXPECT_EQ(bits(COLL_FLOAT16, std::ldexp(1.0L, -24)), 0x0001);
+  EXPECT_EQ(bits(COLL_FLOAT16, std::ldexp(1.0L, -14)), 0x0400);
+  EXPECT_EQ(bits(COLL_FLOAT16, 2049), 0x6800);  // a tie: down to even
+  EXPECT_EQ(bits(COLL_FLOAT16, 2051), 0x6802);  // a tie: up to even
+  EXPECT_EQ(bits(COLL_BFLOAT16, 1), 0x3f80);
+  EXPECT_EQ(bits(COLL_BFLOAT16, 257), 0x4380);
+  EXPECT_EQ(bits(COLL_BFLOAT16, 1e39L), 0x7f80);
+}
+
+TEST(Element, EverySmallFloatSurvivesDecodingAndEncoding) {
+  for (coll_dtype_t type : {COLL_FLOAT16, COLL_BFLOAT16})
+    for (unsigned bits = 0; bits < 0x10000; ++bits) {
+      const auto before = static_cast<std::uint16_t>(bits);
+      const long double value = decode(type, &before);
+      std::uint16_t after = 0;
+      encode(type, value, &after);
+      if (std::isnan(value))
+        ASSERT_TRUE(std::isnan(decode(type, &after)));
+      else
+        ASSERT_EQ(after, before);
+    }
+}
+
+}  // namespace
+}  // namespace perf
