@@ -132,7 +132,7 @@ Wanted wanted_in(const CollectiveSpec& spec, std::uint32_t parts, Rank rank, std
 Status check_postcondition(std::span<const Schedule> schedules, const SymbolicRun& run,
                            const Contributions& contributions) {
   Check check(schedules, run, contributions);
-  for (std::uint32_t pass = 0; pass < kPasses; ++pass) {
+  for (std::uint32_t pass = 0; pass < run.passes(); ++pass) {
     for (const Schedule& schedule : schedules) {
       const Collective collective = schedule.spec.collective;
       // A rank that receives without a sender takes no part.

@@ -13,7 +13,7 @@ namespace coll {
 enum class Space : std::uint8_t { none, input, output, scratch };
 
 /// `count` consecutive chunks (Step::count) of a space, beginning at `chunk`. See ChunkMap for
-/// indices.
+/// indices. Scratch chunk c is as long as part c % parts: only chunks of one part meet in a step.
 struct Operand {
   Space space = Space::none;
   std::uint32_t chunk = 0;
@@ -28,6 +28,8 @@ struct Operand {
 /// - `with`, if present, is combined with it by the call's reduction: value = from op with.
 /// - `into`, if present, gets the value; `target`, if present, is sent it as one message. At least
 /// one is.
+/// - a message is as long as the chunks its step names; one that is passed on without naming any,
+/// as parts 0 to count - 1.
 /// - `count` chunks go through together, as one message; 0 is an empty message (barriers).
 ///
 /// Send, receive, copy, receive-reduce, receive-reduce-copy-send … are its cases. `into` may be the

@@ -18,11 +18,13 @@ void SymbolicRun::Past::join(const Past& other) {
 }
 
 SymbolicRun::SymbolicRun(std::span<const Schedule> schedules, const Wiring& wiring,
-                         Contributions& contributions, std::uint32_t credits, bool aliased)
+                         Contributions& contributions, std::uint32_t credits, std::uint32_t passes,
+                         bool aliased)
     : schedules_(schedules),
       wiring_(wiring),
       contributions_(contributions),
       credits_(credits),
+      passes_(passes),
       barrier_(schedules.front().spec.collective == Collective::barrier),
       first_cell_{0},
       state_(wiring.lanes.size()),
@@ -32,8 +34,8 @@ SymbolicRun::SymbolicRun(std::span<const Schedule> schedules, const Wiring& wiri
     cells_.emplace_back(schedule, aliased);
     first_cell_.push_back(first_cell_.back() + cells_.back().all);
   }
-  content_.resize(first_cell_.back() * kPasses, kNothing);
-  for (std::uint32_t pass = 0; pass < kPasses; ++pass) {
+  content_.resize(first_cell_.back() * passes_, kNothing);
+  for (std::uint32_t pass = 0; pass < passes_; ++pass) {
     for (const Schedule& schedule : schedules_) {
       const Cells& cells = cells_[static_cast<std::size_t>(schedule.rank)];
       Content* memory = cells_of(pass, schedule.rank);
@@ -44,7 +46,7 @@ SymbolicRun::SymbolicRun(std::span<const Schedule> schedules, const Wiring& wiri
     }
   }
   if (barrier_) {
-    heard_.resize(kPasses * schedules.size());
+    heard_.resize(passes_ * schedules.size());
     for (std::size_t i = 0; i < heard_.size(); ++i) {
       heard_[i].resize((schedules.size() + 63) / 64);
       const std::size_t rank = i % schedules.size();
@@ -56,7 +58,7 @@ SymbolicRun::SymbolicRun(std::span<const Schedule> schedules, const Wiring& wiri
       if (step.wait_lane < 0) continue;
       const auto other =
           wiring_.lanes[lane].first_lane + static_cast<std::uint32_t>(step.wait_lane);
-      for (std::uint32_t pass = 0; pass < kPasses; ++pass) {
+      for (std::uint32_t pass = 0; pass < passes_; ++pass) {
         marks_[mark(other, static_cast<std::uint32_t>(step.wait_step), pass)];
       }
     }
@@ -136,7 +138,7 @@ bool SymbolicRun::may_start(std::uint32_t lane, const Step& step) const {
 Status SymbolicRun::compute(std::uint32_t lane, const Step& step,
                             const std::vector<Content>* received) {
   const Rank rank = wiring_.lanes[lane].rank;
-  const Schedule& schedule = schedules_[static_cast<std::size_t>(rank)];
+  const std::uint32_t parts = schedules_[static_cast<std::size_t>(rank)].chunks.parts;
   const Cells& cells = cells_[static_cast<std::size_t>(rank)];
   Content* memory = cells_of(state_[lane].pass, rank);
   value_.resize(step.count);
@@ -145,25 +147,27 @@ Status SymbolicRun::compute(std::uint32_t lane, const Step& step,
                  "reads " + print(Operand{operand.space, operand.chunk + i}) +
                      ", which nothing has been written to");
   };
-  const auto other_length = [&](std::uint32_t a, std::uint32_t b) {
+  // A message is as long as the chunks that its step names; one that is only forwarded, as parts 0
+  // to count - 1.
+  const Operand& named = step.into.present()   ? step.into
+                         : step.with.present() ? step.with
+                                               : step.from;
+  const auto other_length = [&](std::uint32_t part, std::uint32_t place) {
     return fault(schedules_, place_of(lane),
-                 "puts part " + std::to_string(a) + " of a block together with part " +
-                     std::to_string(b) + ", whose length may differ");
+                 "puts part " + std::to_string(part) + " of a block in the place of part " +
+                     std::to_string(place) + ", which may be shorter");
   };
   for (std::uint32_t i = 0; i < step.count; ++i) {
     Content value = received ? (*received)[i] : memory[cells.at(step.from) + i];
     if (value == kNothing) return unwritten(step.from, i);
     const std::uint32_t part = contributions_.part(value);
+    if ((named.chunk + i) % parts != part) return other_length(part, (named.chunk + i) % parts);
     if (step.with.present()) {
       const Content with = memory[cells.at(step.with) + i];
       if (with == kNothing) return unwritten(step.with, i);
-      if (contributions_.part(with) != part) return other_length(part, contributions_.part(with));
+      if (contributions_.part(with) != part) return other_length(contributions_.part(with), part);
       value = contributions_.combine(value, with);
       if (step.finish) value = contributions_.finish(value);
-    }
-    if (step.into.space == Space::output) {
-      const std::uint32_t place = (step.into.chunk + i) % schedule.chunks.parts;
-      if (place != part) return other_length(part, place);
     }
     value_[i] = value;
   }
@@ -203,7 +207,8 @@ Status SymbolicRun::start(std::uint32_t lane, const Step& step, std::uint32_t in
   out.step = state.step;
   out.past = state.past;
   ++out.past.depth;
-  if (state.pass == 0) rounds_ = std::max(rounds_, out.past.depth);
+  if (state.pass > 0) return {};
+  rounds_ = std::max(rounds_, out.past.depth);
   for (const Content content : out.chunks) {
     sent_[lane] = (std::rotl(sent_[lane], 23) ^ content) * 0x9e3779b97f4a7c15U;
   }
@@ -214,7 +219,7 @@ Status SymbolicRun::start(std::uint32_t lane, const Step& step, std::uint32_t in
 void SymbolicRun::begin_pass(std::uint32_t lane) {
   LaneState& state = state_[lane];
   state.past.depth = 0;
-  if (!barrier_ || state.pass == kPasses) return;
+  if (!barrier_ || state.pass == passes_) return;
   const auto ranks = schedules_.size();
   const auto rank = static_cast<std::size_t>(wiring_.lanes[lane].rank);
   state.past.heard.assign((ranks + 63) / 64, 0);
@@ -226,8 +231,8 @@ SymbolicRun::Blocked SymbolicRun::advance(std::uint32_t lane, Status& status) {
   const Lane& steps = steps_of(lane);
   const Wiring::LaneEnd& end = wiring_.lanes[lane];
   LaneState& state = state_[lane];
-  if (steps.empty()) state.pass = kPasses;
-  while (state.pass < kPasses) {
+  if (steps.empty()) state.pass = passes_;
+  while (state.pass < passes_) {
     const Step& step = steps[state.step];
     const Wiring::Ends& ends = wiring_.steps[end.first_step + state.step];
     if (state.held == Wiring::kNone) {
@@ -288,7 +293,7 @@ Status SymbolicRun::deadlock() const {
   std::string report;
   for (std::uint32_t lane = 0; lane < state_.size(); ++lane) {
     const LaneState& state = state_[lane];
-    if (state.pass == kPasses) continue;
+    if (state.pass == passes_) continue;
     if (blocked++ == 0) first = wiring_.lanes[lane].rank;
     if (blocked > kMost) continue;
     const Step& step = steps_of(lane)[state.step];

@@ -15,10 +15,6 @@
 
 namespace coll {
 
-/// The passes that are run one after another, each with contributions of its own: what a pass
-/// leaves behind in a FIFO or in scratch shows in the second.
-inline constexpr std::uint32_t kPasses = 2;
-
 /// One run of all lanes until nothing moves. Lanes are processes of a Kahn network (Kahn 1974:
 /// "The semantics of a simple language for parallel programming"): each is sequential, waits for
 /// one FIFO at a time and cannot ask whether one is empty. So what it computes, and whether it
@@ -32,20 +28,24 @@ inline constexpr std::uint32_t kPasses = 2;
 /// FIFO, and each state of this run with c credits is one of that executor's with c + 1.
 class SymbolicRun {
  public:
-  /// `aliased`: in place on every rank that can be. References are kept.
+  /// `passes` follow each other in every lane, each on elements, and so contributions, of its own:
+  /// what the first leaves behind in a FIFO shows in the second. `aliased`: in place on every rank
+  /// that can be. References are kept.
   SymbolicRun(std::span<const Schedule> schedules, const Wiring& wiring,
-              Contributions& contributions, std::uint32_t credits, bool aliased);
+              Contributions& contributions, std::uint32_t credits, std::uint32_t passes,
+              bool aliased);
 
   /// Fails on a deadlock, on messages whose lengths differ from those expected, and where something
   /// never written is read, or chunks of different length are mixed.
   Status run();
 
+  [[nodiscard]] std::uint32_t passes() const { return passes_; }
   [[nodiscard]] Content output(std::uint32_t pass, Rank rank, std::uint32_t chunk) const;
   /// Barriers: a rank that had not begun when `rank` ended the pass, or kNoRank.
   [[nodiscard]] Rank unheard(std::uint32_t pass, Rank rank) const;
   /// The longest chain of messages of which each was sent after the one before had come.
   [[nodiscard]] std::uint32_t rounds() const { return rounds_; }
-  /// A hash of everything each lane sent, in order.
+  /// A hash of everything each lane sent in the first pass, in order.
   [[nodiscard]] const std::vector<std::uint64_t>& sent() const { return sent_; }
 
  private:
@@ -90,13 +90,13 @@ class SymbolicRun {
   [[nodiscard]] StepPlace place_of(std::uint32_t lane) const;
   /// Key of a step that others wait for.
   [[nodiscard]] std::size_t mark(std::uint32_t lane, std::uint32_t step, std::uint32_t pass) const {
-    return (wiring_.lanes[lane].first_step + step) * kPasses + pass;
+    return (wiring_.lanes[lane].first_step + step) * passes_ + pass;
   }
 
   std::span<const Schedule> schedules_;
   const Wiring& wiring_;
   Contributions& contributions_;
-  std::uint32_t credits_;
+  std::uint32_t credits_, passes_;
   bool barrier_;
 
   std::vector<Cells> cells_;
