@@ -11,6 +11,7 @@
 #include <iostream>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "transports/transport.hpp"
@@ -20,12 +21,20 @@ namespace {
 using coll::Connection;
 using coll::Rank;
 
-/// Pins this thread to the n-th processor it may use.
-void pin(int n) {
+constexpr int kWarmUp = 64;  ///< round trips before the clock starts
+
+/// The processors this process may use, before any thread was pinned.
+const cpu_set_t kAllowed = [] {
   cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  return allowed;
+}();
+
+/// Pins this thread to the n-th of them.
+void pin(int n) {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || n-- > 0) continue;
+    if (!CPU_ISSET(cpu, &kAllowed) || n-- > 0) continue;
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -39,7 +48,7 @@ class Partner {
  public:
   template <class Body>
   explicit Partner(Body body)
-      : thread_([this, body] {
+      : thread_([this, body = std::move(body)]() mutable {
           pin(1);
           while (!stop_.load(std::memory_order_relaxed)) body(stop_);
         }) {}
@@ -57,7 +66,9 @@ class Partner {
 struct Pair {
   using Make = coll::Result<std::unique_ptr<coll::Transport>> (*)(const coll::TransportSpec&);
 
-  Pair(Make make, std::size_t slot_bytes, std::uint32_t credits) {
+  Pair(Make make, std::size_t slot_bytes, std::uint32_t credits)
+      : ready(connect(make, slot_bytes, credits)) {}
+  bool connect(Make make, std::size_t slot_bytes, std::uint32_t credits) {
     for (const Rank rank : {0, 1}) {
       auto made = make({.rank = rank, .size = 2, .job = {1, 2}, .interface = {}});
       if (!made.ok()) return fail(made.status());
@@ -76,13 +87,16 @@ struct Pair {
         if (!ends[rank]->status().ok()) return fail(ends[rank]->status());
       }
     }
-    ready = true;
+    return true;
   }
-  void fail(const coll::Status& status) { std::cerr << status.text() << "\n"; }
+  static bool fail(const coll::Status& status) {
+    std::cerr << status.text() << "\n";
+    return false;
+  }
 
   std::unique_ptr<coll::Transport> transports[2];
   std::unique_ptr<Connection> ends[2];
-  bool ready = false;
+  bool ready;
 };
 
 void nudge(Connection& connection) {
@@ -104,11 +118,13 @@ void raw_line(benchmark::State& state) {
     const std::uint64_t now = there.value.load(std::memory_order_acquire);
     if (now != last) back.value.store(last = now, std::memory_order_release);
   });
-  for (auto _ : state) {
+  const auto round_trip = [&] {
     there.value.store(++turn, std::memory_order_release);
     while (back.value.load(std::memory_order_acquire) != turn) {
     }
-  }
+  };
+  for (int i = 0; i < kWarmUp; ++i) round_trip();
+  for (auto _ : state) round_trip();
 }
 
 /// There and back, `bytes` each way.
@@ -124,10 +140,12 @@ void ping_pong(benchmark::State& state, Pair::Make make) {
     if (!there.receive(buffer.data(), buffer.size(), 1)) return nudge(there);
     while (!there.send(buffer.data(), buffer.size(), 1) && !stop) nudge(there);
   });
-  for (auto _ : state) {
+  const auto round_trip = [&] {
     while (!here.send(out.data(), bytes, 1)) nudge(here);
     while (!here.receive(in.data(), bytes, 1)) nudge(here);
-  }
+  };
+  for (int i = 0; i < kWarmUp; ++i) round_trip();
+  for (auto _ : state) round_trip();
 }
 
 /// One way, out of 4 MiB into 4 MiB; `both`: both ways at once.
@@ -166,7 +184,7 @@ void stream(benchmark::State& state, Pair::Make make, bool both) {
         }
         while (!both && !end.send(there.out.data(), 0, 2) && !stop) nudge(end);
       });
-  for (auto _ : state) {
+  const auto one_buffer = [&] {
     here.sent = 0;
     here.got = both ? 0 : kBuffer;
     while (here.sent < kBuffer || here.got < kBuffer) {
@@ -175,7 +193,9 @@ void stream(benchmark::State& state, Pair::Make make, bool both) {
       nudge(*pair.ends[0]);
     }
     while (!both && !pair.ends[0]->receive(nullptr, 0, 2)) nudge(*pair.ends[0]);
-  }
+  };
+  one_buffer();
+  for (auto _ : state) one_buffer();
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBuffer));
 }
 
@@ -183,33 +203,31 @@ double least(const std::vector<double>& values) {
   return *std::ranges::min_element(values);
 }
 
-void streams(benchmark::internal::Benchmark* benchmark) {
-  for (const std::int64_t slot : {16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10})
-    for (const std::int64_t credits : {2, 4, 8, 16}) benchmark->Args({slot, credits});
-  benchmark->ArgNames({"slot", "credits"});
+/// Many short batches: the least is what a connection costs where other work disturbs the rest.
+void batches(benchmark::internal::Benchmark* benchmark, int iterations, int repetitions) {
+  benchmark->Iterations(iterations)->Repetitions(repetitions)->ReportAggregatesOnly();
+  benchmark->UseRealTime()->ComputeStatistics("min", least);
+}
+void alone(benchmark::internal::Benchmark* benchmark) {
+  batches(benchmark, 200, 100);
 }
 void sizes(benchmark::internal::Benchmark* benchmark) {
+  alone(benchmark);
   for (const std::int64_t bytes : {8, 48, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10})
     benchmark->Arg(bytes);
 }
+void streams(benchmark::internal::Benchmark* benchmark) {
+  batches(benchmark, 2, 30);
+  benchmark->ArgNames({"slot", "credits"});
+  for (const std::int64_t slot : {16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10})
+    for (const std::int64_t credits : {2, 4, 8, 16}) benchmark->Args({slot, credits});
+}
 
-BENCHMARK(raw_line)->UseRealTime()->ComputeStatistics("min", least);
-BENCHMARK_CAPTURE(ping_pong, shm, coll::make_shm_transport)
-    ->Apply(sizes)
-    ->UseRealTime()
-    ->ComputeStatistics("min", least);
-BENCHMARK_CAPTURE(ping_pong, tcp, coll::make_tcp_transport)
-    ->Apply(sizes)
-    ->UseRealTime()
-    ->ComputeStatistics("min", least);
-BENCHMARK_CAPTURE(stream, shm_one_way, coll::make_shm_transport, false)
-    ->Apply(streams)
-    ->UseRealTime()
-    ->ComputeStatistics("min", least);
-BENCHMARK_CAPTURE(stream, shm_both_ways, coll::make_shm_transport, true)
-    ->Apply(streams)
-    ->UseRealTime()
-    ->ComputeStatistics("min", least);
+BENCHMARK(raw_line)->Apply(alone);
+BENCHMARK_CAPTURE(ping_pong, shm, coll::make_shm_transport)->Apply(sizes);
+BENCHMARK_CAPTURE(ping_pong, tcp, coll::make_tcp_transport)->Apply(sizes);
+BENCHMARK_CAPTURE(stream, shm_one_way, coll::make_shm_transport, false)->Apply(streams);
+BENCHMARK_CAPTURE(stream, shm_both_ways, coll::make_shm_transport, true)->Apply(streams);
 
 }  // namespace
 
