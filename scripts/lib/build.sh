@@ -23,13 +23,16 @@ configure() {
     return 0
   fi
   mode=
-  if [ -d "$directory/meson-private" ]; then mode=--wipe; fi
+  if [ -f "$directory/build.ninja" ]; then mode=--reconfigure; fi
   log=$(mktemp)
+  # What another version or compiler left may not be usable: then from scratch.
   # shellcheck disable=SC2086  # $mode may be empty
   if ! meson setup $mode "$@" "$directory" "$root" >"$log" 2>&1; then
-    tail -n 25 "$log" >&2
-    rm -f "$log"
-    die "configuring $directory failed (above: meson's last lines)"
+    if ! { [ -d "$directory/meson-private" ] && meson setup --wipe "$@" "$directory" "$root" >"$log" 2>&1; }; then
+      tail -n 25 "$log" >&2
+      rm -f "$log"
+      die "configuring $directory failed (above: meson's last lines)"
+    fi
   fi
   rm -f "$log"
   echo "$want" >"$stamp"

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/: what the house promises, checked. This file: the arrows between the rooms, and the habits
+# of files: unique names, a licence, a sentence, one concept's length.
+import os
+import re
+import sys
+import unittest
+
+import tap
+
+ROOT = sys.argv[1]
+
+# A room may include what its row names, and what those may include in turn. A row that ends in a
+# file stands for that file only. `transports` is its interface; each transport is a room of its own.
+ARROWS = {
+    "include": ["types"],
+    "base": ["types"],
+    "sys": ["base"],
+    "reduce": ["base"],
+    "topology/layout.hpp": ["base"],
+    "topology": ["topology/layout.hpp", "sys"],
+    "schedule": ["base"],
+    "transports": ["base"],
+    "transports/*": ["transports", "sys"],
+    "collectives": ["schedule", "topology/layout.hpp"],
+    "planner": ["collectives", "schedule", "topology"],
+    "executor": ["schedule", "transports", "reduce"],
+    "communicator": ["planner", "executor", "transports/*", "topology", "include"],
+    "perf": ["include", "planner", "schedule"],
+    "examples": ["include"],
+    "training": ["include"],
+    "bindings": ["include"],
+    "compat": ["include"],
+}
+# Files that see every room: they measure or describe the rooms themselves.
+SEES_ALL = re.compile(r"perf/(.*_benchmark\.(cpp|hpp)|coll_info\.cpp)$|tests/")
+
+FOLDERS = ["src", "include", "cmake", "perf", "tests", "examples", "scripts", "training", "bindings",
+           "compat"]
+CODE = (".cpp", ".hpp", ".h", ".c", ".cu", ".cuh")
+LONGEST = 400
+# Longer files, each with its reason.
+LONG = {
+    "tests/transports/transport_conformance.hpp": "one suite, read from top to bottom",
+}
+# Every folder may have one of these.
+COMMON_NAMES = {"meson.build", "README.md", "CMakeLists.txt", "Makefile"}
+
+
+def files():
+    for folder in FOLDERS:
+        for place, folders, names in os.walk(os.path.join(ROOT, folder)):
+            folders[:] = [f for f in folders if f not in ("__pycache__", "subprojects")
+                          and not f.startswith("build")]
+            for name in names:
+                yield os.path.relpath(os.path.join(place, name), ROOT)
+
+
+FILES = sorted(files())
+
+
+def lines_of(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def room_of(path):
+    """The room a file of the repository belongs to, as ARROWS names rooms."""
+    parts = path.split("/")
+    if path == "include/collectives/types.h":
+        return "types"
+    if parts[0] != "src":
+        return parts[0]
+    inner = "/".join(parts[1:])
+    if inner in ARROWS:
+        return inner
+    if parts[1] == "transports" and len(parts) > 3:
+        return "transports/" + parts[2]
+    return parts[1]
+
+
+def row_of(room):
+    return "transports/*" if room.startswith("transports/") else room
+
+
+def reachable(room):
+    """Every room that `room` may include, itself too."""
+    seen, todo = {room}, list(ARROWS.get(row_of(room), []))
+    while todo:
+        below = todo.pop()
+        if below not in seen:
+            seen.add(below)
+            todo += ARROWS.get(below, [])
+    return seen
+
+
+def allowed(room, target_room):
+    reach = reachable(room)
+    return target_room in reach or (row_of(target_room) != target_room and "transports/*" in reach
+                                    and not room.startswith("transports/"))
+
+
+def resolve(path, include):
+    """The repository's file that a quoted or angled include names; None for the system's."""
+    for base in (os.path.dirname(path), "src", "include"):
+        found = os.path.normpath(os.path.join(base, include))
+        if os.path.exists(os.path.join(ROOT, found)):
+            return found
+    return None
+
+
+def includes(path):
+    for number, line in enumerate(lines_of(path), 1):
+        match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+        if match:
+            yield number, match[1] == '"', match[2]
+
+
+class Layering(unittest.TestCase):
+    def test_rooms_include_only_what_stands_below_them(self):
+        wrong = []
+        for path in FILES:
+            if not path.endswith(CODE) or SEES_ALL.match(path):
+                continue
+            room = room_of(path)
+            self.assertIn(row_of(room), [*ARROWS, "types"], f"{path}: a room without arrows")
+            for number, quoted, include in includes(path):
+                target = resolve(path, include)
+                if target is None:
+                    if quoted:
+                        wrong.append(f"{path}:{number}: \"{include}\" is no file of the repository")
+                elif not allowed(room, room_of(target)):
+                    wrong.append(f"{path}:{number}: {room} may not include {target}")
+        self.assertFalse(wrong, "\n".join(["arrows that the design does not have:", *wrong]))
+
+    def test_the_table_has_no_cycle(self):
+        for room in ARROWS:
+            for below in reachable(room) - {room}:
+                self.assertNotIn(room, reachable(below), f"{room} and {below} include each other")
+
+    def test_sources_are_included_by_their_path_from_src(self):
+        wrong = [f"{path}:{number}: write \"{room_of(path).split('/')[0]}/…/{include}\""
+                 for path in FILES if path.startswith("src/") and path.endswith(CODE)
+                 for number, quoted, include in includes(path)
+                 if quoted and not os.path.exists(os.path.join(ROOT, "src", include))]
+        self.assertFalse(wrong, "\n".join(wrong))
+
+    def test_the_check_itself_refuses_what_it_should(self):
+        self.assertFalse(allowed("transports/shm", "transports/tcp"))
+        self.assertFalse(allowed("transports/shm", "schedule"))
+        self.assertFalse(allowed("executor", "transports/shm"))
+        self.assertFalse(allowed("base", "sys"))
+        self.assertFalse(allowed("collectives", "topology"))
+        self.assertFalse(allowed("examples", "base"))
+        self.assertTrue(allowed("transports/shm", "transports"))
+        self.assertTrue(allowed("communicator", "transports/tcp"))
+        self.assertTrue(allowed("planner", "base"))
+
+
+class Files(unittest.TestCase):
+    def test_names_are_unique_in_the_tree(self):
+        seen = {}
+        for path in FILES:
+            name = os.path.basename(path)
+            if name not in COMMON_NAMES:
+                seen.setdefault(name, []).append(path)
+        twice = [paths for paths in seen.values() if len(paths) > 1]
+        self.assertFalse(twice, f"one name, several files: {twice}")
+
+    def test_the_first_line_is_the_licence(self):
+        wrong = []
+        for path in FILES:
+            lines = [line for line in lines_of(path)[:2] if not line.startswith("#!")]
+            if path.endswith(".json"):
+                continue
+            if not lines or "SPDX-License-Identifier: Apache-2.0" not in lines[0]:
+                wrong.append(path)
+        self.assertFalse(wrong, f"no licence in the first line: {wrong}")
+
+    def test_the_second_line_says_what_the_room_is_for(self):
+        wrong = []
+        for path in FILES:
+            if not path.endswith((*CODE, ".py")) or path.startswith("examples/consumer"):
+                continue
+            head = [re.sub(r"^(//|#|/?\*+)\s*", "", line) for line in lines_of(path)[:6]
+                    if not line.startswith("#!")]
+            rooms = os.path.dirname(path).removeprefix("src/").split("/")  # a test may name its room
+            match = re.match(r"([\w/]+)/: (.+)", " ".join(head[1:]))
+            if not match or match[1].split("/")[0] not in rooms or len(match[2]) < 20:
+                wrong.append(f"{path}: begin the second line with \"{rooms[0]}/: \" and what it is for")
+        self.assertFalse(wrong, "\n".join(wrong))
+
+    def test_a_file_is_one_concept_long(self):
+        wrong = [f"{path}: {len(lines_of(path))} lines" for path in FILES
+                 if path.endswith((*CODE, ".py")) and path not in LONG
+                 and len(lines_of(path)) > LONGEST]
+        self.assertFalse(wrong, f"over {LONGEST} lines and not listed with a reason: {wrong}")
+
+    def test_long_files_that_are_listed_exist_and_are_long(self):
+        for path in LONG:
+            self.assertIn(path, FILES)
+            self.assertGreater(len(lines_of(path)), LONGEST, f"{path} is short now: unlist it")
+
+
+tap.main()
