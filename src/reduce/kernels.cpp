@@ -20,15 +20,17 @@ namespace {
 /// Passes the first operand on: a copy.
 struct CopyPass {
   using Element = std::byte;
-  template <size_t bytes>
-  COLL_INLINE Raw<bytes> apply(Raw<bytes> a, Raw<bytes>) const {
-    return a;
+  explicit CopyPass(size_t) {}
+  template <size_t step>
+  COLL_INLINE auto apply(const std::byte* a, const std::byte*) const {
+    return load<step>(a);
   }
 };
 
+/// Where one call reads and writes; `out2` is null where there is one sink.
 struct Operands {
   std::byte* out;
-  std::byte* out2;  // null: one sink
+  std::byte* out2;
   const std::byte* a;
   const std::byte* b;
 };
@@ -42,9 +44,8 @@ template <size_t step, class P>
 COLL_INLINE void few(const P& pass, Operands o, size_t bytes) {
   if (bytes >= step) {
     const size_t last = bytes - step;
-    const auto x = pass.template apply<(step < 16 ? 16 : step)>(load<step>(o.a), load<step>(o.b));
-    const auto y = pass.template apply<(step < 16 ? 16 : step)>(load<step>(o.a + last),
-                                                                load<step>(o.b + last));
+    const auto x = pass.template apply<step>(o.a, o.b);
+    const auto y = pass.template apply<step>(o.a + last, o.b + last);
     store<step>(o.out, x);
     store<step>(o.out + last, y);
     if (o.out2) {
@@ -56,16 +57,25 @@ COLL_INLINE void few(const P& pass, Operands o, size_t bytes) {
   }
 }
 
+/// Its six arguments travel in registers: a call for one element costs a few nanoseconds.
 template <class P>
-[[gnu::noinline]] void less_than_a_register(const P& pass, Operands o, size_t bytes) {
-  few<kWidth / 2>(pass, o, bytes);
+[[gnu::noinline]] void less_than_a_register(void* out, void* out2, const void* a, const void* b,
+                                            size_t bytes, size_t ranks) {
+  few<kWidth / 2>(P(ranks),
+                  {static_cast<std::byte*>(out), static_cast<std::byte*>(out2),
+                   static_cast<const std::byte*>(a), static_cast<const std::byte*>(b)},
+                  bytes);
 }
 
-template <Store how, bool both, class P>
-COLL_INLINE void run(const P& pass, Operands o, size_t bytes) {
-  if (bytes < kWidth) return less_than_a_register(pass, o, bytes);
+/// A register's worth of bytes or more.
+template <class P, Store how, bool both>
+[[gnu::noinline]] void many(void* out, void* out2, const void* a, const void* b, size_t bytes,
+                            size_t ranks) {
+  const P pass(ranks);
+  const Operands o{static_cast<std::byte*>(out), static_cast<std::byte*>(out2),
+                   static_cast<const std::byte*>(a), static_cast<const std::byte*>(b)};
   const auto at = [&](size_t i) __attribute__((always_inline)) {
-    return pass.template apply<kWidth>(load<kWidth>(o.a + i), load<kWidth>(o.b + i));
+    return pass.template apply<kWidth>(o.a + i, o.b + i);
   };
   const auto put = [&](size_t i, Raw<kWidth> value) __attribute__((always_inline)) {
     store<kWidth>(o.out + i, value);
@@ -100,22 +110,25 @@ COLL_INLINE void run(const P& pass, Operands o, size_t bytes) {
   put(end, last);
 }
 
+template <class P, Store how, bool both>
+COLL_INLINE void run(void* out, void* out2, const void* a, const void* b, size_t bytes,
+                     size_t ranks) {
+  if (bytes < kWidth) return less_than_a_register<P>(out, out2, a, b, bytes, ranks);
+  many<P, how, both>(out, out2, a, b, bytes, ranks);
+}
+
+// ---- what the table points to ----
+
 template <ReduceOp op, class T, Store how>
 void combine(void* out, const void* a, const void* b, size_t count, size_t ranks) {
   using P = Pass<op, T>;
-  run<how, false>(P(ranks),
-                  {static_cast<std::byte*>(out), nullptr, static_cast<const std::byte*>(a),
-                   static_cast<const std::byte*>(b)},
-                  count * sizeof(typename P::Element));
+  run<P, how, false>(out, nullptr, a, b, count * sizeof(typename P::Element), ranks);
 }
 
 template <ReduceOp op, class T, Store how>
 void combine_both(void* out, void* out2, const void* a, const void* b, size_t count, size_t ranks) {
   using P = Pass<op, T>;
-  run<how, true>(P(ranks),
-                 {static_cast<std::byte*>(out), static_cast<std::byte*>(out2),
-                  static_cast<const std::byte*>(a), static_cast<const std::byte*>(b)},
-                 count * sizeof(typename P::Element));
+  run<P, how, true>(out, out2, a, b, count * sizeof(typename P::Element), ranks);
 }
 
 void copy_cached(void* out, const void* in, size_t bytes) {
@@ -123,16 +136,12 @@ void copy_cached(void* out, const void* in, size_t bytes) {
 }
 
 void copy_streaming(void* out, const void* in, size_t bytes) {
-  const auto from = static_cast<const std::byte*>(in);
-  run<Store::streaming, false>(CopyPass{}, {static_cast<std::byte*>(out), nullptr, from, from},
-                               bytes);
+  run<CopyPass, Store::streaming, false>(out, nullptr, in, in, bytes, 1);
 }
 
 template <Store how>
 void copy_both(void* out, void* out2, const void* in, size_t bytes) {
-  const auto from = static_cast<const std::byte*>(in);
-  run<how, true>(CopyPass{},
-                 {static_cast<std::byte*>(out), static_cast<std::byte*>(out2), from, from}, bytes);
+  run<CopyPass, how, true>(out, out2, in, in, bytes, 1);
 }
 
 // ---- the table ----

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce/: the [op][dtype] kernels. This file: each operation on one register of each dtype.
 //
-// Pass<op, T> is made once per call; apply() maps two registers to one. avg means "add, then
-// divide": where avg only combines, the table uses sum.
-// Only kernels.cpp includes this; see vector.hpp about the unnamed namespace.
+// Pass<op, T> is made once per call; apply<step>() combines `step` bytes at two addresses. avg
+// means "add, then divide": where avg only combines, the table uses sum. Only kernels.cpp includes
+// this; see vector.hpp about the unnamed namespace.
 #pragma once
 #include <type_traits>
 
@@ -14,9 +14,8 @@
 namespace coll::reduce {
 namespace {
 
-// ---- f32 and f64; f16 and bf16 pass through f32 ----
+// ---- floats: every NaN leaves a pass as the same one, for of two NaNs a CPU keeps the first ----
 
-/// The bits of the only NaN that leaves a pass.
 template <class T>
 struct Float;
 template <>
@@ -30,29 +29,81 @@ struct Float<double> {
   static constexpr Bits kNan = 0x7ff8000000000000u;
 };
 
-template <ReduceOp op, class T, size_t bytes>
-COLL_INLINE Vector<T, bytes> float_pass(Vector<T, bytes> a, Vector<T, bytes> b, T ranks) {
-  using V = Vector<T, bytes>;
-  using Bits = Vector<typename Float<T>::Bits, bytes>;
-  const V nan = as<V>(Bits{} + Float<T>::kNan);
-  if constexpr (op == ReduceOp::min) {  // two zeros: the or of the signs is the lesser
-    const V x = a < b ? a : b, y = b < a ? b : a;
-    const V least = as<V>(as<Bits>(x) | as<Bits>(y));
-    return least == least ? least : nan;  // unordered: x | y is b | a, still a NaN
-  } else if constexpr (op == ReduceOp::max) {
-    const V x = a > b ? a : b, y = b > a ? b : a;
-    const V most = as<V>(as<Bits>(x) & as<Bits>(y));
-    return ((a == a) & (b == b)) ? most : nan;
-  } else {
-    V r;
-    if constexpr (op == ReduceOp::prod)
-      r = a * b;
-    else
-      r = a + b;
-    if constexpr (op == ReduceOp::avg) r = r / (V{} + ranks);
-    return r == r ? r : nan;  // of two NaNs a CPU keeps the first operand's bits
-  }
+template <ReduceOp op, class V, class T>
+COLL_INLINE V arithmetic(V a, V b, T ranks) {
+  if constexpr (op == ReduceOp::prod) return a * b;
+  if constexpr (op == ReduceOp::sum) return a + b;
+  if constexpr (op == ReduceOp::avg) return (a + b) / (V{} + ranks);
 }
+
+template <ReduceOp op, class T>
+struct FloatPass {
+  using Element = T;
+  T ranks;
+  explicit FloatPass(size_t n) : ranks(static_cast<T>(n)) {}
+
+  template <size_t step>
+  COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
+    constexpr size_t kBytes = register_of(step);
+    using V = Vector<T, kBytes>;
+    using Bits = Vector<typename Float<T>::Bits, kBytes>;
+    const V a = as<V>(load<step>(at_a)), b = as<V>(load<step>(at_b));
+    const V nan = as<V>(Bits{} + Float<T>::kNan);
+    V r;
+    if constexpr (op == ReduceOp::min) {  // of two zeros -0 is less: the or of the signs
+      r = as<V>(as<Bits>(a < b ? a : b) | as<Bits>(b < a ? b : a));
+      r = r == r ? r : nan;  // unordered: r is b | a, still a NaN
+    } else if constexpr (op == ReduceOp::max) {
+      r = as<V>(as<Bits>(a > b ? a : b) & as<Bits>(b > a ? b : a));
+      r = ((a == a) & (b == b)) ? r : nan;
+    } else {
+      r = arithmetic<op>(a, b, ranks);
+      r = r == r ? r : nan;
+    }
+    return as<Raw<kBytes>>(r);
+  }
+};
+
+/// sum, prod and avg of 16-bit floats: in f32, with one rounding at the end of the pass.
+template <ReduceOp op, class Format>
+struct HalfPass {
+  using Element = std::uint16_t;
+  float ranks;
+  explicit HalfPass(size_t n) : ranks(static_cast<float>(n)) {}
+
+  template <size_t step>
+  COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
+    constexpr size_t kBytes = register_of(step);
+    using Halves = Vector<std::int16_t, kBytes>;
+    const auto a = read<step>(Format{}, at_a), b = read<step>(Format{}, at_b);
+    const Pair<kBytes> r{arithmetic<op>(a.low, b.low, ranks),
+                         arithmetic<op>(a.high, b.high, ranks)};
+    const auto packed = as<Halves>(pack<kBytes>(Format{}, r));
+    const auto is_nan = (packed & std::int16_t{0x7fff}) > Halves{} + Format::kInfinity;
+    return as<Raw<kBytes>>(is_nan ? Halves{} + Format::kNan : packed);
+  }
+};
+
+/// min and max of 16-bit floats: in integers, which order as the floats do once the magnitude of
+/// the negative ones is inverted.
+template <ReduceOp op, class Format>
+struct HalfOrder {
+  using Element = std::uint16_t;
+  explicit HalfOrder(size_t) {}
+
+  template <size_t step>
+  COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
+    constexpr size_t kBytes = register_of(step);
+    using Halves = Vector<std::int16_t, kBytes>;
+    const auto a = as<Halves>(load<step>(at_a)), b = as<Halves>(load<step>(at_b));
+    constexpr std::int16_t magnitude = 0x7fff;
+    const Halves key_a = a ^ ((a >> 15) & magnitude), key_b = b ^ ((b >> 15) & magnitude);
+    const Halves r = (op == ReduceOp::min ? key_a < key_b : key_a > key_b) ? a : b;
+    const Halves size_a = a & magnitude, size_b = b & magnitude;
+    const auto is_nan = (size_a > size_b ? size_a : size_b) > Halves{} + Format::kInfinity;
+    return as<Raw<kBytes>>(is_nan ? Halves{} + Format::kNan : r);
+  }
+};
 
 // ---- integers: sums and products wrap, so they are computed unsigned ----
 
@@ -100,80 +151,54 @@ COLL_INLINE Raw<bytes> divide_words(Raw<bytes> x, double d) {
   return (as<Raw<bytes>>(low | (high << 32)) ^ sign) - sign;
 }
 
-// ---- the passes ----
-
 template <ReduceOp op, class T>
-struct Pass {  // integers
+struct IntegerPass {
   using Element = T;
   size_t ranks;
-  explicit Pass(size_t n) : ranks(n) {}
+  explicit IntegerPass(size_t n) : ranks(n) {}
 
-  template <size_t bytes>
-  COLL_INLINE Raw<bytes> apply(Raw<bytes> a, Raw<bytes> b) const {
-    using V = Vector<T, bytes>;
-    using U = Vector<std::make_unsigned_t<T>, bytes>;
-    if constexpr (op == ReduceOp::sum) return as<Raw<bytes>>(as<U>(a) + as<U>(b));
-    if constexpr (op == ReduceOp::prod) return as<Raw<bytes>>(as<U>(a) * as<U>(b));
-    if constexpr (op == ReduceOp::min)
-      return as<Raw<bytes>>(as<V>(a) < as<V>(b) ? as<V>(a) : as<V>(b));
-    if constexpr (op == ReduceOp::max)
-      return as<Raw<bytes>>(as<V>(a) > as<V>(b) ? as<V>(a) : as<V>(b));
+  template <size_t step>
+  COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
+    constexpr size_t kBytes = register_of(step);
+    using R = Raw<kBytes>;
+    using V = Vector<T, kBytes>;
+    using U = Vector<std::make_unsigned_t<T>, kBytes>;
+    const V a = as<V>(load<step>(at_a)), b = as<V>(load<step>(at_b));
+    if constexpr (op == ReduceOp::min) return as<R>(a < b ? a : b);
+    if constexpr (op == ReduceOp::max) return as<R>(a > b ? a : b);
+    if constexpr (op == ReduceOp::prod) return as<R>(as<U>(a) * as<U>(b));
+    const U sum = as<U>(a) + as<U>(b);
+    if constexpr (op == ReduceOp::sum) return as<R>(sum);
     if constexpr (op == ReduceOp::avg) {
-      const U sum = as<U>(a) + as<U>(b);
       if constexpr (sizeof(T) == 1)
-        return divide_bytes<T, bytes>(as<Raw<bytes>>(sum), static_cast<float>(ranks));
+        return divide_bytes<T, kBytes>(as<R>(sum), static_cast<float>(ranks));
       if constexpr (sizeof(T) == 4)
-        return divide_words<T, bytes>(as<Raw<bytes>>(sum), static_cast<double>(ranks));
-      if constexpr (sizeof(T) == 8)
-        return as<Raw<bytes>>(as<V>(sum) / (V{} + static_cast<T>(ranks)));
+        return divide_words<T, kBytes>(as<R>(sum), static_cast<double>(ranks));
+      if constexpr (sizeof(T) == 8) return as<R>(as<V>(sum) / (V{} + static_cast<T>(ranks)));
     }
   }
 };
 
+// ---- which pass a dtype and an operation take ----
+
 template <ReduceOp op, class T>
-struct FloatPass {
-  using Element = T;
-  T ranks;
-  explicit FloatPass(size_t n) : ranks(static_cast<T>(n)) {}
-
-  template <size_t bytes>
-  COLL_INLINE Raw<bytes> apply(Raw<bytes> a, Raw<bytes> b) const {
-    using V = Vector<T, bytes>;
-    return as<Raw<bytes>>(float_pass<op, T, bytes>(as<V>(a), as<V>(b), ranks));
-  }
+struct PassOf {
+  using type =
+      std::conditional_t<std::is_floating_point_v<T>, FloatPass<op, T>, IntegerPass<op, T>>;
 };
-
-/// In f32, with one rounding to the 16-bit format at the end of the pass.
 template <ReduceOp op, class Format>
-struct HalfPass {
-  using Element = std::uint16_t;
-  float ranks;
-  explicit HalfPass(size_t n) : ranks(static_cast<float>(n)) {}
-
-  template <size_t bytes>
-  COLL_INLINE Raw<bytes> apply(Raw<bytes> a, Raw<bytes> b) const {
-    const auto x = unpack<bytes>(Format{}, a), y = unpack<bytes>(Format{}, b);
-    return pack<bytes>(Format{}, {float_pass<op, float, bytes>(x.low, y.low, ranks),
-                                  float_pass<op, float, bytes>(x.high, y.high, ranks)});
-  }
-};
-
+using HalfPassOf = std::conditional_t<op == ReduceOp::min || op == ReduceOp::max,
+                                      HalfOrder<op, Format>, HalfPass<op, Format>>;
 template <ReduceOp op>
-struct Pass<op, float> : FloatPass<op, float> {
-  using FloatPass<op, float>::FloatPass;
+struct PassOf<op, F16> {
+  using type = HalfPassOf<op, F16>;
 };
 template <ReduceOp op>
-struct Pass<op, double> : FloatPass<op, double> {
-  using FloatPass<op, double>::FloatPass;
+struct PassOf<op, BF16> {
+  using type = HalfPassOf<op, BF16>;
 };
-template <ReduceOp op>
-struct Pass<op, F16> : HalfPass<op, F16> {
-  using HalfPass<op, F16>::HalfPass;
-};
-template <ReduceOp op>
-struct Pass<op, BF16> : HalfPass<op, BF16> {
-  using HalfPass<op, BF16>::HalfPass;
-};
+template <ReduceOp op, class T>
+using Pass = typename PassOf<op, T>::type;
 
 }  // namespace
 }  // namespace coll::reduce

@@ -7,6 +7,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -42,25 +43,48 @@ using Vector = typename VectorOf<T, bytes>::type;
 template <size_t bytes>
 using Raw = Vector<std::uint32_t, bytes>;
 
+/// The register that holds `bytes` bytes.
+constexpr size_t register_of(size_t bytes) {
+  return bytes < 16 ? 16 : bytes;
+}
+
 template <class To, class From>
 COLL_INLINE To as(From from) {
   static_assert(sizeof(To) == sizeof(From));
   return __builtin_bit_cast(To, from);
 }
 
+/// The integer of that many bytes, for what is less than a register.
+template <size_t bytes>
+using Word = std::conditional_t<
+    bytes == 8, std::uint64_t,
+    std::conditional_t<bytes == 4, std::uint32_t,
+                       std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>>;
+
 /// Loads `bytes` bytes; fewer than a register are padded with zeros.
 template <size_t bytes>
 COLL_INLINE auto load(const std::byte* from) {
-  Raw<(bytes < 16 ? 16 : bytes)> value{};
-  __builtin_memcpy(&value, from, bytes);
-  return value;
+  if constexpr (bytes < 16) {  // through a word: a register written in parts is slow to read whole
+    Word<bytes> word;
+    __builtin_memcpy(&word, from, bytes);
+    return as<Raw<16>>(Vector<Word<bytes>, 16>{word});
+  } else {
+    Raw<bytes> value;
+    __builtin_memcpy(&value, from, bytes);
+    return value;
+  }
 }
 
 /// Stores the first `bytes` bytes.
 template <size_t bytes, class V>
 COLL_INLINE void store(std::byte* to, V value) {
   static_assert(bytes <= sizeof(V));
-  __builtin_memcpy(to, &value, bytes);
+  if constexpr (bytes < 16) {
+    const Word<bytes> word = as<Vector<Word<bytes>, 16>>(value)[0];
+    __builtin_memcpy(to, &word, bytes);
+  } else {
+    __builtin_memcpy(to, &value, bytes);
+  }
 }
 
 #if defined(__x86_64__)
