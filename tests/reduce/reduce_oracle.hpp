@@ -11,7 +11,11 @@
 namespace coll::test {
 
 __extension__ using Int128 = __int128;
+#if defined(__SIZEOF_FLOAT128__)
 __extension__ using Float128 = __float128;
+#else
+using Float128 = long double;  // quadruple precision where there is no __float128, as on aarch64
+#endif
 
 /// An element is its bits in the low end of 64.
 using Element = std::uint64_t;
