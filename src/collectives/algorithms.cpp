@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: the list of
+// them.
+#include "collectives/algorithms.hpp"
+
+#include <array>
+
+#include "collectives/patterns.hpp"
+
+namespace coll {
+
+std::span<const Algorithm> algorithms() {
+  static const std::array list{kLocal,
+                               kDirect,
+                               kOneShot,
+                               kTwoShot,
+                               kLinear,
+                               kPairwise,
+                               kRing,
+                               kChain,
+                               kBinomial,
+                               kKnomial4,
+                               kKnomial8,
+                               kDoubleBinaryTree,
+                               kRecursiveDoubling,
+                               kRecursiveHalving,
+                               kRecursiveHalvingDoubling,
+                               kScatterAllgather,
+                               kScatterRing,
+                               kBruck,
+                               kDissemination};
+  return list;
+}
+
+const Algorithm* find_algorithm(std::string_view name) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.name == name) return &algorithm;
+  }
+  return nullptr;
+}
+
+}  // namespace coll

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: Bruck's
+// algorithms.
+//
+// Algorithm: bruck
+// Idea: all_gather: in round k every rank has the 2^k blocks from its own on, and gets the next
+//   ones from the rank 2^k further on; blocks go straight to their places, so a message is cut in
+//   two where they wrap around to 0, and no rotation is left to do. all_to_all: the block for the
+//   rank i further on travels the binary digits of i; the blocks of a round are packed into one
+//   message. Those of the last round are at home then and go straight to their places.
+// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
+//   all_gather | 2*L + sum(m > 1 for m in grown) | L | (n-1)/n | 0 | 0 | near
+//   all_to_all | 2*L + packed + 2**L//2 + (moved[-1] > 1) | L | sum(moved)/n | 0 | kept | near
+//   where grown = [min(2**k, n-2**k) for k in range(L)];
+//   moved = [sum(i >> k & 1 for i in range(n)) for k in range(L)];
+//   packed = sum(m for m in moved if m > 1);
+//   kept = sum(moved[:-1]) + (max(moved) if n > 3 else 0)
+// Wins: small blocks of any number of ranks: the fewest rounds.
+// Source: Bruck et al.: Efficient algorithms for all-to-all communications in multiport
+//   message-passing systems (IEEE TPDS 1997), sections 3 and 4.
+#include <algorithm>
+#include <vector>
+
+#include "collectives/patterns.hpp"
+#include "collectives/rank_math.hpp"
+#include "schedule/builder.hpp"
+
+namespace coll {
+namespace {
+
+using enum Collective;
+
+bool supports(const CollectiveSpec& spec) {
+  return spec.ranks >= 2 && one_of(spec.collective, all_gather, all_to_all);
+}
+
+/// The numbers 1 … ranks-1 with the digit `distance`, which travel in its round.
+Rank travellers(Rank ranks, Rank distance) {
+  const Rank whole = ranks / (2 * distance) * distance;
+  return whole + std::max(0, ranks % (2 * distance) - distance);
+}
+
+/// Blocks of the longest message that is packed (a single block is sent from where it is).
+Rank longest_packed(Rank ranks) {
+  Rank longest = 0;
+  for (Rank distance = 1; distance < ranks; distance *= 2) {
+    longest = std::max(longest, travellers(ranks, distance));
+  }
+  return longest > 1 ? longest : 0;
+}
+
+Cost cost(const CollectiveSpec& spec) {
+  const Rank n = spec.ranks;
+  const Rank rounds = ceil_log2(n);
+  Rank sent = 0;
+  Rank steps = 2 * rounds;
+  Rank scratch = spec.collective == all_to_all ? longest_packed(n) : 0;
+  for (Rank distance = 1; distance < n; distance *= 2) {
+    const bool last = 2 * distance >= n;
+    if (spec.collective == all_gather) {
+      const Rank count = std::min(distance, n - distance);
+      sent += count;
+      steps += count > 1 ? 1 : 0;  // a rank next to the wrap sends two pieces
+    } else {
+      const Rank count = travellers(n, distance);
+      sent += count;
+      steps += count > 1 ? count : 0;                      // packing
+      steps += last ? distance + (count > 1 ? 1 : 0) : 0;  // unpacking; two pieces
+      scratch += last ? 0 : count;
+    }
+  }
+  return {.rounds = static_cast<double>(rounds),
+          .sent = static_cast<double>(sent) / n,
+          .steps = index_of(steps),
+          .scratch_chunks = index_of(scratch),
+          .peers = power_of_two_neighbours(n)};
+}
+
+void build_all_gather(Rank n, Rank rank, LaneBuilder lane) {
+  for (Rank distance = 1; distance < n; distance *= 2) {
+    const Rank count = std::min(distance, n - distance);
+    const Rank before = wrapped(rank - distance, n);
+    const Rank after = wrapped(rank + distance, n);
+    if (distance == 1) {
+      lane.copy_send(input(0), output(index_of(rank)), before);
+    } else {
+      for_each_piece(rank, count, n, [&](Rank first, Rank length) {
+        lane.send(output(index_of(first)), before, index_of(length));
+      });
+    }
+    for_each_piece(after, count, n, [&](Rank first, Rank length) {
+      lane.receive(after, output(index_of(first)), index_of(length));
+    });
+  }
+}
+
+/// The blocks that travel in a round, as distances from their origin to their home. Those of the
+/// last round backwards: that is the order of their places at home.
+std::vector<Rank> travelling(Rank n, Rank distance) {
+  std::vector<Rank> blocks;
+  for (Rank i = 1; i < n; ++i) {
+    if ((i & distance) != 0) blocks.push_back(i);
+  }
+  if (2 * distance >= n) std::reverse(blocks.begin(), blocks.end());
+  return blocks;
+}
+
+void build_all_to_all(Rank n, Rank rank, Schedule& schedule) {
+  LaneBuilder lane(schedule.lanes[0]);
+  std::vector<Operand> at;  // where the block now is that has `i` ranks to go in all
+  for (Rank i = 0; i < n; ++i) at.push_back(input(index_of(wrapped(rank + i, n))));
+  std::uint32_t arrivals = index_of(longest_packed(n));
+  for (Rank distance = 1; distance < n; distance *= 2) {
+    const bool last = 2 * distance >= n;
+    const Rank to = wrapped(rank + distance, n);
+    const Rank from = wrapped(rank - distance, n);
+    const std::vector<Rank> blocks = travelling(n, distance);
+    const auto count = static_cast<Rank>(blocks.size());
+
+    Operand packed = at[static_cast<std::size_t>(blocks[0])];
+    if (count > 1) {
+      packed = scratch(0);
+      for (std::uint32_t i = 0; i < blocks.size(); ++i) {
+        lane.copy(at[static_cast<std::size_t>(blocks[i])], scratch(i));
+      }
+    }
+    if (!last) {
+      lane.send(packed, to, index_of(count));
+      lane.receive(from, scratch(arrivals), index_of(count));
+      for (const Rank i : blocks) at[static_cast<std::size_t>(i)] = scratch(arrivals++);
+      continue;
+    }
+    // Block i is at home `i` ranks after its origin: the first, with i = n-1, from the next rank.
+    for_each_piece(to + 1, count, n, [&](Rank, Rank length) {
+      lane.send(packed, to, index_of(length));
+      packed.chunk += index_of(length);
+    });
+    for_each_piece(rank + 1, count, n, [&](Rank first, Rank length) {
+      lane.receive(from, output(index_of(first)), index_of(length));
+    });
+    for (Rank i = 0; i < distance; ++i) {
+      lane.copy(at[static_cast<std::size_t>(i)], output(index_of(wrapped(rank - i, n))));
+    }
+  }
+  schedule.scratch_chunks = arrivals;
+}
+
+Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
+  Schedule schedule = start_schedule("bruck", spec, rank, 1);
+  if (spec.collective == all_gather) {
+    build_all_gather(spec.ranks, rank, LaneBuilder(schedule.lanes[0]));
+  } else {
+    build_all_to_all(spec.ranks, rank, schedule);
+  }
+  return schedule;
+}
+
+}  // namespace
+
+constinit const Algorithm kBruck{"bruck", "small blocks, any number of ranks: fewest rounds",
+                                 supports, cost, build};
+
+}  // namespace coll

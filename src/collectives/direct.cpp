@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: one message
+// from one rank to another.
+//
+// Algorithm: direct
+// Idea: one rank sends, the other receives; spec.root names the peer.
+// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
+//   send | 1 | 1 | 1 | 0 | 0 | 1
+//   recv | 1 | 1 | 0 | 0 | 0 | 1
+// Wins: always; there is nothing else for a pair.
+// Source: none.
+#include "collectives/patterns.hpp"
+#include "collectives/rank_math.hpp"
+#include "schedule/builder.hpp"
+
+namespace coll {
+namespace {
+
+using enum Collective;
+
+bool supports(const CollectiveSpec& spec) {
+  return spec.ranks >= 2 && one_of(spec.collective, send, recv);
+}
+
+Cost cost(const CollectiveSpec& spec) {
+  return {.rounds = 1, .sent = spec.collective == send ? 1.0 : 0.0, .steps = 1, .peers = 1};
+}
+
+Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
+  Schedule schedule = start_schedule("direct", spec, rank, 1);
+  LaneBuilder lane(schedule.lanes[0]);
+  if (spec.collective == send) {
+    lane.send(input(0), spec.root);
+  } else {
+    lane.receive(spec.root, output(0));
+  }
+  return schedule;
+}
+
+}  // namespace
+
+constinit const Algorithm kDirect{"direct", "one message between two ranks", supports, cost, build};
+
+}  // namespace coll

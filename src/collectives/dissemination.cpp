@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: the
+// dissemination barrier.
+//
+// Algorithm: dissemination
+// Idea: in round k rank r signals r + 2^k and awaits r - 2^k; after L rounds word of every rank has
+//   come to every rank. An awaited signal lets the next one go in the same step.
+// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
+//   barrier | L+1 | L | 0 | 0 | 0 | near
+// Wins: barriers of any number of ranks: the fewest rounds, no ranks to fold.
+// Source: Hensgen, Finkel, Manber: Two algorithms for barrier synchronization (International
+// Journal
+//   of Parallel Programming 1988).
+#include "collectives/patterns.hpp"
+#include "collectives/rank_math.hpp"
+#include "schedule/builder.hpp"
+
+namespace coll {
+namespace {
+
+bool supports(const CollectiveSpec& spec) {
+  return spec.ranks >= 2 && spec.collective == Collective::barrier;
+}
+
+Cost cost(const CollectiveSpec& spec) {
+  const Rank rounds = ceil_log2(spec.ranks);
+  return {.rounds = static_cast<double>(rounds),
+          .steps = index_of(rounds) + 1,
+          .peers = power_of_two_neighbours(spec.ranks)};
+}
+
+Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
+  const Rank n = spec.ranks;
+  Schedule schedule = start_schedule("dissemination", spec, rank, 1);
+  LaneBuilder lane(schedule.lanes[0]);
+  lane.signal(wrapped(rank + 1, n));
+  for (Rank distance = 1; distance < n; distance *= 2) {
+    Step& step = lane.await(wrapped(rank - distance, n));
+    if (2 * distance < n) step.target = wrapped(rank + 2 * distance, n);
+  }
+  return schedule;
+}
+
+}  // namespace
+
+constinit const Algorithm kDissemination{"dissemination", "barriers: fewest rounds for any ranks",
+                                         supports, cost, build};
+
+}  // namespace coll

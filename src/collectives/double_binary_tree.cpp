@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: two binary
+// trees at once.
+//
+// Algorithm: double_binary_tree
+// Idea: a binary tree over all ranks but the root keeps half of them, its leaves, idle as senders.
+//   A second tree, whose leaves are the first one's inner ranks, carries the other half of the
+//   data. Both hang below the root. Sums go up, copies down; all_reduce (root rank 0) has for each
+//   tree a lane up and a lane down, so that the way up streams on.
+// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
+//   all_reduce | 6 if n > 3 else 4 | 2*L | min(n, 4)/2 | 1 | 0 | 8 if n > 3 else 2*n
+//   broadcast  | 3 if n > 3 else 2 | L   | 1           | 0 | 0 | 4 if n > 3 else n
+//   reduce     | 3 if n > 3 else 2 | L   | 1           | 1 | 2 if n > 3 else 0 | 4 if n > 3 else n
+// Wins: large messages and many ranks: bytes like a ring's, rounds like a tree's.
+// Source: Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and
+//   scan (Parallel Computing 2009), section 2; the in-order numbering is NCCL's.
+#include <array>
+
+#include "collectives/patterns.hpp"
+#include "collectives/rank_math.hpp"
+#include "schedule/builder.hpp"
+
+namespace coll {
+namespace {
+
+using enum Collective;
+
+/// One place's neighbours in one of the trees. Places are 0, the root, and 1 … ranks-1.
+struct Neighbours {
+  Rank parent = kNoRank;
+  std::array<Rank, 2> children{kNoRank, kNoRank};  ///< the first is present if any is
+};
+
+/// The first tree: an in-order binary tree, odd places are leaves.
+Neighbours in_order(Rank v, Rank ranks) {
+  Neighbours near;
+  if (v == 0) {
+    near.children[0] = static_cast<Rank>(std::bit_floor(index_of(ranks - 1)));
+    return near;
+  }
+  const Rank bit = v & -v;
+  const Rank up = (v ^ bit) | (bit << 1);
+  near.parent = up < ranks ? up : v ^ bit;
+  if (bit == 1) return near;
+  near.children[0] = v - bit / 2;
+  Rank step = bit / 2;
+  while (step > 0 && v + step >= ranks) step /= 2;
+  if (step > 0) near.children[1] = v + step;
+  return near;
+}
+
+/// The second tree is the first with the places 1 … ranks-1 renamed so that odd and even swap:
+/// mirrored if they are even in number, else moved on by one.
+Neighbours neighbours(int tree, Rank v, Rank ranks) {
+  if (tree == 0) return in_order(v, ranks);
+  const bool mirror = ranks % 2 == 1;
+  const auto renamed = [&](Rank place) {
+    if (place <= 0) return place;
+    return mirror ? ranks - place : place % (ranks - 1) + 1;
+  };
+  const Rank original = v == 0 ? 0 : mirror ? ranks - v : v == 1 ? ranks - 1 : v - 1;
+  Neighbours near = in_order(original, ranks);
+  near.parent = renamed(near.parent);
+  for (Rank& child : near.children) child = renamed(child);
+  return near;
+}
+
+bool supports(const CollectiveSpec& spec) {
+  return spec.ranks >= 2 && one_of(spec.collective, all_reduce, broadcast, reduce);
+}
+
+Cost cost(const CollectiveSpec& spec) {
+  const bool both = spec.collective == all_reduce;
+  const bool full = spec.ranks > 3;  // some rank has two children
+  const double rounds = ceil_log2(spec.ranks);
+  const std::uint32_t ways = both ? 2 : 1;
+  Cost cost{.rounds = ways * rounds,
+            .sent = both ? (full ? 2.0 : spec.ranks / 2.0) : 1.0,
+            .reduced = spec.collective == broadcast ? 0.0 : 1.0,
+            .steps = ways * (full ? 3U : 2U),
+            .scratch_chunks = spec.collective == reduce && full ? 2U : 0U,
+            .peers = ways * (full ? 4U : index_of(spec.ranks))};
+  return cost;
+}
+
+Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
+  const Rank n = spec.ranks;
+  const bool both = spec.collective == all_reduce;
+  const Rank root = both ? 0 : spec.root;
+  const Rank v = wrapped(rank - root, n);
+  const auto real = [&](Rank place) { return wrapped(place + root, n); };
+
+  Schedule schedule = start_schedule("double_binary_tree", spec, rank, 2, both ? 4 : 2);
+  for (int tree = 0; tree < 2; ++tree) {
+    const auto half = static_cast<std::uint32_t>(tree);
+    const Neighbours near = neighbours(tree, v, n);
+    const auto [left, right] = near.children;
+    Lane& up = schedule.lanes[both ? 2 * half : half];
+    Lane& down = schedule.lanes[both ? 2 * half + 1 : half];
+    if (spec.collective != broadcast) {
+      LaneBuilder lane(up);
+      Operand with = input(half);
+      if (right != kNoRank) {
+        const Operand partial = both ? output(half) : scratch(half);
+        if (!both) schedule.scratch_chunks = half + 1;
+        lane.receive_reduce(real(left), with, partial);
+        with = partial;
+      }
+      const Rank last = right != kNoRank ? right : left;
+      if (v == 0) {
+        lane.receive_reduce(real(last), with, output(half)).finish = true;
+      } else if (last != kNoRank) {
+        lane.receive_reduce_send(real(last), with, real(near.parent));
+      } else {
+        lane.send(with, real(near.parent));
+      }
+    }
+    if (spec.collective != reduce) {
+      LaneBuilder lane(down);
+      Step& first = v == 0 ? both ? lane.send(output(half), real(left))
+                                  : lane.copy_send(input(half), output(half), real(left))
+                    : left == kNoRank
+                        ? lane.receive(real(near.parent), output(half))
+                        : lane.receive_send(real(near.parent), output(half), real(left));
+      if (both) {  // the way up still reads and writes these chunks
+        first.wait_lane = static_cast<std::int16_t>(2 * tree);
+        first.wait_step = static_cast<std::int32_t>(up.size()) - 1;
+      }
+      if (right != kNoRank) lane.send(output(half), real(right));
+    }
+  }
+  return schedule;
+}
+
+}  // namespace
+
+constinit const Algorithm kDoubleBinaryTree{
+    "double_binary_tree", "large messages, many ranks: a ring's bytes in a tree's rounds", supports,
+    cost, build};
+
+}  // namespace coll

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: one rank
+// alone.
+//
+// Algorithm: local
+// Idea: one rank has its result already: it copies input to output, which costs nothing in place.
+//   A reduction over one contribution is that contribution, whatever the operation.
+// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
+//   all_reduce     | 1 | 0 | 0 | 0 | 0 | 0
+//   reduce         | 1 | 0 | 0 | 0 | 0 | 0
+//   broadcast      | 1 | 0 | 0 | 0 | 0 | 0
+//   all_gather     | 1 | 0 | 0 | 0 | 0 | 0
+//   reduce_scatter | 1 | 0 | 0 | 0 | 0 | 0
+//   all_to_all     | 1 | 0 | 0 | 0 | 0 | 0
+//   gather         | 1 | 0 | 0 | 0 | 0 | 0
+//   scatter        | 1 | 0 | 0 | 0 | 0 | 0
+//   barrier        | 0 | 0 | 0 | 0 | 0 | 0
+// Wins: always, and only, with one rank.
+// Source: none.
+#include "collectives/patterns.hpp"
+#include "collectives/rank_math.hpp"
+#include "schedule/builder.hpp"
+
+namespace coll {
+namespace {
+
+using enum Collective;
+
+bool supports(const CollectiveSpec& spec) {
+  return spec.ranks == 1 && !one_of(spec.collective, send, recv);
+}
+
+Cost cost(const CollectiveSpec& spec) {
+  return {.steps = spec.collective == barrier ? 0U : 1U};
+}
+
+Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
+  Schedule schedule = start_schedule("local", spec, rank, 1);
+  if (spec.collective != barrier) LaneBuilder(schedule.lanes[0]).copy(input(0), output(0));
+  return schedule;
+}
+
+}  // namespace
+
+constinit const Algorithm kLocal{"local", "one rank alone: a copy, or nothing in place", supports,
+                                 cost, build};
+
+}  // namespace coll

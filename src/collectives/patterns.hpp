@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: what each
+// pattern's file offers to the list.
+#pragma once
+#include "collectives/algorithms.hpp"
+
+namespace coll {
+
+extern const Algorithm kLocal, kDirect, kOneShot, kTwoShot, kLinear, kPairwise, kRing, kChain,
+    kBinomial, kKnomial4, kKnomial8, kDoubleBinaryTree, kRecursiveDoubling, kRecursiveHalving,
+    kRecursiveHalvingDoubling, kScatterAllgather, kScatterRing, kBruck, kDissemination;
+
+}  // namespace coll

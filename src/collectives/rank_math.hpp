@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: arithmetic on
+// ranks that several patterns share.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+#include "base/types.hpp"
+
+namespace coll {
+
+/// A rank, or a number of ranks, as a chunk index or a number of chunks.
+constexpr std::uint32_t index_of(Rank rank) {
+  return static_cast<std::uint32_t>(rank);
+}
+
+/// `rank` modulo `ranks`, in 0 … ranks-1 also for negative ones.
+constexpr Rank wrapped(Rank rank, Rank ranks) {
+  const Rank rest = rank % ranks;
+  return rest < 0 ? rest + ranks : rest;
+}
+
+constexpr Rank floor_log2(Rank ranks) {
+  return static_cast<Rank>(std::bit_width(index_of(ranks))) - 1;
+}
+/// The rounds in which a set that doubles grows from one rank to all.
+constexpr Rank ceil_log2(Rank ranks) {
+  return static_cast<Rank>(std::bit_width(index_of(ranks) - 1));
+}
+
+/// The ranks at distances 1, 2, 4 … < ranks before and after one: two per power, but those that
+/// meet on the other side (sums of two powers) count once.
+constexpr std::uint32_t power_of_two_neighbours(Rank ranks) {
+  const std::uint32_t both = 2 * index_of(ceil_log2(ranks));
+  const int powers = std::popcount(index_of(ranks));
+  return powers == 1 ? both - 1 : powers == 2 ? both - 2 : both;
+}
+
+template <class... Collectives>
+constexpr bool one_of(Collective collective, Collectives... listed) {
+  return ((collective == listed) || ...);
+}
+
+/// Calls use(first, count) for the consecutive pieces of `count` indices from `first` on, modulo
+/// `ranks`: one piece, or two where the range wraps. Both ends of a message agree on the cut if
+/// they mean the same absolute indices.
+template <class Use>
+constexpr void for_each_piece(Rank first, Rank count, Rank ranks, Use use) {
+  first = wrapped(first, ranks);
+  const Rank before_wrap = count < ranks - first ? count : ranks - first;
+  if (before_wrap > 0) use(first, before_wrap);
+  if (count > before_wrap) use(Rank{0}, count - before_wrap);
+}
+
+}  // namespace coll

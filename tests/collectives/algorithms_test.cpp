@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: the house's proofs. This file: every algorithm's schedules are right, for all rank counts
+// and roots, and cost what the algorithm says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "built.hpp"
+#include "schedule/verify.hpp"
+
+namespace coll {
+namespace {
+
+constexpr Rank kEveryRoot = 16;   ///< up to here all roots are tried
+constexpr Rank kEveryCount = 64;  ///< up to here all rank counts are
+constexpr Rank kLarge[] = {65, 96, 100, 127, 255, 257, 1000, 1025};
+/// Large counts are left out where all ranks together take more steps than this.
+constexpr std::uint64_t kMostSteps = 150'000;
+
+struct Case {
+  const Algorithm* algorithm;
+  Collective collective;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int i = 0; i < kCollectives; ++i) {
+      const auto serves = [&](Rank ranks) {
+        return algorithm.supports({.collective = collective_at(i), .ranks = ranks});
+      };
+      if (serves(1) || serves(2)) cases.push_back({&algorithm, collective_at(i)});
+    }
+  }
+  return cases;
+}
+
+std::vector<Rank> roots(Collective collective, Rank ranks) {
+  if (!has_root(collective) || ranks == 1) return {0};
+  if (ranks > kEveryCount) return {0, ranks / 3};
+  std::set<Rank> some{0, 1, ranks / 2, ranks - 1, ranks * 5 / 8};
+  for (Rank root = 0; ranks <= kEveryRoot && root < ranks; ++root) some.insert(root);
+  return {some.begin(), some.end()};
+}
+
+std::uint64_t chunks_of_largest_buffer(const std::vector<Schedule>& schedules) {
+  std::uint64_t most = 0;
+  for (const Schedule& schedule : schedules) {
+    const ChunkMap& chunks = schedule.chunks;
+    most = std::max({most, std::uint64_t{chunks.chunks(Space::input)},
+                     std::uint64_t{chunks.chunks(Space::output)}});
+  }
+  return most;
+}
+
+/// The (peer, lane) pairs that a rank's steps name.
+std::set<std::pair<Rank, std::size_t>> connections(const Schedule& schedule) {
+  std::set<std::pair<Rank, std::size_t>> found;
+  for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+    for (const Step& step : schedule.lanes[lane]) {
+      if (step.receives()) found.emplace(step.source, lane);
+      if (step.sends()) found.emplace(step.target, lane);
+    }
+  }
+  return found;
+}
+
+class Algorithms : public testing::TestWithParam<Case> {
+ protected:
+  template <class Check>
+  void for_each_spec(Check check) const {
+    const auto [algorithm, collective] = GetParam();
+    std::vector<Rank> counts;
+    for (Rank ranks = 1; ranks <= kEveryCount; ++ranks) counts.push_back(ranks);
+    counts.insert(counts.end(), std::begin(kLarge), std::end(kLarge));
+    for (const Rank ranks : counts) {
+      for (const Rank root : roots(collective, ranks)) {
+        const CollectiveSpec spec{collective, ranks, root};
+        if (!algorithm->supports(spec)) continue;
+        const auto steps = std::uint64_t{algorithm->cost(spec).steps} * std::uint64_t(ranks);
+        if (ranks > kEveryCount && steps > kMostSteps) continue;
+        SCOPED_TRACE(describe(*algorithm, spec));
+        check(*algorithm, spec);
+        if (HasFailure()) return;  // one message is enough
+      }
+    }
+  }
+};
+
+TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
+  for_each_spec([](const Algorithm& algorithm, const CollectiveSpec& spec) {
+    const std::vector<Schedule> schedules = build_all(algorithm, spec);
+    const auto result = verify(schedules);
+    ASSERT_TRUE(result.ok()) << result.status().text();
+    const Verified& found = *result;
+    EXPECT_TRUE(found.same_order_everywhere);
+
+    const Cost cost = algorithm.cost(spec);
+    const auto size = static_cast<double>(chunks_of_largest_buffer(schedules));
+    const bool receiver = spec.collective == Collective::recv;  // the other side's is its sender's
+    EXPECT_EQ(cost.rounds, found.rounds);
+    EXPECT_EQ(cost.steps, found.steps_most);
+    EXPECT_EQ(cost.scratch_chunks, found.scratch_most);
+    EXPECT_NEAR(cost.sent * size, receiver ? 0.0 : double(found.chunks_sent_most), 1e-6);
+    EXPECT_NEAR(cost.reduced * size, double(found.chunks_reduced_most), 1e-6);
+    std::size_t peers = 0;
+    for (const Schedule& schedule : schedules) {
+      peers = std::max(peers, connections(schedule).size());
+    }
+    EXPECT_EQ(cost.peers, peers);
+  });
+}
+
+TEST_P(Algorithms, ArePureAndNameEachOther) {
+  for_each_spec([](const Algorithm& algorithm, const CollectiveSpec& spec) {
+    if (spec.ranks > kEveryCount) return;
+    const std::vector<Schedule> schedules = build_all(algorithm, spec);
+    EXPECT_TRUE(schedules == build_all(algorithm, spec));
+    std::vector<std::set<std::pair<Rank, std::size_t>>> named;
+    for (const Schedule& schedule : schedules) named.push_back(connections(schedule));
+    for (const Schedule& schedule : schedules) {
+      if (!schedule.lanes[0].empty()) {
+        EXPECT_EQ(schedule.algorithm, algorithm.name);
+      }
+      for (const auto& [peer, lane] : named[static_cast<std::size_t>(schedule.rank)]) {
+        EXPECT_TRUE(named[static_cast<std::size_t>(peer)].contains({schedule.rank, lane}))
+            << "rank " << schedule.rank << " names " << peer << " on lane " << lane;
+      }
+    }
+  });
+}
+
+/// Parts of a block differ in length, so the executor asks that a step's operands, scratch
+/// included, are all of one part.
+TEST_P(Algorithms, KeepPartsApart) {
+  for_each_spec([](const Algorithm& algorithm, const CollectiveSpec& spec) {
+    if (spec.ranks > kEveryCount) return;
+    for (const Schedule& schedule : build_all(algorithm, spec)) {
+      for (const Lane& lane : schedule.lanes) {
+        for (const Step& step : lane) {
+          std::set<std::uint32_t> parts;
+          for (const Operand& operand : {step.from, step.with, step.into}) {
+            if (operand.present()) parts.insert(operand.chunk % schedule.chunks.parts);
+          }
+          EXPECT_LE(parts.size(), 1U);
+        }
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Algorithms, testing::ValuesIn(all_cases()), [](const auto& test) {
+  return std::string(test.param.algorithm->name) + "_for_" +
+         std::string(name_of(test.param.collective));
+});
+
+TEST(AlgorithmList, ServesEveryCollectiveWithAnyRankCount) {
+  for (int i = 0; i < kCollectives; ++i) {
+    const Collective collective = collective_at(i);
+    const bool pair = collective == Collective::send || collective == Collective::recv;
+    for (Rank ranks = pair ? 2 : 1; ranks <= 1025; ++ranks) {
+      const CollectiveSpec spec{collective, ranks, 0};
+      EXPECT_TRUE(std::ranges::any_of(
+          algorithms(), [&](const Algorithm& algorithm) { return algorithm.supports(spec); }))
+          << name_of(collective) << " of " << ranks << " ranks";
+    }
+  }
+}
+
+TEST(AlgorithmList, FindsEachByItsOwnName) {
+  std::set<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms()) {
+    EXPECT_TRUE(names.insert(algorithm.name).second) << algorithm.name << " is there twice";
+    EXPECT_EQ(find_algorithm(algorithm.name), &algorithm);
+    EXPECT_FALSE(algorithm.sentence.empty());
+  }
+  EXPECT_EQ(find_algorithm("no such"), nullptr);
+}
+
+}  // namespace
+}  // namespace coll
