@@ -40,7 +40,7 @@ constexpr Knob kTable[] = {
     {"COLL_SLICE_BYTES", "0", "bytes",
      "Bytes of one slice, the unit that moves through a connection; 0 lets the planner choose.",
      &Knobs::slice_bytes, 0},
-    {"COLL_CREDITS", "0", "slots", "Slots of a connection; 0 lets the transport choose.",
+    {"COLL_CREDITS", "0", "slots", "Slots of a connection, at least 2; 0 lets the transport choose.",
      &Knobs::credits, 0},
     {"COLL_ISA", "", "",
      "Instruction set of the reduction kernels: baseline, avx2, avx512 or neon; empty is the best "

@@ -3,7 +3,10 @@
 // connections.
 #include "communicator/program_cache.hpp"
 
+#include <algorithm>
+
 #include "base/log.hpp"
+#include "executor/cpu_executor.hpp"
 
 namespace coll {
 
@@ -31,7 +34,9 @@ Status ProgramCache::prepare(const CollectiveSpec& spec, std::uint32_t size_clas
     const auto peer = static_cast<std::size_t>(pair.peer);
     Transport& transport = *membership_->path[peer];
     const Transport::Limits limits = transport.limits();
-    const std::uint32_t credits = membership_->credits != 0 ? membership_->credits : limits.credits;
+    const std::uint32_t credits = membership_->credits != 0
+                                      ? std::max(membership_->credits, CpuExecutor::kLeastCredits)
+                                      : limits.credits;
     COLL_ASSIGN(connection, transport.open({pair.peer, lane, limits.slot_bytes, credits},
                                            membership_->descriptors[peer]));
   }

@@ -34,6 +34,10 @@ class CpuExecutor {
     failed,   ///< a connection failed: failed_connection() says which
   };
 
+  /// A fused step holds its received slot until it gets one to send in: one credit more than the
+  /// verifier needs.
+  static constexpr std::uint32_t kLeastCredits = 2;
+
   CpuExecutor(const WaitPolicy& policy, const std::atomic<bool>* stop)
       : policy_(policy), stop_(stop) {}
 
