@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "communicator/rendezvous.hpp"
 
@@ -18,11 +19,24 @@ struct Launch {
   std::string launcher;  ///< "COLL_*", "torchrun", "Open MPI", "MPICH", "Slurm"
 };
 
-/// Reads COLL_*, torchrun's, Open MPI's, MPICH's (PMI) and Slurm's variables through `get` (null:
-/// not set). COLL_* decide where set; otherwise two complete sets that disagree on rank or size are
-/// refused with a message naming both, as are incomplete sets. Nothing set: an error listing what
-/// was looked for. `generation` counts the communicators this process made from its environment; it
-/// enters the key.
-Result<Launch> read_launch(const std::function<const char*(const char*)>& get, unsigned generation);
+/// The value of a variable, null: not set. (Set but empty counts as not set.)
+using GetVariable = std::function<const char*(const char*)>;
+
+/// Reads COLL_*, torchrun's, Open MPI's, MPICH's (PMI) and Slurm's variables through `get`.
+///
+/// COLL_RANK with COLL_SIZE decide who this is, COLL_RENDEZVOUS where to meet, over all others.
+/// Else the first complete set of that order; two that disagree on rank or size are refused with a
+/// message that names both, as are incomplete ones. Slurm's set alone yields without a word: srun
+/// starts torchrun, and mpirun its daemons, whose processes inherit it; and so do the processes of
+/// an interactive `srun --pty`. Where a launcher brings no place of its own, MASTER_ADDR and
+/// MASTER_PORT are taken if set. Nothing set: an error listing what was looked for.
+///
+/// `generation` counts the communicators this process made from its environment; it enters the key.
+Result<Launch> read_launch(const GetVariable& get, unsigned generation);
+
+/// "tcp://host:port" or "file:///path" as a place; `key` separates communicators that use the same
+/// one, `secret` is COLL_SECRET, `source` says in messages where the text comes from.
+Result<MeetingPlace> place_from_text(std::string_view text, std::string_view key,
+                                     std::string_view secret, std::string source);
 
 }  // namespace coll

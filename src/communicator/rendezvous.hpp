@@ -17,10 +17,13 @@ namespace coll {
 struct MeetingPlace {
   enum class Kind { unique_id, tcp, file, pmi } kind = Kind::tcp;
   std::vector<std::string>
-      addresses;       ///< "10.0.0.1:1234", "[fe80::1%eth0]:1234", tried in parallel
-  std::string path;    ///< file: where the hub writes its addresses
-  std::string key;     ///< shared by all ranks of this communicator
-  std::string source;  ///< for messages: "MASTER_ADDR, MASTER_PORT (torchrun)", "unique id"
+      addresses;  ///< "10.0.0.1:1234", "[fe80::1%eth0]:1234", tried in parallel
+  /// file: where the hub writes its addresses; pmi: which store (job_board.hpp); unique_id: its
+  /// nonce
+  std::string path;
+  std::string key;         ///< shared by all ranks of this communicator
+  std::string interfaces;  ///< which the hub publishes (file, pmi), as the knob COLL_INTERFACE
+  std::string source;      ///< for messages: "MASTER_ADDR, MASTER_PORT (torchrun)", "unique id"
 };
 
 /// One rank's sockets after the meeting: a star. The hub (rank 0, or the rank whose process made

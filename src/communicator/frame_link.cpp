@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: frames pieced together from what sockets
+// give.
+#include "communicator/frame_link.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <span>
+
+#include "sys/socket.hpp"
+
+namespace coll {
+
+short FrameLink::events() const {
+  return static_cast<short>(POLLIN | (sending() ? POLLOUT : 0));
+}
+
+void FrameLink::send(std::string_view frame) {
+  for (unsigned i = 0; i < 4; ++i) out_ += static_cast<char>(frame.size() >> (8 * i) & 0xff);
+  out_ += frame;
+  push();
+}
+
+void FrameLink::push() {
+  std::size_t sent = 0;
+  while (sent < out_.size()) {
+    const Moved moved = send_some(fd_.get(), std::as_bytes(std::span(out_)).subspan(sent));
+    if (moved.bytes == 0) {
+      // A broken link shows when it is read; what was queued for it is of no use any more.
+      if (!moved.would_block()) sent = out_.size();
+      break;
+    }
+    sent += moved.bytes;
+  }
+  out_.erase(0, sent);
+}
+
+FrameLink::Got FrameLink::receive(std::string& frame) {
+  for (;;) {
+    std::span<char> into;
+    if (head_have_ < head_.size()) {
+      into = std::span(head_).subspan(head_have_);
+    } else {
+      // Grows with what really comes, so that a stranger's length costs nothing.
+      std::size_t size = 0;
+      for (unsigned i = 0; i < 4; ++i) {
+        size |= static_cast<std::size_t>(static_cast<unsigned char>(head_[i])) << (8 * i);
+      }
+      if (size > limit_) return Got::garbage;
+      if (body_have_ == size) {
+        frame = std::move(body_);
+        body_.clear();
+        head_have_ = body_have_ = 0;
+        return Got::frame;
+      }
+      body_.resize(std::min(size, body_have_ + 65536));
+      into = std::span(body_).subspan(body_have_);
+    }
+    const Moved moved = recv_some(fd_.get(), std::as_writable_bytes(into));
+    if (moved.bytes == 0) return moved.would_block() ? Got::nothing : Got::closed;
+    (head_have_ < head_.size() ? head_have_ : body_have_) += moved.bytes;
+  }
+}
+
+}  // namespace coll

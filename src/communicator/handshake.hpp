@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the words of the meeting, as they cross the
+// wire.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+#include "communicator/proof.hpp"
+
+namespace coll {
+
+// The hub speaks first, so that a rank that has dialled a stranger's port sends it nothing:
+//   hub  -> rank  Greeting   version, nonce
+//   rank -> hub   Claim      version, nonce, who it is, proof(key; both nonces, who)
+//   hub  -> rank  Welcome    proof(key; both nonces): the hub knows the key too
+//              or Refusal    why
+// and when all are there, or it has come to nothing:
+//   hub  -> rank  Start      random bytes; the job's name is proof(key; these) and never sent
+//              or Failure    what all ranks return
+//   rank -> hub   Failure    this rank gives up (its deadline)
+// A key is shown to nobody; with a COLL_SECRET in it, who listens learns neither key nor job.
+// Without one, whoever can guess the job's key can join: it separates jobs, it does not protect.
+
+inline constexpr std::uint32_t kWireVersion = 1;
+inline constexpr std::size_t kHandshakeLimit = 16384;
+
+enum class Word : std::uint8_t {
+  greeting = 'G',
+  claim = 'C',
+  welcome = 'W',
+  refusal = 'R',
+  start = 'S',
+  failure = 'F',
+};
+
+/// Who a process says it is. `instance` is drawn per attempt to meet: the same process that dials
+/// again is not a second one.
+struct Claimant {
+  Rank rank = kNoRank;
+  Rank size = 0;
+  std::int64_t pid = 0;
+  std::string host;
+  std::string instance;  ///< kNonceBytes
+  /// "pid 812 on host a"
+  [[nodiscard]] std::string text() const {
+    return "pid " + std::to_string(pid) + " on host " + host;
+  }
+};
+/// This process as `rank` of `size`.
+Result<Claimant> this_claimant(Rank rank, Rank size);
+
+struct Greeting {
+  std::uint32_t version = 0;
+  std::string nonce;
+};
+struct Claim {
+  Claimant who;
+  std::string nonce;
+  std::string proof;
+};
+enum class Refused : std::uint8_t { key = 1, version = 2, garbage = 3 };
+struct Start {
+  Rank hub = kNoRank;
+  std::string random;
+};
+
+std::string pack_greeting(std::string_view nonce);
+std::string pack_claim(const Claimant& who, std::string_view nonce, std::string_view proof);
+std::string pack_welcome(std::string_view proof);
+std::string pack_refusal(Refused why);
+std::string pack_start(Rank hub, std::string_view random);
+std::string pack_failure(const Status& failure);
+
+/// The first byte of a frame; what follows is read by the function of that name, nothing if it does
+/// not parse (or, a claim, if it is of another version).
+std::optional<Word> word_of(std::string_view frame);
+std::optional<Greeting> read_greeting(std::string_view frame);
+std::optional<std::uint32_t> read_claim_version(std::string_view frame);
+std::optional<Claim> read_claim(std::string_view frame);
+std::optional<std::string> read_welcome(std::string_view frame);
+std::optional<Refused> read_refusal(std::string_view frame);
+std::optional<Start> read_start(std::string_view frame);
+std::optional<Status> read_failure(std::string_view frame);
+
+std::string claim_proof(std::string_view key, std::string_view hub_nonce, std::string_view nonce,
+                        const Claimant& who);
+std::string welcome_proof(std::string_view key, std::string_view hub_nonce, std::string_view nonce);
+/// Fills the 128 bits of the job's name.
+void name_job(std::string_view key, std::string_view random, std::uint64_t (&job)[2]);
+
+}  // namespace coll

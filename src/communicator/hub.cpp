@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the hub's loop: strangers, claims, members,
+// verdict.
+#include "communicator/hub.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+
+#include "base/log.hpp"
+#include "communicator/frame_link.hpp"
+#include "communicator/ranks_text.hpp"
+#include "sys/file_limit.hpp"
+#include "sys/socket.hpp"
+
+namespace coll {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::size_t kStrangers = 128;     // beyond the ranks that are missing
+constexpr auto kStrangerTime = seconds(5);  // to prove the key
+constexpr auto kVerdictTime = seconds(1);   // to get the verdict out
+constexpr auto kChorePeriod = milliseconds(100);
+
+struct Stranger {
+  FrameLink link;
+  std::string nonce;
+  std::string from;
+  Deadline until;
+};
+
+struct Arrived {
+  FrameLink link;
+  Claimant who;
+};
+
+class Hub {
+ public:
+  Hub(Fd listener, const std::string& key, const Claimant& me, const std::string& source)
+      : listener_(std::move(listener)), key_(key), me_(me), source_(source) {
+    members_.resize(static_cast<std::size_t>(me.size));
+  }
+
+  Result<Meeting> run(Deadline deadline, const HubChore& chore);
+
+ private:
+  Status turn(Deadline until);
+  Status accept_all();
+  Status hear_stranger(Stranger& stranger);
+  Status hear_claim(Stranger& stranger, const std::string& frame);
+  Status admit(Stranger& stranger, const Claim& claim);
+  Status hear_member(Arrived& member);
+  /// Sends a frame to every member and waits (bounded) until it is out.
+  void tell_all(const std::string& frame);
+  void drop(Stranger& stranger, const char* why);
+  [[nodiscard]] Status missing() const;
+  [[nodiscard]] bool complete() const { return present_ + 1 == me_.size; }
+
+  Fd listener_;
+  const std::string& key_;
+  const Claimant& me_;
+  const std::string& source_;
+  std::vector<Arrived> members_;  ///< by rank; its own without a link
+  std::deque<Stranger> strangers_;
+  Rank present_ = 0;
+  std::size_t wrong_keys_ = 0;
+  std::size_t dropped_ = 0;
+  std::string last_wrong_key_;
+};
+
+void Hub::drop(Stranger& stranger, const char* why) {
+  ++dropped_;
+  if (log_enabled(LogLevel::info)) {
+    log(LogLevel::info, "rendezvous: dropped a stranger from " + stranger.from + ": " + why);
+  }
+  stranger.link.close();
+}
+
+Status Hub::accept_all() {
+  for (;;) {
+    Result<Fd> next = accept_next(listener_.get());
+    if (!next.ok()) {
+      const int error = next.status().failure()->error;
+      if ((error == EMFILE || error == ENFILE) && !strangers_.empty()) {
+        drop(strangers_.front(), "no file descriptors left");
+        strangers_.pop_front();
+        continue;
+      }
+      return next.status().with_context("rendezvous: accepting rank " +
+                                        std::to_string(present_ + 1) + " of " +
+                                        std::to_string(me_.size));
+    }
+    if (!*next) return {};
+    set_nodelay(next->get());
+    COLL_ASSIGN(std::string nonce, random_bytes(kNonceBytes));
+    Stranger stranger{FrameLink(*std::move(next), kHandshakeLimit),
+                      std::move(nonce),
+                      {},
+                      Clock::now() + kStrangerTime};
+    stranger.from = remote_address(stranger.link.fd()).text();
+    stranger.link.send(pack_greeting(stranger.nonce));
+    strangers_.push_back(std::move(stranger));
+    if (strangers_.size() > kStrangers + members_.size()) {
+      drop(strangers_.front(), "too many connections that prove nothing");
+      strangers_.pop_front();
+    }
+  }
+}
+
+Status Hub::admit(Stranger& stranger, const Claim& claim) {
+  const Claimant& who = claim.who;
+  if (who.size != me_.size) {
+    return failed(Code::invalid_usage,
+                  "rank " + std::to_string(who.rank) + " (" + who.text() +
+                      ") was started as one of " + std::to_string(who.size) + " ranks, rank " +
+                      std::to_string(me_.rank) + " (" + me_.text() + ") as one of " +
+                      std::to_string(me_.size),
+                  "start all ranks with the same size");
+  }
+  if (who.rank < 0 || who.rank >= who.size) {
+    drop(stranger, "its rank is out of range");
+    return {};
+  }
+  Arrived& member = members_[static_cast<std::size_t>(who.rank)];
+  const Claimant* holder = who.rank == me_.rank ? &me_ : member.link ? &member.who : nullptr;
+  if (holder != nullptr && holder->instance == me_.instance && who.instance == me_.instance) {
+    drop(stranger, "it is this process itself");
+    return {};
+  }
+  if (holder != nullptr && holder->instance != who.instance) {
+    return failed(Code::invalid_usage,
+                  "two processes claim to be rank " + std::to_string(who.rank) + ": " +
+                      holder->text() + ", and " + who.text(),
+                  "give every process its own rank")
+        .at_rank(who.rank);
+  }
+  if (holder == nullptr) ++present_;
+  member.link = std::move(stranger.link);
+  member.who = who;
+  member.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim.nonce)));
+  return {};
+}
+
+Status Hub::hear_claim(Stranger& stranger, const std::string& frame) {
+  const auto version = read_claim_version(frame);
+  const auto claim = read_claim(frame);
+  if (!claim) {
+    const bool other = version.has_value() && *version != kWireVersion;
+    stranger.link.send(pack_refusal(other ? Refused::version : Refused::garbage));
+    drop(stranger, other ? "it speaks another version" : "it speaks another language");
+    return {};
+  }
+  if (!same_proof(claim->proof, claim_proof(key_, stranger.nonce, claim->nonce, claim->who))) {
+    ++wrong_keys_;
+    last_wrong_key_ = "a process that says it is rank " + std::to_string(claim->who.rank) +
+                      " from " + stranger.from;
+    stranger.link.send(pack_refusal(Refused::key));
+    drop(stranger, "another job or another COLL_SECRET");
+    return {};
+  }
+  Status admitted = admit(stranger, *claim);
+  if (!admitted.ok() && stranger.link) {
+    // Who brought the failure shall hear of it too: the proof first, or it would not believe it.
+    stranger.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim->nonce)));
+    stranger.link.send(pack_failure(admitted));
+  }
+  return admitted;
+}
+
+Status Hub::hear_stranger(Stranger& stranger) {
+  std::string frame;
+  switch (stranger.link.receive(frame)) {
+    case FrameLink::Got::frame:
+      return hear_claim(stranger, frame);
+    case FrameLink::Got::nothing:
+      return {};
+    case FrameLink::Got::closed:
+      stranger.link.close();  // a rank that found another way here, or a port scan: no news
+      return {};
+    case FrameLink::Got::garbage:
+      drop(stranger, "it speaks another language");
+      return {};
+  }
+  return {};
+}
+
+Status Hub::hear_member(Arrived& member) {
+  std::string frame;
+  const FrameLink::Got got = member.link.receive(frame);
+  if (got == FrameLink::Got::nothing) return {};
+  if (got == FrameLink::Got::frame) {
+    if (const auto failure = read_failure(frame)) {
+      Status why = missing();
+      return why.with_context("rank " + std::to_string(member.who.rank) + " (" + member.who.text() +
+                              ") gave up waiting");
+    }
+  }
+  // It may come again (a restarted process); until then it is missing.
+  if (log_enabled(LogLevel::info)) {
+    log(LogLevel::info, "rendezvous: rank " + std::to_string(member.who.rank) + " (" +
+                            member.who.text() + ") is gone again");
+  }
+  member.link.close();
+  --present_;
+  return {};
+}
+
+Status Hub::turn(Deadline until) {
+  std::vector<pollfd> fds;
+  std::vector<std::size_t> ranks;
+  fds.push_back({listener_.get(), POLLIN, 0});
+  for (const Stranger& one : strangers_) {
+    fds.push_back({one.link.fd(), one.link.events(), 0});
+    until = std::min(until, one.until);
+  }
+  const std::size_t strangers = strangers_.size();
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    if (!members_[rank].link) continue;
+    ranks.push_back(rank);
+    fds.push_back({members_[rank].link.fd(), members_[rank].link.events(), 0});
+  }
+  if (::poll(fds.data(), fds.size(), poll_timeout(until)) < 0 && errno != EINTR) {
+    return system_failure("rendezvous: waiting for ranks", errno);
+  }
+  // Members before strangers: a rank whose connection broke and that dials again is not a second
+  // one. (Its instance would say so too, but not that of a restarted process.)
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    Arrived& member = members_[ranks[i]];
+    const short seen = fds[1 + strangers + i].revents;
+    if ((seen & POLLOUT) != 0) member.link.push();
+    if ((seen & ~POLLOUT) != 0) COLL_TRY(hear_member(member));
+  }
+  const auto now = Clock::now();
+  for (std::size_t i = 0; i < strangers; ++i) {
+    Stranger& stranger = strangers_[i];
+    const short seen = fds[1 + i].revents;
+    if ((seen & POLLOUT) != 0) stranger.link.push();
+    if ((seen & ~POLLOUT) != 0) COLL_TRY(hear_stranger(stranger));
+    if (stranger.link && now >= stranger.until) drop(stranger, "it proved nothing in time");
+  }
+  std::erase_if(strangers_, [](const Stranger& one) { return !one.link; });
+  if ((fds[0].revents & POLLIN) != 0) COLL_TRY(accept_all());
+  return {};
+}
+
+void Hub::tell_all(const std::string& frame) {
+  for (Arrived& member : members_) {
+    if (member.link) member.link.send(frame);
+  }
+  const auto until = Clock::now() + kVerdictTime;
+  for (Arrived& member : members_) {
+    while (member.link && member.link.sending()) {
+      const Result<bool> writable = wait_for(member.link.fd(), POLLOUT, until);
+      if (!writable.ok() || !*writable) break;
+      member.link.push();
+    }
+  }
+}
+
+Status Hub::missing() const {
+  std::vector<Rank> absent;
+  for (Rank rank = 0; rank < me_.size; ++rank) {
+    if (rank != me_.rank && !members_[static_cast<std::size_t>(rank)].link) absent.push_back(rank);
+  }
+  std::string what = ranks_text(absent) + " of " + std::to_string(me_.size) +
+                     (absent.size() == 1 ? " has" : " have") + " not come to the rendezvous (" +
+                     source_ + ", port " + std::to_string(local_address(listener_.get()).port()) +
+                     " on host " + me_.host + ")";
+  std::string hint =
+      "see whether they started and can reach this host; COLL_CONNECT_S is how long to wait";
+  if (wrong_keys_ > 0) {
+    what += "; refused " + std::to_string(wrong_keys_) +
+            (wrong_keys_ == 1 ? " connection" : " connections") +
+            " of another job or with another COLL_SECRET, the last: " + last_wrong_key_;
+    hint = "set the same COLL_SECRET, or none, on all ranks";
+  }
+  return failed(Code::deadline, what, hint).at_rank(absent.size() == 1 ? absent.front() : kNoRank);
+}
+
+Result<Meeting> Hub::run(Deadline deadline, const HubChore& chore) {
+  COLL_TRY(raise_file_limit(members_.size(), 2 * members_.size() + kStrangers,
+                            "the hub of " + std::to_string(me_.size) + " ranks"));
+  Status failure;
+  while (failure.ok() && !complete()) {
+    if (Clock::now() >= deadline) {
+      failure = missing();
+      break;
+    }
+    failure = turn(std::min(deadline, Clock::now() + kChorePeriod));
+    if (failure.ok() && chore) failure = chore();
+  }
+  Result<std::string> random = random_bytes(kNonceBytes);
+  if (failure.ok()) failure = random.ok() ? Status() : random.status();
+  if (!failure.ok()) {
+    tell_all(pack_failure(failure));
+    return failure;
+  }
+  tell_all(pack_start(me_.rank, *random));
+  Meeting meeting;
+  meeting.rank = meeting.hub = me_.rank;
+  meeting.size = me_.size;
+  name_job(key_, *random, meeting.job);
+  for (Arrived& member : members_) meeting.links.push_back(member.link.take());
+  return meeting;
+}
+
+}  // namespace
+
+Result<Meeting> hold_meeting(Fd listener, const std::string& key, const Claimant& me,
+                             const std::string& source, Deadline deadline, const HubChore& chore) {
+  return Hub(std::move(listener), key, me, source).run(deadline, chore);
+}
+
+}  // namespace coll

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the hub's side of the meeting.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "communicator/handshake.hpp"
+#include "communicator/rendezvous.hpp"
+#include "sys/clock.hpp"
+
+namespace coll {
+
+/// What the hub does beside listening, a few times per second: keep its published address in place,
+/// look whether another process claims to be it. A failure ends the meeting, on all ranks.
+using HubChore = std::function<Status()>;
+
+/// Lets the other ranks in through `listener` until all are there. Strangers (no proof of the key,
+/// or none in time) are dropped: at most a fixed number of them are kept, each for a bounded time
+/// with a bounded memory, and the oldest goes first. Any failure is sent to every rank that is in.
+Result<Meeting> hold_meeting(Fd listener, const std::string& key, const Claimant& me,
+                             const std::string& source, Deadline deadline, const HubChore& chore);
+
+}  // namespace coll

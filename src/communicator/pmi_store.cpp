@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: PMI-1, the text protocol of MPICH's
+// launchers.
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <mutex>
+
+#include "communicator/job_board.hpp"
+
+// One line per message, "cmd=NAME key=value …\n", over a descriptor that the launcher left open
+// (MPICH, src/pmi: PMI-1 wire protocol). Values put before a barrier can be got after it.
+
+namespace coll {
+namespace {
+
+/// The process's line to its launcher. Opened once; a launcher takes a process that ends without
+/// saying goodbye for a crash.
+struct Line {
+  std::mutex mutex;
+  int fd = -1;
+  bool open = false;
+  std::string kvs;
+  std::string unread;
+};
+Line& line() {
+  static auto* const one = new Line;  // used at exit, after static objects are gone
+  return *one;
+}
+
+Status send_line(Line& pmi, const std::string& command) {
+  const std::string text = command + "\n";
+  std::size_t sent = 0;
+  while (sent < text.size()) {
+    ssize_t now = ::send(pmi.fd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (now < 0 && errno == ENOTSOCK) {
+      now = ::write(pmi.fd, text.data() + sent, text.size() - sent);
+    }
+    if (now < 0 && errno != EINTR) {
+      return system_failure("PMI: telling the launcher " + command, errno);
+    }
+    if (now > 0) sent += static_cast<std::size_t>(now);
+  }
+  return {};
+}
+
+Result<std::string> read_line(Line& pmi, Deadline deadline, const std::string& asked) {
+  for (;;) {
+    if (const auto end = pmi.unread.find('\n'); end != std::string::npos) {
+      std::string text = pmi.unread.substr(0, end);
+      pmi.unread.erase(0, end + 1);
+      return text;
+    }
+    if (pmi.unread.size() > 65536) return failed(Code::mismatch, "PMI: an endless line");
+    pollfd one{pmi.fd, POLLIN, 0};
+    const int ready = ::poll(&one, 1, poll_timeout(deadline));
+    if (ready == 0) {
+      return failed(Code::deadline, "PMI: the launcher did not answer \"" + asked + "\" in time",
+                    "all processes of the job must create the communicator");
+    }
+    char bytes[4096];
+    const ssize_t got = ready < 0 ? -1 : ::read(pmi.fd, bytes, sizeof bytes);
+    if (got == 0) return failed(Code::peer_lost, "PMI: the launcher closed its line");
+    if (got < 0 && errno != EINTR && errno != EAGAIN) {
+      return system_failure("PMI: reading the launcher's answer", errno);
+    }
+    if (got > 0) pmi.unread.append(bytes, static_cast<std::size_t>(got));
+  }
+}
+
+/// The value of `key` in "cmd=x key=value …".
+std::string field(const std::string& answer, const std::string& key) {
+  const std::string spaced = " " + answer + " ";
+  const auto at = spaced.find(" " + key + "=");
+  if (at == std::string::npos) return {};
+  const auto from = at + key.size() + 2;
+  return spaced.substr(from, spaced.find_first_of(" \n", from) - from);
+}
+
+/// Asks, and wants this answer, with rc=0 if it has an rc.
+Result<std::string> ask(Line& pmi, const std::string& command, const std::string& wants,
+                        Deadline deadline) {
+  COLL_TRY(send_line(pmi, command));
+  COLL_ASSIGN(std::string answer, read_line(pmi, deadline, command));
+  const std::string rc = field(answer, "rc");
+  if (field(answer, "cmd") != wants || (!rc.empty() && rc != "0")) {
+    return failed(Code::mismatch,
+                  "PMI: the launcher answers \"" + command + "\" with \"" + answer + "\"",
+                  "the launcher speaks another PMI; set COLL_RENDEZVOUS, or MASTER_ADDR and "
+                  "MASTER_PORT");
+  }
+  return answer;
+}
+
+void say_goodbye() {
+  Line& pmi = line();
+  const std::lock_guard lock(pmi.mutex);
+  if (!pmi.open) return;
+  [[maybe_unused]] const auto answer =
+      ask(pmi, "cmd=finalize", "finalize_ack", Clock::now() + std::chrono::seconds(2));
+  pmi.open = false;
+}
+
+Status open_line(Line& pmi, int fd, Deadline deadline) {
+  if (pmi.open) return {};
+  pmi.fd = fd;
+  COLL_ASSIGN(const std::string init,
+              ask(pmi, "cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline));
+  pmi.open = true;
+  std::atexit(say_goodbye);
+  COLL_ASSIGN(const std::string kvs, ask(pmi, "cmd=get_my_kvsname", "my_kvsname", deadline));
+  pmi.kvs = field(kvs, "kvsname");
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> share_by_pmi(int fd, const std::string& name, const std::string& text,
+                                 bool gives, Deadline deadline) {
+  Line& pmi = line();
+  const std::lock_guard lock(pmi.mutex);
+  COLL_TRY(open_line(pmi, fd, deadline));
+  if (gives) {
+    COLL_ASSIGN(const std::string put,
+                ask(pmi, "cmd=put kvsname=" + pmi.kvs + " key=" + name + " value=" + text,
+                    "put_result", deadline));
+  }
+  COLL_ASSIGN(const std::string barrier, ask(pmi, "cmd=barrier_in", "barrier_out", deadline));
+  if (gives) return text;
+  COLL_ASSIGN(const std::string got,
+              ask(pmi, "cmd=get kvsname=" + pmi.kvs + " key=" + name, "get_result", deadline));
+  return field(got, "value");
+}
+
+Result<std::string> share_in_job(const std::string& store, const std::string& name,
+                                 const std::string& text, bool gives, Deadline deadline) {
+  if (store == "pmix") return share_by_pmix(name, text, gives, deadline);
+  int fd = -1;
+  const char* const end = store.data() + store.size();
+  if (!store.starts_with("fd:") || std::from_chars(store.data() + 3, end, fd).ptr != end ||
+      fd < 0) {
+    return failed(Code::invalid_argument, "\"" + store + "\" is no launcher's store",
+                  "PMI_FD must be a number");
+  }
+  return share_by_pmi(fd, name, text, gives, deadline);
+}
+
+}  // namespace coll

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: PMIx, the store of Open MPI's launcher,
+// loaded at run time.
+#include <dlfcn.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "communicator/job_board.hpp"
+
+namespace coll {
+namespace {
+
+// The few declarations that are needed, as every libpmix.so.2 (PMIx 2 to 5) has them: PMIx
+// standard, chapters 3 and 5. Compared with the headers of PMIx 4.2.2.
+struct Proc {
+  std::array<char, 256> job;
+  std::uint32_t rank;
+};
+struct Value {
+  std::uint16_t type;
+  union {
+    char* text;
+    std::array<std::uint64_t, 3> room;
+  };
+};
+static_assert(sizeof(Proc) == 260 && sizeof(Value) == 32, "PMIx's binary interface");
+constexpr std::uint16_t kString = 3;
+constexpr std::uint8_t kGlobal = 3;
+
+struct Library {
+  int (*init)(Proc*, void*, std::size_t) = nullptr;
+  int (*finalize)(const void*, std::size_t) = nullptr;
+  int (*put)(std::uint8_t, const char*, Value*) = nullptr;
+  int (*commit)() = nullptr;
+  int (*fence)(const Proc*, std::size_t, const void*, std::size_t) = nullptr;
+  int (*get)(const Proc*, const char*, const void*, std::size_t, Value**) = nullptr;
+  const char* (*error_text)(int) = nullptr;
+};
+
+template <class Function>
+bool find(void* handle, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(handle, name));
+  return function != nullptr;
+}
+
+struct Session {
+  std::mutex mutex;
+  Library pmix;
+  Proc me{};
+  bool open = false;
+};
+Session& session() {
+  static auto* const one = new Session;  // used at exit, after static objects are gone
+  return *one;
+}
+
+Status refused(const Library& pmix, const char* doing, int rc) {
+  return failed(
+      Code::system,
+      std::string("PMIx: ") + doing + ": " + pmix.error_text(rc) + " (" + std::to_string(rc) + ")",
+      "set COLL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT");
+}
+
+Status open_session(Session& one) {
+  if (one.open) return {};
+  void* const handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return failed(
+        Code::unsupported,
+        "ranks on several hosts under Open MPI meet by libpmix.so.2, which does not load: " +
+            std::string(dlerror()),  // NOLINT(concurrency-mt-unsafe)
+        "set COLL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT");
+  }
+  Library& pmix = one.pmix;
+  if (!find(handle, "PMIx_Init", pmix.init) || !find(handle, "PMIx_Finalize", pmix.finalize) ||
+      !find(handle, "PMIx_Put", pmix.put) || !find(handle, "PMIx_Commit", pmix.commit) ||
+      !find(handle, "PMIx_Fence", pmix.fence) || !find(handle, "PMIx_Get", pmix.get) ||
+      !find(handle, "PMIx_Error_string", pmix.error_text)) {
+    return failed(Code::unsupported, "libpmix.so.2 lacks functions of PMIx 2",
+                  "set COLL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT");
+  }
+  if (const int rc = pmix.init(&one.me, nullptr, 0); rc != 0) {
+    return refused(pmix, "PMIx_Init", rc);
+  }
+  one.open = true;
+  // A launcher takes a process that ends without saying goodbye for a crash.
+  std::atexit([] { session().pmix.finalize(nullptr, 0); });
+  return {};
+}
+
+Result<std::string> share(const std::string& name, const std::string& text, bool gives) {
+  Session& one = session();
+  const std::lock_guard lock(one.mutex);
+  COLL_TRY(open_session(one));
+  const Library& pmix = one.pmix;
+  if (gives) {
+    Value value{};
+    value.type = kString;
+    std::string copy = text;
+    value.text = copy.data();
+    if (const int rc = pmix.put(kGlobal, name.c_str(), &value); rc != 0) {
+      return refused(pmix, "PMIx_Put", rc);
+    }
+    if (const int rc = pmix.commit(); rc != 0) return refused(pmix, "PMIx_Commit", rc);
+  }
+  if (const int rc = pmix.fence(nullptr, 0, nullptr, 0); rc != 0) {
+    return refused(pmix, "PMIx_Fence", rc);
+  }
+  if (gives) return text;
+  Proc giver = one.me;
+  giver.rank = 0;
+  Value* value = nullptr;
+  if (const int rc = pmix.get(&giver, name.c_str(), nullptr, 0, &value); rc != 0) {
+    return refused(pmix, "PMIx_Get", rc);
+  }
+  std::string got = value->type == kString && value->text != nullptr ? value->text : "";
+  if (value->type == kString) std::free(value->text);
+  std::free(value);
+  return got;
+}
+
+/// What the working thread and the waiting one share; the last of them frees it.
+struct Work {
+  std::mutex mutex;
+  std::condition_variable finished;
+  std::optional<Result<std::string>> result;
+};
+
+}  // namespace
+
+// PMIx waits as long as it likes, so it does on a thread that is left behind at the deadline.
+Result<std::string> share_by_pmix(const std::string& name, const std::string& text, bool gives,
+                                  Deadline deadline) {
+  const auto work = std::make_shared<Work>();
+  std::thread([work, name, text, gives] {
+    Result<std::string> result = share(name, text, gives);
+    const std::lock_guard lock(work->mutex);
+    work->result = std::move(result);
+    work->finished.notify_all();
+  }).detach();
+  std::unique_lock lock(work->mutex);
+  const auto done = [&] { return work->result.has_value(); };
+  if (deadline == Deadline::max()) {
+    work->finished.wait(lock, done);
+  } else if (!work->finished.wait_until(lock, deadline, done)) {
+    return failed(Code::deadline, "PMIx: not all processes of the job came to the fence in time",
+                  "all processes of the job must create the communicator");
+  }
+  return *work->result;
+}
+
+}  // namespace coll

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: how a rank finds the hub.
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "communicator/frame_link.hpp"
+#include "communicator/handshake.hpp"
+#include "communicator/rendezvous.hpp"
+#include "sys/net_address.hpp"
+
+namespace coll {
+
+/// Dials all addresses in parallel, again and again, until one of them is a hub that proves the
+/// key; then waits there for the hub's word. Strangers that answer are told nothing and left alone
+/// for a while.
+class Seeker {
+ public:
+  explicit Seeker(Claimant me) : me_(std::move(me)) {}
+  /// Whom to dial, and the key of the meeting; replaces what was there, unless it is the same.
+  void aim(std::vector<NetAddress> addresses, std::string key);
+  /// Works until `until` at most. The meeting, the hub's failure, or nothing yet.
+  std::optional<Result<Meeting>> step(Deadline until);
+  /// A hub has let this rank in and waits for others.
+  [[nodiscard]] bool admitted() const { return admitted_; }
+  /// Tells the hub that this rank's time is up; what all ranks return, if the hub still says so.
+  [[nodiscard]] Status give_up();
+  /// Why it did not work: each address with its last refusal.
+  [[nodiscard]] Status not_found(const std::string& source) const;
+
+ private:
+  enum class State { idle, dialing, greeting, greeted, claimed, admitted };
+  struct Attempt {
+    NetAddress address;
+    State state = State::idle;
+    FrameLink link;
+    Deadline due;  ///< idle: dial then; else: give up then
+    std::chrono::milliseconds pause{10};
+    std::string hub_nonce;
+    std::string nonce;
+    std::string last = "not tried yet";
+    bool wrong_key = false;
+  };
+  void dial_due(Deadline now);
+  void fail(Attempt& attempt, std::string why);
+  void claim_one();
+  void hear(Attempt& attempt, std::optional<Result<Meeting>>& result);
+  void hear_frame(Attempt& attempt, const std::string& frame,
+                  std::optional<Result<Meeting>>& result);
+
+  Claimant me_;
+  std::string key_;
+  std::vector<Attempt> attempts_;
+  bool admitted_ = false;
+};
+
+}  // namespace coll

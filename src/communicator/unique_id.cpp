@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: unique ids packed, unpacked, and kept until
+// used.
+#include "communicator/unique_id.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "communicator/control_message.hpp"
+#include "communicator/proof.hpp"
+#include "sys/net_interfaces.hpp"
+#include "sys/socket.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::string_view kMagic = "COID";
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kSumBytes = 4;
+
+/// FNV-1a: tells machines apart and damage from health, no more.
+std::uint64_t hash_of(std::string_view bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : bytes) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+std::string sum_of(std::string_view id) {
+  return MessageWriter()
+      .u32(static_cast<std::uint32_t>(hash_of(id.substr(0, UniqueId::kBytes - kSumBytes))))
+      .bytes();
+}
+
+/// 0 where it cannot be told; then nobody is taken for a neighbour.
+std::uint64_t network_hash() {
+  const std::string identity = network_identity();
+  return identity.empty() ? 0 : hash_of(identity);
+}
+
+UniqueId pack(std::string_view nonce, std::uint16_t port, std::vector<NetAddress> addresses) {
+  // IPv4 first: shorter, so more fit.
+  std::ranges::stable_sort(addresses, {}, [](const NetAddress& a) { return a.size(); });
+  MessageWriter message;
+  std::string packed;
+  std::uint8_t count = 0;
+  const std::size_t room = UniqueId::kBytes - kSumBytes - 32;
+  for (const NetAddress& address : addresses) {
+    if (address.is_loopback() || address.is_link_local()) continue;
+    if (packed.size() + 1 + address.size() > room) break;
+    packed += static_cast<char>(address.size());
+    packed.append(reinterpret_cast<const char*>(address.bytes()), address.size());
+    ++count;
+  }
+  message.raw(kMagic)
+      .u8(kVersion)
+      .u8(count)
+      .u8(static_cast<std::uint8_t>(port & 0xff))
+      .u8(static_cast<std::uint8_t>(port >> 8));
+  message.u64(network_hash()).raw(nonce).raw(packed);
+  UniqueId id;
+  std::ranges::copy(message.bytes(), id.bytes.begin());
+  std::ranges::copy(sum_of(id.view()), id.bytes.end() - kSumBytes);
+  return id;
+}
+
+struct Kept {
+  Fd listener;
+  pid_t owner;
+};
+struct Doors {
+  std::mutex mutex;
+  std::map<std::string, Kept> by_nonce;
+};
+Doors& doors() {
+  static auto* const all = new Doors;  // lives to the end, whatever is destroyed before
+  return *all;
+}
+
+}  // namespace
+
+Result<Door> open_door(std::string_view interfaces) {
+  COLL_ASSIGN(const std::vector<InterfaceAddress> found, host_addresses(interfaces));
+  COLL_ASSIGN(const std::string nonce, random_bytes(kNonceBytes));
+  COLL_ASSIGN(Fd listener, listen_everywhere());
+  std::vector<NetAddress> addresses;
+  for (const InterfaceAddress& one : found) addresses.push_back(one.address);
+  const std::uint16_t port = local_address(listener.get()).port();
+  return Door{std::move(listener), pack(nonce, port, std::move(addresses))};
+}
+
+Result<UniqueId> make_unique_id(std::string_view interfaces) {
+  COLL_ASSIGN(Door door, open_door(interfaces));
+  Doors& all = doors();
+  const std::lock_guard lock(all.mutex);
+  all.by_nonce[std::string(door.id.view().substr(16, kNonceBytes))] = {std::move(door.listener),
+                                                                       getpid()};
+  return door.id;
+}
+
+Result<MeetingPlace> place_of(const UniqueId& id, std::string_view secret) {
+  const std::string_view bytes = id.view();
+  const auto bad = [](const char* why) {
+    return failed(Code::invalid_argument, std::string("the unique id ") + why,
+                  "give every rank the 128 bytes that one rank's coll_get_unique_id made");
+  };
+  if (!bytes.starts_with(kMagic)) return bad("is none");
+  if (bytes.substr(UniqueId::kBytes - kSumBytes) != sum_of(bytes)) return bad("is damaged");
+  MessageReader message(bytes.substr(kMagic.size()));
+  if (message.u8() != kVersion) return bad("was made by another version of the library");
+  const std::uint8_t count = message.u8();
+  const auto low = message.u8();
+  const auto port = static_cast<std::uint16_t>(low | message.u8() << 8);
+  const std::uint64_t network = message.u64();
+  MeetingPlace place;
+  place.kind = MeetingPlace::Kind::unique_id;
+  place.source = "unique id";
+  place.path = to_hex(message.raw(kNonceBytes));
+  place.key = place.path + "/" + std::string(secret);
+  if (network != 0 && network == network_hash()) {
+    place.addresses.push_back("127.0.0.1:" + std::to_string(port));
+    place.addresses.push_back("[::1]:" + std::to_string(port));
+  }
+  for (int i = 0; i < count; ++i) {
+    const std::size_t size = message.u8();
+    if (size != 4 && size != 16) return bad("is damaged");
+    const std::string_view address = message.raw(size);
+    if (address.size() != size) return bad("is damaged");
+    place.addresses.push_back(
+        NetAddress::from_bytes(size == 4 ? AF_INET : AF_INET6,
+                               reinterpret_cast<const std::uint8_t*>(address.data()), port)
+            .text());
+  }
+  return place;
+}
+
+Fd take_door(const MeetingPlace& place) {
+  Doors& all = doors();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.by_nonce.find(from_hex(place.path));
+  if (found == all.by_nonce.end()) return {};
+  Fd listener = std::move(found->second.listener);
+  const bool ours = found->second.owner == getpid();
+  all.by_nonce.erase(found);
+  return ours ? std::move(listener) : Fd();
+}
+
+}  // namespace coll

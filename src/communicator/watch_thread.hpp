@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the watch's thread, the part that hub and
+// spokes share.
+#pragma once
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "communicator/frame_link.hpp"
+#include "communicator/places_report.hpp"
+#include "communicator/watch.hpp"
+#include "communicator/watch_words.hpp"
+#include "sys/clock.hpp"
+
+namespace coll {
+
+// How long the watch waits at most.
+inline constexpr auto kVerdictTime = std::chrono::seconds(2);  // for the hub's verdict
+inline constexpr auto kGatherTime = std::chrono::seconds(1);   // for the ranks' places
+inline constexpr auto kLeaveTime = std::chrono::seconds(2);    // for the others to know
+inline constexpr auto kPairGrace = std::chrono::seconds(1);    // for data of a peer that has left
+inline constexpr auto kTick = std::chrono::seconds(1);         // between two looks at the board
+inline constexpr auto kLeftTick = std::chrono::milliseconds(100);  // the same once a rank has left
+
+/// The public functions run on any thread: they post a request, wake the watch's thread and wait
+/// for what comes of it. All hooks, and all links, belong to the watch's thread alone.
+class WatchThread : public Watch {
+ public:
+  [[nodiscard]] Status failure() const override;
+  Status report(const Status& failure) override;
+  Status report_deadline(const Call& call, double waited_s) override;
+  Status report_mismatch(const Call& call, Rank peer, const Status& found) override;
+  void leave() override;
+
+ protected:
+  WatchThread(Meeting meeting, std::vector<Member> members, const CallBoard& board);
+  /// Begins the thread; a meeting of one rank needs none.
+  Status start();
+  /// Ends it at once. Each final class calls it in its destructor: the hooks must be there until
+  /// then.
+  void stop();
+
+  // --- hooks
+  virtual void on_report(const Status& failure) = 0;
+  virtual void on_question(const Question& question) = 0;
+  virtual void on_leave(const Departure& departure) = 0;
+  virtual void on_frame(Rank from, WatchWord word, const std::string& frame) = 0;
+  virtual void on_closed(Rank from) = 0;
+  /// Called in every turn; says when to be called again at the latest.
+  virtual Deadline on_time(Deadline now) = 0;
+
+  // --- what hooks use
+  /// The verdict, the first one for good; wakes whoever waits for it.
+  void conclude(const Status& verdict);
+  [[nodiscard]] bool concluded() const { return failed(); }
+  [[nodiscard]] Place place(const Question& question) const;
+  void note_departure(const Departure& departure) { departures_.push_back(departure); }
+  void finish() { finishing_ = true; }  ///< the thread ends after this turn
+  [[nodiscard]] FrameLink& link(Rank rank) { return links_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] Status lost(Rank rank) const;
+  [[nodiscard]] std::string name(Rank rank) const { return member_text(rank, members_); }
+
+  const Rank rank_;
+  const Rank size_;
+  const Rank hub_;
+  const std::vector<Member> members_;
+  std::vector<FrameLink> links_;  ///< by rank; empty where there is none (any more)
+
+ private:
+  struct Request {
+    enum class Kind { report, question, leave } kind = Kind::report;
+    Status failure;
+    Question question;
+    Departure departure;
+  };
+  void run();
+  void turn();
+  void hear(Rank from);
+  void take_requests();
+  void look_at_board(Deadline now);
+  void check_departures(const CallBoard::Reading& reading, Deadline now);
+  void wake();
+  Status post_and_wait(Request request);
+
+  const CallBoard& board_;
+  Fd event_;
+  std::thread thread_;
+
+  mutable std::mutex mutex_;  // guards the next five
+  std::condition_variable changed_;
+  Status verdict_;
+  std::vector<Request> requests_;
+  bool stop_ = false;
+  bool ended_ = false;
+
+  // The watch's thread only.
+  bool finishing_ = false;
+  CallBoard::Reading seen_;  ///< at the last look
+  Deadline seen_since_;
+  Deadline next_look_;
+  std::vector<Departure> departures_;
+};
+
+Result<std::unique_ptr<Watch>> start_watch_hub(Meeting meeting, std::vector<Member> members,
+                                               const CallBoard& board);
+Result<std::unique_ptr<Watch>> start_watch_spoke(Meeting meeting, std::vector<Member> members,
+                                                 const CallBoard& board);
+
+}  // namespace coll

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the watches' words, packed and read.
+#include "communicator/watch_words.hpp"
+
+#include <algorithm>
+
+#include "communicator/control_message.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::size_t kLongestText = 12000;  // four of them fit a frame
+
+MessageWriter begin(WatchWord word) {
+  MessageWriter message;
+  message.u8(static_cast<std::uint8_t>(word));
+  return message;
+}
+
+std::string shortened(const std::string& text) {
+  return text.size() <= kLongestText ? text : text.substr(0, kLongestText) + " …";
+}
+
+std::string pack_status(WatchWord word, const Status& status) {
+  Failure failure = *status.failure();
+  failure.what = shortened(failure.what);
+  failure.hint = shortened(failure.hint);
+  failure.call = shortened(failure.call);
+  failure.where = shortened(failure.where);
+  return begin(word).failure(failure).bytes();
+}
+
+std::string pack_asking(WatchWord word, const Question& question) {
+  return begin(word)
+      .rank(question.asker)
+      .call(question.call)
+      .u8(question.mismatch ? 1 : 0)
+      .u64(static_cast<std::uint64_t>(std::max(question.waited_s, 0.0) * 1000))
+      .rank(question.peer)
+      .text(shortened(question.found))
+      .bytes();
+}
+
+std::string_view behind(std::string_view frame) {
+  return frame.substr(std::min<std::size_t>(1, frame.size()));
+}
+
+}  // namespace
+
+std::string pack_report(const Status& failure) {
+  return pack_status(WatchWord::report, failure);
+}
+
+std::string pack_verdict(const Status& failure) {
+  return pack_status(WatchWord::verdict, failure);
+}
+
+std::string pack_question(const Question& question) {
+  return pack_asking(WatchWord::question, question);
+}
+
+std::string pack_where(const Question& question) {
+  return pack_asking(WatchWord::where, question);
+}
+
+std::string pack_place(const Place& place) {
+  MessageWriter message = begin(WatchWord::place);
+  message.call(place.reading.call)
+      .u8(place.reading.inside ? 1 : 0)
+      .u64(place.reading.entered)
+      .u64(place.reading.collectives)
+      .u64(static_cast<std::uint64_t>(place.since_s * 1000))
+      .u8(place.counterpart ? 1 : 0);
+  if (place.counterpart) message.call(*place.counterpart);
+  return message.bytes();
+}
+
+std::string pack_left(const Departure& departure) {
+  return begin(WatchWord::left).rank(departure.rank).u64(departure.collectives).bytes();
+}
+
+std::optional<Status> read_report(std::string_view frame) {
+  MessageReader message(behind(frame));
+  Failure failure = message.failure();
+  return message.whole() ? std::optional(Status(std::move(failure))) : std::nullopt;
+}
+
+std::optional<Question> read_question(std::string_view frame) {
+  MessageReader message(behind(frame));
+  Question question;
+  question.asker = message.rank();
+  question.call = message.call();
+  question.mismatch = message.u8() != 0;
+  question.waited_s = static_cast<double>(message.u64()) / 1000;
+  question.peer = message.rank();
+  question.found = message.text();
+  return message.whole() ? std::optional(std::move(question)) : std::nullopt;
+}
+
+std::optional<Place> read_place(std::string_view frame) {
+  MessageReader message(behind(frame));
+  Place place;
+  place.reading.call = message.call();
+  place.reading.inside = message.u8() != 0;
+  place.reading.entered = message.u64();
+  place.reading.collectives = message.u64();
+  place.since_s = static_cast<double>(message.u64()) / 1000;
+  if (message.u8() != 0) place.counterpart = message.call();
+  return message.whole() ? std::optional(place) : std::nullopt;
+}
+
+std::optional<Departure> read_left(std::string_view frame) {
+  MessageReader message(behind(frame));
+  Departure departure;
+  departure.rank = message.rank();
+  departure.collectives = message.u64();
+  return message.whole() ? std::optional(departure) : std::nullopt;
+}
+
+}  // namespace coll

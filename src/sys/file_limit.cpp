@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system as values and owners. This file: the limit of open files, raised.
+#include "sys/file_limit.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+
+namespace coll {
+
+Status raise_file_limit(std::size_t needed, std::size_t wanted, std::string_view what_for) {
+  std::error_code ignored;
+  const auto files = std::filesystem::directory_iterator("/proc/self/fd", ignored);
+  const auto open = static_cast<rlim_t>(std::distance(begin(files), end(files)));
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  if (limit.rlim_cur < open + wanted && limit.rlim_cur < limit.rlim_max) {
+    rlimit higher = limit;
+    higher.rlim_cur = std::min<rlim_t>(open + wanted, limit.rlim_max);
+    if (setrlimit(RLIMIT_NOFILE, &higher) == 0) limit = higher;
+  }
+  if (limit.rlim_cur >= open + needed) return {};
+  return failed(Code::out_of_resources,
+                std::string(what_for) + " needs " + std::to_string(needed) +
+                    " open files beside the " + std::to_string(open) + " there are, the limit is " +
+                    std::to_string(limit.rlim_cur),
+                "raise the limit of open files (ulimit -Hn)", EMFILE);
+}
+
+}  // namespace coll

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system as values and owners. This file: how many files a process may open.
+#pragma once
+#include <cstddef>
+#include <string_view>
+
+#include "base/status.hpp"
+
+namespace coll {
+
+/// Raises the soft limit of open files, up to the hard one, so that `wanted` more fit beside those
+/// open now. If not even `needed` fit: out_of_resources that says what for. A limit raised stays.
+Status raise_file_limit(std::size_t needed, std::size_t wanted, std::string_view what_for);
+
+}  // namespace coll
