@@ -48,5 +48,40 @@ TEST(Print, OneLinePerStep) {
   EXPECT_THAT(print(samples::tree_broadcast(3, 2, 4)[0]), HasSubstr("into output 0..3\n"));
 }
 
+std::size_t occurrences(const std::string& text, const std::string& what) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST(Draw, AnArrowPerMessage) {
+  for (const auto& [name, set] : samples::all()) {
+    std::size_t messages = 0;
+    for (const Schedule& schedule : set) {
+      for (const Lane& lane : schedule.lanes) {
+        for (const Step& step : lane) messages += step.sends() ? 1 : 0;
+      }
+    }
+    const std::string picture = draw(set);
+    EXPECT_EQ(occurrences(picture, "marker-end"), messages) << name;
+    EXPECT_EQ(occurrences(picture, ">rank "), set.size()) << name;
+    EXPECT_EQ(occurrences(picture, "<text"), occurrences(picture, "</text>")) << name;
+    EXPECT_THAT(picture, testing::StartsWith("<svg xmlns="));
+    EXPECT_THAT(picture, testing::EndsWith("</svg>\n"));
+  }
+}
+
+TEST(Draw, SaysWhatItIsAndWhatCannotRun) {
+  samples::Set set = samples::tree_broadcast(4, 3, 2);
+  set[0].algorithm = "a<b & c";
+  EXPECT_THAT(draw(set), HasSubstr("a&lt;b &amp; c broadcast, 4 ranks, root 3</text>"));
+  EXPECT_THAT(draw(set), HasSubstr("out 0..1</text>"));
+  EXPECT_EQ(occurrences(draw(set), "can never run"), 0U);
+  set[1].lanes[0][0].source = 2;
+  EXPECT_THAT(draw(set), HasSubstr("can never run</text>"));
+}
+
 }  // namespace
 }  // namespace coll
