@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: a repeated call allocates nothing, locks nothing and
+// asks the operating system for nothing but, where it must wait long, a nap.
+#include <dlfcn.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <vector>
+
+#include "rank_threads.hpp"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+namespace {
+
+thread_local bool t_counting = false;
+std::atomic<int> g_allocations{0}, g_locks{0}, g_system_calls{0}, g_last_call{-1};
+
+}  // namespace
+
+#ifndef SANITIZED
+extern "C" {
+void* __libc_malloc(std::size_t);
+int __pthread_mutex_lock(pthread_mutex_t*);
+
+void* malloc(std::size_t bytes) {
+  if (t_counting) ++g_allocations;
+  return __libc_malloc(bytes);
+}
+
+int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  using Lock = int (*)(pthread_mutex_t*);
+  static const Lock real = reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  if (t_counting) ++g_locks;
+  return real(mutex);
+}
+}
+#endif
+
+namespace coll::testing {
+namespace {
+
+/// From now on each system call of this thread, but for those of waiting, arrives at the signal
+/// handler.
+void trap_system_calls() {
+  struct sigaction action = {};
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = [](int, siginfo_t* info, void*) {
+    ++g_system_calls;
+    g_last_call = info->si_syscall;
+  };
+  ASSERT_EQ(sigaction(SIGSYS, &action, nullptr), 0);
+  constexpr auto kNumber = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
+  const auto allow = [](std::uint32_t number, std::uint8_t skip) {
+    return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, skip, 0);
+  };
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
+      allow(__NR_ppoll, 4),        // the nap
+      allow(__NR_sched_yield, 3),  // ranks that share a core
+      allow(__NR_rt_sigreturn, 2),
+      allow(__NR_exit, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{static_cast<unsigned short>(std::size(filter)), filter};
+  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+TEST(CallPath, RepeatedCallsAllocateLockAndAskNothing) {
+#ifdef SANITIZED
+  GTEST_SKIP() << "sanitizers allocate on their own";
+#endif
+  RanksOptions options;
+  options.transports = "shm";
+  run_ranks(2, options, [](Communicator& comm) {
+    std::vector<float> in(100'000, 1.0f), out(200'000);
+    const auto call = [&](Collective collective, std::uint64_t count) {
+      Request request;
+      request.call = {0, collective, DataType::float32, ReduceOp::sum, 0, count};
+      request.input = in.data();
+      request.output = out.data();
+      const bool fine = comm.check(request).ok() && comm.run(request).ok();
+      if (!fine) std::abort();
+    };
+    const auto all = [&] {
+      for (const std::uint64_t count : {2, 1000, 50'000}) {
+        for (const Collective collective :
+             {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+              Collective::broadcast, Collective::reduce}) {
+          call(collective, count);
+        }
+      }
+    };
+    all();
+    if (comm.rank() != 0) {
+      for (int i = 0; i < 100; ++i) all();
+      return;
+    }
+    // A thread of its own for the trap, which cannot be taken off again.
+    std::thread counted([&] {
+      trap_system_calls();
+      t_counting = true;
+      for (int i = 0; i < 100; ++i) all();
+      t_counting = false;
+      syscall(SYS_exit, 0);  // the thread's own end makes system calls; this one is allowed
+    });
+    counted.join();
+    EXPECT_EQ(g_allocations, 0);
+    EXPECT_EQ(g_locks, 0);
+    EXPECT_EQ(g_system_calls, 0) << "the last one was number " << g_last_call;
+  });
+}
+
+}  // namespace
+}  // namespace coll::testing

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: every operation, sampled over all that it can depend
+// on.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <random>
+
+#include "exact_oracle.hpp"
+#include "rank_threads.hpp"
+#include "schedule/chunk_map.hpp"
+
+namespace coll::testing {
+namespace {
+
+std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const char* text = std::getenv("COLL_TEST_SEED");
+    const std::uint64_t chosen =
+        text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device{}();
+    std::printf("COLL_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
+    return chosen;
+  }();
+  return value;
+}
+
+/// One operation's arguments, drawn alike on all ranks.
+struct Sample {
+  Collective collective = Collective::barrier;
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  Rank root = 0;
+  std::uint64_t count = 0;
+  bool in_place = false;
+  std::size_t misaligned = 0;
+  std::uint64_t data = 0;
+
+  [[nodiscard]] std::string text() const {
+    return Call{0, collective, type, op, root, count}.text() + (in_place ? " in place" : "") +
+           " at +" + std::to_string(misaligned) + " data " + std::to_string(data);
+  }
+};
+
+constexpr std::array kPlain{
+    Collective::all_reduce, Collective::reduce,         Collective::broadcast,
+    Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all,
+    Collective::gather,     Collective::scatter,        Collective::barrier};
+
+Sample draw(std::mt19937_64& random, Rank ranks, std::uint64_t most_bytes) {
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  Sample sample;
+  sample.collective = kPlain[below(kPlain.size())];
+  sample.type = static_cast<DataType>(below(kDataTypes));
+  sample.op = static_cast<ReduceOp>(below(kReduceOps));
+  sample.root = static_cast<Rank>(below(static_cast<std::uint64_t>(ranks)));
+  constexpr std::array<std::uint64_t, 8> kOdd{0, 1, 2, 3, 7, 16, 17, 33};
+  const std::uint64_t most = most_bytes / size_of(sample.type);
+  sample.count = below(2) == 0 ? kOdd[below(kOdd.size())]
+                               : below(std::max<std::uint64_t>(most >> below(12), 1));
+  sample.in_place = below(2) == 0 && sample.collective != Collective::all_to_all;
+  sample.misaligned = below(2) == 0 ? 0 : below(64);
+  sample.data = random();
+  return sample;
+}
+
+/// A buffer at a chosen misalignment with guards around it that a stray write would change.
+class Guarded {
+ public:
+  Guarded(std::size_t bytes, std::size_t misaligned) : bytes_(bytes), begin_(64 + misaligned) {
+    memory_.assign(begin_ + bytes + 64, kGuard);
+  }
+  std::byte* data() { return memory_.data() + begin_; }
+  void fill(const std::vector<std::byte>& from) { std::copy(from.begin(), from.end(), data()); }
+  [[nodiscard]] bool guards_intact() const {
+    return std::all_of(memory_.begin(), memory_.begin() + static_cast<std::ptrdiff_t>(begin_),
+                       is_guard) &&
+           std::all_of(memory_.end() - 64, memory_.end(), is_guard);
+  }
+  [[nodiscard]] std::vector<std::byte> content(std::size_t offset, std::size_t bytes) {
+    return {data() + offset, data() + offset + bytes};
+  }
+
+ private:
+  static constexpr std::byte kGuard{0xa5};
+  static bool is_guard(std::byte b) { return b == kGuard; }
+  std::size_t bytes_, begin_;
+  std::vector<std::byte> memory_;
+};
+
+void run_sample(Communicator& comm, const Sample& sample) {
+  const Rank ranks = comm.size(), rank = comm.rank();
+  const std::size_t block = sample.count * size_of(sample.type);
+  const BlockShape shape = block_shape(sample.collective, ranks, sample.root, rank);
+  const std::vector<std::byte> input =
+      make_input(sample.type, sample.op, ranks, rank, sample.count * shape.input, sample.data);
+  const std::vector<std::byte> expected =
+      expected_output(sample.collective, sample.type, sample.op, ranks, sample.root, rank,
+                      sample.count, sample.data);
+  ASSERT_EQ(expected.size(), block * shape.output);
+
+  Guarded first(std::max(input.size(), expected.size()), sample.misaligned);
+  Guarded second(expected.size(), sample.misaligned / 2);
+  const InPlace rule = in_place(sample.collective, ranks, sample.root, rank);
+  const bool in_place = sample.in_place && rule.allowed;
+  Request request;
+  request.call = {0, sample.collective, sample.type, sample.op, sample.root, sample.count};
+  std::size_t output_at = 0;
+  if (in_place) {
+    const std::size_t offset = rule.offset_blocks * block;
+    const std::size_t input_at = rule.input_inside_output ? offset : 0;
+    output_at = rule.input_inside_output ? 0 : offset;
+    std::copy(input.begin(), input.end(), first.data() + input_at);
+    request.input = first.data() + input_at;
+    request.output = first.data() + output_at;
+  } else {
+    first.fill(input);
+    request.input = first.data();
+    request.output = second.data();
+  }
+  const Status checked = comm.check(request);
+  ASSERT_TRUE(checked.ok()) << checked.text() << " in " << sample.text();
+  const Status status = comm.run(request);
+  ASSERT_TRUE(status.ok()) << status.text() << " in " << sample.text();
+  const std::vector<std::byte> got =
+      (in_place ? first : second).content(output_at, expected.size());
+  EXPECT_TRUE(got == expected) << "rank " << rank << " of " << ranks << ": wrong result of "
+                               << sample.text();
+  EXPECT_TRUE(first.guards_intact() && second.guards_intact())
+      << "rank " << rank << ": wrote outside the buffer in " << sample.text();
+  if (!in_place) {
+    EXPECT_TRUE(first.content(0, input.size()) == input)
+        << "the input changed in " << sample.text();
+  }
+}
+
+/// `samples` operations, one after another on one communicator, so that they also meet each other.
+void run_samples(Rank ranks, const RanksOptions& options, int samples, std::uint64_t most_bytes) {
+  run_ranks(ranks, options, [&](Communicator& comm) {
+    std::mt19937_64 random(seed() + static_cast<std::uint64_t>(ranks));
+    for (int i = 0; i < samples; ++i) {
+      run_sample(comm, draw(random, ranks, most_bytes));
+      if (::testing::Test::HasFailure()) return;
+    }
+  });
+}
+
+class OnTransport : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(OnTransport, AnyOperationWithTheChosenAlgorithms) {
+  for (const Rank ranks : {1, 2, 3, 4, 5, 8, 16}) {
+    SCOPED_TRACE(ranks);
+    RanksOptions options;
+    options.transports = GetParam();
+    run_samples(ranks, options, ranks <= 4 ? 150 : 60, ranks <= 4 ? 600'000 : 100'000);
+    if (HasFailure()) return;
+  }
+}
+
+/// Small slices make many passes of small inputs; the fewest credits leave no slack for a wrong order.
+TEST_P(OnTransport, AnyOperationInManyPassesAtFewestCredits) {
+  for (const Rank ranks : {2, 3, 6}) {
+    SCOPED_TRACE(ranks);
+    RanksOptions options;
+    options.transports = GetParam();
+    options.settings.slice_bytes = 512;
+    options.settings.credits = CpuExecutor::kLeastCredits;
+    options.settings.lanes = 2;
+    run_samples(ranks, options, 60, 20'000);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(OnTransport, EveryAlgorithm) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const Rank ranks : {2, 3, 4, 7, 8}) {
+      SCOPED_TRACE(std::string(algorithm.name) + " on " + std::to_string(ranks) + " ranks");
+      RanksOptions options;
+      options.transports = GetParam();
+      options.settings.algorithm = algorithm.name;
+      run_samples(ranks, options, 25, 60'000);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, OnTransport, ::testing::Values("shm", "tcp"),
+                         [](const auto& which) { return std::string(which.param); });
+
+TEST(SendRecv, PairsOfAllRanksInBothDirections) {
+  for (const char* transport : {"shm", "tcp"}) {
+    RanksOptions options;
+    options.transports = transport;
+    run_ranks(4, options, [](Communicator& comm) {
+      for (const std::uint64_t count : {0, 1, 1000, 300'000}) {
+        for (Rank a = 0; a < comm.size(); ++a) {
+          for (Rank b = 0; b < comm.size(); ++b) {
+            if (a == b || (comm.rank() != a && comm.rank() != b)) continue;
+            Request request;
+            const std::vector<std::byte> data =
+                make_input(DataType::int32, ReduceOp::sum, 4, a, count, 77);
+            std::vector<std::byte> into(data.size());
+            const bool sends = comm.rank() == a;
+            request.call = {0,
+                            sends ? Collective::send : Collective::recv,
+                            DataType::int32,
+                            ReduceOp::sum,
+                            sends ? b : a,
+                            count};
+            request.input = sends ? data.data() : nullptr;
+            request.output = sends ? nullptr : into.data();
+            ASSERT_TRUE(comm.check(request).ok());
+            const Status status = comm.run(request);
+            ASSERT_TRUE(status.ok()) << status.text();
+            EXPECT_TRUE(sends || into == data) << "from " << a << " to " << b << " x" << count;
+          }
+        }
+      }
+    });
+  }
+}
+
+/// Floats whose sum depends on the order: all ranks must still get the same bits.
+TEST(AllReduce, SameBitsOnEveryRankWithEveryAlgorithm) {
+  constexpr std::uint64_t kCount = 5000;
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const Rank ranks : {2, 3, 5, 8}) {
+      if (!algorithm.supports({Collective::all_reduce, ranks, 0})) continue;
+      SCOPED_TRACE(std::string(algorithm.name) + " on " + std::to_string(ranks));
+      std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
+      std::vector<double> exact(kCount);
+      std::vector<std::vector<float>> inputs;
+      std::mt19937_64 random(seed());
+      std::normal_distribution<float> normal(0, 100);
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        std::vector<float>& input = inputs.emplace_back(kCount);
+        for (std::size_t i = 0; i < kCount; ++i) exact[i] += input[i] = normal(random);
+      }
+      RanksOptions options;
+      options.settings.algorithm = algorithm.name;
+      run_ranks(ranks, options, [&](Communicator& comm) {
+        const auto me = static_cast<std::size_t>(comm.rank());
+        results[me].resize(kCount);
+        Request request;
+        request.call = {0,     Collective::all_reduce, DataType::float32, ReduceOp::sum, kNoRank,
+                        kCount};
+        request.input = inputs[me].data();
+        request.output = results[me].data();
+        const Status status = comm.run(request);
+        ASSERT_TRUE(status.ok()) << status.text();
+      });
+      if (HasFailure()) return;
+      for (const auto& result : results) {
+        ASSERT_EQ(std::memcmp(result.data(), results[0].data(), kCount * sizeof(float)), 0);
+        for (std::size_t i = 0; i < kCount; ++i) ASSERT_NEAR(result[i], exact[i], 1e-3 * ranks);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coll::testing
