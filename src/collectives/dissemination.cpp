@@ -8,9 +8,8 @@
 // Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
 //   barrier | L+1 | L | 0 | 0 | 0 | near
 // Wins: barriers of any number of ranks: the fewest rounds, no ranks to fold.
-// Source: Hensgen, Finkel, Manber: Two algorithms for barrier synchronization (International
-// Journal
-//   of Parallel Programming 1988).
+// Source: Hensgen, Finkel, Manber: Two algorithms for barrier synchronization
+//   (International Journal of Parallel Programming 1988).
 #include "collectives/patterns.hpp"
 #include "collectives/rank_math.hpp"
 #include "schedule/builder.hpp"

@@ -10,9 +10,8 @@
 //   all_reduce | 4*n-5 | 2 | 2*(n-1)/n | (n-1)/n | 0 | n-1
 //   broadcast  | max(n-1, 2*n-4) | min(2, n-1) | 1 | 0 | 0 | n-1
 //   reduce     | 2*n-2 | 2 | 1 | 1 | n-1 if n > 2 else 0 | n-1
-// Wins: medium and large messages of few ranks that share memory: the bytes of a ring in two
-// rounds. Source: the two-shot all-reduce of MSCCL++ (Shah et al. 2025), vLLM and TensorRT-LLM;
-// broadcast:
+// Wins: medium and large messages of few ranks that share memory: a ring's bytes in two rounds.
+// Source: the two-shot all-reduce of MSCCL++ (Shah et al. 2025), vLLM and TensorRT-LLM; broadcast:
 //   Barnett et al.: Interprocessor collective communication library (SHPCC 1994), with direct
 //   exchange.
 #include "collectives/patterns.hpp"
