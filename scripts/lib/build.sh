@@ -47,3 +47,17 @@ build() {
   # shellcheck disable=SC2086  # $quiet may be empty
   ninja $quiet -C "$directory" "$@" || die "building in $directory failed"
 }
+
+# run_tests DIRECTORY PATIENCE ARGUMENT…: runs `meson test`, time limits times PATIENCE, and counts. The
+# counting decides, not meson's exit status; a test that hangs ends at its own limit.
+run_tests() {
+  directory=$1 patience=$2
+  shift 2
+  COLL_TEST_RESULTS=$directory/test-results
+  export COLL_TEST_RESULTS
+  rm -rf "$COLL_TEST_RESULTS" "$directory"/meson-logs/testlog*
+  mkdir -p "$COLL_TEST_RESULTS"
+  meson test -C "$directory" --no-rebuild --num-processes "$cores" --timeout-multiplier "$patience" \
+    --wrapper "$root/scripts/lib/run-one" "$@" </dev/null || true
+  "$root/scripts/lib/count-results" "$directory/meson-logs/testlog-run-one.json" "$COLL_TEST_RESULTS"
+}

@@ -11,7 +11,7 @@ import tap
 
 ROOT = sys.argv[1]
 PASSED = """<testsuites><testsuite><testcase name="A" classname="S" status="run" result="completed"/>
-<testcase name="B" classname="S" status="run" result="skipped"><skipped/></testcase>
+<testcase name="B" classname="S" status="run" result="skipped"><skipped message="no GPU here"/></testcase>
 <testcase name="C" classname="S" status="notrun" result="suppressed"/></testsuite></testsuites>"""
 FAILED = """<testsuites><testsuite><testcase name="A" classname="S" status="run" result="completed">
 <failure message="1 is not 2" type=""/></testcase></testsuite></testsuites>"""
@@ -41,9 +41,10 @@ class CountResults(unittest.TestCase):
             return done.stdout.splitlines()[-1], done.returncode, done.stdout
 
     def test_counts_cases_not_programs(self):
-        line, status, _ = self.count([("one", PASSED, "", "OK"), ("two", None, "", "OK"),
+        line, status, output = self.count([("one", PASSED, "", "OK"), ("two", None, "", "OK"),
                                       ("three", None, "1..2\nok 1 - a\nok 2 - b # SKIP no\n", "OK")])
-        self.assertEqual((line, status), ("4 passed, 0 failed, 2 skipped", 0))
+        self.assertEqual((line, status), ("3 passed, 0 failed, 2 skipped", 0))
+        self.assertIn("1 skipped: one: no GPU here", output)
 
     def test_a_failed_case_is_named_with_its_message(self):
         line, status, output = self.count([("one", FAILED, "", "FAIL"), ("two", PASSED, "", "OK")])
