@@ -57,6 +57,8 @@ class Hub {
   /// Sends a frame to every member and waits (bounded) until it is out.
   void tell_all(const std::string& frame);
   void drop(Stranger& stranger, const char* why);
+  /// After a failure: tells it to those that come late, for a moment.
+  void tell_latecomers(const Status& failure, Deadline deadline);
   [[nodiscard]] Status missing() const;
   [[nodiscard]] bool complete() const { return present_ + 1 == me_.size; }
 
@@ -67,6 +69,7 @@ class Hub {
   std::vector<Arrived> members_;  ///< by rank; its own without a link
   std::deque<Stranger> strangers_;
   Rank present_ = 0;
+  Status verdict_;  ///< the failure, once there is one
   std::size_t wrong_keys_ = 0;
   std::size_t dropped_ = 0;
   std::string last_wrong_key_;
@@ -113,6 +116,7 @@ Status Hub::accept_all() {
 
 Status Hub::admit(Stranger& stranger, const Claim& claim) {
   const Claimant& who = claim.who;
+  if (!verdict_.ok()) return verdict_;
   if (who.size != me_.size) {
     return failed(Code::invalid_usage,
                   "rank " + std::to_string(who.rank) + " (" + who.text() +
@@ -261,6 +265,15 @@ void Hub::tell_all(const std::string& frame) {
   }
 }
 
+void Hub::tell_latecomers(const Status& failure, Deadline deadline) {
+  verdict_ = failure;
+  Rank told = present_;
+  const auto until = std::min(deadline, Clock::now() + kVerdictTime);
+  while (told + 1 < me_.size && Clock::now() < until) {
+    if (!turn(until).ok()) ++told;  // hear_claim has told it
+  }
+}
+
 Status Hub::missing() const {
   std::vector<Rank> absent;
   for (Rank rank = 0; rank < me_.size; ++rank) {
@@ -297,6 +310,7 @@ Result<Meeting> Hub::run(Deadline deadline, const HubChore& chore) {
   if (failure.ok()) failure = random.ok() ? Status() : random.status();
   if (!failure.ok()) {
     tell_all(pack_failure(failure));
+    tell_latecomers(failure, deadline);
     return failure;
   }
   tell_all(pack_start(me_.rank, *random));

@@ -178,10 +178,9 @@ Result<Meeting> meet_file(const MeetingPlace& place, const Claimant& me, Deadlin
       replaced.reset();
       return {};
     }
-    if (there.ok() && *there) {
-      COLL_TRY(aim_at(rival, **there, place.key));
-      COLL_TRY(challenge(rival));
-    }
+    // Once begun, the challenge goes on: a rival that fails takes its file away.
+    if (there.ok() && *there) COLL_TRY(aim_at(rival, **there, place.key));
+    if (rival.aimed()) COLL_TRY(challenge(rival));
     // Give another hub of this job a second to show itself; a leftover does not.
     if (!replaced) replaced = Clock::now() + seconds(1);
     if (Clock::now() < *replaced) return {};

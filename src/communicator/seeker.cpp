@@ -22,6 +22,12 @@ constexpr auto kDialTime = seconds(5);
 constexpr auto kAnswerTime = seconds(3);  // a greeting, or the answer to a claim
 constexpr auto kLongestPause = milliseconds(250);
 
+constexpr const char* kNoHub = "something else than a hub answers";
+constexpr const char* kNoAnswer = "no answer";
+constexpr const char* kSilent =
+    "accepts, but says nothing: it is no hub, or the hub's process has not come to meet";
+constexpr const char* kNoReply = "the hub does not answer the claim";
+
 std::string error_text(const Status& status) {
   const int error = status.failure()->error;
   return error != 0 ? std::strerror(error)
@@ -57,16 +63,20 @@ void Seeker::fail(Attempt& attempt, std::string why) {
   attempt.pause = std::min<milliseconds>(attempt.pause * 3 / 2, kLongestPause);
 }
 
+const char* Seeker::trouble_at(const Attempt& attempt) {
+  return attempt.state == State::dialing    ? kNoAnswer
+         : attempt.state == State::greeting ? kSilent
+         : attempt.state == State::claimed  ? kNoReply
+                                            : attempt.last.c_str();
+}
+
 void Seeker::dial_due(Deadline now) {
   for (Attempt& attempt : attempts_) {
     if (attempt.due > now || attempt.state == State::greeted || attempt.state == State::admitted) {
       continue;
     }
     if (attempt.state != State::idle) {
-      fail(attempt, attempt.state == State::dialing    ? "no answer"
-                    : attempt.state == State::greeting ? "accepts, but is no hub: it says nothing "
-                                                         "(or the hub's process does not run)"
-                                                       : "the hub does not answer the claim");
+      fail(attempt, trouble_at(attempt));
       continue;
     }
     if (admitted_) continue;
@@ -102,7 +112,7 @@ void Seeker::hear_frame(Attempt& attempt, const std::string& frame,
                         std::optional<Result<Meeting>>& result) {
   if (attempt.state == State::greeting) {
     const auto greeting = read_greeting(frame);
-    if (!greeting) return fail(attempt, "something else than a hub answers");
+    if (!greeting) return fail(attempt, kNoHub);
     if (greeting->version != kWireVersion) {
       return fail(attempt, "its library speaks wire version " + std::to_string(greeting->version) +
                                ", this one " + std::to_string(kWireVersion));
@@ -172,17 +182,20 @@ void Seeker::hear(Attempt& attempt, std::optional<Result<Meeting>>& result) {
   }
   attempt.link.push();
   std::string frame;
-  switch (attempt.link.receive(frame)) {
-    case FrameLink::Got::frame:
-      return hear_frame(attempt, frame, result);
-    case FrameLink::Got::nothing:
-      return;
-    case FrameLink::Got::closed:
-      return fail(attempt, attempt.state == State::admitted
-                               ? "the hub went away before all ranks were there"
-                               : "it closed the connection");
-    case FrameLink::Got::garbage:
-      return fail(attempt, "something else than a hub answers");
+  while (attempt.link && !result) {
+    switch (attempt.link.receive(frame)) {
+      case FrameLink::Got::frame:
+        hear_frame(attempt, frame, result);
+        break;
+      case FrameLink::Got::nothing:
+        return;
+      case FrameLink::Got::closed:
+        return fail(attempt, attempt.state == State::admitted
+                                 ? "the hub went away before all ranks were there"
+                                 : "it closed the connection");
+      case FrameLink::Got::garbage:
+        return fail(attempt, kNoHub);
+    }
   }
 }
 
@@ -233,7 +246,7 @@ Status Seeker::not_found(const std::string& source) const {
   std::string what = "rank " + std::to_string(me_.rank) + " found no hub (" + source + ")";
   std::string hint = "see whether the other ranks run, and whether this host can reach them";
   for (const Attempt& attempt : attempts_) {
-    what += "; " + attempt.address.text() + ": " + attempt.last;
+    what += "; " + attempt.address.text() + ": " + trouble_at(attempt);
     if (attempt.wrong_key) {
       hint =
           "set the same COLL_SECRET, or none, on all ranks, and see that no other job uses this "

@@ -23,6 +23,7 @@ class Seeker {
   void aim(std::vector<NetAddress> addresses, std::string key);
   /// Works until `until` at most. The meeting, the hub's failure, or nothing yet.
   std::optional<Result<Meeting>> step(Deadline until);
+  [[nodiscard]] bool aimed() const { return !attempts_.empty(); }
   /// A hub has let this rank in and waits for others.
   [[nodiscard]] bool admitted() const { return admitted_; }
   /// Tells the hub that this rank's time is up; what all ranks return, if the hub still says so.
@@ -43,6 +44,8 @@ class Seeker {
     std::string last = "not tried yet";
     bool wrong_key = false;
   };
+  /// What to say if it ended now.
+  static const char* trouble_at(const Attempt& attempt);
   void dial_due(Deadline now);
   void fail(Attempt& attempt, std::string why);
   void claim_one();

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: ranks as threads that only meet, without a
+// communicator.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "communicator/rendezvous.hpp"
+#include "communicator/unique_id.hpp"
+#include "sys/clock.hpp"
+#include "sys/socket.hpp"
+
+namespace coll::testing {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+inline Deadline in(Clock::duration time) {
+  return Clock::now() + time;
+}
+
+/// What came of each rank's meeting, in the order of `ranks`.
+using Meetings = std::vector<std::optional<Result<Meeting>>>;
+
+struct Comer {
+  Rank rank;
+  Rank size;
+  MeetingPlace place;
+  Clock::duration patience = seconds(20);
+};
+
+/// All meet at once, each on its own thread.
+inline Meetings meet_all(const std::vector<Comer>& comers) {
+  Meetings meetings(comers.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < comers.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const Comer& one = comers[i];
+      meetings[i].emplace(meet(one.place, one.rank, one.size, in(one.patience)));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return meetings;
+}
+
+inline std::vector<Comer> everybody(Rank size, const MeetingPlace& place,
+                                    Clock::duration patience = seconds(20)) {
+  std::vector<Comer> comers;
+  for (Rank rank = 0; rank < size; ++rank) comers.push_back({rank, size, place, patience});
+  return comers;
+}
+
+inline MeetingPlace unique_place() {
+  const Result<UniqueId> id = make_unique_id("");
+  COLL_CHECK(id.ok(), "making a unique id");
+  Result<MeetingPlace> place = place_of(*id, "");
+  COLL_CHECK(place.ok(), "reading a unique id");
+  return *std::move(place);
+}
+
+/// A port that nobody listens on now.
+inline std::uint16_t free_port() {
+  const Result<Fd> listener = listen_everywhere();
+  COLL_CHECK(listener.ok(), "listening");
+  return local_address(listener->get()).port();
+}
+
+inline MeetingPlace tcp_place(std::uint16_t port, std::string key = "job") {
+  MeetingPlace place;
+  place.kind = MeetingPlace::Kind::tcp;
+  place.addresses = {"127.0.0.1:" + std::to_string(port)};
+  place.key = std::move(key);
+  place.source = "test";
+  return place;
+}
+
+/// Meets by a unique id; every rank's meeting, in rank order.
+inline std::vector<Meeting> star(Rank size) {
+  Meetings meetings = meet_all(everybody(size, unique_place()));
+  std::vector<Meeting> ranks;
+  for (auto& one : meetings) {
+    COLL_CHECK(one->ok(), "meeting");
+    ranks.push_back(*std::move(*one));
+  }
+  return ranks;
+}
+
+}  // namespace coll::testing

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: ranks that meet, at every kind of place, and those
+// that cannot.
+#include "communicator/rendezvous.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "communicator/handshake.hpp"
+#include "communicator/meeting_file.hpp"
+#include "meeting_ranks.hpp"
+#include "sys/socket_frame.hpp"
+
+namespace coll::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A directory for one test, gone afterwards.
+class Directory {
+ public:
+  Directory() {
+    std::string name = ::testing::TempDir() + "collXXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+MeetingPlace file_place(const std::string& path, std::string key = "job") {
+  MeetingPlace place;
+  place.kind = MeetingPlace::Kind::file;
+  place.path = path;
+  place.key = std::move(key);
+  place.source = "file " + path;
+  return place;
+}
+
+/// All met, the star is whole, and texts get around.
+void expect_whole(Meetings& meetings) {
+  std::vector<std::thread> threads;
+  const auto size = static_cast<Rank>(meetings.size());
+  for (auto& one : meetings) ASSERT_TRUE(one->ok()) << one->status().text();
+  std::vector<std::vector<std::string>> seen(meetings.size());
+  for (std::size_t i = 0; i < meetings.size(); ++i) {
+    Meeting& meeting = **meetings[i];
+    EXPECT_EQ(meeting.rank, static_cast<Rank>(i));
+    EXPECT_EQ(meeting.size, size);
+    EXPECT_EQ(meeting.hub, (*meetings[0])->hub);
+    EXPECT_EQ(meeting.job[0], (*meetings[0])->job[0]);
+    EXPECT_EQ(meeting.job[1], (*meetings[0])->job[1]);
+    EXPECT_NE(meeting.job[0], 0U);
+    ASSERT_EQ(meeting.links.size(), meetings.size());
+    for (Rank peer = 0; peer < size; ++peer) {
+      const bool linked = meeting.is_hub() ? peer != meeting.rank : peer == meeting.hub;
+      EXPECT_EQ(static_cast<bool>(meeting.links[static_cast<std::size_t>(peer)]), linked);
+    }
+    threads.emplace_back([&, i] {
+      for (const char* round : {"a", "b"}) {
+        const auto texts = exchange(meeting, round + std::to_string(i), in(seconds(10)));
+        ASSERT_TRUE(texts.ok()) << texts.status().text();
+        seen[i].insert(seen[i].end(), texts->begin(), texts->end());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::string> expected;
+  for (const char* round : {"a", "b"}) {
+    for (Rank rank = 0; rank < size; ++rank) expected.push_back(round + std::to_string(rank));
+  }
+  for (const auto& texts : seen) EXPECT_EQ(texts, expected);
+}
+
+TEST(Meet, AllRanksByUniqueId) {
+  for (const Rank size : {2, 3, 17}) {
+    Meetings meetings = meet_all(everybody(size, unique_place()));
+    expect_whole(meetings);
+  }
+}
+
+TEST(Meet, AllRanksByTcp) {
+  Meetings meetings = meet_all(everybody(4, tcp_place(free_port())));
+  expect_whole(meetings);
+  EXPECT_EQ((*meetings[1])->hub, 0);
+}
+
+TEST(Meet, AllRanksByFileWhichIsGoneAfterwards) {
+  const Directory directory;
+  const std::string path = directory.path() + "/meet";
+  for (int round = 0; round < 2; ++round) {
+    Meetings meetings = meet_all(everybody(4, file_place(path)));
+    expect_whole(meetings);
+    EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+  }
+}
+
+TEST(Meet, OneRankNeedsNothing) {
+  const Result<Meeting> meeting = meet(MeetingPlace{}, 0, 1, in(seconds(1)));
+  ASSERT_TRUE(meeting.ok()) << meeting.status().text();
+  EXPECT_TRUE(meeting->is_hub());
+  EXPECT_FALSE(meeting->links[0]);
+}
+
+TEST(Meet, RanksOutsideTheSizeAreRefused) {
+  EXPECT_EQ(meet(MeetingPlace{}, 2, 2, in(seconds(1))).status().code(), Code::invalid_argument);
+  EXPECT_EQ(meet(MeetingPlace{}, -1, 2, in(seconds(1))).status().code(), Code::invalid_argument);
+  EXPECT_EQ(meet(MeetingPlace{}, 0, 0, in(seconds(1))).status().code(), Code::invalid_argument);
+}
+
+TEST(Meet, MissingRanksAreNamedOnAllThatCame) {
+  std::vector<Comer> comers = everybody(6, tcp_place(free_port()), milliseconds(600));
+  comers.erase(comers.begin() + 3, comers.begin() + 5);  // 3 and 4
+  comers[1].patience = seconds(10);                      // they hear it from the hub
+  comers[3].patience = seconds(10);
+  const Meetings meetings = meet_all(comers);
+  for (const auto& one : meetings) {
+    ASSERT_FALSE(one->ok());
+    EXPECT_EQ(one->status().code(), Code::deadline) << one->status().text();
+    EXPECT_THAT(one->status().text(), HasSubstr("ranks 3, 4 of 6 have not come"));
+  }
+}
+
+TEST(Meet, WhoGivesUpFirstSaysWhoIsMissing) {
+  std::vector<Comer> comers = everybody(3, tcp_place(free_port()));
+  comers.pop_back();
+  comers[1].patience = milliseconds(600);
+  const auto begin = Clock::now();
+  const Meetings meetings = meet_all(comers);
+  EXPECT_LT(Clock::now() - begin, seconds(10)) << "the hub does not wait on for nothing";
+  for (const auto& one : meetings) {
+    ASSERT_FALSE(one->ok());
+    EXPECT_THAT(one->status().text(), HasSubstr("rank 2 of 3 has not come"));
+    EXPECT_THAT(one->status().text(), HasSubstr("gave up"));
+  }
+}
+
+TEST(Meet, NoHubListsWhatWasTried) {
+  MeetingPlace place = tcp_place(free_port());
+  place.addresses.push_back("localhost:1");
+  const Result<Meeting> meeting = meet(place, 1, 2, in(milliseconds(300)));
+  EXPECT_EQ(meeting.status().code(), Code::unreachable);
+  EXPECT_THAT(meeting.status().text(), HasSubstr(place.addresses[0] + ": Connection refused"));
+  EXPECT_THAT(meeting.status().text(), HasSubstr("127.0.0.1:1: Connection refused"));
+}
+
+TEST(Meet, TwoProcessesWithOneRankFailOnAll) {
+  std::vector<Comer> comers = everybody(4, tcp_place(free_port()));
+  comers[3].rank = 2;
+  const Meetings meetings = meet_all(comers);
+  int named = 0;
+  for (const auto& one : meetings) {
+    ASSERT_FALSE(one->ok());
+    if (one->status().code() == Code::invalid_usage) ++named;
+    EXPECT_THAT(one->status().text(), HasSubstr("two processes claim to be rank 2"));
+    EXPECT_THAT(one->status().text(), HasSubstr("pid " + std::to_string(getpid())));
+  }
+  EXPECT_EQ(named, 4);
+}
+
+TEST(Meet, TwoHubsFailOnBoth) {
+  const Directory directory;
+  for (const MeetingPlace& place :
+       {tcp_place(free_port()), file_place(directory.path() + "/meet")}) {
+    const Meetings meetings = meet_all({{0, 3, place}, {0, 3, place}});
+    for (const auto& one : meetings) {
+      ASSERT_FALSE(one->ok());
+      EXPECT_THAT(one->status().text(), HasSubstr("two processes claim to be rank 0"));
+    }
+  }
+}
+
+TEST(Meet, DifferentSizesFailOnAll) {
+  std::vector<Comer> comers = everybody(3, tcp_place(free_port()));
+  comers[2].size = 8;
+  const Meetings meetings = meet_all(comers);
+  for (const auto& one : meetings) {
+    ASSERT_FALSE(one->ok());
+    EXPECT_EQ(one->status().code(), Code::invalid_usage);
+    EXPECT_THAT(one->status().text(), HasSubstr("one of 8 ranks"));
+    EXPECT_THAT(one->status().text(), HasSubstr("as one of 3"));
+  }
+}
+
+TEST(Meet, AnotherSecretIsAStrangerAndIsTold) {
+  const std::uint16_t port = free_port();
+  std::vector<Comer> comers = everybody(3, tcp_place(port));
+  comers.push_back({2, 3, tcp_place(port, "another job"), milliseconds(500)});
+  Meetings meetings = meet_all(comers);
+  ASSERT_FALSE(meetings[3]->ok());
+  EXPECT_EQ(meetings[3]->status().code(), Code::unreachable);
+  meetings.pop_back();
+  expect_whole(meetings);
+}
+
+TEST(Meet, WrongSecretIsNamedOnBothSides) {
+  const std::uint16_t port = free_port();
+  const Meetings meetings = meet_all({{0, 2, tcp_place(port), milliseconds(700)},
+                                      {1, 2, tcp_place(port, "other"), milliseconds(500)}});
+  EXPECT_THAT(meetings[1]->status().text(), HasSubstr("another COLL_SECRET"));
+  EXPECT_THAT(meetings[1]->status().text(), HasSubstr("127.0.0.1:" + std::to_string(port)));
+  EXPECT_THAT(meetings[0]->status().text(), HasSubstr("another COLL_SECRET"));
+  EXPECT_THAT(meetings[0]->status().text(), HasSubstr("rank 1 of 2 has not come"));
+}
+
+TEST(Meet, StrangersHarmNothing) {
+  const std::uint16_t port = free_port();
+  const NetAddress address = *NetAddress::parse("127.0.0.1:" + std::to_string(port));
+  std::vector<Fd> strangers;
+  std::thread crowd([&] {
+    // Half-open, talkative, boastful of a huge frame, and gone at once: 400 of them.
+    while (strangers.size() < 400) {
+      Result<Fd> fd = dial(address, in(seconds(10)));
+      if (!fd.ok()) {
+        std::this_thread::yield();  // the hub does not listen yet
+        continue;
+      }
+      switch (strangers.size() % 4) {
+        case 0:
+          (void)send_some(fd->get(), std::as_bytes(std::span("GET / HTTP/1.1\r\n\r\n")));
+          break;
+        case 1:
+          (void)send_frame(fd->get(), std::string(2000, 'x'), in(seconds(1)));
+          break;
+        case 2:
+          fd->reset();
+          break;
+        default:
+          break;
+      }
+      strangers.push_back(*std::move(fd));
+    }
+  });
+  std::vector<Comer> comers = everybody(4, tcp_place(port));
+  Meetings meetings;
+  std::thread ranks([&] {
+    std::thread hub;
+    Meetings first(1);
+    hub = std::thread([&] { first[0].emplace(meet(comers[0].place, 0, 4, in(seconds(20)))); });
+    crowd.join();
+    Meetings rest = meet_all({comers.begin() + 1, comers.end()});
+    hub.join();
+    meetings.push_back(std::move(first[0]));
+    for (auto& one : rest) meetings.push_back(std::move(one));
+  });
+  ranks.join();
+  expect_whole(meetings);
+}
+
+TEST(Meet, AServerOfSomethingElseIsToldNothing) {
+  // Speaks first, or says nothing; a hub further down the list is found all the same.
+  const Result<Fd> silent = listen_everywhere();
+  const Result<Fd> talks = listen_everywhere();
+  ASSERT_TRUE(silent.ok() && talks.ok());
+  MeetingPlace place = tcp_place(local_address(silent->get()).port());
+  place.addresses.push_back("127.0.0.1:" + std::to_string(local_address(talks->get()).port()));
+  place.addresses.push_back("127.0.0.1:" + std::to_string(free_port()));
+  std::string heard;
+  std::atomic<bool> over{false};
+  std::thread servers([&] {
+    std::vector<Fd> clients;
+    while (!over) {
+      for (const Result<Fd>* server : {&silent, &talks}) {
+        Result<Fd> client = accept_next((*server)->get());
+        ASSERT_TRUE(client.ok());
+        if (!*client) continue;
+        if (server == &talks) {
+          (void)send_some(client->get(), std::as_bytes(std::span("SSH-2.0-OpenSSH_9.2\r\n")));
+        }
+        clients.push_back(*std::move(client));
+      }
+      for (const Fd& client : clients) {
+        std::array<std::byte, 64> bytes{};
+        heard.append(recv_some(client.get(), bytes).bytes, 'x');
+      }
+      std::this_thread::yield();
+    }
+  });
+  Meetings meetings = meet_all(everybody(3, place));
+  over = true;
+  servers.join();
+  expect_whole(meetings);
+  EXPECT_EQ(heard, "");
+}
+
+TEST(Meet, AHubOfAnotherVersionIsNamed) {
+  const Result<Fd> listener = listen_everywhere();
+  ASSERT_TRUE(listener.ok());
+  const std::uint16_t port = local_address(listener->get()).port();
+  std::atomic<bool> over{false};
+  std::thread hub([&] {
+    std::vector<Fd> clients;
+    while (!over) {
+      Result<Fd> client = accept_next(listener->get());
+      if (client.ok() && *client) {
+        std::string greeting = pack_greeting(std::string(kNonceBytes, 'n'));
+        greeting[8] = 77;  // behind the word and the magic
+        (void)send_frame(client->get(), greeting, in(seconds(1)));
+        clients.push_back(*std::move(client));
+      }
+      std::this_thread::yield();
+    }
+  });
+  const Result<Meeting> meeting = meet(tcp_place(port), 1, 2, in(milliseconds(300)));
+  over = true;
+  hub.join();
+  EXPECT_THAT(meeting.status().text(), HasSubstr("speaks wire version 77, this one 1"));
+}
+
+TEST(Meet, AnImpostorHubWithoutTheKeyIsNotBelieved) {
+  const Result<Fd> listener = listen_everywhere();
+  ASSERT_TRUE(listener.ok());
+  const std::uint16_t port = local_address(listener->get()).port();
+  std::atomic<bool> over{false};
+  std::string claims;
+  std::thread hub([&] {
+    while (!over) {
+      Result<Fd> client = accept_next(listener->get());
+      if (!client.ok() || !*client) {
+        std::this_thread::yield();
+        continue;
+      }
+      (void)send_frame(client->get(), pack_greeting(std::string(kNonceBytes, 'n')), in(seconds(1)));
+      const auto claim = recv_frame(client->get(), kHandshakeLimit, in(milliseconds(500)));
+      if (claim.ok()) claims += *claim;
+      (void)send_frame(client->get(), pack_welcome(std::string(kProofBytes, 'p')), in(seconds(1)));
+      (void)send_frame(client->get(), pack_start(0, std::string(kNonceBytes, 'r')), in(seconds(1)));
+    }
+  });
+  const Result<Meeting> meeting =
+      meet(tcp_place(port, "the-key-itself"), 1, 2, in(milliseconds(500)));
+  over = true;
+  hub.join();
+  EXPECT_THAT(meeting.status().text(), HasSubstr("does not know the key"));
+  EXPECT_THAT(claims, HasSubstr("collrdv"));
+  EXPECT_THAT(claims, Not(HasSubstr("the-key-itself")));
+}
+
+TEST(Meet, ATakenPortIsWaitedForThenNamed) {
+  Result<Fd> other = listen_everywhere();
+  ASSERT_TRUE(other.ok());
+  const MeetingPlace place = tcp_place(local_address(other->get()).port());
+  const Result<Meeting> meeting = meet(place, 0, 2, in(milliseconds(200)));
+  EXPECT_THAT(meeting.status().text(), HasSubstr("another process has this port"));
+  std::thread frees([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    other->reset();
+  });
+  Meetings meetings = meet_all(everybody(2, place));
+  frees.join();
+  expect_whole(meetings);
+}
+
+TEST(Meet, ATakenPortOfSeveralIsPassedOver) {
+  const Result<Fd> other = listen_everywhere();
+  ASSERT_TRUE(other.ok());
+  MeetingPlace place = tcp_place(local_address(other->get()).port());
+  place.addresses.push_back("127.0.0.1:" + std::to_string(free_port()));
+  Meetings meetings = meet_all(everybody(3, place));
+  expect_whole(meetings);
+}
+
+TEST(Meet, AStaleFileIsPassedOver) {
+  const Directory directory;
+  const std::string path = directory.path() + "/meet";
+  {
+    Result<Door> dead = open_door("");  // its listener closes here
+    ASSERT_TRUE(dead.ok());
+    ASSERT_TRUE(publish_id(path, dead->id).ok());
+  }
+  std::vector<Comer> late = everybody(3, file_place(path));
+  std::optional<Result<Meeting>> hub;
+  std::thread hub_thread([&] {
+    std::this_thread::sleep_for(milliseconds(200));  // the others find the leftover first
+    hub.emplace(meet(late[0].place, 0, 3, in(seconds(20))));
+  });
+  Meetings rest = meet_all({late.begin() + 1, late.end()});
+  hub_thread.join();
+  Meetings meetings;
+  meetings.push_back(std::move(hub));
+  for (auto& one : rest) meetings.push_back(std::move(one));
+  expect_whole(meetings);
+}
+
+TEST(Meet, AFileThatCannotBeWrittenIsNamed) {
+  const Result<Meeting> meeting =
+      meet(file_place("/nonexistent/directory/meet"), 0, 2, in(seconds(5)));
+  EXPECT_EQ(meeting.status().code(), Code::system);
+  EXPECT_THAT(meeting.status().text(), HasSubstr("/nonexistent/directory/meet"));
+  if (std::filesystem::exists("/dev/full")) {
+    // A full disk: no id gets onto it.
+    const Directory directory;
+    const rlimit none{0, RLIM_INFINITY};
+    const pid_t child = fork();
+    if (child == 0) {
+      signal(SIGXFSZ, SIG_IGN);
+      setrlimit(RLIMIT_FSIZE, &none);
+      const Result<Meeting> full =
+          meet(file_place(directory.path() + "/meet"), 0, 2, in(seconds(5)));
+      _exit(!full.ok() && full.status().text().find("writing") != std::string::npos &&
+                    std::filesystem::is_empty(directory.path())
+                ? 0
+                : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "a file that cannot be written must be named, and removed";
+  }
+}
+
+TEST(Meet, NoDescriptorsLeftIsSaid) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit few{12, 12};
+    setrlimit(RLIMIT_NOFILE, &few);
+    const Result<Meeting> meeting = meet(tcp_place(free_port()), 0, 64, in(seconds(5)));
+    _exit(meeting.status().code() == Code::out_of_resources &&
+                  meeting.status().text().find("ulimit") != std::string::npos
+              ? 0
+              : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Meet, TheMakerOfAUniqueIdMustBeARank) {
+  const MeetingPlace place = unique_place();
+  const pid_t child = fork();  // which does not own its parent's listener
+  if (child == 0) {
+    const Result<Meeting> one = meet(place, 1, 2, in(milliseconds(400)));
+    _exit(!one.ok() && one.status().code() == Code::unreachable &&
+                  one.status().text().find("has not come to meet") != std::string::npos
+              ? 0
+              : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(UniqueIdTest, DamageIsSeen) {
+  Result<UniqueId> id = make_unique_id("");
+  ASSERT_TRUE(id.ok());
+  ASSERT_TRUE(place_of(*id, "").ok());
+  EXPECT_EQ(id_from_text(id_text(*id))->bytes, id->bytes);
+  EXPECT_FALSE(place_of(UniqueId{}, "").ok());
+  for (const std::size_t at : {std::size_t{0}, std::size_t{4}, std::size_t{20}, std::size_t{127}}) {
+    UniqueId damaged = *id;
+    damaged.bytes[at] = static_cast<char>(damaged.bytes[at] ^ 1);
+    EXPECT_FALSE(place_of(damaged, "").ok()) << at;
+  }
+}
+
+TEST(Exchange, ARankThatGoesAwayFailsOnAll) {
+  std::vector<Meeting> ranks = star(4);
+  const auto gone = static_cast<std::size_t>(ranks[0].hub == 2 ? 3 : 2);
+  for (Fd& fd : ranks[gone].links) fd.reset();
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (i == gone) continue;
+    threads.emplace_back([&, i] {
+      const auto texts = exchange(ranks[i], "x", in(seconds(10)));
+      ASSERT_FALSE(texts.ok());
+      EXPECT_EQ(texts.status().code(), Code::peer_lost) << texts.status().text();
+      EXPECT_EQ(texts.status().rank(), static_cast<Rank>(gone));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Exchange, ARankThatDoesNotComeIsNamedOnAll) {
+  std::vector<Meeting> ranks = star(4);
+  const auto late = static_cast<std::size_t>(ranks[0].hub == 2 ? 3 : 2);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (i == late) continue;
+    threads.emplace_back([&, i] {
+      const auto texts = exchange(ranks[i], "x", in(milliseconds(300)));
+      ASSERT_FALSE(texts.ok());
+      EXPECT_EQ(texts.status().code(), Code::deadline) << texts.status().text();
+      EXPECT_EQ(texts.status().rank(), static_cast<Rank>(late));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Exchange, LongTextsAndNoneGetAround) {
+  std::vector<Meeting> ranks = star(3);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      const std::string mine(i * 500000, static_cast<char>('a' + i));
+      const auto texts = exchange(ranks[i], mine, in(seconds(10)));
+      ASSERT_TRUE(texts.ok()) << texts.status().text();
+      for (std::size_t from = 0; from < 3; ++from) {
+        EXPECT_EQ((*texts)[from], std::string(from * 500000, static_cast<char>('a' + from)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace coll::testing
