@@ -27,6 +27,7 @@ std::span<const Algorithm> algorithms() {
                                kRecursiveHalvingDoubling,
                                kScatterAllgather,
                                kScatterRing,
+                               kCirculant,
                                kBruck,
                                kDissemination};
   return list;

@@ -8,6 +8,6 @@ namespace coll {
 
 extern const Algorithm kLocal, kDirect, kOneShot, kTwoShot, kLinear, kPairwise, kRing, kChain,
     kBinomial, kKnomial4, kKnomial8, kDoubleBinaryTree, kRecursiveDoubling, kRecursiveHalving,
-    kRecursiveHalvingDoubling, kScatterAllgather, kScatterRing, kBruck, kDissemination;
+    kRecursiveHalvingDoubling, kScatterAllgather, kScatterRing, kBruck, kCirculant, kDissemination;
 
 }  // namespace coll
