@@ -41,7 +41,7 @@ void nap(double seconds, std::span<Connection* const> connections) {
 
 bool Waiter::turn(std::span<Connection* const> connections) {
   ++turns_;
-  if (policy_.crowded && turns_ > kCrowdedSpins) {
+  if (turns_ > (policy_.crowded ? kCrowdedSpins : kSpins)) {
     sched_yield();
   } else {
     relax();

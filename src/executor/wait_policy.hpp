@@ -34,8 +34,12 @@ class Waiter {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::uint32_t kLookEvery = 64;     ///< turns between looks at the clock
-  static constexpr std::uint32_t kCrowdedSpins = 16;  ///< about one cache-line round trip
+  static constexpr std::uint32_t kLookEvery = 64;  ///< turns between looks at the clock
+  /// Turns before a waiting rank begins to offer its core to others: about one cache-line round
+  /// trip where ranks share cores; else long enough for a slice, and then only for whoever else is
+  /// on this machine.
+  static constexpr std::uint32_t kCrowdedSpins = 16;
+  static constexpr std::uint32_t kSpins = 512;
 
   WaitPolicy policy_;
   std::uint32_t turns_ = 0;

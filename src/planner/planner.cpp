@@ -59,6 +59,12 @@ std::uint32_t longest_message(const Algorithm& algorithm, const CollectiveSpec& 
   return longest;
 }
 
+/// Both ends of a pair must cut a message alike, so recv is planned as the send it meets.
+Cost cost_of(const Algorithm& algorithm, CollectiveSpec spec) {
+  if (spec.collective == Collective::recv) spec.collective = Collective::send;
+  return algorithm.cost(spec);
+}
+
 std::uint32_t slice_for(const World& world, const Cost& cost, double bytes) {
   if (world.slice_bytes != 0) return std::min(world.slice_bytes, world.slot_bytes);
   // Enough slices per message to overlap the two ends' work, none so short that the step shows.
@@ -75,7 +81,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   Plan plan;
   plan.algorithm = &algorithm;
   plan.spec = spec;
-  const Cost cost = algorithm.cost(spec);
+  const Cost cost = cost_of(algorithm, spec);
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
   plan.message_chunks = longest_message(algorithm, spec, world.layout);
   plan.slice_bytes =
@@ -137,7 +143,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec)) continue;
-    const Cost cost = algorithm.cost(spec);
+    const Cost cost = cost_of(algorithm, spec);
     list.push_back(
         {&algorithm, predict_us(cost, bytes, slice_for(world, cost, bytes), world.view)});
   }
