@@ -92,7 +92,7 @@ std::string network_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
   struct stat space {};
-  if (!std::getline(file, boot) || stat("/proc/self/ns/net", &space) != 0) return {};
+  if (!std::getline(file, boot) || stat("/proc/thread-self/ns/net", &space) != 0) return {};
   return boot + "/" + std::to_string(space.st_dev) + "/" + std::to_string(space.st_ino);
 }
 

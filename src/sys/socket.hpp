@@ -27,7 +27,7 @@ Result<Fd> listen_at(const NetAddress& address);
 /// Who has dialled, or an empty Fd when nobody (more) waits.
 Result<Fd> accept_next(int listener);
 /// Starts connecting and returns at once. Fails at once where there is no way to the address.
-/// `prepare` may set options that must be there before.
+/// `prepare` may set options that have to be there before.
 Result<Fd> begin_dial(const NetAddress& address, void (*prepare)(int fd) = nullptr);
 /// Connected (true), not yet (false), or why never.
 Result<bool> check_dial(int fd);

@@ -56,7 +56,6 @@ void TcpDialer::move_on(Way& way) {
       if (Clock::now() - way.since < kPatience) return;
       return give_up(way, system_failure("connecting", ETIMEDOUT));
     }
-    tcp_tune_connected(way.fd.get());
     // A fresh socket takes this little at once.
     const auto hello = tcp_greeting(self_, connection_, TcpGreeting::Verdict::hello);
     const Moved sent = send_some(way.fd.get(), std::as_bytes(std::span(&hello, 1)));
@@ -98,6 +97,7 @@ Result<Fd> TcpDialer::poll() {
       return failed(Code::internal, "rank " + std::to_string(connection_.peer) + " refused lane " +
                                         std::to_string(connection_.lane));
     }
+    tcp_tune_connected(way.fd.get());
     if (log_enabled(LogLevel::info)) {
       const std::string not_taken = rejected();
       log(LogLevel::info, "rank " + std::to_string(connection_.peer) + " lane " +

@@ -15,10 +15,10 @@
 namespace coll {
 namespace {
 
-constexpr int kIdleS = 10;     // seconds without a byte before the first question
-constexpr int kIntervalS = 5;  // seconds between questions
-constexpr int kQuestions = 4;  // unanswered ones that make a host silent: 30 s in all
-constexpr unsigned kShortPathUs = 1000;
+constexpr int kIdleS = 10;              // seconds without a byte before the first question
+constexpr int kIntervalS = 5;           // seconds between questions
+constexpr int kQuestions = 4;           // unanswered ones that make a host silent: 30 s in all
+constexpr unsigned kLongPathUs = 5000;  // far above what a busy host of the same rack needs
 
 void set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof value);
@@ -61,7 +61,7 @@ void tcp_tune_connected(int fd) {
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kIntervalS);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, kQuestions);
   tcp_info info{};
-  if (system_congestion_control() == "bbr" && info_of(fd, info) && info.tcpi_rtt > kShortPathUs) {
+  if (system_congestion_control() == "bbr" && info_of(fd, info) && info.tcpi_rtt > kLongPathUs) {
     take_congestion_control(fd, "bbr");
   }
 }
