@@ -246,6 +246,11 @@ void WatchThread::look_at_board(Deadline now) {
   if (!concluded() && !departures_.empty()) check_departures(reading, now);
 }
 
+void WatchThread::note_departure(const Departure& departure) {
+  departures_.push_back(departure);
+  next_look_ = std::min<Deadline>(next_look_, Clock::now() + kLeftTick);
+}
+
 // A rank that left in order has done its part of every collective up to its last one. Whoever is in
 // a later one waits for nothing: no need to sit out the deadline. A send or receive with it may
 // still find its data on the way, for a moment.

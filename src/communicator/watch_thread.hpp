@@ -57,7 +57,7 @@ class WatchThread : public Watch {
   void conclude(const Status& verdict);
   [[nodiscard]] bool concluded() const { return failed(); }
   [[nodiscard]] Place place(const Question& question) const;
-  void note_departure(const Departure& departure) { departures_.push_back(departure); }
+  void note_departure(const Departure& departure);
   void finish() { finishing_ = true; }  ///< the thread ends after this turn
   [[nodiscard]] FrameLink& link(Rank rank) { return links_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Status lost(Rank rank) const;
