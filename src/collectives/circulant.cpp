@@ -88,7 +88,9 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 
   const std::vector<Round> rounds = halving(n);
   Rank summed = 0;  // the blocks before rank + summed have sums
-  for (const auto& [skip, count] : rounds) {
+  for (const Round& round : rounds) {
+    const Rank skip = round.skip;
+    const Rank count = round.count;
     const Rank to = wrapped(rank + skip, n);
     const Rank from = wrapped(rank - skip, n);
     if (skip < summed && summed < skip + count) {
