@@ -21,7 +21,7 @@ struct Cost {
   double reduced = 0;       ///< bytes / S combined by the busiest rank
   std::uint32_t steps = 0;  ///< of the busiest rank, all lanes
   std::uint32_t scratch_chunks = 0;
-  std::uint32_t peers = 0;  ///< connections of the busiest rank
+  std::uint32_t peers = 0;  ///< connections of the busiest rank: pairs of peer and lane
 };
 
 /// One algorithm: a name, what it can do, what it costs, and the pure function.
@@ -34,7 +34,7 @@ struct Algorithm {
 };
 
 /// All of them, in a fixed order. For every collective and any rank count at least one supports it
-/// (1 rank: "local", which only copies, or does nothing).
+/// (1 rank: "local", which only copies, or does nothing), but send and recv, which need two.
 std::span<const Algorithm> algorithms();
 const Algorithm* find_algorithm(std::string_view name);
 
