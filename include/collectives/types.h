@@ -7,6 +7,10 @@
 extern "C" {
 #endif
 
+/* Each enumeration ends with ..._MAX_ENUM: it makes every int a valid value of the type, so that a
+ * caller of another version can pass what this one does not know, and get an error instead of
+ * undefined behaviour. */
+
 /* What a call came to. Values are stable: new ones are only ever added at the end. */
 typedef enum coll_status {
   COLL_SUCCESS = 0,
@@ -21,7 +25,8 @@ typedef enum coll_status {
   COLL_OUT_OF_RESOURCES = 9, /* no memory, no file descriptors, no disk or /dev/shm space */
   COLL_UNREACHABLE = 10, /* no path to a rank while connecting; the message lists what was tried */
   COLL_UNSUPPORTED = 11, /* this build or machine cannot do it; the message says what can */
-  COLL_INTERNAL = 12     /* a defect of the library: please report it */
+  COLL_INTERNAL = 12,    /* a defect of the library: please report it */
+  COLL_STATUS_MAX_ENUM = 0x7fffffff
 } coll_status_t;
 
 /* Element types. */
@@ -36,7 +41,8 @@ typedef enum coll_dtype {
   COLL_BFLOAT16 = 7,
   COLL_FLOAT32 = 8,
   COLL_FLOAT64 = 9,
-  COLL_DTYPE_COUNT = 10
+  COLL_DTYPE_COUNT = 10,
+  COLL_DTYPE_MAX_ENUM = 0x7fffffff
 } coll_dtype_t;
 
 /* Reductions. avg is the sum divided by the number of ranks, rounded once (integers: toward zero).
@@ -47,7 +53,8 @@ typedef enum coll_op {
   COLL_MIN = 2,
   COLL_MAX = 3,
   COLL_AVG = 4,
-  COLL_OP_COUNT = 5
+  COLL_OP_COUNT = 5,
+  COLL_OP_MAX_ENUM = 0x7fffffff
 } coll_op_t;
 
 /* The operations, where one is named as a value (coll_comm_explain). */
@@ -63,7 +70,8 @@ typedef enum coll_operation {
   COLL_SEND = 8,
   COLL_RECV = 9,
   COLL_BARRIER = 10,
-  COLL_OPERATION_COUNT = 11
+  COLL_OPERATION_COUNT = 11,
+  COLL_OPERATION_MAX_ENUM = 0x7fffffff
 } coll_operation_t;
 
 #ifdef __cplusplus
