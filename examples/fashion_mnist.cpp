@@ -11,6 +11,8 @@
 // steps overshoot, so a disturbance fades. So the loss of every step stays within 1e-5 of its
 // value, and the test demands it: measured were 4.7e-7 over 4 epochs. (At a rate of 0.1, or with
 // rectified units, the same disturbance grows to 1e-1 and nothing could be compared.)
+#include <CLI/CLI.hpp>
+#include <chrono>
 #include <collectives/collectives.hpp>
 #include <cstdio>
 #include <fstream>

@@ -91,7 +91,7 @@ void encode(coll_dtype_t type, long double value, void* element) {
       return store(static_cast<float>(value), element);
     case COLL_FLOAT64:
       return store(static_cast<double>(value), element);
-    case COLL_DTYPE_COUNT:
+    default:
       break;
   }
 }
@@ -118,7 +118,7 @@ long double decode(coll_dtype_t type, const void* element) {
       return static_cast<long double>(load<float>(element));
     case COLL_FLOAT64:
       return static_cast<long double>(load<double>(element));
-    case COLL_DTYPE_COUNT:
+    default:
       break;
   }
   return std::numeric_limits<long double>::quiet_NaN();
