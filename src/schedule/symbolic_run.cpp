@@ -270,12 +270,14 @@ Status SymbolicRun::run() {
   while (!ready_.empty()) {
     const std::uint32_t lane = ready_.front();
     ready_.pop_front();
-    state_[lane].listed = false;
-    state_[lane].blocked = Blocked::no;
+    LaneState& state = state_[lane];
+    state.listed = false;
+    state.blocked = Blocked::no;
+    const auto before = std::pair(state.pass, state.step);
     Status status;
-    state_[lane].blocked = advance(lane, status);
+    state.blocked = advance(lane, status);
     COLL_TRY(status);
-    if (marks_.empty()) continue;
+    if (marks_.empty() || before == std::pair(state.pass, state.step)) continue;
     const Wiring::LaneEnd& end = wiring_.lanes[lane];
     const std::size_t lanes = schedules_[static_cast<std::size_t>(end.rank)].lanes.size();
     for (std::uint32_t other = end.first_lane; other < end.first_lane + lanes; ++other) {

@@ -136,6 +136,28 @@ TEST(Verify, ReportsWhoWaitsForWhatInADeadlock) {
                                             "a message of rank 0")));
 }
 
+TEST(Verify, ReportsLanesThatWaitForAStuckLane) {
+  Set set = empty_set(Collective::broadcast, 2, 1, 3);
+  for (Rank rank = 0; rank < 2; ++rank) {  // both receive before they send
+    auto& lanes = set[static_cast<std::size_t>(rank)].lanes;
+    LaneBuilder(lanes[0]).receive(1 - rank, output(0));
+    LaneBuilder(lanes[0]).send(output(0), 1 - rank);
+    for (const std::size_t lane : {1U, 2U}) {
+      Step& step = LaneBuilder(lanes[lane]).send(output(0), 1 - rank);
+      step.wait_lane = 0;
+      step.wait_step = 0;
+      LaneBuilder(lanes[lane]).receive(1 - rank, output(0)).wait_lane = 0;
+      lanes[lane].back().wait_step = 1;
+    }
+    // Lane 2 overwrites what lane 1 does: after it.
+    lanes[2][0].wait_lane = 1;
+    lanes[2][0].wait_step = 1;
+  }
+  EXPECT_THAT(verdict(set),
+              AllOf(HasSubstr("6 lanes cannot go on"), HasSubstr("waits for lane 0 step 0\n"),
+                    HasSubstr("waits for lane 1 step 1\n")));
+}
+
 TEST(Verify, DependsOnCredits) {
   Set set = empty_set(Collective::all_gather, 2, 2);
   for (Rank rank = 0; rank < 2; ++rank) {
@@ -158,6 +180,17 @@ TEST(Verify, WantsLanesOrdered) {
   set[1].lanes[0][0].wait_lane = 1;
   set[1].lanes[0][0].wait_step = 0;
   EXPECT_THAT(verdict(set), HasSubstr("circle of waits"));
+
+  // A write after a read by another lane.
+  set = empty_set(Collective::broadcast, 1, 1, 2, 1);
+  LaneBuilder(set[0].lanes[0]).copy(input(0), output(0));
+  LaneBuilder(set[0].lanes[0]).copy(output(0), scratch(0));
+  Step& again = LaneBuilder(set[0].lanes[1]).copy(input(0), output(0));
+  again.wait_lane = 0;
+  again.wait_step = 0;
+  EXPECT_THAT(verdict(set), HasSubstr("and lane 0 step 1 use the same chunk"));
+  again.wait_step = 1;
+  EXPECT_EQ(verdict(set), "ok");
 }
 
 TEST(Verify, WantsScratchPrivateAndWrittenInThePass) {
@@ -190,6 +223,25 @@ TEST(Verify, FindsWhatIsWrongInPlaceOnly) {
   EXPECT_THAT(verdict(set), AllOf(HasSubstr("in place: "), HasSubstr("contribution of rank 0")));
 }
 
+TEST(Verify, WantsTheSameMessagesInPlace) {
+  // Rank 0 loses its input in place, but has sent it away and gets it back; only a message that
+  // nobody needs shows it. Were it needed, a rank in place and one apart could not work together.
+  Set set = empty_set(Collective::all_gather, 2, 1, 1, 1);
+  LaneBuilder first(set[0].lanes[0]);
+  first.send(input(0), 1);
+  first.receive(1, output(0));
+  first.send(input(0), 1);
+  first.receive(1, output(0));
+  first.receive(1, output(1));
+  LaneBuilder second(set[1].lanes[0]);
+  second.receive(0, output(0));
+  second.send(input(0), 0);
+  second.receive(0, scratch(0));
+  second.send(output(0), 0);
+  second.copy_send(input(0), output(1), 0);
+  EXPECT_THAT(verdict(set), HasSubstr("rank 0 lane 0 sends something else than out of place"));
+}
+
 TEST(Verify, RefusesSpacesTheRankDoesNotHave) {
   Set set = samples::tree_broadcast(2, 0, 1);
   LaneBuilder(set[1].lanes[0]).copy(input(0), output(0));
@@ -218,6 +270,10 @@ TEST(Verify, KeepsPartsOfDifferentLengthApart) {
   add.copy(input(0), output(0), 2);
   EXPECT_EQ(verdict(set), "ok");
   add.copy(input(1), scratch(0));
+  EXPECT_THAT(verdict(set), HasSubstr("puts part 1 of a block in the place of part 0"));
+
+  set = empty_set(Collective::reduce, 1, 2);
+  LaneBuilder(set[0].lanes[0]).reduce(input(0), input(1), output(0));
   EXPECT_THAT(verdict(set), HasSubstr("puts part 1 of a block in the place of part 0"));
 }
 
