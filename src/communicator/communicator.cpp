@@ -10,8 +10,10 @@
 namespace coll {
 namespace {
 
-/// After this long without progress a rank asks whether the others are in the same call at all.
-constexpr double kSuspiciousAfter_s = 0.5;
+/// After this long without progress a rank asks whether the others are in the same call at all;
+/// then again after twice as long, and so on.
+constexpr double kFirstDoubt_s = 0.3;
+constexpr double kLongestPatience_s = 30;
 /// Results at least this large go past the caches: they would only push out what is needed next.
 constexpr std::uint64_t kStreamingBytes = std::uint64_t{8} << 20;
 
@@ -114,10 +116,11 @@ Status Communicator::execute(Request request) {
 /// Drives the started call to its end; asks after the others when nothing moves.
 Status Communicator::finish_call(const Call& call) {
   double waited_s = 0;
+  double patience_s = kFirstDoubt_s;
   while (true) {
-    const double patience =
-        deadline_s_ > 0 ? std::min(kSuspiciousAfter_s, deadline_s_ - waited_s) : kSuspiciousAfter_s;
-    switch (executor_->drive(std::max(patience, 0.0))) {
+    const double left_s = deadline_s_ > 0 ? deadline_s_ - waited_s : kLongestPatience_s;
+    const double turn_s = std::clamp(left_s, 0.0, patience_s);
+    switch (executor_->drive(turn_s)) {
       case CpuExecutor::Outcome::done:
         return {};
       case CpuExecutor::Outcome::stopped:
@@ -127,13 +130,15 @@ Status Communicator::finish_call(const Call& call) {
         return settle(connection.status(), call, connection.peer());
       }
       case CpuExecutor::Outcome::idle:
-        waited_s += patience;
+        waited_s = executor_->moved() ? turn_s : waited_s + turn_s;
         break;
     }
     if (watch_->failed()) return settle(watch_->failure(), call, kNoRank);
     if (deadline_s_ > 0 && waited_s >= deadline_s_) {
       return settle(watch_->report_deadline(call, waited_s), call, kNoRank);
     }
+    if (!call.is_pair()) watch_->doubt(call);
+    patience_s = std::min(2 * patience_s, kLongestPatience_s);
   }
 }
 
@@ -144,6 +149,7 @@ Status Communicator::open(const CollectiveSpec& spec, std::uint32_t size_class, 
     return settle(prepared, call, prepared.rank());
   }
   const Clock::time_point start = Clock::now();
+  double next_doubt_s = kFirstDoubt_s;
   WaitPolicy patient;
   patient.spin_us = 0;  // connecting takes system calls and scheduling: nap from the start
   patient.crowded = true;
@@ -154,8 +160,13 @@ Status Communicator::open(const CollectiveSpec& spec, std::uint32_t size_class, 
     if (*connected) return {};
     if (!waiter.turn({})) continue;
     if (watch_->failed()) return settle(watch_->failure(), call, kNoRank);
-    if (deadline_s_ > 0 && seconds_since(start) >= deadline_s_) {
-      return settle(watch_->report_deadline(call, seconds_since(start)), call, kNoRank);
+    const double waited_s = seconds_since(start);
+    if (deadline_s_ > 0 && waited_s >= deadline_s_) {
+      return settle(watch_->report_deadline(call, waited_s), call, kNoRank);
+    }
+    if (waited_s > next_doubt_s) {
+      if (!call.is_pair()) watch_->doubt(call);
+      next_doubt_s *= 2;
     }
   }
 }

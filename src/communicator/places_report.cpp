@@ -81,8 +81,8 @@ std::vector<Group> grouped(const Question& question, const std::vector<RankPlace
     const auto rank = static_cast<Rank>(i);
     // A send or receive concerns two ranks; the others are free to be anywhere.
     if (question.call.is_pair() && rank != question.asker && rank != question.call.root) continue;
-    Group group =
-        question.mismatch ? what_it_called(question, ranks[i]) : where_now(question, ranks[i]);
+    Group group = question.reason == Question::Reason::mismatch ? what_it_called(question, ranks[i])
+                                                                : where_now(question, ranks[i]);
     auto same = std::ranges::find(groups, group.one, &Group::one);
     if (same == groups.end()) {
       groups.push_back(std::move(group));
@@ -117,13 +117,21 @@ std::string member_text(Rank rank, const std::vector<Member>& members) {
   return name + " (pid " + std::to_string(members[at].pid) + " on host " + members[at].host + ")";
 }
 
+bool calls_differ(const Question& question, const std::vector<RankPlace>& ranks) {
+  return std::ranges::any_of(ranks, [&](const RankPlace& rank) {
+    return rank.place && rank.place->counterpart &&
+           rank.place->counterpart->sequence == question.call.sequence &&
+           !what_it_called(question, rank).fine;
+  });
+}
+
 Status places_report(const Question& question, const std::vector<RankPlace>& ranks,
                      const std::vector<Member>& members) {
+  const bool mismatch = question.reason == Question::Reason::mismatch;
   const std::vector<Group> groups = grouped(question, ranks);
-  std::string what = question.mismatch
-                         ? "ranks called different operations"
-                         : "rank " + std::to_string(question.asker) + " waited " +
-                               seconds_text(question.waited_s) + " in " + question.call.text();
+  std::string what = mismatch ? "ranks called different operations"
+                              : "rank " + std::to_string(question.asker) + " waited " +
+                                    seconds_text(question.waited_s) + " in " + question.call.text();
   std::vector<Rank> elsewhere;
   bool silent = false;
   for (const Group& group : groups) {
@@ -136,7 +144,7 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
   std::string hint =
       "all ranks must call the same operations, with the same arguments, in the same "
       "order";
-  if (question.mismatch) {
+  if (mismatch) {
     // Equal calls whose messages differ: say what was seen.
     if (elsewhere.empty()) {
       what += "; yet rank " + std::to_string(question.asker) + " found: " + question.found;

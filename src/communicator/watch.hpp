@@ -45,6 +45,12 @@ class Watch {
   /// everywhere with a mismatch that names them.
   virtual Status report_mismatch(const Call& call, Rank peer, const Status& found) = 0;
 
+  /// This rank has waited suspiciously long in `call`, a collective. Returns at once; meanwhile the
+  /// hub asks all ranks, and if one called something else as its call of that number, fails the
+  /// communicator everywhere with a mismatch that names both. (Calls that differ need not exchange
+  /// a message.)
+  virtual void doubt(const Call& call) = 0;
+
   /// This rank leaves in order: its socket's closing is no death. Returns when the others know.
   virtual void leave() = 0;
 

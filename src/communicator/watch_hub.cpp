@@ -58,8 +58,10 @@ void WatchHub::decide(const Status& failure) {
 }
 
 void WatchHub::on_question(const Question& question) {
-  // One answer serves all who ask.
-  if (concluded() || gathering_) return;
+  // One answer serves all who ask, unless what is under way is a mere doubt.
+  const auto in_doubt = [](const Question& one) { return one.reason == Question::Reason::doubt; };
+  if (concluded()) return;
+  if (gathering_ && (in_doubt(question) || !in_doubt(gathering_->question))) return;
   Gathering gathering;
   gathering.question = question;
   gathering.places.resize(static_cast<std::size_t>(size_));
@@ -87,7 +89,12 @@ void WatchHub::take_place(Rank from, const Place& place) {
 }
 
 void WatchHub::answer_question() {
-  const Gathering done = *std::move(gathering_);
+  Gathering done = *std::move(gathering_);
+  gathering_.reset();
+  if (done.question.reason == Question::Reason::doubt) {
+    if (!calls_differ(done.question, done.places)) return;
+    done.question.reason = Question::Reason::mismatch;
+  }
   decide(places_report(done.question, done.places, members_));
 }
 

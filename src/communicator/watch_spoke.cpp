@@ -54,7 +54,8 @@ Status WatchSpoke::own_view(const Question& question) const {
   std::vector<RankPlace> places(static_cast<std::size_t>(size_));
   places[static_cast<std::size_t>(rank_)].place = place(question);
   Failure failure = *places_report(question, places, members_).failure();
-  if (question.mismatch) {
+  const bool mismatch = question.reason == Question::Reason::mismatch;
+  if (mismatch) {
     failure.what = "in " + question.call.text() + ", rank " + std::to_string(question.asker) +
                    " found a message of another call from " + name(question.peer) + ": " +
                    question.found;
@@ -64,7 +65,7 @@ Status WatchSpoke::own_view(const Question& question) const {
     failure.what = "rank " + std::to_string(question.asker) + " waited " + waited + " in " +
                    question.call.text() + "; where the others are is not known";
   }
-  failure.rank = question.mismatch ? question.peer : hub_;
+  failure.rank = mismatch ? question.peer : hub_;
   failure.hint = "see whether the hub's process is stopped, or its host overloaded or gone";
   return Status(std::move(failure));
 }
@@ -78,7 +79,7 @@ void WatchSpoke::on_report(const Status& failure) {
 void WatchSpoke::on_question(const Question& question) {
   if (concluded()) return;
   if (link(hub_)) link(hub_).send(pack_question(question));
-  expect_verdict(own_view(question));
+  if (question.reason != Question::Reason::doubt) expect_verdict(own_view(question));
 }
 
 void WatchSpoke::on_leave(const Departure& departure) {

@@ -118,10 +118,22 @@ Status WatchThread::report_mismatch(const Call& call, Rank peer, const Status& f
   request.kind = Request::Kind::question;
   request.question.asker = rank_;
   request.question.call = call;
-  request.question.mismatch = true;
+  request.question.reason = Question::Reason::mismatch;
   request.question.peer = peer;
   request.question.found = found.text();
   return post_and_wait(std::move(request));
+}
+
+void WatchThread::doubt(const Call& call) {
+  Request request;
+  request.kind = Request::Kind::question;
+  request.question.asker = rank_;
+  request.question.call = call;
+  request.question.reason = Question::Reason::doubt;
+  const std::lock_guard lock(mutex_);
+  if (!verdict_.ok() || ended_) return;
+  requests_.push_back(std::move(request));
+  wake();
 }
 
 Status WatchThread::post_and_wait(Request request) {

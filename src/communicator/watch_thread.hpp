@@ -33,6 +33,7 @@ class WatchThread : public Watch {
   Status report(const Status& failure) override;
   Status report_deadline(const Call& call, double waited_s) override;
   Status report_mismatch(const Call& call, Rank peer, const Status& found) override;
+  void doubt(const Call& call) override;
   void leave() override;
 
  protected:

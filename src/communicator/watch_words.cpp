@@ -34,7 +34,7 @@ std::string pack_asking(WatchWord word, const Question& question) {
   return begin(word)
       .rank(question.asker)
       .call(question.call)
-      .u8(question.mismatch ? 1 : 0)
+      .u8(static_cast<std::uint8_t>(question.reason))
       .u64(static_cast<std::uint64_t>(std::max(question.waited_s, 0.0) * 1000))
       .rank(question.peer)
       .text(shortened(question.found))
@@ -90,7 +90,9 @@ std::optional<Question> read_question(std::string_view frame) {
   Question question;
   question.asker = message.rank();
   question.call = message.call();
-  question.mismatch = message.u8() != 0;
+  const std::uint8_t reason = message.u8();
+  if (reason > static_cast<std::uint8_t>(Question::Reason::doubt)) return std::nullopt;
+  question.reason = static_cast<Question::Reason>(reason);
   question.waited_s = static_cast<double>(message.u64()) / 1000;
   question.peer = message.rank();
   question.found = message.text();

@@ -21,14 +21,19 @@ enum class WatchWord : std::uint8_t {
   left = 'l',      ///< a rank leaves in order; the hub passes it on, also back as the receipt
 };
 
-/// Why a rank asks about its call.
+/// Why a rank asks about its call, and which call.
 struct Question {
+  enum class Reason : std::uint8_t {
+    deadline,  ///< it passed
+    mismatch,  ///< a message of another call came
+    doubt,     ///< it takes long: no failure unless somebody called something else
+  };
   Rank asker = kNoRank;
   Call call;
-  bool mismatch = false;  ///< a message of another call came; else the deadline passed
-  double waited_s = 0;    ///< deadline
-  Rank peer = kNoRank;    ///< mismatch: who sent the message
-  std::string found;      ///< mismatch: what was wrong with it
+  Reason reason = Reason::deadline;
+  double waited_s = 0;  ///< deadline
+  Rank peer = kNoRank;  ///< mismatch: who sent the message
+  std::string found;    ///< mismatch: what was wrong with it
 };
 
 /// Where a rank is.

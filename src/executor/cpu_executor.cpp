@@ -38,8 +38,10 @@ bool CpuExecutor::next_pass(Lane& lane) {
 
 CpuExecutor::Outcome CpuExecutor::drive(double idle_s) {
   Waiter waiter(policy_);
+  moved_ = false;
   while (true) {
     if (poll()) {
+      moved_ = true;
       if (done()) return Outcome::done;
       waiter.reset();
       continue;

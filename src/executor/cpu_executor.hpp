@@ -46,6 +46,8 @@ class CpuExecutor {
   Outcome drive(double idle_s);
   /// One round over the lanes without waiting; true if anything moved.
   bool poll();
+  /// Did the last `drive` make any progress?
+  [[nodiscard]] bool moved() const { return moved_; }
   [[nodiscard]] bool done() const { return left_ == 0 && flushed_; }
 
   [[nodiscard]] const Connection* failed_connection() const { return failed_; }
@@ -79,6 +81,7 @@ class CpuExecutor {
   Windows windows_;
   std::size_t left_ = 0;  ///< lanes that are not done
   bool flushed_ = true;
+  bool moved_ = false;
   const Connection* failed_ = nullptr;
 };
 
