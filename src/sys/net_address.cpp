@@ -228,6 +228,11 @@ Result<std::vector<NetAddress>> resolve(std::string_view host_and_port, Deadline
   if (const NetAddress address = numeric(parts); address.family() != 0) {
     return std::vector<NetAddress>{address};
   }
+  const auto too_late = [&] {
+    return failed(Code::deadline, "looking up the host name \"" + parts.host + "\" took too long",
+                  "check this host's name service, or give a numeric address");
+  };
+  if (Clock::now() >= deadline) return too_late();
   const auto lookup = std::make_shared<Lookup>();
   try {
     std::thread([lookup, parts] { look_up(*lookup, parts); }).detach();
@@ -240,8 +245,7 @@ Result<std::vector<NetAddress>> resolve(std::string_view host_and_port, Deadline
   if (deadline == Deadline::max()) {
     lookup->finished.wait(lock, done);
   } else if (!lookup->finished.wait_until(lock, deadline, done)) {
-    return failed(Code::deadline, "looking up the host name \"" + parts.host + "\" took too long",
-                  "check this host's name service, or give a numeric address");
+    return too_late();
   }
   if (lookup->error != 0 || lookup->found.empty()) {
     const char* why = lookup->error != 0 ? gai_strerror(lookup->error) : "it has no address";

@@ -15,8 +15,7 @@ Fd knock(std::string_view descriptor) {
   return socket.ok() ? *std::move(socket) : Fd();
 }
 
-const Backend kTcp{
-    .name = "tcp", .make = make_tcp_transport, .sees_death = true, .knock = knock};
+const Backend kTcp{.name = "tcp", .make = make_tcp_transport, .sees_death = true, .knock = knock};
 
 INSTANTIATE_TEST_SUITE_P(Tcp, TransportConformance, testing::Values(kTcp), name_of_backend);
 

@@ -80,10 +80,15 @@ void TcpDialer::move_on(Way& way) {
 std::string TcpDialer::rejected() const {
   std::string text;
   for (const Way& way : ways_) {
-    if (way.state != Way::State::failed) continue;
-    const Failure& why = *way.failure.failure();
-    text += (text.empty() ? "" : ", ") + way.address.text() + ": " +
-            (why.error != 0 ? std::string(std::strerror(why.error)) : why.what);
+    if (way.state == Way::State::untried || way.state == Way::State::taken) continue;
+    text += (text.empty() ? "" : ", ") + way.address.text() + ": ";
+    if (way.state != Way::State::failed) {
+      text += "no answer yet";
+    } else if (const Failure& why = *way.failure.failure(); why.error != 0) {
+      text += std::strerror(why.error);
+    } else {
+      text += why.what;
+    }
   }
   return text;
 }
@@ -97,6 +102,7 @@ Result<Fd> TcpDialer::poll() {
       return failed(Code::internal, "rank " + std::to_string(connection_.peer) + " refused lane " +
                                         std::to_string(connection_.lane));
     }
+    way.state = Way::State::taken;
     tcp_tune_connected(way.fd.get());
     if (log_enabled(LogLevel::info)) {
       const std::string not_taken = rejected();

@@ -24,7 +24,7 @@ class TcpDialer {
 
  private:
   struct Way {
-    enum class State { untried, dialling, greeted, failed };
+    enum class State { untried, dialling, greeted, taken, failed };
     NetAddress address;
     State state = State::untried;
     Fd fd{};

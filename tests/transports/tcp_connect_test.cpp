@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: how tcp finds
+// a way and who it lets in.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include "sys/socket.hpp"
+#include "transport_backend.hpp"
+#include "transports/tcp/tcp_descriptor.hpp"
+#include "transports/tcp/tcp_handshake.hpp"
+
+namespace coll::test {
+namespace {
+
+const Backend kTcp{.name = "tcp", .make = make_tcp_transport, .knock = {}};
+constexpr ConnectionSpec kToZero{.peer = 0, .lane = 0, .slot_bytes = 64, .credits = 1};
+constexpr ConnectionSpec kToOne{.peer = 1, .lane = 0, .slot_bytes = 64, .credits = 1};
+
+NetAddress address(std::string_view text) {
+  return *NetAddress::parse(text);
+}
+TcpDescriptor descriptor(std::string_view identity, std::vector<const char*> addresses) {
+  TcpDescriptor made;
+  made.port = 7;
+  made.identity = identity;
+  for (const char* one : addresses) made.addresses.push_back(address(one));
+  return made;
+}
+InterfaceAddress has(const char* text, unsigned bits, std::uint32_t index) {
+  return {"if", index, address(text), bits, address(text).is_loopback()};
+}
+
+TEST(TcpDescriptor, TextComesBack) {
+  const TcpDescriptor made = descriptor("a/1", {"10.0.0.1:7", "[fd00::1]:7", "127.0.0.1:7"});
+  const auto back = TcpDescriptor::parse(made.text());
+  ASSERT_TRUE(back.ok()) << back.status().text();
+  EXPECT_EQ(back->text(), made.text());
+  EXPECT_EQ(back->addresses, made.addresses);
+}
+
+TEST(TcpDescriptor, WaysComeInASensibleOrder) {
+  const std::vector mine = {has("10.0.0.1:0", 24, 2), has("172.17.0.1:0", 16, 3),
+                            has("[fe80::1]:0", 64, 2), has("127.0.0.1:0", 8, 1)};
+  const auto peer = descriptor("b", {"192.168.1.1:7", "10.0.0.2:7", "172.17.0.1:7", "[fd00::2]:7",
+                                     "[fe80::2]:7", "127.0.0.1:7"});
+  // Not: an address that is mine too, another host's loopback.
+  EXPECT_EQ(tcp_ways(mine, "a", peer),
+            (std::vector{address("10.0.0.2:7"), address("192.168.1.1:7"), address("[fd00::2]:7"),
+                         address("[fe80::2]:7").with_scope(2)}));
+  EXPECT_EQ(tcp_ways(mine, "b", peer).front(), address("127.0.0.1:7"));
+}
+
+TEST(TcpDescriptor, AcceptanceIsSymmetric) {
+  const std::vector<TcpDescriptor> all = {descriptor("a", {"10.0.0.1:7", "127.0.0.1:7"}),
+                                          descriptor("b", {"10.0.0.2:7"}),
+                                          descriptor("c", {"[fd00::1]:7"}),
+                                          descriptor("d", {"127.0.0.1:7"}),
+                                          descriptor("d", {"[::1]:7"}),
+                                          descriptor("", {"127.0.0.1:7"}),
+                                          descriptor("e", {"10.0.0.1:7"})};
+  for (const TcpDescriptor& one : all) {
+    for (const TcpDescriptor& other : all) {
+      EXPECT_EQ(tcp_accepts(one, other).code(), tcp_accepts(other, one).code())
+          << one.text() << " | " << other.text();
+    }
+  }
+  EXPECT_TRUE(tcp_accepts(all[0], all[1]).ok());
+  EXPECT_EQ(tcp_accepts(all[0], all[2]).code(), Code::unreachable);  // no common family
+  EXPECT_TRUE(tcp_accepts(all[3], all[4]).ok());                     // one host
+  EXPECT_EQ(tcp_accepts(all[5], all[5]).code(), Code::unreachable);  // who knows
+  EXPECT_EQ(tcp_accepts(all[0], all[6]).code(), Code::unreachable);  // the same address twice
+}
+
+TEST(TcpConnect, WireVersionsThatDifferAreBothNamed) {
+  Ranks ranks(kTcp);
+  std::string other = ranks.transports[1]->descriptor();
+  other.replace(0, 5, "tcp/9");
+  const Status status = ranks.transports[0]->accepts(other);
+  EXPECT_EQ(status.code(), Code::mismatch);
+  EXPECT_NE(status.text().find("1 here, 9 there"), std::string::npos) << status.text();
+
+  // The same if it shows only in the handshake.
+  auto waiting = ranks.open(0, kToOne);
+  const auto mine = TcpDescriptor::parse(ranks.transports[0]->descriptor());
+  const auto guest = dial(mine->addresses.back(), Clock::now() + std::chrono::seconds(20));
+  ASSERT_TRUE(guest.ok()) << guest.status().text();
+  auto hello = tcp_greeting(spec_of(1, 2, ranks.job), kToZero, TcpGreeting::Verdict::hello);
+  hello.version = 9;
+  send_some(guest->get(), std::as_bytes(std::span(&hello, 1)));
+  ASSERT_TRUE(eventually([&] {
+    ranks.poll();
+    return !waiting->status().ok();
+  }));
+  EXPECT_EQ(waiting->status().code(), Code::mismatch);
+  EXPECT_NE(waiting->status().text().find("1 here, 9 on rank 1"), std::string::npos);
+  TcpGreetingReader answer;
+  ASSERT_TRUE(
+      eventually([&] { return answer.read(guest->get()) == TcpGreetingReader::State::complete; }));
+  EXPECT_EQ(answer.greeting().version, kTcpWireVersion);
+  EXPECT_EQ(answer.greeting().verdict, TcpGreeting::Verdict::refused);
+}
+
+TEST(TcpConnect, HalfAGreetingKeepsNobodyOut) {
+  Ranks ranks(kTcp);
+  const auto zero = TcpDescriptor::parse(ranks.transports[0]->descriptor());
+  const auto hello = tcp_greeting(spec_of(1, 2, ranks.job), kToZero, TcpGreeting::Verdict::hello);
+  std::vector<Fd> crowd;
+  for (std::size_t i = 0; i < 100; ++i) {
+    auto guest = dial(zero->addresses.back(), Clock::now() + std::chrono::seconds(20));
+    ASSERT_TRUE(guest.ok()) << guest.status().text();
+    send_some(guest->get(), std::as_bytes(std::span(&hello, 1)).first(i % sizeof hello));
+    crowd.push_back(*std::move(guest));
+    ranks.poll();
+  }
+  auto a = ranks.open(0, kToOne);
+  auto b = ranks.open(1, kToZero);
+  ASSERT_TRUE(ranks.settle(*a, *b));
+  EXPECT_TRUE(a->ready() && b->ready()) << a->status().text() << b->status().text();
+}
+
+TEST(TcpConnect, SomebodyElseAtAnAddressIsPassedOver) {
+  Ranks ranks(kTcp);
+  // Another job's rank 0 has an address of ours: a stranger with the right manners.
+  Ranks others(kTcp);
+  auto a = ranks.open(0, kToOne);
+  auto theirs = others.open(0, kToOne);
+  const auto wrong = TcpDescriptor::parse(others.transports[0]->descriptor());
+  auto b = ranks.transports[1]->open(kToZero, wrong->text());
+  ASSERT_TRUE(b.ok());
+  ASSERT_TRUE(eventually([&] {
+    ranks.poll();
+    others.poll();
+    return !(*b)->status().ok();
+  }));
+  EXPECT_EQ((*b)->status().code(), Code::unreachable);
+  EXPECT_FALSE(theirs->ready());
+  EXPECT_TRUE(theirs->status().ok());
+  EXPECT_TRUE(a->status().ok());
+}
+
+TEST(TcpConnect, IPv6LoopbackAloneIsEnough) {
+  if (!listen_at(address("[::1]:0")).ok()) GTEST_SKIP() << "this host has no IPv6";
+  Ranks ranks(kTcp);
+  auto zero = TcpDescriptor::parse(ranks.transports[0]->descriptor());
+  zero->addresses = {address("[::1]:7")};
+  auto a = ranks.open(0, kToOne);
+  auto b = ranks.transports[1]->open(kToZero, zero->text());
+  ASSERT_TRUE(b.ok()) << b.status().text();
+  ASSERT_TRUE(ranks.settle(*a, **b));
+  EXPECT_TRUE(a->ready() && (*b)->ready()) << (*b)->status().text();
+}
+
+TEST(TcpConnect, AnInterfaceThatIsNotThereIsAnErrorWithAList) {
+  TransportSpec spec = spec_of(0, 2, fresh_job());
+  spec.interface = "nosuchif";
+  const auto made = make_tcp_transport(spec);
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.status().text().find("lo"), std::string::npos) << made.status().text();
+}
+
+}  // namespace
+}  // namespace coll::test

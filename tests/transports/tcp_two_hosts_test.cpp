@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: tcp between
+// two network namespaces joined by a veth pair, as between two hosts.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "transport_backend.hpp"
+#include "transports/tcp/tcp_descriptor.hpp"
+
+namespace coll::test {
+namespace {
+
+bool run(const std::string& command) {
+  return std::system((command + " 2>/dev/null").c_str()) == 0;  // NOLINT: one thread
+}
+
+/// Two namespaces, h0 (10.79.0.1, fe80::1) and h1 (10.79.0.2, fe80::2). They are gone with this
+/// object: nothing else holds them. Sockets belong to the host that the thread is at when it makes
+/// them.
+class TcpTwoHosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    home_ = this_network();
+    for (Fd& host : hosts_) {
+      if (::unshare(CLONE_NEWNET) != 0) {
+        GTEST_SKIP() << "no right to make network namespaces: " << std::strerror(errno);
+      }
+      host = this_network();
+      if (!run("ip link set lo up")) GTEST_SKIP() << "no ip(8)";
+    }
+    // This thread is at host 1 now.
+    const std::string other =
+        "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(hosts_[0].get());
+    if (!run("ip link add h1 type veth peer name h0 netns " + other)) {
+      GTEST_SKIP() << "this kernel has no veth";
+    }
+    for (const int host : {0, 1}) {
+      at(host);
+      const std::string name = "h" + std::to_string(host);
+      const std::string number = std::to_string(host + 1);
+      run("ip link set " + name + " addrgenmode none");
+      ASSERT_TRUE(run("ip addr add 10.79.0." + number + "/24 dev " + name));
+      run("ip addr add fe80::" + number + "/64 dev " + name + " nodad");
+      ASSERT_TRUE(run("ip link set " + name + " up"));
+    }
+  }
+  void TearDown() override {
+    if (home_) {
+      EXPECT_EQ(::setns(home_.get(), CLONE_NEWNET), 0);
+    }
+  }
+
+  static Fd this_network() { return Fd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)); }
+  void at(int host) { ASSERT_EQ(::setns(hosts_[host].get(), CLONE_NEWNET), 0); }
+
+  void start(const std::string& interface = {}) {
+    const std::uint64_t job = fresh_job();
+    for (auto& end : ends_) end.reset();
+    for (const int host : {0, 1}) {
+      at(host);
+      TransportSpec spec = spec_of(host, 2, job);
+      spec.interface = interface;
+      auto made = make_tcp_transport(spec);
+      ASSERT_TRUE(made.ok()) << made.status().text();
+      transports_[host] = *std::move(made);
+    }
+  }
+  /// Opens a connection; false if it failed (or 20 s have passed).
+  bool connect(std::string (*change)(std::string) = nullptr) {
+    for (const int host : {0, 1}) {
+      at(host);
+      std::string peer = transports_[1 - host]->descriptor();
+      if (change != nullptr) peer = change(peer);
+      auto opened = transports_[host]->open(
+          {.peer = 1 - host, .lane = 0, .slot_bytes = 1 << 20, .credits = 1}, peer);
+      EXPECT_TRUE(opened.ok()) << opened.status().text();
+      if (!opened.ok()) return false;
+      ends_[host] = *std::move(opened);
+    }
+    return eventually([&] {
+             for (const int host : {0, 1}) {
+               at(host);
+               transports_[host]->poll();
+             }
+             return (ends_[0]->ready() && ends_[1]->ready()) || !ends_[1]->status().ok();
+           }) &&
+           ends_[0]->ready() && ends_[1]->ready();
+  }
+  /// Both send a whole slot before either receives, with one credit.
+  void exchange() {
+    std::vector<std::byte> out(1 << 20, std::byte{9});
+    for (std::uint64_t round = 0; round < 3; ++round) {
+      bool sent[2] = {false, false};
+      ASSERT_TRUE(eventually([&] {
+        for (const int host : {0, 1}) {
+          sent[host] = sent[host] || ends_[host]->send(out.data(), out.size(), round);
+          ends_[host]->progress();
+        }
+        return sent[0] && sent[1];
+      }));
+      for (const int host : {0, 1}) {
+        std::vector<std::byte> in(out.size());
+        ASSERT_TRUE(eventually([&] {
+          ends_[1 - host]->progress();
+          return ends_[host]->receive(in.data(), in.size(), round);
+        }));
+        EXPECT_EQ(in, out);
+      }
+    }
+  }
+
+  Fd home_;
+  Fd hosts_[2];
+  std::unique_ptr<Transport> transports_[2];
+  std::unique_ptr<Connection> ends_[2];
+};
+
+TEST_F(TcpTwoHosts, Talk) {
+  start();
+  const auto zero = TcpDescriptor::parse(transports_[0]->descriptor());
+  const auto one = TcpDescriptor::parse(transports_[1]->descriptor());
+  ASSERT_TRUE(zero.ok() && one.ok());
+  EXPECT_NE(zero->identity, one->identity);
+  EXPECT_TRUE(transports_[0]->accepts(transports_[1]->descriptor()).ok());
+  ASSERT_TRUE(connect()) << ends_[1]->status().text();
+  exchange();
+}
+
+TEST_F(TcpTwoHosts, OnlyLinkLocalIPv6IsEnough) {
+  for (const int host : {0, 1}) {
+    at(host);
+    ASSERT_TRUE(run("ip -4 addr flush dev h" + std::to_string(host)));
+    if (!run("ip -6 addr show dev h" + std::to_string(host) + " | grep -q fe80")) {
+      GTEST_SKIP() << "no IPv6";
+    }
+  }
+  start();
+  ASSERT_TRUE(connect()) << ends_[1]->status().text();
+  exchange();
+}
+
+TEST_F(TcpTwoHosts, AnAddressNobodyHasIsPassedOver) {
+  at(1);
+  ASSERT_TRUE(run("ip addr add 10.80.0.2/24 dev h1"));
+  start("h");
+  // First a neighbour that does not answer, then a net without a route; the right one comes last.
+  ASSERT_TRUE(connect([](std::string text) {
+    const auto place = text.find(" 10.79.0.1");
+    return place == std::string::npos ? text : text.insert(place, " 10.80.0.77 10.99.0.1");
+  })) << ends_[1]->status().text();
+  exchange();
+}
+
+TEST_F(TcpTwoHosts, NoWayAtAllListsEveryAddress) {
+  start("h");
+  EXPECT_FALSE(connect([](std::string text) {
+    const auto words = text.find(" 10.79.0.1");
+    return words == std::string::npos ? text : text.substr(0, words) + " 10.99.0.1 fd99::1";
+  }));
+  const Status status = ends_[1]->status();
+  EXPECT_EQ(status.code(), Code::unreachable);
+  EXPECT_EQ(status.rank(), 0);
+  for (const char* part : {"10.99.0.1", "fd99::1", "unreachable"}) {
+    EXPECT_NE(status.text().find(part), std::string::npos) << status.text();
+  }
+}
+
+TEST_F(TcpTwoHosts, TheKnobChoosesTheInterface) {
+  start("h");
+  for (const auto& transport : transports_) {
+    const auto descriptor = TcpDescriptor::parse(transport->descriptor());
+    ASSERT_TRUE(descriptor.ok());
+    EXPECT_TRUE(std::ranges::none_of(descriptor->addresses, &NetAddress::is_loopback));
+  }
+  ASSERT_TRUE(connect()) << ends_[1]->status().text();
+
+  start("lo");
+  const Status status = transports_[0]->accepts(transports_[1]->descriptor());
+  EXPECT_EQ(status.code(), Code::unreachable) << "another host's loopback";
+  EXPECT_EQ(transports_[1]->accepts(transports_[0]->descriptor()).code(), Code::unreachable);
+}
+
+}  // namespace
+}  // namespace coll::test
