@@ -54,6 +54,7 @@ void TcpConnection::settle(Result<Fd> socket) {
   if (!status.ok()) return fail(std::move(status));
   ahead_.resize(kAheadBytes);
   socket_ = *std::move(socket);
+  remote_ = remote_address(socket_.get());
 }
 
 // --- sending
@@ -314,7 +315,7 @@ void TcpConnection::lost(int error) {
   std::string what = "rank " + std::to_string(peer());
   what += error == ETIMEDOUT ? " no longer answers" : " closed its connection";
   what += " (lane " + std::to_string(spec_.lane) + ", " + local_address(socket_.get()).text() +
-          " to " + remote_address(socket_.get()).text() + ")";
+          " to " + remote_.text() + ")";
   if (error == 0 || is_loss(error)) {
     fail(failed(Code::peer_lost, std::move(what), "look at that rank's output", error));
   } else {

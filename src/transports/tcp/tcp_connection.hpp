@@ -69,12 +69,12 @@ class TcpConnection final : public Connection {
   void not_there();
   void lost(int error);
   void notice_silence();
-  [[nodiscard]] std::string where() const;
 
   ConnectionSpec spec_;
   std::unique_ptr<TcpDialer> dialer_;
   Waiting& waiting_;
   Fd socket_;
+  NetAddress remote_;
 
   // sending: slots first, then the caller's memory
   TcpSlots out_;
