@@ -65,15 +65,11 @@ Cost cost_of(const Algorithm& algorithm, CollectiveSpec spec) {
   return algorithm.cost(spec);
 }
 
-std::uint32_t slice_for(const World& world, const Cost& cost, double bytes) {
-  if (world.slice_bytes != 0) return std::min(world.slice_bytes, world.slot_bytes);
-  // Enough slices per message to overlap the two ends' work, none so short that the step shows.
-  constexpr double kShortest = 8 * 1024;
-  constexpr double kSlicesWanted = 4;
-  const double message = cost.rounds > 0 ? cost.sent * bytes / cost.rounds : bytes;
-  if (!world.shared_memory) return world.slot_bytes;
-  const double wanted = std::clamp(message / kSlicesWanted, kShortest, double(world.slot_bytes));
-  return static_cast<std::uint32_t>(wanted) / 64 * 64;
+/// Whole slots: a message cut finer waits for one more cache-line transfer a slice and gains
+/// nothing, since a second lane already overlaps the two ends (perf/collective figures in
+/// docs/performance.md).
+std::uint32_t slice_for(const World& world) {
+  return world.slice_bytes != 0 ? std::min(world.slice_bytes, world.slot_bytes) : world.slot_bytes;
 }
 
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
@@ -85,7 +81,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
   plan.message_chunks = longest_message(algorithm, spec, world.layout);
   plan.slice_bytes =
-      std::max(slice_for(world, cost, bytes), std::min(world.slot_bytes, plan.message_chunks * 64));
+      std::max(slice_for(world), std::min(world.slot_bytes, plan.message_chunks * 64));
   const double slices = cost.sent * bytes / plan.slice_bytes;
   plan.lanes = world.lanes != 0 ? world.lanes : slices > kEagerSlices ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
@@ -144,8 +140,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec)) continue;
     const Cost cost = cost_of(algorithm, spec);
-    list.push_back(
-        {&algorithm, predict_us(cost, bytes, slice_for(world, cost, bytes), world.view)});
+    list.push_back({&algorithm, predict_us(cost, bytes, slice_for(world), world.view)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
     return a.predicted_us < b.predicted_us;
