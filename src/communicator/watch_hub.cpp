@@ -40,6 +40,7 @@ class WatchHub final : public WatchThread {
     Deadline until;
   };
   std::optional<Gathering> gathering_;
+  std::uint32_t tickets_ = 0;
   std::vector<bool> left_;
   std::optional<Deadline> leaving_until_;
 };
@@ -64,6 +65,7 @@ void WatchHub::on_question(const Question& question) {
   if (gathering_ && (in_doubt(question) || !in_doubt(gathering_->question))) return;
   Gathering gathering;
   gathering.question = question;
+  gathering.question.ticket = ++tickets_;
   gathering.places.resize(static_cast<std::size_t>(size_));
   gathering.until = Clock::now() + kGatherTime;
   for (Rank rank = 0; rank < size_; ++rank) {
@@ -73,7 +75,7 @@ void WatchHub::on_question(const Question& question) {
       one.place = place(question);
     } else if (link(rank) && !one.left) {
       ++gathering.missing;
-      link(rank).send(pack_where(question));
+      link(rank).send(pack_where(gathering.question));
     }
   }
   gathering_ = std::move(gathering);
@@ -81,7 +83,7 @@ void WatchHub::on_question(const Question& question) {
 }
 
 void WatchHub::take_place(Rank from, const Place& place) {
-  if (!gathering_) return;
+  if (!gathering_ || place.ticket != gathering_->question.ticket) return;
   RankPlace& one = gathering_->places[static_cast<std::size_t>(from)];
   if (one.place || one.left) return;
   one.place = place;

@@ -294,6 +294,7 @@ void WatchThread::conclude(const Status& verdict) {
 
 Place WatchThread::place(const Question& question) const {
   Place place;
+  place.ticket = question.ticket;
   place.reading = board_.read();
   if (place.reading == seen_) {
     place.since_s = std::chrono::duration<double>(Clock::now() - seen_since_).count();

@@ -38,6 +38,7 @@ std::string pack_asking(WatchWord word, const Question& question) {
       .u64(static_cast<std::uint64_t>(std::max(question.waited_s, 0.0) * 1000))
       .rank(question.peer)
       .text(shortened(question.found))
+      .u32(question.ticket)
       .bytes();
 }
 
@@ -70,6 +71,7 @@ std::string pack_place(const Place& place) {
       .u64(place.reading.entered)
       .u64(place.reading.collectives)
       .u64(static_cast<std::uint64_t>(place.since_s * 1000))
+      .u32(place.ticket)
       .u8(place.counterpart ? 1 : 0);
   if (place.counterpart) message.call(*place.counterpart);
   return message.bytes();
@@ -96,6 +98,7 @@ std::optional<Question> read_question(std::string_view frame) {
   question.waited_s = static_cast<double>(message.u64()) / 1000;
   question.peer = message.rank();
   question.found = message.text();
+  question.ticket = message.u32();
   return message.whole() ? std::optional(std::move(question)) : std::nullopt;
 }
 
@@ -107,6 +110,7 @@ std::optional<Place> read_place(std::string_view frame) {
   place.reading.entered = message.u64();
   place.reading.collectives = message.u64();
   place.since_s = static_cast<double>(message.u64()) / 1000;
+  place.ticket = message.u32();
   if (message.u8() != 0) place.counterpart = message.call();
   return message.whole() ? std::optional(place) : std::nullopt;
 }

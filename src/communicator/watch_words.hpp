@@ -31,15 +31,17 @@ struct Question {
   Rank asker = kNoRank;
   Call call;
   Reason reason = Reason::deadline;
-  double waited_s = 0;  ///< deadline
-  Rank peer = kNoRank;  ///< mismatch: who sent the message
-  std::string found;    ///< mismatch: what was wrong with it
+  double waited_s = 0;       ///< deadline
+  Rank peer = kNoRank;       ///< mismatch: who sent the message
+  std::string found;         ///< mismatch: what was wrong with it
+  std::uint32_t ticket = 0;  ///< the hub's number for it: an answer to an earlier one is too late
 };
 
 /// Where a rank is.
 struct Place {
   CallBoard::Reading reading;
   double since_s = 0;               ///< for how long at least
+  std::uint32_t ticket = 0;         ///< of the question that it answers
   std::optional<Call> counterpart;  ///< its own call of the question's number, if it remembers it
 };
 
