@@ -21,6 +21,10 @@ struct Memory {
         pages(layout.segment_bytes() / sizeof(Page) + 1),
         fifo(layout.fifo(pages[0].bytes, 0)) {}
 
+  [[nodiscard]] bool contains(const std::byte* place, std::size_t bytes) const {
+    return place >= pages[0].bytes && place + bytes <= pages[0].bytes + layout.segment_bytes();
+  }
+
   struct alignas(4096) Page {
     std::byte bytes[4096] = {};
   };
@@ -56,6 +60,7 @@ TEST(ShmFifo, NumbersWrapWithoutHarm) {
       for (std::uint64_t i = 0; i < credits; ++i) {
         const auto expected = i == 0 ? ShmReceiver::Next::none : ShmReceiver::Next::expected;
         EXPECT_EQ(receiver.next(bytes, round * 100), expected);
+        ASSERT_TRUE(memory.contains(sender.acquire(bytes), bytes));
         ASSERT_TRUE(send(sender, round * 100 + i, bytes));
         if (i + 1 < credits) continue;
         EXPECT_FALSE(send(sender, 0, 8)) << "more than the credits";
@@ -78,8 +83,7 @@ TEST(ShmFifo, NothingOverlaps) {
       for (std::uint32_t i = 0; i < credits; ++i) {
         places.push_back(sender->acquire(192));
         ASSERT_NE(places.back(), nullptr);
-        ASSERT_GE(places.back(), memory.pages[0].bytes);
-        ASSERT_LE(places.back() + 192, memory.pages[0].bytes + layout.segment_bytes());
+        ASSERT_TRUE(memory.contains(places.back(), 192));
         std::memset(places.back(), static_cast<int>(places.size()), 192);
         sender->commit(192, i);
       }
