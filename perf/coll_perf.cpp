@@ -88,15 +88,15 @@ class Console {
   std::FILE* out_;
 };
 
-/// False, with a message: it could not be written.
+/// False, with a message: it could not be written. An empty text only tries whether it can.
 bool write_file(const std::string& path, const std::string& text) {
-  if (path.empty()) return true;
+  if (path.empty() || (path == "-" && text.empty())) return true;
   if (path == "-") {
     std::cout << text << std::flush;
     return static_cast<bool>(std::cout);
   }
   errno = 0;
-  std::ofstream file(path);
+  std::ofstream file(path, text.empty() ? std::ios::app : std::ios::trunc);
   file << text;
   file.close();
   if (file) return true;
@@ -178,6 +178,11 @@ int run(const Options& options) {
     explain(session, options, console);
     return 0;
   }
+  bool writable = true;  // known before anybody waits for the results
+  if (leader)
+    for (const std::string& path : {options.json, options.csv, options.plot})
+      writable &= write_file(path, "");
+  if (session.sum(writable ? 0 : 1) != 0) return 2;
   const std::size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
   Buffer input(most), output(most);
   if (options.peers_csv) return measure_for_peers(session, options, input, output) ? 0 : 1;

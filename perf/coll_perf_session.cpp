@@ -40,7 +40,8 @@ Session::Session(const Options& options) {
   if (!options.transports.empty()) config.transports = options.transports.c_str();
   const int launched = launched_rank();
   alone_ = launched < 0;
-  if (options.pin) pin_to_core(alone_ ? 0 : launched);
+  rank_ = alone_ ? 0 : launched;  // for messages until the library says it
+  if (options.pin) pin_to_core(rank_);
   if (alone_) {
     coll_unique_id_t id;
     require(coll_get_unique_id(&id), "making a unique id");
@@ -50,7 +51,7 @@ Session::Session(const Options& options) {
   }
   require(coll_comm_rank(comm_, &rank_), "asking for the rank");
   require(coll_comm_size(comm_, &size_), "asking for the number of ranks");
-  if (options.pin && rank_ != launched) pin_to_core(rank_);
+  if (options.pin && !alone_ && rank_ != launched) pin_to_core(rank_);
   if (options.stream) require(coll_stream_create(&stream_), "making a host stream");
 }
 
@@ -61,8 +62,7 @@ Session::~Session() {
 
 void Session::require(coll_status_t status, const char* what) const {
   if (status == COLL_SUCCESS) return;
-  fmt::print(stderr, "coll-perf: rank {}: {}: {}: {}\n", rank_, what, coll_status_name(status),
-             coll_last_error());
+  fmt::print(stderr, "coll-perf: rank {}: {}: {}\n", rank_, what, coll_last_error());
   std::_Exit(2);  // the communicator cannot be left in order; its peers learn it from the socket
 }
 
