@@ -11,8 +11,12 @@ namespace coll {
 void CpuExecutor::start(Program& program, const CallBinding& call) {
   program_ = &program;
   call_ = call;
-  windows_ = cut_windows(call.count, call.element_bytes, program.chunks.parts,
-                         program.message_chunks, program.slice_bytes, program.copies);
+  if (program.windows.count != call.count || program.windows_element_bytes != call.element_bytes) {
+    program.windows = cut_windows(call.count, call.element_bytes, program.chunks.parts,
+                                  program.message_chunks, program.slice_bytes, program.copies);
+    program.windows_element_bytes = call.element_bytes;
+  }
+  windows_ = program.windows;
   left_ = program.lanes.size();
   flushed_ = false;
   failed_ = nullptr;

@@ -63,6 +63,9 @@ struct Program {
   std::vector<Connection*> lane_connections;
   std::unique_ptr<std::byte[]> scratch;
   bool needs_progress = false;
+  /// Of the last call: cutting anew costs half a dozen divisions, and most calls repeat.
+  Windows windows;
+  std::size_t windows_element_bytes = 0;
 };
 
 /// How the binder asks for the connection to `peer` on `lane` (already open and ready).
