@@ -238,7 +238,11 @@ bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step) {
     if (step.with_space != Space::none) {
       const std::byte* with = address(lane, step.with_space, step.with, block, element);
       const reduce::Kernels& kernels = *call_.kernels;
-      if (into && out != nullptr) {
+      if (into && out != nullptr && store == 0) {
+        (step.finish ? kernels.finish : kernels.combine)[0](
+            local, from, with, n, static_cast<std::size_t>(program_->ranks));
+        copies.copy[0](out, local, length);
+      } else if (into && out != nullptr) {
         (step.finish ? kernels.finish_both : kernels.combine_both)[store](
             local, out, from, with, n, static_cast<std::size_t>(program_->ranks));
       } else {
@@ -247,7 +251,8 @@ bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step) {
             into ? local : out, from, with, n, static_cast<std::size_t>(program_->ranks));
       }
     } else if (into && out != nullptr && local != from) {
-      copies.copy_both[store](local, out, from, length);
+      copies.copy[0](out, from, length);
+      copies.copy[store](local, from, length);
     } else if (out != nullptr) {
       copies.copy[0](out, from, length);
     } else if (local != from) {
