@@ -17,9 +17,8 @@ double predict_us(const Cost& cost, double bytes, double slice_bytes, const Cost
   const double fill = cost.rounds * (latency + message * view.path.beta_us_per_byte);
   const double passes = std::max(1.0, std::ceil(sent / std::max(1.0, cost.rounds * slice_bytes)));
   const double stream = std::max(0.0, sent - cost.rounds * message) * view.path.beta_us_per_byte;
-  const double combine = cost.reduced * bytes * kReduceUsPerByte;
   const double own = cost.steps * passes * view.path.step_us;
-  return fill + (stream + combine + own) * crowd;
+  return fill + (stream + own) * crowd;
 }
 
 }  // namespace coll

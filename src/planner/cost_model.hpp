@@ -6,10 +6,14 @@
 
 namespace coll {
 
-/// The constants of one kind of path between ranks, in the alpha-beta-gamma model (Hockney 1994;
+/// The constants of one kind of path between ranks, in the alpha-beta model (Hockney 1994;
 /// Thakur, Rabenseifner, Gropp 2005, section 3). Defaults were measured with
 /// perf/connection_benchmark and perf/reduce_benchmark on a 2-core virtual Xeon (Sapphire Rapids
 /// class), 2026-11.
+///
+/// There is no gamma: to combine a received byte costs what to copy it costs, since both wait for
+/// the lines of the other core (reduce against broadcast of 64 KiB to 16 MiB, 2 ranks, same
+/// machine).
 struct PathCost {
   double alpha_us;          ///< one empty message, one way, receiver polling
   double beta_us_per_byte;  ///< moving one byte once slices stream
@@ -17,8 +21,6 @@ struct PathCost {
 };
 inline constexpr PathCost kSharedMemoryPath{0.16, 1.0 / 9'000, 0.03};
 inline constexpr PathCost kTcpPath{12.0, 1.0 / 5'000, 1.5};
-/// Combining one byte of one operand that is in cache.
-inline constexpr double kReduceUsPerByte = 1.0 / 20'000;
 /// A rank that waits for another one on its own core gives the core away and gets it back
 /// (sched_yield).
 inline constexpr double kHandOverUs = 1.4;
