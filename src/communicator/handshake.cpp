@@ -70,6 +70,10 @@ std::string pack_welcome(std::string_view proof) {
   return begin(Word::welcome).raw(proof).bytes();
 }
 
+std::string pack_confirm() {
+  return begin(Word::confirm).bytes();
+}
+
 std::string pack_refusal(Refused why) {
   return begin(Word::refusal).u8(static_cast<std::uint8_t>(why)).bytes();
 }

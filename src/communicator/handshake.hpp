@@ -16,6 +16,8 @@ namespace coll {
 //   rank -> hub   Claim      version, nonce, who it is, proof(key; both nonces, who)
 //   hub  -> rank  Welcome    proof(key; both nonces): the hub knows the key too
 //              or Refusal    why
+//   rank -> hub   Confirm    it stays: until here a rank may turn to another address, and the hub
+//                            does not count on it
 // and when all are there, or it has come to nothing:
 //   hub  -> rank  Start      random bytes; the job's name is proof(key; these) and never sent
 //              or Failure    what all ranks return
@@ -30,6 +32,7 @@ enum class Word : std::uint8_t {
   greeting = 'G',
   claim = 'C',
   welcome = 'W',
+  confirm = 'Y',
   refusal = 'R',
   start = 'S',
   failure = 'F',
@@ -69,6 +72,7 @@ struct Start {
 std::string pack_greeting(std::string_view nonce);
 std::string pack_claim(const Claimant& who, std::string_view nonce, std::string_view proof);
 std::string pack_welcome(std::string_view proof);
+std::string pack_confirm();
 std::string pack_refusal(Refused why);
 std::string pack_start(Rank hub, std::string_view random);
 std::string pack_failure(const Status& failure);

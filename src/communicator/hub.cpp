@@ -36,6 +36,7 @@ struct Stranger {
 struct Arrived {
   FrameLink link;
   Claimant who;
+  bool confirmed = false;
 };
 
 class Hub {
@@ -68,8 +69,8 @@ class Hub {
   const std::string& source_;
   std::vector<Arrived> members_;  ///< by rank; its own without a link
   std::deque<Stranger> strangers_;
-  Rank present_ = 0;
-  Status verdict_;  ///< the failure, once there is one
+  Rank present_ = 0;  ///< members that have confirmed
+  Status verdict_;    ///< the failure, once there is one
   std::size_t wrong_keys_ = 0;
   std::size_t dropped_ = 0;
   std::string last_wrong_key_;
@@ -142,9 +143,8 @@ Status Hub::admit(Stranger& stranger, const Claim& claim) {
                   "give every process its own rank")
         .at_rank(who.rank);
   }
-  if (holder == nullptr) ++present_;
-  member.link = std::move(stranger.link);
-  member.who = who;
+  if (member.confirmed) --present_;  // the same process by another connection
+  member = {std::move(stranger.link), who, false};
   member.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim.nonce)));
   return {};
 }
@@ -197,6 +197,11 @@ Status Hub::hear_member(Arrived& member) {
   const FrameLink::Got got = member.link.receive(frame);
   if (got == FrameLink::Got::nothing) return {};
   if (got == FrameLink::Got::frame) {
+    if (word_of(frame) == Word::confirm && !member.confirmed) {
+      member.confirmed = true;
+      ++present_;
+      return {};
+    }
     if (const auto failure = read_failure(frame)) {
       Status why = missing();
       return why.with_context("rank " + std::to_string(member.who.rank) + " (" + member.who.text() +
@@ -208,8 +213,9 @@ Status Hub::hear_member(Arrived& member) {
     log(LogLevel::info, "rendezvous: rank " + std::to_string(member.who.rank) + " (" +
                             member.who.text() + ") is gone again");
   }
+  if (member.confirmed) --present_;
+  member.confirmed = false;
   member.link.close();
-  --present_;
   return {};
 }
 
@@ -267,7 +273,8 @@ void Hub::tell_all(const std::string& frame) {
 
 void Hub::tell_latecomers(const Status& failure, Deadline deadline) {
   verdict_ = failure;
-  Rank told = present_;
+  auto told = std::ranges::count_if(members_,
+                                    [](const Arrived& one) { return static_cast<bool>(one.link); });
   const auto until = std::min(deadline, Clock::now() + kVerdictTime);
   while (told + 1 < me_.size && Clock::now() < until) {
     if (!turn(until).ok()) ++told;  // hear_claim has told it
@@ -277,7 +284,8 @@ void Hub::tell_latecomers(const Status& failure, Deadline deadline) {
 Status Hub::missing() const {
   std::vector<Rank> absent;
   for (Rank rank = 0; rank < me_.size; ++rank) {
-    if (rank != me_.rank && !members_[static_cast<std::size_t>(rank)].link) absent.push_back(rank);
+    if (rank != me_.rank && !members_[static_cast<std::size_t>(rank)].confirmed)
+      absent.push_back(rank);
   }
   std::string what = ranks_text(absent) + " of " + std::to_string(me_.size) +
                      (absent.size() == 1 ? " has" : " have") + " not come to the rendezvous (" +

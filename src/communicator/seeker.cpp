@@ -134,6 +134,7 @@ void Seeker::hear_frame(Attempt& attempt, const std::string& frame,
     if (!proof || !same_proof(*proof, welcome_proof(key_, attempt.hub_nonce, attempt.nonce))) {
       return fail(attempt, "it does not know the key of this job");
     }
+    attempt.link.send(pack_confirm());
     attempt.state = State::admitted;
     attempt.due = Deadline::max();
     admitted_ = true;

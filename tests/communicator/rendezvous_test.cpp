@@ -345,6 +345,30 @@ TEST(Meet, AnImpostorHubWithoutTheKeyIsNotBelieved) {
   EXPECT_THAT(claims, Not(HasSubstr("the-key-itself")));
 }
 
+// As when the rank finds a newer file, or takes another way, while the hub answers its claim.
+TEST(Meet, ARankThatTurnsAwayAfterItsClaimIsNotCountedOn) {
+  const MeetingPlace place = tcp_place(free_port());
+  const NetAddress address = *NetAddress::parse(place.addresses[0]);
+  std::optional<Result<Meeting>> hub;
+  std::thread hub_thread([&] { hub.emplace(meet(place, 0, 2, in(seconds(20)))); });
+  Result<Fd> fd = dial(address, in(seconds(10)));
+  while (!fd.ok()) fd = dial(address, in(seconds(10)));
+  const auto greeting = recv_frame(fd->get(), kHandshakeLimit, in(seconds(10)));
+  ASSERT_TRUE(greeting.ok()) << greeting.status().text();
+  const Claimant me = *this_claimant(1, 2);
+  const std::string nonce(kNonceBytes, 'n');
+  const std::string proof = claim_proof(place.key, read_greeting(*greeting)->nonce, nonce, me);
+  ASSERT_TRUE(send_frame(fd->get(), pack_claim(me, nonce, proof), in(seconds(10))).ok());
+  const auto welcome = recv_frame(fd->get(), kHandshakeLimit, in(seconds(10)));
+  ASSERT_TRUE(welcome.ok() && read_welcome(*welcome).has_value());
+  fd->reset();
+  Meetings meetings(1);
+  meetings.push_back(meet(place, 1, 2, in(seconds(20))));
+  hub_thread.join();
+  meetings[0] = std::move(hub);
+  expect_whole(meetings);
+}
+
 TEST(Meet, ATakenPortIsWaitedForThenNamed) {
   Result<Fd> other = listen_everywhere();
   ASSERT_TRUE(other.ok());
