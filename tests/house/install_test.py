@@ -91,7 +91,7 @@ class Installed(unittest.TestCase):
         for version, fits in [("0.1", True), ("0", True), ("0.1.0", True), ("0.2", False),
                               ("1.0", False), ("0.1.99", False)]:
             with open(os.path.join(place, "CMakeLists.txt"), "w", encoding="utf-8") as file:
-                file.write("cmake_minimum_required(VERSION 3.16)\nproject(version LANGUAGES NONE)\n"
+                file.write("cmake_minimum_required(VERSION 3.16)\nproject(version LANGUAGES CXX)\n"
                            f"find_package(collectives {version} QUIET)\n"
                            f"if(NOT collectives_FOUND STREQUAL {int(fits)})\n"
                            "  message(FATAL_ERROR \"found: ${collectives_FOUND}\")\nendif()\n")

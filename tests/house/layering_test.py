@@ -42,6 +42,8 @@ LONGEST = 400
 # Longer files, each with its reason.
 LONG = {
     "tests/transports/transport_conformance.hpp": "one suite, read from top to bottom",
+    "tests/communicator/rendezvous_test.cpp": "every way a meeting can go wrong, one short case each",
+    "tests/communicator/watch_test.cpp": "every way ranks can part, one short case each",
 }
 # Every folder may have one of these.
 COMMON_NAMES = {"meson.build", "README.md", "CMakeLists.txt", "Makefile"}
