@@ -15,19 +15,21 @@ Status bad(const Call& call, const std::string& what, std::string hint = {}) {
   return failed(Code::invalid_argument, in(call) + what, std::move(hint));
 }
 
-Status check_buffer(const Call& call, const char* name, const void* data, std::uint64_t bytes) {
-  if (bytes == 0 || data != nullptr) return {};
+Status null_buffer(const Call& call, const char* name, std::uint64_t bytes) {
   return bad(call,
              std::string(name) + " is null but " + std::to_string(bytes) + " bytes are expected");
 }
 
+bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a),
+             second = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes != 0 && b_bytes != 0 && first + a_bytes > second && second + b_bytes > first;
+}
+
 /// In place exactly as NCCL has it, or not at all.
-Status check_overlap(const Request& request, const InPlace& rule, std::uint64_t input_bytes,
-                     std::uint64_t output_bytes, std::uint64_t block_bytes) {
-  if (input_bytes == 0 || output_bytes == 0) return {};
+Status check_in_place(const Request& request, const InPlace& rule, std::uint64_t block_bytes) {
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);
   const auto output = reinterpret_cast<std::uintptr_t>(request.output);
-  if (input + input_bytes <= output || output + output_bytes <= input) return {};
   const std::uintptr_t offset = rule.offset_blocks * block_bytes;
   if (rule.allowed &&
       (rule.input_inside_output ? input == output + offset : output == input + offset)) {
@@ -72,10 +74,12 @@ Status Communicator::check(const Request& request) const {
   }
   const BlockShape shape = block_shape(call.collective, size_, call.root, rank_);
   const std::uint64_t block = call.count * element;
-  COLL_TRY(check_buffer(call, "send", request.input, block * shape.input));
-  COLL_TRY(check_buffer(call, "recv", request.output, block * shape.output));
-  return check_overlap(request, in_place(call.collective, size_, call.root, rank_),
-                       block * shape.input, block * shape.output, block);
+  const std::uint64_t input_bytes = block * shape.input, output_bytes = block * shape.output;
+  if (input_bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input_bytes);
+  if (output_bytes != 0 && request.output == nullptr)
+    return null_buffer(call, "recv", output_bytes);
+  if (!overlap(request.input, input_bytes, request.output, output_bytes)) return {};
+  return check_in_place(request, in_place(call.collective, size_, call.root, rank_), block);
 }
 
 }  // namespace coll

@@ -30,7 +30,35 @@ struct BlockShape {
   std::uint32_t input = 0;
   std::uint32_t output = 0;
 };
-BlockShape block_shape(Collective collective, Rank ranks, Rank root, Rank rank);
+constexpr BlockShape block_shape(Collective collective, Rank ranks, Rank root, Rank rank) {
+  const auto all = static_cast<std::uint32_t>(ranks);
+  const bool at_root = rank == root;
+  switch (collective) {
+    case Collective::all_reduce:
+      return {.input = 1, .output = 1};
+    case Collective::reduce:
+      return {.input = 1, .output = at_root ? 1U : 0U};
+    case Collective::broadcast:
+      return {.input = at_root ? 1U : 0U, .output = 1};
+    case Collective::all_gather:
+      return {.input = 1, .output = all};
+    case Collective::reduce_scatter:
+      return {.input = all, .output = 1};
+    case Collective::all_to_all:
+      return {.input = all, .output = all};
+    case Collective::gather:
+      return {.input = 1, .output = at_root ? all : 0U};
+    case Collective::scatter:
+      return {.input = at_root ? all : 0U, .output = 1};
+    case Collective::send:
+      return {.input = 1, .output = 0};
+    case Collective::recv:
+      return {.input = 0, .output = 1};
+    case Collective::barrier:
+      return {.input = 0, .output = 0};
+  }
+  return {};
+}
 
 /// Where in-place calls put the input inside the output (or, for reduce_scatter and scatter, the
 /// output inside the input), as NCCL has it: `offset_blocks` into the larger buffer. `allowed` is
