@@ -23,10 +23,10 @@ struct RankPlace {
 /// Did a rank call something else than the question's call as its call of that number?
 bool calls_differ(const Question& question, const std::vector<RankPlace>& ranks);
 
-/// The failure for a question (no doubt) once the ranks have answered: those that are elsewhere first, ranks
-/// in the same place put together. "rank 1 waited 5.0 s in all_reduce #41 f32x4096 sum; rank 3 is
-/// in all_gather #41 f32x4096; ranks 0-2 are in all_reduce #41 f32x4096 sum; rank 5 (pid 812 on
-/// host a) does not answer"
+/// The failure for a question (no doubt) once the ranks have answered: those that are elsewhere
+/// first, ranks in the same place put together. "rank 1 waited 5.0 s in all_reduce #41 f32x4096
+/// sum; rank 3 is in all_gather #41 f32x4096; ranks 0-2 are in all_reduce #41 f32x4096 sum; rank 5
+/// (pid 812 on host a) does not answer"
 Status places_report(const Question& question, const std::vector<RankPlace>& ranks,
                      const std::vector<Member>& members);
 

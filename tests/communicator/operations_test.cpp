@@ -157,7 +157,8 @@ TEST_P(OnTransport, AnyOperationWithTheChosenAlgorithms) {
   }
 }
 
-/// Small slices make many passes of small inputs; the fewest credits leave no slack for a wrong order.
+/// Small slices make many passes of small inputs; the fewest credits leave no slack for a wrong
+/// order.
 TEST_P(OnTransport, AnyOperationInManyPassesAtFewestCredits) {
   for (const Rank ranks : {2, 3, 6}) {
     SCOPED_TRACE(ranks);
