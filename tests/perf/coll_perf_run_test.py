@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/: behaviour, room by room. This file: coll-perf as a program, on several ranks: it checks
+# every operation, type, reduction and placement, and says what is wrong with its arguments.
+"""usage: coll_perf_run_test.py COLL_RUN COLL_PERF"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COLL_RUN, COLL_PERF = sys.argv[1:3]
+LAUNCHERS = ("COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def run(*command):
+    environment = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def ranks(count, *arguments):
+    return run(COLL_RUN, "-n", str(count), "--no-prefix", "--timeout", "120", "--", COLL_PERF,
+               *arguments)
+
+
+class Program(unittest.TestCase):
+    def test_everything_is_right_on_three_ranks(self):
+        for transport in ("shm", "tcp"):
+            done = ranks(3, "-t", "all", "-d", "all", "-o", "all", "-r", "all", "--sizes",
+                         "0,24,5000", "-n", "1", "-w", "0", "--batches", "1", "--transports",
+                         transport, "--json", "-")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout)
+            self.assertEqual((result["ranks"], result["wrong"]), (3, 0))
+            seen = {(r["operation"], r["type"], r["redop"], r["root"], r["bytes"], r["in_place"])
+                    for r in result["results"]}
+            sizes = 3 * 2  # and in place
+            expected = (10 * 5 * (2 + 3) * sizes       # all_reduce, reduce_scatter; reduce's roots
+                        + 10 * (1 + 3 * 3) * sizes     # all_gather; broadcast, gather, scatter
+                        + 10 * 2 * 3 + 1)              # all_to_all, sendrecv; barrier
+            self.assertEqual(len(seen), expected)
+            self.assertEqual(len(result["results"]), expected)
+
+    def test_streams(self):
+        done = ranks(2, "-t", "all", "--sizes", "8,100K", "-n", "5", "--stream", "--percentiles")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("# Out of bounds values : 0 OK", done.stdout)
+
+    def test_alone_it_says_so(self):
+        done = run(COLL_PERF, "--sizes", "1K", "-n", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("this process is alone", done.stdout)
+
+    def test_the_peers_columns(self):
+        done = ranks(2, "--peers-csv", "--sizes", "8,64K", "--target", "0.01")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line.split(",") for line in done.stdout.splitlines()]
+        self.assertEqual([line[3] for line in lines[::2]],
+                         ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
+                          "alltoall", "sendrecv"])
+        self.assertEqual({(line[0], line[2], line[11], len(line)) for line in lines},
+                         {("collectives", "2", "ok", 13)})
+
+    def test_writes_its_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            names = {kind: os.path.join(folder, kind) for kind in ("json", "csv", "plot")}
+            done = ranks(2, "--sizes", "8,1K", "-n", "2",
+                         *[word for kind, name in names.items() for word in (f"--{kind}", name)])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            starts = {"json": "{", "csv": "operation,ranks,", "plot": "<?xml"}
+            for kind, name in names.items():
+                with open(name, encoding="utf-8") as file:
+                    self.assertTrue(file.read().startswith(starts[kind]))
+
+    def test_explains(self):
+        done = ranks(2, "--explain", "--sizes", "8,1M", "-t", "all_reduce")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("all_reduce of 262144 x float (1 MiB):\n", done.stdout)
+
+    def test_refusals(self):
+        for message, arguments in (("-r 7: ranks here go from 0 to 1", ["-r", "7"]),
+                                   ("cannot be written", ["--json", "/nowhere/x", "-n", "1"]),
+                                   ("unknown algorithm", ["--algorithm", "nonsense"]),
+                                   ("'xor' is not a reduction", ["-o", "xor"])):
+            done = ranks(2, "--sizes", "8", *arguments)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(message, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
