@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -217,8 +218,8 @@ TEST(Meet, StrangersHarmNothing) {
   const NetAddress address = *NetAddress::parse("127.0.0.1:" + std::to_string(port));
   std::vector<Fd> strangers;
   std::thread crowd([&] {
-    // Half-open, talkative, boastful of a huge frame, and gone at once: 400 of them.
-    while (strangers.size() < 400) {
+    // Half-open, talkative, boastful of a huge frame, and gone at once: 800 of them.
+    while (strangers.size() < 800) {
       Result<Fd> fd = dial(address, in(seconds(10)));
       if (!fd.ok()) {
         std::this_thread::yield();  // the hub does not listen yet
@@ -247,6 +248,15 @@ TEST(Meet, StrangersHarmNothing) {
     Meetings first(1);
     hub = std::thread([&] { first[0].emplace(meet(comers[0].place, 0, 4, in(seconds(20)))); });
     crowd.join();
+    // Of those that keep silent the oldest go first, without waiting for their time to pass.
+    std::array<std::byte, 256> bytes{};
+    Moved moved;
+    const auto begin = Clock::now();
+    while (!moved.closed && Clock::now() - begin < seconds(4)) {
+      ASSERT_TRUE(wait_for(strangers[3].get(), POLLIN, in(seconds(4))).ok());
+      moved = recv_some(strangers[3].get(), bytes);
+    }
+    EXPECT_TRUE(moved.closed);
     Meetings rest = meet_all({comers.begin() + 1, comers.end()});
     hub.join();
     meetings.push_back(std::move(first[0]));
