@@ -223,47 +223,71 @@ bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step) {
   if (source != nullptr && (message = source->peek(bytes, call_.digest)) == nullptr) return false;
   if (target != nullptr && (slot = target->acquire(bytes)) == nullptr) return false;
 
+  if (step.with_space != Space::none) {
+    reduce_into(lane, step, message, slot);
+    if (target != nullptr) target->commit(bytes, call_.digest);
+  } else {
+    // The peer waits for its copy, nobody for ours: the slot first.
+    if (target != nullptr) {
+      copy_runs(lane, step, message, slot);
+      target->commit(bytes, call_.digest);
+    }
+    if (step.into_space != Space::none) copy_runs(lane, step, message, nullptr);
+  }
+  if (source != nullptr) source->release();
+  return true;
+}
+
+/// Copies the step's chunks from `message`, or else from their local place, to `slot`, or else to
+/// theirs.
+void CpuExecutor::copy_runs(const Lane& lane, const BoundStep& step, const std::byte* message,
+                            std::byte* slot) {
   const reduce::CopyKernels& copies = reduce::copy_kernels();
-  const bool into = step.into_space != Space::none;
-  const auto store =
-      static_cast<unsigned>(step.into_space == Space::output ? call_.store : reduce::Store::cached);
-  const std::byte* in = message;
-  std::byte* out = slot;
+  const unsigned how = slot == nullptr ? store_of(step) : 0;
   for_each_run(lane, step, [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
     const std::size_t length = n * call_.element_bytes;
     if (length == 0) return;
     const std::byte* from =
-        in != nullptr ? in : address(lane, step.from_space, step.from, block, element);
-    std::byte* local = into ? address(lane, step.into_space, step.into, block, element) : nullptr;
-    if (step.with_space != Space::none) {
-      const std::byte* with = address(lane, step.with_space, step.with, block, element);
-      const reduce::Kernels& kernels = *call_.kernels;
-      if (into && out != nullptr && store == 0) {
-        (step.finish ? kernels.finish : kernels.combine)[0](
-            local, from, with, n, static_cast<std::size_t>(program_->ranks));
-        copies.copy[0](out, local, length);
-      } else if (into && out != nullptr) {
-        (step.finish ? kernels.finish_both : kernels.combine_both)[store](
-            local, out, from, with, n, static_cast<std::size_t>(program_->ranks));
-      } else {
-        const unsigned how = into ? store : 0;
-        (step.finish ? kernels.finish : kernels.combine)[how](
-            into ? local : out, from, with, n, static_cast<std::size_t>(program_->ranks));
-      }
-    } else if (into && out != nullptr && local != from) {
-      copies.copy[0](out, from, length);
-      copies.copy[store](local, from, length);
-    } else if (out != nullptr) {
-      copies.copy[0](out, from, length);
-    } else if (local != from) {
-      copies.copy[store](local, from, length);
-    }
-    if (in != nullptr) in += length;
-    if (out != nullptr) out += length;
+        message != nullptr ? message : address(lane, step.from_space, step.from, block, element);
+    std::byte* to =
+        slot != nullptr ? slot : address(lane, step.into_space, step.into, block, element);
+    if (to != from) copies.copy[how](to, from, length);
+    if (message != nullptr) message += length;
+    if (slot != nullptr) slot += length;
   });
-  if (target != nullptr) target->commit(bytes, call_.digest);
-  if (source != nullptr) source->release();
-  return true;
+}
+
+/// value = from op with, to the local place, to `slot`, or to both.
+void CpuExecutor::reduce_into(const Lane& lane, const BoundStep& step, const std::byte* message,
+                              std::byte* slot) {
+  const reduce::Kernels& kernels = *call_.kernels;
+  const auto ranks = static_cast<std::size_t>(program_->ranks);
+  const bool into = step.into_space != Space::none;
+  const unsigned how = store_of(step);
+  for_each_run(lane, step, [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
+    const std::size_t length = n * call_.element_bytes;
+    if (length == 0) return;
+    const std::byte* from =
+        message != nullptr ? message : address(lane, step.from_space, step.from, block, element);
+    const std::byte* with = address(lane, step.with_space, step.with, block, element);
+    std::byte* local = into ? address(lane, step.into_space, step.into, block, element) : slot;
+    if (into && slot != nullptr && how != 0) {
+      (step.finish ? kernels.finish_both : kernels.combine_both)[how](local, slot, from, with, n,
+                                                                      ranks);
+    } else {
+      (step.finish ? kernels.finish : kernels.combine)[into ? how : 0](local, from, with, n, ranks);
+      // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
+      if (into && slot != nullptr) std::memcpy(slot, local, length);
+    }
+    if (message != nullptr) message += length;
+    if (slot != nullptr) slot += length;
+  });
+}
+
+/// How results of the step go to memory: past the caches only to the caller's output.
+unsigned CpuExecutor::store_of(const BoundStep& step) const {
+  return static_cast<unsigned>(step.into_space == Space::output ? call_.store
+                                                                : reduce::Store::cached);
 }
 
 }  // namespace coll

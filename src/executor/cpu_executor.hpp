@@ -63,6 +63,11 @@ class CpuExecutor {
   bool run_send(const Lane& lane, const BoundStep& step);
   bool run_receive(const Lane& lane, const BoundStep& step);
   bool run_fused(const Lane& lane, const BoundStep& step);
+  void copy_runs(const Lane& lane, const BoundStep& step, const std::byte* message,
+                 std::byte* slot);
+  void reduce_into(const Lane& lane, const BoundStep& step, const std::byte* message,
+                   std::byte* slot);
+  [[nodiscard]] unsigned store_of(const BoundStep& step) const;
   [[nodiscard]] bool wait_is_over(const Lane& lane, const BoundStep& step) const;
   bool flush();
   bool find_failure();
