@@ -45,7 +45,7 @@ build() {
   quiet=--quiet
   if [ -t 1 ]; then quiet=; fi
   # shellcheck disable=SC2086  # $quiet may be empty
-  ninja $quiet -C "$directory" "$@" || die "building in $directory failed"
+  ninja $quiet -k 20 -C "$directory" "$@" || die "building in $directory failed"
 }
 
 # run_tests DIRECTORY PATIENCE ARGUMENT…: runs `meson test`, time limits times PATIENCE, and counts. The

@@ -87,8 +87,12 @@ TEST(Result, HasAValueOrAFailureThatTravelsThroughTheMacros) {
   EXPECT_EQ(use(false).status().failure()->what, "no");
 }
 
+Result<int> neither() {
+  return Status{};
+}
+
 TEST(ResultDeathTest, ASuccessWithoutAValueIsADefect) {
-  EXPECT_DEATH(Result<int>{Status{}}, "broken invariant at .*status.hpp.*needs a failure");
+  EXPECT_DEATH((void)neither(), "broken invariant at .*status.hpp.*needs a failure");
 }
 
 }  // namespace
