@@ -96,7 +96,7 @@ TEST(CallPath, RepeatedCallsAllocateLockAndAskNothing) {
       if (!fine) std::abort();
     };
     const auto all = [&] {
-      for (const std::uint64_t count : {2, 1000, 50'000}) {
+      for (const std::uint64_t count : {2U, 1000U, 50'000U}) {
         for (const Collective collective :
              {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
               Collective::broadcast, Collective::reduce}) {

@@ -67,7 +67,7 @@ Sample draw(std::mt19937_64& random, Rank ranks, std::uint64_t most_bytes) {
 /// A buffer at a chosen misalignment with guards around it that a stray write would change.
 class Guarded {
  public:
-  Guarded(std::size_t bytes, std::size_t misaligned) : bytes_(bytes), begin_(64 + misaligned) {
+  Guarded(std::size_t bytes, std::size_t misaligned) : begin_(64 + misaligned) {
     memory_.assign(begin_ + bytes + 64, kGuard);
   }
   std::byte* data() { return memory_.data() + begin_; }
@@ -84,7 +84,7 @@ class Guarded {
  private:
   static constexpr std::byte kGuard{0xa5};
   static bool is_guard(std::byte b) { return b == kGuard; }
-  std::size_t bytes_, begin_;
+  std::size_t begin_;
   std::vector<std::byte> memory_;
 };
 
@@ -193,7 +193,7 @@ TEST(SendRecv, PairsOfAllRanksInBothDirections) {
     RanksOptions options;
     options.transports = transport;
     run_ranks(4, options, [](Communicator& comm) {
-      for (const std::uint64_t count : {0, 1, 1000, 300'000}) {
+      for (const std::uint64_t count : {0U, 1U, 1000U, 300'000U}) {
         for (Rank a = 0; a < comm.size(); ++a) {
           for (Rank b = 0; b < comm.size(); ++b) {
             if (a == b || (comm.rank() != a && comm.rank() != b)) continue;

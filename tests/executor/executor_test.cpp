@@ -108,7 +108,7 @@ TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetwork) {
         settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
         settings.slice_bytes = 64u << (random() % 4);
         ExecutorRanks ranks(build_all(algorithm, spec), settings);
-        for (const std::uint64_t count : {0, 1, 5, 64, 333}) {
+        for (const std::uint64_t count : {0U, 1U, 5U, 64U, 333U}) {
           run_and_compare(spec, ranks, count, random);
           if (HasFatalFailure()) return;
         }
@@ -160,7 +160,7 @@ TEST(Windows, CoverEveryElementOnceAndFitTheSlice) {
     const std::size_t element = std::size_t{1} << (random() % 4);
     const auto parts = static_cast<std::uint32_t>(1 + random() % 70);
     const auto message = static_cast<std::uint32_t>(1 + random() % parts);
-    const std::uint64_t slice = std::max<std::uint64_t>(64 << (random() % 12), message * element);
+    const std::uint64_t slice = std::max<std::uint64_t>(64U << (random() % 12), message * element);
     const auto lanes = static_cast<std::uint32_t>(1 + random() % 4);
     const Windows w = cut_windows(count, element, parts, message, slice, lanes);
     ASSERT_GE(w.elements * w.passes, count);
