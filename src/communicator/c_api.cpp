@@ -17,7 +17,6 @@
 #include "communicator/launch.hpp"
 #include "communicator/unique_id.hpp"
 
-using coll::Call;
 using coll::Code;
 using coll::Collective;
 using coll::failed;
@@ -94,7 +93,7 @@ Result<coll::Joining> joining_of(const coll_config_t* given, std::string& rendez
   return joining;
 }
 
-Status join(coll::Joining joining, coll_comm_t* comm) {
+Status join(const coll::Joining& joining, coll_comm_t* comm) {
   COLL_ASSIGN(auto communicator, coll::Communicator::join(joining));
   *comm = new coll_comm{std::move(communicator), {}, {}};
   return {};

@@ -83,12 +83,13 @@ std::vector<Group> grouped(const Question& question, const std::vector<RankPlace
     if (question.call.is_pair() && rank != question.asker && rank != question.call.root) continue;
     Group group = question.reason == Question::Reason::mismatch ? what_it_called(question, ranks[i])
                                                                 : where_now(question, ranks[i]);
+    const double since_s = group.since_s;
     auto same = std::ranges::find(groups, group.one, &Group::one);
     if (same == groups.end()) {
       groups.push_back(std::move(group));
       same = groups.end() - 1;
     }
-    same->since_s = std::min(same->since_s, group.since_s);
+    same->since_s = std::min(same->since_s, since_s);
     same->ranks.push_back(rank);
   }
   std::ranges::stable_sort(groups, {}, &Group::fine);

@@ -75,7 +75,7 @@ class Connection {
  protected:
   Connection(Rank peer, std::size_t slot_bytes) : peer_(peer), slot_bytes_(slot_bytes) {}
   /// Keeps the first failure.
-  void fail(Status status) {
+  void fail(const Status& status) {
     if (status_.ok()) status_ = status.at_rank(peer_);
   }
 
