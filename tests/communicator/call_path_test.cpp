@@ -14,6 +14,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 #include "rank_threads.hpp"
@@ -112,6 +113,9 @@ TEST(CallPath, RepeatedCallsAllocateLockAndAskNothing) {
     }
     // A thread of its own for the trap, which cannot be taken off again.
     std::thread counted([&] {
+      // This thread's heap, so that an allocation on the path is counted and not a crash for want
+      // of mmap.
+      std::free(std::malloc(1024));
       trap_system_calls();
       t_counting = true;
       for (int i = 0; i < 100; ++i) all();
