@@ -13,15 +13,17 @@ namespace coll {
 
 /// What one call costs a rank at most, in the alpha-beta-gamma model's units. A test checks these
 /// numbers, which stand at the head of each algorithm's file, against the built schedules; the
-/// planner ranks by them. `sent` and `reduced` are fractions of the operation's size S: the bytes
-/// of the larger of a rank's two buffers.
+/// planner ranks by them. `sent`, `received` and `reduced` are fractions of the operation's size S:
+/// the bytes of the larger of a rank's two buffers.
 struct Cost {
   double rounds = 0;        ///< messages one after another on the longest path
   double sent = 0;          ///< bytes / S sent by the busiest rank
+  double received = 0;      ///< bytes / S received by the busiest rank
   double reduced = 0;       ///< bytes / S combined by the busiest rank
   std::uint32_t steps = 0;  ///< of the busiest rank, all lanes
   std::uint32_t scratch_chunks = 0;
-  std::uint32_t peers = 0;  ///< connections of the busiest rank: pairs of peer and lane
+  std::uint32_t message_chunks = 1;  ///< of the longest message of any rank; 1 where none has data
+  std::uint32_t peers = 0;           ///< connections of the busiest rank: pairs of peer and lane
 };
 
 /// One algorithm: a name, what it can do, what it costs, and the pure function.

@@ -8,13 +8,14 @@
 //   two where they wrap around to 0, and no rotation is left to do. all_to_all: the block for the
 //   rank i further on travels the binary digits of i; the blocks of a round are packed into one
 //   message. Those of the last round are at home then and go straight to their places.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_gather | 2*L + sum(m > 1 for m in grown) | L | (n-1)/n | 0 | 0 | near
-//   all_to_all | 2*L + packed + 2**L//2 + (moved[-1] > 1) | L | sum(moved)/n | 0 | kept | near
-//   where grown = [min(2**k, n-2**k) for k in range(L)];
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_gather | 2*L + sum(m > 1 for m in grown) | L | (n-1)/n  | (n-1)/n  | 0 | 0    | most | near
+//   all_to_all | 2*L + packed + unpacked         | L | blocks/n | blocks/n | 0 | kept | peak | near
+//   where grown = [min(2**k, n-2**k) for k in range(L)]; most = max(grown);
 //   moved = [sum(i >> k & 1 for i in range(n)) for k in range(L)];
-//   packed = sum(m for m in moved if m > 1);
-//   kept = sum(moved[:-1]) + (max(moved) if n > 3 else 0)
+//   blocks = sum(moved); peak = max(moved); packed = sum(m for m in moved if m > 1);
+//   unpacked = 2**L//2 + (moved[-1] > 1);
+//   kept = sum(moved[:-1]) + (peak if n > 3 else 0)
 // Wins: small blocks of any number of ranks: the fewest rounds.
 // Source: Bruck et al.: Efficient algorithms for all-to-all communications in multiport
 //   message-passing systems (IEEE TPDS 1997), sections 3 and 4.
@@ -55,15 +56,18 @@ Cost cost(const CollectiveSpec& spec) {
   Rank sent = 0;
   Rank steps = 2 * rounds;
   Rank scratch = spec.collective == all_to_all ? longest_packed(n) : 0;
+  Rank longest = 1;
   for (Rank distance = 1; distance < n; distance *= 2) {
     const bool last = 2 * distance >= n;
     if (spec.collective == all_gather) {
       const Rank count = std::min(distance, n - distance);
       sent += count;
+      longest = std::max(longest, count);
       steps += count > 1 ? 1 : 0;  // a rank next to the wrap sends two pieces
     } else {
       const Rank count = travellers(n, distance);
       sent += count;
+      longest = std::max(longest, count);
       steps += count > 1 ? count : 0;                      // packing
       steps += last ? distance + (count > 1 ? 1 : 0) : 0;  // unpacking; two pieces
       scratch += last ? 0 : count;
@@ -71,8 +75,10 @@ Cost cost(const CollectiveSpec& spec) {
   }
   return {.rounds = static_cast<double>(rounds),
           .sent = static_cast<double>(sent) / n,
+          .received = static_cast<double>(sent) / n,
           .steps = index_of(steps),
           .scratch_chunks = index_of(scratch),
+          .message_chunks = index_of(longest),
           .peers = power_of_two_neighbours(n)};
 }
 

@@ -6,10 +6,10 @@
 // Idea: ranks stand in line behind the root, and passes of the data follow each other down the line
 //   (broadcast) or up it, summed on the way (reduce). all_reduce goes up to rank 0 and down again,
 //   on two lanes, so that the way up does not wait for the way down.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   broadcast  | 1 | n-1     | 1           | 0 | 0 | min(2, n-1)
-//   reduce     | 1 | n-1     | 1           | 1 | 0 | min(2, n-1)
-//   all_reduce | 2 | 2*(n-1) | min(2, n-1) | 1 | 0 | 2*min(2, n-1)
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   broadcast  | 1 | n-1     | 1           | 1           | 0 | 0 | 1 | min(2, n-1)
+//   reduce     | 1 | n-1     | 1           | 1           | 1 | 0 | 1 | min(2, n-1)
+//   all_reduce | 2 | 2*(n-1) | min(2, n-1) | min(2, n-1) | 1 | 0 | 1 | 2*min(2, n-1)
 // Wins: large messages and few ranks: every byte is sent and received once by each rank.
 // Source: Pjesivac-Grbovic et al.: Performance analysis of MPI collective operations (Cluster
 //   Computing 2007), section 3.1, "chain".
@@ -31,6 +31,7 @@ Cost cost(const CollectiveSpec& spec) {
   const Rank neighbours = spec.ranks == 2 ? 1 : 2;
   return {.rounds = (both ? 2.0 : 1.0) * (spec.ranks - 1),
           .sent = both ? neighbours : 1.0,
+          .received = both ? neighbours : 1.0,
           .reduced = spec.collective == broadcast ? 0.0 : 1.0,
           .steps = both ? 2U : 1U,
           .peers = index_of(both ? 2 * neighbours : neighbours)};

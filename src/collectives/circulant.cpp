@@ -8,9 +8,9 @@
 //   from the rank as far before it, until only block r is left. all_reduce gathers the blocks the
 //   same way back. No rank is extra, whatever their number. A message is cut in two where its
 //   blocks wrap around to 0; a block not yet summed is copied to go with others that are.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   reduce_scatter | most + copy       | L   | part   | part | kept | met
-//   all_reduce     | 2*most + copy - 1 | 2*L | 2*part | part | 0    | met
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   reduce_scatter | most + copy       | L   | part   | part   | part | kept | n//2 | met
+//   all_reduce     | 2*most + copy - 1 | 2*L | 2*part | 2*part | part | 0    | n//2 | met
 //   where part = (n-1)/n;
 //   rounds = [(-(-n // 2**(k+1)), -(-n // 2**k) + -n // 2**(k+1)) for k in range(L)];
 //   wraps = lambda first, count: first % n + count > n;
@@ -72,9 +72,11 @@ Cost cost(const CollectiveSpec& spec) {
   const auto met = static_cast<std::uint32_t>(2 * rounds.size()) - (n % 2 == 0 ? 1 : 0);
   return {.rounds = static_cast<double>(rounds.size()) * (both ? 2 : 1),
           .sent = both ? 2 * part : part,
+          .received = both ? 2 * part : part,
           .reduced = part,
           .steps = (both ? 2 * most - 1 : most) + (copies_middle(n) ? 1 : 0),
           .scratch_chunks = both || n == 2 ? 0 : index_of(n),
+          .message_chunks = index_of(n / 2),
           .peers = n == 3 || n == 5 ? met - 2 : met};
 }
 

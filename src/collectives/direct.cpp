@@ -4,9 +4,9 @@
 //
 // Algorithm: direct
 // Idea: one rank sends, the other receives; spec.root names the peer.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   send | 1 | 1 | 1 | 0 | 0 | 1
-//   recv | 1 | 1 | 0 | 0 | 0 | 1
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   send | 1 | 1 | 1 | 0 | 0 | 0 | 1 | 1
+//   recv | 1 | 1 | 0 | 1 | 0 | 0 | 1 | 1
 // Wins: always; there is nothing else for a pair.
 // Source: none.
 #include "collectives/patterns.hpp"
@@ -23,7 +23,12 @@ bool supports(const CollectiveSpec& spec) {
 }
 
 Cost cost(const CollectiveSpec& spec) {
-  return {.rounds = 1, .sent = spec.collective == send ? 1.0 : 0.0, .steps = 1, .peers = 1};
+  const bool sends = spec.collective == send;
+  return {.rounds = 1,
+          .sent = sends ? 1.0 : 0.0,
+          .received = sends ? 0.0 : 1.0,
+          .steps = 1,
+          .peers = 1};
 }
 
 Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {

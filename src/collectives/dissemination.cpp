@@ -5,8 +5,8 @@
 // Algorithm: dissemination
 // Idea: in round k rank r signals r + 2^k and awaits r - 2^k; after L rounds word of every rank has
 //   come to every rank. An awaited signal lets the next one go in the same step.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   barrier | L+1 | L | 0 | 0 | 0 | near
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   barrier | L+1 | L | 0 | 0 | 0 | 0 | 1 | near
 // Wins: barriers of any number of ranks: the fewest rounds, no ranks to fold.
 // Source: Hensgen, Finkel, Manber: Two algorithms for barrier synchronization
 //   (International Journal of Parallel Programming 1988).

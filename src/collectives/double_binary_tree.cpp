@@ -7,10 +7,11 @@
 //   A second tree, whose leaves are the first one's inner ranks, carries the other half of the
 //   data. Both hang below the root. Sums go up, copies down; all_reduce (root rank 0) has for each
 //   tree a lane up and a lane down, so that the way up streams on.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_reduce | 6 if n > 3 else 4 | 2*L | min(n, 4)/2 | 1 | 0 | 8 if n > 3 else 2*n
-//   broadcast  | 3 if n > 3 else 2 | L   | 1           | 0 | 0 | 4 if n > 3 else n
-//   reduce     | 3 if n > 3 else 2 | L   | 1           | 1 | 2 if n > 3 else 0 | 4 if n > 3 else n
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_reduce | 4 + 2*full | 2*L | min(n, 4)/2 | min(n, 4)/2 | 1 | 0      | 1 | 2*min(n, 4)
+//   broadcast  | 2 + full   | L   | 1           | 1           | 0 | 0      | 1 | min(n, 4)
+//   reduce     | 2 + full   | L   | 1           | 1           | 1 | 2*full | 1 | min(n, 4)
+//   where full = n > 3
 // Wins: large messages and many ranks: bytes like a ring's, rounds like a tree's.
 // Source: Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and
 //   scan (Parallel Computing 2009), section 2; the in-order numbering is NCCL's.
@@ -76,6 +77,7 @@ Cost cost(const CollectiveSpec& spec) {
   const std::uint32_t ways = both ? 2 : 1;
   Cost cost{.rounds = ways * rounds,
             .sent = both ? (full ? 2.0 : spec.ranks / 2.0) : 1.0,
+            .received = both ? (full ? 2.0 : spec.ranks / 2.0) : 1.0,
             .reduced = spec.collective == broadcast ? 0.0 : 1.0,
             .steps = ways * (full ? 3U : 2U),
             .scratch_chunks = spec.collective == reduce && full ? 2U : 0U,

@@ -7,13 +7,13 @@
 //   Sums and blocks go up the tree, copies go down, the largest subtree served first on the way
 //   down and last on the way up. gather and scatter move a whole subtree's blocks as one message
 //   (two where the ranks wrap around to 0). all_reduce and barrier go up and down, root rank 0.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   broadcast  | c             | depth   | c       | 0 | 0         | c
-//   reduce     | c             | depth   | 1       | c | t > 2     | c
-//   all_reduce | max(2, 2*c-1) | 2*depth | c       | c | 0         | c
-//   gather     | c+1           | depth   | t/n     | 0 | t*(t > 1) | c
-//   scatter    | c+1           | depth   | (n-1)/n | 0 | t*(t > 1) | c
-//   barrier    | max(2, 2*c-1) | 2*depth | 0       | 0 | 0         | c
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   broadcast  | c             | depth   | c       | 1       | 0 | 0         | 1 | c
+//   reduce     | c             | depth   | 1       | c       | c | t > 2     | 1 | c
+//   all_reduce | max(2, 2*c-1) | 2*depth | c       | c       | c | 0         | 1 | c
+//   gather     | c+1           | depth   | t/n     | (n-1)/n | 0 | t*(t > 1) | t | c
+//   scatter    | c+1           | depth   | (n-1)/n | t/n     | 0 | t*(t > 1) | t | c
+//   barrier    | max(2, 2*c-1) | 2*depth | 0       | 0       | 0 | 0         | 1 | c
 //   where sub = {d*k**j: min(k**j, n-d*k**j) for j in range(L) for d in range(1, k) if d*k**j < n};
 //   c = len(sub); t = max(sub.values());
 //   depth = max(digits(v, k) for v in range(n))
@@ -183,6 +183,19 @@ std::uint32_t scratch_of(Collective collective, const KnomialTree& tree, Rank v)
   return collective == reduce && tree.children(v).size() > 1 ? 1 : 0;
 }
 
+/// Blocks of the longest message of gather and scatter: a subtree, or what comes before or after
+/// real rank 0 of one that the root itself exchanges.
+std::uint32_t longest_message(const KnomialTree& tree, Rank root) {
+  Rank longest = 1;
+  for (Rank v = 1; v < tree.ranks; ++v) {
+    const Rank size = tree.size(v);
+    const Rank before_wrap = std::clamp(tree.ranks - root - v, Rank{0}, size);
+    const bool cut = tree.parent(v) == 0;
+    longest = std::max(longest, cut ? std::max(before_wrap, size - before_wrap) : size);
+  }
+  return index_of(longest);
+}
+
 template <Rank kRadix>
 Cost cost(const CollectiveSpec& spec) {
   const KnomialTree tree{kRadix, spec.ranks};
@@ -194,11 +207,15 @@ Cost cost(const CollectiveSpec& spec) {
   Cost cost{.rounds = (both ? 2.0 : 1.0) * tree.depth(), .steps = children, .peers = children};
   if (both) cost.steps = children == 1 ? 2 : 2 * children - 1;
   if (one_of(collective, broadcast, all_reduce)) cost.sent = children;
-  if (one_of(collective, reduce, all_reduce)) cost.reduced = children;
+  if (one_of(collective, reduce, all_reduce)) cost.received = cost.reduced = children;
   if (collective == reduce) cost.sent = 1;
+  if (collective == broadcast) cost.received = 1;
   if (blocks) {
-    const Rank sent = collective == gather ? tree.largest_subtree() : spec.ranks - 1;
-    cost.sent = static_cast<double>(sent) / spec.ranks;
+    const double at_root = static_cast<double>(spec.ranks - 1) / spec.ranks;
+    const double at_child = static_cast<double>(tree.largest_subtree()) / spec.ranks;
+    cost.sent = collective == gather ? at_child : at_root;
+    cost.received = collective == gather ? at_root : at_child;
+    cost.message_chunks = longest_message(tree, spec.root);
     ++cost.steps;
     const Rank wrap = spec.ranks - spec.root;  // the place of real rank 0
     for (const Rank child : top) {

@@ -5,12 +5,12 @@
 // Algorithm: linear
 // Idea: the root sends to, or receives from, every other rank itself. In all_to_all every rank
 //   posts all its messages, first the one to the next rank, and then takes those of the others.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   broadcast  | n-1   | 1 | n-1     | 0   | 0 | n-1
-//   reduce     | n-1   | 1 | 1       | n-1 | 0 | n-1
-//   gather     | n     | 1 | 1/n     | 0   | 0 | n-1
-//   scatter    | n     | 1 | (n-1)/n | 0   | 0 | n-1
-//   all_to_all | 2*n-1 | 1 | (n-1)/n | 0   | 0 | n-1
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   broadcast  | n-1   | 1 | n-1     | 1       | 0   | 0 | 1 | n-1
+//   reduce     | n-1   | 1 | 1       | n-1     | n-1 | 0 | 1 | n-1
+//   gather     | n     | 1 | 1/n     | (n-1)/n | 0   | 0 | 1 | n-1
+//   scatter    | n     | 1 | (n-1)/n | 1/n     | 0   | 0 | 1 | n-1
+//   all_to_all | 2*n-1 | 1 | (n-1)/n | (n-1)/n | 0   | 0 | 1 | n-1
 // Wins: gather and scatter of large blocks, which no tree makes fewer; all_to_all where all ranks
 //   share memory; two ranks.
 // Source: Pjesivac-Grbovic et al.: Performance analysis of MPI collective operations (Cluster
@@ -32,11 +32,21 @@ bool supports(const CollectiveSpec& spec) {
 Cost cost(const CollectiveSpec& spec) {
   const double n = spec.ranks;
   const std::uint32_t others = index_of(spec.ranks) - 1;
-  Cost cost{.rounds = 1, .sent = (n - 1) / n, .steps = others + 1, .peers = others};
-  if (spec.collective == broadcast) cost.sent = n - 1;
-  if (spec.collective == reduce) cost.sent = 1;
+  Cost cost{.rounds = 1,
+            .sent = (n - 1) / n,
+            .received = (n - 1) / n,
+            .steps = others + 1,
+            .peers = others};
+  if (spec.collective == broadcast) {
+    cost.sent = n - 1;
+    cost.received = 1;
+  }
+  if (spec.collective == reduce) {
+    cost.sent = 1;
+    cost.received = cost.reduced = n - 1;
+  }
   if (spec.collective == gather) cost.sent = 1 / n;
-  if (spec.collective == reduce) cost.reduced = n - 1;
+  if (spec.collective == scatter) cost.received = 1 / n;
   if (one_of(spec.collective, broadcast, reduce)) cost.steps = others;
   if (spec.collective == all_to_all) cost.steps = 2 * others + 1;
   return cost;

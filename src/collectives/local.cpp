@@ -5,16 +5,16 @@
 // Algorithm: local
 // Idea: one rank has its result already: it copies input to output, which costs nothing in place.
 //   A reduction over one contribution is that contribution, whatever the operation.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_reduce     | 1 | 0 | 0 | 0 | 0 | 0
-//   reduce         | 1 | 0 | 0 | 0 | 0 | 0
-//   broadcast      | 1 | 0 | 0 | 0 | 0 | 0
-//   all_gather     | 1 | 0 | 0 | 0 | 0 | 0
-//   reduce_scatter | 1 | 0 | 0 | 0 | 0 | 0
-//   all_to_all     | 1 | 0 | 0 | 0 | 0 | 0
-//   gather         | 1 | 0 | 0 | 0 | 0 | 0
-//   scatter        | 1 | 0 | 0 | 0 | 0 | 0
-//   barrier        | 0 | 0 | 0 | 0 | 0 | 0
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_reduce     | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
+//   reduce         | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
+//   broadcast      | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
+//   all_gather     | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
+//   reduce_scatter | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
+//   all_to_all     | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
+//   gather         | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
+//   scatter        | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
+//   barrier        | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 0
 // Wins: always, and only, with one rank.
 // Source: none.
 #include "collectives/patterns.hpp"

@@ -6,11 +6,11 @@
 // Idea: every rank sends what each other one needs to it directly (all_reduce: its whole input) and
 //   then takes what it needs itself. Every rank sums in the order of ranks, so all have the same
 //   bits; ranks from 2 on keep the sum of those before them in scratch until their own turn.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_reduce     | 2*n-1 if n > 2 else 2 | 1 | n-1 | n-1 | 1 if n > 2 else 0 | n-1
-//   reduce_scatter | 2*(n-1) | 1 | (n-1)/n | (n-1)/n | 0 | n-1
-//   all_gather     | 2*(n-1) | 1 | (n-1)/n | 0       | 0 | n-1
-//   barrier        | 2*(n-1) | 1 | 0       | 0       | 0 | n-1
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_reduce     | 2*(n-1) + (n > 2) | 1 | n-1     | n-1     | n-1     | n > 2 | 1 | n-1
+//   reduce_scatter | 2*(n-1)           | 1 | (n-1)/n | (n-1)/n | (n-1)/n | 0     | 1 | n-1
+//   all_gather     | 2*(n-1)           | 1 | (n-1)/n | (n-1)/n | 0       | 0     | 1 | n-1
+//   barrier        | 2*(n-1)           | 1 | 0       | 0       | 0       | 0     | 1 | n-1
 // Wins: small messages of few ranks that share memory: one message time in all. all_gather and
 //   reduce_scatter also with large messages, where every pair of ranks has a fast path of its own.
 // Source: "allpairs" of MSCCL++ (Shah et al. 2025) and the one-shot all-reduce of vLLM and
@@ -40,6 +40,7 @@ Cost cost(const CollectiveSpec& spec) {
     if (others > 1) cost.scratch_chunks = 1;
     if (others > 1) ++cost.steps;
   }
+  cost.received = cost.sent;
   return cost;
 }
 

@@ -5,9 +5,9 @@
 // Algorithm: pairwise
 // Idea: n-1 rounds; in round i every rank sends to the one i after it and receives from the one i
 //   before it, so at any time each rank has one message going out and one coming in.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_to_all     | 2*n-1   | n-1 | (n-1)/n | 0       | 0 | n-1
-//   reduce_scatter | 2*(n-1) | n-1 | (n-1)/n | (n-1)/n | 0 | n-1
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_to_all     | 2*n-1   | n-1 | (n-1)/n | (n-1)/n | 0       | 0 | 1 | n-1
+//   reduce_scatter | 2*(n-1) | n-1 | (n-1)/n | (n-1)/n | (n-1)/n | 0 | 1 | n-1
 // Wins: large blocks over links that congest when many ranks send to one.
 // Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH
 //   (IJHPCA 2005), sections 4.3 and 4.4.
@@ -30,6 +30,7 @@ Cost cost(const CollectiveSpec& spec) {
   const bool sums = spec.collective == reduce_scatter;
   return {.rounds = n - 1,
           .sent = (n - 1) / n,
+          .received = (n - 1) / n,
           .reduced = sums ? (n - 1) / n : 0,
           .steps = sums ? 2 * others : 2 * others + 1,
           .peers = others};

@@ -7,11 +7,12 @@
 //   (all_reduce), 2^k blocks (all_gather), or nothing but the message (barrier). Both ranks of a
 //   pair combine the same two values, so all have the same bits. Ranks beyond the largest power of
 //   two p hand theirs to a partner before, which passes results on to them as they come in.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_reduce | K+1         | K+odd+far | K+odd    | K+odd | 0 | K+odd
-//   all_gather | 2*K + 2*odd | K+odd+far | blocks/n | 0     | 0 | K+odd
-//   barrier    | K+1         | K+odd+far | 0        | 0     | 0 | K+odd
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_reduce | K+1         | K+odd+far | K+odd    | K+odd   | K+odd | 0 | 1    | K+odd
+//   all_gather | 2*K + 2*odd | K+odd+far | blocks/n | (n-1)/n | 0     | 0 | half | K+odd
+//   barrier    | K+1         | K+odd+far | 0        | 0       | 0     | 0 | 1    | K+odd
 //   where K = log2floor(n); p = 2**K; q = n-p; odd = q > 0; far = q > p//2;
+//   half = p//2 + min(p//2, q);
 //   blocks = p-1 + odd*(n-1) + sum(min(2**i, q) for i in range(K))
 // Wins: small messages: the fewest rounds of all for a result on every rank.
 // Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH
@@ -36,11 +37,13 @@ Cost cost(const CollectiveSpec& spec) {
   Cost cost{.rounds = static_cast<double>(fold.rounds_with_extras()),
             .steps = index_of(fold.rounds + 1),
             .peers = index_of(met)};
-  if (spec.collective == all_reduce) cost.sent = cost.reduced = met;
+  if (spec.collective == all_reduce) cost.sent = cost.received = cost.reduced = met;
   if (spec.collective == all_gather) {
     Rank blocks = fold.core - 1 + odd * (spec.ranks - 1);
     for (Rank k = 0; k < fold.rounds; ++k) blocks += std::min(Rank{1} << k, fold.folded);
     cost.sent = static_cast<double>(blocks) / spec.ranks;
+    cost.received = static_cast<double>(spec.ranks - 1) / spec.ranks;
+    cost.message_chunks = index_of(fold.first(fold.core / 2));
     cost.steps = index_of(2 * met);
   }
   return cost;

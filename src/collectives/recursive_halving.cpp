@@ -7,11 +7,12 @@
 //   for, and takes that one's sums of its own half, until its own block is left. Ranks beyond the
 //   largest power of two p hand their input to a partner before, which sums two blocks and sends
 //   one back.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   reduce_scatter | 2*K + 2*odd + (q > 1) | K+odd+far | (n-1+odd)/n | sums/n | kept | K+odd
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   reduce_scatter | steps | K+odd+far | (n-1+odd)/n | sums/n | sums/n | kept | half | K+odd
 //   where K = log2floor(n); p = 2**K; q = n-p; odd = q > 0; far = q > p//2;
+//   steps = 2*K + 2*odd + (q > 1); half = p//2 + min(p//2, q);
 //   sums = p-1 + odd*n + sum(min(2**i, q) for i in range(K));
-//   kept = p//2 + min(p//2, q) if n > 2 else 0
+//   kept = half if n > 2 else 0
 // Wins: small and medium messages: few rounds, and the bytes of a ring for powers of two.
 // Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH
 //   (IJHPCA 2005), section 4.4; the fold: Rabenseifner, Traeff (EuroPVM/MPI 2004).
@@ -34,11 +35,14 @@ Cost cost(const CollectiveSpec& spec) {
   const Rank odd = fold.folded > 0 ? 1 : 0;
   Rank reduced = fold.core - 1 + odd * n;
   for (Rank k = 0; k < fold.rounds; ++k) reduced += std::min(Rank{1} << k, fold.folded);
+  const std::uint32_t half = index_of(fold.first(fold.core / 2));
   return {.rounds = static_cast<double>(fold.rounds_with_extras()),
           .sent = static_cast<double>(n - 1 + odd) / n,
+          .received = static_cast<double>(reduced) / n,
           .reduced = static_cast<double>(reduced) / n,
           .steps = index_of(2 * (fold.rounds + odd) + (fold.folded > 1 ? 1 : 0)),
-          .scratch_chunks = n == 2 ? 0 : index_of(fold.first(fold.core / 2)),
+          .scratch_chunks = n == 2 ? 0 : half,
+          .message_chunks = half,
           .peers = index_of(fold.rounds + odd)};
 }
 

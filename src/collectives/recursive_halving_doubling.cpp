@@ -8,11 +8,11 @@
 //   longest messages go to the nearest ranks), until each has one chunk complete; the same way back
 //   gathers the chunks on all ranks, or at the root. Ranks beyond p hand their input to a partner
 //   before, which passes results on to them as they come in. For reduce, ranks count from the root.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_reduce | 4*K-1 + 2*odd | 2*K + 2*odd | 2*(p-1)/p + odd | sums | 0    | K+odd
-//   reduce     | 3*K + odd     | 2*K + odd   | 3/2 - 1/p       | sums | kept | K+odd
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_reduce | 4*K-1 + 2*odd | 2*K + 2*odd | all       | all | sums | 0    | p//2 | K+odd
+//   reduce     | 3*K + odd     | 2*K + odd   | 3/2 - 1/p | all | sums | kept | p//2 | K+odd
 //   where K = log2floor(n); p = 2**K; q = n-p; odd = q > 0; sums = (p-1)/p + odd;
-//   kept = p if K > 1 else 0
+//   all = 2*(p-1)/p + odd; kept = p if K > 1 else 0
 // Wins: medium messages: the bytes of a ring in 2*log2(n) rounds.
 // Source: Rabenseifner: Optimization of collective reduction operations (ICCS 2004), section 4;
 //   Thakur, Rabenseifner, Gropp (IJHPCA 2005), section 4.5.
@@ -36,10 +36,13 @@ Cost cost(const CollectiveSpec& spec) {
   const double p = fold.core;
   const Rank k = fold.rounds;
   const Rank odd = fold.folded > 0 ? 1 : 0;
-  Cost cost{.reduced = (p - 1) / p + odd, .peers = index_of(k + odd)};
+  Cost cost{.received = 2 * (p - 1) / p + odd,
+            .reduced = (p - 1) / p + odd,
+            .message_chunks = index_of(fold.core / 2),
+            .peers = index_of(k + odd)};
   if (spec.collective == all_reduce) {
     cost.rounds = 2 * k + 2 * odd;
-    cost.sent = 2 * (p - 1) / p + odd;
+    cost.sent = cost.received;
     cost.steps = index_of(4 * k - 1 + 2 * odd);
   } else {
     cost.rounds = 2 * k + odd;

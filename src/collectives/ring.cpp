@@ -4,10 +4,10 @@
 // Algorithm: ring
 // Idea: rank r talks to r-1 and r+1 only. Chunk c starts at rank c+1 and goes once around, every
 //   rank adding its part, until rank c completes it; then it goes around again as the result.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_reduce     | 2*n-1 | 2*(n-1) | 2*(n-1)/n | (n-1)/n | 0 | min(2, n-1)
-//   reduce_scatter | n     | n-1     | (n-1)/n   | (n-1)/n | 0 | min(2, n-1)
-//   all_gather     | n     | n-1     | (n-1)/n   | 0       | 0 | min(2, n-1)
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_reduce     | 2*n-1 | 2*(n-1) | 2*(n-1)/n | 2*(n-1)/n | (n-1)/n | 0 | 1 | min(2, n-1)
+//   reduce_scatter | n     | n-1     | (n-1)/n   | (n-1)/n   | (n-1)/n | 0 | 1 | min(2, n-1)
+//   all_gather     | n     | n-1     | (n-1)/n   | (n-1)/n   | 0       | 0 | 1 | min(2, n-1)
 // Wins: large messages over links that carry one peer at a time: the least bytes, two connections.
 // Source: Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations
 //   (JPDC 2009), section 3; all-gather: Thakur, Rabenseifner, Gropp: Optimization of collective
@@ -31,6 +31,7 @@ Cost cost(const CollectiveSpec& spec) {
   return {
       .rounds = laps * (n - 1),
       .sent = laps * (n - 1) / n,
+      .received = laps * (n - 1) / n,
       .reduced = spec.collective == all_gather ? 0 : (n - 1) / n,
       .steps = spec.collective == all_reduce ? 2 * index_of(spec.ranks) - 1 : index_of(spec.ranks),
       .peers = spec.ranks == 2 ? 1U : 2U};

@@ -7,11 +7,13 @@
 //   brings each rank the chunks of its subtree. Then all ranks gather all chunks: in L rounds of
 //   doubling distance, as bruck does, or in a ring. What a rank has from the tree is not sent
 //   again.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   scatter_allgather
-//   broadcast | 3*L-1-(n == 2**L/2+1 and n > 2) | 2*L-1-(n < 2**L-1) | 2*(n-1)/n | 0 | 0 | near
+//   broadcast | 3*L-1-even | 2*L-1-(n < 2**L-1) | 2*(n-1)/n | 1 | 0 | 0 | most | near
 //   scatter_ring
-//   broadcast | n-1+L | n-1 | 2*(n-1)/n | 0 | 0 | min(n-1, max(L, log2ceil(n-2**L//2)+2))
+//   broadcast | n-1+L | n-1 | 2*(n-1)/n | 1 | 0 | 0 | most | met
+//   where even = n == 2**L/2+1 and n > 2; most = max(2**L//4, n-2**L//2);
+//   met = min(n-1, max(L, log2ceil(n-2**L//2)+2))
 // Wins: scatter_allgather: medium messages of many ranks; scatter_ring: larger ones, where
 //   neighbours are near.
 // Source: Barnett, Shuler, van de Geijn et al.: Interprocessor collective communication library
@@ -115,7 +117,9 @@ Cost doubling_cost(const CollectiveSpec& spec) {
   const bool even = n == full / 2 + 1 && n > 2;
   return {.rounds = static_cast<double>(2 * rounds - (n < full - 1 ? 2 : 1)),
           .sent = 2.0 * (n - 1) / n,
+          .received = 1,
           .steps = index_of(3 * rounds - (even ? 2 : 1)),
+          .message_chunks = index_of(KnomialTree{2, n}.largest_subtree()),
           .peers = power_of_two_neighbours(n)};
 }
 
@@ -125,7 +129,9 @@ Cost ring_cost(const CollectiveSpec& spec) {
   const Rank last_subtree = n - (Rank{1} << (rounds - 1));
   return {.rounds = static_cast<double>(n - 1),
           .sent = 2.0 * (n - 1) / n,
+          .received = 1,
           .steps = index_of(n - 1 + rounds),
+          .message_chunks = index_of(KnomialTree{2, n}.largest_subtree()),
           .peers = index_of(std::min(n - 1, std::max(rounds, ceil_log2(last_subtree) + 2)))};
 }
 

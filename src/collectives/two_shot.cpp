@@ -6,10 +6,11 @@
 // Idea: all_reduce: every rank gets its chunk from all, sums it, and sends the sum to all.
 //   broadcast: the root hands every other rank a chunk, each passes it on to the others. reduce:
 //   every rank but the root sums one chunk of all ranks and sends it to the root.
-// Cost: collective | steps | rounds | sent/S | reduced/S | scratch | connections
-//   all_reduce | 4*n-5 | 2 | 2*(n-1)/n | (n-1)/n | 0 | n-1
-//   broadcast  | max(n-1, 2*n-4) | min(2, n-1) | 1 | 0 | 0 | n-1
-//   reduce     | 2*n-2 | 2 | 1 | 1 | n-1 if n > 2 else 0 | n-1
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_reduce | 4*n-5           | 2           | all | all | (n-1)/n | 0    | 1 | n-1
+//   broadcast  | max(n-1, 2*n-4) | min(2, n-1) | 1   | 1   | 0       | 0    | 1 | n-1
+//   reduce     | 2*n-2           | 2           | 1   | 1   | 1       | kept | 1 | n-1
+//   where all = 2*(n-1)/n; kept = n-1 if n > 2 else 0
 // Wins: medium and large messages of few ranks that share memory: a ring's bytes in two rounds.
 // Source: the two-shot all-reduce of MSCCL++ (Shah et al. 2025), vLLM and TensorRT-LLM; broadcast:
 //   Barnett et al.: Interprocessor collective communication library (SHPCC 1994), with direct
@@ -30,10 +31,10 @@ bool supports(const CollectiveSpec& spec) {
 Cost cost(const CollectiveSpec& spec) {
   const double n = spec.ranks;
   const std::uint32_t others = index_of(spec.ranks) - 1;
-  Cost cost{.rounds = 2, .sent = 1, .peers = others};
+  Cost cost{.rounds = 2, .sent = 1, .received = 1, .peers = others};
   switch (spec.collective) {
     case all_reduce:
-      cost.sent = 2 * (n - 1) / n;
+      cost.sent = cost.received = 2 * (n - 1) / n;
       cost.reduced = (n - 1) / n;
       cost.steps = 4 * others - 1;
       break;

@@ -23,11 +23,16 @@ Verified counted(std::span<const Schedule> schedules) {
   for (const Schedule& schedule : schedules) {
     std::uint64_t steps = 0;
     std::uint64_t sent = 0;
+    std::uint64_t received = 0;
     std::uint64_t reduced = 0;
     for (const Lane& lane : schedule.lanes) {
       steps += lane.size();
       for (const Step& step : lane) {
-        if (step.sends()) sent += step.count;
+        if (step.sends()) {
+          sent += step.count;
+          numbers.message_most = std::max(numbers.message_most, step.count);
+        }
+        if (step.receives()) received += step.count;
         if (step.with.present()) reduced += step.count;
       }
     }
@@ -35,6 +40,7 @@ Verified counted(std::span<const Schedule> schedules) {
     numbers.steps_most = std::max(numbers.steps_most, static_cast<std::uint32_t>(steps));
     numbers.chunks_sent_total += sent;
     numbers.chunks_sent_most = std::max(numbers.chunks_sent_most, sent);
+    numbers.chunks_received_most = std::max(numbers.chunks_received_most, received);
     numbers.chunks_reduced_most = std::max(numbers.chunks_reduced_most, reduced);
     numbers.scratch_most = std::max(numbers.scratch_most, schedule.scratch_chunks);
   }

@@ -17,8 +17,10 @@ struct Verified {
   std::uint32_t rounds = 0;            ///< longest chain of dependent messages (depth)
   std::uint64_t chunks_sent_most = 0;  ///< by one rank, in chunks
   std::uint64_t chunks_sent_total = 0;
+  std::uint64_t chunks_received_most = 0;  ///< by one rank
   std::uint64_t chunks_reduced_most = 0;
   std::uint32_t scratch_most = 0;
+  std::uint32_t message_most = 0;  ///< chunks of the longest message
   bool same_order_everywhere =
       true;  ///< every rank's copy of a reduced chunk has one expression tree: equal bits
 };

@@ -21,9 +21,11 @@ void print_costs() {
         const CollectiveSpec spec{collective_at(i), ranks, 0};
         if (!algorithm.supports(spec)) continue;
         const Cost cost = algorithm.cost(spec);
-        std::printf("%s %s %d %u %.17g %.17g %.17g %u %u\n", std::string(algorithm.name).c_str(),
+        std::printf("%s %s %d %u %.17g %.17g %.17g %.17g %u %u %u\n",
+                    std::string(algorithm.name).c_str(),
                     std::string(name_of(spec.collective)).c_str(), ranks, cost.steps, cost.rounds,
-                    cost.sent, cost.reduced, cost.scratch_chunks, cost.peers);
+                    cost.sent, cost.received, cost.reduced, cost.scratch_chunks,
+                    cost.message_chunks, cost.peers);
       }
     }
   }

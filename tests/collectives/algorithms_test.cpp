@@ -98,11 +98,15 @@ TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
 
     const Cost cost = algorithm.cost(spec);
     const auto size = static_cast<double>(chunks_of_largest_buffer(schedules));
-    const bool receiver = spec.collective == Collective::recv;  // the other side's is its sender's
+    // What is found of send and recv is of both sides, what is said of one.
+    const bool sends = spec.collective != Collective::recv;
+    const bool receives = spec.collective != Collective::send;
     EXPECT_EQ(cost.rounds, found.rounds);
     EXPECT_EQ(cost.steps, found.steps_most);
     EXPECT_EQ(cost.scratch_chunks, found.scratch_most);
-    EXPECT_NEAR(cost.sent * size, receiver ? 0.0 : double(found.chunks_sent_most), 1e-6);
+    EXPECT_EQ(cost.message_chunks, std::max(1U, found.message_most));
+    EXPECT_NEAR(cost.sent * size, sends ? double(found.chunks_sent_most) : 0.0, 1e-6);
+    EXPECT_NEAR(cost.received * size, receives ? double(found.chunks_received_most) : 0.0, 1e-6);
     EXPECT_NEAR(cost.reduced * size, double(found.chunks_reduced_most), 1e-6);
     std::size_t peers = 0;
     for (const Schedule& schedule : schedules) {

@@ -49,9 +49,18 @@ TEST(Verify, CountsARing) {
   EXPECT_EQ(ring.rounds, 8U);
   EXPECT_EQ(ring.chunks_sent_most, 8U);
   EXPECT_EQ(ring.chunks_sent_total, 40U);
+  EXPECT_EQ(ring.chunks_received_most, 8U);
   EXPECT_EQ(ring.chunks_reduced_most, 4U);
   EXPECT_EQ(ring.scratch_most, 0U);
+  EXPECT_EQ(ring.message_most, 1U);
   EXPECT_TRUE(ring.same_order_everywhere);
+}
+
+TEST(Verify, CountsTheBusiestRankAndTheLongestMessage) {
+  const Verified gather = numbers(samples::linear_gather(5, 2));
+  EXPECT_EQ(gather.chunks_sent_most, 1U);
+  EXPECT_EQ(gather.chunks_received_most, 4U);
+  EXPECT_EQ(numbers(samples::tree_broadcast(4, 0, 3)).message_most, 3U);
 }
 
 TEST(Verify, CountsRoundsAsDependentMessages) {
