@@ -93,6 +93,7 @@ Status system_failure(std::string what, int error, std::string hint, const char*
                      error == ENOBUFS || error == EDQUOT || error == EAGAIN;
   if (hint.empty()) {
     if (error == EMFILE) hint = "raise the limit of open files (ulimit -n)";
+    if (error == ENFILE) hint = "raise the system's limit of open files (sysctl fs.file-max)";
     if (error == ENOSPC) hint = "free space on that file system";
     if (error == ENOMEM) hint = "free memory or raise the memory limit of the container";
   }

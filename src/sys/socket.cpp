@@ -15,15 +15,9 @@ namespace {
 
 constexpr int kBacklog = 4096;  // the system cuts it to net.core.somaxconn
 
-constexpr const char* kMoreFiles = "raise the limit of open files (ulimit -n)";
-
-const char* hint_for(int error) {
-  return error == EMFILE || error == ENFILE ? kMoreFiles : "";
-}
-
 Result<Fd> make_socket(int family) {
   Fd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return system_failure("making a TCP socket", errno, hint_for(errno));
+  if (!fd) return system_failure("making a TCP socket", errno);
   return fd;
 }
 
@@ -47,7 +41,7 @@ Result<Fd> listen_on(const NetAddress& address, bool dual) {
     return system_failure("listening on " + address.text(), error,
                           error == EADDRINUSE      ? "another process has this port; choose another"
                           : error == EADDRNOTAVAIL ? "this host does not have this address"
-                                                   : hint_for(error));
+                                                   : "");
   }
   return fd;
 }
@@ -70,6 +64,11 @@ Result<Fd> listen_at(const NetAddress& address) {
   return listen_on(address, false);
 }
 
+bool has_caller(int listener) {
+  pollfd one{listener, POLLIN, 0};
+  return ::poll(&one, 1, 0) != 0;
+}
+
 Result<Fd> accept_next(int listener) {
   for (;;) {
     Fd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -79,6 +78,10 @@ Result<Fd> accept_next(int listener) {
     switch (error) {
       case EAGAIN:
         return Fd();
+      case EMFILE:
+      case ENFILE:
+        if (!has_caller(listener)) return Fd();
+        return system_failure("accepting a connection", error);
       case EINTR:
       case ECONNABORTED:
       case EPROTO:
@@ -91,7 +94,7 @@ Result<Fd> accept_next(int listener) {
       case EPERM:
         continue;
       default:
-        return system_failure("accepting a connection", error, hint_for(error));
+        return system_failure("accepting a connection", error);
     }
   }
 }
@@ -108,7 +111,12 @@ Result<Fd> begin_dial(const NetAddress& address, void (*prepare)(int fd)) {
 
 Result<bool> check_dial(int fd) {
   pollfd one{fd, POLLOUT, 0};
-  if (::poll(&one, 1, 0) == 0) return false;
+  int ready = 0;
+  do {
+    ready = ::poll(&one, 1, 0);
+  } while (ready < 0 && errno == EINTR);
+  if (ready < 0) return system_failure("looking at a connecting socket", errno);
+  if (ready == 0) return false;
   int error = 0;
   socklen_t size = sizeof error;
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;

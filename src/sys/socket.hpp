@@ -24,6 +24,9 @@ namespace coll {
 Result<Fd> listen_everywhere(std::uint16_t port = 0);
 /// Listens on this address only.
 Result<Fd> listen_at(const NetAddress& address);
+/// Does somebody wait to be accepted, on a listener of any family? Worth asking where accept(2)
+/// fails for want of a descriptor: it looks for one first, and only then for a caller.
+bool has_caller(int listener);
 /// Who has dialled, or an empty Fd when nobody (more) waits.
 Result<Fd> accept_next(int listener);
 /// Starts connecting and returns at once. Fails at once where there is no way to the address.

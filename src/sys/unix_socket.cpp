@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "sys/socket.hpp"
+
 namespace coll {
 namespace {
 
@@ -75,8 +77,11 @@ Result<std::optional<Fd>> unix_dial(std::string_view name) {
 Result<std::optional<Fd>> unix_accept(const Fd& listener) {
   Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd) return std::optional<Fd>(std::move(fd));
-  if (is_later(errno) || errno == ECONNABORTED) return std::optional<Fd>();
-  return system_failure("accept on a Unix socket", errno);
+  const int error = errno;
+  if (is_later(error) || error == ECONNABORTED) return std::optional<Fd>();
+  if ((error == EMFILE || error == ENFILE) && !has_caller(listener.get()))
+    return std::optional<Fd>();
+  return system_failure("accept on a Unix socket", error);
 }
 
 Result<unsigned> unix_peer_user(const Fd& socket) {

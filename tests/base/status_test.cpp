@@ -60,6 +60,7 @@ TEST(Status, SystemFailuresTellShortageFromError) {
   for (const int error : {ECONNREFUSED, EACCES, EINVAL})
     EXPECT_EQ(system_failure("x", error).code(), Code::system) << error;
   EXPECT_NE(system_failure("socket", EMFILE).text().find("ulimit -n"), std::string::npos);
+  EXPECT_NE(system_failure("socket", ENFILE).text().find("fs.file-max"), std::string::npos);
   EXPECT_EQ(system_failure("socket", EMFILE, "mine").failure()->hint, "mine");
 }
 

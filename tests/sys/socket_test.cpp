@@ -4,14 +4,20 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <thread>
 #include <vector>
 
 #include "sys/socket_frame.hpp"
+#include "sys/unix_socket.hpp"
 
 namespace coll {
 namespace {
@@ -79,6 +85,69 @@ TEST(Socket, NobodyThereIsConnectionRefused) {
   ASSERT_FALSE(dialled.ok());
   EXPECT_EQ(dialled.status().failure()->error, ECONNREFUSED);
   EXPECT_NE(dialled.status().text().find("127.0.0.1"), std::string::npos);
+}
+
+/// As many descriptors as there are, and no more, for as long as it lives.
+struct NoDescriptorLeft {
+  NoDescriptorLeft() {
+    getrlimit(RLIMIT_NOFILE, &before);
+    rlimit few = before;
+    const Fd lowest(::dup(0));
+    few.rlim_cur = static_cast<rlim_t>(lowest.get());
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~NoDescriptorLeft() { setrlimit(RLIMIT_NOFILE, &before); }
+  rlimit before{};
+};
+
+TEST(Socket, NoDescriptorLeftIsAFailureOnlyIfSomebodyWaits) {
+  const Result<Fd> listener = listen_everywhere();
+  ASSERT_TRUE(listener.ok());
+  {
+    const auto unix_listener = unix_listen("coll-test-" + std::to_string(getpid()));
+    ASSERT_TRUE(unix_listener.ok());
+    const NoDescriptorLeft none;
+    const Result<Fd> nobody = accept_next(listener->get());
+    ASSERT_TRUE(nobody.ok()) << nobody.status().text();
+    EXPECT_FALSE(*nobody);
+    const auto no_neighbour = unix_accept(*unix_listener);
+    ASSERT_TRUE(no_neighbour.ok()) << no_neighbour.status().text();
+    EXPECT_FALSE(no_neighbour->has_value());
+  }
+  const Result<Fd> dialled = dial(loopback(AF_INET, local_address(listener->get()).port()), soon());
+  ASSERT_TRUE(dialled.ok() && *wait_for(listener->get(), POLLIN, soon()));
+  const NoDescriptorLeft none;
+  const Result<Fd> somebody = accept_next(listener->get());
+  EXPECT_EQ(somebody.status().code(), Code::out_of_resources) << somebody.status().text();
+}
+
+TEST(Socket, ASignalConnectsNobody) {
+  struct sigaction ignore {};
+  struct sigaction before {};
+  ignore.sa_handler = [](int) {};
+  ASSERT_EQ(sigaction(SIGUSR1, &ignore, &before), 0);
+  // A full queue: who dials now gets no answer.
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const NetAddress::Raw here = loopback(AF_INET).raw();
+  ASSERT_EQ(::bind(listener.get(), here.get(), here.size), 0);
+  ASSERT_EQ(::listen(listener.get(), 0), 0);
+  std::vector<Fd> waiting;
+  for (int i = 0; i < 3; ++i) waiting.push_back(*begin_dial(local_address(listener.get())));
+
+  const pthread_t me = pthread_self();
+  std::atomic<bool> done{false};
+  std::thread signals([&] {
+    while (!done) pthread_kill(me, SIGUSR1);
+  });
+  int connected = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const Result<bool> yes = check_dial(waiting.back().get());
+    connected += yes.ok() && *yes ? 1 : 0;
+  }
+  done = true;
+  signals.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(connected, 0);
 }
 
 TEST(Socket, MovingSaysWhatHappened) {
