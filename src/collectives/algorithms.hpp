@@ -2,6 +2,7 @@
 // collectives/: one file per pattern, each a pure function to a Schedule. This file: the list of
 // them.
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -24,6 +25,9 @@ struct Cost {
   std::uint32_t scratch_chunks = 0;
   std::uint32_t message_chunks = 1;  ///< of the longest message of any rank; 1 where none has data
   std::uint32_t peers = 0;           ///< connections of the busiest rank: pairs of peer and lane
+
+  /// Bytes / S that pass through the busiest direction of a rank.
+  [[nodiscard]] double moved() const { return std::max(sent, received); }
 };
 
 /// One algorithm: a name, what it can do, what it costs, and the pure function.

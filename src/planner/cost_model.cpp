@@ -10,13 +10,13 @@ namespace coll {
 
 double predict_us(const Cost& cost, double bytes, double slice_bytes, const CostView& view) {
   const double crowd = std::max(1.0, view.ranks_per_core);
-  const double sent = cost.sent * bytes;
+  const double moved = cost.moved() * bytes;
   // The first slice crosses every round before the pipeline is full; the rest streams behind it.
-  const double message = cost.rounds > 0 ? std::min(slice_bytes, sent / cost.rounds) : 0;
+  const double message = cost.rounds > 0 ? std::min(slice_bytes, moved / cost.rounds) : 0;
   const double latency = view.path.alpha_us + (crowd > 1 ? kHandOverUs * crowd : 0);
   const double fill = cost.rounds * (latency + message * view.path.beta_us_per_byte);
-  const double passes = std::max(1.0, std::ceil(sent / std::max(1.0, cost.rounds * slice_bytes)));
-  const double stream = std::max(0.0, sent - cost.rounds * message) * view.path.beta_us_per_byte;
+  const double passes = std::max(1.0, std::ceil(moved / std::max(1.0, cost.rounds * slice_bytes)));
+  const double stream = std::max(0.0, moved - cost.rounds * message) * view.path.beta_us_per_byte;
   const double own = cost.steps * passes * view.path.step_us;
   return fill + (stream + own) * crowd;
 }

@@ -13,9 +13,10 @@ namespace coll {
 struct Plan {
   const Algorithm* algorithm = nullptr;
   CollectiveSpec spec;
-  std::uint32_t lanes = 1;           ///< copies of the schedule's lanes, on interleaved windows
-  std::uint32_t slice_bytes = 0;     ///< the longest message
-  std::uint32_t message_chunks = 1;  ///< chunks of the longest message of any rank
+  std::uint32_t lanes = 1;        ///< copies of the schedule's lanes, on interleaved windows
+  std::uint32_t slice_bytes = 0;  ///< the longest message
+  /// Chunks of the longest message of any rank: all ranks must cut their windows alike.
+  std::uint32_t message_chunks = 1;
   double predicted_us = 0;
   bool forced = false;  ///< by the knob COLL_ALGORITHM
 

@@ -45,26 +45,6 @@ const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec
   return forced;
 }
 
-/// The longest message of any rank, in chunks: every rank must cut its windows alike.
-std::uint32_t longest_message(const Algorithm& algorithm, const CollectiveSpec& spec,
-                              const Layout& layout) {
-  std::uint32_t longest = 1;
-  for (Rank rank = 0; rank < spec.ranks; ++rank) {
-    for (const Lane& lane : algorithm.build(spec, layout, rank).lanes) {
-      for (const Step& step : lane) {
-        if (step.sends() || step.receives()) longest = std::max(longest, step.count);
-      }
-    }
-  }
-  return longest;
-}
-
-/// Both ends of a pair must cut a message alike, so recv is planned as the send it meets.
-Cost cost_of(const Algorithm& algorithm, CollectiveSpec spec) {
-  if (spec.collective == Collective::recv) spec.collective = Collective::send;
-  return algorithm.cost(spec);
-}
-
 /// Whole slots: a message cut finer waits for one more cache-line transfer a slice and gains
 /// nothing, since a second lane already overlaps the two ends (perf/collective figures in
 /// docs/performance.md).
@@ -77,12 +57,12 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   Plan plan;
   plan.algorithm = &algorithm;
   plan.spec = spec;
-  const Cost cost = cost_of(algorithm, spec);
+  const Cost cost = algorithm.cost(spec);
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
-  plan.message_chunks = longest_message(algorithm, spec, world.layout);
+  plan.message_chunks = cost.message_chunks;
   plan.slice_bytes =
       std::max(slice_for(world), std::min(world.slot_bytes, plan.message_chunks * 64));
-  const double slices = cost.sent * bytes / plan.slice_bytes;
+  const double slices = cost.moved() * bytes / plan.slice_bytes;
   plan.lanes = world.lanes != 0 ? world.lanes : slices > kEagerSlices ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
   plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, world.view);
@@ -139,8 +119,8 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec)) continue;
-    const Cost cost = cost_of(algorithm, spec);
-    list.push_back({&algorithm, predict_us(cost, bytes, slice_for(world), world.view)});
+    list.push_back(
+        {&algorithm, predict_us(algorithm.cost(spec), bytes, slice_for(world), world.view)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
     return a.predicted_us < b.predicted_us;

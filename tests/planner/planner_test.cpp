@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: the house's proofs. This file: what the planner chooses, what it must never choose, and
+// what it says about it.
+#include "planner/planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace coll {
+namespace {
+
+using enum Collective;
+
+constexpr std::uint32_t kClasses = 40;  ///< up to 1 TiB
+
+World world_of(Rank ranks) {
+  World world;
+  world.layout = Layout::flat(ranks);
+  return world;
+}
+
+Plan plan_of(const World& world, Collective collective, std::uint64_t bytes, Rank root = 0) {
+  const CollectiveSpec spec{collective, world.layout.ranks(), root};
+  const auto plan = make_plan(world, spec, size_class(bytes));
+  EXPECT_TRUE(plan.ok()) << plan.status().text();
+  return *plan;
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Planner, PutsASizeIntoTheClassOfTheNextPowerOfTwo) {
+  EXPECT_EQ(size_class(0), 0U);
+  EXPECT_EQ(size_class(1), 0U);
+  EXPECT_EQ(size_class(2), 1U);
+  EXPECT_EQ(size_class(4096), 12U);
+  EXPECT_EQ(size_class(4097), 13U);
+  EXPECT_EQ(size_class(std::uint64_t{1} << 40), 40U);
+}
+
+/// Whatever a rank's two buffers are, what passes through it takes its time: the root of a flat
+/// reduce gets n-1 times what anybody sends.
+TEST(Planner, CountsWhatARankReceives) {
+  for (const Rank ranks : {3, 4, 8, 64}) {
+    const World world = world_of(ranks);
+    for (const Collective collective : {reduce, gather, scatter, broadcast}) {
+      const Plan plan = plan_of(world, collective, 64 << 20);
+      const Cost cost = plan.algorithm->cost(plan.spec);
+      EXPECT_LE(std::max(cost.sent, cost.received), 2.0)
+          << plan.algorithm->name << " for " << name_of(collective) << " of " << ranks << " ranks";
+      EXPECT_GE(plan.predicted_us, cost.received * (64 << 20) * world.view.path.beta_us_per_byte);
+    }
+  }
+}
+
+TEST(Planner, TakesFewRoundsForFewBytesAndFewBytesForMany) {
+  for (const Rank ranks : {4, 8, 16}) {
+    const Plan small = plan_of(world_of(ranks), all_reduce, 8);
+    const Plan large = plan_of(world_of(ranks), all_reduce, 256 << 20);
+    const auto costs = [](const Plan& plan) { return plan.algorithm->cost(plan.spec); };
+    EXPECT_LE(costs(small).rounds, 4) << small.algorithm->name << ", " << ranks << " ranks";
+    EXPECT_LT(costs(large).sent, 2) << large.algorithm->name << ", " << ranks << " ranks";
+  }
+}
+
+/// Each end plans by its own operation and peer.
+TEST(Planner, CutsAMessageAlikeAtBothItsEnds) {
+  const World world = world_of(5);
+  for (std::uint32_t size_class = 0; size_class < kClasses; ++size_class) {
+    const auto sends = make_plan(world, {Collective::send, 5, 3}, size_class);
+    const auto receives = make_plan(world, {Collective::recv, 5, 1}, size_class);
+    ASSERT_TRUE(sends.ok() && receives.ok());
+    EXPECT_EQ(sends->lanes, receives->lanes) << size_class;
+    EXPECT_EQ(sends->slice_bytes, receives->slice_bytes) << size_class;
+    EXPECT_EQ(sends->digest(), receives->digest()) << size_class;
+  }
+}
+
+TEST(Planner, MakesPlansThatTheConnectionsCanCarry) {
+  for (const Rank ranks : {1, 2, 3, 7, 64, 1000}) {
+    for (int i = 0; i < kCollectives; ++i) {
+      const auto collective = static_cast<Collective>(i);
+      if (ranks == 1 && (collective == send || collective == recv)) continue;
+      const World world = world_of(ranks);
+      double before = 0;
+      for (std::uint32_t size_class = 0; size_class < kClasses; size_class += 3) {
+        const auto plan = make_plan(world, {collective, ranks, 0}, size_class);
+        ASSERT_TRUE(plan.ok()) << plan.status().text();
+        EXPECT_TRUE(plan->algorithm->supports(plan->spec));
+        EXPECT_FALSE(plan->forced);
+        EXPECT_GE(plan->lanes, 1U);
+        EXPECT_LE(plan->lanes, world.max_lanes);
+        EXPECT_LE(plan->slice_bytes, world.slot_bytes);
+        EXPECT_GE(plan->slice_bytes, std::min(world.slot_bytes, plan->message_chunks));
+        EXPECT_GE(plan->predicted_us, before) << "more bytes, less time?";
+        before = plan->predicted_us;
+      }
+    }
+  }
+}
+
+TEST(Planner, LetsTheKnobsDecide) {
+  World world = world_of(6);
+  world.lanes = 3;
+  world.slice_bytes = 4096;
+  world.algorithm = "binomial,all_reduce=ring";
+  Plan plan = plan_of(world, all_reduce, 1 << 20);
+  EXPECT_EQ(plan.algorithm->name, "ring");
+  EXPECT_TRUE(plan.forced);
+  EXPECT_EQ(plan.lanes, 3U);
+  EXPECT_EQ(plan.slice_bytes, 4096U);
+  EXPECT_EQ(plan_of(world, reduce, 8).algorithm->name, "binomial");
+  EXPECT_FALSE(plan_of(world, all_to_all, 8).forced);  // binomial cannot
+
+  world.lanes = 100;  // as many as there are
+  EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).lanes, world.max_lanes);
+
+  world.algorithm = "all_to_all=ring";
+  const auto cannot = make_plan(world, {all_to_all, 6, 0}, 3);
+  ASSERT_FALSE(cannot.ok());
+  EXPECT_EQ(cannot.status().code(), Code::unsupported);
+  EXPECT_TRUE(contains(cannot.status().text(), "ring, which cannot do all_to_all with 6 ranks"));
+}
+
+TEST(Planner, RefusesUnknownNamesAndListsTheKnownOnes) {
+  EXPECT_TRUE(check_algorithm_knob("").ok());
+  EXPECT_TRUE(check_algorithm_knob("ring,broadcast=chain").ok());
+  const Status name = check_algorithm_knob("broadcast=chian");
+  EXPECT_EQ(name.code(), Code::invalid_argument);
+  EXPECT_TRUE(contains(name.text(), "\"chian\"") && contains(name.text(), " chain "));
+  const Status operation = check_algorithm_knob("brodcast=chain");
+  EXPECT_TRUE(contains(operation.text(), "\"brodcast\"") &&
+              contains(operation.text(), " broadcast "));
+}
+
+TEST(Planner, HasAnotherDigestForEachDifferenceThatRanksMustNotice) {
+  const Plan plan = plan_of(world_of(4), all_reduce, 1 << 20);
+  Plan other = plan;
+  EXPECT_EQ(plan.digest(), other.digest());
+  other.lanes += 1;
+  EXPECT_NE(plan.digest(), other.digest());
+  other = plan;
+  other.slice_bytes /= 2;
+  EXPECT_NE(plan.digest(), other.digest());
+  other = plan;
+  other.message_chunks += 1;
+  EXPECT_NE(plan.digest(), other.digest());
+  other = plan;
+  other.algorithm = find_algorithm(plan.algorithm->name == "ring" ? "chain" : "ring");
+  EXPECT_NE(plan.digest(), other.digest());
+}
+
+TEST(Planner, ExplainsItsChoiceAndNamesTheOthers) {
+  World world = world_of(4);
+  const Plan plan = plan_of(world, broadcast, 1 << 16);
+  const std::string text = explain(world, plan, size_class(1 << 16));
+  EXPECT_TRUE(contains(
+      text, "broadcast of up to 65536 bytes over 4 ranks: " + std::string(plan.algorithm->name)))
+      << text;
+  EXPECT_TRUE(contains(text, plan.algorithm->sentence)) << text;
+  for (const Algorithm& algorithm : algorithms()) {
+    EXPECT_TRUE(!algorithm.supports(plan.spec) || contains(text, algorithm.name)) << text;
+  }
+  EXPECT_FALSE(contains(text, "forced"));
+  world.algorithm = "linear";
+  const std::string forced = explain(world, plan_of(world, broadcast, 8), 3);
+  EXPECT_TRUE(contains(forced, "linear") && contains(forced, "forced by COLL_ALGORITHM"));
+}
+
+}  // namespace
+}  // namespace coll
