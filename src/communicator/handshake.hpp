@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
-#include "communicator/proof.hpp"
+#include "sys/proof.hpp"
 
 namespace coll {
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <optional>
 
-#include "communicator/proof.hpp"
+#include "sys/proof.hpp"
 
 namespace coll {
 namespace {

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "communicator/proof.hpp"
+#include "sys/proof.hpp"
 
 namespace coll {
 namespace {

@@ -11,8 +11,8 @@
 #include <mutex>
 
 #include "communicator/control_message.hpp"
-#include "communicator/proof.hpp"
 #include "sys/net_interfaces.hpp"
+#include "sys/proof.hpp"
 #include "sys/socket.hpp"
 
 namespace coll {

@@ -130,7 +130,7 @@ class Transport {
 };
 
 /// Who a transport serves. `job` is a secret shared by the ranks of this communicator and nobody
-/// else: a connection that does not show it is dropped.
+/// else: who connects without knowing it is dropped.
 struct TransportSpec {
   Rank rank = kNoRank;
   Rank size = 0;

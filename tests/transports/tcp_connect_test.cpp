@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "sys/socket.hpp"
 #include "transport_backend.hpp"
@@ -31,6 +32,45 @@ TcpDescriptor descriptor(std::string_view identity, std::vector<const char*> add
 InterfaceAddress has(const char* text, unsigned bits, std::uint32_t index) {
   return {"if", index, address(text), bits, address(text).is_loopback()};
 }
+
+/// The next greeting on a socket while `ranks` move on; nothing if none comes, or an end.
+std::optional<TcpGreeting> next_greeting(const Fd& socket, Ranks& ranks) {
+  TcpGreetingReader reader;
+  const bool come = eventually([&] {
+    ranks.poll();
+    return reader.read(socket.get()) != TcpGreetingReader::State::incomplete;
+  });
+  if (!come || reader.bytes() != sizeof(TcpGreeting)) return std::nullopt;
+  return reader.greeting();
+}
+/// What rank 1 answers to rank 0's challenge if it wants lane 0.
+TcpGreeting hello_to(const TcpGreeting& challenge, std::uint64_t job) {
+  return tcp_greeting(spec_of(1, 2, job), kToZero, TcpGreeting::Verdict::hello, TcpNonce{'n'},
+                      challenge.nonce);
+}
+Fd dial_rank(Ranks& ranks, std::size_t rank) {
+  const auto parsed = TcpDescriptor::parse(ranks.transports[rank]->descriptor());
+  auto guest = dial(parsed->addresses.back(), Clock::now() + std::chrono::seconds(20));
+  EXPECT_TRUE(guest.ok()) << guest.status().text();
+  return guest.ok() ? *std::move(guest) : Fd();
+}
+/// A stranger's listener, and rank 1 of `ranks` that takes it for rank 0 and has dialled it.
+struct Impostor {
+  explicit Impostor(Ranks& ranks) : listener(*listen_at(address("127.0.0.1:0"))) {
+    auto zero = TcpDescriptor::parse(ranks.transports[0]->descriptor());
+    zero->port = local_address(listener.get()).port();
+    zero->addresses = {address("127.0.0.1:7")};
+    victim = *ranks.transports[1]->open(kToZero, zero->text());
+    eventually([&] {
+      ranks.poll();
+      caller = *accept_next(listener.get());
+      return static_cast<bool>(caller);
+    });
+  }
+  Fd listener;
+  Fd caller;
+  std::unique_ptr<Connection> victim;
+};
 
 TEST(TcpDescriptor, TextComesBack) {
   const TcpDescriptor made = descriptor("a/1", {"10.0.0.1:7", "[fd00::1]:7", "127.0.0.1:7"});
@@ -79,33 +119,90 @@ TEST(TcpConnect, WireVersionsThatDifferAreBothNamed) {
   other.replace(0, 5, "tcp/9");
   const Status status = ranks.transports[0]->accepts(other);
   EXPECT_EQ(status.code(), Code::mismatch);
-  EXPECT_NE(status.text().find("1 here, 9 there"), std::string::npos) << status.text();
+  EXPECT_NE(status.text().find("2 here, 9 there"), std::string::npos) << status.text();
 
   // The same if it shows only in the handshake.
   auto waiting = ranks.open(0, kToOne);
-  const auto mine = TcpDescriptor::parse(ranks.transports[0]->descriptor());
-  const auto guest = dial(mine->addresses.back(), Clock::now() + std::chrono::seconds(20));
-  ASSERT_TRUE(guest.ok()) << guest.status().text();
-  auto hello = tcp_greeting(spec_of(1, 2, ranks.job), kToZero, TcpGreeting::Verdict::hello);
+  const Fd guest = dial_rank(ranks, 0);
+  const auto challenge = next_greeting(guest, ranks);
+  ASSERT_TRUE(challenge);
+  EXPECT_EQ(challenge->verdict, TcpGreeting::Verdict::challenge);
+  TcpGreeting hello = hello_to(*challenge, ranks.job);
   hello.version = 9;
-  send_some(guest->get(), std::as_bytes(std::span(&hello, 1)));
+  hello.proof = tcp_proof(hello, spec_of(1, 2, ranks.job), challenge->nonce);
+  ASSERT_TRUE(tcp_send(guest.get(), hello).ok());
+  const auto answer = next_greeting(guest, ranks);
+  EXPECT_EQ(waiting->status().code(), Code::mismatch);
+  EXPECT_NE(waiting->status().text().find("2 here, 9 on rank 1"), std::string::npos);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->version, kTcpWireVersion);
+  EXPECT_EQ(answer->verdict, TcpGreeting::Verdict::refused);
+}
+
+TEST(TcpConnect, AStrangerWithoutTheJobIsShownTheDoor) {
+  Ranks ranks(kTcp);
+  auto waiting = ranks.open(0, kToOne);
+  const Fd guest = dial_rank(ranks, 0);
+  const auto challenge = next_greeting(guest, ranks);
+  ASSERT_TRUE(challenge);
+  ASSERT_TRUE(tcp_send(guest.get(), hello_to(*challenge, ranks.job ^ 1)).ok());
+  EXPECT_FALSE(next_greeting(guest, ranks)) << "it got an answer, not the end";
+  EXPECT_TRUE(waiting->status().ok() && !waiting->ready());
+}
+
+TEST(TcpConnect, AStrangersPortIsToldNothing) {
+  Ranks ranks(kTcp);
+  Impostor impostor(ranks);
+  ASSERT_TRUE(impostor.caller);
+  for (int i = 0; i < 1000; ++i) ranks.poll();
+  std::byte first{};
+  EXPECT_TRUE(recv_some(impostor.caller.get(), {&first, 1}).would_block());
+}
+
+TEST(TcpConnect, AGreetingOverheardOpensNothing) {
+  Ranks ranks(kTcp);
+  auto waiting = ranks.open(0, kToOne);
+  Impostor impostor(ranks);
+  ASSERT_TRUE(impostor.caller);
+  const auto lure = tcp_challenge();
+  ASSERT_TRUE(lure.ok() && tcp_send(impostor.caller.get(), *lure).ok());
+  const auto hello = next_greeting(impostor.caller, ranks);
+  ASSERT_TRUE(hello);
+  const std::string_view seen(reinterpret_cast<const char*>(&*hello), sizeof *hello);
+  for (const std::uint64_t word : {ranks.job, ~ranks.job}) {
+    EXPECT_EQ(seen.find({reinterpret_cast<const char*>(&word), sizeof word}), seen.npos)
+        << "the job itself is in it";
+  }
+  // Said again to the rank it was meant for, it answers another challenge than that rank's.
+  const Fd guest = dial_rank(ranks, 0);
+  ASSERT_TRUE(next_greeting(guest, ranks));
+  ASSERT_TRUE(tcp_send(guest.get(), *hello).ok());
+  EXPECT_FALSE(next_greeting(guest, ranks)) << "it got an answer, not the end";
+  EXPECT_TRUE(waiting->status().ok() && !waiting->ready());
+}
+
+TEST(TcpConnect, WhoAnswersWithoutTheJobIsNotBelieved) {
+  Ranks ranks(kTcp);
+  Impostor impostor(ranks);
+  ASSERT_TRUE(impostor.caller);
+  const auto lure = tcp_challenge();
+  ASSERT_TRUE(lure.ok() && tcp_send(impostor.caller.get(), *lure).ok());
+  const auto hello = next_greeting(impostor.caller, ranks);
+  ASSERT_TRUE(hello);
+  const auto welcome = tcp_greeting(spec_of(0, 2, ranks.job ^ 1), kToOne,
+                                    TcpGreeting::Verdict::welcome, lure->nonce, hello->nonce);
+  ASSERT_TRUE(tcp_send(impostor.caller.get(), welcome).ok());
   ASSERT_TRUE(eventually([&] {
     ranks.poll();
-    return !waiting->status().ok();
+    return impostor.victim->ready() || !impostor.victim->status().ok();
   }));
-  EXPECT_EQ(waiting->status().code(), Code::mismatch);
-  EXPECT_NE(waiting->status().text().find("1 here, 9 on rank 1"), std::string::npos);
-  TcpGreetingReader answer;
-  ASSERT_TRUE(
-      eventually([&] { return answer.read(guest->get()) == TcpGreetingReader::State::complete; }));
-  EXPECT_EQ(answer.greeting().version, kTcpWireVersion);
-  EXPECT_EQ(answer.greeting().verdict, TcpGreeting::Verdict::refused);
+  EXPECT_EQ(impostor.victim->status().code(), Code::unreachable);
 }
 
 TEST(TcpConnect, HalfAGreetingKeepsNobodyOut) {
   Ranks ranks(kTcp);
   const auto zero = TcpDescriptor::parse(ranks.transports[0]->descriptor());
-  const auto hello = tcp_greeting(spec_of(1, 2, ranks.job), kToZero, TcpGreeting::Verdict::hello);
+  const TcpGreeting hello = hello_to({}, ranks.job);
   std::vector<Fd> crowd;
   for (std::size_t i = 0; i < 100; ++i) {
     auto guest = dial(zero->addresses.back(), Clock::now() + std::chrono::seconds(20));

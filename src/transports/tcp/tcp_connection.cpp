@@ -51,7 +51,7 @@ void TcpConnection::settle(Result<Fd> socket) {
   Status status = socket.status();
   if (status.ok()) status = out_.allocate(spec_.credits, spec_.slot_bytes);
   if (status.ok()) status = in_.allocate(spec_.credits, spec_.slot_bytes);
-  if (!status.ok()) return fail(std::move(status));
+  if (!status.ok()) return fail(status);
   ahead_.resize(kAheadBytes);
   socket_ = *std::move(socket);
   remote_ = remote_address(socket_.get());

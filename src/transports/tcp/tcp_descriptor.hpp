@@ -11,9 +11,9 @@
 namespace coll {
 
 /// Both ends must speak the same; raised whenever a byte on the wire changes its meaning.
-inline constexpr std::uint32_t kTcpWireVersion = 1;
+inline constexpr std::uint32_t kTcpWireVersion = 2;
 
-/// What a rank publishes of itself. As text: "tcp/1 4242 IDENTITY 10.0.0.1 fd00::2 127.0.0.1".
+/// What a rank publishes of itself. As text: "tcp/2 4242 IDENTITY 10.0.0.1 fd00::2 127.0.0.1".
 struct TcpDescriptor {
   std::uint32_t version = kTcpWireVersion;
   std::uint16_t port = 0;

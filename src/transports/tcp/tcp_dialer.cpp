@@ -30,7 +30,8 @@ bool TcpDialer::want_another() const {
   const auto now = Clock::now();
   return std::ranges::none_of(ways_, [&](const Way& way) {
     return (way.state == Way::State::dialling && now - way.since < kStagger) ||
-           (way.state == Way::State::greeted && now - way.since < kDoubt);
+           ((way.state == Way::State::connected || way.state == Way::State::greeted) &&
+            now - way.since < kDoubt);
   });
 }
 
@@ -56,25 +57,48 @@ void TcpDialer::move_on(Way& way) {
       if (Clock::now() - way.since < kPatience) return;
       return give_up(way, system_failure("connecting", ETIMEDOUT));
     }
-    // A fresh socket takes this little at once.
-    const auto hello = tcp_greeting(self_, connection_, TcpGreeting::Verdict::hello);
-    const Moved sent = send_some(way.fd.get(), std::as_bytes(std::span(&hello, 1)));
-    if (sent.bytes != sizeof hello) return give_up(way, system_failure("greeting", sent.error));
-    way.state = Way::State::greeted;
+    way.state = Way::State::connected;
     way.since = Clock::now();
   }
-  if (way.state != Way::State::greeted) return;
-  switch (way.answer.read(way.fd.get())) {
-    case TcpGreetingReader::State::incomplete:
-      return;
-    case TcpGreetingReader::State::closed:
-      return give_up(way,
-                     failed(Code::unreachable, "closed without an answer", {}, way.answer.error()));
-    case TcpGreetingReader::State::complete:
-      if (const std::string why = tcp_stranger(way.answer.greeting(), self_); !why.empty()) {
-        give_up(way, failed(Code::unreachable, "somebody else answers: " + why));
-      }
+  if (way.state == Way::State::connected && has_read(way, way.challenge)) greet(way);
+  if (way.state != Way::State::greeted || !has_read(way, way.answer)) return;
+  const TcpGreeting& answer = way.answer.greeting();
+  std::string why = tcp_stranger(answer, self_, way.nonce);
+  if (why.empty() && answer.from != connection_.peer) {
+    why = "it is rank " + std::to_string(answer.from);
   }
+  if (!why.empty()) give_up(way, failed(Code::unreachable, "somebody else answers: " + why));
+}
+
+/// Reads on; true when all is there.
+bool TcpDialer::has_read(Way& way, TcpGreetingReader& reader) {
+  switch (reader.read(way.fd.get())) {
+    case TcpGreetingReader::State::complete:
+      return true;
+    case TcpGreetingReader::State::closed:
+      give_up(way, failed(Code::unreachable, "closed without an answer", {}, reader.error()));
+      return false;
+    case TcpGreetingReader::State::incomplete:
+      return false;
+  }
+  return false;
+}
+
+/// Answers the challenge, of whatever version: the other end shall learn of this one's.
+void TcpDialer::greet(Way& way) {
+  const TcpGreeting& theirs = way.challenge.greeting();
+  if (theirs.magic != TcpGreeting::kMagic || theirs.verdict != TcpGreeting::Verdict::challenge) {
+    return give_up(way, failed(Code::unreachable, "something else answers"));
+  }
+  const Result<TcpGreeting> fresh = tcp_challenge();
+  if (!fresh.ok()) return give_up(way, fresh.status());
+  way.nonce = fresh->nonce;
+  const Status sent = tcp_send(
+      way.fd.get(),
+      tcp_greeting(self_, connection_, TcpGreeting::Verdict::hello, way.nonce, theirs.nonce));
+  if (!sent.ok()) return give_up(way, sent);
+  way.state = Way::State::greeted;
+  way.since = Clock::now();
 }
 
 std::string TcpDialer::rejected() const {

@@ -24,11 +24,13 @@ class TcpDialer {
 
  private:
   struct Way {
-    enum class State { untried, dialling, greeted, taken, failed };
+    enum class State { untried, dialling, connected, greeted, taken, failed };
     NetAddress address;
     State state = State::untried;
     Fd fd{};
     Clock::time_point since{};  ///< of this state
+    TcpGreetingReader challenge{};
+    TcpNonce nonce{};  ///< of this end
     TcpGreetingReader answer{};
     Status failure{};
   };
@@ -37,6 +39,8 @@ class TcpDialer {
   void start(Way& way);
   void move_on(Way& way);
   void give_up(Way& way, Status why);
+  bool has_read(Way& way, TcpGreetingReader& reader);
+  void greet(Way& way);
   [[nodiscard]] std::string rejected() const;
 
   TransportSpec self_;

@@ -2,30 +2,60 @@
 // transports/tcp/: messages over TCP sockets. This file: greetings made, read and judged.
 #include "transports/tcp/tcp_handshake.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include "sys/socket.hpp"
 #include "transports/tcp/tcp_descriptor.hpp"
 
 namespace coll {
+namespace {
+
+template <class Value>
+std::string_view bytes_of(const Value& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+}  // namespace
+
+TcpProof tcp_proof(TcpGreeting greeting, const TransportSpec& self, const TcpNonce& nonce) {
+  greeting.proof = {};
+  const std::string made = prove(
+      bytes_of(self.job), "tcp" + std::string(bytes_of(nonce)) + std::string(bytes_of(greeting)));
+  std::ranges::copy(made, greeting.proof.begin());
+  return greeting.proof;
+}
+
+Result<TcpGreeting> tcp_challenge() {
+  COLL_ASSIGN(const std::string nonce, random_bytes(kNonceBytes));
+  TcpGreeting greeting;
+  greeting.version = kTcpWireVersion;
+  greeting.verdict = TcpGreeting::Verdict::challenge;
+  std::ranges::copy(nonce, greeting.nonce.begin());
+  return greeting;
+}
 
 TcpGreeting tcp_greeting(const TransportSpec& self, const ConnectionSpec& connection,
-                         TcpGreeting::Verdict verdict) {
+                         TcpGreeting::Verdict verdict, const TcpNonce& mine,
+                         const TcpNonce& theirs) {
   TcpGreeting greeting;
   greeting.version = kTcpWireVersion;
   greeting.verdict = verdict;
-  greeting.job[0] = self.job[0];
-  greeting.job[1] = self.job[1];
   greeting.from = self.rank;
   greeting.to = connection.peer;
   greeting.lane = connection.lane;
   greeting.credits = connection.credits;
   greeting.slot_bytes = connection.slot_bytes;
+  greeting.nonce = mine;
+  greeting.proof = tcp_proof(greeting, self, theirs);
   return greeting;
 }
 
-std::string tcp_stranger(const TcpGreeting& greeting, const TransportSpec& self) {
+std::string tcp_stranger(const TcpGreeting& greeting, const TransportSpec& self,
+                         const TcpNonce& sent) {
   if (greeting.magic != TcpGreeting::kMagic) return "it speaks another language";
-  if (greeting.job[0] != self.job[0] || greeting.job[1] != self.job[1]) {
-    return "it belongs to another job";
+  if (!same_proof(bytes_of(greeting.proof), bytes_of(tcp_proof(greeting, self, sent)))) {
+    return "it does not know this job";
   }
   if (greeting.to != self.rank || greeting.from < 0 || greeting.from >= self.size ||
       greeting.from == self.rank) {
@@ -56,6 +86,11 @@ Status tcp_agree(const TcpGreeting& theirs, const ConnectionSpec& mine) {
         .at_rank(mine.peer);
   }
   return {};
+}
+
+Status tcp_send(int fd, const TcpGreeting& greeting) {
+  const Moved sent = send_some(fd, std::as_bytes(std::span(&greeting, 1)));
+  return sent.bytes == sizeof greeting ? Status() : system_failure("greeting", sent.error);
 }
 
 TcpGreetingReader::State TcpGreetingReader::read(int fd) {

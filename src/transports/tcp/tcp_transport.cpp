@@ -121,7 +121,13 @@ void TcpTransport::let_in() {
     }
     if (!*fd) return;
     const NetAddress address = remote_address(fd->get());
-    guests_.push_back({*std::move(fd), address, Clock::now()});
+    const Result<TcpGreeting> challenge = tcp_challenge();
+    const Status sent = challenge.ok() ? tcp_send(fd->get(), *challenge) : challenge.status();
+    if (!sent.ok()) {
+      drop(address, sent.text());
+      continue;
+    }
+    guests_.push_back({*std::move(fd), address, Clock::now(), challenge->nonce});
   }
 }
 
@@ -143,7 +149,8 @@ bool TcpTransport::listen_to(Guest& guest) {
     case TcpGreetingReader::State::complete:
       break;
   }
-  if (const std::string why = tcp_stranger(guest.reader.greeting(), spec_); !why.empty()) {
+  if (const std::string why = tcp_stranger(guest.reader.greeting(), spec_, guest.nonce);
+      !why.empty()) {
     drop(guest.address, why);
     return false;
   }
@@ -163,11 +170,12 @@ bool TcpTransport::connect(Guest& guest) {
   const Status agreed = tcp_agree(hello, connection.spec());
   const auto answer =
       tcp_greeting(spec_, connection.spec(),
-                   agreed.ok() ? TcpGreeting::Verdict::welcome : TcpGreeting::Verdict::refused);
-  const Moved sent = send_some(guest.fd.get(), std::as_bytes(std::span(&answer, 1)));
+                   agreed.ok() ? TcpGreeting::Verdict::welcome : TcpGreeting::Verdict::refused,
+                   guest.nonce, hello.nonce);
+  const Status sent = tcp_send(guest.fd.get(), answer);
   if (!agreed.ok()) {
     connection.settle(agreed);
-  } else if (sent.bytes == sizeof answer) {
+  } else if (sent.ok()) {
     tcp_tune_connected(guest.fd.get());
     connection.settle(std::move(guest.fd));
   }

@@ -29,6 +29,7 @@ class TcpTransport final : public Transport {
     Fd fd;
     NetAddress address;
     Clock::time_point since;
+    TcpNonce nonce;  ///< of the challenge it has got
     TcpGreetingReader reader{};
     bool known = false;
   };

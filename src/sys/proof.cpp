@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: HMAC by OpenSSL, randomness by the kernel.
-#include "communicator/proof.hpp"
+// sys/: the operating system as values and owners. This file: HMAC by OpenSSL, randomness by the
+// kernel.
+#include "sys/proof.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: random words, and proofs that a key is known
-// without showing it.
+// sys/: the operating system as values and owners. This file: random words, and proofs that a key
+// is known without showing it.
 #pragma once
 #include <array>
 #include <cstdint>
