@@ -119,17 +119,17 @@ Result<coll::MeetingPlace> place_at(const std::string& rendezvous, int rank) {
   return coll::place_from_text(rendezvous, key, coll::knobs().secret, "rendezvous " + rendezvous);
 }
 
-/// Every operation's way: check at the door, then run here or on the stream.
+/// Every operation's way: to run here, or checked at the door, later on the stream.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& request) {
   if (comm == nullptr) [[unlikely]] {
     return give(null_argument(std::string(name_of(request.call.collective)).c_str(), "comm"));
   }
   return guarded([&]() -> Status {
     coll::Communicator& communicator = *comm->communicator;
-    if (Status checked = communicator.check(request); !checked.ok()) [[unlikely]] {
-      return checked;
+    if (stream == nullptr) [[likely]] {
+      return communicator.run(request);
     }
-    if (stream == nullptr) return communicator.run(request);
+    COLL_TRY(communicator.check(request));
     COLL_TRY(communicator.status());
     stream->stream->enqueue(communicator, request);
     return {};
@@ -194,7 +194,7 @@ coll_status_t coll_comm_init_rank(coll_comm_t* comm, int size, const coll_unique
     COLL_ASSIGN(joining.place, coll::place_of(unique, coll::knobs().secret));
     joining.rank = rank;
     joining.size = size;
-    return join(std::move(joining), comm);
+    return join(joining, comm);
   });
 }
 
@@ -210,7 +210,7 @@ coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_c
     COLL_ASSIGN(joining.place, place_at(rendezvous, rank));
     joining.rank = rank;
     joining.size = size;
-    return join(std::move(joining), comm);
+    return join(joining, comm);
   });
 }
 
@@ -231,7 +231,7 @@ coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config)
     joining.rank = launch.rank;
     joining.size = launch.size;
     coll::log_set_rank(launch.rank);
-    return join(std::move(joining), comm);
+    return join(joining, comm);
   });
 }
 

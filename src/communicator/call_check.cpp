@@ -57,23 +57,23 @@ Status Communicator::check(const Request& request) const {
   if (static_cast<int>(call.op) >= kReduceOps) {
     return bad(call, "unknown op " + std::to_string(static_cast<int>(call.op)), "see coll_op_t");
   }
-  const bool pair = call.collective == Collective::send || call.collective == Collective::recv;
-  if (has_root(call.collective) && (call.root < 0 || call.root >= size_)) {
-    return bad(call,
-               std::string(pair ? "peer " : "root ") + std::to_string(call.root) +
-                   " is not a rank of this communicator",
-               "ranks are 0 to " + std::to_string(size_ - 1));
+  if (has_root(call.collective)) {
+    if (call.root < 0 || call.root >= size_) {
+      return bad(call,
+                 std::string(call.is_pair() ? "peer " : "root ") + std::to_string(call.root) +
+                     " is not a rank of this communicator",
+                 "ranks are 0 to " + std::to_string(size_ - 1));
+    }
+    if (call.is_pair() && call.root == rank_) {
+      return bad(call, "the peer is this rank itself", "copy locally instead");
+    }
   }
-  if (pair && call.root == rank_) {
-    return bad(call, "the peer is this rank itself", "copy locally instead");
-  }
-  const std::uint64_t element = size_of(call.type);
+  const std::uint64_t block = call.count * size_of(call.type);
   constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 2;
-  if (call.count > kMost / element / whole_blocks(call.collective, size_)) {
+  if (call.count > kMost / size_of(call.type) / whole_blocks(call.collective, size_)) {
     return bad(call, "count " + std::to_string(call.count) + " is more than memory can hold");
   }
   const BlockShape shape = block_shape(call.collective, size_, call.root, rank_);
-  const std::uint64_t block = call.count * element;
   const std::uint64_t input_bytes = block * shape.input, output_bytes = block * shape.output;
   if (input_bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input_bytes);
   if (output_bytes != 0 && request.output == nullptr)

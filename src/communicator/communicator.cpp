@@ -65,52 +65,73 @@ Status Communicator::run_in_turn(const Request& request, std::uint64_t turn) {
   return status;
 }
 
-CollectiveSpec Communicator::spec_of(const Call& call) const {
-  return {call.collective, size_, has_root(call.collective) ? call.root : 0};
+/// Who counts such calls: all ranks count collectives alike, the two ranks of a pair count what
+/// they exchange.
+std::uint64_t& Communicator::numbers(const Call& call) {
+  if (call.collective == Collective::send) return sends_[static_cast<std::size_t>(call.root)];
+  if (call.collective == Collective::recv) return receives_[static_cast<std::size_t>(call.root)];
+  return sequence_;
 }
 
-/// The call's number: all ranks count collectives alike, the two ranks of a pair count what they
-/// exchange.
-std::uint64_t Communicator::number(const Call& call) {
-  if (call.collective == Collective::send) return ++sends_[static_cast<std::size_t>(call.root)];
-  if (call.collective == Collective::recv) return ++receives_[static_cast<std::size_t>(call.root)];
-  return ++sequence_;
+/// Where the request is kept if it was bound before.
+Communicator::BoundCall& Communicator::place_of(const Request& request) {
+  const std::uint64_t key =
+      (reinterpret_cast<std::uintptr_t>(request.input) +
+       3 * reinterpret_cast<std::uintptr_t>(request.output) + request.call.count * 5 +
+       static_cast<std::uint64_t>(request.call.collective)) *
+      0x9e3779b97f4a7c15ULL;  // Fibonacci hashing (Knuth, TAOCP 3, section 6.4)
+  return bound_[key >> 59];
 }
 
-Status Communicator::execute(Request request) {
-  if (failed_.load(std::memory_order_relaxed) || watch_->failed()) return status();
-  Call& call = request.call;
-  call.sequence = number(call);
+Status Communicator::execute(const Request& request) {
+  if (failed_.load(std::memory_order_relaxed) || watch_->failed()) [[unlikely]] {
+    return status();
+  }
+  BoundCall& bound = place_of(request);
+  const bool known = bound.program != nullptr && bound.request == request;
+  if (!known) COLL_TRY(check(request));
+  Call call = request.call;
+  call.sequence = ++numbers(call);
   board_.enter(call);
-
-  const CollectiveSpec spec = spec_of(call);
-  const BlockShape shape = block_shape(call.collective, size_, spec.root, rank_);
-  const std::size_t element_bytes = size_of(call.type);
-  const std::uint64_t bytes = call.count * element_bytes * whole_blocks(call.collective, size_);
-  const std::uint32_t size_class = coll::size_class(bytes);
-  ProgramCache::Entry* entry = programs_.find(call.collective, spec.root, size_class);
-  if (entry == nullptr) {
-    if (Status opened = open(spec, size_class, call); !opened.ok()) {
+  if (!known) {
+    if (Status opened = bind(request, call, bound); !opened.ok()) {
       board_.leave();
       return opened;
     }
-    entry = programs_.find(call.collective, spec.root, size_class);
   }
+  bound.binding.digest = numbered(bound.digest, call.sequence);
+  executor_->start(*bound.program, bound.binding);
+  Status status = finish_call(call);
+  board_.leave();
+  return status;
+}
 
-  CallBinding binding;
+/// Finds the request's program, or makes it, and keeps what the call needs.
+Status Communicator::bind(const Request& request, const Call& call, BoundCall& bound) {
+  bound.program = nullptr;
+  const CollectiveSpec spec{call.collective, size_, has_root(call.collective) ? call.root : 0};
+  const std::uint64_t block_bytes = call.count * size_of(call.type);
+  const std::uint32_t size_class =
+      coll::size_class(block_bytes * whole_blocks(call.collective, size_));
+  ProgramCache::Entry* entry = programs_.find(spec.collective, spec.root, size_class);
+  if (entry == nullptr) {
+    COLL_TRY(open(spec, size_class, call));
+    entry = programs_.find(spec.collective, spec.root, size_class);
+  }
+  bound.request = request;
+  bound.program = entry->program.get();
+  bound.digest = digest_of(call, rank_, bound.program->plan_digest);
+  CallBinding& binding = bound.binding;
   binding.input = static_cast<const std::byte*>(request.input);
   binding.output = static_cast<std::byte*>(request.output);
   binding.count = call.count;
-  binding.element_bytes = element_bytes;
+  binding.element_bytes = size_of(call.type);
   binding.kernels = reduces(call.collective) ? &reduce::kernels(call.op, call.type) : nullptr;
-  binding.digest = digest_of(call, rank_, entry->program->plan_digest);
-  const std::uint64_t result_bytes = call.count * element_bytes * shape.output;
+  const std::uint64_t output_bytes =
+      block_bytes * block_shape(call.collective, size_, spec.root, rank_).output;
   binding.store =
-      result_bytes >= kStreamingBytes ? reduce::Store::streaming : reduce::Store::cached;
-  executor_->start(*entry->program, binding);
-  const Status status = finish_call(call);
-  board_.leave();
-  return status;
+      output_bytes >= kStreamingBytes ? reduce::Store::streaming : reduce::Store::cached;
+  return {};
 }
 
 /// Drives the started call to its end; asks after the others when nothing moves.

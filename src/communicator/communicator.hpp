@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // communicator/: what ties ranks together. This file: the communicator, from joining to leaving.
 #pragma once
+#include <array>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,11 +15,13 @@
 
 namespace coll {
 
-/// One operation as the user asked for it: checked, but for what only the other ranks know.
+/// One operation as the user asked for it.
 struct Request {
   Call call;
   const void* input = nullptr;
   void* output = nullptr;
+
+  friend bool operator==(const Request&, const Request&) = default;
 };
 
 /// How to join. Everything is decided: configs and knobs are merged by the caller.
@@ -50,7 +53,7 @@ class Communicator {
   /// communication.
   [[nodiscard]] Status check(const Request& request) const;
 
-  /// Runs a checked request: waits for its turn, then for its end.
+  /// Checks and runs a request: waits for its turn, then for its end.
   Status run(const Request& request) {
     const std::uint64_t turn = gate_.take();
     return run_in_turn(request, turn);
@@ -71,12 +74,22 @@ class Communicator {
   Communicator(const Joining& joining, Membership membership);
   Status start(Meeting meeting, double spin_us);
 
-  Status execute(Request request);
+  /// A request that was checked and bound to its program. Most calls repeat, buffers included (a
+  /// training step's gradients): one compare then finds all that the call needs.
+  struct BoundCall {
+    Request request;
+    CallBinding binding;
+    Program* program = nullptr;  ///< null: nothing here
+    std::uint64_t digest = 0;    ///< of all but the number
+  };
+
+  Status execute(const Request& request);
+  Status bind(const Request& request, const Call& call, BoundCall& bound);
   Status open(const CollectiveSpec& spec, std::uint32_t size_class, const Call& call);
   Status finish_call(const Call& call);
   Status settle(const Status& failure, const Call& call, Rank peer);
-  [[nodiscard]] CollectiveSpec spec_of(const Call& call) const;
-  [[nodiscard]] std::uint64_t number(const Call& call);
+  [[nodiscard]] std::uint64_t& numbers(const Call& call);
+  BoundCall& place_of(const Request& request);
 
   Rank rank_;
   Rank size_;
@@ -89,6 +102,7 @@ class Communicator {
   TurnGate gate_;
   std::uint64_t sequence_ = 0;
   std::vector<std::uint64_t> sends_, receives_;  ///< by peer
+  std::array<BoundCall, 32> bound_;
   mutable std::mutex failure_mutex_;
   Status failure_;
   std::atomic<bool> failed_{false};

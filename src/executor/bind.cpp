@@ -143,6 +143,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, std::uint32_t co
     }
     ranges.emplace_back(begin, program->steps.size());
   }
+  program->extents.resize(2 * program->steps.size());
 
   const std::size_t chunk_bytes = std::max<std::size_t>(slice_bytes / message_chunks, 8);
   const std::size_t scratch_bytes = (chunk_bytes * schedule.scratch_chunks + 63) / 64 * 64;
@@ -157,7 +158,9 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, std::uint32_t co
       state.begin = program->steps.data() + ranges[lane].first;
       state.end = program->steps.data() + ranges[lane].second;
       state.connections = program->lane_connections.data() + first_connection[at];
-      state.scratch = program->scratch ? program->scratch.get() + at * scratch_bytes : nullptr;
+      if (program->scratch) {
+        state.base[static_cast<int>(Space::scratch)] = program->scratch.get() + at * scratch_bytes;
+      }
       state.siblings = &program->lanes[static_cast<std::size_t>(copy) * lanes];
       state.first_pass = copy;
     }

@@ -5,39 +5,53 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace coll {
 
+namespace {
+
+constexpr int kInput = static_cast<int>(Space::input);
+constexpr int kOutput = static_cast<int>(Space::output);
+
+std::byte* at(const Program::LaneState& lane, Space space, std::uint64_t offset) {
+  return lane.base[static_cast<int>(space)] + offset;
+}
+
+}  // namespace
+
 void CpuExecutor::start(Program& program, const CallBinding& call) {
   program_ = &program;
-  call_ = call;
-  if (program.windows.count != call.count || program.windows_element_bytes != call.element_bytes) {
-    program.windows = cut_windows(call.count, call.element_bytes, program.chunks.parts,
-                                  program.message_chunks, program.slice_bytes, program.copies);
-    program.windows_element_bytes = call.element_bytes;
-  }
-  windows_ = program.windows;
+  call_ = &call;
+  program.cut(call.count, call.element_bytes);
   left_ = program.lanes.size();
   flushed_ = false;
   failed_ = nullptr;
   for (Lane& lane : program.lanes) {
     lane.pass = lane.first_pass;
-    lane.done = false;
-    if (!next_pass(lane)) --left_;
+    lane.done = lane.pass >= program.windows.passes || lane.begin == lane.end;
+    if (lane.done) {
+      --left_;
+    } else {
+      enter_window(lane);
+    }
   }
 }
 
-/// Enters the window of `lane.pass`; false if the lane has nothing more to do.
-bool CpuExecutor::next_pass(Lane& lane) {
-  if (lane.pass >= windows_.passes || lane.begin == lane.end) {
-    lane.done = true;
-    return false;
-  }
+/// Enters the window of `lane.pass`.
+void CpuExecutor::enter_window(Lane& lane) {
+  const Windows& windows = program_->windows;
+  const bool last = lane.pass + 1 == windows.passes;
   lane.next = lane.begin;
-  lane.begin_element = lane.pass * windows_.elements;
-  lane.elements =
-      std::min(windows_.elements, windows_.count - std::min(windows_.count, lane.begin_element));
-  return true;
+  lane.extent = program_->extents.data() + (lane.begin - program_->steps.data()) +
+                (last ? program_->steps.size() : 0);
+  const std::uint64_t offset = lane.pass * windows.elements * call_->element_bytes;
+  const auto window_of = [offset](std::byte* buffer) {
+    return buffer == nullptr ? nullptr : buffer + offset;
+  };
+  // Never written: `into` is not the input.
+  lane.base[kInput] = window_of(const_cast<std::byte*>(call_->input));
+  lane.base[kOutput] = window_of(call_->output);
 }
 
 CpuExecutor::Outcome CpuExecutor::drive(double idle_s) {
@@ -65,7 +79,7 @@ bool CpuExecutor::poll() {
     moved |= advance(lane);
   }
   if (left_ == 0 && !flushed_) {
-    flushed_ = flush();
+    flushed_ = !program_->needs_progress || flush();
     moved |= flushed_;
   }
   if (!moved && program_->needs_progress) {
@@ -75,7 +89,6 @@ bool CpuExecutor::poll() {
 }
 
 bool CpuExecutor::flush() {
-  if (!program_->needs_progress) return true;
   bool all = true;
   for (Connection* connection : program_->connections) all &= connection->flush();
   return all;
@@ -100,194 +113,172 @@ Rank CpuExecutor::waiting_for() const {
   return kNoRank;
 }
 
-bool CpuExecutor::advance(Lane& lane) {
+inline bool CpuExecutor::advance(Lane& lane) {
   bool moved = false;
-  while (run_step(lane, *lane.next)) {
+  while (run_step(lane, *lane.next, *lane.extent)) {
     moved = true;
+    ++lane.extent;
     if (++lane.next != lane.end) continue;
     lane.pass += program_->copies;
-    if (next_pass(lane)) continue;
-    --left_;
-    break;
+    if (lane.pass >= program_->windows.passes) {
+      lane.done = true;
+      --left_;
+      break;
+    }
+    enter_window(lane);
   }
   return moved;
 }
 
-bool CpuExecutor::run_step(Lane& lane, const BoundStep& step) {
+inline bool CpuExecutor::run_step(const Lane& lane, const BoundStep& step,
+                                  const StepExtent& extent) {
   if (step.wait_lane != 0xff && !wait_is_over(lane, step)) return false;
-  switch (step.kind) {
-    case BoundStep::Kind::send:
-      return run_send(lane, step);
-    case BoundStep::Kind::receive:
-      return run_receive(lane, step);
-    case BoundStep::Kind::fused:
-      return run_fused(lane, step);
+  if (step.kind == BoundStep::Kind::fused) return run_fused(lane, step, extent);
+  if (step.kind == BoundStep::Kind::send) {
+    if (!extent.one_piece) return gather_and_send(lane, step, extent);
+    return lane.connections[step.target]->send(at(lane, step.from_space, extent.from), extent.bytes,
+                                               call_->digest);
   }
-  return false;
+  if (!extent.one_piece) return receive_and_scatter(lane, step, extent);
+  return lane.connections[step.source]->receive(at(lane, step.into_space, extent.into),
+                                                extent.bytes, call_->digest);
 }
 
-bool CpuExecutor::wait_is_over(const Lane& lane, const BoundStep& step) const {
+bool CpuExecutor::wait_is_over(const Lane& lane, const BoundStep& step) {
   const Lane& other = lane.siblings[step.wait_lane];
   if (other.done || other.pass != lane.pass) return other.done || other.pass > lane.pass;
   return other.next - other.begin > step.wait_step;
 }
 
-/// Calls use(block, first element of the part, elements) for each stretch of the step's chunks that
-/// is contiguous in every space; `block` counts from the operand's own.
-template <class Use>
-void CpuExecutor::for_each_run(const Lane& lane, const BoundStep& step, Use use) const {
-  const std::uint64_t chunk = windows_.chunk;
-  const std::uint32_t parts = program_->chunks.parts;
-  std::uint64_t part = step.length.part;
-  std::uint64_t left = step.count;
-  for (std::uint64_t block = 0; left > 0; ++block, part = 0) {
-    const std::uint64_t here = std::min<std::uint64_t>(left, parts - part);
-    const std::uint64_t begin = std::min(part * chunk, lane.elements);
-    const std::uint64_t end = std::min((part + here) * chunk, lane.elements);
-    use(block, begin, end - begin);
-    left -= here;
-  }
-}
-
-std::size_t CpuExecutor::message_bytes(const Lane& lane, const BoundStep& step) const {
-  std::uint64_t elements = 0;
-  for_each_run(lane, step, [&](std::uint64_t, std::uint64_t, std::uint64_t n) { elements += n; });
-  return elements * call_.element_bytes;
-}
-
-/// Do the step's chunks lie in one piece in `space`? Always within a block; over blocks if the
-/// window is the whole block.
-bool CpuExecutor::contiguous(const Lane& lane, const BoundStep& step, Space space) const {
-  if (step.length.part + step.count <= program_->chunks.parts) return true;
-  const std::uint64_t period = space == Space::scratch ? windows_.elements : windows_.count;
-  return lane.elements == period;
-}
-
-std::byte* CpuExecutor::address(const Lane& lane, Space space, BoundOperand operand,
-                                std::uint64_t block, std::uint64_t element) const {
-  block += operand.block;
-  if (space == Space::scratch) {
-    return lane.scratch + (block * windows_.elements + element) * call_.element_bytes;
-  }
-  const std::uint64_t offset =
-      (block * windows_.count + lane.begin_element + element) * call_.element_bytes;
-  if (space == Space::output) return call_.output + offset;
-  return const_cast<std::byte*>(call_.input) + offset;  // never written: `into` is not the input
-}
-
-bool CpuExecutor::run_send(const Lane& lane, const BoundStep& step) {
-  Connection& to = *lane.connections[step.target];
-  const std::size_t bytes = message_bytes(lane, step);
-  if (bytes == 0) return to.send(nullptr, 0, call_.digest);
-  if (contiguous(lane, step, step.from_space)) {
-    const std::uint64_t element = std::min(step.length.part * windows_.chunk, lane.elements);
-    return to.send(address(lane, step.from_space, step.from, 0, element), bytes, call_.digest);
-  }
-  std::byte* slot = to.acquire(bytes);
-  if (slot == nullptr) return false;
-  for_each_run(lane, step, [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
-    const std::size_t length = n * call_.element_bytes;
-    std::memcpy(slot, address(lane, step.from_space, step.from, block, element), length);
-    slot += length;
-  });
-  to.commit(bytes, call_.digest);
-  return true;
-}
-
-bool CpuExecutor::run_receive(const Lane& lane, const BoundStep& step) {
-  Connection& from = *lane.connections[step.source];
-  const std::size_t bytes = message_bytes(lane, step);
-  if (bytes > 0 && step.into_space != Space::none && contiguous(lane, step, step.into_space)) {
-    const std::uint64_t element = std::min(step.length.part * windows_.chunk, lane.elements);
-    return from.receive(address(lane, step.into_space, step.into, 0, element), bytes, call_.digest);
-  }
-  const std::byte* slot = from.peek(bytes, call_.digest);
-  if (slot == nullptr) return false;
-  if (bytes > 0 && step.into_space != Space::none) {
-    for_each_run(lane, step, [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
-      const std::size_t length = n * call_.element_bytes;
-      std::memcpy(address(lane, step.into_space, step.into, block, element), slot, length);
-      slot += length;
-    });
-  }
-  from.release();
-  return true;
-}
-
-bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step) {
+bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection* source = step.receives ? lane.connections[step.source] : nullptr;
   Connection* target = step.sends ? lane.connections[step.target] : nullptr;
-  const std::size_t bytes = message_bytes(lane, step);
   const std::byte* message = nullptr;
   std::byte* slot = nullptr;
-  if (source != nullptr && (message = source->peek(bytes, call_.digest)) == nullptr) return false;
-  if (target != nullptr && (slot = target->acquire(bytes)) == nullptr) return false;
+  if (source != nullptr && (message = source->peek(extent.bytes, call_->digest)) == nullptr) {
+    return false;
+  }
+  if (target != nullptr && (slot = target->acquire(extent.bytes)) == nullptr) return false;
 
   if (step.with_space != Space::none) {
-    reduce_into(lane, step, message, slot);
-    if (target != nullptr) target->commit(bytes, call_.digest);
+    reduce(lane, step, extent, message, slot);
+    if (target != nullptr) target->commit(extent.bytes, call_->digest);
   } else {
     // The peer waits for its copy, nobody for ours: the slot first.
     if (target != nullptr) {
-      copy_runs(lane, step, message, slot);
-      target->commit(bytes, call_.digest);
+      copy(lane, step, extent, message, slot);
+      target->commit(extent.bytes, call_->digest);
     }
-    if (step.into_space != Space::none) copy_runs(lane, step, message, nullptr);
+    if (step.into_space != Space::none) copy(lane, step, extent, message, nullptr);
   }
   if (source != nullptr) source->release();
   return true;
 }
 
+/// Calls use(from, with, into, elements) for each contiguous piece of the step's chunks; the places
+/// of operands that the step lacks mean nothing.
+template <class Use>
+void CpuExecutor::for_each_piece(const Lane& lane, const BoundStep& step, Use use) const {
+  const auto place = [&](Space space, BoundOperand operand, std::uint64_t block,
+                         std::uint64_t element) {
+    const Windows& windows = program_->windows;
+    const std::uint64_t period = space == Space::scratch ? windows.elements : windows.count;
+    return at(lane, space, ((operand.block + block) * period + element) * call_->element_bytes);
+  };
+  for_each_run(*program_, step, program_->elements_of(lane.pass),
+               [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
+                 if (n == 0) return;
+                 use(place(step.from_space, step.from, block, element),
+                     place(step.with_space, step.with, block, element),
+                     place(step.into_space, step.into, block, element), n);
+               });
+}
+
+bool CpuExecutor::gather_and_send(const Lane& lane, const BoundStep& step,
+                                  const StepExtent& extent) {
+  Connection& to = *lane.connections[step.target];
+  std::byte* slot = to.acquire(extent.bytes);
+  if (slot == nullptr) return false;
+  copy(lane, step, extent, nullptr, slot);
+  to.commit(extent.bytes, call_->digest);
+  return true;
+}
+
+bool CpuExecutor::receive_and_scatter(const Lane& lane, const BoundStep& step,
+                                      const StepExtent& extent) {
+  Connection& from = *lane.connections[step.source];
+  const std::byte* message = from.peek(extent.bytes, call_->digest);
+  if (message == nullptr) return false;
+  copy(lane, step, extent, message, nullptr);
+  from.release();
+  return true;
+}
+
 /// Copies the step's chunks from `message`, or else from their local place, to `slot`, or else to
 /// theirs.
-void CpuExecutor::copy_runs(const Lane& lane, const BoundStep& step, const std::byte* message,
-                            std::byte* slot) {
-  const reduce::CopyKernels& copies = reduce::copy_kernels();
-  const unsigned how = slot == nullptr ? store_of(step) : 0;
-  for_each_run(lane, step, [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
-    const std::size_t length = n * call_.element_bytes;
-    if (length == 0) return;
-    const std::byte* from =
-        message != nullptr ? message : address(lane, step.from_space, step.from, block, element);
-    std::byte* to =
-        slot != nullptr ? slot : address(lane, step.into_space, step.into, block, element);
-    if (to != from) copies.copy[how](to, from, length);
-    if (message != nullptr) message += length;
-    if (slot != nullptr) slot += length;
-  });
+inline void CpuExecutor::copy(const Lane& lane, const BoundStep& step, const StepExtent& extent,
+                              const std::byte* message, std::byte* slot) {
+  const bool streaming = slot == nullptr && store_of(step) != 0;
+  const auto run = [&](std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (to == from || bytes == 0) return;
+    if (streaming) {
+      reduce::copy_kernels().copy[1](to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  };
+  if (extent.one_piece) [[likely]] {
+    run(slot != nullptr ? slot : at(lane, step.into_space, extent.into),
+        message != nullptr ? message : at(lane, step.from_space, extent.from), extent.bytes);
+    return;
+  }
+  for_each_piece(lane, step,
+                 [&](const std::byte* from, const std::byte*, std::byte* into, std::uint64_t n) {
+                   const std::size_t length = n * call_->element_bytes;
+                   if (message != nullptr) from = std::exchange(message, message + length);
+                   if (slot != nullptr) into = std::exchange(slot, slot + length);
+                   run(into, from, length);
+                 });
 }
 
 /// value = from op with, to the local place, to `slot`, or to both.
-void CpuExecutor::reduce_into(const Lane& lane, const BoundStep& step, const std::byte* message,
-                              std::byte* slot) {
-  const reduce::Kernels& kernels = *call_.kernels;
-  const auto ranks = static_cast<std::size_t>(program_->ranks);
-  const bool into = step.into_space != Space::none;
-  const unsigned how = store_of(step);
-  for_each_run(lane, step, [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
-    const std::size_t length = n * call_.element_bytes;
-    if (length == 0) return;
-    const std::byte* from =
-        message != nullptr ? message : address(lane, step.from_space, step.from, block, element);
-    const std::byte* with = address(lane, step.with_space, step.with, block, element);
-    std::byte* local = into ? address(lane, step.into_space, step.into, block, element) : slot;
-    if (into && slot != nullptr && how != 0) {
-      (step.finish ? kernels.finish_both : kernels.combine_both)[how](local, slot, from, with, n,
-                                                                      ranks);
-    } else {
-      (step.finish ? kernels.finish : kernels.combine)[into ? how : 0](local, from, with, n, ranks);
-      // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
-      if (into && slot != nullptr) std::memcpy(slot, local, length);
-    }
-    if (message != nullptr) message += length;
-    if (slot != nullptr) slot += length;
-  });
+void CpuExecutor::reduce(const Lane& lane, const BoundStep& step, const StepExtent& extent,
+                         const std::byte* message, std::byte* slot) {
+  if (extent.one_piece) {
+    if (extent.bytes == 0) return;
+    reduce_run(step, at(lane, step.into_space, extent.into), slot,
+               message != nullptr ? message : at(lane, step.from_space, extent.from),
+               at(lane, step.with_space, extent.with), extent.elements);
+    return;
+  }
+  for_each_piece(
+      lane, step,
+      [&](const std::byte* from, const std::byte* with, std::byte* into, std::uint64_t n) {
+        const std::size_t length = n * call_->element_bytes;
+        if (message != nullptr) from = std::exchange(message, message + length);
+        reduce_run(step, into, slot, from, with, n);
+        if (slot != nullptr) slot += length;
+      });
 }
 
-/// How results of the step go to memory: past the caches only to the caller's output.
-unsigned CpuExecutor::store_of(const BoundStep& step) const {
-  return static_cast<unsigned>(step.into_space == Space::output ? call_.store
-                                                                : reduce::Store::cached);
+void CpuExecutor::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
+                             const std::byte* from, const std::byte* with, std::uint64_t elements) {
+  const reduce::Kernels& kernels = *call_->kernels;
+  const auto ranks = static_cast<std::size_t>(program_->ranks);
+  const unsigned how = store_of(step);
+  const auto& combine = step.finish ? kernels.finish : kernels.combine;
+  const auto& combine_both = step.finish ? kernels.finish_both : kernels.combine_both;
+  if (step.into_space == Space::none) {
+    combine[0](slot, from, with, elements, ranks);
+  } else if (slot == nullptr) {
+    combine[how](into, from, with, elements, ranks);
+  } else if (how != 0) {
+    combine_both[how](into, slot, from, with, elements, ranks);
+  } else {
+    // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
+    combine[0](into, from, with, elements, ranks);
+    std::memcpy(slot, into, elements * call_->element_bytes);
+  }
 }
 
 }  // namespace coll

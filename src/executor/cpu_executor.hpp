@@ -41,6 +41,7 @@ class CpuExecutor {
   CpuExecutor(const WaitPolicy& policy, const std::atomic<bool>* stop)
       : policy_(policy), stop_(stop) {}
 
+  /// `call` must stay until the call is done.
   void start(Program& program, const CallBinding& call);
   /// Makes progress until the call is done; returns `idle` after `idle_s` seconds without any.
   Outcome drive(double idle_s);
@@ -58,32 +59,31 @@ class CpuExecutor {
   using Lane = Program::LaneState;
 
   bool advance(Lane& lane);
-  bool next_pass(Lane& lane);
-  bool run_step(Lane& lane, const BoundStep& step);
-  bool run_send(const Lane& lane, const BoundStep& step);
-  bool run_receive(const Lane& lane, const BoundStep& step);
-  bool run_fused(const Lane& lane, const BoundStep& step);
-  void copy_runs(const Lane& lane, const BoundStep& step, const std::byte* message,
-                 std::byte* slot);
-  void reduce_into(const Lane& lane, const BoundStep& step, const std::byte* message,
-                   std::byte* slot);
-  [[nodiscard]] unsigned store_of(const BoundStep& step) const;
-  [[nodiscard]] bool wait_is_over(const Lane& lane, const BoundStep& step) const;
+  void enter_window(Lane& lane);
+  bool run_step(const Lane& lane, const BoundStep& step, const StepExtent& extent);
+  bool run_fused(const Lane& lane, const BoundStep& step, const StepExtent& extent);
+  bool gather_and_send(const Lane& lane, const BoundStep& step, const StepExtent& extent);
+  bool receive_and_scatter(const Lane& lane, const BoundStep& step, const StepExtent& extent);
+  void copy(const Lane& lane, const BoundStep& step, const StepExtent& extent,
+            const std::byte* message, std::byte* slot);
+  void reduce(const Lane& lane, const BoundStep& step, const StepExtent& extent,
+              const std::byte* message, std::byte* slot);
+  void reduce_run(const BoundStep& step, std::byte* into, std::byte* slot, const std::byte* from,
+                  const std::byte* with, std::uint64_t elements);
+  template <class Use>
+  void for_each_piece(const Lane& lane, const BoundStep& step, Use use) const;
+  [[nodiscard]] unsigned store_of(const BoundStep& step) const {
+    return static_cast<unsigned>(step.into_space == Space::output ? call_->store
+                                                                  : reduce::Store::cached);
+  }
+  [[nodiscard]] static bool wait_is_over(const Lane& lane, const BoundStep& step);
   bool flush();
   bool find_failure();
-
-  template <class Use>
-  void for_each_run(const Lane& lane, const BoundStep& step, Use use) const;
-  [[nodiscard]] std::size_t message_bytes(const Lane& lane, const BoundStep& step) const;
-  [[nodiscard]] bool contiguous(const Lane& lane, const BoundStep& step, Space space) const;
-  [[nodiscard]] std::byte* address(const Lane& lane, Space space, BoundOperand operand,
-                                   std::uint64_t block, std::uint64_t element) const;
 
   WaitPolicy policy_;
   const std::atomic<bool>* stop_;
   Program* program_ = nullptr;
-  CallBinding call_;
-  Windows windows_;
+  const CallBinding* call_ = nullptr;
   std::size_t left_ = 0;  ///< lanes that are not done
   bool flushed_ = true;
   bool moved_ = false;

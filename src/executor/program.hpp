@@ -34,6 +34,15 @@ struct BoundStep {
 };
 static_assert(sizeof(BoundStep) == 32);
 
+/// Where a step's data lies in a window: bytes from the lane's bases, known once a call's elements
+/// are cut.
+struct StepExtent {
+  std::uint64_t from = 0, with = 0, into = 0;
+  std::uint32_t bytes = 0;  ///< of the message
+  std::uint32_t elements = 0;
+  bool one_piece = false;  ///< the step's chunks are contiguous in every space it names
+};
+
 /// A plan's schedule bound to connections and scratch, ready to run any call of its plan. One call
 /// at a time; the lanes' progress lives here so that a call allocates nothing.
 struct Program {
@@ -41,13 +50,12 @@ struct Program {
     const BoundStep* begin = nullptr;
     const BoundStep* end = nullptr;
     const BoundStep* next = nullptr;
+    const StepExtent* extent = nullptr;  ///< of `next`, in the current window
     Connection* const* connections = nullptr;
-    std::byte* scratch = nullptr;
+    std::byte* base[4] = {};  ///< by Space: where the current window begins; scratch stays
     const LaneState* siblings = nullptr;  ///< lane 0 of the same copy, for waits
     std::uint64_t first_pass = 0;
     std::uint64_t pass = 0;
-    std::uint64_t begin_element = 0;  ///< of the current window
-    std::uint64_t elements = 0;
     bool done = false;
   };
 
@@ -63,10 +71,45 @@ struct Program {
   std::vector<Connection*> lane_connections;
   std::unique_ptr<std::byte[]> scratch;
   bool needs_progress = false;
-  /// Of the last call: cutting anew costs half a dozen divisions, and most calls repeat.
+
+  /// Of the last call, since most calls repeat: its windows, and the steps' extents in every window
+  /// but the last, then in the last.
   Windows windows;
-  std::size_t windows_element_bytes = 0;
+  std::size_t element_bytes = 0;
+  std::vector<StepExtent> extents;
+
+  /// Cuts the elements of a call, unless the last call's were the same.
+  void cut(std::uint64_t count, std::size_t bytes_of_element) {
+    if (windows.count == count && element_bytes == bytes_of_element) return;
+    cut_anew(count, bytes_of_element);
+  }
+  /// The elements of one block in pass `pass`.
+  [[nodiscard]] std::uint64_t elements_of(std::uint64_t pass) const {
+    const std::uint64_t begin = pass * windows.elements;
+    return std::min(windows.elements, windows.count - std::min(windows.count, begin));
+  }
+
+ private:
+  void cut_anew(std::uint64_t count, std::size_t bytes_of_element);
 };
+
+/// Calls use(block, first element of the part, elements) for each stretch of the step's chunks, in
+/// a window of `elements`, that is contiguous in every space; `block` counts from the operand's
+/// own.
+template <class Use>
+void for_each_run(const Program& program, const BoundStep& step, std::uint64_t elements, Use use) {
+  const std::uint64_t chunk = program.windows.chunk;
+  const std::uint32_t parts = program.chunks.parts;
+  std::uint64_t part = step.length.part;
+  std::uint64_t left = step.count;
+  for (std::uint64_t block = 0; left > 0; ++block, part = 0) {
+    const std::uint64_t here = std::min<std::uint64_t>(left, parts - part);
+    const std::uint64_t begin = std::min(part * chunk, elements);
+    const std::uint64_t end = std::min((part + here) * chunk, elements);
+    use(block, begin, end - begin);
+    left -= here;
+  }
+}
 
 /// How the binder asks for the connection to `peer` on `lane` (already open and ready).
 using ConnectionSource = std::function<Connection*(Rank peer, std::uint32_t lane)>;

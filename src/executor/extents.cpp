@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor/: runs schedules. This file: where each step's data lies, worked out once per size of
+// call.
+#include "executor/program.hpp"
+
+namespace coll {
+namespace {
+
+/// Elements from one block to the next: windows are cut out of the user's blocks, scratch holds one
+/// window.
+std::uint64_t period(const Program& program, Space space) {
+  return space == Space::scratch ? program.windows.elements : program.windows.count;
+}
+
+StepExtent extent_of(const Program& program, const BoundStep& step, std::uint64_t elements) {
+  const std::uint64_t first = std::min(step.length.part * program.windows.chunk, elements);
+  const auto offset = [&](Space space, BoundOperand operand) {
+    return (operand.block * period(program, space) + first) * program.element_bytes;
+  };
+  StepExtent extent;
+  extent.from = offset(step.from_space, step.from);
+  extent.with = offset(step.with_space, step.with);
+  extent.into = offset(step.into_space, step.into);
+  std::uint64_t sum = 0;
+  for_each_run(program, step, elements,
+               [&](std::uint64_t, std::uint64_t, std::uint64_t n) { sum += n; });
+  extent.elements = static_cast<std::uint32_t>(sum);
+  extent.bytes = static_cast<std::uint32_t>(sum * program.element_bytes);
+  bool one_piece = true;
+  for (const Space space : {step.from_space, step.with_space, step.into_space}) {
+    if (space == Space::none) continue;
+    one_piece = one_piece && (step.length.part + step.count <= program.chunks.parts ||
+                              elements == period(program, space));
+  }
+  extent.one_piece = one_piece;
+  return extent;
+}
+
+}  // namespace
+
+void Program::cut_anew(std::uint64_t count, std::size_t bytes_of_element) {
+  windows = cut_windows(count, bytes_of_element, chunks.parts, message_chunks, slice_bytes, copies);
+  element_bytes = bytes_of_element;
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    extents[step] = extent_of(*this, steps[step], elements_of(0));
+    extents[steps.size() + step] = extent_of(*this, steps[step], elements_of(windows.passes - 1));
+  }
+}
+
+}  // namespace coll
