@@ -315,7 +315,7 @@ class Processes {
       pids.push_back(child);
       outputs_.emplace_back(ends[0]);
     }
-    // All have met and started their watch.
+    // All have met, started their watch and entered their first call.
     for (Rank rank = 0; rank < size; ++rank) COLL_CHECK(line(rank) == "ready", "a rank is ready");
   }
   ~Processes() {
@@ -358,6 +358,7 @@ class Processes {
     if (members.empty()) return;
     auto watch = start_watch(*std::move(meeting), members, board);
     if (!watch.ok()) return;
+    board.enter(all_reduce(1));
     dprintf(out, "ready\n");
     dprintf(out, "%s\n", body(**watch, board, [go] {
                            char byte = 0;
@@ -370,8 +371,8 @@ class Processes {
   std::vector<Fd> outputs_;
 };
 
-std::string wait_for_failure(Watch& watch, CallBoard& board, const std::function<void()>& /*go*/) {
-  board.enter(all_reduce(1));
+std::string wait_for_failure(Watch& watch, CallBoard& /*board*/,
+                             const std::function<void()>& /*go*/) {
   return await_failure(watch, seconds(20)).text();
 }
 
@@ -409,8 +410,7 @@ TEST(WatchProcesses, TwoKilledAtOnceGiveOneVerdict) {
 }
 
 TEST(WatchProcesses, AStoppedRankIsSaidNotToAnswer) {
-  Processes ranks(4, [](Watch& watch, CallBoard& board, const auto& go) {
-    board.enter(all_reduce(1));
+  Processes ranks(4, [](Watch& watch, CallBoard& /*board*/, const auto& go) {
     go();
     return watch.report_deadline(all_reduce(1), 0.3).text();
   });
@@ -425,8 +425,7 @@ TEST(WatchProcesses, AStoppedRankIsSaidNotToAnswer) {
 }
 
 TEST(WatchProcesses, AStoppedHubIsSaidNotToAnswer) {
-  Processes ranks(3, [](Watch& watch, CallBoard& board, const auto& go) {
-    board.enter(all_reduce(1));
+  Processes ranks(3, [](Watch& watch, CallBoard& /*board*/, const auto& go) {
     go();
     return watch.report_deadline(all_reduce(1), 0.3).text();
   });
@@ -444,7 +443,6 @@ TEST(WatchProcesses, AStoppedHubIsSaidNotToAnswer) {
 
 TEST(WatchProcesses, ASpinningRankStillAnswers) {
   Processes ranks(2, [](Watch& watch, CallBoard& board, const auto& /*go*/) {
-    board.enter(all_reduce(1));
     board.leave();
     const auto begin = Clock::now();
     while (!watch.failed() && Clock::now() - begin < milliseconds(1500)) {
