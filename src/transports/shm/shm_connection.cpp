@@ -45,8 +45,8 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   ready_ = usable_ = true;
 }
 
-void ShmConnection::give_up(Status failure) {
-  fail(std::move(failure));
+void ShmConnection::give_up(const Status& failure) {
+  fail(failure);
   transport_ = nullptr;
 }
 

@@ -72,7 +72,7 @@ class ShmConnection final : public Connection {
 
   // For the transport, while it connects.
   void start(MemorySegment segment, const ShmLayout& layout, bool dialled);
-  void give_up(Status failure);
+  void give_up(const Status& failure);
 
  private:
   void fail_credits();
