@@ -43,6 +43,7 @@ class CpuExecutor {
 
   /// `call` must stay until the call is done.
   void start(Program& program, const CallBinding& call);
+  void start(Program& program, CallBinding&& call) = delete;
   /// Makes progress until the call is done; returns `idle` after `idle_s` seconds without any.
   Outcome drive(double idle_s);
   /// One round over the lanes without waiting; true if anything moved.

@@ -40,6 +40,7 @@ class ExecutorRanks {
     }
     const std::uint32_t slice = std::max(settings.slice_bytes, message_chunks * 8);
     connections_.resize(schedules.size());
+    calls_.resize(schedules.size());
     for (std::size_t r = 0; r < schedules.size(); ++r) {
       for (const PeerLane& pair : peers_of(schedules[r], settings.copies)) {
         Result<std::unique_ptr<Connection>> opened =
@@ -64,7 +65,8 @@ class ExecutorRanks {
   }
 
   void start(std::size_t rank, const CallBinding& call) {
-    executors_[rank]->start(*programs_[rank], call);
+    calls_[rank] = call;
+    executors_[rank]->start(*programs_[rank], calls_[rank]);
   }
 
   /// Rounds of randomly chosen ranks until all are done; false after `most` rounds without an end.
@@ -92,6 +94,7 @@ class ExecutorRanks {
   std::vector<std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<Connection>>> connections_;
   std::vector<std::unique_ptr<Program>> programs_;
   std::vector<std::unique_ptr<CpuExecutor>> executors_;
+  std::vector<CallBinding> calls_;
   std::atomic<bool> stop_{false};
 };
 

@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: behaviour that can fail. This file: programs give the right result in any order of
 // progress.
-#include <cstdio>
-#include <cstdlib>
 
 #include "collectives/algorithms.hpp"
 #include "executor_ranks.hpp"
 #include "schedule/chunk_map.hpp"
+#include "test_seed.hpp"
 
 namespace coll::testing {
 namespace {
-
-std::uint64_t seed() {
-  static const std::uint64_t value = [] {
-    const char* text = std::getenv("COLL_TEST_SEED");
-    const std::uint64_t chosen =
-        text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device{}();
-    std::printf("COLL_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
-    return chosen;
-  }();
-  return value;
-}
 
 std::int64_t input_at(std::size_t rank, std::uint64_t index) {
   return static_cast<std::int64_t>(rank * 1'000'003 + index * 7 + 1);
@@ -92,7 +80,7 @@ std::vector<Schedule> build_all(const Algorithm& algorithm, const CollectiveSpec
 }
 
 TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetwork) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(test::test_seed());
   for (const Algorithm& algorithm : algorithms()) {
     for (int c = 0; c < kCollectives; ++c) {
       for (const Rank size : {2, 3, 4, 6, 9}) {
@@ -154,7 +142,7 @@ TEST(CpuExecutor, AnotherCallsMessageIsAMismatch) {
 }
 
 TEST(Windows, CoverEveryElementOnceAndFitTheSlice) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(test::test_seed());
   for (int i = 0; i < 20'000; ++i) {
     const std::uint64_t count = random() % (std::uint64_t{1} << (random() % 34));
     const std::size_t element = std::size_t{1} << (random() % 4);
