@@ -25,6 +25,7 @@ struct Cost {
   std::uint32_t scratch_chunks = 0;
   std::uint32_t message_chunks = 1;  ///< of the longest message of any rank; 1 where none has data
   std::uint32_t peers = 0;           ///< connections of the busiest rank: pairs of peer and lane
+  std::uint32_t chunks = 1;          ///< that S is cut into
 
   /// Bytes / S that pass through the busiest direction of a rank.
   [[nodiscard]] double moved() const { return std::max(sent, received); }

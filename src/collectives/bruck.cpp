@@ -79,7 +79,8 @@ Cost cost(const CollectiveSpec& spec) {
           .steps = index_of(steps),
           .scratch_chunks = index_of(scratch),
           .message_chunks = index_of(longest),
-          .peers = power_of_two_neighbours(n)};
+          .peers = power_of_two_neighbours(n),
+          .chunks = index_of(n)};
 }
 
 void build_all_gather(Rank n, Rank rank, LaneBuilder lane) {

@@ -77,7 +77,8 @@ Cost cost(const CollectiveSpec& spec) {
           .steps = (both ? 2 * most - 1 : most) + (copies_middle(n) ? 1 : 0),
           .scratch_chunks = both || n == 2 ? 0 : index_of(n),
           .message_chunks = index_of(n / 2),
-          .peers = n == 3 || n == 5 ? met - 2 : met};
+          .peers = n == 3 || n == 5 ? met - 2 : met,
+          .chunks = index_of(n)};
 }
 
 Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {

@@ -81,7 +81,8 @@ Cost cost(const CollectiveSpec& spec) {
             .reduced = spec.collective == broadcast ? 0.0 : 1.0,
             .steps = ways * (full ? 3U : 2U),
             .scratch_chunks = spec.collective == reduce && full ? 2U : 0U,
-            .peers = ways * (full ? 4U : index_of(spec.ranks))};
+            .peers = ways * (full ? 4U : index_of(spec.ranks)),
+            .chunks = 2};
   return cost;
 }
 

@@ -216,6 +216,7 @@ Cost cost(const CollectiveSpec& spec) {
     cost.sent = collective == gather ? at_child : at_root;
     cost.received = collective == gather ? at_root : at_child;
     cost.message_chunks = longest_message(tree, spec.root);
+    cost.chunks = index_of(spec.ranks);
     ++cost.steps;
     const Rank wrap = spec.ranks - spec.root;  // the place of real rank 0
     for (const Rank child : top) {

@@ -36,7 +36,8 @@ Cost cost(const CollectiveSpec& spec) {
             .sent = (n - 1) / n,
             .received = (n - 1) / n,
             .steps = others + 1,
-            .peers = others};
+            .peers = others,
+            .chunks = others + 1};
   if (spec.collective == broadcast) {
     cost.sent = n - 1;
     cost.received = 1;
@@ -47,7 +48,10 @@ Cost cost(const CollectiveSpec& spec) {
   }
   if (spec.collective == gather) cost.sent = 1 / n;
   if (spec.collective == scatter) cost.received = 1 / n;
-  if (one_of(spec.collective, broadcast, reduce)) cost.steps = others;
+  if (one_of(spec.collective, broadcast, reduce)) {
+    cost.steps = others;
+    cost.chunks = 1;
+  }
   if (spec.collective == all_to_all) cost.steps = 2 * others + 1;
   return cost;
 }

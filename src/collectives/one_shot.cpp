@@ -41,6 +41,7 @@ Cost cost(const CollectiveSpec& spec) {
     if (others > 1) ++cost.steps;
   }
   cost.received = cost.sent;
+  if (one_of(spec.collective, reduce_scatter, all_gather)) cost.chunks = others + 1;
   return cost;
 }
 

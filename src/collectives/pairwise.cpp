@@ -33,7 +33,8 @@ Cost cost(const CollectiveSpec& spec) {
           .received = (n - 1) / n,
           .reduced = sums ? (n - 1) / n : 0,
           .steps = sums ? 2 * others : 2 * others + 1,
-          .peers = others};
+          .peers = others,
+          .chunks = others + 1};
 }
 
 Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {

@@ -44,6 +44,7 @@ Cost cost(const CollectiveSpec& spec) {
     cost.sent = static_cast<double>(blocks) / spec.ranks;
     cost.received = static_cast<double>(spec.ranks - 1) / spec.ranks;
     cost.message_chunks = index_of(fold.first(fold.core / 2));
+    cost.chunks = index_of(spec.ranks);
     cost.steps = index_of(2 * met);
   }
   return cost;

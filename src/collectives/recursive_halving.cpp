@@ -43,7 +43,8 @@ Cost cost(const CollectiveSpec& spec) {
           .steps = index_of(2 * (fold.rounds + odd) + (fold.folded > 1 ? 1 : 0)),
           .scratch_chunks = n == 2 ? 0 : half,
           .message_chunks = half,
-          .peers = index_of(fold.rounds + odd)};
+          .peers = index_of(fold.rounds + odd),
+          .chunks = index_of(n)};
 }
 
 /// The blocks that a range of the core's places is for.

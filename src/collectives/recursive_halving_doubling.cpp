@@ -39,7 +39,8 @@ Cost cost(const CollectiveSpec& spec) {
   Cost cost{.received = 2 * (p - 1) / p + odd,
             .reduced = (p - 1) / p + odd,
             .message_chunks = index_of(fold.core / 2),
-            .peers = index_of(k + odd)};
+            .peers = index_of(k + odd),
+            .chunks = index_of(fold.core)};
   if (spec.collective == all_reduce) {
     cost.rounds = 2 * k + 2 * odd;
     cost.sent = cost.received;

@@ -34,7 +34,8 @@ Cost cost(const CollectiveSpec& spec) {
       .received = laps * (n - 1) / n,
       .reduced = spec.collective == all_gather ? 0 : (n - 1) / n,
       .steps = spec.collective == all_reduce ? 2 * index_of(spec.ranks) - 1 : index_of(spec.ranks),
-      .peers = spec.ranks == 2 ? 1U : 2U};
+      .peers = spec.ranks == 2 ? 1U : 2U,
+      .chunks = index_of(spec.ranks)};
 }
 
 Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {

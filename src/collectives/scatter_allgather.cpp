@@ -120,7 +120,8 @@ Cost doubling_cost(const CollectiveSpec& spec) {
           .received = 1,
           .steps = index_of(3 * rounds - (even ? 2 : 1)),
           .message_chunks = index_of(KnomialTree{2, n}.largest_subtree()),
-          .peers = power_of_two_neighbours(n)};
+          .peers = power_of_two_neighbours(n),
+          .chunks = index_of(n)};
 }
 
 Cost ring_cost(const CollectiveSpec& spec) {
@@ -132,7 +133,8 @@ Cost ring_cost(const CollectiveSpec& spec) {
           .received = 1,
           .steps = index_of(n - 1 + rounds),
           .message_chunks = index_of(KnomialTree{2, n}.largest_subtree()),
-          .peers = index_of(std::min(n - 1, std::max(rounds, ceil_log2(last_subtree) + 2)))};
+          .peers = index_of(std::min(n - 1, std::max(rounds, ceil_log2(last_subtree) + 2))),
+          .chunks = index_of(n)};
 }
 
 template <bool kRing>

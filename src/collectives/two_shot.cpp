@@ -31,10 +31,11 @@ bool supports(const CollectiveSpec& spec) {
 Cost cost(const CollectiveSpec& spec) {
   const double n = spec.ranks;
   const std::uint32_t others = index_of(spec.ranks) - 1;
-  Cost cost{.rounds = 2, .sent = 1, .received = 1, .peers = others};
+  Cost cost{.rounds = 2, .sent = 1, .received = 1, .peers = others, .chunks = others};
   switch (spec.collective) {
     case all_reduce:
       cost.sent = cost.received = 2 * (n - 1) / n;
+      cost.chunks = others + 1;
       cost.reduced = (n - 1) / n;
       cost.steps = 4 * others - 1;
       break;

@@ -15,7 +15,8 @@ double predict_us(const Cost& cost, double bytes, double slice_bytes, const Cost
   const double message = cost.rounds > 0 ? std::min(slice_bytes, moved / cost.rounds) : 0;
   const double latency = view.path.alpha_us + (crowd > 1 ? kHandOverUs * crowd : 0);
   const double fill = cost.rounds * (latency + message * view.path.beta_us_per_byte);
-  const double passes = std::max(1.0, std::ceil(moved / std::max(1.0, cost.rounds * slice_bytes)));
+  const double window = slice_bytes * cost.chunks / cost.message_chunks;
+  const double passes = std::max(1.0, std::ceil(bytes / window));
   const double stream = std::max(0.0, moved - cost.rounds * message) * view.path.beta_us_per_byte;
   const double own = cost.steps * passes * view.path.step_us;
   return fill + (stream + own) * crowd;

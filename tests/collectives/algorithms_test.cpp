@@ -101,6 +101,7 @@ TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
     // What is found of send and recv is of both sides, what is said of one.
     const bool sends = spec.collective != Collective::recv;
     const bool receives = spec.collective != Collective::send;
+    EXPECT_EQ(cost.chunks, std::max(1.0, size));
     EXPECT_EQ(cost.rounds, found.rounds);
     EXPECT_EQ(cost.steps, found.steps_most);
     EXPECT_EQ(cost.scratch_chunks, found.scratch_most);

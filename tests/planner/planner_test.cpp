@@ -65,6 +65,19 @@ TEST(Planner, TakesFewRoundsForFewBytesAndFewBytesForMany) {
   }
 }
 
+/// Steps cost per pass, and a pass is as long as its chunks are many: one that halves, or passes
+/// blocks on, must not look cheaper than one that sends each block where it belongs.
+TEST(Planner, CountsStepsByThePassesTheyTake) {
+  const Plan two = plan_of(world_of(2), all_reduce, 64 << 20);
+  EXPECT_EQ(two.algorithm->cost(two.spec).reduced, 0.5) << two.algorithm->name;
+  for (const Rank ranks : {4, 8, 16}) {
+    for (const Collective collective : {gather, scatter}) {
+      const Plan plan = plan_of(world_of(ranks), collective, 64 << 20);
+      EXPECT_EQ(plan.algorithm->name, "linear") << name_of(collective) << ", " << ranks << " ranks";
+    }
+  }
+}
+
 /// Each end plans by its own operation and peer.
 TEST(Planner, CutsAMessageAlikeAtBothItsEnds) {
   const World world = world_of(5);
