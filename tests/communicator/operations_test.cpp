@@ -4,26 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <random>
 
 #include "exact_oracle.hpp"
 #include "rank_threads.hpp"
 #include "schedule/chunk_map.hpp"
+#include "test_seed.hpp"
 
 namespace coll::testing {
 namespace {
-
-std::uint64_t seed() {
-  static const std::uint64_t value = [] {
-    const char* text = std::getenv("COLL_TEST_SEED");
-    const std::uint64_t chosen =
-        text != nullptr ? std::strtoull(text, nullptr, 0) : std::random_device{}();
-    std::printf("COLL_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
-    return chosen;
-  }();
-  return value;
-}
 
 /// One operation's arguments, drawn alike on all ranks.
 struct Sample {
@@ -137,7 +126,7 @@ void run_sample(Communicator& comm, const Sample& sample) {
 /// `samples` operations, one after another on one communicator, so that they also meet each other.
 void run_samples(Rank ranks, const RanksOptions& options, int samples, std::uint64_t most_bytes) {
   run_ranks(ranks, options, [&](Communicator& comm) {
-    std::mt19937_64 random(seed() + static_cast<std::uint64_t>(ranks));
+    std::mt19937_64 random(test::test_seed() + static_cast<std::uint64_t>(ranks));
     for (int i = 0; i < samples; ++i) {
       run_sample(comm, draw(random, ranks, most_bytes));
       if (::testing::Test::HasFailure()) return;
@@ -231,7 +220,7 @@ TEST(AllReduce, SameBitsOnEveryRankWithEveryAlgorithm) {
       std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
       std::vector<double> exact(kCount);
       std::vector<std::vector<float>> inputs;
-      std::mt19937_64 random(seed());
+      std::mt19937_64 random(test::test_seed());
       std::normal_distribution<float> normal(0, 100);
       for (Rank rank = 0; rank < ranks; ++rank) {
         std::vector<float>& input = inputs.emplace_back(kCount);

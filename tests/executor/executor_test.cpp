@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: behaviour that can fail. This file: programs give the right result in any order of
 // progress.
-
 #include "collectives/algorithms.hpp"
 #include "executor_ranks.hpp"
 #include "schedule/chunk_map.hpp"

@@ -4,28 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <iostream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "reduce/isa.hpp"
 #include "reduce_oracle.hpp"
+#include "test_seed.hpp"
 
 namespace coll::reduce {
 namespace {
 
 using namespace coll::test;
-
-std::uint64_t seed() {
-  static const std::uint64_t value = [] {
-    const char* given = std::getenv("COLL_TEST_SEED");
-    const std::uint64_t s = given ? std::strtoull(given, nullptr, 0) : std::random_device{}();
-    std::cout << "seed: COLL_TEST_SEED=" << s << std::endl;
-    return s;
-  }();
-  return value;
-}
 
 constexpr std::size_t kGuard = 128;  // bytes on both sides that must stay as they are
 
@@ -146,7 +136,7 @@ void for_each_case(F f) {
 }
 
 TEST(Reduce, EveryTailAndAlignmentGivesTheOraclesBits) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(test_seed());
   for_each_case([&](const Case& c) {
     for (std::size_t count = 0; count <= 130 && !testing::Test::HasFatalFailure();
          count += count < 20 ? 1 : 1 + random() % 12)
@@ -155,14 +145,14 @@ TEST(Reduce, EveryTailAndAlignmentGivesTheOraclesBits) {
 }
 
 TEST(Reduce, LongRunsGiveTheOraclesBits) {
-  std::mt19937_64 random(seed() + 1);
+  std::mt19937_64 random(test_seed() + 1);
   for_each_case([&](const Case& c) {
     if (!testing::Test::HasFatalFailure()) check(c, 1000 + random() % 1000, random);
   });
 }
 
 TEST(Reduce, EverySixteenBitFloatIsConvertedRight) {
-  std::mt19937_64 random(seed() + 2);
+  std::mt19937_64 random(test_seed() + 2);
   const std::size_t count = 1 << 16;
   for (const Table* table : tables())
     for (const DataType type : {DataType::float16, DataType::bfloat16})
@@ -182,7 +172,7 @@ TEST(Reduce, EverySixteenBitFloatIsConvertedRight) {
 }
 
 TEST(Reduce, OperandsCommuteBitByBit) {  // two ranks may compute a + b and b + a
-  std::mt19937_64 random(seed() + 3);
+  std::mt19937_64 random(test_seed() + 3);
   const std::size_t count = 4096;
   for_each_case([&](const Case& c) {
     const std::size_t bytes = count * size_of(c.type);
@@ -202,7 +192,7 @@ TEST(Reduce, OperandsCommuteBitByBit) {  // two ranks may compute a + b and b + 
 }
 
 TEST(Reduce, CopiesCopy) {
-  std::mt19937_64 random(seed() + 4);
+  std::mt19937_64 random(test_seed() + 4);
   for (const Table* table : tables())
     for (std::size_t bytes = 0; bytes < 5000; bytes += bytes < 300 ? 1 : 97)
       for (const std::size_t how : {0u, 1u}) {

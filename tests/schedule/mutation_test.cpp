@@ -12,16 +12,10 @@
 #include "reference_run.hpp"
 #include "schedule/print.hpp"
 #include "schedule/verify.hpp"
+#include "test_seed.hpp"
 
 namespace coll {
 namespace {
-
-std::uint64_t seed() {
-  const char* given = std::getenv("COLL_TEST_SEED");
-  const std::uint64_t value = given ? std::strtoull(given, nullptr, 0) : std::random_device{}();
-  std::printf("COLL_TEST_SEED=%llu\n", static_cast<unsigned long long>(value));
-  return value;
-}
 
 /// The first run of `runs` that goes wrong, or one that did not. Credits vary from 1.
 ReferenceOutcome run_often(const samples::Set& set, int runs, std::mt19937_64& random) {
@@ -69,7 +63,7 @@ void report(const std::string& name, const Tally& tally) {
 }
 
 TEST(Mutation, SamplesAreRightOnNumbers) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(test::test_seed());
   for (const auto& [name, set] : samples::all()) {
     const auto outcome = run_often(set, 60, random);
     EXPECT_TRUE(outcome.right()) << name << ": " << outcome.what;
@@ -77,7 +71,7 @@ TEST(Mutation, SamplesAreRightOnNumbers) {
 }
 
 TEST(Mutation, VerifierRejectsEverySingleMutantThatIsWrongOnNumbers) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(test::test_seed());
   std::map<std::string, Tally> tallies;
   Tally all;
   for (const auto& [name, set] : samples::all()) {
@@ -104,7 +98,7 @@ TEST(Mutation, VerifierRejectsEverySingleMutantThatIsWrongOnNumbers) {
 
 /// Two changes at once can hide each other from a check of one of them.
 TEST(Mutation, VerifierRejectsPairsOfMutationsThatAreWrongOnNumbers) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(test::test_seed());
   Tally tally;
   for (const auto& [name, set] : samples::all()) {
     const std::vector<Mutation> mutations = mutations_of(set);

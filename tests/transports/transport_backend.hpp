@@ -6,14 +6,14 @@
 #include <sched.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <functional>
-#include <iostream>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "sys/fd.hpp"
+#include "test_seed.hpp"
 #include "transports/transport.hpp"
 
 namespace coll::test {
@@ -32,18 +32,6 @@ inline void PrintTo(const Backend& backend, std::ostream* out) {
 }
 inline std::string name_of_backend(const testing::TestParamInfo<Backend>& backend) {
   return backend.param.name;
-}
-
-/// The seed of this run, from COLL_TEST_SEED or new; printed, so that a failure can be repeated.
-inline std::uint64_t test_seed() {
-  static const std::uint64_t seed = [] {
-    const char* text = std::getenv("COLL_TEST_SEED");
-    const std::uint64_t value =
-        text != nullptr ? std::strtoull(text, nullptr, 10) : std::random_device{}();
-    std::cerr << "COLL_TEST_SEED=" << value << "\n";
-    return value;
-  }();
-  return seed;
 }
 
 /// Repeats `done` until it is true or 20 s have passed (false).
