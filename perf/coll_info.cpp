@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/knobs.hpp"
+#include "command_line.hpp"
 #include "reduce/reduce.hpp"
 #include "sys/net_interfaces.hpp"
 #include "transports/transport.hpp"
@@ -143,7 +144,7 @@ int main(int argc, char** argv) {
   app.add_flag("--knobs", only_knobs, "the knobs: name, value here, unit, what it does");
   app.add_flag("--json", json, "everything, for programs");
   app.add_flag("--markdown", markdown, "the knobs as the README's table");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = perf::parse_command_line(app, argc, argv)) return *code;
   try {
     if (!coll::knobs_status().ok()) {
       fmt::print(stderr, "coll-info: {}\n", coll::knobs_status().text());

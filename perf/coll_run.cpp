@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // perf/: tools around the library. This file: coll-run, which starts local ranks for tests and
 // demos.
-#include <CLI/CLI.hpp>
-
 #include "coll_run_ranks.hpp"
+#include "command_line.hpp"
 
 int main(int argc, char** argv) {
   perf::RunOptions options;
@@ -19,7 +18,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Example: coll-run -n 4 -- ./hello --verbose\n"
       "Exit codes: 0, the first failing rank's, 124 after --timeout, 127 if PROGRAM does not "
-      "start.");
+      "start,\n2 for bad options.\n");
   app.add_option("-n,--ranks", options.ranks, "Number of ranks")
       ->required()
       ->check(CLI::Range(1, 4096));
@@ -39,9 +38,13 @@ int main(int argc, char** argv) {
       ->type_name("S")
       ->capture_default_str();
   app.add_option("command", options.command, "The program and its arguments, after --")
-      ->required()
       ->type_name("PROGRAM ARGS...");
   app.positionals_at_end();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = perf::parse_command_line(app, argc, argv)) return *code;
+  if (options.command.empty()) {
+    fmt::print(stderr, "coll-run: no program to start; say coll-run -n {} -- ./prog\n",
+               options.ranks);
+    return perf::kBadUsage;
+  }
   return perf::run_ranks(options);
 }

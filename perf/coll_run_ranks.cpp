@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,10 +27,14 @@ namespace perf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::duration;
 
 constexpr int kTimedOut = 124;
 constexpr int kNotStarted = 127;
+
+Clock::time_point after(double seconds) {
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 template <class... Args>
 void say(fmt::format_string<Args...> text, Args&&... args) {
@@ -140,10 +143,7 @@ void Run::take_signals() {
     say("got {}, forwarding it to {} ranks", strsignal(signal), running());
     signal_all(signal);
     if (code_ == 0) code_ = 128 + signal;
-    if (!kill_) {
-      kill_ = Clock::now() +
-              std::chrono::duration_cast<Clock::duration>(duration<double>(options_.grace_s));
-    }
+    if (!kill_) kill_ = after(options_.grace_s);
   }
 }
 
@@ -159,8 +159,7 @@ void Run::ended(int rank, int status) {
                   : fmt::format("exited with code {}", code);
   std::string then;
   if (!kill_) {
-    kill_ = Clock::now() +
-            std::chrono::duration_cast<Clock::duration>(duration<double>(options_.grace_s));
+    kill_ = after(options_.grace_s);
     if (running() > 0)
       then = fmt::format("; waiting {:g} s for the other {}", options_.grace_s, running());
   }
@@ -185,9 +184,7 @@ void Run::on_time() {
         running());
     if (code_ == 0) code_ = kTimedOut;
     signal_all(SIGTERM);
-    if (!kill_) {
-      kill_ = now + std::chrono::duration_cast<Clock::duration>(duration<double>(options_.grace_s));
-    }
+    if (!kill_) kill_ = after(options_.grace_s);
   }
   if (kill_ && now >= *kill_ && !killed_ && running() > 0) {
     std::string who;
@@ -238,10 +235,7 @@ int Run::run() {
     code_ = kNotStarted;
     break;
   }
-  if (options_.timeout_s > 0) {
-    timeout_ = Clock::now() +
-               std::chrono::duration_cast<Clock::duration>(duration<double>(options_.timeout_s));
-  }
+  if (options_.timeout_s > 0) timeout_ = after(options_.timeout_s);
   while (running() > 0) turn();
   // What the ranks left in the pipes; a grandchild that keeps one open is not waited for.
   const auto until = Clock::now() + std::chrono::milliseconds(200);

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <string>
 
+#include "command_line.hpp"
 #include "plot_svg.hpp"
 
 namespace {
@@ -37,12 +38,12 @@ bool add_line(const std::string& line, perf::Chart& chart) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Draws lines of \"series,bytes,value\" as SVG; -series is dashed."};
+  CLI::App app{"Draws lines of \"series,bytes,value\" as SVG; -series is dashed.", "coll-plot"};
   perf::Chart chart;
   chart.x_label = "size";
   app.add_option("--title", chart.title, "Above the chart");
   app.add_option("--y", chart.y_label, "What the values are");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto code = perf::parse_command_line(app, argc, argv)) return *code;
   std::string line;
   for (int number = 1; std::getline(std::cin, line); ++number)
     if (!add_line(line, chart)) {

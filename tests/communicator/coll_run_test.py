@@ -147,9 +147,10 @@ class CollRun(unittest.TestCase):
             self.assertIn(word, done.stdout)
         for bad in (["-n", "0", "--", "true"], ["-n", "2"], ["--", "true"],
                     ["-n", "2", "--rendezvous", "x", "--", "true"]):
-            done = subprocess.run([COLL_RUN, *bad], check=False, stderr=subprocess.DEVNULL,
-                                  stdout=subprocess.DEVNULL)
-            self.assertNotEqual(done.returncode, 0, bad)
+            done = subprocess.run([COLL_RUN, *bad], check=False, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), bad)
+            self.assertRegex(done.stderr, r"\Acoll-run: .+\n\Z", bad)
 
 
 if __name__ == "__main__":
