@@ -42,6 +42,8 @@ class MessageReader {
   std::string text();
   Call call();
   Failure failure();
+  /// Nothing was missing so far, and no value senseless.
+  [[nodiscard]] bool good() const { return good_; }
   /// Everything read, nothing left over, all values sensible.
   [[nodiscard]] bool whole() const { return good_ && left_.empty(); }
 

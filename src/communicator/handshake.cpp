@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "communicator/control_message.hpp"
+#include "sys/net_interfaces.hpp"
 
 namespace coll {
 namespace {
@@ -36,10 +37,8 @@ std::string identity(const Claimant& who) {
 }  // namespace
 
 Result<Claimant> this_claimant(Rank rank, Rank size) {
-  char host[256] = "";
-  if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   COLL_ASSIGN(std::string instance, random_bytes(kNonceBytes));
-  return Claimant{rank, size, getpid(), *host != '\0' ? host : "unknown", std::move(instance)};
+  return Claimant{rank, size, getpid(), host_name(), std::move(instance)};
 }
 
 std::optional<Word> word_of(std::string_view frame) {

@@ -7,20 +7,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
 
 #include "base/log.hpp"
-#include "communicator/wire.hpp"
+#include "communicator/control_message.hpp"
+#include "sys/net_interfaces.hpp"
 
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kWireVersion = 1;
+constexpr std::uint32_t kCardVersion = 2;
+constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
 /// What one rank says of itself.
 struct Card {
-  std::uint32_t version = 0;
   Member member;
   cpu_set_t cpus{};
   SharedSettings settings;
@@ -39,53 +38,60 @@ struct Card {
 };
 
 std::string write_card(const Card& card) {
-  WireWriter out;
-  out.put_number(card.version).put(card.member.host).put_number(card.member.pid);
-  out.put_number(card.cpus);
-  out.put(card.settings.algorithm).put_number(card.settings.lanes);
-  out.put_number(card.settings.slice_bytes).put_number(card.settings.credits);
-  out.put_number(static_cast<std::uint32_t>(card.offers.size()));
+  MessageWriter out;
+  out.u32(kCardVersion)
+      .text(card.member.host)
+      .u64(static_cast<std::uint64_t>(card.member.pid))
+      .raw({reinterpret_cast<const char*>(&card.cpus), sizeof card.cpus})
+      .text(card.settings.algorithm)
+      .u32(card.settings.lanes)
+      .u32(card.settings.slice_bytes)
+      .u32(card.settings.credits)
+      .u32(static_cast<std::uint32_t>(card.offers.size()));
   for (const Card::Offer& offer : card.offers) {
-    out.put(offer.transport).put(offer.descriptor).put_number(offer.slot_bytes);
+    out.text(offer.transport).text(offer.descriptor).u64(offer.slot_bytes);
   }
-  return out.take();
+  return out.bytes();
+}
+
+Status unreadable(Rank rank, const char* what) {
+  return failed(Code::mismatch,
+                "rank " + std::to_string(rank) + " published an unreadable " + what + "",
+                "use the same libcollectives on all ranks")
+      .at_rank(rank);
 }
 
 Result<Card> read_card(std::string_view bytes, Rank rank) {
-  WireReader in(bytes);
-  Card card;
-  card.version = in.get_number<std::uint32_t>();
-  if (in.ok() && card.version != kWireVersion) {
+  MessageReader in(bytes);
+  const std::uint32_t version = in.u32();
+  if (in.good() && version != kCardVersion) {
     return failed(Code::unsupported,
-                  "rank " + std::to_string(rank) + " speaks wire version " +
-                      std::to_string(card.version) + ", this rank " + std::to_string(kWireVersion),
-                  "use the same libcollectives on all ranks");
+                  "rank " + std::to_string(rank) + " describes itself in version " +
+                      std::to_string(version) + ", this rank in " + std::to_string(kCardVersion),
+                  "use the same libcollectives on all ranks")
+        .at_rank(rank);
   }
-  card.member.host = in.get();
-  card.member.pid = in.get_number<std::int64_t>();
-  card.cpus = in.get_number<cpu_set_t>();
-  card.settings.algorithm = in.get();
-  card.settings.lanes = in.get_number<std::uint32_t>();
-  card.settings.slice_bytes = in.get_number<std::uint32_t>();
-  card.settings.credits = in.get_number<std::uint32_t>();
-  const auto offers = in.get_number<std::uint32_t>();
-  for (std::uint32_t i = 0; i < offers && in.ok(); ++i) {
+  Card card;
+  card.member.host = in.text();
+  card.member.pid = static_cast<std::int64_t>(in.u64());
+  const std::string_view cpus = in.raw(sizeof card.cpus);
+  std::copy(cpus.begin(), cpus.end(), reinterpret_cast<char*>(&card.cpus));
+  card.settings.algorithm = in.text();
+  card.settings.lanes = in.u32();
+  card.settings.slice_bytes = in.u32();
+  card.settings.credits = in.u32();
+  const std::uint32_t offers = in.u32();
+  bool sensible = true;
+  for (std::uint32_t i = 0; i < offers && in.good(); ++i) {
     Card::Offer offer;
-    offer.transport = in.get();
-    offer.descriptor = in.get();
-    offer.slot_bytes = in.get_number<std::uint64_t>();
+    offer.transport = in.text();
+    offer.descriptor = in.text();
+    offer.slot_bytes = in.u64();
+    sensible = sensible && offer.slot_bytes > 0 && offer.slot_bytes <= kMostSlotBytes;
     card.offers.push_back(std::move(offer));
   }
-  if (!in.ok()) {
-    return failed(Code::internal, "rank " + std::to_string(rank) + " published an unreadable card");
-  }
+  if (!in.whole() || !sensible) return unreadable(rank, "card");
   return card;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 void warn_of_differences(const std::vector<Card>& cards, Rank rank) {
@@ -226,7 +232,6 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   out.pair_names.resize(size);
 
   Card mine;
-  mine.version = kWireVersion;
   mine.member = {host_name(), getpid()};
   mine.settings = settings;
   CPU_ZERO(&mine.cpus);
@@ -254,26 +259,33 @@ Result<Membership> agree_on_membership(Meeting& meeting,
 
   // Every rank publishes its choices, or why it has none, so that all fail together and see one
   // world.
-  WireWriter row;
+  MessageWriter row;
   Status unreachable;
   for (Rank peer = 0; peer < meeting.size; ++peer) {
     if (peer != meeting.rank && unreachable.ok()) {
       unreachable = choose_path(cards, meeting.rank, peer, out);
     }
-    row.put(out.pair_names[static_cast<std::size_t>(peer)]);
+    row.text(out.pair_names[static_cast<std::size_t>(peer)]);
   }
-  WireWriter verdict;
-  verdict.put(unreachable.ok() ? "" : unreachable.failure()->what).put(row.take());
-  COLL_ASSIGN(const std::vector<std::string> verdicts, exchange(meeting, verdict.take(), deadline));
+  const std::string verdict = MessageWriter()
+                                  .text(unreachable.ok() ? "" : unreachable.failure()->what)
+                                  .raw(row.bytes())
+                                  .bytes();
+  COLL_ASSIGN(const std::vector<std::string> verdicts, exchange(meeting, verdict, deadline));
   PairNames names(size);
   for (std::size_t r = 0; r < size; ++r) {
-    WireReader in(verdicts[r]);
-    if (const std::string_view what = in.get(); !what.empty()) {
-      return failed(Code::unreachable, std::string(what),
+    MessageReader in(verdicts[r]);
+    if (std::string what = in.text(); !what.empty()) {
+      return failed(Code::unreachable, std::move(what),
                     "see COLL_TRANSPORTS, COLL_INTERFACE and, with COLL_LOG=info, the paths tried");
     }
-    WireReader row_in(in.get());
-    for (std::size_t q = 0; q < size; ++q) names[r].emplace_back(row_in.get());
+    bool sensible = true;
+    for (std::size_t q = 0; q < size; ++q) {
+      names[r].push_back(in.text());
+      sensible =
+          sensible && (q == r ? names[r][q].empty() : cards[0].offer(names[r][q]) != nullptr);
+    }
+    if (!in.whole() || !sensible) return unreadable(static_cast<Rank>(r), "choice of paths");
   }
   make_world(cards, names, out);
   const std::int32_t host = out.world.layout.host[static_cast<std::size_t>(meeting.rank)];

@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -86,6 +87,12 @@ Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob) {
   }
   std::ranges::stable_sort(list, {}, preference);
   return list;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) != 0 || *name == '\0') return "unknown";
+  return name;
 }
 
 std::string network_identity() {

@@ -26,6 +26,9 @@ bool interface_allowed(std::string_view name, std::string_view knob);
 /// an error that lists the interfaces there are.
 Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob);
 
+/// This host's name, for messages only; never empty.
+std::string host_name();
+
 /// Names this boot of this machine and its network namespace: two processes that see the same text
 /// reach each other over loopback. Empty where it cannot be told.
 std::string network_identity();
