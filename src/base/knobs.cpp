@@ -2,18 +2,32 @@
 // base/: what every room stands on. This file: the one table of knobs and its parsing.
 #include "base/knobs.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 namespace coll {
 namespace {
 
+using Range = Knob::Range;
+constexpr Range kRank{-1, 0x7ffffffe};
+constexpr Range kSize{0, 0x7fffffff};
+constexpr Range kSeconds{0, 1e9};  // thirty years: what clocks can count is not far beyond
+constexpr Range kSomeSeconds{0.001, 1e9};
+constexpr Range kMicroseconds{0, 1e15};
+constexpr Range kLanes{0, 1024};
+constexpr Range kBytes{0, 0xffffffc0};
+constexpr Range kCredits{0, 1 << 16};
+constexpr Range kNone{};
+
 constexpr Knob kTable[] = {
     {"COLL_RANK", "-1", "", "This process's rank, over what the launcher says; needs COLL_SIZE.",
-     &Knobs::rank, -1},
+     &Knobs::rank, kRank},
     {"COLL_SIZE", "0", "ranks",
-     "The number of ranks, over what the launcher says; needs COLL_RANK.", &Knobs::size, 0},
+     "The number of ranks, over what the launcher says; needs COLL_RANK.", &Knobs::size, kSize},
     {"COLL_RENDEZVOUS", "", "",
      "Where the ranks meet: tcp://HOST:PORT or file:///PATH, over what the launcher says.",
      &Knobs::rendezvous},
@@ -22,32 +36,33 @@ constexpr Knob kTable[] = {
      "these.",
      &Knobs::interface},
     {"COLL_SECRET", "", "", "A word that all ranks share; whoever connects without it is dropped.",
-     &Knobs::secret, 0, true},
+     &Knobs::secret, kNone, nullptr, true},
     {"COLL_DEADLINE_S", "600", "s",
      "A call in which nothing moves for so long fails and says who is where; 0: never.",
-     &Knobs::deadline_s, 0},
+     &Knobs::deadline_s, kSeconds},
     {"COLL_CONNECT_S", "60", "s", "How long creating a communicator may wait for the other ranks.",
-     &Knobs::connect_s, 0.001},
+     &Knobs::connect_s, kSomeSeconds},
     {"COLL_SPIN_US", "1000", "us",
      "How long a waiting rank spins before it naps; ranks that share a core yield at once.",
-     &Knobs::spin_us, 0},
+     &Knobs::spin_us, kMicroseconds},
     {"COLL_TRANSPORTS", "shm,tcp", "", "The transports that may be used, best first.",
      &Knobs::transports},
     {"COLL_ALGORITHM", "", "",
      "Forces algorithms: NAME for every operation that has it, or OPERATION=NAME, a comma list.",
      &Knobs::algorithm},
-    {"COLL_LANES", "0", "lanes", "Lanes per call; 0 lets the planner choose.", &Knobs::lanes, 0},
+    {"COLL_LANES", "0", "lanes", "Lanes per call; 0 lets the planner choose.", &Knobs::lanes,
+     kLanes},
     {"COLL_SLICE_BYTES", "0", "bytes",
      "Bytes of one slice, the unit that moves through a connection; 0 lets the planner choose.",
-     &Knobs::slice_bytes, 0},
+     &Knobs::slice_bytes, kBytes},
     {"COLL_CREDITS", "0", "slots",
-     "Slots of a connection, at least 2; 0 lets the transport choose.", &Knobs::credits, 0},
+     "Slots of a connection, at least 2; 0 lets the transport choose.", &Knobs::credits, kCredits},
     {"COLL_ISA", "", "",
      "Instruction set of the reduction kernels: baseline, avx2, avx512 or neon; empty is the best "
      "there.",
-     &Knobs::isa},
+     &Knobs::isa, kNone, "baseline, avx2, avx512, neon"},
     {"COLL_LOG", "warn", "", "How much to say on standard error: error, warn, info or debug.",
-     &Knobs::log},
+     &Knobs::log, kNone, "error, warn, info, debug"},
 };
 static_assert(std::size(kTable) <= 32, "at most 32 knobs: remove one before adding one");
 
@@ -87,21 +102,38 @@ bool parse_integer(const char* text, std::int64_t& value) {
   return true;
 }
 
+Status check_range(const Knob& knob, const char* text, double value) {
+  if (value >= knob.range.least && value <= knob.range.most) return {};
+  char range[64];
+  std::snprintf(range, sizeof range, "from %.10g to %.10g", knob.range.least, knob.range.most);
+  return refused(knob, text, range);
+}
+
+bool is_listed(std::string_view word, std::string_view list) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(", "), list.size());
+    if (list.substr(0, end) == word) return true;
+    list.remove_prefix(std::min(end + 2, list.size()));
+  }
+  return false;
+}
+
 Status read_knob(const Knob& knob, const char* text, Knobs& values) {
   if (const auto* integer = std::get_if<std::int64_t Knobs::*>(&knob.member)) {
     std::int64_t value = 0;
     if (!parse_integer(text, value)) return refused(knob, text, "a whole number");
-    if (static_cast<double>(value) < knob.least)
-      return refused(knob, text, "in range: it is too small");
+    COLL_TRY(check_range(knob, text, static_cast<double>(value)));
     values.*(*integer) = value;
   } else if (const auto* real = std::get_if<double Knobs::*>(&knob.member)) {
     char* end = nullptr;
     const double value = std::strtod(text, &end);
     if (end == text || *end != '\0' || !std::isfinite(value))
       return refused(knob, text, "a number");
-    if (value < knob.least) return refused(knob, text, "in range: it is too small");
+    COLL_TRY(check_range(knob, text, value));
     values.*(*real) = value;
   } else {
+    if (knob.choices != nullptr && *text != '\0' && !is_listed(text, knob.choices))
+      return refused(knob, text, (std::string("one of ") + knob.choices).c_str());
     values.*std::get<std::string Knobs::*>(knob.member) = text;
   }
   return {};

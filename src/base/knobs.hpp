@@ -40,8 +40,13 @@ struct Knob {
   const char* unit;      ///< "s", "bytes", "" …
   const char* sentence;  ///< what it does, for the README, coll-info and the start-up log
   std::variant<std::int64_t Knobs::*, double Knobs::*, std::string Knobs::*> member;
-  double least = 0;     ///< numbers below are refused
-  bool secret = false;  ///< the value is never printed
+  /// Numbers outside are refused; nothing is cut silently.
+  struct Range {
+    double least = 0;
+    double most = 0;
+  } range = {};
+  const char* choices = nullptr;  ///< "warn, info": other texts are refused, but for ""
+  bool secret = false;            ///< the value is never printed
 };
 
 /// Every knob there is, in the order of the README's table; at most 32.
@@ -51,8 +56,8 @@ std::span<const Knob> knob_table();
 /// 1024). An unreadable value is an error naming the knob, the value and what it takes.
 Result<Knobs> parse_knobs(const std::function<const char*(const char*)>& get);
 
-/// The process's knobs, read from the environment once. A bad value logs a warning and leaves the
-/// default here; creating a communicator then returns it as an error (knobs_status).
+/// The process's knobs, read from the environment once. A bad value leaves the default here;
+/// creating a communicator then returns it as an error (knobs_status).
 const Knobs& knobs();
 const Status& knobs_status();
 

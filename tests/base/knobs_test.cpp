@@ -54,10 +54,12 @@ TEST(Knobs, WholeNumbersTakeSuffixesInPowersOf1024) {
 
 TEST(Knobs, AnUnreadableValueIsRefusedByNameWithTheDefaultToGoBackTo) {
   const std::pair<const char*, const char*> cases[] = {
-      {"COLL_LANES", "many"},     {"COLL_LANES", ""},       {"COLL_LANES", "1.5"},
-      {"COLL_LANES", "4x"},       {"COLL_LANES", "-1"},     {"COLL_LANES", "1e300"},
-      {"COLL_DEADLINE_S", "-1"},  {"COLL_DEADLINE_S", "x"}, {"COLL_DEADLINE_S", "nan"},
-      {"COLL_DEADLINE_S", "inf"}, {"COLL_CONNECT_S", "0"},  {"COLL_DEADLINE_S", "5 s"},
+      {"COLL_LANES", "many"},     {"COLL_LANES", ""},         {"COLL_LANES", "1.5"},
+      {"COLL_LANES", "4x"},       {"COLL_LANES", "-1"},       {"COLL_LANES", "1e300"},
+      {"COLL_DEADLINE_S", "-1"},  {"COLL_DEADLINE_S", "x"},   {"COLL_DEADLINE_S", "nan"},
+      {"COLL_DEADLINE_S", "inf"}, {"COLL_CONNECT_S", "0"},    {"COLL_DEADLINE_S", "5 s"},
+      {"COLL_CREDITS", "4G"},     {"COLL_SLICE_BYTES", "4G"}, {"COLL_CONNECT_S", "1e10"},
+      {"COLL_LOG", "trace"},      {"COLL_LOG", "warn, info"}, {"COLL_ISA", "avx"},
   };
   for (const auto& [name, text] : cases) {
     const auto knobs = parse({{name, text}});
