@@ -72,12 +72,10 @@ class Hub {
   Rank present_ = 0;  ///< members that have confirmed
   Status verdict_;    ///< the failure, once there is one
   std::size_t wrong_keys_ = 0;
-  std::size_t dropped_ = 0;
   std::string last_wrong_key_;
 };
 
 void Hub::drop(Stranger& stranger, const char* why) {
-  ++dropped_;
   if (log_enabled(LogLevel::info)) {
     log(LogLevel::info, "rendezvous: dropped a stranger from " + stranger.from + ": " + why);
   }
@@ -303,9 +301,8 @@ Status Hub::missing() const {
 }
 
 Result<Meeting> Hub::run(Deadline deadline, const HubChore& chore) {
-  COLL_TRY(raise_file_limit(members_.size(), 2 * members_.size() + kStrangers,
-                            "the hub of " + std::to_string(me_.size) + " ranks"));
-  Status failure;
+  Status failure = raise_file_limit(members_.size(), 2 * members_.size() + kStrangers,
+                                    "the hub of " + std::to_string(me_.size) + " ranks");
   while (failure.ok() && !complete()) {
     if (Clock::now() >= deadline) {
       failure = missing();

@@ -58,10 +58,11 @@ Result<std::string> read_line(Line& pmi, Deadline deadline, const std::string& a
     if (pmi.unread.size() > 65536) return failed(Code::mismatch, "PMI: an endless line");
     pollfd one{pmi.fd, POLLIN, 0};
     const int ready = ::poll(&one, 1, poll_timeout(deadline));
-    if (ready == 0) {
+    if (ready == 0 && Clock::now() >= deadline) {
       return failed(Code::deadline, "PMI: the launcher did not answer \"" + asked + "\" in time",
                     "all processes of the job must create the communicator");
     }
+    if (ready == 0) continue;
     char bytes[4096];
     const ssize_t got = ready < 0 ? -1 : ::read(pmi.fd, bytes, sizeof bytes);
     if (got == 0) return failed(Code::peer_lost, "PMI: the launcher closed its line");
