@@ -138,6 +138,9 @@ struct TransportSpec {
   std::string interface;  ///< as the knob COLL_INTERFACE
 };
 
+/// Is it a connection that this rank can have? The same answer from every transport.
+Status check_connection(const TransportSpec& self, const ConnectionSpec& spec);
+
 /// Creates the transport if it is viable on this machine; the failure says why not. Each lives in
 /// its folder.
 Result<std::unique_ptr<Transport>> make_shm_transport(const TransportSpec& spec);

@@ -256,13 +256,17 @@ TEST_P(TransportConformance, DifferentSettingsOfTheTwoEndsAreAMismatch) {
 TEST_P(TransportConformance, BadRequestsAreRefused) {
   Ranks ranks(GetParam());
   const ConnectionSpec good{.peer = 0, .lane = 0, .slot_bytes = 64, .credits = 1};
-  std::vector<ConnectionSpec> bad(6, good);
+  std::vector<ConnectionSpec> bad(8, good);
   bad[0].peer = 1;  // itself
   bad[1].peer = 2;
   bad[2].peer = -1;
   bad[3].slot_bytes = 0;
   bad[4].slot_bytes = 63;
   bad[5].credits = 0;
+  bad[6].slot_bytes = std::size_t{1} << 62;
+  bad[6].credits = 4;  // together no bytes at all, as size_t counts
+  bad[7].slot_bytes = std::size_t{1} << 30;
+  bad[7].credits = 0xffffffff;
   for (const ConnectionSpec& spec : bad) {
     const auto opened = ranks.transports[1]->open(spec, ranks.transports[0]->descriptor());
     ASSERT_FALSE(opened.ok());

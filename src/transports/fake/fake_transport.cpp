@@ -35,12 +35,7 @@ Status FakeTransport::accepts(std::string_view peer_descriptor) const {
 
 Result<std::unique_ptr<Connection>> FakeTransport::open(const ConnectionSpec& spec,
                                                         std::string_view peer_descriptor) {
-  if (spec.peer < 0 || spec.peer >= spec_.size || spec.peer == spec_.rank || spec.slot_bytes == 0 ||
-      spec.slot_bytes % 64 != 0 || spec.credits == 0)
-    return failed(Code::invalid_argument, "fake: no connection to rank " +
-                                              std::to_string(spec.peer) + " with " +
-                                              std::to_string(spec.credits) + " slots of " +
-                                              std::to_string(spec.slot_bytes) + " bytes");
+  COLL_TRY(check_connection(spec_, spec));
   if (Status far = accepts(peer_descriptor); !far.ok()) return far.at_rank(spec.peer);
   const std::string id(peer_descriptor.substr(network_name().size()));
   if (!network_->has(std::strtoull(id.c_str(), nullptr, 10)))

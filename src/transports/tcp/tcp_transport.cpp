@@ -65,16 +65,7 @@ Status TcpTransport::accepts(std::string_view peer_descriptor) const {
 
 Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spec,
                                                        std::string_view peer_descriptor) {
-  if (spec.peer < 0 || spec.peer >= spec_.size || spec.peer == spec_.rank) {
-    return failed(Code::invalid_argument,
-                  "rank " + std::to_string(spec_.rank) + " of " + std::to_string(spec_.size) +
-                      " cannot connect to rank " + std::to_string(spec.peer));
-  }
-  if (spec.slot_bytes == 0 || spec.slot_bytes % 64 != 0 || spec.credits == 0) {
-    return failed(Code::invalid_argument,
-                  std::to_string(spec.credits) + " slots of " + std::to_string(spec.slot_bytes) +
-                      " bytes: at least one is needed, and a multiple of 64 bytes");
-  }
+  COLL_TRY(check_connection(spec_, spec));
   COLL_ASSIGN(const TcpDescriptor peer, TcpDescriptor::parse(peer_descriptor));
   COLL_TRY(tcp_accepts(descriptor_, peer));
   std::unique_ptr<TcpDialer> dialer;
