@@ -17,6 +17,7 @@ std::span<const Algorithm> algorithms() {
                                kLinear,
                                kPairwise,
                                kRing,
+                               kNeighbourExchange,
                                kChain,
                                kBinomial,
                                kKnomial4,

@@ -6,8 +6,9 @@
 
 namespace coll {
 
-extern const Algorithm kLocal, kDirect, kOneShot, kTwoShot, kLinear, kPairwise, kRing, kChain,
-    kBinomial, kKnomial4, kKnomial8, kDoubleBinaryTree, kRecursiveDoubling, kRecursiveHalving,
-    kRecursiveHalvingDoubling, kScatterAllgather, kScatterRing, kBruck, kCirculant, kDissemination;
+extern const Algorithm kLocal, kDirect, kOneShot, kTwoShot, kLinear, kPairwise, kRing,
+    kNeighbourExchange, kChain, kBinomial, kKnomial4, kKnomial8, kDoubleBinaryTree,
+    kRecursiveDoubling, kRecursiveHalving, kRecursiveHalvingDoubling, kScatterAllgather,
+    kScatterRing, kBruck, kCirculant, kDissemination;
 
 }  // namespace coll

@@ -123,7 +123,8 @@ TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
 
 TEST_P(Algorithms, AreProvedForOverAThousandRanks) {
   const auto [algorithm, collective] = GetParam();
-  const CollectiveSpec spec{collective, kLargest, has_root(collective) ? kLargest / 3 : 0};
+  CollectiveSpec spec{collective, kLargest, has_root(collective) ? kLargest / 3 : 0};
+  if (!algorithm->supports(spec)) spec.ranks -= 1;
   if (!algorithm->supports(spec)) return;  // local
   SCOPED_TRACE(describe(*algorithm, spec));
   prove(*algorithm, spec);

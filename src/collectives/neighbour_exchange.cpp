@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: neighbour
+// exchange.
+//
+// Algorithm: neighbour_exchange
+// Idea: ranks 2q and 2q+1 are a pair and first exchange their blocks. From then on every rank
+//   exchanges two blocks with the neighbour outside its pair and the one inside it by turns, each
+//   time those that it got last: from outside come the pairs behind (even ranks) or ahead (odd
+//   ones), from inside what the other one got from its side.
+// Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
+//   all_gather | n//2 + two | n//2 | (n-1)/n | (n-1)/n | 0 | 0 | two | two
+//   where two = min(2, n-1)
+// Wins: medium blocks of an even number of ranks whose neighbours are near: a ring's bytes and two
+//   connections in half the rounds.
+// Source: Chen, Zhang, Zhang, Yuan, Zheng: Performance evaluation of allgather algorithms on
+//   terascale Linux cluster with fast Ethernet (HPC Asia 2005).
+#include "collectives/patterns.hpp"
+#include "collectives/rank_math.hpp"
+#include "schedule/builder.hpp"
+
+namespace coll {
+namespace {
+
+bool supports(const CollectiveSpec& spec) {
+  return spec.ranks >= 2 && spec.ranks % 2 == 0 && spec.collective == Collective::all_gather;
+}
+
+Cost cost(const CollectiveSpec& spec) {
+  const Rank pairs = spec.ranks / 2;
+  const double blocks = spec.ranks - 1;
+  const std::uint32_t neighbours = pairs == 1 ? 1 : 2;
+  return {.rounds = static_cast<double>(pairs),
+          .sent = blocks / spec.ranks,
+          .received = blocks / spec.ranks,
+          .steps = index_of(pairs) + neighbours,
+          .message_chunks = neighbours,
+          .peers = neighbours,
+          .chunks = index_of(spec.ranks)};
+}
+
+Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
+  const Rank n = spec.ranks;
+  const Rank pairs = n / 2;
+  const Rank side = rank % 2 == 0 ? -1 : 1;  // where the neighbour outside the pair is
+  const Rank inside = rank - side;
+  const Rank outside = wrapped(rank + side, n);
+  const auto blocks_of = [&](Rank pair) { return output(2 * index_of(wrapped(pair, pairs))); };
+
+  Schedule schedule = start_schedule("neighbour_exchange", spec, rank, 1);
+  LaneBuilder lane(schedule.lanes[0]);
+  lane.copy_send(input(0), output(index_of(rank)), inside);
+  lane.receive(inside, output(index_of(inside)));
+  if (pairs > 1) lane.send(blocks_of(rank / 2), outside, 2);
+  for (Rank round = 1; round < pairs; ++round) {
+    const bool from_outside = round % 2 == 1;
+    const Rank distance = (round + 1) / 2;
+    Step& step = lane.receive(from_outside ? outside : inside,
+                              blocks_of(rank / 2 + (from_outside ? side : -side) * distance), 2);
+    if (round + 1 < pairs) step.target = from_outside ? inside : outside;
+  }
+  return schedule;
+}
+
+}  // namespace
+
+constinit const Algorithm kNeighbourExchange{"neighbour_exchange",
+                                             "medium blocks, even ranks: a ring in half the rounds",
+                                             supports, cost, build};
+
+}  // namespace coll
