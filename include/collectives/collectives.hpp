@@ -3,6 +3,7 @@
 #pragma once
 #include <collectives/collectives.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -278,7 +279,8 @@ class Communicator {
   static coll_stream_t handle(const Stream* stream) {
     return stream != nullptr ? stream->get() : nullptr;
   }
-  [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  /// Never 0: what has been moved from passes the checks here, and the call says what is wrong.
+  [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(std::max(size(), 1)); }
   coll_comm_t comm_;
 };
 

@@ -307,7 +307,8 @@ Place WatchThread::place(const Question& question) const {
 Status WatchThread::lost(Rank rank) const {
   return coll::failed(Code::peer_lost,
                       name(rank) + " is gone: its process ended, or its host cannot be reached",
-                      "see that rank's output for the reason")
+                      "see that rank's output for the reason; a program that is done calls "
+                      "coll_comm_destroy before it ends")
       .at_rank(rank);
 }
 

@@ -72,6 +72,19 @@ TEST(CApi, RefusesBadArgumentsWithAReasonAndGoesOn) {
   });
 }
 
+TEST(CppFace, WhatHasBeenMovedFromIsRefused) {
+  coll_unique_id_t id;
+  ASSERT_EQ(coll_get_unique_id(&id), COLL_SUCCESS) << coll_last_error();
+  auto joined = Communicator::join(id, 1, 0);
+  ASSERT_TRUE(joined) << joined.error().text;
+  const Communicator owner = std::move(*joined);
+  const float in[2] = {1, 2};
+  float out[2] = {};
+  const auto done = joined->all_to_all(std::span<const float>(in), std::span<float>(out));
+  EXPECT_EQ(done.error().code, COLL_INVALID_ARGUMENT);
+  EXPECT_NE(done.error().text.find("comm is null"), std::string::npos) << done.error().text;
+}
+
 TEST(CApi, AConfigOfAnOlderProgramStillWorks) {
   coll_unique_id_t id;
   ASSERT_EQ(coll_get_unique_id(&id), COLL_SUCCESS);
