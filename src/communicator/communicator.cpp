@@ -41,6 +41,7 @@ Communicator::Communicator(const Joining& joining, Membership membership)
     : rank_(joining.rank),
       size_(joining.size),
       deadline_s_(joining.deadline_s),
+      first_patience_s_(deadline_s_ > 0 ? std::min(deadline_s_, kFirstDoubt_s) : kFirstDoubt_s),
       membership_(std::move(membership)),
       programs_(joining.rank, membership_),
       sends_(static_cast<std::size_t>(joining.size)),
@@ -136,12 +137,10 @@ Status Communicator::bind(const Request& request, const Call& call, BoundCall& b
 
 /// Drives the started call to its end; asks after the others when nothing moves.
 Status Communicator::finish_call(const Call& call) {
+  double patience_s = first_patience_s_;
   double waited_s = 0;
-  double patience_s = kFirstDoubt_s;
   while (true) {
-    const double left_s = deadline_s_ > 0 ? deadline_s_ - waited_s : kLongestPatience_s;
-    const double turn_s = std::clamp(left_s, 0.0, patience_s);
-    switch (executor_->drive(turn_s)) {
+    switch (executor_->drive(patience_s)) {
       case CpuExecutor::Outcome::done:
         return {};
       case CpuExecutor::Outcome::stopped:
@@ -151,7 +150,7 @@ Status Communicator::finish_call(const Call& call) {
         return settle(connection.status(), call, connection.peer());
       }
       case CpuExecutor::Outcome::idle:
-        waited_s = executor_->moved() ? turn_s : waited_s + turn_s;
+        waited_s = executor_->moved() ? patience_s : waited_s + patience_s;
         break;
     }
     if (watch_->failed()) return settle(watch_->failure(), call, kNoRank);
@@ -159,7 +158,8 @@ Status Communicator::finish_call(const Call& call) {
       return settle(watch_->report_deadline(call, waited_s), call, kNoRank);
     }
     if (!call.is_pair()) watch_->doubt(call);
-    patience_s = std::min(2 * patience_s, kLongestPatience_s);
+    const double left_s = deadline_s_ > 0 ? deadline_s_ - waited_s : kLongestPatience_s;
+    patience_s = std::min({2 * patience_s, left_s, kLongestPatience_s});
   }
 }
 

@@ -14,6 +14,8 @@ class TurnGate {
  public:
   std::uint64_t take() { return taken_.fetch_add(1, std::memory_order_relaxed); }
   void wait(std::uint64_t turn) const {
+    if (passed_.load(std::memory_order_acquire) == turn) [[likely]]
+      return;
     for (std::uint64_t now = passed_.load(std::memory_order_acquire); now != turn;
          now = passed_.load(std::memory_order_acquire)) {
       passed_.wait(now, std::memory_order_acquire);

@@ -50,7 +50,7 @@ BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
     bound.wait_lane = static_cast<std::uint8_t>(step.wait_lane);
     bound.wait_step = static_cast<std::uint16_t>(step.wait_step);
   }
-  if (step.sends() && !step.receives() && !step.with.present() && !step.into.present()) {
+  if (step.sends() && !step.receives() && !step.with.present()) {
     bound.kind = BoundStep::Kind::send;
   } else if (step.receives() && !step.sends() && !step.with.present()) {
     bound.kind = BoundStep::Kind::receive;

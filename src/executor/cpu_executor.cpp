@@ -135,13 +135,12 @@ inline bool CpuExecutor::run_step(const Lane& lane, const BoundStep& step,
   if (step.wait_lane != 0xff && !wait_is_over(lane, step)) return false;
   if (step.kind == BoundStep::Kind::fused) return run_fused(lane, step, extent);
   if (step.kind == BoundStep::Kind::send) {
-    if (!extent.one_piece) return gather_and_send(lane, step, extent);
-    return lane.connections[step.target]->send(at(lane, step.from_space, extent.from), extent.bytes,
-                                               call_->digest);
+    if (!send(lane, step, extent)) return false;
+    // The peer waits for its copy, nobody for ours: the message first.
+    if (step.into_space != Space::none) copy(lane, step, extent, nullptr, nullptr);
+    return true;
   }
-  if (!extent.one_piece) return receive_and_scatter(lane, step, extent);
-  return lane.connections[step.source]->receive(at(lane, step.into_space, extent.into),
-                                                extent.bytes, call_->digest);
+  return receive(lane, step, extent);
 }
 
 bool CpuExecutor::wait_is_over(const Lane& lane, const BoundStep& step) {
@@ -164,7 +163,6 @@ bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step, const StepE
     reduce(lane, step, extent, message, slot);
     if (target != nullptr) target->commit(extent.bytes, call_->digest);
   } else {
-    // The peer waits for its copy, nobody for ours: the slot first.
     if (target != nullptr) {
       copy(lane, step, extent, message, slot);
       target->commit(extent.bytes, call_->digest);
@@ -194,9 +192,11 @@ void CpuExecutor::for_each_piece(const Lane& lane, const BoundStep& step, Use us
                });
 }
 
-bool CpuExecutor::gather_and_send(const Lane& lane, const BoundStep& step,
-                                  const StepExtent& extent) {
+bool CpuExecutor::send(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& to = *lane.connections[step.target];
+  if (extent.one_piece) [[likely]] {
+    return to.send(at(lane, step.from_space, extent.from), extent.bytes, call_->digest);
+  }
   std::byte* slot = to.acquire(extent.bytes);
   if (slot == nullptr) return false;
   copy(lane, step, extent, nullptr, slot);
@@ -204,9 +204,11 @@ bool CpuExecutor::gather_and_send(const Lane& lane, const BoundStep& step,
   return true;
 }
 
-bool CpuExecutor::receive_and_scatter(const Lane& lane, const BoundStep& step,
-                                      const StepExtent& extent) {
+bool CpuExecutor::receive(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& from = *lane.connections[step.source];
+  if (extent.one_piece) [[likely]] {
+    return from.receive(at(lane, step.into_space, extent.into), extent.bytes, call_->digest);
+  }
   const std::byte* message = from.peek(extent.bytes, call_->digest);
   if (message == nullptr) return false;
   copy(lane, step, extent, message, nullptr);

@@ -63,8 +63,8 @@ class CpuExecutor {
   void enter_window(Lane& lane);
   bool run_step(const Lane& lane, const BoundStep& step, const StepExtent& extent);
   bool run_fused(const Lane& lane, const BoundStep& step, const StepExtent& extent);
-  bool gather_and_send(const Lane& lane, const BoundStep& step, const StepExtent& extent);
-  bool receive_and_scatter(const Lane& lane, const BoundStep& step, const StepExtent& extent);
+  bool send(const Lane& lane, const BoundStep& step, const StepExtent& extent);
+  bool receive(const Lane& lane, const BoundStep& step, const StepExtent& extent);
   void copy(const Lane& lane, const BoundStep& step, const StepExtent& extent,
             const std::byte* message, std::byte* slot);
   void reduce(const Lane& lane, const BoundStep& step, const StepExtent& extent,

@@ -19,7 +19,11 @@ struct BoundOperand {
 
 /// A step as it runs, half a cache line.
 struct BoundStep {
-  enum class Kind : std::uint8_t { send, receive, fused };
+  enum class Kind : std::uint8_t {
+    send,     ///< local chunks to a peer, and perhaps to another local place
+    receive,  ///< a message to a local place
+    fused,    ///< the rest
+  };
   static constexpr std::uint16_t kNone = 0xffff;
 
   Kind kind = Kind::fused;
