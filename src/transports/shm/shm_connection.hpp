@@ -39,12 +39,14 @@ class ShmConnection final : public Connection {
       fail_credits();
     return place;
   }
-  void commit(std::size_t bytes, std::uint64_t digest) override { sender_.commit(bytes, digest); }
+  void commit(std::size_t bytes, std::uint64_t digest) override {
+    sender_.commit(bytes, digest, std::exchange(streaming_, true));
+  }
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     std::byte* place = acquire(bytes);
     if (place == nullptr) return false;
     if (bytes != 0) std::memcpy(place, data, bytes);
-    sender_.commit(bytes, digest);
+    commit(bytes, digest);
     return true;
   }
 
@@ -53,18 +55,23 @@ class ShmConnection final : public Connection {
     if (!usable_) [[unlikely]]
       return nullptr;
     const auto next = receiver_.next(bytes, digest);
-    if (next == ShmReceiver::Next::expected) [[likely]]
+    if (next == ShmReceiver::Next::expected) [[likely]] {
+      peeked_bytes_ = bytes;
       return receiver_.payload(bytes);
+    }
     if (next == ShmReceiver::Next::other) [[unlikely]]
       fail_message(bytes, digest);
     return nullptr;
   }
-  void release() override { receiver_.release(); }
+  void release() override {
+    receiver_.release(peeked_bytes_);
+    streaming_ = false;
+  }
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override {
     const std::byte* place = peek(bytes, digest);
     if (place == nullptr) return false;
     if (bytes != 0) std::memcpy(into, place, bytes);
-    receiver_.release();
+    release();
     return true;
   }
 
@@ -80,6 +87,8 @@ class ShmConnection final : public Connection {
 
   bool usable_ = false;  ///< ready and not failed
   bool ready_ = false;
+  bool streaming_ = false;  ///< nothing was received since the last message went out
+  std::size_t peeked_bytes_ = 0;
   ShmSender sender_;
   alignas(kCacheLine) ShmReceiver receiver_;
   MemorySegment segment_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transports/shm/: ranks of one host, through shared memory. This file: the FIFO of one direction.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -108,12 +109,16 @@ class ShmSender final : ShmCursor {
     }
     return payload(bytes);
   }
-  void commit(std::size_t bytes, std::uint64_t digest) {
+  /// `streaming`: the next message will probably follow without one coming back before.
+  void commit(std::size_t bytes, std::uint64_t digest, bool streaming) {
     cell().digest = digest;
     cell().tag.store(shm_tag(sequence(), bytes), std::memory_order_release);
     --free_;
     advance();
-    if (bytes > kInlineBytes && bytes <= kAhead && free_ > 0) own_next(bytes);
+    if (free_ == 0) return;
+    // Not while messages alternate: the receiver would be watching that line already.
+    if (streaming) prefetch_to_write(reinterpret_cast<const std::byte*>(&cell()));
+    if (bytes > kInlineBytes && bytes <= kAhead) own_next(bytes);
   }
   /// The receiver claims to have read what was never sent.
   [[nodiscard]] bool broken() const { return broken_; }
@@ -148,7 +153,8 @@ class ShmReceiver final : ShmCursor {
   enum class Next : std::uint8_t { none, expected, other };
 
   ShmReceiver() = default;
-  explicit ShmReceiver(const ShmFifo& fifo, std::uint32_t first = 1) : ShmCursor(fifo, first) {}
+  explicit ShmReceiver(const ShmFifo& fifo, std::uint32_t first = 1)
+      : ShmCursor(fifo, first), batch_(std::max(fifo.credits / 2, 1U)) {}
 
   /// Is the next message there, and the expected one? What the peer wrote is compared, never used
   /// as an address or a length.
@@ -165,13 +171,19 @@ class ShmReceiver final : ShmCursor {
   [[nodiscard]] std::uint64_t digest() const { return cell().digest; }
 
   using ShmCursor::payload;
-  void release() {
-    fifo_.consumed->messages.store(++read_, std::memory_order_release);
+  /// Gives credits back one by one for slots, whose sender may be waiting, and in batches for small
+  /// messages: each time costs both sides a line. At most a batch less one is ever kept back.
+  void release(std::size_t bytes) {
+    ++read_;
     advance();
+    if (bytes > kInlineBytes || read_ % batch_ == 0) {
+      fifo_.consumed->messages.store(read_, std::memory_order_release);
+    }
   }
 
  private:
   std::uint32_t read_ = 0;
+  std::uint32_t batch_ = 1;
 };
 
 }  // namespace coll
