@@ -3,7 +3,6 @@
 // them.
 #pragma once
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string_view>
 

@@ -9,7 +9,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kEagerSlices = 2;  ///< calls of up to this many slices need no second lane
+constexpr double kSlicesOfOneLane = 2;  ///< calls of up to so many slices need no second lane
 
 /// Calls `use(operation, name)` for each "operation=name" or "name" (operation empty) of the knob.
 template <class Use>
@@ -29,9 +29,9 @@ void for_each_choice(std::string_view text, Use use) {
 
 /// The algorithm that COLL_ALGORITHM asks for: one named for the operation wins over one for all; a
 /// name for all counts only where it can do the operation.
-const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec, bool& for_this) {
+const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec) {
   const Algorithm* forced = nullptr;
-  for_this = false;
+  bool for_this = false;
   for_each_choice(world.algorithm, [&](std::string_view operation, std::string_view name) {
     const Algorithm* algorithm = find_algorithm(name);
     if (algorithm == nullptr) return;
@@ -46,8 +46,7 @@ const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec
 }
 
 /// Whole slots: a message cut finer waits for one more cache-line transfer a slice and gains
-/// nothing, since a second lane already overlaps the two ends (perf/collective figures in
-/// docs/performance.md).
+/// nothing, since a second lane already overlaps the two ends (docs/performance.md).
 std::uint32_t slice_for(const World& world) {
   return world.slice_bytes != 0 ? std::min(world.slice_bytes, world.slot_bytes) : world.slot_bytes;
 }
@@ -63,7 +62,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   plan.slice_bytes =
       std::max(slice_for(world), std::min(world.slot_bytes, plan.message_chunks * 64));
   const double slices = cost.moved() * bytes / plan.slice_bytes;
-  plan.lanes = world.lanes != 0 ? world.lanes : slices > kEagerSlices ? 2 : 1;
+  plan.lanes = world.lanes != 0 ? world.lanes : slices > kSlicesOfOneLane ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
   plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, world.view);
   return plan;
@@ -129,8 +128,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
 }
 
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class) {
-  bool for_this = false;
-  if (const Algorithm* forced = forced_algorithm(world, spec, for_this)) {
+  if (const Algorithm* forced = forced_algorithm(world, spec)) {
     if (!forced->supports(spec)) {
       return failed(Code::unsupported,
                     "COLL_ALGORITHM asks for " + std::string(forced->name) + ", which cannot do " +
