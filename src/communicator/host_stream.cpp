@@ -3,18 +3,14 @@
 // in order.
 #include "communicator/host_stream.hpp"
 
-#include <system_error>
+#include "sys/own_thread.hpp"
 
 namespace coll {
 
 Result<std::unique_ptr<HostStream>> HostStream::create() {
   std::unique_ptr<HostStream> stream(new HostStream);
-  try {
-    stream->thread_ = std::thread([raw = stream.get()] { raw->work(); });
-  } catch (const std::system_error& error) {
-    return system_failure("starting a stream's progress thread", error.code().value(),
-                          "raise the limit of threads (ulimit -u)");
-  }
+  COLL_ASSIGN(stream->thread_, start_thread("coll-stream", "for a stream's operations",
+                                            [raw = stream.get()] { raw->work(); }));
   return stream;
 }
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "communicator/job_board.hpp"
+#include "sys/own_thread.hpp"
 
 namespace coll {
 namespace {
@@ -139,12 +139,13 @@ struct Work {
 Result<std::string> share_by_pmix(const std::string& name, const std::string& text, bool gives,
                                   Deadline deadline) {
   const auto work = std::make_shared<Work>();
-  std::thread([work, name, text, gives] {
-    Result<std::string> result = share(name, text, gives);
-    const std::lock_guard lock(work->mutex);
-    work->result = std::move(result);
-    work->finished.notify_all();
-  }).detach();
+  COLL_ASSIGN(std::thread thread, start_thread("coll-pmix", "to speak PMIx", [=] {
+                Result<std::string> result = share(name, text, gives);
+                const std::lock_guard lock(work->mutex);
+                work->result = std::move(result);
+                work->finished.notify_all();
+              }));
+  thread.detach();
   std::unique_lock lock(work->mutex);
   const auto done = [&] { return work->result.has_value(); };
   if (deadline == Deadline::max()) {

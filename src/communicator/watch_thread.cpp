@@ -6,16 +6,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
-#include <system_error>
+
+#include "sys/own_thread.hpp"
 
 namespace coll {
 namespace {
@@ -57,21 +56,8 @@ Status WatchThread::start() {
   }
   event_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!event_) return system_failure("watch: making an eventfd", errno);
-  // The user's signal handlers run on the user's threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
-  try {
-    thread_ = std::thread([this] { run(); });
-    pthread_setname_np(thread_.native_handle(), "coll-watch");
-  } catch (const std::system_error& error) {
-    status = system_failure("watch: starting its thread", error.code().value(),
-                            "raise the limit of processes (ulimit -u)");
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  COLL_ASSIGN(thread_, start_thread("coll-watch", "that watches the ranks", [this] { run(); }));
+  return {};
 }
 
 void WatchThread::stop() {

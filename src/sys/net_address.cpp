@@ -13,8 +13,8 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <system_error>
-#include <thread>
+
+#include "sys/own_thread.hpp"
 
 namespace coll {
 namespace {
@@ -234,12 +234,9 @@ Result<std::vector<NetAddress>> resolve(std::string_view host_and_port, Deadline
   };
   if (Clock::now() >= deadline) return too_late();
   const auto lookup = std::make_shared<Lookup>();
-  try {
-    std::thread([lookup, parts] { look_up(*lookup, parts); }).detach();
-  } catch (const std::system_error& error) {
-    return system_failure("starting a thread to look up \"" + parts.host + "\"",
-                          error.code().value());
-  }
+  COLL_ASSIGN(std::thread thread, start_thread("coll-lookup", "to look up \"" + parts.host + "\"",
+                                               [lookup, parts] { look_up(*lookup, parts); }));
+  thread.detach();
   std::unique_lock lock(lookup->mutex);
   const auto done = [&] { return lookup->done; };
   if (deadline == Deadline::max()) {
