@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/: behaviour, room by room. This file: coll-info says what is here, hides the secret, and
+# refuses what it does not know.
+"""usage: coll_info_test.py COLL_INFO"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+COLL_INFO = sys.argv[1]
+
+
+def run(*arguments, **knobs):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COLL_")}
+    return subprocess.run([COLL_INFO, *arguments], env=environment | knobs, capture_output=True,
+                          text=True, check=False, timeout=60)
+
+
+class CollInfo(unittest.TestCase):
+    def test_the_overview(self):
+        done = run(COLL_LANES="3")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for start in ("libcollectives ", "machine: ", "network interfaces: ", "transport shm: viable",
+                      "transport tcp: viable", "knob COLL_LANES=3"):
+            self.assertRegex(done.stdout, rf"(?m)^{start}")
+
+    def test_json_has_it_all(self):
+        info = json.loads(run("--json", COLL_LANES="3").stdout)
+        self.assertEqual(info["machine"]["cores"], len(os.sched_getaffinity(0)))
+        self.assertEqual([t["name"] for t in info["transports"]], ["shm", "tcp"])
+        knobs = {knob["name"]: knob for knob in info["knobs"]}
+        self.assertEqual((knobs["COLL_LANES"]["value"], knobs["COLL_LANES"]["set"]), ("3", True))
+        self.assertEqual((knobs["COLL_LOG"]["value"], knobs["COLL_LOG"]["set"]), ("warn", False))
+
+    def test_the_secret_stays_one(self):
+        for form in ([], ["--json"], ["--knobs"], ["--markdown"]):
+            done = run(*form, COLL_SECRET="hunter2")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("hunter2", done.stdout + done.stderr)
+
+    def test_refusals(self):
+        done = run("--wat")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"\Acoll-info: .*--wat.*\n\Z")
+        done = run(COLL_LANES="many")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"\Acoll-info: .*COLL_LANES=many.*\n\Z")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
