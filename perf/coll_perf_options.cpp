@@ -185,6 +185,7 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       ->capture_default_str()
       ->check(CLI::Range(1, 100'000));
   app.add_option("--target", options.target_s, "Seconds to measure each point for, without -n")
+      ->capture_default_str()
       ->check(CLI::Range(1e-4, 3600.0));
   app.add_option("-c,--check", options.checks, "Check results so many times per point; 0: never")
       ->capture_default_str()

@@ -41,6 +41,10 @@ void say(fmt::format_string<Args...> text, Args&&... args) {
   fmt::print(stderr, "coll-run: {}\n", fmt::format(text, std::forward<Args>(args)...));
 }
 
+std::string ranks_text(int count) {
+  return fmt::format("{} rank{}", count, count == 1 ? "" : "s");
+}
+
 struct RankProcess {
   pid_t pid = -1;
   bool running = false;
@@ -140,7 +144,7 @@ void Run::take_signals() {
   while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) continue;
-    say("got {}, forwarding it to {} ranks", strsignal(signal), running());
+    say("got {}, forwarding it to {}", strsignal(signal), ranks_text(running()));
     signal_all(signal);
     if (code_ == 0) code_ = 128 + signal;
     if (!kill_) kill_ = after(options_.grace_s);
@@ -180,8 +184,8 @@ void Run::on_time() {
   const auto now = Clock::now();
   if (timeout_ && now >= *timeout_) {
     timeout_.reset();
-    say("the time of {:g} s is over with {} ranks running; ending them", options_.timeout_s,
-        running());
+    say("the time of {:g} s is over with {} running; ending them", options_.timeout_s,
+        ranks_text(running()));
     if (code_ == 0) code_ = kTimedOut;
     signal_all(SIGTERM);
     if (!kill_) kill_ = after(options_.grace_s);

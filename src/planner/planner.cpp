@@ -150,12 +150,13 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
   std::string text;
   std::snprintf(
       line, sizeof line,
-      "%s of up to %llu bytes over %d ranks: %s, %u lane%s, slices of %u bytes, predicted "
+      "%s of up to %llu bytes over %d rank%s: %s, %u lane%s, slices of %u bytes, predicted "
       "%.2f us%s\n",
       std::string(name_of(plan.spec.collective)).c_str(),
       static_cast<unsigned long long>(std::uint64_t{1} << size_class), plan.spec.ranks,
-      std::string(plan.algorithm->name).c_str(), plan.lanes, plan.lanes == 1 ? "" : "s",
-      plan.slice_bytes, plan.predicted_us, plan.forced ? " (forced by COLL_ALGORITHM)" : "");
+      plan.spec.ranks == 1 ? "" : "s", std::string(plan.algorithm->name).c_str(), plan.lanes,
+      plan.lanes == 1 ? "" : "s", plan.slice_bytes, plan.predicted_us,
+      plan.forced ? " (forced by COLL_ALGORITHM)" : "");
   text += line;
   text.append("why: ").append(plan.algorithm->sentence).append("\n");
   text += "candidates:";

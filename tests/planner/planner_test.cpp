@@ -177,6 +177,9 @@ TEST(Planner, ExplainsItsChoiceAndNamesTheOthers) {
     EXPECT_TRUE(!algorithm.supports(plan.spec) || contains(text, algorithm.name)) << text;
   }
   EXPECT_FALSE(contains(text, "forced"));
+  const World alone = world_of(1);
+  const Plan copy = plan_of(alone, broadcast, 8);
+  EXPECT_TRUE(contains(explain(alone, copy, 3), "over 1 rank: local, 1 lane,"));
   world.algorithm = "linear";
   const std::string forced = explain(world, plan_of(world, broadcast, 8), 3);
   EXPECT_TRUE(contains(forced, "linear") && contains(forced, "forced by COLL_ALGORITHM"));
