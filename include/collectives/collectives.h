@@ -76,7 +76,7 @@ COLL_API size_t coll_dtype_size(coll_dtype_t type);
  * --------------------------------------------------------------------------------- */
 
 /* Makes an id. The calling process must become one of the ranks: it listens for the others from now
- * on. */
+ * on, at the interfaces that COLL_INTERFACE names (a config's come too late for that). */
 COLL_API coll_status_t coll_get_unique_id(coll_unique_id_t* id);
 
 /* Joins the communicator of `id` as `rank` of `size`; returns when all ranks are there, or fails by
@@ -92,7 +92,8 @@ COLL_API coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t
 COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
                                       const coll_config_t* config);
 
-/* Leaves in order: waits for this rank's outstanding work, then frees everything. */
+/* Leaves in order: waits for this rank's outstanding work, then frees everything. A process that
+ * exits without it leaves in order too (docs/gotchas.md, "The end of a process"). */
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
 
 /* Ends all calls in progress and to come, on every rank, with COLL_ABORTED. May be called from any

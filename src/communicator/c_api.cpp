@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <new>
@@ -15,6 +16,7 @@
 #include "communicator/communicator.hpp"
 #include "communicator/host_stream.hpp"
 #include "communicator/launch.hpp"
+#include "communicator/live_communicators.hpp"
 #include "communicator/unique_id.hpp"
 
 using coll::Code;
@@ -25,6 +27,8 @@ using coll::Result;
 using coll::Status;
 
 struct coll_comm {
+  ~coll_comm() { coll::LiveCommunicators::of_process().forget(communicator); }
+
   std::unique_ptr<coll::Communicator> communicator;
   std::string status_text;  ///< what coll_comm_status handed out
   std::mutex status_mutex;
@@ -32,6 +36,7 @@ struct coll_comm {
 
 struct coll_stream {
   std::unique_ptr<coll::HostStream> stream;
+  unsigned forks = coll::LiveCommunicators::of_process().forks();  ///< before it was made
 };
 
 namespace {
@@ -46,15 +51,20 @@ coll_status_t give(const Status& status) {
   return static_cast<coll_status_t>(status.code());
 }
 
-/// What can still throw below is memory running out.
+/// Every function's door. What can still throw behind it is memory running out.
 template <class Body>
-coll_status_t guarded(Body body) {
+coll_status_t guarded(Body body) noexcept {
   try {
-    return give(body());
+    try {
+      return give(body());
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      return give(failed(Code::internal, error.what()));
+    }
   } catch (const std::bad_alloc&) {
-    return give(failed(Code::out_of_resources, "out of memory"));
-  } catch (const std::exception& error) {
-    return give(failed(Code::internal, error.what()));
+    t_last_error = "out of memory";  // so short that it needs none
+    return COLL_OUT_OF_RESOURCES;
   }
 }
 
@@ -62,9 +72,12 @@ Status null_argument(const char* function, const char* name) {
   return failed(Code::invalid_argument, std::string(function) + ": " + name + " is null");
 }
 
-/// The config's members over the knobs. The config may be of an older, shorter version.
-Result<coll::Joining> joining_of(const coll_config_t* given, std::string& rendezvous) {
-  COLL_TRY(coll::knobs_status());
+coll_status_t refuse_null(const char* function, const char* name) {
+  return guarded([&] { return null_argument(function, name); });
+}
+
+/// The config, which may be of an older, shorter version.
+Result<coll_config_t> read_config(const coll_config_t* given) {
   coll_config_t config = COLL_CONFIG_INIT;
   if (given != nullptr) {
     if (given->size < offsetof(coll_config_t, deadline_s) || given->version == 0) {
@@ -73,10 +86,21 @@ Result<coll::Joining> joining_of(const coll_config_t* given, std::string& rendez
     }
     std::memcpy(&config, given, std::min(given->size, sizeof config));
   }
+  return config;
+}
+
+std::string text(const char* chosen, const std::string& knob) {
+  return chosen != nullptr ? std::string(chosen) : knob;
+}
+
+/// The config's members over the knobs.
+Result<coll::Joining> joining_of(const coll_config_t& config) {
+  COLL_TRY(coll::knobs_status());
+  if (std::isnan(config.deadline_s) || std::isnan(config.connect_s)) {
+    return failed(Code::invalid_argument, "deadline_s or connect_s of the config is not a number",
+                  "give seconds, or a negative number for what the knob says");
+  }
   const coll::Knobs& knobs = coll::knobs();
-  const auto text = [](const char* chosen, const std::string& knob) {
-    return chosen != nullptr ? std::string(chosen) : knob;
-  };
   coll::Joining joining;
   joining.deadline_s = config.deadline_s >= 0 ? config.deadline_s : knobs.deadline_s;
   joining.connect_s = config.connect_s >= 0 ? config.connect_s : knobs.connect_s;
@@ -87,15 +111,18 @@ Result<coll::Joining> joining_of(const coll_config_t* given, std::string& rendez
   joining.settings.algorithm = text(config.algorithm, knobs.algorithm);
   COLL_TRY(coll::check_algorithm_knob(joining.settings.algorithm));
   joining.settings.lanes = static_cast<std::uint32_t>(knobs.lanes);
-  joining.settings.slice_bytes = static_cast<std::uint32_t>(knobs.slice_bytes) / 64 * 64;
+  joining.settings.slice_bytes = static_cast<std::uint32_t>((knobs.slice_bytes + 63) / 64 * 64);
   joining.settings.credits = static_cast<std::uint32_t>(knobs.credits);
-  rendezvous = text(config.rendezvous, knobs.rendezvous);
   return joining;
 }
 
-Status join(const coll::Joining& joining, coll_comm_t* comm) {
-  COLL_ASSIGN(auto communicator, coll::Communicator::join(joining));
-  *comm = new coll_comm{std::move(communicator), {}, {}};
+Status join(coll::Joining joining, coll_comm_t* comm) {
+  coll::LiveCommunicators& live = coll::LiveCommunicators::of_process();
+  joining.place.interfaces = joining.interface;
+  auto made = std::make_unique<coll_comm>();
+  COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
+  live.enter(made->communicator);
+  *comm = made.release();
   return {};
 }
 
@@ -110,8 +137,9 @@ Status check_place(const char* function, const coll_comm_t* comm, int size, int 
   return {};
 }
 
-/// The place of the n-th communicator that this rank joins there: all ranks count alike.
-Result<coll::MeetingPlace> place_at(const std::string& rendezvous, int rank) {
+/// The place of the n-th communicator that this rank joins there. All ranks count alike: nothing
+/// that one of them alone may fail in comes before it.
+Result<coll::MeetingPlace> next_place(const std::string& rendezvous, int rank) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, int>, unsigned> joined;
   const std::lock_guard lock(mutex);
@@ -119,10 +147,18 @@ Result<coll::MeetingPlace> place_at(const std::string& rendezvous, int rank) {
   return coll::place_from_text(rendezvous, key, coll::knobs().secret, "rendezvous " + rendezvous);
 }
 
+Status check_stream(const coll_stream_t stream) {
+  if (stream->forks == coll::LiveCommunicators::of_process().forks()) return {};
+  return failed(Code::invalid_usage,
+                "the stream belongs to the process that made it; this is a child of it, made by "
+                "fork, without the stream's thread",
+                "make a stream in the child");
+}
+
 /// Every operation's way: to run here, or checked at the door, later on the stream.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& request) {
   if (comm == nullptr) [[unlikely]] {
-    return give(null_argument(std::string(name_of(request.call.collective)).c_str(), "comm"));
+    return refuse_null(name_of(request.call.collective).data(), "comm");
   }
   return guarded([&]() -> Status {
     coll::Communicator& communicator = *comm->communicator;
@@ -131,6 +167,7 @@ coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& req
     }
     COLL_TRY(communicator.check(request));
     COLL_TRY(communicator.status());
+    COLL_TRY(check_stream(stream));
     stream->stream->enqueue(communicator, request);
     return {};
   });
@@ -159,7 +196,8 @@ int coll_version(void) {
 }
 
 const char* coll_status_name(coll_status_t status) {
-  return coll::name_of(static_cast<Code>(status)).data();
+  const bool known = status >= 0 && status <= COLL_INTERNAL;  // a Code has fewer bits
+  return coll::name_of(known ? static_cast<Code>(status) : static_cast<Code>(0xff)).data();
 }
 
 const char* coll_last_error(void) {
@@ -173,7 +211,7 @@ size_t coll_dtype_size(coll_dtype_t type) {
 }
 
 coll_status_t coll_get_unique_id(coll_unique_id_t* id) {
-  if (id == nullptr) return give(null_argument("coll_get_unique_id", "id"));
+  if (id == nullptr) return refuse_null("coll_get_unique_id", "id");
   return guarded([&]() -> Status {
     COLL_ASSIGN(const coll::UniqueId made, coll::make_unique_id(coll::knobs().interface));
     static_assert(sizeof(made.bytes) == COLL_UNIQUE_ID_BYTES);
@@ -187,84 +225,84 @@ coll_status_t coll_comm_init_rank(coll_comm_t* comm, int size, const coll_unique
   return guarded([&]() -> Status {
     COLL_TRY(check_place("coll_comm_init_rank", comm, size, rank));
     if (id == nullptr) return null_argument("coll_comm_init_rank", "id");
-    std::string rendezvous;
-    COLL_ASSIGN(coll::Joining joining, joining_of(config, rendezvous));
+    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
     coll::UniqueId unique;
     std::memcpy(unique.bytes.data(), id->bytes, sizeof id->bytes);
     COLL_ASSIGN(joining.place, coll::place_of(unique, coll::knobs().secret));
     joining.rank = rank;
     joining.size = size;
-    return join(joining, comm);
+    return join(std::move(joining), comm);
   });
 }
 
 coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_config_t* config) {
   return guarded([&]() -> Status {
     COLL_TRY(check_place("coll_comm_init", comm, size, rank));
-    std::string rendezvous;
-    COLL_ASSIGN(coll::Joining joining, joining_of(config, rendezvous));
+    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    const std::string rendezvous = text(chosen.rendezvous, coll::knobs().rendezvous);
     if (rendezvous.empty()) {
       return failed(Code::invalid_argument, "coll_comm_init: no rendezvous is given",
                     "set config->rendezvous or COLL_RENDEZVOUS to tcp://HOST:PORT or file:///PATH");
     }
-    COLL_ASSIGN(joining.place, place_at(rendezvous, rank));
+    COLL_ASSIGN(coll::MeetingPlace place, next_place(rendezvous, rank));
+    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    joining.place = std::move(place);
     joining.rank = rank;
     joining.size = size;
-    return join(joining, comm);
+    return join(std::move(joining), comm);
   });
 }
 
 coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config) {
   return guarded([&]() -> Status {
+    static std::atomic<unsigned> generations{0};
+    const unsigned generation = generations.fetch_add(1);  // first: all ranks count alike
     if (comm == nullptr) return null_argument("coll_comm_init_env", "comm");
-    static std::atomic<unsigned> generation{0};
-    std::string rendezvous;
-    COLL_ASSIGN(coll::Joining joining, joining_of(config, rendezvous));
+    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
     const auto get = [](const char* name) -> const char* {
       return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): launchers set these before main
     };
-    COLL_ASSIGN(coll::Launch launch, coll::read_launch(get, generation.fetch_add(1)));
-    if (config != nullptr && config->rendezvous != nullptr) {
-      COLL_ASSIGN(launch.place, place_at(rendezvous, launch.rank));
+    COLL_ASSIGN(coll::Launch launch, coll::read_launch(get, generation));
+    if (chosen.rendezvous != nullptr) {
+      COLL_ASSIGN(launch.place, next_place(chosen.rendezvous, launch.rank));
     }
+    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
     joining.place = std::move(launch.place);
     joining.rank = launch.rank;
     joining.size = launch.size;
     coll::log_set_rank(launch.rank);
-    return join(joining, comm);
+    return join(std::move(joining), comm);
   });
 }
 
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
-  if (comm == nullptr) return give(null_argument("coll_comm_destroy", "comm"));
+  if (comm == nullptr) return refuse_null("coll_comm_destroy", "comm");
   delete comm;
   return COLL_SUCCESS;
 }
 
 coll_status_t coll_comm_abort(coll_comm_t comm) {
-  if (comm == nullptr) return give(null_argument("coll_comm_abort", "comm"));
-  return guarded([&]() -> Status {
-    comm->communicator->abort();
-    return {};
-  });
+  if (comm == nullptr) return refuse_null("coll_comm_abort", "comm");
+  return guarded([&]() -> Status { return comm->communicator->abort(); });
 }
 
 coll_status_t coll_comm_rank(coll_comm_t comm, int* rank) {
-  if (comm == nullptr) return give(null_argument("coll_comm_rank", "comm"));
-  if (rank == nullptr) return give(null_argument("coll_comm_rank", "rank"));
+  if (comm == nullptr) return refuse_null("coll_comm_rank", "comm");
+  if (rank == nullptr) return refuse_null("coll_comm_rank", "rank");
   *rank = comm->communicator->rank();
   return COLL_SUCCESS;
 }
 
 coll_status_t coll_comm_size(coll_comm_t comm, int* size) {
-  if (comm == nullptr) return give(null_argument("coll_comm_size", "comm"));
-  if (size == nullptr) return give(null_argument("coll_comm_size", "size"));
+  if (comm == nullptr) return refuse_null("coll_comm_size", "comm");
+  if (size == nullptr) return refuse_null("coll_comm_size", "size");
   *size = comm->communicator->size();
   return COLL_SUCCESS;
 }
 
 coll_status_t coll_comm_status(coll_comm_t comm, const char** text) {
-  if (comm == nullptr) return give(null_argument("coll_comm_status", "comm"));
+  if (comm == nullptr) return refuse_null("coll_comm_status", "comm");
   return guarded([&]() -> Status {
     const Status status = comm->communicator->status();
     const std::lock_guard lock(comm->status_mutex);
@@ -277,8 +315,8 @@ coll_status_t coll_comm_status(coll_comm_t comm, const char** text) {
 
 coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
                                 coll_dtype_t type, char* text, size_t capacity, size_t* length) {
-  if (comm == nullptr) return give(null_argument("coll_comm_explain", "comm"));
-  if (text == nullptr && capacity > 0) return give(null_argument("coll_comm_explain", "text"));
+  if (comm == nullptr) return refuse_null("coll_comm_explain", "comm");
+  if (text == nullptr && capacity > 0) return refuse_null("coll_comm_explain", "text");
   return guarded([&]() -> Status {
     if (static_cast<unsigned>(operation) >= COLL_OPERATION_COUNT || coll_dtype_size(type) == 0) {
       return failed(Code::invalid_argument, "coll_comm_explain: unknown operation or dtype",
@@ -361,7 +399,7 @@ coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream) {
 }
 
 coll_status_t coll_stream_create(coll_stream_t* stream) {
-  if (stream == nullptr) return give(null_argument("coll_stream_create", "stream"));
+  if (stream == nullptr) return refuse_null("coll_stream_create", "stream");
   return guarded([&]() -> Status {
     COLL_ASSIGN(auto made, coll::HostStream::create());
     *stream = new coll_stream{std::move(made)};
@@ -370,19 +408,28 @@ coll_status_t coll_stream_create(coll_stream_t* stream) {
 }
 
 coll_status_t coll_stream_destroy(coll_stream_t stream) {
-  if (stream == nullptr) return give(null_argument("coll_stream_destroy", "stream"));
-  delete stream;
-  return COLL_SUCCESS;
+  if (stream == nullptr) return refuse_null("coll_stream_destroy", "stream");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_stream(stream));
+    delete stream;
+    return {};
+  });
 }
 
 coll_status_t coll_stream_synchronize(coll_stream_t stream) {
-  if (stream == nullptr) return give(null_argument("coll_stream_synchronize", "stream"));
-  return guarded([&]() -> Status { return stream->stream->synchronize(); });
+  if (stream == nullptr) return refuse_null("coll_stream_synchronize", "stream");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_stream(stream));
+    return stream->stream->synchronize();
+  });
 }
 
 coll_status_t coll_stream_query(coll_stream_t stream) {
-  if (stream == nullptr) return give(null_argument("coll_stream_query", "stream"));
-  return guarded([&]() -> Status { return stream->stream->query(); });
+  if (stream == nullptr) return refuse_null("coll_stream_query", "stream");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_stream(stream));
+    return stream->stream->query();
+  });
 }
 
 }  // extern "C"

@@ -14,6 +14,8 @@ namespace {
 /// then again after twice as long, and so on.
 constexpr double kFirstDoubt_s = 0.3;
 constexpr double kLongestPatience_s = 30;
+/// Thirty years: what the clock can count is not far beyond.
+constexpr double kLongestConnect_s = 1e9;
 /// Results at least this large go past the caches: they would only push out what is needed next.
 constexpr std::uint64_t kStreamingBytes = std::uint64_t{8} << 20;
 
@@ -26,8 +28,8 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining) {
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                           std::chrono::duration<double>(joining.connect_s));
+  const std::chrono::duration<double> patience(std::min(joining.connect_s, kLongestConnect_s));
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
   COLL_ASSIGN(Meeting meeting, meet(joining.place, joining.rank, joining.size, deadline));
   COLL_ASSIGN(Membership membership,
               agree_on_membership(meeting, joining.transports, joining.interface, joining.settings,
@@ -52,6 +54,32 @@ Status Communicator::start(Meeting meeting, double spin_us) {
   executor_ = std::make_unique<CpuExecutor>(WaitPolicy{spin_us, membership_.crowded},
                                             &watch_->failed_flag());
   return {};
+}
+
+std::unique_ptr<Communicator> Communicator::refusing(Rank rank, Rank size, const Status& why) {
+  Joining joining;
+  joining.rank = rank;
+  joining.size = size;
+  std::unique_ptr<Communicator> made(new Communicator(joining, {}));
+  made->failure_ = why;
+  made->failed_.store(true, std::memory_order_release);
+  return made;
+}
+
+bool Communicator::retire() {
+  if (!gate_.take_if_idle()) return false;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_.ok()) {
+      failure_ = failed(Code::invalid_usage,
+                        "rank " + std::to_string(rank_) +
+                            " has left the communicator: its process is inside exit",
+                        "call operations before main returns or exit is called");
+    }
+    failed_.store(true, std::memory_order_release);
+  }
+  gate_.pass();
+  return true;
 }
 
 Communicator::~Communicator() {
@@ -216,13 +244,16 @@ Status Communicator::status() const {
   return watch_->failed() ? watch_->failure() : Status{};
 }
 
-void Communicator::abort() {
+Status Communicator::abort() {
+  if (!watch_) return status();
   [[maybe_unused]] const Status verdict = watch_->report(
       failed(Code::aborted, "rank " + std::to_string(rank_) + " aborted the communicator"));
+  return {};
 }
 
 Result<std::string> Communicator::explain_call(Collective collective, std::uint64_t count,
                                                DataType type) const {
+  if (!watch_) return status();
   const CollectiveSpec spec{
       collective, size_,
       collective == Collective::send || collective == Collective::recv ? (rank_ + 1) % size_ : 0};

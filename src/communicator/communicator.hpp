@@ -41,6 +41,8 @@ class Communicator {
  public:
   /// Meets the other ranks; returns when all are there.
   static Result<std::unique_ptr<Communicator>> join(const Joining& joining);
+  /// One that refuses every call with `why`.
+  static std::unique_ptr<Communicator> refusing(Rank rank, Rank size, const Status& why);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   /// Waits for outstanding operations, then leaves.
@@ -65,7 +67,16 @@ class Communicator {
   /// The sticky failure. From any thread.
   [[nodiscard]] Status status() const;
   /// Ends everything on all ranks. From any thread.
-  void abort();
+  Status abort();
+
+  /// For the process's end: refuses calls from now on, if nobody is inside one (else false). Then
+  /// `leave`, or both halves of it where several leave; the destructor does it too.
+  bool retire();
+  void start_leaving() { watch_->start_leaving(); }
+  void leave() { watch_->leave(); }
+  /// In a child made by fork: lets go of what shows this process's death to the others. Nothing
+  /// else may be used there any more, not even the destructor.
+  void close_in_child() const { watch_->close_in_child(); }
 
   /// For a person: how a call of `count` elements would run.
   Result<std::string> explain_call(Collective collective, std::uint64_t count, DataType type) const;

@@ -51,8 +51,14 @@ class Watch {
   /// a message.)
   virtual void doubt(const Call& call) = 0;
 
-  /// This rank leaves in order: its socket's closing is no death. Returns when the others know.
+  /// This rank leaves in order: its socket's closing is no death. Returns when the others know
+  /// (bounded, 2 s). `start_leaving` is its first half: several watches can leave at once.
+  virtual void start_leaving() = 0;
   virtual void leave() = 0;
+
+  /// Closes this process's copies of the star's sockets, for a child made by fork, which has none
+  /// of the threads. Nothing else of this object may be used in the child, not even its destructor.
+  virtual void close_in_child() const = 0;
 
  protected:
   std::atomic<bool> failed_{false};

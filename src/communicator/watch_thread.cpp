@@ -146,17 +146,30 @@ Status WatchThread::post_and_wait(Request request) {
   return failure();
 }
 
-void WatchThread::leave() {
+void WatchThread::start_leaving() {
   if (!thread_.joinable()) return;
   Request request;
   request.kind = Request::Kind::leave;
   request.departure = {rank_, board_.read().collectives};
   {
     const std::lock_guard lock(mutex_);
+    if (std::exchange(leaving_, true)) return;
     requests_.push_back(std::move(request));
   }
   wake();
+}
+
+void WatchThread::leave() {
+  if (!thread_.joinable()) return;
+  start_leaving();
   thread_.join();  // the thread keeps to kLeaveTime
+}
+
+// Reads nothing but numbers: at the fork the thread may have been anywhere.
+void WatchThread::close_in_child() const {
+  for (const FrameLink& one : links_) {
+    if (one) ::close(one.fd());
+  }
 }
 
 // --- on the watch's thread
@@ -292,9 +305,10 @@ Place WatchThread::place(const Question& question) const {
 
 Status WatchThread::lost(Rank rank) const {
   return coll::failed(Code::peer_lost,
-                      name(rank) + " is gone: its process ended, or its host cannot be reached",
-                      "see that rank's output for the reason; a program that is done calls "
-                      "coll_comm_destroy before it ends")
+                      name(rank) +
+                          " is gone: its process was killed, crashed or ended in the "
+                          "middle of a call, or its host cannot be reached",
+                      "see that rank's output for the reason")
       .at_rank(rank);
 }
 

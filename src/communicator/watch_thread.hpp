@@ -34,7 +34,9 @@ class WatchThread : public Watch {
   Status report_deadline(const Call& call, double waited_s) override;
   Status report_mismatch(const Call& call, Rank peer, const Status& found) override;
   void doubt(const Call& call) override;
+  void start_leaving() override;
   void leave() override;
+  void close_in_child() const override;
 
  protected:
   WatchThread(Meeting meeting, std::vector<Member> members, const CallBoard& board);
@@ -90,10 +92,11 @@ class WatchThread : public Watch {
   Fd event_;
   std::thread thread_;
 
-  mutable std::mutex mutex_;  // guards the next five
+  mutable std::mutex mutex_;  // guards the next six
   std::condition_variable changed_;
   Status verdict_;
   std::vector<Request> requests_;
+  bool leaving_ = false;
   bool stop_ = false;
   bool ended_ = false;
 

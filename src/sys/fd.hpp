@@ -27,8 +27,8 @@ class Fd {
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
   void reset() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
+    // Forgotten first: a child forked meanwhile must not take a number given anew for this one.
+    if (const int old = release(); old >= 0) ::close(old);
   }
 
  private:

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: ranks as processes that end, die or fork without
+// having destroyed their communicators.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <collectives/collectives.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr unsigned kPatience_s = 60;  // a rank that hangs is killed, which fails the test
+
+/// A directory for the rendezvous' files, gone with this object.
+class Meetings {
+ public:
+  Meetings() {
+    std::string name = (std::filesystem::temp_directory_path() / "coll-end-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Meetings() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] std::string place(int round) const {
+    return "file://" + path_ + "/" + std::to_string(round);
+  }
+
+ private:
+  std::string path_;
+};
+
+/// Processes that each run `body` as one rank and then end as a program does: by exit, with the
+/// static objects' destructors and all. `body` returns the exit code.
+class Ranks {
+ public:
+  Ranks(int size, const std::function<int(int rank)>& body) {
+    for (int rank = 0; rank < size; ++rank) {
+      const pid_t pid = fork();
+      if (pid == 0) {
+        alarm(kPatience_s);
+        std::exit(body(rank));  // NOLINT(concurrency-mt-unsafe): there is one thread
+      }
+      pids_.push_back(pid);
+    }
+  }
+  ~Ranks() {
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank) wait_for(static_cast<int>(rank));
+  }
+  /// The status of waitpid; 0 for a rank that was waited for before.
+  int wait_for(int rank) {
+    int status = 0;
+    const pid_t pid = std::exchange(pids_[static_cast<std::size_t>(rank)], 0);
+    if (pid > 0) waitpid(pid, &status, 0);
+    return status;
+  }
+  void expect_all_good() {
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
+      EXPECT_EQ(wait_for(static_cast<int>(rank)), 0) << "rank " << rank;
+    }
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+/// One process lets another one go on.
+class Signal {
+ public:
+  Signal() {
+    if (pipe(ends_.data()) != 0) std::abort();
+  }
+  ~Signal() {
+    for (const int end : ends_) close(end);
+  }
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
+  void give() const {
+    if (write(ends_[1], "x", 1) != 1) std::abort();
+  }
+  void wait() const {
+    char byte = 0;
+    if (read(ends_[0], &byte, 1) != 1) std::abort();
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+coll_comm_t join(const std::string& place, const std::string& transports, int size, int rank) {
+  coll_config_t config = COLL_CONFIG_INIT;
+  config.rendezvous = place.c_str();
+  config.transports = transports.c_str();
+  config.deadline_s = 20;
+  config.connect_s = 20;
+  coll_comm_t comm = nullptr;
+  if (coll_comm_init(&comm, size, rank, &config) != COLL_SUCCESS) {
+    std::cerr << "rank " << rank << ": " << coll_last_error() << "\n";
+  }
+  return comm;
+}
+
+/// Prints what went otherwise; the number of such things is an exit code.
+bool wrong(int rank, const char* doing, coll_status_t status, coll_status_t expected,
+           const char* word = "") {
+  if (status == expected && std::strstr(coll_last_error(), word) != nullptr) return false;
+  std::cerr << "rank " << rank << ", " << doing << ": " << coll_status_name(status)
+            << " instead of " << coll_status_name(expected) << " " << word << ": "
+            << coll_last_error() << "\n";
+  return true;
+}
+
+class ProcessEnd : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ProcessEnd, ExitLeavesInOrder) {
+  const Meetings meetings;
+  for (int round = 0; round < 20; ++round) {
+    Ranks ranks(4, [&](int rank) {
+      const coll_comm_t comm = join(meetings.place(round), GetParam(), 4, rank);
+      if (comm == nullptr) return 1;
+      std::vector<float> data(30'000, static_cast<float>(rank));
+      for (int i = 0; i < 3; ++i) {
+        if (wrong(rank, "broadcast",
+                  coll_broadcast(data.data(), data.data(), data.size(), COLL_FLOAT32, round % 4,
+                                 comm, nullptr),
+                  COLL_SUCCESS)) {
+          return 1;
+        }
+      }
+      return data.back() == static_cast<float>(round % 4) ? 0 : 2;
+    });
+    ranks.expect_all_good();
+  }
+}
+
+TEST_P(ProcessEnd, WhatWasSentBeforeExitArrives) {
+  const Meetings meetings;
+  const Signal ended;
+  for (const int sender : {0, 1}) {
+    Ranks ranks(2, [&](int rank) {
+      const coll_comm_t comm = join(meetings.place(sender), GetParam(), 2, rank);
+      if (comm == nullptr) return 1;
+      int value = 0;
+      for (int i = 1; i <= 2; ++i) {  // the second finds the connection open and waits for nobody
+        if (rank == sender) {
+          if (wrong(rank, "send", coll_send(&i, 1, COLL_INT32, 1 - rank, comm, nullptr),
+                    COLL_SUCCESS)) {
+            return 1;
+          }
+          continue;
+        }
+        if (i == 2) ended.wait();
+        if (wrong(rank, "recv", coll_recv(&value, 1, COLL_INT32, 1 - rank, comm, nullptr),
+                  COLL_SUCCESS)) {
+          return 1;
+        }
+      }
+      return rank == sender || value == 2 ? 0 : 2;
+    });
+    EXPECT_EQ(ranks.wait_for(sender), 0);
+    ended.give();
+    ranks.expect_all_good();
+  }
+}
+
+TEST_P(ProcessEnd, ToExitWhileAStreamIsInACallIsADeath) {
+  const Meetings meetings;
+  const Signal ended;
+  Ranks ranks(2, [&](int rank) {
+    const coll_comm_t comm = join(meetings.place(0), GetParam(), 2, rank);
+    if (comm == nullptr) return 1;
+    if (rank == 1) {
+      coll_stream_t stream = nullptr;
+      if (wrong(rank, "stream", coll_stream_create(&stream), COLL_SUCCESS)) return 1;
+      return wrong(rank, "barrier", coll_barrier(comm, stream), COLL_SUCCESS) ? 1 : 0;
+    }
+    ended.wait();
+    return wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_PEER_LOST, "is gone") ? 1 : 0;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(ranks.wait_for(1), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+  ended.give();
+  ranks.expect_all_good();
+}
+
+TEST_P(ProcessEnd, ToBeKilledIsADeath) {
+  const Meetings meetings;
+  Ranks ranks(3, [&](int rank) {
+    const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
+    if (comm == nullptr) return 1;
+    if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
+    if (rank == 1) raise(SIGKILL);
+    return wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_PEER_LOST, "rank 1") ? 1 : 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(ranks.wait_for(1)));
+  ranks.expect_all_good();
+}
+
+/// A user's static object that outlives the library's own end, and still holds the communicator.
+struct Late {
+  coll_comm_t comm = nullptr;
+  ~Late() {
+    if (comm == nullptr) return;
+    const bool bad =
+        wrong(-1, "late barrier", coll_barrier(comm, nullptr), COLL_INVALID_USAGE, "exit") ||
+        wrong(-1, "late destroy", coll_comm_destroy(comm), COLL_SUCCESS);
+    _exit(bad ? 1 : 0);
+  }
+};
+
+TEST_P(ProcessEnd, ToDestroyAfterTheExitHandlerIsFine) {
+  const Meetings meetings;
+  Ranks ranks(2, [&](int rank) {
+    static Late late;
+    late.comm = join(meetings.place(0), GetParam(), 2, rank);
+    return 3;  // the destructor says how it went
+  });
+  ranks.expect_all_good();
+}
+
+TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) {
+  const Meetings meetings;
+  const Signal child_asked;
+  const Signal finished;
+  Ranks ranks(3, [&](int rank) {
+    const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
+    if (comm == nullptr) return 1;
+    if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
+    if (rank != 1) {
+      const coll_status_t status = coll_barrier(comm, nullptr);
+      const bool bad = wrong(rank, "barrier", status, COLL_PEER_LOST, "rank 1");
+      if (rank == 0) finished.give();
+      return bad ? 1 : 0;
+    }
+    coll_stream_t stream = nullptr;
+    if (wrong(rank, "stream", coll_stream_create(&stream), COLL_SUCCESS)) return 1;
+    if (fork() == 0) {
+      alarm(kPatience_s);
+      const bool bad =
+          wrong(rank, "child's barrier", coll_barrier(comm, nullptr), COLL_INVALID_USAGE, "fork") ||
+          wrong(rank, "child's status", coll_comm_status(comm, nullptr), COLL_INVALID_USAGE,
+                "fork") ||
+          wrong(rank, "child's stream", coll_stream_synchronize(stream), COLL_INVALID_USAGE,
+                "fork") ||
+          wrong(rank, "child's stream", coll_stream_destroy(stream), COLL_INVALID_USAGE, "fork") ||
+          wrong(rank, "child's abort", coll_comm_abort(comm), COLL_INVALID_USAGE, "fork") ||
+          wrong(rank, "child's destroy", coll_comm_destroy(comm), COLL_SUCCESS);
+      child_asked.give();
+      finished.wait();  // the child outlives its parent, and the others must not wait for it
+      _exit(bad ? 1 : 0);
+    }
+    child_asked.wait();
+    raise(SIGKILL);
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(ranks.wait_for(1)));
+  ranks.expect_all_good();
+}
+
+TEST_P(ProcessEnd, AChildThatExitsHarmsNobody) {
+  const Meetings meetings;
+  Ranks ranks(2, [&](int rank) {
+    const coll_comm_t comm = join(meetings.place(0), GetParam(), 2, rank);
+    if (comm == nullptr) return 1;
+    const pid_t child = fork();
+    if (child == 0) return 0;  // by exit, as its parent later
+    int status = 1;
+    waitpid(child, &status, 0);
+    if (status != 0) return 2;
+    return wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS) ? 1 : 0;
+  });
+  ranks.expect_all_good();
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ProcessEnd, ::testing::Values("shm", "tcp"),
+                         [](const auto& which) { return which.param; });
+
+}  // namespace
