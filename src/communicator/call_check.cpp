@@ -20,12 +20,6 @@ Status null_buffer(const Call& call, const char* name, std::uint64_t bytes) {
              std::string(name) + " is null but " + std::to_string(bytes) + " bytes are expected");
 }
 
-bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
-  const auto first = reinterpret_cast<std::uintptr_t>(a),
-             second = reinterpret_cast<std::uintptr_t>(b);
-  return a_bytes != 0 && b_bytes != 0 && first + a_bytes > second && second + b_bytes > first;
-}
-
 /// In place exactly as NCCL has it, or not at all.
 Status check_in_place(const Request& request, const InPlace& rule, std::uint64_t block_bytes) {
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);

@@ -27,6 +27,12 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
+bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(a),
+             second = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes != 0 && b_bytes != 0 && first + a_bytes > second && second + b_bytes > first;
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining) {
   const std::chrono::duration<double> patience(std::min(joining.connect_s, kLongestConnect_s));
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
@@ -149,17 +155,19 @@ Status Communicator::bind(const Request& request, const Call& call, BoundCall& b
   }
   bound.request = request;
   bound.program = entry->program.get();
-  bound.digest = digest_of(call, rank_, bound.program->plan_digest);
+  bound.digest = digest_of(call, rank_, bound.program->shape.plan_digest);
   CallBinding& binding = bound.binding;
   binding.input = static_cast<const std::byte*>(request.input);
   binding.output = static_cast<std::byte*>(request.output);
   binding.count = call.count;
   binding.element_bytes = size_of(call.type);
   binding.kernels = reduces(call.collective) ? &reduce::kernels(call.op, call.type) : nullptr;
-  const std::uint64_t output_bytes =
-      block_bytes * block_shape(call.collective, size_, spec.root, rank_).output;
-  binding.store =
-      output_bytes >= kStreamingBytes ? reduce::Store::streaming : reduce::Store::cached;
+  const BlockShape shape = block_shape(call.collective, size_, spec.root, rank_);
+  // Buffers that meet are in place: the door let nothing else pass.
+  binding.apart = !overlap(request.input, block_bytes * shape.input, request.output,
+                           block_bytes * shape.output);
+  binding.store = block_bytes * shape.output >= kStreamingBytes ? reduce::Store::streaming
+                                                                : reduce::Store::cached;
   return {};
 }
 

@@ -24,6 +24,9 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
+/// Do two buffers share a byte?
+bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes);
+
 /// How to join. Everything is decided: configs and knobs are merged by the caller.
 struct Joining {
   MeetingPlace place;

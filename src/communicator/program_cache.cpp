@@ -57,11 +57,11 @@ Result<bool> ProgramCache::connect(const CollectiveSpec& spec, std::uint32_t siz
     COLL_TRY(connection.status());
     if (!connection.ready()) return false;
   }
-  COLL_ASSIGN(made.program,
-              bind(schedule, made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
-                   made.plan.digest(), [&](Rank peer, std::uint32_t lane) {
-                     return connections_.at({peer, base + lane}).get();
-                   }));
+  const ProgramShape shape{made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
+                           made.plan.digest(), made.plan.fetch};
+  COLL_ASSIGN(made.program, bind(schedule, shape, [&](Rank peer, std::uint32_t lane) {
+                return connections_.at({peer, base + lane}).get();
+              }));
   return true;
 }
 

@@ -2,6 +2,7 @@
 // executor/: runs schedules. This file: from a schedule's symbols to a program's indices.
 #include <algorithm>
 
+#include "executor/lending.hpp"
 #include "executor/program.hpp"
 
 namespace coll {
@@ -93,18 +94,14 @@ std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies) {
   return pairs;
 }
 
-Result<std::unique_ptr<Program>> bind(const Schedule& schedule, std::uint32_t copies,
-                                      std::uint32_t message_chunks, std::uint32_t slice_bytes,
-                                      std::uint64_t plan_digest,
+Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
                                       const ConnectionSource& connection) {
   COLL_TRY(check_size(schedule));
   auto program = std::make_unique<Program>();
   program->chunks = schedule.chunks;
   program->ranks = schedule.spec.ranks;
-  program->copies = copies;
-  program->message_chunks = message_chunks;
-  program->slice_bytes = slice_bytes;
-  program->plan_digest = plan_digest;
+  program->shape = shape;
+  const std::uint32_t copies = shape.copies;
 
   // Connections of each lane, as peers in ascending order; a step holds the index into its lane's
   // list.
@@ -129,6 +126,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, std::uint32_t co
   }
   program->connections = program->lane_connections;
 
+  const std::vector<std::vector<Loan>> loans = find_loans(schedule);
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
     const auto index_of = [&](Rank peer) {
@@ -140,12 +138,16 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, std::uint32_t co
     for (const Step& step : schedule.lanes[lane]) {
       program->steps.push_back(
           bind_step(step, schedule.chunks.parts, index_of(step.source), index_of(step.target)));
+      const Loan& loan = loans[lane][program->steps.size() - 1 - begin];
+      program->steps.back().lend = loan.lend;
+      program->steps.back().fetch = shape.fetch && loan.complete;
     }
     ranges.emplace_back(begin, program->steps.size());
   }
   program->extents.resize(2 * program->steps.size());
 
-  const std::size_t chunk_bytes = std::max<std::size_t>(slice_bytes / message_chunks, 8);
+  const std::size_t chunk_bytes =
+      std::max<std::size_t>(shape.slice_bytes / shape.message_chunks, 8);
   const std::size_t scratch_bytes = (chunk_bytes * schedule.scratch_chunks + 63) / 64 * 64;
   program->lanes.resize(static_cast<std::size_t>(lanes) * copies);
   if (scratch_bytes > 0) {

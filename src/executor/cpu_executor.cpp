@@ -25,6 +25,7 @@ void CpuExecutor::start(Program& program, const CallBinding& call) {
   call_ = &call;
   program.cut(call.count, call.element_bytes);
   left_ = program.lanes.size();
+  lent_ = false;
   flushed_ = false;
   failed_ = nullptr;
   for (Lane& lane : program.lanes) {
@@ -79,7 +80,7 @@ bool CpuExecutor::poll() {
     moved |= advance(lane);
   }
   if (left_ == 0 && !flushed_) {
-    flushed_ = !program_->needs_progress || flush();
+    flushed_ = !(program_->needs_progress || lent_) || flush();
     moved |= flushed_;
   }
   if (!moved && program_->needs_progress) {
@@ -119,7 +120,7 @@ inline bool CpuExecutor::advance(Lane& lane) {
     moved = true;
     ++lane.extent;
     if (++lane.next != lane.end) continue;
-    lane.pass += program_->copies;
+    lane.pass += program_->shape.copies;
     if (lane.pass >= program_->windows.passes) {
       lane.done = true;
       --left_;
@@ -158,16 +159,23 @@ bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step, const StepE
     return false;
   }
   if (target != nullptr && (slot = target->acquire(extent.bytes)) == nullptr) return false;
+  const std::byte* kept = at(lane, step.into_space, extent.into);
+  const bool lend = target != nullptr && may_lend(*target, step, extent, kept);
+  if (lend) slot = nullptr;  // the peer will read what is kept here
 
   if (step.with_space != Space::none) {
     reduce(lane, step, extent, message, slot);
-    if (target != nullptr) target->commit(extent.bytes, call_->digest);
+    if (slot != nullptr) target->commit(extent.bytes, call_->digest);
   } else {
-    if (target != nullptr) {
+    if (slot != nullptr) {
       copy(lane, step, extent, message, slot);
       target->commit(extent.bytes, call_->digest);
     }
     if (step.into_space != Space::none) copy(lane, step, extent, message, nullptr);
+  }
+  if (lend) {
+    target->lend(kept, extent.bytes, call_->digest);  // its credit was there already
+    lent_ = true;
   }
   if (source != nullptr) source->release();
   return true;
@@ -195,13 +203,23 @@ void CpuExecutor::for_each_piece(const Lane& lane, const BoundStep& step, Use us
 bool CpuExecutor::send(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& to = *lane.connections[step.target];
   if (extent.one_piece) [[likely]] {
-    return to.send(at(lane, step.from_space, extent.from), extent.bytes, call_->digest);
+    const std::byte* from = at(lane, step.from_space, extent.from);
+    if (!may_lend(to, step, extent, from)) return to.send(from, extent.bytes, call_->digest);
+    lent_ = true;
+    return to.lend(from, extent.bytes, call_->digest);
   }
   std::byte* slot = to.acquire(extent.bytes);
   if (slot == nullptr) return false;
   copy(lane, step, extent, nullptr, slot);
   to.commit(extent.bytes, call_->digest);
   return true;
+}
+
+inline bool CpuExecutor::may_lend(const Connection& to, const BoundStep& step,
+                                  const StepExtent& extent, const std::byte* data) const {
+  if (extent.bytes < to.least_loan() || step.lend == BoundStep::Lend::never) return false;
+  if (step.lend == BoundStep::Lend::if_apart && !call_->apart) return false;
+  return extent.one_piece && to.lends(data, extent.bytes, step.fetch);
 }
 
 bool CpuExecutor::receive(const Lane& lane, const BoundStep& step, const StepExtent& extent) {

@@ -20,6 +20,7 @@ struct CallBinding {
   std::size_t element_bytes = 1;
   const reduce::Kernels* kernels = nullptr;  ///< null where the operation does not reduce
   std::uint64_t digest = 0;
+  bool apart = false;                           ///< input and output do not overlap
   reduce::Store store = reduce::Store::cached;  ///< how results go to the caller's output
 };
 
@@ -77,6 +78,8 @@ class CpuExecutor {
     return static_cast<unsigned>(step.into_space == Space::output ? call_->store
                                                                   : reduce::Store::cached);
   }
+  [[nodiscard]] bool may_lend(const Connection& to, const BoundStep& step, const StepExtent& extent,
+                              const std::byte* data) const;
   [[nodiscard]] static bool wait_is_over(const Lane& lane, const BoundStep& step);
   bool flush();
   bool find_failure();
@@ -86,6 +89,7 @@ class CpuExecutor {
   Program* program_ = nullptr;
   const CallBinding* call_ = nullptr;
   std::size_t left_ = 0;  ///< lanes that are not done
+  bool lent_ = false;     ///< a peer may still read the caller's memory
   bool flushed_ = true;
   bool moved_ = false;
   const Connection* failed_ = nullptr;

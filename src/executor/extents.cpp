@@ -39,7 +39,8 @@ StepExtent extent_of(const Program& program, const BoundStep& step, std::uint64_
 }  // namespace
 
 void Program::cut_anew(std::uint64_t count, std::size_t bytes_of_element) {
-  windows = cut_windows(count, bytes_of_element, chunks.parts, message_chunks, slice_bytes, copies);
+  windows = cut_windows(count, bytes_of_element, chunks.parts, shape.message_chunks,
+                        shape.slice_bytes, shape.copies);
   element_bytes = bytes_of_element;
   for (std::size_t step = 0; step < steps.size(); ++step) {
     extents[step] = extent_of(*this, steps[step], elements_of(0));

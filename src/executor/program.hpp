@@ -17,26 +17,31 @@ struct BoundOperand {
   std::uint16_t part = 0;
 };
 
-/// A step as it runs, half a cache line.
+/// A step as it runs.
 struct BoundStep {
   enum class Kind : std::uint8_t {
     send,     ///< local chunks to a peer, and perhaps to another local place
     receive,  ///< a message to a local place
     fused,    ///< the rest
   };
+  /// May the receiver fetch what is sent, until the call ends? Only what no later step overwrites,
+  /// be it through the other name that a buffer has in a call in place.
+  enum class Lend : std::uint8_t { never, if_apart, always };
   static constexpr std::uint16_t kNone = 0xffff;
 
   Kind kind = Kind::fused;
   Space from_space = Space::none, with_space = Space::none, into_space = Space::none;
   bool finish = false;
   bool sends = false, receives = false;
+  Lend lend = Lend::never;
+  bool fetch = false;  ///< lend private memory too, for the receiver to copy
   std::uint8_t wait_lane = 0xff;
   std::uint16_t source = kNone, target = kNone;  ///< indices into the lane's connections
   BoundOperand from, with, into, length;  ///< `length`: the chunk that gives the message's length
   std::uint16_t count = 0;
   std::uint16_t wait_step = 0;
 };
-static_assert(sizeof(BoundStep) == 32);
+static_assert(sizeof(BoundStep) <= 36);
 
 /// Where a step's data lies in a window: bytes from the lane's bases, known once a call's elements
 /// are cut.
@@ -45,6 +50,15 @@ struct StepExtent {
   std::uint32_t bytes = 0;  ///< of the message
   std::uint32_t elements = 0;
   bool one_piece = false;  ///< the step's chunks are contiguous in every space it names
+};
+
+/// What a plan adds to its schedule.
+struct ProgramShape {
+  std::uint32_t copies = 1;          ///< of the schedule's lanes, on interleaved windows
+  std::uint32_t message_chunks = 1;  ///< of the longest message of any rank
+  std::uint32_t slice_bytes = 0;     ///< the longest message
+  std::uint64_t plan_digest = 0;
+  bool fetch = false;  ///< private memory may be lent to be copied
 };
 
 /// A plan's schedule bound to connections and scratch, ready to run any call of its plan. One call
@@ -65,10 +79,7 @@ struct Program {
 
   ChunkMap chunks;
   Rank ranks = 1;
-  std::uint32_t copies = 1;  ///< of the schedule's lanes
-  std::uint32_t message_chunks = 1;
-  std::uint32_t slice_bytes = 0;
-  std::uint64_t plan_digest = 0;
+  ProgramShape shape;
   std::vector<BoundStep> steps;
   std::vector<LaneState> lanes;          ///< copy-major: copy 0's lanes, copy 1's lanes…
   std::vector<Connection*> connections;  ///< all of them, each once, for progress and errors
@@ -126,12 +137,9 @@ struct PeerLane {
 };
 std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies);
 
-/// Binds. `element_limit` does not matter: a program runs calls of any size. Fails where the
-/// schedule is too large for the bound form (65,534 blocks, parts, connections or chunks per
-/// message).
-Result<std::unique_ptr<Program>> bind(const Schedule& schedule, std::uint32_t copies,
-                                      std::uint32_t message_chunks, std::uint32_t slice_bytes,
-                                      std::uint64_t plan_digest,
+/// Binds. A program runs calls of any size. Fails where the schedule is too large for the bound
+/// form (65,534 blocks, parts, connections or chunks per message).
+Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
                                       const ConnectionSource& connection);
 
 }  // namespace coll

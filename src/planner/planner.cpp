@@ -51,6 +51,18 @@ std::uint32_t slice_for(const World& world) {
   return world.slice_bytes != 0 ? std::min(world.slice_bytes, world.slot_bytes) : world.slot_bytes;
 }
 
+/// Fetching halves the copies, but the receiver makes them all. Where messages go both ways at once
+/// that is half the work for either side; where they go one way it shortens the way of a single
+/// slice, and loses against two sides that copy slice after slice in step. What is combined on
+/// arrival gains nothing. Beyond the caches memory is the limit either way. Measured:
+/// docs/performance.md.
+bool fetch_pays(Collective collective, double bytes) {
+  constexpr double kOneWay = 256 << 10, kBothWays = 32 << 20;
+  using enum Collective;
+  if (reduces(collective)) return false;
+  return bytes <= (collective == all_gather || collective == all_to_all ? kBothWays : kOneWay);
+}
+
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
                std::uint32_t size_class) {
   Plan plan;
@@ -64,6 +76,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   const double slices = cost.moved() * bytes / plan.slice_bytes;
   plan.lanes = world.lanes != 0 ? world.lanes : slices > kSlicesOfOneLane ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
+  plan.fetch = fetch_pays(spec.collective, bytes);
   plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, world.view);
   return plan;
 }

@@ -43,7 +43,21 @@ class Connection {
   /// now, call again with the same arguments; the memory must not change meanwhile. True: it may be
   /// reused.
   virtual bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
-  /// True once everything committed needs nothing more from this process to arrive.
+  /// Could a message of `bytes` at `data` be lent: read by the receiver in place, or else, with
+  /// `fetch`, copied out by it? Asked only for `least_loan()` bytes and more.
+  [[nodiscard]] virtual bool lends([[maybe_unused]] const std::byte* data,
+                                   [[maybe_unused]] std::size_t bytes,
+                                   [[maybe_unused]] bool fetch) const {
+    return false;
+  }
+  /// Like `send`, of what `lends` said yes to; nothing is copied here. The memory must stay as it
+  /// is until `flush` is true.
+  virtual bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+    return send(data, bytes, digest);
+  }
+  /// The shortest message for which lending pays; none does where the transport cannot.
+  [[nodiscard]] std::size_t least_loan() const { return least_loan_; }
+  /// True once everything sent needs nothing more from this process, nor its memory, to arrive.
   virtual bool flush() { return true; }
 
   // --- receiving
@@ -74,6 +88,7 @@ class Connection {
 
  protected:
   Connection(Rank peer, std::size_t slot_bytes) : peer_(peer), slot_bytes_(slot_bytes) {}
+  void set_least_loan(std::size_t bytes) { least_loan_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
     if (status_.ok()) status_ = status.at_rank(peer_);
@@ -82,6 +97,7 @@ class Connection {
  private:
   Rank peer_ = kNoRank;
   std::size_t slot_bytes_ = 0;
+  std::size_t least_loan_ = ~std::size_t{0};
   Status status_;
 };
 

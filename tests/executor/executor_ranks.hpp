@@ -54,10 +54,11 @@ class ExecutorRanks {
       for (const auto& transport : transports_) transport->poll();
     }
     for (std::size_t r = 0; r < schedules.size(); ++r) {
-      Result<std::unique_ptr<Program>> bound = bind(schedules[r], settings.copies, message_chunks,
-                                                    slice, 0, [&](Rank peer, std::uint32_t lane) {
-                                                      return connections_[r].at({peer, lane}).get();
-                                                    });
+      Result<std::unique_ptr<Program>> bound =
+          bind(schedules[r], {settings.copies, message_chunks, slice, 0, true},
+               [&](Rank peer, std::uint32_t lane) {
+                 return connections_[r].at({peer, lane}).get();
+               });
       EXPECT_TRUE(bound.ok()) << bound.status().text();
       programs_.push_back(*std::move(bound));
       executors_.push_back(std::make_unique<CpuExecutor>(WaitPolicy{}, &stop_));

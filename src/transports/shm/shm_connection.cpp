@@ -37,10 +37,16 @@ ShmConnection::~ShmConnection() {
   if (transport_ != nullptr) transport_->forget(this);
 }
 
-void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled) {
+void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
+                          const MemoryProof& peer) {
   segment_ = std::move(segment);
   sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1));
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
+  if (can_read_memory_of(peer)) {
+    reach_ = peer.pid == memory_proof().pid ? ShmReach::direct : ShmReach::copying;
+  }
+  peer_pid_ = peer.pid;
+  receiver_.say_reach(reach_);
   transport_ = nullptr;
   ready_ = usable_ = true;
 }
@@ -59,6 +65,49 @@ void ShmConnection::fail_credits() {
 void ShmConnection::fail_message(std::size_t bytes, std::uint64_t digest) {
   fail(message_mismatch(peer(), bytes, digest, receiver_.bytes(), receiver_.digest()));
   usable_ = false;
+}
+
+/// Whether the peer reaches this process's memory: it says so a little after the connection stands.
+void ShmConnection::learn_reach() {
+  peer_reach_ = sender_.reach();
+  if (peer_reach_ == ShmReach::direct) set_least_loan(kDirectBytes);
+  if (peer_reach_ == ShmReach::copying) set_least_loan(kCopyingBytes);
+}
+
+bool ShmConnection::lends(const std::byte* /*data*/, std::size_t bytes, bool fetch) const {
+  if (peer_reach_ == ShmReach::direct) return true;
+  return peer_reach_ == ShmReach::copying && fetch && bytes >= kCopyingBytes;
+}
+
+bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+  if (acquire(bytes) == nullptr) return false;
+  sender_.lend({reinterpret_cast<std::uint64_t>(data)}, bytes, digest);
+  return true;
+}
+
+/// The lent payload, where it lies or in the slot that its sender did not need.
+const std::byte* ShmConnection::borrow(std::size_t bytes) {
+  if (reach_ == ShmReach::direct) {
+    return reinterpret_cast<const std::byte*>(receiver_.loan().address);
+  }
+  if (!fetched_) fetched_ = fetch(receiver_.slot(), bytes);
+  return fetched_ ? receiver_.slot() : nullptr;
+}
+
+/// Copies the lent payload out of the sender's process.
+bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
+  const std::uint64_t address = receiver_.loan().address;
+  if (reach_ == ShmReach::direct) {
+    std::memcpy(into, reinterpret_cast<const std::byte*>(address), bytes);
+    return true;
+  }
+  const Status read = reach_ == ShmReach::copying
+                          ? read_peer_memory(peer_pid_, address, into, bytes)
+                          : failed(Code::internal, "memory was lent that cannot be reached");
+  if (read.ok()) return true;
+  fail(read.with_context("rank " + std::to_string(peer()) + " lent its memory"));
+  usable_ = false;
+  return false;
 }
 
 }  // namespace coll

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace coll {
 
@@ -15,7 +16,9 @@ namespace coll {
 //  - longer payloads lie in the cell's slot, written before the cell;
 //  - nobody reads what the other side writes except when it must: the receiver watches the next
 //    cell, the sender looks at the receiver's count only when its credits are spent;
-//  - what only one side needs is not in the segment at all.
+//  - what only one side needs is not in the segment at all;
+//  - a payload whose memory stays as it is may be lent: the cell says where it lies in the sender's
+//    process, and the receiver, where it can reach that memory, copies it once instead of twice.
 
 inline constexpr std::size_t kCacheLine = 64;
 /// Processors fetch lines in pairs, so what two sides write stands at least this far apart.
@@ -36,9 +39,26 @@ struct alignas(kCacheLine) ShmCell {
 static_assert(sizeof(ShmCell) == kCacheLine);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-struct alignas(kLinePair) ShmConsumed {
-  std::atomic<std::uint32_t> messages;  ///< ever read; written by the receiver only
+/// How a receiver reaches the sender's memory.
+enum class ShmReach : std::uint32_t {
+  unknown,  ///< it has not said yet
+  none,     ///< not at all
+  copying,  ///< a system call copies
+  direct,   ///< it is the receiver's own memory: one process
 };
+
+/// Written by the receiver only.
+struct alignas(kLinePair) ShmConsumed {
+  std::atomic<std::uint32_t> messages;  ///< ever read
+  std::atomic<ShmReach> reach;
+};
+
+/// What a cell holds in place of a lent payload.
+struct ShmLoan {
+  std::uint64_t address = 0;
+};
+/// Beside the length in a tag: the payload is lent. No message is longer than 1 GiB.
+inline constexpr std::size_t kLent = std::size_t{1} << 31;
 
 /// One direction's place in the segment: the count, the cells, and elsewhere the slots.
 struct ShmFifo {
@@ -110,7 +130,7 @@ class ShmSender final : ShmCursor {
     return payload(bytes);
   }
   /// `streaming`: the next message will probably follow without one coming back before.
-  void commit(std::size_t bytes, std::uint64_t digest, bool streaming) {
+  void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
     cell().digest = digest;
     cell().tag.store(shm_tag(sequence(), bytes), std::memory_order_release);
     --free_;
@@ -119,6 +139,26 @@ class ShmSender final : ShmCursor {
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming) prefetch_to_write(reinterpret_cast<const std::byte*>(&cell()));
     if (bytes > kInlineBytes && bytes <= kAhead) own_next(bytes);
+  }
+  /// Sends where the payload lies instead of the payload; after `acquire`.
+  void lend(const ShmLoan& loan, std::size_t bytes, std::uint64_t digest) {
+    std::memcpy(cell().payload, &loan, sizeof loan);
+    cell().digest = digest;
+    cell().tag.store(shm_tag(sequence(), bytes | kLent), std::memory_order_release);
+    lent_ = sequence() - first_ + 1;
+    --free_;
+    advance();
+  }
+  /// The receiver is done with all that was lent.
+  bool returned() {
+    if (lent_ == 0) return true;
+    const std::uint32_t consumed = fifo_.consumed->messages.load(std::memory_order_acquire);
+    if (static_cast<std::int32_t>(consumed - lent_) < 0) return false;
+    lent_ = 0;
+    return true;
+  }
+  [[nodiscard]] ShmReach reach() const {
+    return fifo_.consumed->reach.load(std::memory_order_relaxed);
   }
   /// The receiver claims to have read what was never sent.
   [[nodiscard]] bool broken() const { return broken_; }
@@ -145,12 +185,13 @@ class ShmSender final : ShmCursor {
 
   std::uint32_t first_ = 0;
   std::uint32_t free_ = 0;
+  std::uint32_t lent_ = 0;  ///< the receiver's count once it has read the last loan; 0: no loan
   bool broken_ = false;
 };
 
 class ShmReceiver final : ShmCursor {
  public:
-  enum class Next : std::uint8_t { none, expected, other };
+  enum class Next : std::uint8_t { none, expected, lent, other };
 
   ShmReceiver() = default;
   explicit ShmReceiver(const ShmFifo& fifo, std::uint32_t first = 1)
@@ -162,21 +203,31 @@ class ShmReceiver final : ShmCursor {
     const std::uint64_t tag = cell().tag.load(std::memory_order_acquire);
     if (tag == shm_tag(sequence(), bytes)) [[likely]]
       return cell().digest == digest ? Next::expected : Next::other;
-    return tag >> 32 == sequence() ? Next::other : Next::none;
+    if (tag >> 32 != sequence()) return Next::none;
+    const bool lent = tag == shm_tag(sequence(), bytes | kLent) && cell().digest == digest;
+    return lent ? Next::lent : Next::other;
   }
+  void say_reach(ShmReach reach) { fifo_.consumed->reach.store(reach, std::memory_order_relaxed); }
+  [[nodiscard]] ShmLoan loan() const {
+    ShmLoan loan;
+    std::memcpy(&loan, cell().payload, sizeof loan);
+    return loan;
+  }
+  [[nodiscard]] std::byte* slot() const { return payload(kInlineBytes + 1); }
   /// Length and digest of the next message, which is there.
   [[nodiscard]] std::size_t bytes() const {
-    return static_cast<std::uint32_t>(cell().tag.load(std::memory_order_relaxed));
+    return static_cast<std::uint32_t>(cell().tag.load(std::memory_order_relaxed)) & ~kLent;
   }
   [[nodiscard]] std::uint64_t digest() const { return cell().digest; }
 
   using ShmCursor::payload;
   /// Gives credits back one by one for slots, whose sender may be waiting, and in batches for small
   /// messages: each time costs both sides a line. At most a batch less one is ever kept back.
-  void release(std::size_t bytes) {
+  void release() {
+    const bool small = bytes() <= kInlineBytes;
     ++read_;
     advance();
-    if (bytes > kInlineBytes || read_ % batch_ == 0) {
+    if (!small || read_ % batch_ == 0) {
       fifo_.consumed->messages.store(read_, std::memory_order_release);
     }
   }

@@ -15,7 +15,7 @@
 namespace coll {
 namespace {
 
-constexpr std::string_view kVersion = "shm1";
+constexpr std::string_view kVersion = "shm2";
 
 Result<std::string> read_boot_id() {
   std::string id;
@@ -107,6 +107,7 @@ ShmHello ShmHello::of(const TransportSpec& transport, const ConnectionSpec& conn
   hello.lane = connection.lane;
   hello.credits = connection.credits;
   hello.slot_bytes = connection.slot_bytes;
+  hello.memory = memory_proof();
   return hello;
 }
 

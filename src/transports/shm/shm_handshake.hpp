@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "sys/peer_memory.hpp"
 #include "transports/shm/shm_connection.hpp"
 #include "transports/transport.hpp"
 
@@ -30,7 +31,7 @@ struct ShmDescriptor {
 
 /// The first packet, from the higher rank, with the segment's descriptor.
 struct ShmHello {
-  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d01;  // "collshm", wire version 1
+  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d02;  // "collshm", wire version 2
 
   std::uint64_t magic = kMagic;
   std::uint64_t job[2] = {0, 0};
@@ -39,6 +40,7 @@ struct ShmHello {
   std::uint32_t lane = 0;
   std::uint32_t credits = 0;
   std::uint64_t slot_bytes = 0;
+  MemoryProof memory;
 
   static ShmHello of(const TransportSpec& transport, const ConnectionSpec& connection);
   /// Is it a rank of this job that speaks to this one?
@@ -53,6 +55,7 @@ struct ShmAnswer {
   std::uint32_t verdict = accepted;
   std::uint32_t credits = 0;
   std::uint64_t slot_bytes = 0;
+  MemoryProof memory;
 };
 
 /// The failure of two ranks that open one connection with different slots or credits.

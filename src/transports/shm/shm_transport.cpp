@@ -173,8 +173,8 @@ bool ShmTransport::hung_up(Dial& dial, const Status& failure) {
 
 bool ShmTransport::take_answer(Dial& dial, const ShmAnswer& answer) {
   if (answer.verdict == ShmAnswer::accepted) {
-    dial.connection->start(std::move(dial.segment), {dial.spec.slot_bytes, dial.spec.credits},
-                           true);
+    dial.connection->start(std::move(dial.segment), {dial.spec.slot_bytes, dial.spec.credits}, true,
+                           answer.memory);
   } else if (answer.verdict == ShmAnswer::other_layout) {
     dial.connection->give_up(shm_other_layout(dial.spec, answer.slot_bytes, answer.credits));
   } else {
@@ -257,6 +257,7 @@ bool ShmTransport::meet(const Awaited& awaited, const Caller& caller) {
   ShmAnswer answer;
   answer.slot_bytes = spec.slot_bytes;
   answer.credits = spec.credits;
+  answer.memory = memory_proof();
   Status failure;
   MemorySegment segment;
   if (caller.hello.slot_bytes != spec.slot_bytes || caller.hello.credits != spec.credits) {
@@ -280,7 +281,7 @@ bool ShmTransport::meet(const Awaited& awaited, const Caller& caller) {
     return true;
   }
   if (!sent.ok() || !*sent) return false;  // the caller has gone; it may call again
-  awaited.connection->start(std::move(segment), layout, false);
+  awaited.connection->start(std::move(segment), layout, false, caller.hello.memory);
   return true;
 }
 

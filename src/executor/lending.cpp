@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor/: runs schedules. This file: which messages may be lent instead of copied.
+#include "executor/lending.hpp"
+
+#include <algorithm>
+
+namespace coll {
+namespace {
+
+/// The last step that writes each chunk of the output.
+class Writes {
+ public:
+  Writes(const Schedule& schedule, std::size_t own_lane)
+      : lane_(&schedule.lanes[own_lane]),
+        own_(schedule.chunks.chunks(Space::output), -1),
+        others_(own_.size(), false) {
+    for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+      for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index) {
+        const Step& step = schedule.lanes[lane][index];
+        if (step.into.space != Space::output) continue;
+        for (std::uint32_t chunk = step.into.chunk; chunk < step.into.chunk + step.count; ++chunk) {
+          if (lane == own_lane) {
+            own_[chunk] = static_cast<std::ptrdiff_t>(index);
+          } else {
+            others_[chunk] = true;
+          }
+        }
+      }
+    }
+  }
+  /// Is no chunk of [first, first + count) written after step `index`? (A step that sends a chunk
+  /// and writes it too writes what is there.) Chunks outside of the output are never written.
+  [[nodiscard]] bool spare(std::int64_t first, std::uint32_t count, std::size_t index) const {
+    const auto size = static_cast<std::int64_t>(own_.size());
+    for (std::int64_t at = std::max<std::int64_t>(first, 0); at < std::min(first + count, size);
+         ++at) {
+      const auto chunk = static_cast<std::size_t>(at);
+      if (others_[chunk] || own_[chunk] > static_cast<std::ptrdiff_t>(index)) return false;
+    }
+    return true;
+  }
+  /// Is the chunk a result of the reduction before step `index`: finished here, or received as it
+  /// is?
+  [[nodiscard]] bool complete(const Operand& chunk, std::size_t index) const {
+    if (chunk.space != Space::output) return false;
+    const std::ptrdiff_t last = own_[chunk.chunk];
+    if (last < 0 || last >= static_cast<std::ptrdiff_t>(index)) return false;
+    const Step& step = (*lane_)[static_cast<std::size_t>(last)];
+    return step.finish || (step.receives() && !step.with.present());
+  }
+
+ private:
+  const Lane* lane_;
+  std::vector<std::ptrdiff_t> own_;
+  std::vector<bool> others_;
+};
+
+/// What the message of a step is read from when it is lent: the local source of a plain send, or
+/// the place where the value is kept.
+Operand lent_operand(const Step& step) {
+  const bool from_source = !step.receives() && !step.with.present();
+  return from_source ? step.from : step.into;
+}
+
+BoundStep::Lend lend_of(const Schedule& schedule, const Writes& writes, std::size_t index,
+                        const Step& step) {
+  using enum BoundStep::Lend;
+  const Operand lent = lent_operand(step);
+  if (!step.sends() || step.count == 0) return never;
+  if (lent.space == Space::output) {
+    return writes.spare(lent.chunk, step.count, index) ? always : never;
+  }
+  if (lent.space != Space::input) return never;
+  // Only the input's other name in a call in place is ever written.
+  const CollectiveSpec& spec = schedule.spec;
+  const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
+  if (!place.allowed) return always;
+  const auto shift = static_cast<std::int64_t>(place.offset_blocks) * schedule.chunks.parts;
+  const std::int64_t alias = place.input_inside_output ? lent.chunk + shift : lent.chunk - shift;
+  return writes.spare(alias, step.count, index) ? always : if_apart;
+}
+
+/// Will the receiver only copy the message? Results of a reduction are; of other operations, all.
+bool is_complete(const Schedule& schedule, const Writes& writes, std::size_t index,
+                 const Step& step) {
+  if (!reduces(schedule.spec.collective) || step.finish) return true;
+  return step.receives() ? !step.with.present() : writes.complete(lent_operand(step), index);
+}
+
+}  // namespace
+
+std::vector<std::vector<Loan>> find_loans(const Schedule& schedule) {
+  std::vector<std::vector<Loan>> loans;
+  for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+    const Writes writes(schedule, lane);
+    std::vector<Loan>& of_lane = loans.emplace_back();
+    for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index) {
+      const Step& step = schedule.lanes[lane][index];
+      of_lane.push_back(
+          {lend_of(schedule, writes, index, step), is_complete(schedule, writes, index, step)});
+    }
+  }
+  return loans;
+}
+
+}  // namespace coll
