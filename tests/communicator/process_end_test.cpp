@@ -2,75 +2,23 @@
 // tests/: behaviour that can fail. This file: ranks as processes that end, die or fork without
 // having destroyed their communicators.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <collectives/collectives.hpp>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <functional>
 #include <iostream>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "rank_processes.hpp"
 
 namespace {
 
-constexpr unsigned kPatience_s = 60;  // a rank that hangs is killed, which fails the test
-
-/// A directory for the rendezvous' files, gone with this object.
-class Meetings {
- public:
-  Meetings() {
-    std::string name = (std::filesystem::temp_directory_path() / "coll-end-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Meetings() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] std::string place(int round) const {
-    return "file://" + path_ + "/" + std::to_string(round);
-  }
-
- private:
-  std::string path_;
-};
-
-/// Processes that each run `body` as one rank and then end as a program does: by exit, with the
-/// static objects' destructors and all. `body` returns the exit code.
-class Ranks {
- public:
-  Ranks(int size, const std::function<int(int rank)>& body) {
-    for (int rank = 0; rank < size; ++rank) {
-      const pid_t pid = fork();
-      if (pid == 0) {
-        alarm(kPatience_s);
-        std::exit(body(rank));  // NOLINT(concurrency-mt-unsafe): there is one thread
-      }
-      pids_.push_back(pid);
-    }
-  }
-  ~Ranks() {
-    for (std::size_t rank = 0; rank < pids_.size(); ++rank) wait_for(static_cast<int>(rank));
-  }
-  /// The status of waitpid; 0 for a rank that was waited for before.
-  int wait_for(int rank) {
-    int status = 0;
-    const pid_t pid = std::exchange(pids_[static_cast<std::size_t>(rank)], 0);
-    if (pid > 0) waitpid(pid, &status, 0);
-    return status;
-  }
-  void expect_all_good() {
-    for (std::size_t rank = 0; rank < pids_.size(); ++rank) {
-      EXPECT_EQ(wait_for(static_cast<int>(rank)), 0) << "rank " << rank;
-    }
-  }
-
- private:
-  std::vector<pid_t> pids_;
-};
+using collectives::testing::kPatience_s;
+using collectives::testing::Meetings;
+using collectives::testing::RankProcesses;
 
 /// One process lets another one go on.
 class Signal {
@@ -123,7 +71,7 @@ class ProcessEnd : public ::testing::TestWithParam<std::string> {};
 TEST_P(ProcessEnd, ExitLeavesInOrder) {
   const Meetings meetings;
   for (int round = 0; round < 20; ++round) {
-    Ranks ranks(4, [&](int rank) {
+    RankProcesses ranks(4, [&](int rank) {
       const coll_comm_t comm = join(meetings.place(round), GetParam(), 4, rank);
       if (comm == nullptr) return 1;
       std::vector<float> data(30'000, static_cast<float>(rank));
@@ -145,7 +93,7 @@ TEST_P(ProcessEnd, WhatWasSentBeforeExitArrives) {
   const Meetings meetings;
   const Signal ended;
   for (const int sender : {0, 1}) {
-    Ranks ranks(2, [&](int rank) {
+    RankProcesses ranks(2, [&](int rank) {
       const coll_comm_t comm = join(meetings.place(sender), GetParam(), 2, rank);
       if (comm == nullptr) return 1;
       int value = 0;
@@ -174,7 +122,7 @@ TEST_P(ProcessEnd, WhatWasSentBeforeExitArrives) {
 TEST_P(ProcessEnd, ToExitWhileAStreamIsInACallIsADeath) {
   const Meetings meetings;
   const Signal ended;
-  Ranks ranks(2, [&](int rank) {
+  RankProcesses ranks(2, [&](int rank) {
     const coll_comm_t comm = join(meetings.place(0), GetParam(), 2, rank);
     if (comm == nullptr) return 1;
     if (rank == 1) {
@@ -194,7 +142,7 @@ TEST_P(ProcessEnd, ToExitWhileAStreamIsInACallIsADeath) {
 
 TEST_P(ProcessEnd, ToBeKilledIsADeath) {
   const Meetings meetings;
-  Ranks ranks(3, [&](int rank) {
+  RankProcesses ranks(3, [&](int rank) {
     const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
     if (comm == nullptr) return 1;
     if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
@@ -219,7 +167,7 @@ struct Late {
 
 TEST_P(ProcessEnd, ToDestroyAfterTheExitHandlerIsFine) {
   const Meetings meetings;
-  Ranks ranks(2, [&](int rank) {
+  RankProcesses ranks(2, [&](int rank) {
     static Late late;
     late.comm = join(meetings.place(0), GetParam(), 2, rank);
     return 3;  // the destructor says how it went
@@ -231,7 +179,7 @@ TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) 
   const Meetings meetings;
   const Signal child_asked;
   const Signal finished;
-  Ranks ranks(3, [&](int rank) {
+  RankProcesses ranks(3, [&](int rank) {
     const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
     if (comm == nullptr) return 1;
     if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
@@ -268,7 +216,7 @@ TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) 
 
 TEST_P(ProcessEnd, AChildThatExitsHarmsNobody) {
   const Meetings meetings;
-  Ranks ranks(2, [&](int rank) {
+  RankProcesses ranks(2, [&](int rank) {
     const coll_comm_t comm = join(meetings.place(0), GetParam(), 2, rank);
     if (comm == nullptr) return 1;
     const pid_t child = fork();

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: what the environment says to the library as users
+// link it. Every rank is a process, since a process reads its knobs once.
+#include <gtest/gtest.h>
+
+#include <collectives/collectives.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+
+#include "rank_processes.hpp"
+
+namespace {
+
+using collectives::testing::Meetings;
+using collectives::testing::RankProcesses;
+
+void set(const char* name, const std::string& value) {
+  setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
+}
+
+TEST(Environment, ARankThatFailedByItselfIsInStepWhenAllTryAgain) {
+  const Meetings meetings;
+  RankProcesses ranks(2, [&](int rank) {
+    set("COLL_RANK", std::to_string(rank));
+    set("COLL_SIZE", "2");
+    set("COLL_RENDEZVOUS", meetings.place(0));
+    coll_config_t config = COLL_CONFIG_INIT;
+    config.connect_s = 0.2;
+    config.algorithm = rank == 1 ? "none that exists" : nullptr;
+    coll_comm_t comm = nullptr;
+    if (coll_comm_init_env(&comm, &config) == COLL_SUCCESS) return 1;
+    config.connect_s = 20;
+    config.algorithm = nullptr;
+    if (coll_comm_init_env(&comm, &config) == COLL_SUCCESS) return 0;
+    std::cerr << coll_last_error() << "\n";
+    return 2;
+  });
+  ranks.expect_all_good();
+}
+
+TEST(Environment, ATinySliceIsRoundedUpAndNotTheDefault) {
+  RankProcesses ranks(1, [&](int) {
+    set("COLL_RANK", "0");
+    set("COLL_SIZE", "1");
+    set("COLL_SLICE_BYTES", "1");
+    coll_comm_t comm = nullptr;
+    if (coll_comm_init_env(&comm, nullptr) != COLL_SUCCESS) return 1;
+    char text[4096];
+    if (coll_comm_explain(comm, COLL_ALL_REDUCE, 1'000'000, COLL_FLOAT32, text, sizeof text,
+                          nullptr) != COLL_SUCCESS) {
+      return 1;
+    }
+    return std::strstr(text, "slices of 64 bytes") != nullptr ? 0 : 2;
+  });
+  ranks.expect_all_good();
+}
+
+}  // namespace
