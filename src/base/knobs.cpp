@@ -3,7 +3,7 @@
 #include "base/knobs.hpp"
 
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -53,7 +53,9 @@ constexpr Knob kTable[] = {
     {"COLL_LANES", "0", "lanes", "Lanes per call; 0 lets the planner choose.", &Knobs::lanes,
      kLanes},
     {"COLL_SLICE_BYTES", "0", "bytes",
-     "Bytes of one slice, the unit that moves through a connection; 0 lets the planner choose.",
+     "Bytes of one slice, the unit that moves through a connection, rounded up to a multiple of "
+     "64; "
+     "0 lets the planner choose.",
      &Knobs::slice_bytes, kBytes},
     {"COLL_CREDITS", "0", "slots",
      "Slots of a connection, at least 2; 0 lets the transport choose.", &Knobs::credits, kCredits},
@@ -72,12 +74,17 @@ Status refused(const Knob& knob, const char* text, const char* takes) {
                 "unset it for the default, \"" + std::string(knob.fallback) + "\"");
 }
 
+/// Reads a decimal number, whatever the locale; what follows it, or null.
+const char* parse_number(const char* text, double& number) {
+  const auto [end, error] = std::from_chars(text, text + std::string_view(text).size(), number);
+  return error == std::errc() && std::isfinite(number) ? end : nullptr;
+}
+
 /// Reads "64", "64K", "1.5M"; only for whole numbers of bytes or things.
 bool parse_integer(const char* text, std::int64_t& value) {
-  char* end = nullptr;
-  errno = 0;
-  double number = std::strtod(text, &end);
-  if (end == text || errno != 0 || !std::isfinite(number)) return false;
+  double number = 0;
+  const char* end = parse_number(text, number);
+  if (end == nullptr) return false;
   switch (*end) {
     case 'k':
     case 'K':
@@ -125,10 +132,9 @@ Status read_knob(const Knob& knob, const char* text, Knobs& values) {
     COLL_TRY(check_range(knob, text, static_cast<double>(value)));
     values.*(*integer) = value;
   } else if (const auto* real = std::get_if<double Knobs::*>(&knob.member)) {
-    char* end = nullptr;
-    const double value = std::strtod(text, &end);
-    if (end == text || *end != '\0' || !std::isfinite(value))
-      return refused(knob, text, "a number");
+    double value = 0;
+    const char* const end = parse_number(text, value);
+    if (end == nullptr || *end != '\0') return refused(knob, text, "a number");
     COLL_TRY(check_range(knob, text, value));
     values.*(*real) = value;
   } else {
@@ -139,6 +145,11 @@ Status read_knob(const Knob& knob, const char* text, Knobs& values) {
   return {};
 }
 
+/// Set but empty counts as not set, as for all variables that say who a process is.
+bool is_set(const char* text) {
+  return text != nullptr && *text != '\0';
+}
+
 struct ProcessKnobs {
   Knobs values{};
   Status status;
@@ -146,7 +157,7 @@ struct ProcessKnobs {
     for (const Knob& knob : kTable) {
       COLL_CHECK(read_knob(knob, knob.fallback, values).ok(), "a knob's default must parse");
       const char* text = std::getenv(knob.name);  // NOLINT(concurrency-mt-unsafe): read once
-      if (text == nullptr) continue;
+      if (!is_set(text)) continue;
       if (Status read = read_knob(knob, text, values); !read.ok() && status.ok()) status = read;
     }
   }
@@ -167,7 +178,7 @@ Result<Knobs> parse_knobs(const std::function<const char*(const char*)>& get) {
   Knobs values{};
   for (const Knob& knob : kTable) {
     const char* text = get(knob.name);
-    COLL_TRY(read_knob(knob, text != nullptr ? text : knob.fallback, values));
+    COLL_TRY(read_knob(knob, is_set(text) ? text : knob.fallback, values));
   }
   return values;
 }
@@ -184,10 +195,10 @@ std::string knob_value(const Knob& knob, const Knobs& values) {
     return std::to_string(values.*(*integer));
   }
   if (const auto* real = std::get_if<double Knobs::*>(&knob.member)) {
-    std::string text = std::to_string(values.*(*real));
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.ends_with('.')) text.pop_back();
-    return text;
+    char text[512];
+    const auto [end, error] =
+        std::to_chars(std::begin(text), std::end(text), values.*(*real), std::chars_format::fixed);
+    return {text, error == std::errc() ? end : text};
   }
   const std::string& text = values.*std::get<std::string Knobs::*>(knob.member);
   return knob.secret && !text.empty() ? "***" : text;

@@ -54,7 +54,7 @@ TEST(Knobs, WholeNumbersTakeSuffixesInPowersOf1024) {
 
 TEST(Knobs, AnUnreadableValueIsRefusedByNameWithTheDefaultToGoBackTo) {
   const std::pair<const char*, const char*> cases[] = {
-      {"COLL_LANES", "many"},     {"COLL_LANES", ""},         {"COLL_LANES", "1.5"},
+      {"COLL_LANES", "many"},     {"COLL_LANES", "0x10"},     {"COLL_LANES", "1.5"},
       {"COLL_LANES", "4x"},       {"COLL_LANES", "-1"},       {"COLL_LANES", "1e300"},
       {"COLL_DEADLINE_S", "-1"},  {"COLL_DEADLINE_S", "x"},   {"COLL_DEADLINE_S", "nan"},
       {"COLL_DEADLINE_S", "inf"}, {"COLL_CONNECT_S", "0"},    {"COLL_DEADLINE_S", "5 s"},
@@ -68,6 +68,14 @@ TEST(Knobs, AnUnreadableValueIsRefusedByNameWithTheDefaultToGoBackTo) {
     const std::string message = knobs.status().text();
     EXPECT_NE(message.find(std::string(name) + "=" + text), std::string::npos) << message;
     EXPECT_NE(message.find(knob(name).fallback), std::string::npos) << message;
+  }
+}
+
+TEST(Knobs, SetButEmptyIsNotSet) {
+  for (const Knob& row : knob_table()) {
+    const auto knobs = parse({{row.name, ""}});
+    ASSERT_TRUE(knobs.ok()) << knobs.status().text();
+    EXPECT_EQ(knob_value(row, *knobs), row.fallback) << row.name;
   }
 }
 
