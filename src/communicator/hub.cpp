@@ -83,7 +83,8 @@ void Hub::drop(Stranger& stranger, const char* why) {
 }
 
 Status Hub::accept_all() {
-  for (;;) {
+  // One turn takes no more than this; a flood cannot keep the members waiting.
+  for (std::size_t taken = 0; taken < kStrangers + members_.size(); ++taken) {
     Result<Fd> next = accept_next(listener_.get());
     if (!next.ok()) {
       const int error = next.status().failure()->error;
@@ -111,6 +112,7 @@ Status Hub::accept_all() {
       strangers_.pop_front();
     }
   }
+  return {};
 }
 
 Status Hub::admit(Stranger& stranger, const Claim& claim) {

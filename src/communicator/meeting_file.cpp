@@ -3,6 +3,7 @@
 #include "communicator/meeting_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,6 +58,15 @@ Result<std::optional<UniqueId>> read_id(const std::string& path) {
   if (!fd) {
     if (errno == ENOENT || errno == ESTALE) return std::optional<UniqueId>();
     return system_failure("rendezvous: opening " + path, errno);
+  }
+  struct stat about = {};
+  if (::fstat(fd.get(), &about) != 0)
+    return system_failure("rendezvous: looking at " + path, errno);
+  if (about.st_uid != ::geteuid()) {
+    return failed(Code::invalid_usage,
+                  "rendezvous: " + path + " belongs to user " + std::to_string(about.st_uid) +
+                      ", this process to user " + std::to_string(::geteuid()),
+                  "run all ranks as one user, or choose a file where nobody else can put one");
   }
   std::string text(kHead.size() + 2 * UniqueId::kBytes + 1, '\0');
   const ssize_t got = ::read(fd.get(), text.data(), text.size());

@@ -12,8 +12,8 @@ namespace coll {
 /// Puts the id there in one step (a temporary file beside it, renamed), readable by this user only.
 Status publish_id(const std::string& path, const UniqueId& id);
 
-/// The id in the file; nothing while there is no such file. A file that is something else is an
-/// error.
+/// The id in the file; nothing while there is no such file. A file that is something else, or
+/// another user's, is an error.
 Result<std::optional<UniqueId>> read_id(const std::string& path);
 
 /// Removes the file if it still holds this id.

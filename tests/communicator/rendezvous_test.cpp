@@ -425,6 +425,20 @@ TEST(Meet, AStaleFileIsPassedOver) {
   expect_whole(meetings);
 }
 
+TEST(Meet, AFileOfAnotherUserIsNotBelieved) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const Directory directory;
+  const std::string path = directory.path() + "/meet";
+  const Result<Door> door = open_door("");
+  ASSERT_TRUE(door.ok());
+  ASSERT_TRUE(publish_id(path, door->id).ok());
+  ASSERT_TRUE(read_id(path).ok());
+  ASSERT_EQ(chown(path.c_str(), 12345, 12345), 0);
+  const auto read = read_id(path);
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.status().text(), HasSubstr("belongs to user 12345"));
+}
+
 TEST(Meet, AFileThatCannotBeWrittenIsNamed) {
   const Result<Meeting> meeting =
       meet(file_place("/nonexistent/directory/meet"), 0, 2, in(seconds(5)));
