@@ -275,6 +275,21 @@ TEST_P(TransportConformance, BadRequestsAreRefused) {
   EXPECT_FALSE(ranks.transports[1]->open(good, "no descriptor at all").ok());
 }
 
+TEST_P(TransportConformance, OpeningAgainWhatIsBeingOpenedIsRefused) {
+  Ranks ranks(GetParam());
+  std::unique_ptr<Connection> ends[2];
+  for (const Rank rank : {0, 1}) {
+    const ConnectionSpec spec{.peer = 1 - rank, .lane = 3, .slot_bytes = 64, .credits = 1};
+    ends[rank] = ranks.open(rank, spec);
+    const auto again = ranks.transports[static_cast<std::size_t>(rank)]->open(
+        spec, ranks.transports[static_cast<std::size_t>(1 - rank)]->descriptor());
+    ASSERT_FALSE(again.ok());
+    EXPECT_EQ(again.status().code(), Code::invalid_usage) << again.status().text();
+  }
+  EXPECT_TRUE(ranks.settle(*ends[0], *ends[1]));
+  EXPECT_TRUE(ends[0]->ready() && ends[1]->ready()) << "the first ones go on";
+}
+
 TEST_P(TransportConformance, AcceptanceIsSymmetric) {
   Ranks ranks(GetParam());
   EXPECT_TRUE(ranks.transports[0]->accepts(ranks.transports[1]->descriptor()).ok());

@@ -16,7 +16,8 @@ FakeConnection::FakeConnection(const ConnectionSpec& spec, FakeTransport* transp
       transport_(transport),
       network_(std::move(network)),
       link_(std::move(link)),
-      side_(side) {}
+      side_(side),
+      lane_(spec.lane) {}
 
 FakeConnection::~FakeConnection() {
   if (transport_ != nullptr) transport_->forget(this);

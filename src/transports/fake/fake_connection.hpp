@@ -31,6 +31,7 @@ class FakeConnection final : public Connection {
   void progress() override;
   [[nodiscard]] bool needs_progress() const override { return network_->script().max_delay > 0; }
 
+  [[nodiscard]] std::uint32_t lane() const { return lane_; }
   /// Moves connecting forward; true once it is over.
   bool connect();
 
@@ -46,6 +47,7 @@ class FakeConnection final : public Connection {
   std::shared_ptr<FakeNetwork> network_;
   std::shared_ptr<FakeLink> link_;
   const int side_;
+  const std::uint32_t lane_;
   bool ready_ = false;
   bool half_sent_ = false;  ///< the first half of the refused message is in its slot
 };

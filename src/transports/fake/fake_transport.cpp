@@ -37,6 +37,13 @@ Result<std::unique_ptr<Connection>> FakeTransport::open(const ConnectionSpec& sp
                                                         std::string_view peer_descriptor) {
   COLL_TRY(check_connection(spec_, spec));
   if (Status far = accepts(peer_descriptor); !far.ok()) return far.at_rank(spec.peer);
+  const auto same = [&](const FakeConnection* other) {
+    return other->peer() == spec.peer && other->lane() == spec.lane;
+  };
+  if (std::ranges::any_of(connecting_, same)) {
+    return failed(Code::invalid_usage, "fake: this connection is being opened already")
+        .at_rank(spec.peer);
+  }
   const std::string id(peer_descriptor.substr(network_name().size()));
   if (!network_->has(std::strtoull(id.c_str(), nullptr, 10)))
     return failed(Code::unreachable, "fake: rank " + std::to_string(spec.peer) + " has ended")

@@ -68,6 +68,13 @@ Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spe
   COLL_TRY(check_connection(spec_, spec));
   COLL_ASSIGN(const TcpDescriptor peer, TcpDescriptor::parse(peer_descriptor));
   COLL_TRY(tcp_accepts(descriptor_, peer));
+  const auto same = [&](const TcpConnection* other) {
+    return other->spec().peer == spec.peer && other->spec().lane == spec.lane;
+  };
+  if (std::ranges::any_of(waiting_, same)) {
+    return failed(Code::invalid_usage, "tcp: this connection is being opened already")
+        .at_rank(spec.peer);
+  }
   std::unique_ptr<TcpDialer> dialer;
   if (spec_.rank > spec.peer) {
     dialer =
