@@ -2,6 +2,7 @@
 // perf/: tools that measure the library through its public headers. This file: mapped memory.
 #include "coll_perf_buffer.hpp"
 
+#include <collectives/collectives.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -16,25 +17,35 @@ constexpr std::size_t kGuard = 64;
 constexpr unsigned char kMark = 0xa5;
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes) {
+Buffer::Buffer(std::size_t bytes, bool shared) {
   const std::size_t whole = (bytes + kGuard + kAlign) / kAlign * kAlign;
-  mapped_ = whole + kAlign;
-  mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping_ == MAP_FAILED) {
+  const auto give_up = [&](const char* why) {
     fmt::print(stderr,
                "coll-perf: no memory for a buffer of {} bytes: {}; a smaller -e needs less\n",
-               bytes, std::strerror(errno));
+               bytes, why);
     std::exit(2);
+  };
+  if (shared) {
+    if (coll_mem_alloc(&mapping_, whole) != COLL_SUCCESS) give_up(coll_last_error());
+    data_ = static_cast<unsigned char*>(mapping_);
+  } else {
+    mapped_ = whole + kAlign;
+    mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping_ == MAP_FAILED) give_up(std::strerror(errno));
+    const auto start = reinterpret_cast<std::uintptr_t>(mapping_);
+    const std::size_t skip = (kAlign - start % kAlign) % kAlign;
+    data_ = static_cast<unsigned char*>(mapping_) + skip;
   }
-  const auto start = reinterpret_cast<std::uintptr_t>(mapping_);
-  const std::size_t skip = (kAlign - start % kAlign) % kAlign;
-  data_ = static_cast<unsigned char*>(mapping_) + skip;
   madvise(data_, whole, MADV_NOHUGEPAGE);
   std::memset(data_, 0, whole);
 }
 
 Buffer::~Buffer() {
-  munmap(mapping_, mapped_);
+  if (mapped_ == 0) {
+    coll_mem_free(mapping_);
+  } else {
+    munmap(mapping_, mapped_);
+  }
 }
 
 void Buffer::guard(std::size_t used) {

@@ -9,7 +9,8 @@ namespace perf {
 
 class Buffer {
  public:
-  explicit Buffer(std::size_t bytes);  ///< ends the program when there is no memory
+  /// `shared`: from coll_mem_alloc. Ends the program when there is no memory.
+  Buffer(std::size_t bytes, bool shared);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -22,8 +23,8 @@ class Buffer {
   [[nodiscard]] std::uint64_t broken(std::size_t used) const;
 
  private:
-  void* mapping_;
-  std::size_t mapped_;
+  void* mapping_ = nullptr;
+  std::size_t mapped_ = 0;  ///< 0: shared
   unsigned char* data_;
 };
 

@@ -199,6 +199,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
                "Also time each call by itself: min, median, p99 of the slowest rank");
   app.add_flag("--stream", options.stream, "Give the calls to a host stream, asynchronously");
   app.add_flag("--pin", options.pin, "Keep rank r on core r");
+  app.add_option("-R,--local_register,--local-register", options.shared_memory,
+                 "1: buffers from coll_mem_alloc, which the ranks of a host read in place");
   app.add_option("--algorithm", options.algorithm,
                  "Force an algorithm: NAME or OPERATION=NAME, a comma list");
   app.add_option("--transports", options.transports, "Only these, best first: shm,tcp");

@@ -32,6 +32,7 @@ struct Options {
   bool out_of_place = true;
   bool in_place = true;
   bool percentiles = false;
+  bool shared_memory = false;  ///< buffers from coll_mem_alloc
   bool stream = false;
   bool pin = false;
 

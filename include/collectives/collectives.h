@@ -176,6 +176,19 @@ COLL_API coll_status_t coll_stream_synchronize(coll_stream_t stream);
 /* COLL_IN_PROGRESS, or as coll_stream_synchronize would return, without waiting. */
 COLL_API coll_status_t coll_stream_query(coll_stream_t stream);
 
+/* --- memory
+ * ---------------------------------------------------------------------------------------- */
+
+/* Memory that the other ranks of this host can read where it lies: operations on it copy once where
+ * others copy twice, and reductions read it without a copy. Any operation may use any mixture of it
+ * and of other memory. Zeroed, aligned to a page (to 2 MiB from 2 MiB on); `bytes` 0 gives memory
+ * too. It belongs to the process, not to a communicator, and does not cross fork(2).
+ * COLL_OUT_OF_RESOURCES: neither the memory of the machine nor the process's limit of address space
+ * (ulimit -v) or of file sizes (ulimit -f) has room. Thread-safe. */
+COLL_API coll_status_t coll_mem_alloc(void** memory, size_t bytes);
+/* Gives back what coll_mem_alloc gave; null is no error. No operation may be using it. */
+COLL_API coll_status_t coll_mem_free(void* memory);
+
 #ifdef __cplusplus
 }
 #endif

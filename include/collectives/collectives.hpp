@@ -126,6 +126,37 @@ class Stream {
   coll_stream_t stream_;
 };
 
+/// Memory that the other ranks of this host read where it lies (coll_mem_alloc).
+class Memory {
+ public:
+  static Result<Memory> allocate(std::size_t bytes) {
+    void* data = nullptr;
+    if (auto made = detail::result(coll_mem_alloc(&data, bytes)); !made) return made.error();
+    return Memory(data, bytes);
+  }
+  Memory(Memory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Memory() { coll_mem_free(data_); }
+
+  /// As elements of T; what is left over at the end is not part of it.
+  template <class T>
+  [[nodiscard]] std::span<T> as() const {
+    return {static_cast<T*>(data_), bytes_ / sizeof(T)};
+  }
+  [[nodiscard]] void* data() const { return data_; }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+
+ private:
+  Memory(void* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  void* data_;
+  std::size_t bytes_;
+};
+
 /// A communicator. Operations take spans; their sizes must fit each other (checked here, as
 /// COLL_INVALID_ARGUMENT). Without a stream they block.
 class Communicator {

@@ -18,6 +18,7 @@
 #include "communicator/launch.hpp"
 #include "communicator/live_communicators.hpp"
 #include "communicator/unique_id.hpp"
+#include "sys/shared_arena.hpp"
 
 using coll::Code;
 using coll::Collective;
@@ -429,6 +430,23 @@ coll_status_t coll_stream_query(coll_stream_t stream) {
   return guarded([&]() -> Status {
     COLL_TRY(check_stream(stream));
     return stream->stream->query();
+  });
+}
+
+coll_status_t coll_mem_alloc(void** memory, size_t bytes) {
+  if (memory == nullptr) return refuse_null("coll_mem_alloc", "memory");
+  return guarded([&]() -> Status {
+    COLL_ASSIGN(coll::SharedArena * arena, coll::SharedArena::of_this_process());
+    COLL_ASSIGN(*memory, arena->allocate(bytes));
+    return {};
+  });
+}
+
+coll_status_t coll_mem_free(void* memory) {
+  if (memory == nullptr) return COLL_SUCCESS;
+  return guarded([&]() -> Status {
+    COLL_ASSIGN(coll::SharedArena * arena, coll::SharedArena::of_this_process());
+    return arena->free(static_cast<std::byte*>(memory));
   });
 }
 

@@ -224,7 +224,8 @@ inline bool CpuExecutor::may_lend(const Connection& to, const BoundStep& step,
 
 bool CpuExecutor::receive(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& from = *lane.connections[step.source];
-  if (extent.one_piece) [[likely]] {
+  const bool streams = store_of(step) != 0 && from.peeks_in_place();
+  if (extent.one_piece && !streams) [[likely]] {
     return from.receive(at(lane, step.into_space, extent.into), extent.bytes, call_->digest);
   }
   const std::byte* message = from.peek(extent.bytes, call_->digest);

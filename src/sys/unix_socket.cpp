@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -29,10 +30,10 @@ struct Address {
   socklen_t size = 0;
 };
 
-/// Room for the descriptors of one packet. A stranger may pass more than one; the kernel drops what
-/// does not fit.
+/// Room for the descriptors of one packet. A stranger may pass more; the kernel drops what does not
+/// fit.
 struct alignas(cmsghdr) Control {
-  std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
+  std::array<char, CMSG_SPACE(kMostPassed * sizeof(int))> bytes{};
 };
 
 Result<Fd> make_socket() {
@@ -92,20 +93,24 @@ Result<unsigned> unix_peer_user(const Fd& socket) {
   return static_cast<unsigned>(peer.uid);
 }
 
-Result<bool> unix_send(const Fd& socket, std::span<const std::byte> packet, int passed) {
+Result<bool> unix_send(const Fd& socket, std::span<const std::byte> packet,
+                       std::initializer_list<int> passed) {
   iovec part{const_cast<std::byte*>(packet.data()), packet.size()};
   Control control;
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  if (passed >= 0) {
+  std::array<int, kMostPassed> given{};
+  const auto end = std::ranges::copy_if(passed, given.begin(), [](int fd) { return fd >= 0; }).out;
+  const std::size_t bytes = static_cast<std::size_t>(end - given.begin()) * sizeof(int);
+  if (bytes > 0) {
     message.msg_control = control.bytes.data();
-    message.msg_controllen = control.bytes.size();
+    message.msg_controllen = CMSG_SPACE(bytes);
     cmsghdr* header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof passed);
-    std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
+    header->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(header), given.data(), bytes);
   }
   if (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) >= 0) return true;
   if (is_later(errno)) return false;
@@ -132,17 +137,17 @@ Result<std::optional<UnixPacket>> unix_receive(const Fd& socket, std::span<std::
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    // The padding of the room may hold a second one: own all, keep the first.
+    std::size_t taken = 0;
     for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= header->cmsg_len; at += sizeof(int)) {
       int passed = -1;
       std::memcpy(&passed, CMSG_DATA(header) + at, sizeof passed);
       Fd owned(passed);
-      if (!packet.passed) packet.passed = std::move(owned);
+      if (taken < kMostPassed) packet.passed[taken++] = std::move(owned);
     }
   }
-  packet.passed_lost = (message.msg_flags & MSG_CTRUNC) != 0 && !packet.passed;
+  packet.passed_lost = (message.msg_flags & MSG_CTRUNC) != 0;
   // An empty packet and the end look the same; nobody here sends empty packets.
-  if (bytes == 0 && !packet.passed) return lost(0);
+  if (bytes == 0 && !packet.passed[0]) return lost(0);
   return std::optional<UnixPacket>(std::move(packet));
 }
 

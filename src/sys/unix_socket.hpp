@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sys/: the operating system as values and owners. This file: Unix sockets that pass descriptors.
 #pragma once
+#include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,14 +30,18 @@ Result<std::optional<Fd>> unix_accept(const Fd& listener);
 /// The effective user id of the process at the other end.
 Result<unsigned> unix_peer_user(const Fd& socket);
 
-/// Sends one packet, with a descriptor where `passed` is one. False: not now, try again.
-/// Code::peer_lost: the other end is closed.
-Result<bool> unix_send(const Fd& socket, std::span<const std::byte> packet, int passed = -1);
+/// Most descriptors that one packet passes.
+inline constexpr std::size_t kMostPassed = 2;
+
+/// Sends one packet, and descriptors with it (those that are none are left out). False: not now,
+/// try again. Code::peer_lost: the other end is closed.
+Result<bool> unix_send(const Fd& socket, std::span<const std::byte> packet,
+                       std::initializer_list<int> passed = {});
 
 struct UnixPacket {
-  std::size_t bytes = 0;     ///< its true length, also where it is longer than the place for it
-  Fd passed;                 ///< the descriptor that came with it
-  bool passed_lost = false;  ///< one came, but this process may not open more files
+  std::size_t bytes = 0;  ///< its true length, also where it is longer than the place for it
+  std::array<Fd, kMostPassed> passed;  ///< the descriptors that came with it
+  bool passed_lost = false;            ///< some came, but this process may open no more files
 };
 
 /// Receives one packet into `into`; none: there is none yet. Code::peer_lost: the other end is

@@ -65,6 +65,8 @@ class Connection {
   /// The next message's payload, valid until `release`, or null while it is not there. Never null
   /// for an empty message that has come.
   virtual const std::byte* peek(std::size_t bytes, std::uint64_t digest) = 0;
+  /// Does `peek` show payloads where they have come to lie, so that `receive` saves no copy?
+  [[nodiscard]] virtual bool peeks_in_place() const { return false; }
   /// Done with what `peek` returned: gives the credit back.
   virtual void release() = 0;
   /// Receives into the caller's memory, with fewer copies where the transport can. False: not

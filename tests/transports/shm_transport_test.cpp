@@ -46,7 +46,7 @@ TEST(ShmStrangers, EverySpoiledHelloIsDropped) {
   std::vector<Fd> sockets;  // they stay open, and silent
   const auto call = [&](const ShmHello& hello, std::size_t length, int passed) {
     sockets.push_back(knock(ranks.transports[0]->descriptor()));
-    const auto sent = unix_send(sockets.back(), coll::bytes_of(hello).first(length), passed);
+    const auto sent = unix_send(sockets.back(), coll::bytes_of(hello).first(length), {passed});
     EXPECT_TRUE(sent.ok() && *sent);
     for (int turn = 0; turn < 5; ++turn) ranks.poll();
     EXPECT_FALSE(a->ready());
@@ -74,7 +74,7 @@ TEST(ShmStrangers, EverySpoiledHelloIsDropped) {
 
   // The good one, which shows that it was for these reasons.
   sockets.push_back(knock(ranks.transports[0]->descriptor()));
-  ASSERT_TRUE(unix_send(sockets.back(), coll::bytes_of(good), good_memory).ok());
+  ASSERT_TRUE(unix_send(sockets.back(), coll::bytes_of(good), {good_memory}).ok());
   ranks.poll();
   EXPECT_TRUE(a->ready());
 }

@@ -17,7 +17,9 @@ FakeConnection::FakeConnection(const ConnectionSpec& spec, FakeTransport* transp
       network_(std::move(network)),
       link_(std::move(link)),
       side_(side),
-      lane_(spec.lane) {}
+      lane_(spec.lane) {
+  set_least_loan(network_->script().least_loan);
+}
 
 FakeConnection::~FakeConnection() {
   if (transport_ != nullptr) transport_->forget(this);
@@ -55,9 +57,14 @@ std::byte* FakeConnection::acquire(std::size_t bytes) {
 
 void FakeConnection::commit(std::size_t bytes, std::uint64_t digest) {
   const std::lock_guard lock(link_->mutex);
-  if (out().commit(bytes, digest)) return;
+  put(bytes, digest);
+}
+
+bool FakeConnection::put(std::size_t bytes, std::uint64_t digest, const std::byte* lent) {
+  if (out().commit(bytes, digest, lent)) return true;
   link_->cut = true;
   fail_lost();
+  return false;
 }
 
 bool FakeConnection::send(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
@@ -76,15 +83,22 @@ bool FakeConnection::send(const std::byte* data, std::size_t bytes, std::uint64_
   }
   copy(half_sent_ ? bytes / 2 : 0, bytes);
   half_sent_ = false;
-  if (out().commit(bytes, digest)) return true;
-  link_->cut = true;
-  fail_lost();
-  return false;
+  return put(bytes, digest);
+}
+
+bool FakeConnection::lends(const std::byte* /*data*/, std::size_t bytes, bool /*fetch*/) const {
+  return bytes >= least_loan();
+}
+
+bool FakeConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+  COLL_CHECK(data != nullptr && bytes >= least_loan(), "a message is lent that may not be");
+  const std::lock_guard lock(link_->mutex);
+  return outgoing(bytes) != nullptr && put(bytes, digest, data);
 }
 
 bool FakeConnection::flush() {
   const std::lock_guard lock(link_->mutex);
-  return out().all_left();
+  return out().flushed();
 }
 
 // --- receiving
@@ -106,7 +120,7 @@ FakeFifo::Message* FakeConnection::incoming(std::size_t bytes, std::uint64_t dig
 const std::byte* FakeConnection::peek(std::size_t bytes, std::uint64_t digest) {
   const std::lock_guard lock(link_->mutex);
   const FakeFifo::Message* message = incoming(bytes, digest);
-  return message != nullptr ? message->payload.data() : nullptr;
+  return message != nullptr ? message->place() : nullptr;
 }
 
 void FakeConnection::release() {
@@ -122,7 +136,7 @@ bool FakeConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t d
     std::fill_n(into, bytes, std::byte{0xbd});  // undefined meanwhile
     return false;
   }
-  std::copy_n(message->payload.data(), bytes, into);
+  std::copy_n(message->place(), bytes, into);
   in().release();
   return true;
 }

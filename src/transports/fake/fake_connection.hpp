@@ -21,6 +21,8 @@ class FakeConnection final : public Connection {
   std::byte* acquire(std::size_t bytes) override;
   void commit(std::size_t bytes, std::uint64_t digest) override;
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
+  [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
+  bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   bool flush() override;
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
@@ -39,6 +41,7 @@ class FakeConnection final : public Connection {
   FakeFifo& out() { return link_->fifos[side_]; }
   FakeFifo& in() { return link_->fifos[1 - side_]; }
   FakeFifo::Message* outgoing(std::size_t bytes);
+  bool put(std::size_t bytes, std::uint64_t digest, const std::byte* lent = nullptr);
   FakeFifo::Message* incoming(std::size_t bytes, std::uint64_t digest);
   [[nodiscard]] bool is_lost() const { return link_->cut || link_->closed[1 - side_]; }
   void fail_lost();

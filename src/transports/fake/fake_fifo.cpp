@@ -37,10 +37,11 @@ FakeFifo::Message* FakeFifo::acquire() {
   return acquired_ ? &at(committed_) : nullptr;
 }
 
-bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest) {
+bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest, const std::byte* lent) {
   Message& message = at(committed_);
   message.bytes = bytes;
   message.digest = digest;
+  message.lent = lent;
   message.leaves_in = draw(sender_random_, script_.max_delay);
   message.arrives_in = draw(sender_random_, script_.max_delay);
   for (const FakeFault& fault : faults_) {
@@ -51,6 +52,7 @@ bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest) {
   }
   acquired_ = false;
   ++committed_;
+  if (lent != nullptr) lent_ = committed_;
   plan_send();
   settle();
   return true;

@@ -35,6 +35,9 @@ struct FakeScript {
   std::uint32_t max_refusals = 0;
   /// Each message finds 1 … all of the connection's credits in use for good measure.
   bool vary_credits = false;
+  /// Messages of so many bytes and more may be lent, at least 1: the receiver reads them where they
+  /// lie, whenever it looks.
+  std::size_t least_loan = ~std::size_t{0};
   Transport::Limits limits{.slot_bytes = 4096, .credits = 4};
   std::vector<FakeFault> faults = {};
 };
@@ -43,23 +46,28 @@ struct FakeScript {
 class FakeFifo {
  public:
   struct Message {
-    std::vector<std::byte> payload;  ///< slot_bytes long
+    std::vector<std::byte> payload;   ///< slot_bytes long
+    const std::byte* lent = nullptr;  ///< where it lies instead
     std::size_t bytes = 0;
     std::uint64_t digest = 0;
     std::uint32_t leaves_in = 0;   ///< calls of the sender's progress()
     std::uint32_t arrives_in = 0;  ///< and then of the receiver's
+
+    [[nodiscard]] const std::byte* place() const { return lent != nullptr ? lent : payload.data(); }
   };
 
   FakeFifo(const FakeScript& script, Rank from, Rank to, const ConnectionSpec& spec);
 
   /// The place of the next message, null without a credit.
   Message* acquire();
-  /// False: a fault cut the connection instead.
-  bool commit(std::size_t bytes, std::uint64_t digest);
+  /// `lent`: where the payload lies, if not in the message. False: a fault cut the connection
+  /// instead.
+  bool commit(std::size_t bytes, std::uint64_t digest, const std::byte* lent = nullptr);
   /// True as often as the script wants the next message refused; then false until `commit`.
   bool refuses_send() { return refuse(send_refusals_); }
   void progress_sender();
-  [[nodiscard]] bool all_left() const { return left_ == committed_; }
+  /// All messages have left, and what was lent is not needed any more.
+  [[nodiscard]] bool flushed() const { return left_ == committed_ && consumed_ >= lent_; }
 
   /// The next message, null while there is none.
   Message* next();
@@ -94,6 +102,7 @@ class FakeFifo {
   std::uint64_t left_ = 0;
   std::uint64_t arrived_ = 0;
   std::uint64_t consumed_ = 0;
+  std::uint64_t lent_ = 0;  ///< up to the last one that was lent
 };
 
 }  // namespace coll

@@ -38,15 +38,17 @@ ShmConnection::~ShmConnection() {
 }
 
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
-                          const MemoryProof& peer) {
+                          const MemoryProof& peer, PeerArena* arena) {
   segment_ = std::move(segment);
   sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1));
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
-  if (can_read_memory_of(peer)) {
-    reach_ = peer.pid == memory_proof().pid ? ShmReach::direct : ShmReach::copying;
-  }
+  reach_.said = true;
+  reach_.copies = can_read_memory_of(peer);
+  reach_.owns = reach_.copies && peer.pid == memory_proof().pid;
+  reach_.maps = arena != nullptr;
   peer_pid_ = peer.pid;
-  receiver_.say_reach(reach_);
+  peer_arena_ = arena;
+  receiver_.say(reach_);
   transport_ = nullptr;
   ready_ = usable_ = true;
 }
@@ -70,40 +72,52 @@ void ShmConnection::fail_message(std::size_t bytes, std::uint64_t digest) {
 /// Whether the peer reaches this process's memory: it says so a little after the connection stands.
 void ShmConnection::learn_reach() {
   peer_reach_ = sender_.reach();
-  if (peer_reach_ == ShmReach::direct) set_least_loan(kDirectBytes);
-  if (peer_reach_ == ShmReach::copying) set_least_loan(kCopyingBytes);
+  if (peer_reach_.copies) set_least_loan(kCopyingBytes);
+  if (peer_reach_.owns || peer_reach_.maps) set_least_loan(kReadingBytes);
 }
 
-bool ShmConnection::lends(const std::byte* /*data*/, std::size_t bytes, bool fetch) const {
-  if (peer_reach_ == ShmReach::direct) return true;
-  return peer_reach_ == ShmReach::copying && fetch && bytes >= kCopyingBytes;
+bool ShmConnection::is_shared(const std::byte* data, std::size_t bytes) {
+  const auto offset = SharedArena::offset_of(data, bytes);
+  return offset && PeerArena::in_one_window(*offset, bytes);
+}
+
+bool ShmConnection::lends(const std::byte* data, std::size_t bytes, bool fetch) const {
+  if (peer_reach_.owns || (peer_reach_.maps && is_shared(data, bytes))) return true;
+  return peer_reach_.copies && fetch && bytes >= kCopyingBytes;
 }
 
 bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
   if (acquire(bytes) == nullptr) return false;
-  sender_.lend({reinterpret_cast<std::uint64_t>(data)}, bytes, digest);
+  ShmLoan loan{reinterpret_cast<std::uint64_t>(data)};
+  if (peer_reach_.maps && is_shared(data, bytes))
+    loan.offset = *SharedArena::offset_of(data, bytes);
+  sender_.lend(loan, bytes, digest);
   return true;
+}
+
+/// Where this process can read the lent payload without copying it; null where it cannot.
+const std::byte* ShmConnection::in_place(std::size_t bytes) {
+  const ShmLoan loan = receiver_.loan();
+  if (reach_.owns) return reinterpret_cast<const std::byte*>(loan.address);
+  if (loan.offset == ShmLoan::kNowhere || peer_arena_ == nullptr) return nullptr;
+  const Result<const std::byte*> place = peer_arena_->at(loan.offset, bytes);
+  return place.ok() ? *place : nullptr;  // then it is copied, or that fails and says why
 }
 
 /// The lent payload, where it lies or in the slot that its sender did not need.
 const std::byte* ShmConnection::borrow(std::size_t bytes) {
-  if (reach_ == ShmReach::direct) {
-    return reinterpret_cast<const std::byte*>(receiver_.loan().address);
-  }
+  if (const std::byte* place = in_place(bytes)) return place;
   if (!fetched_) fetched_ = fetch(receiver_.slot(), bytes);
   return fetched_ ? receiver_.slot() : nullptr;
 }
 
-/// Copies the lent payload out of the sender's process.
+/// Copies the lent payload to `into`.
 bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
-  const std::uint64_t address = receiver_.loan().address;
-  if (reach_ == ShmReach::direct) {
-    std::memcpy(into, reinterpret_cast<const std::byte*>(address), bytes);
+  if (const std::byte* place = in_place(bytes)) {
+    std::memcpy(into, place, bytes);
     return true;
   }
-  const Status read = reach_ == ShmReach::copying
-                          ? read_peer_memory(peer_pid_, address, into, bytes)
-                          : failed(Code::internal, "memory was lent that cannot be reached");
+  const Status read = read_peer_memory(peer_pid_, receiver_.loan().address, into, bytes);
   if (read.ok()) return true;
   fail(read.with_context("rank " + std::to_string(peer()) + " lent its memory"));
   usable_ = false;

@@ -6,6 +6,7 @@
 
 #include "sys/memory_segment.hpp"
 #include "sys/peer_memory.hpp"
+#include "sys/shared_arena.hpp"
 #include "transports/shm/shm_fifo.hpp"
 #include "transports/transport.hpp"
 
@@ -44,7 +45,7 @@ class ShmConnection final : public Connection {
     sender_.commit(bytes, digest, std::exchange(streaming_, true));
   }
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
-    if (bytes > kInlineBytes && peer_reach_ == ShmReach::unknown) [[unlikely]]
+    if (bytes > kInlineBytes && !peer_reach_.said) [[unlikely]]
       learn_reach();
     std::byte* place = acquire(bytes);
     if (place == nullptr) return false;
@@ -70,6 +71,7 @@ class ShmConnection final : public Connection {
     fail_message(bytes, digest);
     return nullptr;
   }
+  [[nodiscard]] bool peeks_in_place() const override { return true; }
   void release() override {
     receiver_.release();
     streaming_ = false;
@@ -90,15 +92,19 @@ class ShmConnection final : public Connection {
   [[nodiscard]] bool ready() const override { return ready_; }
 
   // For the transport, while it connects.
-  void start(MemorySegment segment, const ShmLayout& layout, bool dialled, const MemoryProof& peer);
+  /// `arena` is the peer's, null where it is not known.
+  void start(MemorySegment segment, const ShmLayout& layout, bool dialled, const MemoryProof& peer,
+             PeerArena* arena);
   void give_up(const Status& failure);
 
  private:
   /// From here on lending is cheaper than copying twice: measured, see docs/performance.md.
-  static constexpr std::size_t kDirectBytes = 1024;
+  static constexpr std::size_t kReadingBytes = 1024;
   static constexpr std::size_t kCopyingBytes = 16 << 10;
 
   void learn_reach();
+  [[nodiscard]] static bool is_shared(const std::byte* data, std::size_t bytes);
+  const std::byte* in_place(std::size_t bytes);
   const std::byte* borrow(std::size_t bytes);
   bool fetch(std::byte* into, std::size_t bytes);
   void fail_credits();
@@ -106,11 +112,12 @@ class ShmConnection final : public Connection {
 
   bool usable_ = false;  ///< ready and not failed
   bool ready_ = false;
-  bool streaming_ = false;           ///< nothing was received since the last message went out
-  bool fetched_ = false;             ///< the next message was lent, and is in its slot
-  ShmReach reach_ = ShmReach::none;  ///< of this end to the peer's memory
-  ShmReach peer_reach_ = ShmReach::unknown;  ///< of the peer to ours
+  bool streaming_ = false;  ///< nothing was received since the last message went out
+  bool fetched_ = false;    ///< the next message was lent, and is in its slot
+  ShmReach reach_;          ///< of this end to the peer's memory
+  ShmReach peer_reach_;     ///< of the peer to ours
   std::int64_t peer_pid_ = 0;
+  PeerArena* peer_arena_ = nullptr;  ///< the transport's
   ShmSender sender_;
   alignas(kCacheLine) ShmReceiver receiver_;
   MemorySegment segment_;

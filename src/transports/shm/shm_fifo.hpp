@@ -39,23 +39,33 @@ struct alignas(kCacheLine) ShmCell {
 static_assert(sizeof(ShmCell) == kCacheLine);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// How a receiver reaches the sender's memory.
-enum class ShmReach : std::uint32_t {
-  unknown,  ///< it has not said yet
-  none,     ///< not at all
-  copying,  ///< a system call copies
-  direct,   ///< it is the receiver's own memory: one process
+/// How a receiver reaches the sender's memory: nothing, until it has said so.
+struct ShmReach {
+  bool said = false;
+  bool copies = false;  ///< by a system call
+  bool maps = false;    ///< what lies in the sender's arena
+  bool owns = false;    ///< all of it: one process
+
+  [[nodiscard]] std::uint32_t word() const {
+    return unsigned{said} | unsigned{copies} << 1 | unsigned{maps} << 2 | unsigned{owns} << 3;
+  }
+  static ShmReach of(std::uint32_t word) {
+    return {(word & 1) != 0, (word & 2) != 0, (word & 4) != 0, (word & 8) != 0};
+  }
 };
 
 /// Written by the receiver only.
 struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> messages;  ///< ever read
-  std::atomic<ShmReach> reach;
+  std::atomic<std::uint32_t> reach;     ///< a ShmReach
 };
 
 /// What a cell holds in place of a lent payload.
 struct ShmLoan {
-  std::uint64_t address = 0;
+  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+
+  std::uint64_t address = 0;        ///< in the sender's process
+  std::uint64_t offset = kNowhere;  ///< in its arena
 };
 /// Beside the length in a tag: the payload is lent. No message is longer than 1 GiB.
 inline constexpr std::size_t kLent = std::size_t{1} << 31;
@@ -158,7 +168,7 @@ class ShmSender final : ShmCursor {
     return true;
   }
   [[nodiscard]] ShmReach reach() const {
-    return fifo_.consumed->reach.load(std::memory_order_relaxed);
+    return ShmReach::of(fifo_.consumed->reach.load(std::memory_order_relaxed));
   }
   /// The receiver claims to have read what was never sent.
   [[nodiscard]] bool broken() const { return broken_; }
@@ -207,7 +217,9 @@ class ShmReceiver final : ShmCursor {
     const bool lent = tag == shm_tag(sequence(), bytes | kLent) && cell().digest == digest;
     return lent ? Next::lent : Next::other;
   }
-  void say_reach(ShmReach reach) { fifo_.consumed->reach.store(reach, std::memory_order_relaxed); }
+  void say(const ShmReach& reach) {
+    fifo_.consumed->reach.store(reach.word(), std::memory_order_relaxed);
+  }
   [[nodiscard]] ShmLoan loan() const {
     ShmLoan loan;
     std::memcpy(&loan, cell().payload, sizeof loan);

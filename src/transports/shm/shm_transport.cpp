@@ -32,6 +32,12 @@ std::string context(const ConnectionSpec& spec) {
          std::to_string(spec.lane);
 }
 
+/// This process's arena to pass on, -1 where it can have none.
+int own_arena() {
+  const auto arena = SharedArena::of_this_process();
+  return arena.ok() ? (*arena)->descriptor().get() : -1;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Transport>> make_shm_transport(const TransportSpec& spec) {
@@ -108,6 +114,14 @@ void ShmTransport::forget(const ShmConnection* connection) {
   std::erase_if(awaited_, is_it);
 }
 
+/// What the peer's arena is reached by, null if it passed none.
+PeerArena* ShmTransport::arena_of(Rank peer, Fd descriptor) {
+  const auto known = arenas_.find(peer);
+  if (known != arenas_.end()) return &known->second;
+  return descriptor ? &arenas_.emplace(peer, PeerArena(std::move(descriptor))).first->second
+                    : nullptr;
+}
+
 // --- dialling
 
 Status ShmTransport::dial(const ConnectionSpec& spec, std::string_view peer_descriptor,
@@ -141,13 +155,13 @@ bool ShmTransport::is_over(Dial& dial) {
   }
   if (!dial.hello_sent) {
     const ShmHello hello = ShmHello::of(spec_, dial.spec);
-    const auto sent = unix_send(dial.socket, bytes_of(hello), dial.memory.get());
+    const auto sent = unix_send(dial.socket, bytes_of(hello), {dial.memory.get(), own_arena()});
     if (!sent.ok()) return hung_up(dial, sent.status());
     dial.hello_sent = *sent;
     if (!dial.hello_sent) return false;
   }
   ShmAnswer answer;
-  const auto packet = unix_receive(dial.socket, room_of(answer));
+  auto packet = unix_receive(dial.socket, room_of(answer));
   if (!packet.ok()) return hung_up(dial, packet.status());
   if (!packet->has_value()) return false;
   if ((*packet)->bytes != sizeof answer || answer.magic != ShmHello::kMagic) {
@@ -155,7 +169,7 @@ bool ShmTransport::is_over(Dial& dial) {
                                     "all ranks must load the same version of the library"));
     return true;
   }
-  return take_answer(dial, answer);
+  return take_answer(dial, answer, std::move((*packet)->passed[0]));
 }
 
 bool ShmTransport::hung_up(Dial& dial, const Status& failure) {
@@ -171,10 +185,10 @@ bool ShmTransport::hung_up(Dial& dial, const Status& failure) {
   return true;
 }
 
-bool ShmTransport::take_answer(Dial& dial, const ShmAnswer& answer) {
+bool ShmTransport::take_answer(Dial& dial, const ShmAnswer& answer, Fd arena) {
   if (answer.verdict == ShmAnswer::accepted) {
     dial.connection->start(std::move(dial.segment), {dial.spec.slot_bytes, dial.spec.credits}, true,
-                           answer.memory);
+                           answer.memory, arena_of(dial.spec.peer, std::move(arena)));
   } else if (answer.verdict == ShmAnswer::other_layout) {
     dial.connection->give_up(shm_other_layout(dial.spec, answer.slot_bytes, answer.credits));
   } else {
@@ -226,14 +240,15 @@ void ShmTransport::hear_strangers() {
       log_stranger("it hung up, or does not know the job");
       return true;
     }
-    if (!(*packet)->passed && !(*packet)->passed_lost) {
+    auto& [memory, arena] = (*packet)->passed;
+    if (!memory && !(*packet)->passed_lost) {
       log_stranger("it sent no memory");
       return true;
     }
     std::erase_if(callers_, [&](const Caller& caller) {  // who dials again has given up the first
       return caller.hello.from == hello.from && caller.hello.lane == hello.lane;
     });
-    callers_.push_back({std::move(stranger), hello, std::move((*packet)->passed)});
+    callers_.push_back({std::move(stranger), hello, std::move(memory), std::move(arena)});
     return true;
   });
 }
@@ -251,7 +266,7 @@ void ShmTransport::meet_callers() {
 }
 
 /// Answers a caller. True: the connection is ready, or has failed; false: it waits for another.
-bool ShmTransport::meet(const Awaited& awaited, const Caller& caller) {
+bool ShmTransport::meet(const Awaited& awaited, Caller& caller) {
   const ConnectionSpec& spec = awaited.spec;
   const ShmLayout layout{spec.slot_bytes, spec.credits};
   ShmAnswer answer;
@@ -275,13 +290,14 @@ bool ShmTransport::meet(const Awaited& awaited, const Caller& caller) {
     log_stranger(mapped.status().text().c_str());
     return false;
   }
-  const auto sent = unix_send(caller.socket, bytes_of(answer));
+  const auto sent = unix_send(caller.socket, bytes_of(answer), {own_arena()});
   if (!failure.ok()) {
     awaited.connection->give_up(failure.with_context(context(spec)));
     return true;
   }
   if (!sent.ok() || !*sent) return false;  // the caller has gone; it may call again
-  awaited.connection->start(std::move(segment), layout, false, caller.hello.memory);
+  awaited.connection->start(std::move(segment), layout, false, caller.hello.memory,
+                            arena_of(spec.peer, std::move(caller.arena)));
   return true;
 }
 

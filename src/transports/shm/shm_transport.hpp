@@ -2,6 +2,7 @@
 // transports/shm/: ranks of one host, through shared memory. This file: the transport, which makes
 // the connections.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@
 namespace coll {
 
 /// Every rank listens on an abstract Unix socket. The higher rank of a connection makes the segment
-/// and sends it with its hello; the lower one maps it and answers; then the socket is closed, so a
-/// ready connection holds no descriptor.
+/// and sends it with its hello; the lower one maps it and answers; then the socket is closed. Both
+/// also pass their arenas: one descriptor per peer is all that is kept.
 class ShmTransport final : public Transport {
  public:
   ShmTransport(TransportSpec spec, ShmDescriptor descriptor, Fd listener);
@@ -54,18 +55,20 @@ class ShmTransport final : public Transport {
     Fd socket;
     ShmHello hello;
     Fd memory;  ///< none: it was lost for want of descriptors here
+    Fd arena;   ///< none where it has none, or was lost
   };
 
+  PeerArena* arena_of(Rank peer, Fd descriptor);
   [[nodiscard]] Status check(const ConnectionSpec& spec) const;
   Status dial(const ConnectionSpec& spec, std::string_view peer_descriptor,
               ShmConnection* connection);
   bool is_over(Dial& dial);
   bool hung_up(Dial& dial, const Status& failure);
-  bool take_answer(Dial& dial, const ShmAnswer& answer);
+  bool take_answer(Dial& dial, const ShmAnswer& answer, Fd arena);
   void accept_strangers();
   void hear_strangers();
   void meet_callers();
-  bool meet(const Awaited& awaited, const Caller& caller);
+  bool meet(const Awaited& awaited, Caller& caller);
 
   TransportSpec spec_;
   ShmDescriptor descriptor_;
@@ -75,6 +78,7 @@ class ShmTransport final : public Transport {
   std::vector<Awaited> awaited_;
   std::vector<Fd> strangers_;  ///< have dialled, but not said who they are; oldest first
   std::vector<Caller> callers_;
+  std::map<Rank, PeerArena> arenas_;  ///< one for all connections to a peer
 };
 
 }  // namespace coll
