@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system as values and owners. This file: memory for users that the processes
+// of this host can map.
+#include "sys/shared_arena.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <iterator>
+#include <string>
+
+#include "sys/memory_segment.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kSmallest = std::size_t{1} << 30;
+constexpr std::size_t kLargest = std::size_t{16} << 40;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// Twice the memory there is, as far as files may be as long.
+std::size_t wanted_size() {
+  const auto pages = static_cast<std::size_t>(std::max(::sysconf(_SC_PHYS_PAGES), 1L));
+  const auto page = static_cast<std::size_t>(std::max(::sysconf(_SC_PAGESIZE), 1L));
+  std::size_t size = std::clamp(std::bit_ceil(2 * pages * page), kSmallest, kLargest);
+  rlimit longest{};
+  if (::getrlimit(RLIMIT_FSIZE, &longest) == 0) {  // beyond it ftruncate kills the process
+    while (size > longest.rlim_cur) size /= 2;
+  }
+  return size;
+}
+
+}  // namespace
+
+constinit std::atomic<std::uintptr_t> SharedArena::begin_{0};
+constinit std::atomic<std::uintptr_t> SharedArena::end_{0};
+
+SharedArena::SharedArena(Fd descriptor, std::byte* data, std::size_t size)
+    : descriptor_(std::move(descriptor)), data_(data), size_(size), free_{{0, size}} {}
+
+Result<SharedArena*> SharedArena::of_this_process() {
+  static std::mutex mutex;
+  static pid_t owner = 0;
+  static SharedArena* arena = nullptr;  // for good: peers may read it to the very end
+  const std::lock_guard lock(mutex);
+  if (owner == ::getpid()) return arena;
+  begin_ = end_ = 0;
+  COLL_ASSIGN(arena, make());
+  owner = ::getpid();
+  begin_ = reinterpret_cast<std::uintptr_t>(arena->data_);
+  end_ = reinterpret_cast<std::uintptr_t>(arena->data_) + arena->size_;
+  return arena;
+}
+
+Result<SharedArena*> SharedArena::make() {
+  Status failure = failed(Code::out_of_resources, "no memory can be shared: files may not be long",
+                          "raise the limit of file sizes (ulimit -f)");
+  // Address space may be short: then half of it, and so on.
+  for (std::size_t size = wanted_size(); size >= kSmallest; size /= 2) {
+    Result<Fd> descriptor = MemorySegment::create("coll-arena", size);
+    if (!descriptor.ok()) {
+      failure = descriptor.status();
+      continue;
+    }
+    void* place = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                         descriptor->get(), 0);
+    if (place == MAP_FAILED) {
+      failure = system_failure("mmap of an arena of " + std::to_string(size) + " bytes", errno);
+      continue;
+    }
+    // A child would write into its parent's memory.
+    (void)::madvise(place, size, MADV_DONTFORK);
+    (void)::madvise(place, size, MADV_HUGEPAGE);
+    return new SharedArena(*std::move(descriptor), static_cast<std::byte*>(place), size);
+  }
+  return failure;
+}
+
+Result<std::byte*> SharedArena::allocate(std::size_t bytes) {
+  const std::size_t unit = bytes >= kHugePage ? kHugePage : kPage;
+  if (bytes > size_) {
+    return failed(Code::out_of_resources,
+                  std::to_string(bytes) + " bytes are more than this process can share");
+  }
+  bytes = round_up(std::max<std::size_t>(bytes, 1), unit);
+  const std::lock_guard lock(mutex_);
+  for (auto place = free_.begin(); place != free_.end(); ++place) {
+    const auto [begin, length] = *place;
+    const std::size_t at = round_up(begin, unit);
+    if (at + bytes > begin + length) continue;
+    free_.erase(place);
+    if (at > begin) free_.emplace(begin, at - begin);
+    if (at + bytes < begin + length) free_.emplace(at + bytes, begin + length - at - bytes);
+    used_.emplace(at, bytes);
+    return data_ + at;
+  }
+  return failed(Code::out_of_resources,
+                "no " + std::to_string(bytes) + " bytes in one piece are left to share",
+                "free what is not needed, or raise the limit of address space (ulimit -v)");
+}
+
+Status SharedArena::free(std::byte* block) {
+  const std::lock_guard lock(mutex_);
+  const auto used =
+      offset_of(block, 1) ? used_.find(static_cast<std::size_t>(block - data_)) : used_.end();
+  if (used == used_.end()) {
+    return failed(Code::invalid_argument,
+                  "this memory is not from coll_mem_alloc, or freed already");
+  }
+  auto [begin, bytes] = *used;
+  used_.erase(used);
+  // The pages go, though others have them mapped; who gets the block next finds zeros.
+  if (::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(begin), static_cast<off_t>(bytes)) != 0) {
+    std::fill_n(data_ + begin, bytes, std::byte{0});
+  }
+  auto after = free_.lower_bound(begin);
+  if (after != free_.end() && after->first == begin + bytes) {
+    bytes += after->second;
+    after = free_.erase(after);
+  }
+  if (after != free_.begin()) {
+    const auto before = std::prev(after);
+    if (before->first + before->second == begin) {
+      before->second += bytes;
+      return {};
+    }
+  }
+  free_.emplace(begin, bytes);
+  return {};
+}
+
+PeerArena::~PeerArena() {
+  for (const auto& [window, data] : windows_) {
+    ::munmap(const_cast<std::byte*>(data), kWindow);
+  }
+}
+
+Result<const std::byte*> PeerArena::map(std::uint64_t offset, std::size_t bytes) {
+  struct stat status {};
+  const int seals = ::fcntl(descriptor_.get(), F_GET_SEALS);
+  const bool firm = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+  if (!firm || ::fstat(descriptor_.get(), &status) != 0 || !in_one_window(offset, bytes) ||
+      offset + bytes > static_cast<std::uint64_t>(status.st_size)) {
+    return failed(Code::invalid_argument, std::to_string(bytes) + " bytes at " +
+                                              std::to_string(offset) +
+                                              " are not in the memory that the peer shares");
+  }
+  const std::uint64_t window = offset / kWindow;
+  auto place = windows_.find(window);
+  if (place == windows_.end()) {
+    void* data = ::mmap(nullptr, kWindow, PROT_READ, MAP_SHARED | MAP_NORESERVE, descriptor_.get(),
+                        static_cast<off_t>(window * kWindow));
+    if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
+    place = windows_.emplace(window, static_cast<const std::byte*>(data)).first;
+  }
+  window_ = window;
+  data_ = place->second;
+  return data_ + offset % kWindow;
+}
+
+}  // namespace coll
