@@ -71,7 +71,9 @@ class ExecutorRanks {
   }
 
   /// Rounds of randomly chosen ranks until all are done; false after `most` rounds without an end.
-  bool drive(std::mt19937_64& random, std::uint64_t most) {
+  /// Calls ended(rank) as soon as that rank's user may use the buffers again.
+  template <class Ended>
+  bool drive(std::mt19937_64& random, std::uint64_t most, Ended ended) {
     std::size_t left = executors_.size();
     std::vector<bool> done(executors_.size());
     for (std::uint64_t round = 0; round < most && left > 0; ++round) {
@@ -80,6 +82,7 @@ class ExecutorRanks {
       executors_[rank]->poll();
       if (executors_[rank]->done()) {
         done[rank] = true;
+        ended(rank);
         --left;
       }
     }

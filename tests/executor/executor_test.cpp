@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: behaviour that can fail. This file: programs give the right result in any order of
 // progress.
-#include "collectives/algorithms.hpp"
+#include "built.hpp"
 #include "executor_ranks.hpp"
 #include "schedule/chunk_map.hpp"
 #include "test_seed.hpp"
@@ -42,43 +42,81 @@ std::int64_t expected_at(const CollectiveSpec& spec, std::size_t rank, std::uint
   }
 }
 
-/// Runs one call of int64 sums on all ranks and compares every element.
+using Elements = std::vector<std::int64_t>;
+
+/// One rank's buffers of a call: of their own, or one inside the other as in_place() has it.
+class Buffers {
+ public:
+  Buffers(const CollectiveSpec& spec, std::size_t rank, std::uint64_t count, bool want_in_place) {
+    const auto self = static_cast<Rank>(rank);
+    const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, self);
+    const InPlace place = in_place(spec.collective, spec.ranks, spec.root, self);
+    input_size_ = shape.input * count;
+    output_size_ = shape.output * count;
+    apart = !want_in_place || !place.allowed;
+    memory_.resize(apart ? input_size_ + output_size_ : std::max(input_size_, output_size_));
+    if (apart) {
+      output_at_ = input_size_;
+    } else {
+      (place.input_inside_output ? input_at_ : output_at_) = place.offset_blocks * count;
+    }
+    for (std::uint64_t i = 0; i < input_size_; ++i) memory_[input_at_ + i] = input_at(rank, i);
+  }
+
+  [[nodiscard]] const std::byte* input() const {
+    return reinterpret_cast<const std::byte*>(memory_.data() + input_at_);
+  }
+  std::byte* output() { return reinterpret_cast<std::byte*>(memory_.data() + output_at_); }
+  /// The result; the memory is used for something else from now on.
+  Elements take() {
+    const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(output_at_);
+    Elements result(begin, begin + static_cast<std::ptrdiff_t>(output_size_));
+    std::ranges::fill(memory_, -1);
+    return result;
+  }
+
+  bool apart = true;
+
+ private:
+  Elements memory_;
+  std::uint64_t input_size_ = 0, output_size_ = 0;
+  std::uint64_t input_at_ = 0, output_at_ = 0;
+};
+
+/// Runs one call of int64 sums on all ranks and compares every element. Each rank uses its memory
+/// again as soon as its own part is over.
 void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& ranks, std::uint64_t count,
-                     std::mt19937_64& random) {
+                     bool in_place, std::mt19937_64& random) {
   const auto size = static_cast<std::size_t>(spec.ranks);
-  std::vector<std::vector<std::int64_t>> inputs(size), outputs(size);
+  std::vector<Buffers> buffers;
+  for (std::size_t r = 0; r < size; ++r) buffers.emplace_back(spec, r, count, in_place);
   for (std::size_t r = 0; r < size; ++r) {
-    const BlockShape shape =
-        block_shape(spec.collective, spec.ranks, spec.root, static_cast<Rank>(r));
-    inputs[r].resize(shape.input * count);
-    for (std::uint64_t i = 0; i < inputs[r].size(); ++i) inputs[r][i] = input_at(r, i);
-    outputs[r].resize(shape.output * count);
     CallBinding call;
-    call.input = reinterpret_cast<const std::byte*>(inputs[r].data());
-    call.output = reinterpret_cast<std::byte*>(outputs[r].data());
+    call.input = buffers[r].input();
+    call.output = buffers[r].output();
     call.count = count;
     call.element_bytes = 8;
     call.kernels = &reduce::kernels(ReduceOp::sum, DataType::int64);
     call.digest = 42;
+    call.apart = buffers[r].apart;
     ranks.start(r, call);
   }
-  ASSERT_TRUE(ranks.drive(random, 20'000'000)) << "no end in sight";
+  std::vector<Elements> results(size);
+  ASSERT_TRUE(ranks.drive(random, 20'000'000, [&](std::size_t r) {
+    results[r] = buffers[r].take();
+  })) << "no end in sight";
   for (std::size_t r = 0; r < size; ++r) {
-    for (std::uint64_t i = 0; i < outputs[r].size(); ++i) {
-      ASSERT_EQ(outputs[r][i], expected_at(spec, r, count, i)) << "rank " << r << " element " << i;
+    for (std::uint64_t i = 0; i < results[r].size(); ++i) {
+      ASSERT_EQ(results[r][i], expected_at(spec, r, count, i)) << "rank " << r << " element " << i;
     }
   }
 }
 
-std::vector<Schedule> build_all(const Algorithm& algorithm, const CollectiveSpec& spec) {
-  std::vector<Schedule> schedules;
-  for (Rank rank = 0; rank < spec.ranks; ++rank) {
-    schedules.push_back(algorithm.build(spec, Layout::flat(spec.ranks), rank));
-  }
-  return schedules;
-}
+enum class Loans : std::uint8_t { none, all };
 
-TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetwork) {
+/// Every algorithm and operation, in place and apart, while messages wait, arrive late and find few
+/// credits, and the ranks' turns come in any order.
+void run_every_algorithm(Loans loans) {
   std::mt19937_64 random(test::test_seed());
   for (const Algorithm& algorithm : algorithms()) {
     for (int c = 0; c < kCollectives; ++c) {
@@ -87,21 +125,32 @@ TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetwork) {
                                   static_cast<Rank>(random() % static_cast<unsigned>(size))};
         if (spec.collective == Collective::send || spec.collective == Collective::recv) continue;
         if (!algorithm.supports(spec)) continue;
-        SCOPED_TRACE(std::string(algorithm.name) + " " + std::string(name_of(spec.collective)) +
-                     " on " + std::to_string(size) + " root " + std::to_string(spec.root));
         ExecutorRanks::Settings settings;
         settings.script = {.seed = random(), .max_delay = 3, .max_refusals = 2};
+        if (loans == Loans::all) settings.script.least_loan = 1;
         settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
         settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
         settings.slice_bytes = 64u << (random() % 4);
         ExecutorRanks ranks(build_all(algorithm, spec), settings);
         for (const std::uint64_t count : {0U, 1U, 5U, 64U, 333U}) {
-          run_and_compare(spec, ranks, count, random);
-          if (HasFatalFailure()) return;
+          for (const bool in_place : {false, true}) {
+            SCOPED_TRACE(describe(algorithm, spec) + ", count " + std::to_string(count) +
+                         (in_place ? ", in place" : ", apart"));
+            run_and_compare(spec, ranks, count, in_place, random);
+            if (::testing::Test::HasFatalFailure()) return;
+          }
         }
       }
     }
   }
+}
+
+TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetwork) {
+  run_every_algorithm(Loans::none);
+}
+
+TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetworkThatLends) {
+  run_every_algorithm(Loans::all);
 }
 
 TEST(CpuExecutor, StopsWhenToldTo) {

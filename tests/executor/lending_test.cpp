@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: a message is lent only where nothing overwrites it,
+// and where it matters it is.
+#include "executor/lending.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "built.hpp"
+
+namespace coll {
+namespace {
+
+using Lend = BoundStep::Lend;
+using Loans = std::vector<std::vector<Loan>>;
+
+/// Where a rank's user buffers lie, in chunks of one memory.
+struct Memory {
+  std::int64_t input = 0;
+  std::int64_t output = 0;
+
+  static Memory apart(const Schedule& schedule) {
+    return {.input = 0, .output = schedule.chunks.chunks(Space::input) + 7};
+  }
+  /// The larger buffer is the memory.
+  static Memory in_one(const Schedule& schedule, const InPlace& place) {
+    const std::int64_t inner = std::int64_t{place.offset_blocks} * schedule.chunks.parts;
+    return place.input_inside_output ? Memory{inner, 0} : Memory{0, inner};
+  }
+};
+
+struct Extent {
+  std::int64_t begin = 0, end = 0;
+  friend bool operator==(const Extent&, const Extent&) = default;
+  [[nodiscard]] bool meets(const Extent& other) const {
+    return begin < other.end && other.begin < end;
+  }
+};
+
+/// Empty in scratch, which is no user's memory.
+Extent extent_of(const Memory& memory, const Operand& operand, std::uint32_t count) {
+  if (operand.space != Space::input && operand.space != Space::output) return {};
+  const std::int64_t base = operand.space == Space::input ? memory.input : memory.output;
+  return {base + operand.chunk, base + operand.chunk + count};
+}
+
+/// Does the memory of the message still hold it when all lanes are through, in whatever order they
+/// went?
+bool stays(const Schedule& schedule, const Memory& memory, std::size_t lane, std::size_t index,
+           const Operand& lent) {
+  const Extent message = extent_of(memory, lent, schedule.lanes[lane][index].count);
+  for (std::size_t l = 0; l < schedule.lanes.size(); ++l) {
+    for (std::size_t i = 0; i < schedule.lanes[l].size(); ++i) {
+      if (l == lane && i < index) continue;
+      const Step& step = schedule.lanes[l][i];
+      const Extent written = extent_of(memory, step.into, step.count);
+      if (!written.meets(message)) continue;
+      const bool itself = l == lane && i == index && written == message;
+      if (!itself) return false;
+    }
+  }
+  return true;
+}
+
+/// A message without a reduction is read where its step takes it, others where the step leaves
+/// them.
+Lend by_brute_force(const Schedule& schedule, std::size_t lane, std::size_t index) {
+  const Step& step = schedule.lanes[lane][index];
+  const Operand lent = step.from.present() && !step.with.present() ? step.from : step.into;
+  const bool users = lent.space == Space::input || lent.space == Space::output;
+  if (!step.sends() || step.count == 0 || !users) return Lend::never;
+  if (!stays(schedule, Memory::apart(schedule), lane, index, lent)) return Lend::never;
+  const CollectiveSpec& spec = schedule.spec;
+  const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
+  const bool in_one_too =
+      !place.allowed || stays(schedule, Memory::in_one(schedule, place), lane, index, lent);
+  return in_one_too ? Lend::always : Lend::if_apart;
+}
+
+template <class Check>
+void for_each_call(Check check) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int i = 0; i < kCollectives; ++i) {
+      for (Rank ranks = 1; ranks <= 9; ++ranks) {
+        for (Rank root = 0; root < (has_root(collective_at(i)) ? ranks : 1); ++root) {
+          const CollectiveSpec spec{collective_at(i), ranks, root};
+          if (!algorithm.supports(spec)) continue;
+          SCOPED_TRACE(describe(algorithm, spec));
+          check(build_all(algorithm, spec));
+          ++n;
+          fprintf(stderr, "CC %d %s\n", n, describe(algorithm, spec).c_str());
+          check(build_all(algorithm, spec));
+          if (::testing::Test::HasFailure()) return;  // one is enough
+        }
+      }
+    }
+  }
+}
+
+TEST(Lending, IsOfMemoryThatNothingOverwrites) {
+  for_each_call([](const std::vector<Schedule>& schedules) {
+    for (const Schedule& schedule : schedules) {
+      const Loans loans = find_loans(schedule);
+      ASSERT_EQ(loans.size(), schedule.lanes.size());
+      for (std::size_t lane = 0; lane < loans.size(); ++lane) {
+        ASSERT_EQ(loans[lane].size(), schedule.lanes[lane].size());
+        for (std::size_t index = 0; index < loans[lane].size(); ++index) {
+          EXPECT_EQ(loans[lane][index].lend, by_brute_force(schedule, lane, index))
+              << "rank " << schedule.rank << " lane " << lane << " step " << index;
+        }
+      }
+    }
+  });
+}
+
+TEST(Lending, CallsNoMessageCompleteThatIsCombined) {
+  for_each_call([](const std::vector<Schedule>& schedules) {
+    std::map<std::tuple<Rank, Rank, std::size_t>, std::deque<bool>> complete;
+    for (const Schedule& schedule : schedules) {
+      const Loans loans = find_loans(schedule);
+      for (std::size_t lane = 0; lane < loans.size(); ++lane) {
+        for (std::size_t index = 0; index < loans[lane].size(); ++index) {
+          const Step& step = schedule.lanes[lane][index];
+          if (!step.sends()) continue;
+          complete[{schedule.rank, step.target, lane}].push_back(loans[lane][index].complete);
+          EXPECT_TRUE(reduces(schedule.spec.collective) || loans[lane][index].complete);
+        }
+      }
+    }
+    for (const Schedule& schedule : schedules) {
+      for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+        for (const Step& step : schedule.lanes[lane]) {
+          if (!step.receives()) continue;
+          std::deque<bool>& of_sender = complete[{step.source, schedule.rank, lane}];
+          ASSERT_FALSE(of_sender.empty());
+          EXPECT_FALSE(of_sender.front() && step.with.present())
+              << "rank " << step.source << " to rank " << schedule.rank;
+          of_sender.pop_front();
+        }
+      }
+    }
+  });
+}
+
+/// What the steps of all ranks that send, and of which `of` is true, say.
+template <class Of>
+std::map<Lend, int> count(std::string_view algorithm, Collective collective, Of of) {
+  std::map<Lend, int> found;
+  for (const Schedule& schedule :
+       build_all(*find_algorithm(algorithm), {.collective = collective, .ranks = 4})) {
+    const Loans loans = find_loans(schedule);
+    for (std::size_t lane = 0; lane < loans.size(); ++lane) {
+      for (std::size_t index = 0; index < loans[lane].size(); ++index) {
+        const Step& step = schedule.lanes[lane][index];
+        if (step.sends() && of(step, loans[lane][index])) ++found[loans[lane][index].lend];
+      }
+    }
+  }
+  return found;
+}
+
+/// The long way of a large call: were these refused, lending would be safe and useless.
+TEST(Lending, IsThereWhereItMatters) {
+  const auto all = [](const Step&, const Loan&) { return true; };
+  for (const auto& [algorithm, collective] : {std::pair{"ring", Collective::all_gather},
+                                              {"neighbour_exchange", Collective::all_gather},
+                                              {"pairwise", Collective::all_to_all},
+                                              {"linear", Collective::scatter},
+                                              {"linear", Collective::gather},
+                                              {"chain", Collective::broadcast}}) {
+    const auto found = count(algorithm, collective, all);
+    EXPECT_GT(found.contains(Lend::always), 0) << algorithm;
+    EXPECT_EQ(found.size(), 1U) << algorithm << " for " << name_of(collective);
+  }
+  // In place the second phase sends what the first one finished.
+  for (const char* algorithm : {"two_shot", "ring"}) {
+    const auto found = count(algorithm, Collective::all_reduce,
+                             [](const Step&, const Loan& loan) { return loan.complete; });
+    EXPECT_GT(found.contains(Lend::always), 0) << algorithm;
+    EXPECT_EQ(found.size(), 1U) << algorithm;
+  }
+}
+
+}  // namespace
+}  // namespace coll
