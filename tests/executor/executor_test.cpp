@@ -112,11 +112,9 @@ void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& ranks, std::uint
   }
 }
 
-enum class Loans : std::uint8_t { none, all };
-
 /// Every algorithm and operation, in place and apart, while messages wait, arrive late and find few
 /// credits, and the ranks' turns come in any order.
-void run_every_algorithm(Loans loans) {
+void run_every_algorithm(const FakeScript& script) {
   std::mt19937_64 random(test::test_seed());
   for (const Algorithm& algorithm : algorithms()) {
     for (int c = 0; c < kCollectives; ++c) {
@@ -126,8 +124,8 @@ void run_every_algorithm(Loans loans) {
         if (spec.collective == Collective::send || spec.collective == Collective::recv) continue;
         if (!algorithm.supports(spec)) continue;
         ExecutorRanks::Settings settings;
-        settings.script = {.seed = random(), .max_delay = 3, .max_refusals = 2};
-        if (loans == Loans::all) settings.script.least_loan = 1;
+        settings.script = script;
+        settings.script.seed = random();
         settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
         settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
         settings.slice_bytes = 64u << (random() % 4);
@@ -146,11 +144,11 @@ void run_every_algorithm(Loans loans) {
 }
 
 TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetwork) {
-  run_every_algorithm(Loans::none);
+  run_every_algorithm({.max_delay = 3, .max_refusals = 2});
 }
 
 TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetworkThatLends) {
-  run_every_algorithm(Loans::all);
+  run_every_algorithm({.max_delay = 3, .max_refusals = 2, .least_loan = 1});
 }
 
 TEST(CpuExecutor, StopsWhenToldTo) {

@@ -15,7 +15,6 @@ namespace coll {
 namespace {
 
 using Lend = BoundStep::Lend;
-using Loans = std::vector<std::vector<Loan>>;
 
 /// Where a rank's user buffers lie, in chunks of one memory.
 struct Memory {
@@ -100,7 +99,7 @@ void for_each_call(Check check) {
 TEST(Lending, IsOfMemoryThatNothingOverwrites) {
   for_each_call([](const std::vector<Schedule>& schedules) {
     for (const Schedule& schedule : schedules) {
-      const Loans loans = find_loans(schedule);
+      const auto loans = find_loans(schedule);
       ASSERT_EQ(loans.size(), schedule.lanes.size());
       for (std::size_t lane = 0; lane < loans.size(); ++lane) {
         ASSERT_EQ(loans[lane].size(), schedule.lanes[lane].size());
@@ -117,7 +116,7 @@ TEST(Lending, CallsNoMessageCompleteThatIsCombined) {
   for_each_call([](const std::vector<Schedule>& schedules) {
     std::map<std::tuple<Rank, Rank, std::size_t>, std::deque<bool>> complete;
     for (const Schedule& schedule : schedules) {
-      const Loans loans = find_loans(schedule);
+      const auto loans = find_loans(schedule);
       for (std::size_t lane = 0; lane < loans.size(); ++lane) {
         for (std::size_t index = 0; index < loans[lane].size(); ++index) {
           const Step& step = schedule.lanes[lane][index];
@@ -148,7 +147,7 @@ std::map<Lend, int> count(std::string_view algorithm, Collective collective, Of 
   std::map<Lend, int> found;
   for (const Schedule& schedule :
        build_all(*find_algorithm(algorithm), {.collective = collective, .ranks = 4})) {
-    const Loans loans = find_loans(schedule);
+    const auto loans = find_loans(schedule);
     for (std::size_t lane = 0; lane < loans.size(); ++lane) {
       for (std::size_t index = 0; index < loans[lane].size(); ++index) {
         const Step& step = schedule.lanes[lane][index];
