@@ -9,6 +9,7 @@ namespace coll::test {
 namespace {
 
 Backend fake(std::string name, FakeScript script) {
+  const bool lends = script.least_loan <= 4096;
   script.seed = test_seed();
   auto network = std::make_shared<FakeNetwork>(std::move(script));
   return {.name = std::move(name),
@@ -17,15 +18,17 @@ Backend fake(std::string name, FakeScript script) {
           },
           .crosses_processes = false,
           .sees_death = true,
+          .lends = lends,
           .uses_descriptors = false,
           .knock = {}};
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Fake, TransportConformance,
-    testing::Values(fake("prompt", {}), fake("late", {.max_delay = 7}),
-                    fake("refusing", {.max_refusals = 3}), fake("stingy", {.vary_credits = true}),
-                    fake("all", {.max_delay = 3, .max_refusals = 2, .vary_credits = true})),
+    testing::Values(
+        fake("prompt", {}), fake("late", {.max_delay = 7}), fake("refusing", {.max_refusals = 3}),
+        fake("stingy", {.vary_credits = true}), fake("lending", {.least_loan = 1}),
+        fake("all", {.max_delay = 3, .max_refusals = 2, .vary_credits = true, .least_loan = 100})),
     name_of_backend);
 
 FakeScript with_fault(FakeFault::Kind kind) {

@@ -21,7 +21,7 @@ Fd knock(std::string_view descriptor) {
   return socket.ok() && socket->has_value() ? *std::move(*socket) : Fd();
 }
 
-const Backend kShm{.name = "shm", .make = make_shm_transport, .knock = knock};
+const Backend kShm{.name = "shm", .make = make_shm_transport, .lends = true, .knock = knock};
 
 INSTANTIATE_TEST_SUITE_P(Shm, TransportConformance, testing::Values(kShm), name_of_backend);
 
@@ -111,6 +111,10 @@ TEST(ShmAcceptance, HostUserAndNamespaceMustBeTheSame) {
 
 TEST(ShmMemory, AReadyConnectionHoldsNoDescriptorAndHardlyAnyMemory) {
   Ranks ranks(kShm);
+  // What is kept of a peer, whatever connections there are to it.
+  auto first = ranks.open(0, kToOne);
+  auto its_peer = ranks.open(1, kToZero);
+  ASSERT_TRUE(ranks.settle(*first, *its_peer));
   const std::ptrdiff_t before = open_files();
   const auto resident = [] {
     std::size_t total = 0, pages = 0;
@@ -121,6 +125,7 @@ TEST(ShmMemory, AReadyConnectionHoldsNoDescriptorAndHardlyAnyMemory) {
   };
   const std::size_t memory_before = resident();
   ConnectionSpec to_one = kToOne, to_zero = kToZero;
+  to_one.lane = to_zero.lane = 1;
   to_one.slot_bytes = to_zero.slot_bytes = 64 << 20;
   to_one.credits = to_zero.credits = 8;
   auto a = ranks.open(0, to_one);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "transports/transport.hpp"
@@ -26,7 +27,8 @@ class Traffic {
     bytes = draw % 2 == 0 ? edges[draw / 2 % std::size(edges)] : draw / 2 % (slot_bytes_ + 1);
     bytes = std::min(bytes, slot_bytes_);
     digest = random_();
-    in_place = random_() % 2 == 0;
+    way_ = static_cast<Way>(random_() % 3);
+    peeks_ = random_() % 2 == 0;
     data.resize(bytes);
     for (std::size_t i = 0; i < bytes; i += sizeof(std::uint64_t)) {
       const std::uint64_t word = random_();
@@ -38,24 +40,32 @@ class Traffic {
 
   /// Tries to send the message; true once it is sent.
   bool send(Connection& to) {
-    if (!in_place) {
-      if (!loaded_) std::ranges::copy(data, room());
-      loaded_ = true;
-      if (!to.send(room(), bytes, digest)) return false;
-      loaded_ = false;
+    take_back(to);
+    if (way_ == Way::in_place) {
+      std::byte* place = to.acquire(bytes);
+      if (place == nullptr) return false;
+      std::ranges::copy(data, place);
+      to.commit(bytes, digest);
       return true;
     }
-    std::byte* place = to.acquire(bytes);
-    if (place == nullptr) return false;
-    std::ranges::copy(data, place);
-    to.commit(bytes, digest);
+    if (!loaded_) {
+      std::ranges::copy(data, room());
+      lends_ = way_ == Way::lent && bytes >= to.least_loan() && to.lends(room(), bytes, true);
+    }
+    loaded_ = true;
+    if (!(lends_ ? to.lend(room(), bytes, digest) : to.send(room(), bytes, digest))) return false;
+    loaded_ = false;
+    if (lends_) {
+      ++loans_ever;
+      loans_.push_back(std::exchange(room_, std::vector<std::byte>(room_.size())));
+    }
     return true;
   }
 
   enum class Got : std::uint8_t { nothing, right, wrong };
   /// Tries to receive the message.
   Got receive(Connection& from) {
-    if (in_place) {  // the other side draws the same, so swap: each way meets each way
+    if (!peeks_) {
       if (!from.receive(room(), bytes, digest)) return Got::nothing;
       const bool right = std::equal(data.begin(), data.end(), room()) && guards_whole();
       return right ? Got::right : Got::wrong;
@@ -69,12 +79,19 @@ class Traffic {
 
   std::size_t bytes = 0;
   std::uint64_t digest = 0;
-  bool in_place = false;
   std::vector<std::byte> data;
+  int loans_ever = 0;
 
  private:
+  enum class Way : std::uint8_t { in_place, sent, lent };
   static constexpr std::size_t kGuard = 64;
 
+  /// Uses lent memory for something else as soon as it may.
+  void take_back(Connection& to) {
+    if (loans_.empty() || !to.flush()) return;
+    for (auto& loan : loans_) std::ranges::fill(loan, std::byte{0xbd});
+    loans_.clear();
+  }
   std::byte* room() { return room_.data() + offset_; }
   bool guards_whole() {
     const auto untouched = [](std::byte value) { return value == std::byte{0xa5}; };
@@ -87,6 +104,10 @@ class Traffic {
   std::size_t slot_bytes_;
   std::vector<std::byte> room_;  ///< the caller's memory, with guards around
   std::size_t offset_ = kGuard;
+  std::vector<std::vector<std::byte>> loans_;  ///< not yet returned
+  Way way_ = Way::sent;
+  bool peeks_ = false;
+  bool lends_ = false;
   bool loaded_ = false;
 };
 
@@ -110,6 +131,7 @@ class Exchange {
     }
     if (end_.needs_progress()) end_.progress();
   }
+  [[nodiscard]] int loans() const { return out_.loans_ever; }
   [[nodiscard]] bool done() const {
     return wrong_ || !end_.status().ok() || (to_send_ == 0 && to_receive_ == 0 && end_.flush());
   }

@@ -61,12 +61,13 @@ struct LoneRank {
 
 /// Few enough for a machine that is so busy that every turn waits for the scheduler.
 constexpr int kMessages = 200;
+constexpr std::size_t kTalkBytes = 32 << 10;  ///< long enough to be lent
 
 /// Both ways at once, then a strict ping-pong.
 inline bool talk(const Backend& backend, Rank rank, std::uint64_t job, Table& table,
                  std::uint64_t seed, int messages) {
   LoneRank self(backend, rank, job, table,
-                {.peer = 0, .lane = 0, .slot_bytes = 8192, .credits = 3});
+                {.peer = 0, .lane = 0, .slot_bytes = kTalkBytes, .credits = 3});
   if (!self.ready) return false;
   const std::uint64_t mine = seed + static_cast<std::uint64_t>(rank);
   const std::uint64_t other = seed + static_cast<std::uint64_t>(1 - rank);
@@ -76,7 +77,7 @@ inline bool talk(const Backend& backend, Rank rank, std::uint64_t job, Table& ta
     return both.done();
   });
   good = good && both.good();
-  Traffic ball(seed + 2, 8192);
+  Traffic ball(seed + 2, kTalkBytes);
   for (int turn = 0; good && turn < messages / 4; ++turn) {
     auto got = Traffic::Got::nothing;
     good = eventually([&] {

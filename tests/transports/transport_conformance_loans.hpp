@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: the part of
+// the suite about payloads that are lent; included by transport_conformance.hpp. Who lends nothing
+// sends, and keeps the same promises.
+#pragma once
+#include "transport_conformance_ranks.hpp"
+
+namespace coll::test {
+
+constexpr std::size_t kLoanBytes = 64 << 10;  ///< long enough wherever lending pays
+
+/// Lends, or else sends; true once it is done.
+inline bool give(Connection& to, const std::vector<std::byte>& data, std::uint64_t digest) {
+  if (data.size() >= to.least_loan() && to.lends(data.data(), data.size(), true))
+    return to.lend(data.data(), data.size(), digest);
+  return to.send(data.data(), data.size(), digest);
+}
+
+inline std::vector<std::byte> filled(int value, std::size_t bytes = kLoanBytes) {
+  return std::vector<std::byte>(bytes, static_cast<std::byte>(value));
+}
+
+/// Only with messages does a connection learn what its peer can reach.
+inline bool acquaint(Pair& pair) {
+  std::array<std::byte, 64> word{};
+  for (const int from : {0, 1}) {
+    if (!pair.drive([&] { return pair.ends[from]->send(word.data(), word.size(), 0); }) ||
+        !pair.drive([&] { return pair.ends[1 - from]->receive(word.data(), word.size(), 0); }))
+      return false;
+  }
+  return true;
+}
+
+/// A pair of ranks that know each other.
+class LendingPair : public Pair {
+ public:
+  explicit LendingPair(std::uint32_t credits = 4) : Pair(Test::GetParam(), kLoanBytes, credits) {
+    ready = ready && acquaint(*this);
+    if (!ready) return;
+    EXPECT_EQ(ends[0]->least_loan() <= kLoanBytes, Test::GetParam().lends);
+  }
+
+ private:
+  using Test = TransportConformance;
+};
+
+TEST_P(TransportConformance, ALoanLastsUntilItsReceiverIsDone) {
+  for (const bool peeks : {true, false}) {
+    LendingPair pair;
+    ASSERT_TRUE(pair.ready);
+    std::vector<std::byte> lent = filled(1);
+    ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
+    const auto keeps = [&] {
+      for (int turn = 0; turn < 100; ++turn) {
+        if (pair.ends[0]->flush() == GetParam().lends) return false;
+        nudge(*pair.ends[0]);
+        nudge(*pair.ends[1]);
+      }
+      return true;
+    };
+    if (GetParam().lends) {
+      EXPECT_TRUE(keeps()) << "nobody has asked for it yet";
+    }
+    // Nor does it wait for what is sent afterwards and not read.
+    const auto send_more = [&] { return pair.ends[0]->send(bytes_of("more"), 4, 2); };
+    const bool more = send_more();
+    std::vector<std::byte> got = filled(2);
+    if (peeks) {
+      const std::byte* place = nullptr;
+      ASSERT_TRUE(pair.drive([&] { return (place = pair.ends[1]->peek(got.size(), 1)); }));
+      if (GetParam().lends) {
+        EXPECT_TRUE(keeps()) << "it is being looked at";
+      }
+      std::copy_n(pair.ends[1]->peek(got.size(), 1), got.size(), got.data());
+      pair.ends[1]->release();
+    } else {
+      ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
+    }
+    EXPECT_EQ(got, filled(1));
+    EXPECT_TRUE(pair.drive([&] { return pair.ends[0]->flush(); }));
+    EXPECT_TRUE(more || pair.drive(send_more));
+    EXPECT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), 4, 2); }));
+  }
+}
+
+TEST_P(TransportConformance, LentMemoryIsFreeForAnythingAfterwards) {
+  LendingPair pair;
+  ASSERT_TRUE(pair.ready);
+  std::vector<std::byte> lent = filled(0);
+  std::vector<std::byte> got = filled(0);
+  for (int round = 1; round < 50; ++round) {
+    std::ranges::fill(lent, static_cast<std::byte>(round));
+    ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
+    ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
+    ASSERT_TRUE(pair.drive([&] { return pair.ends[0]->flush(); }));
+    std::ranges::fill(lent, std::byte{0xbd});
+    ASSERT_EQ(got, filled(round));
+  }
+}
+
+TEST_P(TransportConformance, CreditsBoundLoansToo) {
+  constexpr std::uint32_t kCredits = 3;
+  LendingPair pair(kCredits);
+  ASSERT_TRUE(pair.ready);
+  if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
+  std::vector<std::vector<std::byte>> lent;
+  for (int message = 0; message < 100; ++message) lent.push_back(filled(message));
+  for (std::size_t round = 0; round < 3; ++round) {
+    std::size_t given = 0;
+    for (int refused = 0; refused < 100; ++refused) {
+      while (given < lent.size() && give(*pair.ends[0], lent[given], given)) ++given;
+      nudge(*pair.ends[0]);
+    }
+    ASSERT_GE(given, 1U);
+    ASSERT_LE(given, kCredits);
+    std::vector<std::byte> got = filled(0);
+    for (std::size_t message = 0; message < given; ++message) {
+      EXPECT_FALSE(pair.ends[0]->flush()) << "one flush is for all loans";
+      ASSERT_TRUE(
+          pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), message); }));
+      ASSERT_EQ(got, lent[message]);
+    }
+    ASSERT_TRUE(pair.drive([&] { return pair.ends[0]->flush(); }));
+  }
+}
+
+TEST_P(TransportConformance, ALoanOfAnotherCallIsAMismatchAndStaysUnread) {
+  struct Case {
+    std::size_t bytes;
+    std::uint64_t digest;
+  };
+  for (const Case expected : {Case{kLoanBytes, 6}, Case{kLoanBytes - 1, 5}, Case{0, 5}}) {
+    for (const bool peeks : {true, false}) {
+      LendingPair pair;
+      ASSERT_TRUE(pair.ready);
+      const std::vector<std::byte> lent = filled(1);
+      std::vector<std::byte> got = filled(2);
+      ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 5); }));
+      EXPECT_TRUE(pair.drive([&] {
+        if (peeks) {
+          EXPECT_EQ(pair.ends[1]->peek(expected.bytes, expected.digest), nullptr);
+        } else {
+          EXPECT_FALSE(pair.ends[1]->receive(got.data(), expected.bytes, expected.digest));
+        }
+        return !pair.ends[1]->status().ok();
+      }));
+      const Status status = pair.ends[1]->status();
+      EXPECT_EQ(status.code(), Code::mismatch) << status.text();
+      EXPECT_EQ(status.rank(), 0);
+      EXPECT_NE(status.text().find(std::to_string(kLoanBytes)), std::string::npos)
+          << "how long it was: " << status.text();
+      EXPECT_EQ(pair.ends[1]->peek(kLoanBytes, 5), nullptr) << "for good";
+      if (GetParam().lends) {
+        EXPECT_FALSE(pair.ends[0]->flush()) << "it was not read";
+      }
+    }
+  }
+}
+
+// --- ranks as processes
+
+/// One rank of two that know each other: both have sent and received a word.
+struct LendingRank : LoneRank {
+  LendingRank(const Backend& backend, Rank rank, std::uint64_t job, Table& table)
+      : LoneRank(backend, rank, job, table,
+                 {.peer = 0, .lane = 0, .slot_bytes = kLoanBytes, .credits = 4}) {
+    std::array<std::byte, 64> word{};
+    ready = ready && eventually([&] { return end->send(word.data(), word.size(), 0); }) &&
+            until([&] { return end->receive(word.data(), word.size(), 0); });
+  }
+  /// `done`, with this end moving.
+  template <class Done>
+  bool until(Done done) {
+    return eventually([&] {
+      nudge(*end);
+      return done();
+    });
+  }
+  bool lends() {
+    const std::vector<std::byte> data = filled(0);
+    return data.size() >= end->least_loan() && end->lends(data.data(), data.size(), true);
+  }
+};
+
+/// The receiver stops, and dies, before or while it looks at what was lent to it.
+TEST_P(TransportConformance, ALoanToADeadPeerIsNeverReturned) {
+  if (!GetParam().crosses_processes) GTEST_SKIP() << "ranks of one process only";
+  for (const bool peeks : {false, true}) {
+    const std::uint64_t job = fresh_job();
+    Table table;
+    const pid_t child = in_child([&] {
+      table.leave(0);
+      LendingRank self(GetParam(), 1, job, table);
+      if (!self.ready) return false;
+      if (peeks && !self.until([&] { return self.end->peek(kLoanBytes, 1) != nullptr; }))
+        return false;
+      table.meet(1);
+      for (;;) ::pause();
+    });
+    table.leave(1);
+    LendingRank self(GetParam(), 0, job, table);
+    const bool lends = self.ready && self.lends();
+    const std::vector<std::byte> lent = filled(1);
+    EXPECT_TRUE(self.ready && self.until([&] { return give(*self.end, lent, 1); }));
+    EXPECT_TRUE(table.meet(0));
+    ::kill(child, SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(status_of(child)));
+    for (int turn = 0; lends && turn < 1000; ++turn) {
+      ASSERT_FALSE(self.end->flush());
+      nudge(*self.end);
+    }
+  }
+}
+
+/// The lender dies: its memory is gone, and what is lent cannot be had, but nobody comes to harm.
+TEST_P(TransportConformance, ALoanOfADeadPeerComesWholeOrNotAtAll) {
+  if (!GetParam().crosses_processes) GTEST_SKIP() << "ranks of one process only";
+  const std::uint64_t job = fresh_job();
+  Table table;
+  const pid_t child = in_child([&] {
+    table.leave(0);
+    LendingRank self(GetParam(), 1, job, table);
+    const std::vector<std::byte> lent = filled(7);
+    if (!self.ready || !self.until([&] { return give(*self.end, lent, 1); })) return false;
+    if (!self.lends() && !self.until([&] { return self.end->flush(); })) return false;
+    table.meet(1);
+    for (;;) ::pause();
+  });
+  table.leave(1);
+  LendingRank self(GetParam(), 0, job, table);
+  EXPECT_TRUE(self.ready && table.meet(0));
+  ::kill(child, SIGKILL);
+  EXPECT_TRUE(WIFSIGNALED(status_of(child)));
+  if (!self.ready) return;
+  std::vector<std::byte> got = filled(0);
+  bool came = false;
+  EXPECT_TRUE(self.until([&] {
+    came = came || self.end->receive(got.data(), got.size(), 1);
+    return came || !self.end->status().ok();
+  }));
+  if (came) {
+    EXPECT_EQ(got, filled(7));
+  } else {
+    EXPECT_EQ(self.end->status().code(), Code::peer_lost) << self.end->status().text();
+    EXPECT_EQ(self.end->status().rank(), 1);
+  }
+}
+
+/// As ranks of two processes, which do not share what they lend.
+TEST_P(TransportConformance, ProcessesLendPrivateMemory) {
+  if (!GetParam().crosses_processes) GTEST_SKIP() << "ranks of one process only";
+  constexpr int kRounds = 50;
+  const std::uint64_t job = fresh_job();
+  Table table;
+  const auto lend_and_scribble = [&](LendingRank& self) {
+    std::vector<std::byte> lent = filled(0);
+    bool good = true;
+    for (int round = 1; good && round < kRounds; ++round) {
+      std::ranges::fill(lent, static_cast<std::byte>(round));
+      good = self.until([&] { return give(*self.end, lent, 1); }) &&
+             self.until([&] { return self.end->flush(); });
+      std::ranges::fill(lent, std::byte{0xbd});
+    }
+    return good;
+  };
+  const pid_t child = in_child([&] {
+    table.leave(0);
+    LendingRank self(GetParam(), 1, job, table);
+    return self.ready && lend_and_scribble(self) && table.meet(1);
+  });
+  table.leave(1);
+  LendingRank self(GetParam(), 0, job, table);
+  EXPECT_TRUE(self.ready);
+  std::vector<std::byte> got = filled(0);
+  for (int round = 1; self.ready && round < kRounds; ++round) {
+    EXPECT_TRUE(self.until([&] {
+      if (round % 2 == 0) return self.end->receive(got.data(), got.size(), 1);
+      const std::byte* place = self.end->peek(got.size(), 1);
+      if (place == nullptr) return false;
+      std::copy_n(place, got.size(), got.data());
+      self.end->release();
+      return true;
+    }));
+    EXPECT_EQ(got, filled(round));
+    if (HasFailure()) break;
+  }
+  if (!HasFailure()) table.meet(0);
+  table.leave(0);
+  EXPECT_EQ(status_of(child), 0);
+}
+
+}  // namespace coll::test
