@@ -53,6 +53,14 @@ enum class Collective : std::uint8_t {
 };
 inline constexpr int kCollectives = COLL_OPERATION_COUNT;
 
+/// Which payloads may stay in the sender's memory until the receiver takes them, where a transport
+/// can do that; the others go through slots, copied in by the sender and out by the receiver.
+enum class Loans : std::uint8_t {
+  none,
+  shared,  ///< those in memory that the receiver reads in place
+  all,     ///< also those it has to fetch: one copy, made by the receiver
+};
+
 /// Bytes of one element.
 constexpr std::size_t size_of(DataType type) {
   constexpr std::array<std::uint8_t, kDataTypes> sizes{1, 1, 4, 4, 8, 8, 2, 2, 4, 8};

@@ -58,7 +58,7 @@ Result<bool> ProgramCache::connect(const CollectiveSpec& spec, std::uint32_t siz
     if (!connection.ready()) return false;
   }
   const ProgramShape shape{made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
-                           made.plan.digest(), made.plan.fetch};
+                           made.plan.digest(), made.plan.loans};
   COLL_ASSIGN(made.program, bind(schedule, shape, [&](Rank peer, std::uint32_t lane) {
                 return connections_.at({peer, base + lane}).get();
               }));

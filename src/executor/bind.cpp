@@ -139,8 +139,8 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       program->steps.push_back(
           bind_step(step, schedule.chunks.parts, index_of(step.source), index_of(step.target)));
       const Loan& loan = loans[lane][program->steps.size() - 1 - begin];
-      program->steps.back().lend = loan.lend;
-      program->steps.back().fetch = shape.fetch && loan.complete;
+      if (shape.loans != Loans::none) program->steps.back().lend = loan.lend;
+      program->steps.back().fetch = shape.loans == Loans::all && loan.complete;
     }
     ranges.emplace_back(begin, program->steps.size());
   }

@@ -58,7 +58,7 @@ struct ProgramShape {
   std::uint32_t message_chunks = 1;  ///< of the longest message of any rank
   std::uint32_t slice_bytes = 0;     ///< the longest message
   std::uint64_t plan_digest = 0;
-  bool fetch = false;  ///< private memory may be lent to be copied
+  Loans loans = Loans::all;
 };
 
 /// A plan's schedule bound to connections and scratch, ready to run any call of its plan. One call

@@ -17,9 +17,7 @@ struct Plan {
   std::uint32_t slice_bytes = 0;  ///< the longest message
   /// Chunks of the longest message of any rank: all ranks must cut their windows alike.
   std::uint32_t message_chunks = 1;
-  /// Long messages are fetched out of the sender's memory where the transport can: one copy, made
-  /// by the receiver, instead of two through a slot, made by both.
-  bool fetch = false;
+  Loans loans = Loans::none;
   double predicted_us = 0;
   bool forced = false;  ///< by the knob COLL_ALGORITHM
 

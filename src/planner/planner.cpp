@@ -51,16 +51,32 @@ std::uint32_t slice_for(const World& world) {
   return world.slice_bytes != 0 ? std::min(world.slice_bytes, world.slot_bytes) : world.slot_bytes;
 }
 
-/// Fetching halves the copies, but the receiver makes them all. Where messages go both ways at once
-/// that is half the work for either side; where they go one way it shortens the way of a single
-/// slice, and loses against two sides that copy slice after slice in step. What is combined on
-/// arrival gains nothing. Beyond the caches memory is the limit either way. Measured:
-/// docs/performance.md.
-bool fetch_pays(Collective collective, double bytes) {
-  constexpr double kOneWay = 256 << 10, kBothWays = 32 << 20;
+/// To lend saves copies and costs time to wait: the sender's call ends when the receiver has taken
+/// what it lent. To have it fetched halves the copies, but the receiver makes them all: where
+/// messages go both ways at once that is half the work for either side; where they go one way it
+/// shortens the way of a single slice, and loses against two sides that copy slice after slice in
+/// step. What is combined on arrival gains nothing by being fetched first. Beyond the caches memory
+/// is the limit either way. Measured: docs/performance.md.
+Loans loans_for(Collective collective, double bytes, const CostView& view) {
+  constexpr double kLeast = 2 << 10, kLeastCrowded = 32 << 10;
+  constexpr double kFetchOneWay = 256 << 10, kFetchBothWays = 4 << 20;
   using enum Collective;
-  if (reduces(collective)) return false;
-  return bytes <= (collective == all_gather || collective == all_to_all ? kBothWays : kOneWay);
+  if (bytes < (view.ranks_per_core > 1 ? kLeastCrowded : kLeast)) return Loans::none;
+  const bool both_ways = collective == all_gather || collective == all_to_all;
+  const bool fetch = !reduces(collective) && bytes <= (both_ways ? kFetchBothWays : kFetchOneWay);
+  return fetch ? Loans::all : Loans::shared;
+}
+
+std::string_view text_of(Loans loans) {
+  switch (loans) {
+    case Loans::none:
+      return "through slots";
+    case Loans::shared:
+      return "read in place where shared, else through slots";
+    case Loans::all:
+      return "read in place where shared, else fetched where possible, else through slots";
+  }
+  return {};
 }
 
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
@@ -76,7 +92,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   const double slices = cost.moved() * bytes / plan.slice_bytes;
   plan.lanes = world.lanes != 0 ? world.lanes : slices > kSlicesOfOneLane ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
-  plan.fetch = fetch_pays(spec.collective, bytes);
+  plan.loans = loans_for(spec.collective, bytes, world.view);
   plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, world.view);
   return plan;
 }
@@ -171,6 +187,7 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
       plan.lanes == 1 ? "" : "s", plan.slice_bytes, plan.predicted_us,
       plan.forced ? " (forced by COLL_ALGORITHM)" : "");
   text += line;
+  text.append("protocol: messages ").append(text_of(plan.loans)).append("\n");
   text.append("why: ").append(plan.algorithm->sentence).append("\n");
   text += "candidates:";
   for (const Candidate& candidate : candidates(world, plan.spec, size_class)) {

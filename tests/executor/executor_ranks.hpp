@@ -55,7 +55,7 @@ class ExecutorRanks {
     }
     for (std::size_t r = 0; r < schedules.size(); ++r) {
       Result<std::unique_ptr<Program>> bound =
-          bind(schedules[r], {settings.copies, message_chunks, slice, 0, true},
+          bind(schedules[r], {settings.copies, message_chunks, slice, 0, Loans::all},
                [&](Rank peer, std::uint32_t lane) {
                  return connections_[r].at({peer, lane}).get();
                });
