@@ -151,6 +151,11 @@ TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetworkThatLends) {
   run_every_algorithm({.max_delay = 3, .max_refusals = 2, .least_loan = 1});
 }
 
+/// Only what was lent keeps a call from its end.
+TEST(CpuExecutor, EveryAlgorithmOnAPromptNetworkThatLends) {
+  run_every_algorithm({.least_loan = 1});
+}
+
 TEST(CpuExecutor, StopsWhenToldTo) {
   const CollectiveSpec spec{Collective::barrier, 2, 0};
   ExecutorRanks ranks(build_all(*find_algorithm("dissemination"), spec), {});
