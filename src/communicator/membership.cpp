@@ -15,7 +15,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 2;
+constexpr std::uint32_t kCardVersion = 3;
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
 /// What one rank says of itself.
@@ -26,6 +26,7 @@ struct Card {
   struct Offer {
     std::string transport, descriptor;
     std::uint64_t slot_bytes = 0;
+    std::uint64_t slice_bytes = 0;
   };
   std::vector<Offer> offers;
 
@@ -49,7 +50,8 @@ std::string write_card(const Card& card) {
       .u32(card.settings.credits)
       .u32(static_cast<std::uint32_t>(card.offers.size()));
   for (const Card::Offer& offer : card.offers) {
-    out.text(offer.transport).text(offer.descriptor).u64(offer.slot_bytes);
+    out.text(offer.transport).text(offer.descriptor);
+    out.u64(offer.slot_bytes).u64(offer.slice_bytes);
   }
   return out.bytes();
 }
@@ -87,7 +89,9 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
     offer.transport = in.text();
     offer.descriptor = in.text();
     offer.slot_bytes = in.u64();
-    sensible = sensible && offer.slot_bytes > 0 && offer.slot_bytes <= kMostSlotBytes;
+    offer.slice_bytes = in.u64();
+    sensible = sensible && offer.slice_bytes > 0 && offer.slice_bytes <= offer.slot_bytes &&
+               offer.slot_bytes <= kMostSlotBytes;
     card.offers.push_back(std::move(offer));
   }
   if (!in.whole() || !sensible) return unreadable(rank, "card");
@@ -173,15 +177,19 @@ double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std:
 void make_world(const std::vector<Card>& cards, const PairNames& names, Membership& out) {
   World& world = out.world;
   world.layout = layout_of(names);
-  std::uint64_t slot = ~std::uint64_t{0};
+  std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
   for (const std::vector<std::string>& row : names) {
     for (const std::string& name : row) {
       if (name.empty()) continue;
       if (name != "shm") world.shared_memory = false;
       slot = std::min(slot, cards[0].offer(name)->slot_bytes);
+      slice = std::min(slice, cards[0].offer(name)->slice_bytes);
     }
   }
-  if (slot != ~std::uint64_t{0}) world.slot_bytes = static_cast<std::uint32_t>(slot);
+  if (slot != ~std::uint64_t{0}) {
+    world.slot_bytes = static_cast<std::uint32_t>(slot);
+    world.passing_bytes = static_cast<std::uint32_t>(slice);
+  }
   world.view.path = world.shared_memory ? kSharedMemoryPath : kTcpPath;
   const std::int32_t hosts =
       1 + *std::max_element(world.layout.host.begin(), world.layout.host.end());
@@ -244,7 +252,9 @@ Result<Membership> agree_on_membership(Meeting& meeting,
       log(LogLevel::info, "transport " + choice.name + " is not viable: " + made.status().text());
       continue;
     }
-    mine.offers.push_back({choice.name, (*made)->descriptor(), (*made)->limits().slot_bytes});
+    const Transport::Limits limits = (*made)->limits();
+    mine.offers.push_back(
+        {choice.name, (*made)->descriptor(), limits.slot_bytes, limits.slice_bytes});
     out.transports.push_back(*std::move(made));
   }
 

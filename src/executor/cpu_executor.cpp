@@ -224,7 +224,9 @@ inline bool CpuExecutor::may_lend(const Connection& to, const BoundStep& step,
 
 bool CpuExecutor::receive(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& from = *lane.connections[step.source];
-  const bool streams = store_of(step) != 0 && from.peeks_in_place();
+  // Past the caches from where it lies; what is fetched comes without a store of ours.
+  const bool streams =
+      store_of(step) != 0 && from.peeks_in_place() && program_->shape.loans != Loans::all;
   if (extent.one_piece && !streams) [[likely]] {
     return from.receive(at(lane, step.into_space, extent.into), extent.bytes, call_->digest);
   }

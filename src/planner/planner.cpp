@@ -45,10 +45,12 @@ const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec
   return forced;
 }
 
-/// Whole slots: a message cut finer waits for one more cache-line transfer a slice and gains
-/// nothing, since a second lane already overlaps the two ends (docs/performance.md).
-std::uint32_t slice_for(const World& world) {
-  return world.slice_bytes != 0 ? std::min(world.slice_bytes, world.slot_bytes) : world.slot_bytes;
+/// As long as pass well through the slots: a message cut finer waits for one more cache-line
+/// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What is
+/// fetched is cut coarser: each slice is a system call. (docs/performance.md)
+std::uint32_t slice_for(const World& world, Loans loans) {
+  if (world.slice_bytes != 0) return std::min(world.slice_bytes, world.slot_bytes);
+  return loans == Loans::all ? world.slot_bytes : world.passing_bytes;
 }
 
 /// To lend saves copies and costs time to wait: the sender's call ends when the receiver has taken
@@ -59,7 +61,7 @@ std::uint32_t slice_for(const World& world) {
 /// is the limit either way. Measured: docs/performance.md.
 Loans loans_for(Collective collective, double bytes, const CostView& view) {
   constexpr double kLeast = 2 << 10, kLeastCrowded = 32 << 10;
-  constexpr double kFetchOneWay = 256 << 10, kFetchBothWays = 4 << 20;
+  constexpr double kFetchOneWay = 1 << 20, kFetchBothWays = 32 << 20;
   using enum Collective;
   if (bytes < (view.ranks_per_core > 1 ? kLeastCrowded : kLeast)) return Loans::none;
   const bool both_ways = collective == all_gather || collective == all_to_all;
@@ -87,12 +89,12 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   const Cost cost = algorithm.cost(spec);
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
   plan.message_chunks = cost.message_chunks;
+  plan.loans = loans_for(spec.collective, bytes, world.view);
   plan.slice_bytes =
-      std::max(slice_for(world), std::min(world.slot_bytes, plan.message_chunks * 64));
+      std::max(slice_for(world, plan.loans), std::min(world.slot_bytes, plan.message_chunks * 64));
   const double slices = cost.moved() * bytes / plan.slice_bytes;
   plan.lanes = world.lanes != 0 ? world.lanes : slices > kSlicesOfOneLane ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
-  plan.loans = loans_for(spec.collective, bytes, world.view);
   plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, world.view);
   return plan;
 }
@@ -148,7 +150,9 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec)) continue;
     list.push_back(
-        {&algorithm, predict_us(algorithm.cost(spec), bytes, slice_for(world), world.view)});
+        {&algorithm,
+         predict_us(algorithm.cost(spec), bytes,
+                    slice_for(world, loans_for(spec.collective, bytes, world.view)), world.view)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
     return a.predicted_us < b.predicted_us;

@@ -15,7 +15,8 @@ namespace coll {
 struct World {
   Layout layout;
   CostView view;
-  std::uint32_t slot_bytes = 64 * 1024;  ///< no message is longer
+  std::uint32_t slot_bytes = 256 * 1024;    ///< no message is longer
+  std::uint32_t passing_bytes = 64 * 1024;  ///< sensible for slices that pass through slots
   std::uint32_t max_lanes = 4;
   bool shared_memory = true;  ///< every pair of ranks talks through shared memory
   // rank 0's knobs

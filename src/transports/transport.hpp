@@ -122,8 +122,9 @@ class Transport {
  public:
   /// What the planner may count on; the same on every rank for the same settings.
   struct Limits {
-    std::size_t slot_bytes;  ///< largest sensible slot
-    std::uint32_t credits;   ///< sensible number of slots
+    std::size_t slot_bytes;   ///< largest sensible slot
+    std::size_t slice_bytes;  ///< of messages that pass through slots one after the other
+    std::uint32_t credits;    ///< sensible number of slots
   };
 
   Transport() = default;

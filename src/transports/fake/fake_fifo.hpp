@@ -38,7 +38,7 @@ struct FakeScript {
   /// Messages of so many bytes and more may be lent, at least 1: the receiver reads them where they
   /// lie, whenever it looks.
   std::size_t least_loan = ~std::size_t{0};
-  Transport::Limits limits{.slot_bytes = 4096, .credits = 4};
+  Transport::Limits limits{.slot_bytes = 4096, .slice_bytes = 4096, .credits = 4};
   std::vector<FakeFault> faults = {};
 };
 

@@ -60,7 +60,9 @@ ShmTransport::~ShmTransport() {
 }
 
 Transport::Limits ShmTransport::limits() const {
-  return {.slot_bytes = 64 << 10, .credits = 8};
+  // Slices pass from cache to cache. Slots have room for longer messages that are fetched, for the
+  // case that they cannot be; what is not used of a slot costs no memory.
+  return {.slot_bytes = 256 << 10, .slice_bytes = 64 << 10, .credits = 8};
 }
 
 Status ShmTransport::accepts(std::string_view peer_descriptor) const {

@@ -55,7 +55,7 @@ Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec)
 }
 
 Transport::Limits TcpTransport::limits() const {
-  return {.slot_bytes = std::size_t{1} << 20, .credits = 2};
+  return {.slot_bytes = std::size_t{1} << 20, .slice_bytes = std::size_t{1} << 20, .credits = 2};
 }
 
 Status TcpTransport::accepts(std::string_view peer_descriptor) const {
