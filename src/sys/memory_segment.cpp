@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -34,6 +35,11 @@ Result<Fd> MemorySegment::create(const char* name, std::size_t bytes) {
   Fd fd(::memfd_create(name, flags | MFD_NOEXEC_SEAL));
   if (!fd && errno == EINVAL) fd = Fd(::memfd_create(name, flags));
   if (!fd) return system_failure("memfd_create of a shared memory segment", errno);
+  rlimit longest{};  // beyond it ftruncate kills the process
+  if (::getrlimit(RLIMIT_FSIZE, &longest) == 0 && bytes > longest.rlim_cur)
+    return failed(Code::out_of_resources,
+                  "files may not be as long as a shared memory segment of " + text_of(bytes),
+                  "raise the limit of file sizes (ulimit -f)");
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return system_failure("ftruncate of a shared memory segment to " + text_of(bytes), errno);
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,16 +28,31 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Twice the memory there is, as far as files may be as long.
+/// Twice the memory there is.
 std::size_t wanted_size() {
   const auto pages = static_cast<std::size_t>(std::max(::sysconf(_SC_PHYS_PAGES), 1L));
   const auto page = static_cast<std::size_t>(std::max(::sysconf(_SC_PAGESIZE), 1L));
-  std::size_t size = std::clamp(std::bit_ceil(2 * pages * page), kSmallest, kLargest);
-  rlimit longest{};
-  if (::getrlimit(RLIMIT_FSIZE, &longest) == 0) {  // beyond it ftruncate kills the process
-    while (size > longest.rlim_cur) size /= 2;
+  return std::clamp(std::bit_ceil(2 * pages * page), kSmallest, kLargest);
+}
+
+/// Maps all of it where huge pages begin. Null: there is no place, see errno.
+std::byte* map_aligned(const Fd& descriptor, std::size_t size) {
+  void* room = ::mmap(nullptr, size + kHugePage, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(room);
+  const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % kHugePage;
+  void* place = ::mmap(begin + before, size, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, descriptor.get(), 0);
+  if (place == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(room, size + kHugePage);
+    errno = error;
+    return nullptr;
   }
-  return size;
+  if (before != 0) ::munmap(begin, before);
+  ::munmap(begin + before + size, kHugePage - before);
+  return begin + before;
 }
 
 }  // namespace
@@ -55,6 +69,7 @@ Result<SharedArena*> SharedArena::of_this_process() {
   static SharedArena* arena = nullptr;  // for good: peers may read it to the very end
   const std::lock_guard lock(mutex);
   if (owner == ::getpid()) return arena;
+  if (arena != nullptr) arena->descriptor_.reset();  // the parent's; its range is not here
   begin_ = end_ = 0;
   COLL_ASSIGN(arena, make());
   owner = ::getpid();
@@ -64,25 +79,26 @@ Result<SharedArena*> SharedArena::of_this_process() {
 }
 
 Result<SharedArena*> SharedArena::make() {
-  Status failure = failed(Code::out_of_resources, "no memory can be shared: files may not be long",
-                          "raise the limit of file sizes (ulimit -f)");
-  // Address space may be short: then half of it, and so on.
+  Status failure;
+  // Address space may be short, or files: then half of it, and so on.
   for (std::size_t size = wanted_size(); size >= kSmallest; size /= 2) {
     Result<Fd> descriptor = MemorySegment::create("coll-arena", size);
     if (!descriptor.ok()) {
       failure = descriptor.status();
       continue;
     }
-    void* place = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                         descriptor->get(), 0);
-    if (place == MAP_FAILED) {
-      failure = system_failure("mmap of an arena of " + std::to_string(size) + " bytes", errno);
+    std::byte* place = map_aligned(*descriptor, size);
+    if (place == nullptr) {
+      failure = system_failure("mmap of an arena of " + std::to_string(size) + " bytes", errno,
+                               "raise the limit of address space (ulimit -v)");
       continue;
     }
     // A child would write into its parent's memory.
     (void)::madvise(place, size, MADV_DONTFORK);
     (void)::madvise(place, size, MADV_HUGEPAGE);
-    return new SharedArena(*std::move(descriptor), static_cast<std::byte*>(place), size);
+    // A core dump touches, and so makes, every page of what it writes.
+    (void)::madvise(place, size, MADV_DONTDUMP);
+    return new SharedArena(*std::move(descriptor), place, size);
   }
   return failure;
 }
@@ -151,18 +167,20 @@ Result<const std::byte*> PeerArena::map(std::uint64_t offset, std::size_t bytes)
   struct stat status {};
   const int seals = ::fcntl(descriptor_.get(), F_GET_SEALS);
   const bool firm = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+  const std::uint64_t window = offset / kWindow;
+  // Whole windows, for what is asked for later in the same one is not checked again.
   if (!firm || ::fstat(descriptor_.get(), &status) != 0 || !in_one_window(offset, bytes) ||
-      offset + bytes > static_cast<std::uint64_t>(status.st_size)) {
+      window >= static_cast<std::uint64_t>(status.st_size) / kWindow) {
     return failed(Code::invalid_argument, std::to_string(bytes) + " bytes at " +
                                               std::to_string(offset) +
                                               " are not in the memory that the peer shares");
   }
-  const std::uint64_t window = offset / kWindow;
   auto place = windows_.find(window);
   if (place == windows_.end()) {
     void* data = ::mmap(nullptr, kWindow, PROT_READ, MAP_SHARED | MAP_NORESERVE, descriptor_.get(),
                         static_cast<off_t>(window * kWindow));
     if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
+    (void)::madvise(data, kWindow, MADV_DONTDUMP);  // as the peer's own
     place = windows_.emplace(window, static_cast<const std::byte*>(data)).first;
   }
   window_ = window;

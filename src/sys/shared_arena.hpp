@@ -20,8 +20,9 @@ namespace coll {
 /// though others have it mapped.
 class SharedArena {
  public:
-  /// Of this process, made at the first call; a fork starts without. Fails where the system has no
-  /// memfd or no address space left.
+  /// Of this process, made at the first call; a fork starts without, and core dumps leave it out.
+  /// Its size is a multiple of PeerArena::kWindow. Fails where the system has no memfd or no
+  /// address space left.
   static Result<SharedArena*> of_this_process();
 
   /// Zeroed memory, aligned to a page at least, large blocks to 2 MiB for huge pages.

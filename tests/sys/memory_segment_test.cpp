@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: memory that two processes share.
+#include "sys/memory_segment.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <string>
+
+#include "child_process.hpp"
+
+namespace coll {
+namespace {
+
+TEST(MemorySegment, TwoMappingsAreOneMemory) {
+  const auto memory = MemorySegment::create("coll-test", 10'000);
+  ASSERT_TRUE(memory.ok()) << memory.status().text();
+  const auto one = MemorySegment::map(*memory, 10'000);
+  const auto other = MemorySegment::map(*memory, 10'000);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_EQ(other->data()[9999], std::byte{0});
+  one->data()[9999] = std::byte{7};
+  EXPECT_EQ(other->data()[9999], std::byte{7});
+}
+
+TEST(MemorySegment, AnotherSizeOrOneThatMayShrinkIsRefused) {
+  const auto memory = MemorySegment::create("coll-test", 10'000);
+  ASSERT_TRUE(memory.ok());
+  EXPECT_EQ(::ftruncate(memory->get(), 1), -1);
+  EXPECT_EQ(errno, EPERM);
+  const auto longer = MemorySegment::map(*memory, 10'001);
+  ASSERT_FALSE(longer.ok());
+  EXPECT_EQ(longer.status().code(), Code::invalid_argument);
+  const Fd loose(::memfd_create("coll-test", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(loose.get(), 10'000), 0);
+  const auto shrinks = MemorySegment::map(loose, 10'000);
+  ASSERT_FALSE(shrinks.ok());
+  EXPECT_NE(shrinks.status().text().find("sealed"), std::string::npos);
+}
+
+TEST(MemorySegment, OneLongerThanFilesMayBeIsAFailureAndNotASignal) {
+  EXPECT_EQ(testing::in_child([] {
+              const rlimit limit{10'000, 10'000};
+              if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+              const auto longer = MemorySegment::create("coll-test", 10'001);
+              if (longer.ok() || longer.status().code() != Code::out_of_resources) return 2;
+              if (longer.status().text().find("ulimit -f") == std::string::npos) return 3;
+              return MemorySegment::create("coll-test", 10'000).ok() ? 0 : 4;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace coll
