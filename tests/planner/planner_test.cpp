@@ -165,6 +165,36 @@ TEST(Planner, HasAnotherDigestForEachDifferenceThatRanksMustNotice) {
   EXPECT_NE(plan.digest(), other.digest());
 }
 
+TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
+  for (const Rank ranks : {2, 4, 8}) {
+    const World world = world_of(ranks);
+    const auto loans = [&](Collective collective, std::uint64_t bytes) {
+      return plan_of(world, collective, bytes).loans;
+    };
+    EXPECT_EQ(loans(all_gather, 64 << 10), Loans::all);
+    EXPECT_EQ(loans(all_to_all, 1 << 20), Loans::all);
+    EXPECT_EQ(loans(broadcast, 64 << 10), Loans::all);
+    // Memory or the one receiver would be the limit, or what is fetched would still be combined.
+    EXPECT_EQ(loans(all_gather, 1 << 30), Loans::shared);
+    EXPECT_EQ(loans(broadcast, 64 << 20), Loans::shared);
+    for (const std::uint64_t bytes : {64ULL << 10, 16ULL << 20, 1ULL << 30}) {
+      EXPECT_EQ(loans(all_reduce, bytes), Loans::shared) << bytes;
+      EXPECT_EQ(loans(reduce_scatter, bytes), Loans::shared) << bytes;
+    }
+    for (const Collective collective : {all_gather, all_reduce, broadcast}) {
+      EXPECT_EQ(loans(collective, 8), Loans::none) << name_of(collective);
+    }
+  }
+}
+
+TEST(Planner, LendsLaterWhereRanksShareCores) {
+  World world = world_of(8);
+  EXPECT_EQ(plan_of(world, all_gather, 8 << 10).loans, Loans::all);
+  world.view.ranks_per_core = 4;
+  EXPECT_EQ(plan_of(world, all_gather, 8 << 10).loans, Loans::none);
+  EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::all);
+}
+
 TEST(Planner, ExplainsItsChoiceAndNamesTheOthers) {
   World world = world_of(4);
   const Plan plan = plan_of(world, broadcast, 1 << 16);
