@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// perf/: what things cost. This file: one connection between two pinned threads, beside what the
-// machine itself needs to move a cache line.
+// perf/: what things cost. This file: one connection between two pinned threads, or processes,
+// beside what the machine itself needs to move a cache line.
 #include <benchmark/benchmark.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -199,6 +204,131 @@ void stream(benchmark::State& state, Pair::Make make, bool both) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBuffer));
 }
 
+/// Two ranks as processes, of which each has memory that the other can only fetch. (Threads of one
+/// process read each other's memory where it lies, and show nothing of that.)
+class Processes {
+ public:
+  /// The other rank repeats `body(its end, stop)` until the benchmark is over.
+  template <class Body>
+  Processes(std::size_t slot_bytes, Body body) : stop_(shared_flag()) {
+    if (stop_ == nullptr || ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets_) != 0)
+      return;
+    child_ = ::fork();
+    const Rank rank = child_ == 0 ? 1 : 0;
+    ::close(sockets_[1 - rank]);
+    ready = connect(rank, slot_bytes);
+    if (child_ != 0) return;
+    pin(1);
+    while (ready && !stop_->load(std::memory_order_relaxed)) body(*end, *stop_);
+    ::_exit(0);
+  }
+  ~Processes() {
+    end.reset();  // before its transport
+    if (child_ <= 0) return;
+    stop_->store(true);
+    ::close(sockets_[0]);
+    ::waitpid(child_, nullptr, 0);
+    ::munmap(stop_, sizeof *stop_);
+  }
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  std::unique_ptr<Connection> end;
+  bool ready = false;
+
+ private:
+  static std::atomic<bool>* shared_flag() {
+    void* memory = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : new (memory) std::atomic<bool>(false);
+  }
+  bool connect(Rank rank, std::size_t slot_bytes) {
+    auto made = coll::make_shm_transport({.rank = rank, .size = 2, .job = {1, 2}, .interface = {}});
+    if (!made.ok()) return Pair::fail(made.status());
+    transport_ = *std::move(made);
+    const std::string& own = transport_->descriptor();
+    char peer[4096];
+    if (::send(sockets_[rank], own.data(), own.size(), MSG_NOSIGNAL) < 0) return false;
+    const ssize_t length = ::recv(sockets_[rank], peer, sizeof peer, 0);
+    if (length <= 0) return false;
+    auto opened =
+        transport_->open({.peer = 1 - rank, .lane = 0, .slot_bytes = slot_bytes, .credits = 8},
+                         std::string_view(peer, static_cast<std::size_t>(length)));
+    if (!opened.ok()) return Pair::fail(opened.status());
+    end = *std::move(opened);
+    while (!end->ready()) {
+      transport_->poll();
+      if (!end->status().ok()) return Pair::fail(end->status());
+    }
+    return true;
+  }
+
+  std::atomic<bool>* stop_;
+  int sockets_[2] = {-1, -1};
+  pid_t child_ = -1;
+  std::unique_ptr<coll::Transport> transport_;
+};
+
+bool is_lent(const Connection& to, const std::byte* data, std::size_t bytes) {
+  return bytes >= to.least_loan() && to.lends(data, bytes, true);
+}
+/// Through a slot, or fetched by the receiver if `lend` and the connection agrees.
+bool give(Connection& to, const std::byte* data, std::size_t bytes, bool lend) {
+  return lend && is_lent(to, data, bytes) ? to.lend(data, bytes, 1) : to.send(data, bytes, 1);
+}
+
+void process_ping_pong(benchmark::State& state, bool lend) {
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  std::vector<std::byte> out(bytes, std::byte{1}), in(bytes, std::byte{2});
+  Processes ranks(bytes, [&](Connection& end, const std::atomic<bool>& stop) {
+    if (!end.receive(in.data(), bytes, 1)) return;
+    while (!give(end, out.data(), bytes, lend) && !stop) {
+    }
+  });
+  if (!ranks.ready) return state.SkipWithError("no connection");
+  pin(0);
+  Connection& here = *ranks.end;
+  const auto round_trip = [&] {
+    while (!give(here, out.data(), bytes, lend)) {
+    }
+    while (!here.receive(in.data(), bytes, 1)) {
+    }
+    while (!here.flush()) {
+    }
+  };
+  for (int i = 0; i < kWarmUp; ++i) round_trip();
+  for (auto _ : state) round_trip();
+  state.counters["lent"] = lend && is_lent(here, out.data(), bytes);
+}
+
+/// One way, out of 4 MiB into 4 MiB.
+void process_stream(benchmark::State& state, bool lend) {
+  const auto slot = static_cast<std::size_t>(state.range(0));
+  constexpr std::size_t kBuffer = 4 << 20;
+  std::vector<std::byte> buffer(kBuffer, std::byte{1});  // each rank has its own
+  Processes ranks(slot, [&](Connection& end, const std::atomic<bool>& stop) {
+    for (std::size_t got = 0; got < kBuffer && !stop;)
+      if (end.receive(buffer.data() + got, slot, 1)) got += slot;
+    while (!end.send(nullptr, 0, 2) && !stop) {
+    }
+  });
+  if (!ranks.ready) return state.SkipWithError("no connection");
+  pin(0);
+  Connection& here = *ranks.end;
+  const auto one_buffer = [&] {
+    for (std::size_t sent = 0; sent < kBuffer;)
+      if (give(here, buffer.data() + sent, slot, lend)) sent += slot;
+    while (!here.receive(nullptr, 0, 2)) {
+    }
+    while (!here.flush()) {
+    }
+  };
+  one_buffer();
+  for (auto _ : state) one_buffer();
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBuffer));
+  state.counters["lent"] = lend && is_lent(here, buffer.data(), slot);
+}
+
 double least(const std::vector<double>& values) {
   return *std::ranges::min_element(values);
 }
@@ -223,11 +353,21 @@ void streams(benchmark::internal::Benchmark* benchmark) {
     for (const std::int64_t credits : {2, 4, 8, 16}) benchmark->Args({slot, credits});
 }
 
+void long_messages(benchmark::internal::Benchmark* benchmark) {
+  batches(benchmark, 20, 30);
+  for (const std::int64_t bytes : {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20})
+    benchmark->Arg(bytes);
+}
+
 BENCHMARK(raw_line)->Apply(alone);
 BENCHMARK_CAPTURE(ping_pong, shm, coll::make_shm_transport)->Apply(sizes);
 BENCHMARK_CAPTURE(ping_pong, tcp, coll::make_tcp_transport)->Apply(sizes);
 BENCHMARK_CAPTURE(stream, shm_one_way, coll::make_shm_transport, false)->Apply(streams);
 BENCHMARK_CAPTURE(stream, shm_both_ways, coll::make_shm_transport, true)->Apply(streams);
+BENCHMARK_CAPTURE(process_ping_pong, shm_through_slots, false)->Apply(long_messages);
+BENCHMARK_CAPTURE(process_ping_pong, shm_fetched, true)->Apply(long_messages);
+BENCHMARK_CAPTURE(process_stream, shm_through_slots, false)->Apply(long_messages);
+BENCHMARK_CAPTURE(process_stream, shm_fetched, true)->Apply(long_messages);
 
 }  // namespace
 
