@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <deque>
 #include <limits>
+#include <random>
 #include <vector>
 
+#include "test_seed.hpp"
 #include "transports/shm/shm_connection.hpp"
 
 namespace coll::test {
@@ -49,26 +52,60 @@ bool receive(ShmReceiver& receiver, std::uint64_t value, std::size_t bytes) {
   return got == value;
 }
 
+/// How many messages of `bytes` may be under way.
+std::uint32_t room_for(const ShmFifo& fifo, std::size_t bytes) {
+  return needs_slot(bytes) ? fifo.credits : fifo.cell_count();
+}
+
 TEST(ShmFifo, NumbersWrapWithoutHarm) {
-  for (const std::uint32_t credits : {1U, 3U, 8U}) {
+  for (const std::uint32_t credits : {1U, 3U, 8U, 65U}) {
     Memory memory(credits);
     const std::uint32_t first = std::numeric_limits<std::uint32_t>::max() - 3 * credits;
     ShmSender sender(memory.fifo, first);
     ShmReceiver receiver(memory.fifo, first);
     for (std::uint64_t round = 0; round < 10; ++round) {
       const std::size_t bytes = round % 2 == 0 ? 8 : 128;
-      for (std::uint64_t i = 0; i < credits; ++i) {
+      const std::uint64_t room = room_for(memory.fifo, bytes);
+      // Credits of small messages come back in batches; messages with a slot bring all back.
+      ASSERT_TRUE(send(sender, 1'000'000, 128) && receive(receiver, 1'000'000, 128)) << round;
+      for (std::uint64_t i = 0; i < room; ++i) {
         const auto expected = i == 0 ? ShmReceiver::Next::none : ShmReceiver::Next::expected;
         EXPECT_EQ(receiver.next(bytes, round * 100), expected);
         ASSERT_TRUE(memory.contains(sender.acquire(bytes), bytes));
         ASSERT_TRUE(send(sender, round * 100 + i, bytes));
-        if (i + 1 < credits) continue;
-        EXPECT_FALSE(send(sender, 0, 8)) << "more than the credits";
       }
-      for (std::uint64_t i = 0; i < credits; ++i)
+      EXPECT_FALSE(send(sender, 0, bytes)) << "more than the credits";
+      for (std::uint64_t i = 0; i < room; ++i)
         ASSERT_TRUE(receive(receiver, round * 100 + i, bytes)) << round;
     }
+    EXPECT_FALSE(sender.broken());
   }
+}
+
+/// Small messages run ahead of large ones, and the other way round, each as far as its own room.
+TEST(ShmFifo, SmallAndLargeMessagesHaveRoomOfTheirOwn) {
+  Memory memory(2);
+  ShmSender sender(memory.fifo);
+  ShmReceiver receiver(memory.fifo);
+  std::mt19937_64 random(test_seed());
+  std::deque<std::pair<std::uint64_t, std::size_t>> under_way;
+  std::uint32_t slots = 0;
+  for (std::uint64_t value = 1; value <= 20'000; ++value) {
+    const std::size_t bytes = random() % 2 == 0 ? 8 : 128;
+    const bool sent = random() % 3 != 0 && send(sender, value, bytes);
+    if (sent) {
+      under_way.emplace_back(value, bytes);
+      slots += needs_slot(bytes) ? 1 : 0;
+      ASSERT_LE(slots, 2U);
+      ASSERT_LE(under_way.size(), memory.fifo.cell_count());
+    } else if (!under_way.empty()) {
+      const auto [expected, length] = under_way.front();
+      under_way.pop_front();
+      ASSERT_TRUE(receive(receiver, expected, length));
+      slots -= needs_slot(length) ? 1 : 0;
+    }
+  }
+  EXPECT_FALSE(sender.broken());
 }
 
 TEST(ShmFifo, NothingOverlaps) {
@@ -111,12 +148,16 @@ TEST(ShmFifo, ALengthBeyondTheSlotIsNeverUsed) {
 }
 
 TEST(ShmFifo, CreditsThatWereNeverSpentAreNotTaken) {
-  Memory memory(2);
-  ShmSender sender(memory.fifo);
-  for (std::uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(send(sender, i, 8));
-  memory.fifo.consumed->messages.store(3);
-  EXPECT_EQ(sender.acquire(8), nullptr);
-  EXPECT_TRUE(sender.broken());
+  for (const bool slots : {false, true}) {
+    Memory memory(2);
+    ShmSender sender(memory.fifo);
+    const std::size_t bytes = slots ? 128 : 8;
+    const std::uint32_t room = room_for(memory.fifo, bytes);
+    for (std::uint64_t i = 0; i < room; ++i) ASSERT_TRUE(send(sender, i, bytes));
+    (slots ? memory.fifo.consumed->slots : memory.fifo.consumed->messages).store(room + 1);
+    EXPECT_EQ(sender.acquire(bytes), nullptr);
+    EXPECT_TRUE(sender.broken());
+  }
 }
 
 }  // namespace
