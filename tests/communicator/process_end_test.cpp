@@ -16,9 +16,11 @@
 
 namespace {
 
+using collectives::testing::join;
 using collectives::testing::kPatience_s;
 using collectives::testing::Meetings;
 using collectives::testing::RankProcesses;
+using collectives::testing::wrong;
 
 /// One process lets another one go on.
 class Signal {
@@ -42,29 +44,6 @@ class Signal {
  private:
   std::array<int, 2> ends_{};
 };
-
-coll_comm_t join(const std::string& place, const std::string& transports, int size, int rank) {
-  coll_config_t config = COLL_CONFIG_INIT;
-  config.rendezvous = place.c_str();
-  config.transports = transports.c_str();
-  config.deadline_s = 20;
-  config.connect_s = 20;
-  coll_comm_t comm = nullptr;
-  if (coll_comm_init(&comm, size, rank, &config) != COLL_SUCCESS) {
-    std::cerr << "rank " << rank << ": " << coll_last_error() << "\n";
-  }
-  return comm;
-}
-
-/// Prints what went otherwise; the number of such things is an exit code.
-bool wrong(int rank, const char* doing, coll_status_t status, coll_status_t expected,
-           const char* word = "") {
-  if (status == expected && std::strstr(coll_last_error(), word) != nullptr) return false;
-  std::cerr << "rank " << rank << ", " << doing << ": " << coll_status_name(status)
-            << " instead of " << coll_status_name(expected) << " " << word << ": "
-            << coll_last_error() << "\n";
-  return true;
-}
 
 class ProcessEnd : public ::testing::TestWithParam<std::string> {};
 

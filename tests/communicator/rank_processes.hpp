@@ -5,9 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <collectives/collectives.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +37,31 @@ class Meetings {
   std::string path_;
 };
 
+/// Joins at `place`; null, and the reason printed, where that fails.
+inline coll_comm_t join(const std::string& place, const std::string& transports, int size,
+                        int rank) {
+  coll_config_t config = COLL_CONFIG_INIT;
+  config.rendezvous = place.c_str();
+  config.transports = transports.c_str();
+  config.deadline_s = 20;
+  config.connect_s = 20;
+  coll_comm_t comm = nullptr;
+  if (coll_comm_init(&comm, size, rank, &config) != COLL_SUCCESS) {
+    std::cerr << "rank " << rank << ": " << coll_last_error() << "\n";
+  }
+  return comm;
+}
+
+/// Prints what went otherwise; the number of such things is an exit code.
+inline bool wrong(int rank, const char* doing, coll_status_t status, coll_status_t expected,
+                  const char* word = "") {
+  if (status == expected && std::strstr(coll_last_error(), word) != nullptr) return false;
+  std::cerr << "rank " << rank << ", " << doing << ": " << coll_status_name(status)
+            << " instead of " << coll_status_name(expected) << " " << word << ": "
+            << coll_last_error() << "\n";
+  return true;
+}
+
 /// Processes that each run `body` as one rank and then end as a program does: by exit, with the
 /// static objects' destructors and all. `body` returns the exit code.
 class RankProcesses {
@@ -53,6 +81,8 @@ class RankProcesses {
   ~RankProcesses() {
     for (std::size_t rank = 0; rank < pids_.size(); ++rank) wait_for(static_cast<int>(rank));
   }
+  /// Of a rank that was not waited for.
+  [[nodiscard]] pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
   /// The status of waitpid; 0 for a rank that was waited for before.
   int wait_for(int rank) {
     int status = 0;

@@ -41,6 +41,16 @@ class Program(unittest.TestCase):
             self.assertEqual(len(seen), expected)
             self.assertEqual(len(result["results"]), expected)
 
+    def test_everything_is_right_in_memory_that_ranks_share(self):
+        for count in (2, 3):
+            done = ranks(count, "-t", "all", "-d", "float,bfloat16", "-R", "1", "--sizes",
+                         "8,1000,4K,20K,48K,300K,4M", "-n", "2", "-w", "1", "--batches", "1",
+                         "--transports", "shm", "--json", "-")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout)
+            self.assertEqual((result["ranks"], result["wrong"]), (count, 0))
+            self.assertEqual(len(result["results"]), 2 * 7 * (7 * 2 + 2) + 1)
+
     def test_streams(self):
         done = ranks(2, "-t", "all", "--sizes", "8,100K", "-n", "5", "--stream", "--percentiles")
         self.assertEqual(done.returncode, 0, done.stderr)
