@@ -137,6 +137,8 @@ Status Communicator::execute(const Request& request) {
   bound.binding.digest = numbered(bound.digest, call.sequence);
   executor_->start(*bound.program, bound.binding);
   Status status = finish_call(call);
+  if (!status.ok()) [[unlikely]]
+    executor_->abandon();
   board_.leave();
   return status;
 }

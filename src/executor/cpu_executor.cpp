@@ -95,6 +95,11 @@ bool CpuExecutor::flush() {
   return all;
 }
 
+void CpuExecutor::abandon() {
+  if (program_ == nullptr) return;
+  for (Connection* connection : program_->connections) connection->withdraw();
+}
+
 bool CpuExecutor::find_failure() {
   for (const Connection* connection : program_->connections) {
     if (connection->status().ok()) continue;
@@ -165,13 +170,18 @@ bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step, const StepE
 
   if (step.with_space != Space::none) {
     reduce(lane, step, extent, message, slot);
+    if (source != nullptr && !source->intact()) return false;
     if (slot != nullptr) target->commit(extent.bytes, call_->digest);
   } else {
     if (slot != nullptr) {
       copy(lane, step, extent, message, slot);
+      if (source != nullptr && !source->intact()) return false;
       target->commit(extent.bytes, call_->digest);
     }
-    if (step.into_space != Space::none) copy(lane, step, extent, message, nullptr);
+    if (step.into_space != Space::none) {
+      copy(lane, step, extent, message, nullptr);
+      if (source != nullptr && !source->intact()) return false;
+    }
   }
   if (lend) {
     target->lend(kept, extent.bytes, call_->digest);  // its credit was there already
@@ -233,6 +243,7 @@ bool CpuExecutor::receive(const Lane& lane, const BoundStep& step, const StepExt
   const std::byte* message = from.peek(extent.bytes, call_->digest);
   if (message == nullptr) return false;
   copy(lane, step, extent, message, nullptr);
+  if (!from.intact()) return false;
   from.release();
   return true;
 }

@@ -49,6 +49,8 @@ class CpuExecutor {
   Outcome drive(double idle_s);
   /// One round over the lanes without waiting; true if anything moved.
   bool poll();
+  /// The call has failed and ends here: what it lent is withdrawn before the caller may change it.
+  void abandon();
   /// Did the last `drive` make any progress?
   [[nodiscard]] bool moved() const { return moved_; }
   [[nodiscard]] bool done() const { return left_ == 0 && flushed_; }

@@ -55,6 +55,8 @@ class Connection {
   virtual bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
     return send(data, bytes, digest);
   }
+  /// What was lent may change from now on, though nobody took it: its call has failed.
+  virtual void withdraw() {}
   /// The shortest message for which lending pays; none does where the transport cannot.
   [[nodiscard]] std::size_t least_loan() const { return least_loan_; }
   /// True once everything sent needs nothing more from this process, nor its memory, to arrive.
@@ -67,6 +69,9 @@ class Connection {
   virtual const std::byte* peek(std::size_t bytes, std::uint64_t digest) = 0;
   /// Does `peek` show payloads where they have come to lie, so that `receive` saves no copy?
   [[nodiscard]] virtual bool peeks_in_place() const { return false; }
+  /// Was what `peek` shows left as it was until now? If not, its lender has withdrawn it, and this
+  /// connection fails; nothing made of it may go further.
+  virtual bool intact() { return true; }
   /// Done with what `peek` returned: gives the credit back.
   virtual void release() = 0;
   /// Receives into the caller's memory, with fewer copies where the transport can. False: not

@@ -23,7 +23,7 @@ struct Backend {
   std::function<Result<std::unique_ptr<Transport>>(const TransportSpec&)> make;
   bool crosses_processes = true;  ///< ranks can be processes
   bool sees_death = false;        ///< reports peer_lost when the peer's process dies
-  bool lends = false;             ///< between ranks of one process, whatever lies anywhere
+  bool lends = false;             ///< long messages between ranks, whatever lies anywhere
   bool uses_descriptors = true;   ///< cannot connect without file descriptors
   /// A bare socket to the door of the transport with this descriptor; unset where there is no door.
   std::function<Fd(std::string_view descriptor)> knock = {};

@@ -27,7 +27,7 @@ inline std::ptrdiff_t open_files() {
 
 TEST_P(TransportConformance, MessagesArriveWholeAndInOrder) {
   for (const std::uint32_t credits : {1U, 2U, 3U, 8U}) {
-    Pair pair(GetParam(), 4096, credits);
+    Pair pair(GetParam(), 32 << 10, credits);  // long enough to be fetched
     ASSERT_TRUE(pair.ready);
     const std::uint64_t seed = test_seed() + credits;
     Exchange a(*pair.ends[0], seed, ~seed, 400);

@@ -27,7 +27,8 @@ ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
   std::byte* consumed = segment + index * control;
   std::byte* slots = segment + round_up(2 * control, kPage) + index * credits * slot_bytes;
   return {.consumed = reinterpret_cast<ShmConsumed*>(consumed),
-          .cells = reinterpret_cast<ShmCell*>(consumed + sizeof(ShmConsumed)),
+          .lender = reinterpret_cast<ShmLender*>(consumed + sizeof(ShmConsumed)),
+          .cells = reinterpret_cast<ShmCell*>(consumed + sizeof(ShmConsumed) + sizeof(ShmLender)),
           .slots = slots,
           .slot_bytes = slot_bytes,
           .credits = credits};
@@ -44,7 +45,6 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
   reach_.said = true;
   reach_.copies = can_read_memory_of(peer);
-  reach_.owns = reach_.copies && peer.pid == memory_proof().pid;
   reach_.maps = arena != nullptr;
   peer_pid_ = peer.pid;
   peer_arena_ = arena;
@@ -73,7 +73,7 @@ void ShmConnection::fail_message(std::size_t bytes, std::uint64_t digest) {
 void ShmConnection::learn_reach() {
   peer_reach_ = sender_.reach();
   if (peer_reach_.copies) set_least_loan(kCopyingBytes);
-  if (peer_reach_.owns || peer_reach_.maps) set_least_loan(kReadingBytes);
+  if (peer_reach_.maps) set_least_loan(kReadingBytes);
 }
 
 bool ShmConnection::is_shared(const std::byte* data, std::size_t bytes) {
@@ -82,7 +82,7 @@ bool ShmConnection::is_shared(const std::byte* data, std::size_t bytes) {
 }
 
 bool ShmConnection::lends(const std::byte* data, std::size_t bytes, bool fetch) const {
-  if (peer_reach_.owns || (peer_reach_.maps && is_shared(data, bytes))) return true;
+  if (peer_reach_.maps && is_shared(data, bytes)) return true;
   return peer_reach_.copies && fetch && bytes >= kCopyingBytes;
 }
 
@@ -98,7 +98,6 @@ bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t
 /// Where this process can read the lent payload without copying it; null where it cannot.
 const std::byte* ShmConnection::in_place(std::size_t bytes) {
   const ShmLoan loan = receiver_.loan();
-  if (reach_.owns) return reinterpret_cast<const std::byte*>(loan.address);
   if (loan.offset == ShmLoan::kNowhere || peer_arena_ == nullptr) return nullptr;
   const Result<const std::byte*> place = peer_arena_->at(loan.offset, bytes);
   return place.ok() ? *place : nullptr;  // then it is copied, or that fails and says why
@@ -115,11 +114,20 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
 bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
   if (const std::byte* place = in_place(bytes)) {
     std::memcpy(into, place, bytes);
-    return true;
+    return intact();
   }
   const Status read = read_peer_memory(peer_pid_, receiver_.loan().address, into, bytes);
-  if (read.ok()) return true;
+  if (read.ok()) return intact();
   fail(read.with_context("rank " + std::to_string(peer()) + " lent its memory"));
+  usable_ = false;
+  return false;
+}
+
+bool ShmConnection::intact() {
+  if (!receiver_.is_lent() || receiver_.intact()) [[likely]]
+    return true;
+  fail(failed(Code::peer_lost, "rank " + std::to_string(peer()) +
+                                   " took back what it had lent: its call has failed"));
   usable_ = false;
   return false;
 }

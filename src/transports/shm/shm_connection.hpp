@@ -57,6 +57,7 @@ class ShmConnection final : public Connection {
   [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   bool flush() override { return sender_.returned(); }
+  void withdraw() override { sender_.withdraw(); }
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override {
     COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
@@ -72,6 +73,7 @@ class ShmConnection final : public Connection {
     return nullptr;
   }
   [[nodiscard]] bool peeks_in_place() const override { return true; }
+  bool intact() override;
   void release() override {
     receiver_.release();
     streaming_ = false;

@@ -47,13 +47,12 @@ struct ShmReach {
   bool said = false;
   bool copies = false;  ///< by a system call
   bool maps = false;    ///< what lies in the sender's arena
-  bool owns = false;    ///< all of it: one process
 
   [[nodiscard]] std::uint32_t word() const {
-    return unsigned{said} | unsigned{copies} << 1 | unsigned{maps} << 2 | unsigned{owns} << 3;
+    return unsigned{said} | unsigned{copies} << 1 | unsigned{maps} << 2;
   }
   static ShmReach of(std::uint32_t word) {
-    return {(word & 1) != 0, (word & 2) != 0, (word & 4) != 0, (word & 8) != 0};
+    return {(word & 1) != 0, (word & 2) != 0, (word & 4) != 0};
   }
 };
 
@@ -62,6 +61,11 @@ struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> messages;  ///< ever read
   std::atomic<std::uint32_t> slots;     ///< ever read: those of the messages that needed one
   std::atomic<std::uint32_t> reach;     ///< a ShmReach
+};
+
+/// Written by the sender only.
+struct alignas(kLinePair) ShmLender {
+  std::atomic<std::uint32_t> withdrawn;  ///< what was lent is no more what it was
 };
 
 /// What a cell holds in place of a lent payload.
@@ -77,6 +81,7 @@ inline constexpr std::size_t kLent = std::size_t{1} << 31;
 /// One direction's place in the segment: the count, the cells, and elsewhere the slots.
 struct ShmFifo {
   ShmConsumed* consumed = nullptr;
+  ShmLender* lender = nullptr;
   ShmCell* cells = nullptr;
   std::byte* slots = nullptr;
   std::size_t slot_bytes = 0;
@@ -89,7 +94,7 @@ struct ShmFifo {
   [[nodiscard]] std::uint32_t cell_count() const { return cells_for(credits); }
   /// Bytes of counts and cells, a multiple of kLinePair.
   static constexpr std::size_t control_bytes(std::uint32_t credits) {
-    return sizeof(ShmConsumed) + cells_for(credits) * sizeof(ShmCell);
+    return sizeof(ShmConsumed) + sizeof(ShmLender) + cells_for(credits) * sizeof(ShmCell);
   }
 };
 
@@ -173,6 +178,12 @@ class ShmSender final : ShmCursor {
     lent_ = static_cast<std::int32_t>(first_ + read - last_loan_) < 0;
     return !lent_;
   }
+  /// Before what is outstanding changes. Readers look after they have read.
+  void withdraw() {
+    if (returned()) return;
+    fifo_.lender->withdrawn.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
   [[nodiscard]] ShmReach reach() const {
     return ShmReach::of(fifo_.consumed->reach.load(std::memory_order_relaxed));
   }
@@ -243,6 +254,14 @@ class ShmReceiver final : ShmCursor {
   }
   void say(const ShmReach& reach) {
     fifo_.consumed->reach.store(reach.word(), std::memory_order_relaxed);
+  }
+  /// Nothing that was read so far had been withdrawn.
+  [[nodiscard]] bool intact() const {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return fifo_.lender->withdrawn.load(std::memory_order_relaxed) == 0;
+  }
+  [[nodiscard]] bool is_lent() const {
+    return (cell().tag.load(std::memory_order_relaxed) & kLent) != 0;
   }
   [[nodiscard]] ShmLoan loan() const {
     ShmLoan loan;
