@@ -98,6 +98,45 @@ TEST_P(TransportConformance, LentMemoryIsFreeForAnythingAfterwards) {
   }
 }
 
+TEST_P(TransportConformance, WhatWasWithdrawnGoesNoFurther) {
+  if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
+  enum class When : std::uint8_t { before_receive, before_peek, while_peeked, afterwards };
+  for (const When when :
+       {When::before_receive, When::before_peek, When::while_peeked, When::afterwards}) {
+    LendingPair pair;
+    ASSERT_TRUE(pair.ready);
+    Connection& from = *pair.ends[1];
+    std::vector<std::byte> lent = filled(1);
+    std::vector<std::byte> got = filled(2);
+    ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
+    if (when == When::while_peeked) {
+      ASSERT_TRUE(pair.drive([&] { return from.peek(got.size(), 1) != nullptr; }));
+      EXPECT_TRUE(from.intact());
+    } else if (when == When::afterwards) {
+      ASSERT_TRUE(pair.drive([&] { return from.receive(got.data(), got.size(), 1); }));
+    }
+    pair.ends[0]->withdraw();
+    std::ranges::fill(lent, std::byte{0xbd});
+    if (when == When::afterwards) {
+      EXPECT_EQ(got, filled(1));
+      EXPECT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 2); }));
+      EXPECT_TRUE(pair.drive([&] { return from.receive(got.data(), got.size(), 2); }));
+      continue;
+    }
+    EXPECT_TRUE(pair.drive([&] {
+      if (when == When::before_receive) {
+        EXPECT_FALSE(from.receive(got.data(), got.size(), 1));
+      } else if (from.peek(got.size(), 1) != nullptr) {
+        EXPECT_FALSE(from.intact());
+      }
+      return !from.status().ok();
+    }));
+    EXPECT_EQ(from.status().code(), Code::peer_lost) << from.status().text();
+    EXPECT_EQ(from.status().rank(), 0);
+    EXPECT_EQ(from.peek(got.size(), 1), nullptr);
+  }
+}
+
 TEST_P(TransportConformance, CreditsBoundLoansToo) {
   constexpr std::uint32_t kCredits = 3;
   LendingPair pair(kCredits);

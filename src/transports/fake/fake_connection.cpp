@@ -101,6 +101,11 @@ bool FakeConnection::flush() {
   return out().flushed();
 }
 
+void FakeConnection::withdraw() {
+  const std::lock_guard lock(link_->mutex);
+  out().withdraw();
+}
+
 // --- receiving
 
 FakeFifo::Message* FakeConnection::incoming(std::size_t bytes, std::uint64_t digest) {
@@ -112,6 +117,10 @@ FakeFifo::Message* FakeConnection::incoming(std::size_t bytes, std::uint64_t dig
   }
   FakeFifo::Message* message = in().next();
   if (message == nullptr) return nullptr;
+  if (in().is_withdrawn(*message)) {
+    fail(failed(Code::peer_lost, "rank " + std::to_string(peer()) + " took back what it had lent"));
+    return nullptr;
+  }
   if (message->bytes == bytes && message->digest == digest) return message;
   fail(message_mismatch(peer(), bytes, digest, message->bytes, message->digest));
   return nullptr;
@@ -121,6 +130,12 @@ const std::byte* FakeConnection::peek(std::size_t bytes, std::uint64_t digest) {
   const std::lock_guard lock(link_->mutex);
   const FakeFifo::Message* message = incoming(bytes, digest);
   return message != nullptr ? message->place() : nullptr;
+}
+
+bool FakeConnection::intact() {
+  const std::lock_guard lock(link_->mutex);
+  const FakeFifo::Message* message = in().next();
+  return message != nullptr && incoming(message->bytes, message->digest) != nullptr;
 }
 
 void FakeConnection::release() {

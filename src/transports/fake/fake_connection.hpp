@@ -24,8 +24,10 @@ class FakeConnection final : public Connection {
   [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   bool flush() override;
+  void withdraw() override;
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
+  bool intact() override;
   void release() override;
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
 

@@ -69,6 +69,11 @@ class FakeFifo {
   /// All messages have left, and what was lent is not needed any more.
   [[nodiscard]] bool flushed() const { return left_ == committed_ && consumed_ >= lent_; }
 
+  void withdraw() { withdrawn_ = withdrawn_ || consumed_ < lent_; }
+  [[nodiscard]] bool is_withdrawn(const Message& message) const {
+    return withdrawn_ && message.lent != nullptr;
+  }
+
   /// The next message, null while there is none.
   Message* next();
   bool refuses_receive() { return refuse(receive_refusals_); }
@@ -103,6 +108,7 @@ class FakeFifo {
   std::uint64_t arrived_ = 0;
   std::uint64_t consumed_ = 0;
   std::uint64_t lent_ = 0;  ///< up to the last one that was lent
+  bool withdrawn_ = false;
 };
 
 }  // namespace coll
