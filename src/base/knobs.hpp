@@ -52,8 +52,8 @@ struct Knob {
 /// Every knob there is, in the order of the README's table; at most 32.
 std::span<const Knob> knob_table();
 
-/// Reads every knob through `get` (null or empty: not set). Byte counts take K, M, G suffixes (powers of
-/// 1024). An unreadable value is an error naming the knob, the value and what it takes.
+/// Reads every knob through `get` (null or empty: not set). Byte counts take K, M, G suffixes
+/// (powers of 1024). An unreadable value is an error naming the knob, the value and what it takes.
 Result<Knobs> parse_knobs(const std::function<const char*(const char*)>& get);
 
 /// The process's knobs, read from the environment once. A bad value leaves the default here;
