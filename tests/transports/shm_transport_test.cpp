@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "sys/memory_segment.hpp"
+#include "sys/peer_memory.hpp"
 #include "sys/unix_socket.hpp"
 #include "transport_conformance.hpp"
 #include "transports/shm/shm_handshake.hpp"
@@ -21,7 +22,10 @@ Fd knock(std::string_view descriptor) {
   return socket.ok() && socket->has_value() ? *std::move(*socket) : Fd();
 }
 
-const Backend kShm{.name = "shm", .make = make_shm_transport, .lends = true, .knock = knock};
+const Backend kShm{.name = "shm",
+                   .make = make_shm_transport,
+                   .lends = can_read_memory_of(memory_proof()),  // a sandbox may forbid it
+                   .knock = knock};
 
 INSTANTIATE_TEST_SUITE_P(Shm, TransportConformance, testing::Values(kShm), name_of_backend);
 

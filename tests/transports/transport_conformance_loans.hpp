@@ -9,10 +9,13 @@ namespace coll::test {
 
 constexpr std::size_t kLoanBytes = 64 << 10;  ///< long enough wherever lending pays
 
+inline bool would_lend(const Connection& to, const std::vector<std::byte>& data) {
+  return data.size() >= to.least_loan() && to.lends(data.data(), data.size(), true);
+}
+
 /// Lends, or else sends; true once it is done.
 inline bool give(Connection& to, const std::vector<std::byte>& data, std::uint64_t digest) {
-  if (data.size() >= to.least_loan() && to.lends(data.data(), data.size(), true))
-    return to.lend(data.data(), data.size(), digest);
+  if (would_lend(to, data)) return to.lend(data.data(), data.size(), digest);
   return to.send(data.data(), data.size(), digest);
 }
 
@@ -37,7 +40,7 @@ class LendingPair : public Pair {
   explicit LendingPair(std::uint32_t credits = 4) : Pair(Test::GetParam(), kLoanBytes, credits) {
     ready = ready && acquaint(*this);
     if (!ready) return;
-    EXPECT_EQ(ends[0]->least_loan() <= kLoanBytes, Test::GetParam().lends);
+    EXPECT_EQ(would_lend(*ends[0], filled(0)), Test::GetParam().lends);
   }
 
  private:
@@ -215,10 +218,7 @@ struct LendingRank : LoneRank {
       return done();
     });
   }
-  bool lends() {
-    const std::vector<std::byte> data = filled(0);
-    return data.size() >= end->least_loan() && end->lends(data.data(), data.size(), true);
-  }
+  bool lends() { return would_lend(*end, filled(0)); }
 };
 
 /// The receiver stops, and dies, before or while it looks at what was lent to it.
