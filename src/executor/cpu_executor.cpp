@@ -109,16 +109,6 @@ bool CpuExecutor::find_failure() {
   return false;
 }
 
-Rank CpuExecutor::waiting_for() const {
-  for (const Lane& lane : program_->lanes) {
-    if (lane.done) continue;
-    const BoundStep& step = *lane.next;
-    if (step.receives) return lane.connections[step.source]->peer();
-    if (step.sends) return lane.connections[step.target]->peer();
-  }
-  return kNoRank;
-}
-
 inline bool CpuExecutor::advance(Lane& lane) {
   bool moved = false;
   while (run_step(lane, *lane.next, *lane.extent)) {

@@ -56,8 +56,6 @@ class CpuExecutor {
   [[nodiscard]] bool done() const { return left_ == 0 && flushed_; }
 
   [[nodiscard]] const Connection* failed_connection() const { return failed_; }
-  /// The connections whose messages the call waits for now, for reports.
-  [[nodiscard]] Rank waiting_for() const;
 
  private:
   using Lane = Program::LaneState;

@@ -51,7 +51,8 @@ class Connection {
     return false;
   }
   /// Like `send`, of what `lends` said yes to; nothing is copied here. The memory must stay as it
-  /// is until `flush` is true.
+  /// is until `flush` is true. Once `acquire(bytes)` gave a place it cannot be refused, and the
+  /// place is not needed; a message that `send` refused may be lent instead.
   virtual bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
     return send(data, bytes, digest);
   }

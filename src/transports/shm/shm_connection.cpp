@@ -117,7 +117,9 @@ bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
     return intact();
   }
   const Status read = read_peer_memory(peer_pid_, receiver_.loan().address, into, bytes);
-  if (read.ok()) return intact();
+  // What was withdrawn may be gone altogether.
+  if (!intact()) return false;
+  if (read.ok()) return true;
   fail(read.with_context("rank " + std::to_string(peer()) + " lent its memory"));
   usable_ = false;
   return false;

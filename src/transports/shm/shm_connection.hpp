@@ -36,6 +36,8 @@ class ShmConnection final : public Connection {
     COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
     if (!usable_) [[unlikely]]
       return nullptr;
+    if (needs_slot(bytes) && !peer_reach_.said) [[unlikely]]
+      learn_reach();
     std::byte* place = sender_.acquire(bytes);
     if (place == nullptr && sender_.broken()) [[unlikely]]
       fail_credits();
@@ -45,8 +47,6 @@ class ShmConnection final : public Connection {
     sender_.commit(bytes, digest, std::exchange(streaming_, true));
   }
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
-    if (bytes > kInlineBytes && !peer_reach_.said) [[unlikely]]
-      learn_reach();
     std::byte* place = acquire(bytes);
     if (place == nullptr) return false;
     if (bytes != 0) std::memcpy(place, data, bytes);
