@@ -1,81 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: the C ABI over it; nothing throws through
-// here.
-#include <collectives/collectives.h>
-
+// communicator/: what ties ranks together. This file: the C ABI of communicators.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <new>
 #include <string>
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
-#include "communicator/communicator.hpp"
-#include "communicator/host_stream.hpp"
+#include "communicator/c_api_door.hpp"
 #include "communicator/launch.hpp"
-#include "communicator/live_communicators.hpp"
 #include "communicator/unique_id.hpp"
-#include "sys/shared_arena.hpp"
 
 using coll::Code;
 using coll::Collective;
 using coll::failed;
-using coll::Request;
+using coll::give;
+using coll::guarded;
+using coll::null_argument;
+using coll::refuse_null;
 using coll::Result;
 using coll::Status;
 
-struct coll_comm {
-  ~coll_comm() { coll::LiveCommunicators::of_process().forget(communicator); }
-
-  std::unique_ptr<coll::Communicator> communicator;
-  std::string status_text;  ///< what coll_comm_status handed out
-  std::mutex status_mutex;
-};
-
-struct coll_stream {
-  std::unique_ptr<coll::HostStream> stream;
-  unsigned forks = coll::LiveCommunicators::of_process().forks();  ///< before it was made
-};
-
 namespace {
-
-thread_local std::string t_last_error;  // NOLINT: errno's way, one per thread
-
-coll_status_t give(const Status& status) {
-  if (status.ok()) [[likely]] {
-    return COLL_SUCCESS;
-  }
-  if (status.code() != Code::in_progress) t_last_error = status.text();
-  return static_cast<coll_status_t>(status.code());
-}
-
-/// Every function's door. What can still throw behind it is memory running out.
-template <class Body>
-coll_status_t guarded(Body body) noexcept {
-  try {
-    try {
-      return give(body());
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      return give(failed(Code::internal, error.what()));
-    }
-  } catch (const std::bad_alloc&) {
-    t_last_error = "out of memory";  // so short that it needs none
-    return COLL_OUT_OF_RESOURCES;
-  }
-}
-
-Status null_argument(const char* function, const char* name) {
-  return failed(Code::invalid_argument, std::string(function) + ": " + name + " is null");
-}
-
-coll_status_t refuse_null(const char* function, const char* name) {
-  return guarded([&] { return null_argument(function, name); });
-}
 
 /// The config, which may be of an older, shorter version.
 Result<coll_config_t> read_config(const coll_config_t* given) {
@@ -148,47 +96,12 @@ Result<coll::MeetingPlace> next_place(const std::string& rendezvous, int rank) {
   return coll::place_from_text(rendezvous, key, coll::knobs().secret, "rendezvous " + rendezvous);
 }
 
-Status check_stream(const coll_stream_t stream) {
-  if (stream->forks == coll::LiveCommunicators::of_process().forks()) return {};
-  return failed(Code::invalid_usage,
-                "the stream belongs to the process that made it; this is a child of it, made by "
-                "fork, without the stream's thread",
-                "make a stream in the child");
-}
-
-/// Every operation's way: to run here, or checked at the door, later on the stream.
-coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& request) {
-  if (comm == nullptr) [[unlikely]] {
-    return refuse_null(name_of(request.call.collective).data(), "comm");
-  }
-  return guarded([&]() -> Status {
-    coll::Communicator& communicator = *comm->communicator;
-    if (stream == nullptr) [[likely]] {
-      return communicator.run(request);
-    }
-    COLL_TRY(communicator.check(request));
-    COLL_TRY(communicator.status());
-    COLL_TRY(check_stream(stream));
-    stream->stream->enqueue(communicator, request);
-    return {};
-  });
-}
-
-Request request_of(Collective collective, const void* send, void* recv, std::size_t count,
-                   coll_dtype_t type, coll_op_t op, int root) {
-  Request request;
-  request.call.collective = collective;
-  // Unknown values stay unknown when they are narrowed; the door refuses them.
-  request.call.type = static_cast<coll::DataType>(std::min<unsigned>(type, 0xff));
-  request.call.op = static_cast<coll::ReduceOp>(std::min<unsigned>(op, 0xff));
-  request.call.root = root;
-  request.call.count = count;
-  request.input = send;
-  request.output = recv;
-  return request;
-}
-
 }  // namespace
+
+std::string& coll::last_error() {
+  thread_local std::string text;
+  return text;
+}
 
 extern "C" {
 
@@ -202,7 +115,7 @@ const char* coll_status_name(coll_status_t status) {
 }
 
 const char* coll_last_error(void) {
-  return t_last_error.c_str();
+  return coll::last_error().c_str();
 }
 
 size_t coll_dtype_size(coll_dtype_t type) {
@@ -333,120 +246,6 @@ coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, si
     }
     if (length != nullptr) *length = told.size();
     return {};
-  });
-}
-
-coll_status_t coll_all_reduce(const void* send, void* recv, size_t count, coll_dtype_t type,
-                              coll_op_t op, coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream, request_of(Collective::all_reduce, send, recv, count, type, op, 0));
-}
-
-coll_status_t coll_reduce(const void* send, void* recv, size_t count, coll_dtype_t type,
-                          coll_op_t op, int root, coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream, request_of(Collective::reduce, send, recv, count, type, op, root));
-}
-
-coll_status_t coll_broadcast(const void* send, void* recv, size_t count, coll_dtype_t type,
-                             int root, coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::broadcast, send, recv, count, type, COLL_SUM, root));
-}
-
-coll_status_t coll_all_gather(const void* send, void* recv, size_t count, coll_dtype_t type,
-                              coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::all_gather, send, recv, count, type, COLL_SUM, 0));
-}
-
-coll_status_t coll_reduce_scatter(const void* send, void* recv, size_t count, coll_dtype_t type,
-                                  coll_op_t op, coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::reduce_scatter, send, recv, count, type, op, 0));
-}
-
-coll_status_t coll_all_to_all(const void* send, void* recv, size_t count, coll_dtype_t type,
-                              coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::all_to_all, send, recv, count, type, COLL_SUM, 0));
-}
-
-coll_status_t coll_gather(const void* send, void* recv, size_t count, coll_dtype_t type, int root,
-                          coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::gather, send, recv, count, type, COLL_SUM, root));
-}
-
-coll_status_t coll_scatter(const void* send, void* recv, size_t count, coll_dtype_t type, int root,
-                           coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::scatter, send, recv, count, type, COLL_SUM, root));
-}
-
-coll_status_t coll_send(const void* send, size_t count, coll_dtype_t type, int peer,
-                        coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::send, send, nullptr, count, type, COLL_SUM, peer));
-}
-
-coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, int peer, coll_comm_t comm,
-                        coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::recv, nullptr, recv, count, type, COLL_SUM, peer));
-}
-
-coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream) {
-  return perform(comm, stream,
-                 request_of(Collective::barrier, nullptr, nullptr, 0, COLL_INT8, COLL_SUM, 0));
-}
-
-coll_status_t coll_stream_create(coll_stream_t* stream) {
-  if (stream == nullptr) return refuse_null("coll_stream_create", "stream");
-  return guarded([&]() -> Status {
-    COLL_ASSIGN(auto made, coll::HostStream::create());
-    *stream = new coll_stream{std::move(made)};
-    return {};
-  });
-}
-
-coll_status_t coll_stream_destroy(coll_stream_t stream) {
-  if (stream == nullptr) return refuse_null("coll_stream_destroy", "stream");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_stream(stream));
-    delete stream;
-    return {};
-  });
-}
-
-coll_status_t coll_stream_synchronize(coll_stream_t stream) {
-  if (stream == nullptr) return refuse_null("coll_stream_synchronize", "stream");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_stream(stream));
-    return stream->stream->synchronize();
-  });
-}
-
-coll_status_t coll_stream_query(coll_stream_t stream) {
-  if (stream == nullptr) return refuse_null("coll_stream_query", "stream");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_stream(stream));
-    return stream->stream->query();
-  });
-}
-
-coll_status_t coll_mem_alloc(void** memory, size_t bytes) {
-  if (memory == nullptr) return refuse_null("coll_mem_alloc", "memory");
-  return guarded([&]() -> Status {
-    COLL_ASSIGN(coll::SharedArena * arena, coll::SharedArena::of_this_process());
-    COLL_ASSIGN(*memory, arena->allocate(bytes));
-    return {};
-  });
-}
-
-coll_status_t coll_mem_free(void* memory) {
-  if (memory == nullptr) return COLL_SUCCESS;
-  return guarded([&]() -> Status {
-    COLL_ASSIGN(coll::SharedArena * arena, coll::SharedArena::of_this_process());
-    return arena->free(static_cast<std::byte*>(memory));
   });
 }
 
