@@ -12,20 +12,28 @@
 namespace perf {
 namespace {
 
-/// A 16-bit float: sign, exponent, `mantissa` bits.
+/// A float of `Bits`: sign, exponent, `mantissa` bits; the bits of its largest magnitude, which may
+/// be infinity, and of a NaN.
+template <class Bits>
 struct SmallFloat {
   int mantissa;
   int bias;
+  Bits most;
+  bool infinite;
+  Bits nan;
+  static constexpr Bits kSign = static_cast<Bits>(1U << (8 * sizeof(Bits) - 1));
 };
-constexpr SmallFloat kHalf{10, 15};
-constexpr SmallFloat kBfloat{7, 127};
+constexpr SmallFloat<std::uint16_t> kHalf{10, 15, 0x7c00, true, 0x7e00};
+constexpr SmallFloat<std::uint16_t> kBfloat{7, 127, 0x7f80, true, 0x7fc0};
+constexpr SmallFloat<std::uint8_t> kE4m3{3, 7, 0x7e, false, 0x7f};
+constexpr SmallFloat<std::uint8_t> kE5m2{2, 15, 0x7c, true, 0x7e};
 
-std::uint16_t pack(SmallFloat f, long double value) {
-  const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
-  const long infinity = ((2L * f.bias) + 1) << f.mantissa;
-  if (std::isnan(value)) return static_cast<std::uint16_t>(infinity | (1L << (f.mantissa - 1)));
+template <class Bits>
+Bits pack(const SmallFloat<Bits>& f, long double value) {
+  const Bits sign = std::signbit(value) ? f.kSign : Bits{0};
+  if (std::isnan(value)) return f.nan;
   const long double size = std::fabs(value);
-  long bits = infinity;
+  long bits = f.most;
   if (size == 0) {
     bits = 0;
   } else if (!std::isinf(size)) {
@@ -36,24 +44,27 @@ std::uint16_t pack(SmallFloat f, long double value) {
     const long digits = std::lrint(std::ldexp(size, -unit));  // the current mode: to even
     // A full mantissa carries into the exponent by itself; a subnormal has no hidden bit to take.
     bits = digits + (static_cast<long>(unit + f.mantissa - smallest) << f.mantissa);
-    bits = std::min(bits, infinity);
+    bits = std::min(bits, static_cast<long>(f.most));
   }
-  return static_cast<std::uint16_t>(sign | bits);
+  return static_cast<Bits>(sign | bits);
 }
 
-long double unpack(SmallFloat f, std::uint16_t bits) {
-  const int exponent = (bits & 0x7fff) >> f.mantissa;
-  const int digits = bits & ((1 << f.mantissa) - 1);
+template <class Bits>
+long double unpack(const SmallFloat<Bits>& f, Bits bits) {
+  const int magnitude = bits & ~f.kSign;
+  const int exponent = magnitude >> f.mantissa;
+  const int digits = magnitude & ((1 << f.mantissa) - 1);
   long double size = 0;
-  if (exponent == 2 * f.bias + 1)
-    size = digits != 0 ? std::numeric_limits<long double>::quiet_NaN()
-                       : std::numeric_limits<long double>::infinity();
+  if (magnitude > f.most)
+    size = std::numeric_limits<long double>::quiet_NaN();
+  else if (f.infinite && magnitude == f.most)
+    size = std::numeric_limits<long double>::infinity();
   else if (exponent == 0)
     size = std::ldexp(static_cast<long double>(digits), 1 - f.bias - f.mantissa);
   else
     size = std::ldexp(static_cast<long double>(digits + (1 << f.mantissa)),
                       exponent - f.bias - f.mantissa);
-  return (bits & 0x8000) != 0 ? -size : size;
+  return (bits & f.kSign) != 0 ? -size : size;
 }
 
 template <class T>
@@ -91,6 +102,10 @@ void encode(coll_dtype_t type, long double value, void* element) {
       return store(static_cast<float>(value), element);
     case COLL_FLOAT64:
       return store(static_cast<double>(value), element);
+    case COLL_FLOAT8_E4M3:
+      return store(pack(kE4m3, value), element);
+    case COLL_FLOAT8_E5M2:
+      return store(pack(kE5m2, value), element);
     default:
       break;
   }
@@ -118,6 +133,10 @@ long double decode(coll_dtype_t type, const void* element) {
       return static_cast<long double>(load<float>(element));
     case COLL_FLOAT64:
       return static_cast<long double>(load<double>(element));
+    case COLL_FLOAT8_E4M3:
+      return unpack(kE4m3, load<std::uint8_t>(element));
+    case COLL_FLOAT8_E5M2:
+      return unpack(kE5m2, load<std::uint8_t>(element));
     default:
       break;
   }
@@ -125,7 +144,7 @@ long double decode(coll_dtype_t type, const void* element) {
 }
 
 bool is_float(coll_dtype_t type) {
-  return type >= COLL_FLOAT16 && type <= COLL_FLOAT64;
+  return type >= COLL_FLOAT16 && type < COLL_DTYPE_COUNT;
 }
 bool is_signed(coll_dtype_t type) {
   return is_float(type) || type == COLL_INT8 || type == COLL_INT32 || type == COLL_INT64;

@@ -7,7 +7,8 @@
 
 namespace perf {
 
-/// Rounds to nearest, ties to even. `value` must be in the type's range (floats overflow to inf).
+/// Rounds to nearest, ties to even. `value` must be in the type's range (floats overflow to
+/// inf, or to their largest number where they have none).
 void encode(coll_dtype_t type, long double value, void* element);
 long double decode(coll_dtype_t type, const void* element);
 

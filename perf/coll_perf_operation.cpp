@@ -27,11 +27,18 @@ struct DtypeTraits {
   const char* aliases[2];
 };
 constexpr DtypeTraits kDtypes[COLL_DTYPE_COUNT] = {
-    {"int8", 1, {"i8", "char"}},      {"uint8", 1, {"u8", "byte"}},
-    {"int32", 4, {"i32", "int"}},     {"uint32", 4, {"u32", "uint"}},
-    {"int64", 8, {"i64", "long"}},    {"uint64", 8, {"u64", "ulong"}},
-    {"half", 2, {"float16", "f16"}},  {"bfloat16", 2, {"bf16", "bfloat"}},
-    {"float", 4, {"float32", "f32"}}, {"double", 8, {"float64", "f64"}},
+    {"int8", 1, {"i8", "char"}},
+    {"uint8", 1, {"u8", "byte"}},
+    {"int32", 4, {"i32", "int"}},
+    {"uint32", 4, {"u32", "uint"}},
+    {"int64", 8, {"i64", "long"}},
+    {"uint64", 8, {"u64", "ulong"}},
+    {"half", 2, {"float16", "f16"}},
+    {"bfloat16", 2, {"bf16", "bfloat"}},
+    {"float", 4, {"float32", "f32"}},
+    {"double", 8, {"float64", "f64"}},
+    {"fp8_e4m3", 1, {"f8e4m3", "float8e4m3"}},
+    {"fp8_e5m2", 1, {"f8e5m2", "float8e5m2"}},
 };
 constexpr const char* kRedops[COLL_OP_COUNT] = {"sum", "prod", "min", "max", "avg"};
 
@@ -67,7 +74,7 @@ std::optional<Operation> parse_operation(std::string_view name) {
 std::optional<coll_dtype_t> parse_dtype(std::string_view name) {
   const std::string wanted = letters(name);
   for (std::size_t i = 0; i < COLL_DTYPE_COUNT; ++i)
-    if (wanted == kDtypes[i].name || wanted == kDtypes[i].aliases[0] ||
+    if (wanted == letters(kDtypes[i].name) || wanted == kDtypes[i].aliases[0] ||
         wanted == kDtypes[i].aliases[1])
       return static_cast<coll_dtype_t>(i);
   return std::nullopt;

@@ -23,6 +23,10 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64's finaliser
 /// The largest integer up to which a sum is exact.
 long double exact_limit(coll_dtype_t type) {
   switch (type) {
+    case COLL_FLOAT8_E5M2:
+      return 8;
+    case COLL_FLOAT8_E4M3:
+      return 16;
     case COLL_INT8:
       return 127;
     case COLL_UINT8:
@@ -123,12 +127,13 @@ Oracle::Oracle(coll_dtype_t type, coll_op_t op, bool reduces, int ranks, std::ui
       ranks_(ranks),
       seed_(seed),
       width_(dtype_bytes(type)) {
-  // Up to 64 ranks (4 in a product of small integers, 12 of powers of two) give a value of their
-  // own to an element, the others what changes nothing; which ones rotates with the index.
+  // Up to 64 ranks (4 in a product of small integers, 12 of powers of two, 8 where the exponent is
+  // short) give a value of their own to an element, the others what changes nothing; which ones
+  // rotates with the index.
   if (op == COLL_PROD)
-    active_ = std::min(ranks, is_float(type) ? 12 : 4);
+    active_ = std::min(ranks, !is_float(type) ? 4 : type == COLL_FLOAT8_E4M3 ? 8 : 12);
   else
-    active_ = std::min(ranks, 64);
+    active_ = std::min(ranks, static_cast<int>(std::min(exact_limit(type), 64.0L)));
   limit_ = std::min(std::floor(exact_limit(type) / static_cast<long double>(active_)),
                     static_cast<long double>(1000));
 }
@@ -150,7 +155,7 @@ long double Oracle::value(int rank, std::size_t index) const {
   } else if ((r + i) % static_cast<std::uint64_t>(ranks_) >= static_cast<std::uint64_t>(active_)) {
     return op_ == COLL_PROD ? 1 : 0;
   } else if (op_ != COLL_PROD) {
-    size = std::fmod(static_cast<long double>(digits), limit_ + 1);
+    size = limit_ > 1 ? std::fmod(static_cast<long double>(digits), limit_ + 1) : 1;
   } else if (is_float(type_)) {
     size = std::ldexp(1.0L, static_cast<int>(digits % 3) - 1);
   } else {

@@ -53,12 +53,18 @@ class [[nodiscard]] Result<void> {
   Error error_;
 };
 
-/// Elements of 16-bit floating point, as bits: this header does no arithmetic.
+/// Elements of 16-bit and 8-bit floating point, as bits: this header does no arithmetic.
 struct Float16 {
   std::uint16_t bits;
 };
 struct BFloat16 {
   std::uint16_t bits;
+};
+struct Float8E4M3 {
+  std::uint8_t bits;
+};
+struct Float8E5M2 {
+  std::uint8_t bits;
 };
 
 /// The dtype of a C++ element type.
@@ -69,6 +75,10 @@ constexpr coll_dtype_t dtype_of() {
     return COLL_FLOAT16;
   else if constexpr (std::is_same_v<U, BFloat16>)
     return COLL_BFLOAT16;
+  else if constexpr (std::is_same_v<U, Float8E4M3>)
+    return COLL_FLOAT8_E4M3;
+  else if constexpr (std::is_same_v<U, Float8E5M2>)
+    return COLL_FLOAT8_E5M2;
   else if constexpr (std::is_same_v<U, float>)
     return COLL_FLOAT32;
   else if constexpr (std::is_same_v<U, double>)

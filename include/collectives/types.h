@@ -41,7 +41,9 @@ typedef enum coll_dtype {
   COLL_BFLOAT16 = 7,
   COLL_FLOAT32 = 8,
   COLL_FLOAT64 = 9,
-  COLL_DTYPE_COUNT = 10,
+  COLL_FLOAT8_E4M3 = 10, /* OCP OFP8: no infinities, sums saturate at 448 */
+  COLL_FLOAT8_E5M2 = 11, /* OCP OFP8: the upper byte of a float16 */
+  COLL_DTYPE_COUNT = 12,
   COLL_DTYPE_MAX_ENUM = 0x7fffffff
 } coll_dtype_t;
 

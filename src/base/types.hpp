@@ -25,6 +25,8 @@ enum class DataType : std::uint8_t {
   bfloat16 = COLL_BFLOAT16,
   float32 = COLL_FLOAT32,
   float64 = COLL_FLOAT64,
+  float8_e4m3 = COLL_FLOAT8_E4M3,
+  float8_e5m2 = COLL_FLOAT8_E5M2,
 };
 inline constexpr int kDataTypes = COLL_DTYPE_COUNT;
 
@@ -63,13 +65,14 @@ enum class Loans : std::uint8_t {
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DataType type) {
-  constexpr std::array<std::uint8_t, kDataTypes> sizes{1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
+  constexpr std::array<std::uint8_t, kDataTypes> sizes{1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
   return sizes[static_cast<std::size_t>(type)];
 }
 
 constexpr std::string_view name_of(DataType type) {
-  constexpr std::array<std::string_view, kDataTypes> names{
-      "int8", "uint8", "int32", "uint32", "int64", "uint64", "f16", "bf16", "f32", "f64"};
+  constexpr std::array<std::string_view, kDataTypes> names{"int8",  "uint8",  "int32",  "uint32",
+                                                           "int64", "uint64", "f16",    "bf16",
+                                                           "f32",   "f64",    "f8e4m3", "f8e5m2"};
   return names[static_cast<std::size_t>(type)];
 }
 

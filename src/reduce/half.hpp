@@ -10,12 +10,14 @@
 namespace coll::reduce {
 namespace {
 
-/// The element is a std::uint16_t; its bits where the magnitude is infinity, and the one NaN.
+/// The integer that an element is; the bits of its largest magnitude, infinity, and of its one NaN.
 struct F16 {
-  static constexpr std::int16_t kInfinity = 0x7c00, kNan = 0x7e00;
+  using Bits = std::int16_t;
+  static constexpr Bits kMost = 0x7c00, kNan = 0x7e00;
 };
 struct BF16 {
-  static constexpr std::int16_t kInfinity = 0x7f80, kNan = 0x7fc0;
+  using Bits = std::int16_t;
+  static constexpr Bits kMost = 0x7f80, kNan = 0x7fc0;
 };
 
 template <size_t bytes>
@@ -68,6 +70,27 @@ COLL_INLINE auto read(F16, const std::byte* from) {
     return Pair<step>{widen_f16<step>(from), widen_f16<step>(from + step / 2)};
 }
 
+/// The same from a register, where a half costs a shuffle.
+template <size_t bytes>
+COLL_INLINE Pair<bytes> widen(F16, Raw<bytes> v) {
+  using F = Vector<float, bytes>;
+#if defined(__AVX512BW__)
+  if constexpr (bytes == 64) {
+    const auto x = as<Vector<long long, 64>>(v);
+    const auto low = as<__m256i>(__builtin_shufflevector(x, x, 0, 1, 2, 3));
+    const auto high = as<__m256i>(__builtin_shufflevector(x, x, 4, 5, 6, 7));
+    return {as<F>(_mm512_maskz_cvtph_ps(0xffff, low)), as<F>(_mm512_maskz_cvtph_ps(0xffff, high))};
+  }
+#endif
+  if constexpr (bytes == 32)
+    return {as<F>(_mm256_cvtph_ps(_mm256_castsi256_si128(as<__m256i>(v)))),
+            as<F>(_mm256_cvtph_ps(_mm256_extracti128_si256(as<__m256i>(v), 1)))};
+  if constexpr (bytes == 16) {
+    const auto x = as<__m128i>(v);
+    return {as<F>(_mm_cvtph_ps(x)), as<F>(_mm_cvtph_ps(_mm_unpackhi_epi64(x, x)))};
+  }
+}
+
 template <size_t bytes>
 COLL_INLINE Raw<bytes> pack(F16, Pair<bytes> p) {
   using V = Raw<bytes>;
@@ -88,10 +111,15 @@ COLL_INLINE Raw<bytes> pack(F16, Pair<bytes> p) {
 }
 
 #elif defined(__aarch64__) && defined(__ARM_NEON)
+template <size_t bytes>
+COLL_INLINE Pair<bytes> widen(F16, Raw<bytes> v) {
+  const auto x = as<float16x8_t>(v);
+  return {vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x)};
+}
+
 template <size_t step>
 COLL_INLINE auto read(F16, const std::byte* from) {
-  const auto x = as<float16x8_t>(load<step>(from));
-  return Pair<16>{vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x)};
+  return widen<register_of(step)>(F16{}, load<step>(from));
 }
 
 template <size_t bytes>
@@ -126,17 +154,19 @@ COLL_INLINE Ints<bytes> narrow_f16(Vector<float, bytes> x) {  // into the lower 
   const I magnitude = as<I>(x) & 0x7fffffff;
   const I normal = (magnitude - ((127 - 15) << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
   const I denormal = as<I>(as<F>(magnitude) + as<F>(I{} + kHalf)) - kHalf;
-  const I special = magnitude > (I{} + (255 << 23)) ? I{} + F16::kNan : I{} + F16::kInfinity;
+  const I special = magnitude > (I{} + (255 << 23)) ? I{} + F16::kNan : I{} + F16::kMost;
   const I finite = magnitude < (I{} + (113 << 23)) ? denormal : normal;
   return (magnitude >= (I{} + (143 << 23)) ? special : finite) | ((as<I>(x) >> 16) & 0x8000);
 }
 
+template <size_t bytes>
+COLL_INLINE Pair<bytes> widen(F16, Raw<bytes> v) {
+  return {widen_f16<bytes>(as<Ints<bytes>>(v)), widen_f16<bytes>(as<Ints<bytes>>(v >> 16))};
+}
+
 template <size_t step>
 COLL_INLINE auto read(F16, const std::byte* from) {
-  constexpr size_t kBytes = register_of(step);
-  const auto v = load<step>(from);
-  return Pair<kBytes>{widen_f16<kBytes>(as<Ints<kBytes>>(v)),
-                      widen_f16<kBytes>(as<Ints<kBytes>>(v >> 16))};
+  return widen<register_of(step)>(F16{}, load<step>(from));
 }
 
 template <size_t bytes>

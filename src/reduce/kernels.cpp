@@ -156,12 +156,12 @@ constexpr Kernels entry = {{combine<op, T, kCached>, combine<op, T, kPast>},
                            {combine_both<end, T, kCached>, combine_both<end, T, kPast>}};
 
 // The order of DataType. Sums and products of integers have the same bits signed and unsigned.
-#define COLL_ROW(op, end)                                                                    \
-  {                                                                                          \
-    entry<op, end, std::int8_t>, entry<op, end, std::uint8_t>, entry<op, end, std::int32_t>, \
-        entry<op, end, std::uint32_t>, entry<op, end, std::int64_t>,                         \
-        entry<op, end, std::uint64_t>, entry<op, end, F16>, entry<op, end, BF16>,            \
-        entry<op, end, float>, entry<op, end, double>                                        \
+#define COLL_ROW(op, end)                                                                         \
+  {                                                                                               \
+    entry<op, end, std::int8_t>, entry<op, end, std::uint8_t>, entry<op, end, std::int32_t>,      \
+        entry<op, end, std::uint32_t>, entry<op, end, std::int64_t>,                              \
+        entry<op, end, std::uint64_t>, entry<op, end, F16>, entry<op, end, BF16>,                 \
+        entry<op, end, float>, entry<op, end, double>, entry<op, end, E4M3>, entry<op, end, E5M2> \
   }
 
 }  // namespace

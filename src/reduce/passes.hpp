@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/types.hpp"
+#include "reduce/float8.hpp"
 #include "reduce/half.hpp"
 #include "reduce/vector.hpp"
 
@@ -79,29 +80,68 @@ struct HalfPass {
     const Pair<kBytes> r{arithmetic<op>(a.low, b.low, ranks),
                          arithmetic<op>(a.high, b.high, ranks)};
     const auto packed = as<Halves>(pack<kBytes>(Format{}, r));
-    const auto is_nan = (packed & std::int16_t{0x7fff}) > Halves{} + Format::kInfinity;
+    const auto is_nan = (packed & std::int16_t{0x7fff}) > Halves{} + Format::kMost;
     return as<Raw<kBytes>>(is_nan ? Halves{} + Format::kNan : packed);
   }
 };
 
-/// min and max of 16-bit floats: in integers, which order as the floats do once the magnitude of
-/// the negative ones is inverted.
+/// sum, prod and avg of 8-bit floats: in f32, by way of f16.
 template <ReduceOp op, class Format>
-struct HalfOrder {
-  using Element = std::uint16_t;
-  explicit HalfOrder(size_t) {}
+struct Float8Pass {
+  using Element = std::uint8_t;
+  float ranks;
+  explicit Float8Pass(size_t n) : ranks(static_cast<float>(n)) {}
+
+  template <size_t bytes>
+  COLL_INLINE Raw<bytes> halves(Raw<bytes> half_a, Raw<bytes> half_b) const {
+    const auto a = widen<bytes>(F16{}, half_a), b = widen<bytes>(F16{}, half_b);
+    Pair<bytes> r{arithmetic<op>(a.low, b.low, ranks), arithmetic<op>(a.high, b.high, ranks)};
+    if constexpr (op == ReduceOp::prod && Format::kScale != 1.0f) {
+      r.low *= Format::kScale;
+      r.high *= Format::kScale;
+    }
+    if constexpr (op == ReduceOp::avg)
+      r = {round<bytes>(Format{}, r.low), round<bytes>(Format{}, r.high)};
+    return pack<bytes>(F16{}, r);
+  }
 
   template <size_t step>
   COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
     constexpr size_t kBytes = register_of(step);
-    using Halves = Vector<std::int16_t, kBytes>;
-    const auto a = as<Halves>(load<step>(at_a)), b = as<Halves>(load<step>(at_b));
-    constexpr std::int16_t magnitude = 0x7fff;
-    const Halves key_a = a ^ ((a >> 15) & magnitude), key_b = b ^ ((b >> 15) & magnitude);
-    const Halves r = (op == ReduceOp::min ? key_a < key_b : key_a > key_b) ? a : b;
-    const Halves size_a = a & magnitude, size_b = b & magnitude;
-    const auto is_nan = (size_a > size_b ? size_a : size_b) > Halves{} + Format::kInfinity;
-    return as<Raw<kBytes>>(is_nan ? Halves{} + Format::kNan : r);
+    using Bytes = Vector<std::int8_t, kBytes>;
+    const auto a = load<step>(at_a), b = load<step>(at_b);
+    const auto x = split<kBytes>(Format{}, a), y = split<kBytes>(Format{}, b);
+    const auto r = as<Bytes>(
+        join<kBytes>(Format{}, {halves<kBytes>(x.even, y.even), halves<kBytes>(x.odd, y.odd)}));
+    Bytes size = r & std::int8_t{0x7f};
+    if constexpr (!Format::kInfinities) {  // only an operand can be a NaN, and was taken as 480
+      const Bytes size_a = as<Bytes>(a) & std::int8_t{0x7f};
+      const Bytes size_b = as<Bytes>(b) & std::int8_t{0x7f};
+      size = size_a > size_b ? size_a : size_b;
+    }
+    return as<Raw<kBytes>>(size > Bytes{} + Format::kMost ? Bytes{} + Format::kNan : r);
+  }
+};
+
+/// min and max of floats of 8 and 16 bits: in integers, which order as the floats do once the
+/// magnitude of the negative ones is inverted.
+template <ReduceOp op, class Format>
+struct SmallOrder {
+  using Bits = typename Format::Bits;
+  using Element = std::make_unsigned_t<Bits>;
+  explicit SmallOrder(size_t) {}
+
+  template <size_t step>
+  COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
+    constexpr size_t kBytes = register_of(step);
+    using V = Vector<Bits, kBytes>;
+    const auto a = as<V>(load<step>(at_a)), b = as<V>(load<step>(at_b));
+    constexpr auto magnitude = static_cast<Bits>(static_cast<Element>(-1) >> 1);
+    const V key_a = a ^ ((a < 0) & magnitude), key_b = b ^ ((b < 0) & magnitude);
+    const V r = (op == ReduceOp::min ? key_a < key_b : key_a > key_b) ? a : b;
+    const V size_a = a & magnitude, size_b = b & magnitude;
+    const auto is_nan = (size_a > size_b ? size_a : size_b) > V{} + Format::kMost;
+    return as<Raw<kBytes>>(is_nan ? V{} + Format::kNan : r);
   }
 };
 
@@ -186,16 +226,24 @@ struct PassOf {
   using type =
       std::conditional_t<std::is_floating_point_v<T>, FloatPass<op, T>, IntegerPass<op, T>>;
 };
-template <ReduceOp op, class Format>
-using HalfPassOf = std::conditional_t<op == ReduceOp::min || op == ReduceOp::max,
-                                      HalfOrder<op, Format>, HalfPass<op, Format>>;
+template <ReduceOp op, class Format, template <ReduceOp, class> class Sums>
+using SmallPassOf = std::conditional_t<op == ReduceOp::min || op == ReduceOp::max,
+                                       SmallOrder<op, Format>, Sums<op, Format>>;
 template <ReduceOp op>
 struct PassOf<op, F16> {
-  using type = HalfPassOf<op, F16>;
+  using type = SmallPassOf<op, F16, HalfPass>;
 };
 template <ReduceOp op>
 struct PassOf<op, BF16> {
-  using type = HalfPassOf<op, BF16>;
+  using type = SmallPassOf<op, BF16, HalfPass>;
+};
+template <ReduceOp op>
+struct PassOf<op, E4M3> {
+  using type = SmallPassOf<op, E4M3, Float8Pass>;
+};
+template <ReduceOp op>
+struct PassOf<op, E5M2> {
+  using type = SmallPassOf<op, E5M2, Float8Pass>;
 };
 template <ReduceOp op, class T>
 using Pass = typename PassOf<op, T>::type;

@@ -6,10 +6,11 @@
 //   - f32, f64: IEEE 754, one rounding for the operation and one more for avg's division; no fused
 //     multiply-add, no reciprocals. Denormals are kept.
 //   - f16, bf16: the same in f32, then one rounding (to nearest, ties to even) to 16 bits per pass.
+//   - f8e4m3, f8e5m2: as those, to 8 bits. E4M3 has no infinity and saturates at 448.
 //   - NaN: an operand that is NaN makes the result NaN in every operation, min and max included
 //     (minimum and maximum of IEEE 754-2019, where -0 is below +0). Every NaN that is computed is
-//     the one positive quiet NaN without payload (f16 0x7e00, bf16 0x7fc0, f32 0x7fc00000, f64
-//     0x7ff8000000000000).
+//     the one positive quiet NaN without payload (f8e4m3 0x7f, f8e5m2 0x7e, f16 0x7e00, bf16
+//     0x7fc0, f32 0x7fc00000, f64 0x7ff8000000000000).
 //   - integers: sum, prod and avg's sum wrap; avg's quotient is truncated toward zero.
 // All of it holds while the CPU rounds to nearest and keeps denormals, as every process starts; a
 // program that sets flush-to-zero (-ffast-math does at start-up) gets other bits for denormals.
@@ -34,8 +35,8 @@ using CombineBoth = void (*)(void* out, void* out2, const void* a, const void* b
                              std::size_t ranks);
 
 /// The passes of one (op, dtype), resolved once per call.
-/// `finish` is combine followed by the operation's end: avg divides by `ranks` (f16 and bf16 in
-/// f32, with one rounding for the whole pass); for every other op it is `combine` itself.
+/// `finish` is combine followed by the operation's end: avg divides by `ranks` (floats of 8 and 16
+/// bits in f32, with one rounding for the whole pass); for every other op it is `combine` itself.
 struct Kernels {
   Combine combine[2];  ///< indexed by Store
   CombineBoth

@@ -87,6 +87,23 @@ COLL_INLINE void store(std::byte* to, V value) {
   }
 }
 
+/// The lesser of each two lanes: g++ 12 misses the instruction where one side is a constant.
+template <size_t bytes>
+COLL_INLINE auto lesser(Vector<std::int16_t, bytes> a, Vector<std::int16_t, bytes> b) {
+  using V = Vector<std::int16_t, bytes>;
+#if defined(__AVX512BW__)
+  if constexpr (bytes == 64) return as<V>(_mm512_min_epi16(as<__m512i>(a), as<__m512i>(b)));
+#endif
+#if defined(__AVX2__)
+  if constexpr (bytes == 32) return as<V>(_mm256_min_epi16(as<__m256i>(a), as<__m256i>(b)));
+#endif
+#if defined(__x86_64__)
+  if constexpr (bytes == 16) return as<V>(_mm_min_epi16(as<__m128i>(a), as<__m128i>(b)));
+#else
+  return V{a < b ? a : b};
+#endif
+}
+
 #if defined(__x86_64__)
 constexpr bool kCanStream = true;
 

@@ -12,6 +12,16 @@
 
 namespace coll::testing {
 
+/// The bits of an 8-bit float with `digits` bits after the point: normal numbers and zero are all
+/// we use.
+inline std::uint8_t float8_bits(double value, int digits, int bias) {
+  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  if (value == 0) return sign;
+  const int exponent = std::ilogb(value);
+  const int tail = static_cast<int>(std::ldexp(std::fabs(value), digits - exponent));
+  return static_cast<std::uint8_t>(sign | (((exponent + bias - 1) << digits) + tail));
+}
+
 /// An element as bytes of its dtype. Only for values that the dtype holds exactly.
 inline void store_exact(DataType type, double value, std::byte* to) {
   const auto put = [&](auto typed) { std::memcpy(to, &typed, sizeof typed); };
@@ -41,7 +51,34 @@ inline void store_exact(DataType type, double value, std::byte* to) {
       return put(
           static_cast<std::uint16_t>(rest == 0 ? sign : sign | ((rest >> 13) - (112U << 10))));
     }
+    case DataType::float8_e4m3:
+      return put(float8_bits(value, 3, 7));
+    case DataType::float8_e5m2:
+      return put(float8_bits(value, 2, 15));
   }
+}
+
+/// Up to which whole number a dtype holds all of them, where that is not far enough for the values
+/// below.
+inline double short_limit(DataType type) {
+  return type == DataType::float8_e4m3 ? 16 : type == DataType::float8_e5m2 ? 8 : 0;
+}
+
+/// The same for the 8-bit floats: no choice of ranks may add up to more than their limit.
+inline double short_input_value(double limit, ReduceOp op, Rank ranks, Rank rank,
+                                std::uint64_t index, std::uint64_t hash) {
+  if (op == ReduceOp::avg) {
+    // One or nothing on average, and a unit that one rank of a pair has more and the other less.
+    const double average = ranks <= 8 ? static_cast<double>(index % 2) : 0;
+    const bool paired = (rank ^ 1) < ranks && index % 3 != 0;
+    return average + (!paired ? 0.0 : rank % 2 == 0 ? 1.0 : -1.0);
+  }
+  const Rank active = ranks < 8 ? ranks : 8;
+  if ((static_cast<std::uint64_t>(rank) + index) % static_cast<std::uint64_t>(ranks) >=
+      static_cast<std::uint64_t>(active))
+    return 0;
+  const auto most = static_cast<std::uint64_t>(limit / active);
+  return static_cast<double>(hash % (2 * most + 1)) - static_cast<double>(most);
 }
 
 /// Rank r's i-th input element: small integers chosen so that the result over up to 16 ranks in any
@@ -55,6 +92,8 @@ inline double input_value(DataType type, ReduceOp op, Rank ranks, Rank rank, std
   hash ^= hash >> 32;
   const bool is_signed =
       type != DataType::uint8 && type != DataType::uint32 && type != DataType::uint64;
+  if (short_limit(type) != 0 && op != ReduceOp::prod)
+    return short_input_value(short_limit(type), op, ranks, rank, index, hash);
   switch (op) {
     case ReduceOp::prod: {
       // At most six factors of two: 64 fits int8 and every float.

@@ -75,6 +75,14 @@ TEST(Options, AllAndLists) {
   EXPECT_TRUE(every.in_place);
 }
 
+TEST(Options, EightBitFloatsHaveTheNamesOfNcclTestsAndOurs) {
+  for (const auto& names : {"fp8_e4m3,fp8_e5m2", "f8e4m3,f8e5m2", "FP8E4M3,FP8-E5M2"}) {
+    Options options;
+    ASSERT_FALSE(parse({"-d", names}, options)) << names;
+    EXPECT_EQ(options.dtypes, (std::vector<coll_dtype_t>{COLL_FLOAT8_E4M3, COLL_FLOAT8_E5M2}));
+  }
+}
+
 TEST(Options, PeersProtocol) {
   Options options;
   ASSERT_FALSE(

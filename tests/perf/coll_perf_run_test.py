@@ -35,9 +35,9 @@ class Program(unittest.TestCase):
             seen = {(r["operation"], r["type"], r["redop"], r["root"], r["bytes"], r["in_place"])
                     for r in result["results"]}
             sizes = 3 * 2  # and in place
-            expected = (10 * 5 * (2 + 3) * sizes       # all_reduce, reduce_scatter; reduce's roots
-                        + 10 * (1 + 3 * 3) * sizes     # all_gather; broadcast, gather, scatter
-                        + 10 * 2 * 3 + 1)              # all_to_all, sendrecv; barrier
+            expected = (12 * 5 * (2 + 3) * sizes       # all_reduce, reduce_scatter; reduce's roots
+                        + 12 * (1 + 3 * 3) * sizes     # all_gather; broadcast, gather, scatter
+                        + 12 * 2 * 3 + 1)              # all_to_all, sendrecv; barrier
             self.assertEqual(len(seen), expected)
             self.assertEqual(len(result["results"]), expected)
 

@@ -33,11 +33,15 @@ std::uint64_t bits_of(From value) {
   return bits;
 }
 
-/// The shape of a float format: bits after the point, the exponent of its least normal number.
+/// The shape of a float format: bits after the point, the exponent of its least normal number, the
+/// bits of its largest magnitude and of its NaN; is that magnitude infinity?
 struct Format {
   int mantissa, least;
-  std::uint64_t infinity, nan;
+  std::uint64_t most, nan;
+  bool infinite = true;
 };
+inline constexpr Format kE4m3{3, -6, 0x7e, 0x7f, false};
+inline constexpr Format kE5m2{2, -14, 0x7c, 0x7e};
 inline constexpr Format kF16{10, -14, 0x7c00, 0x7e00};
 inline constexpr Format kBf16{7, -126, 0x7f80, 0x7fc0};
 inline constexpr Format kF32{23, -126, 0x7f800000, 0x7fc00000};
@@ -51,6 +55,10 @@ inline const Format& format_of(DataType type) {
       return kBf16;
     case DataType::float32:
       return kF32;
+    case DataType::float8_e4m3:
+      return kE4m3;
+    case DataType::float8_e5m2:
+      return kE5m2;
     default:
       return kF64;
   }
@@ -60,15 +68,15 @@ inline bool is_float(DataType type) {
   return type >= DataType::float16;
 }
 inline Element sign_bit(const Format& f) {
-  return (f.infinity << 1) & ~f.infinity;
+  return (f.nan << 1) & ~f.nan;
 }
 
-/// Any of the four formats as a double: always exact.
+/// Any of the formats as a double: always exact.
 inline double decode(const Format& f, Element e) {
   const double sign = (e & sign_bit(f)) ? -1.0 : 1.0;
   const Element magnitude = e & (sign_bit(f) - 1);
-  if (magnitude > f.infinity) return std::numeric_limits<double>::quiet_NaN();
-  if (magnitude == f.infinity) return sign * std::numeric_limits<double>::infinity();
+  if (magnitude > f.most) return std::numeric_limits<double>::quiet_NaN();
+  if (f.infinite && magnitude == f.most) return sign * std::numeric_limits<double>::infinity();
   const Element one = Element{1} << f.mantissa;
   const int exponent = static_cast<int>(magnitude >> f.mantissa);
   const Element digits = exponent ? (magnitude % one) + one : magnitude;
@@ -76,20 +84,21 @@ inline double decode(const Format& f, Element e) {
                            (exponent ? exponent - 1 : 0) + f.least - f.mantissa);
 }
 
-/// To the nearest number of the format, ties to even; by counting units in the last place.
+/// To the nearest number of the format, ties to even; by counting units in the last place. Beyond
+/// the largest: that or infinity, whichever the format ends with.
 inline Element encode(const Format& f, double value) {
   if (std::isnan(value)) return f.nan;
   const Element sign = std::signbit(value) ? sign_bit(f) : 0;
   const double magnitude = std::fabs(value);
   if (magnitude == 0) return sign;
-  if (std::isinf(magnitude)) return sign | f.infinity;
+  if (std::isinf(magnitude)) return sign | f.most;
   int exponent = std::ilogb(magnitude);
   if (exponent < f.least) exponent = f.least;
   const double units = std::nearbyint(std::ldexp(magnitude, f.mantissa - exponent));
-  // A carry out of the digits lands in the exponent, and past the largest number at infinity.
+  // A carry out of the digits lands in the exponent, and past the largest number at what is most.
   const Element bits =
       static_cast<Element>(units) + (static_cast<Element>(exponent - f.least) << f.mantissa);
-  return sign | (bits > f.infinity ? f.infinity : bits);
+  return sign | (bits > f.most ? f.most : bits);
 }
 
 /// a op b before the division, where neither is NaN; Wide holds twice the digits of T.
