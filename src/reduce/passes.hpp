@@ -131,13 +131,20 @@ struct SmallOrder {
   using Element = std::make_unsigned_t<Bits>;
   explicit SmallOrder(size_t) {}
 
+  /// All ones in negative lanes. A shift is faster, but x86 has none of bytes.
+  template <class V>
+  COLL_INLINE static V negative(V v) {
+    if constexpr (sizeof(Bits) == 1) return v < 0;
+    if constexpr (sizeof(Bits) == 2) return v >> 15;
+  }
+
   template <size_t step>
   COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
     constexpr size_t kBytes = register_of(step);
     using V = Vector<Bits, kBytes>;
     const auto a = as<V>(load<step>(at_a)), b = as<V>(load<step>(at_b));
     constexpr auto magnitude = static_cast<Bits>(static_cast<Element>(-1) >> 1);
-    const V key_a = a ^ ((a < 0) & magnitude), key_b = b ^ ((b < 0) & magnitude);
+    const V key_a = a ^ (negative(a) & magnitude), key_b = b ^ (negative(b) & magnitude);
     const V r = (op == ReduceOp::min ? key_a < key_b : key_a > key_b) ? a : b;
     const V size_a = a & magnitude, size_b = b & magnitude;
     const auto is_nan = (size_a > size_b ? size_a : size_b) > V{} + Format::kMost;
