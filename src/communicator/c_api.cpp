@@ -16,7 +16,6 @@
 using coll::Code;
 using coll::Collective;
 using coll::failed;
-using coll::give;
 using coll::guarded;
 using coll::null_argument;
 using coll::refuse_null;

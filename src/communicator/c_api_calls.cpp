@@ -8,9 +8,7 @@
 using coll::Code;
 using coll::Collective;
 using coll::failed;
-using coll::give;
 using coll::guarded;
-using coll::null_argument;
 using coll::refuse_null;
 using coll::Request;
 using coll::Status;
