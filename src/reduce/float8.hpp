@@ -95,7 +95,9 @@ COLL_INLINE Vector<float, bytes> round(Format, Vector<float, bytes> x) {
   constexpr int kLeastNormal = 113 << 23, kUp = (23 - Format::kDigits) << 23,
                 kOneAndAHalf = 1 << 22;
   const I exponent = as<I>(x) & 0x7f800000, least = I{} + kLeastNormal;
-  const F large = as<F>((exponent > least ? exponent : least) + (kUp + kOneAndAHalf));
+  const auto grain = as<Raw<bytes>>(exponent > least ? exponent : least);
+  // Wraps for infinities and NaN, which stay what they are whatever is added.
+  const F large = as<F>(grain + static_cast<std::uint32_t>(kUp + kOneAndAHalf));
   const I sign = as<I>(x) & static_cast<std::int32_t>(0x80000000u);
   return as<F>(as<I>((x + large) - large) | sign);  // of a zero
 }
