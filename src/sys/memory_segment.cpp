@@ -47,19 +47,22 @@ Result<Fd> MemorySegment::create(const char* name, std::size_t bytes) {
   return fd;
 }
 
-Result<MemorySegment> MemorySegment::map(const Fd& descriptor, std::size_t bytes) {
+Result<std::size_t> MemorySegment::size_of(const Fd& descriptor) {
   const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return failed(Code::invalid_argument,
-                  "the shared memory segment is not sealed against "
-                  "shrinking");
+                  "the shared memory segment is not sealed against shrinking");
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0)
     return system_failure("fstat of a shared memory segment", errno);
-  if (status.st_size != static_cast<off_t>(bytes))
-    return failed(Code::invalid_argument, "the shared memory segment has " +
-                                              std::to_string(status.st_size) + " bytes, not " +
-                                              std::to_string(bytes));
+  return static_cast<std::size_t>(status.st_size);
+}
+
+Result<MemorySegment> MemorySegment::map(const Fd& descriptor, std::size_t bytes) {
+  COLL_ASSIGN(const std::size_t size, size_of(descriptor));
+  if (size != bytes)
+    return failed(Code::invalid_argument, "the shared memory segment has " + std::to_string(size) +
+                                              " bytes, not " + std::to_string(bytes));
   void* place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (place == MAP_FAILED)
     return system_failure("mmap of a shared memory segment of " + text_of(bytes), errno);

@@ -9,6 +9,10 @@
 
 namespace coll {
 
+constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
 /// A mapping of shared memory with one owner. The memory has no name and needs no file system: it
 /// is made as a descriptor (memfd), passed over a Unix socket, and gone with the last mapping.
 /// Zeroed, aligned to a page; a page costs memory only once it is touched.
@@ -29,8 +33,11 @@ class MemorySegment {
   /// A new descriptor of `bytes` zeroed bytes that can never change its size; `name` is what
   /// /proc shows of it.
   static Result<Fd> create(const char* name, std::size_t bytes);
-  /// Maps a descriptor made by `create`, here or elsewhere. One that could shrink (its reader would
-  /// die of SIGBUS) or has another size is refused.
+  /// The size of a descriptor made by `create`, here or elsewhere. One that could shrink (its
+  /// reader would die of SIGBUS) is refused.
+  static Result<std::size_t> size_of(const Fd& descriptor);
+  /// Maps a descriptor made by `create`, here or elsewhere. One that could shrink, or has another
+  /// size, is refused.
   static Result<MemorySegment> map(const Fd& descriptor, std::size_t bytes);
 
   [[nodiscard]] std::byte* data() const { return data_; }

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,10 +22,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kSmallest = std::size_t{1} << 30;
 constexpr std::size_t kLargest = std::size_t{16} << 40;
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 /// Twice the memory there is.
 std::size_t wanted_size() {
@@ -164,13 +159,10 @@ PeerArena::~PeerArena() {
 }
 
 Result<const std::byte*> PeerArena::map(std::uint64_t offset, std::size_t bytes) {
-  struct stat status {};
-  const int seals = ::fcntl(descriptor_.get(), F_GET_SEALS);
-  const bool firm = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+  COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(descriptor_));
   const std::uint64_t window = offset / kWindow;
   // Whole windows, for what is asked for later in the same one is not checked again.
-  if (!firm || ::fstat(descriptor_.get(), &status) != 0 || !in_one_window(offset, bytes) ||
-      window >= static_cast<std::uint64_t>(status.st_size) / kWindow) {
+  if (!in_one_window(offset, bytes) || window >= size / kWindow) {
     return failed(Code::invalid_argument, std::to_string(bytes) + " bytes at " +
                                               std::to_string(offset) +
                                               " are not in the memory that the peer shares");

@@ -70,7 +70,6 @@ class PeerArena {
   PeerArena() = default;
   explicit PeerArena(Fd descriptor) : descriptor_(std::move(descriptor)) {}
   PeerArena(PeerArena&&) = default;
-  PeerArena& operator=(PeerArena&&) = default;
   ~PeerArena();
 
   /// [offset, offset + bytes) of the arena, bytes > 0, in one window. What the other process says
