@@ -3,7 +3,6 @@
 // without its help.
 #include "sys/peer_memory.hpp"
 
-#include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+
+#include "sys/proof.hpp"
 
 namespace coll {
 namespace {
@@ -27,7 +28,9 @@ MemoryProof memory_proof() {
   if (made_by != ::getpid()) {  // a fork has its parent's numbers
     made_by = ::getpid();
     // Without random numbers the proof is zero, which nobody believes.
-    if (::getrandom(g_number, sizeof g_number, 0) != sizeof g_number) g_number[0] = g_number[1] = 0;
+    const auto drawn = random_bytes(sizeof g_number);
+    std::memset(g_number, 0, sizeof g_number);
+    if (drawn.ok()) std::memcpy(g_number, drawn->data(), sizeof g_number);
   }
   return {made_by, reinterpret_cast<std::uint64_t>(&g_number), {g_number[0], g_number[1]}};
 }

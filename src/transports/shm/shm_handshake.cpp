@@ -3,7 +3,6 @@
 // other before there is shared memory.
 #include "transports/shm/shm_handshake.hpp"
 
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <charconv>
 #include <fstream>
 #include <vector>
+
+#include "sys/proof.hpp"
 
 namespace coll {
 namespace {
@@ -38,12 +39,8 @@ Result<std::string> read_net_space() {
 
 /// 128 random bits: no two transports collide, and nobody guesses it.
 Result<std::string> random_name() {
-  std::uint64_t bits[2];
-  if (::getrandom(bits, sizeof bits, 0) != sizeof bits) return system_failure("getrandom", errno);
-  std::string name = "coll-";
-  for (const std::uint64_t word : bits)
-    for (int shift = 60; shift >= 0; shift -= 4) name += "0123456789abcdef"[word >> shift & 15];
-  return name;
+  COLL_ASSIGN(const std::string bits, random_bytes(16));
+  return "coll-" + to_hex(bits);
 }
 
 }  // namespace
