@@ -3,6 +3,8 @@
 // end; what runs per message is in the header.
 #include "transports/shm/shm_connection.hpp"
 
+#include <optional>
+
 #include "transports/shm/shm_transport.hpp"
 
 namespace coll {
@@ -10,8 +12,10 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
+/// Where a payload lies in the arena, if a peer can read it there.
+std::optional<std::uint64_t> shared_offset(const std::byte* data, std::size_t bytes) {
+  const auto offset = SharedArena::offset_of(data, bytes);
+  return offset && PeerArena::in_one_window(*offset, bytes) ? offset : std::nullopt;
 }
 
 }  // namespace
@@ -76,21 +80,15 @@ void ShmConnection::learn_reach() {
   if (peer_reach_.maps) set_least_loan(kReadingBytes);
 }
 
-bool ShmConnection::is_shared(const std::byte* data, std::size_t bytes) {
-  const auto offset = SharedArena::offset_of(data, bytes);
-  return offset && PeerArena::in_one_window(*offset, bytes);
-}
-
 bool ShmConnection::lends(const std::byte* data, std::size_t bytes, bool fetch) const {
-  if (peer_reach_.maps && is_shared(data, bytes)) return true;
+  if (peer_reach_.maps && shared_offset(data, bytes)) return true;
   return peer_reach_.copies && fetch && bytes >= kCopyingBytes;
 }
 
 bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
   if (acquire(bytes) == nullptr) return false;
   ShmLoan loan{reinterpret_cast<std::uint64_t>(data)};
-  if (peer_reach_.maps && is_shared(data, bytes))
-    loan.offset = *SharedArena::offset_of(data, bytes);
+  if (peer_reach_.maps) loan.offset = shared_offset(data, bytes).value_or(ShmLoan::kNowhere);
   sender_.lend(loan, bytes, digest);
   return true;
 }
@@ -110,12 +108,16 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
   return fetched_ ? receiver_.slot() : nullptr;
 }
 
-/// Copies the lent payload to `into`.
+/// Copies the lent payload to `into`, from where it lies or out of the sender's process.
+bool ShmConnection::take(std::byte* into, std::size_t bytes) {
+  const std::byte* place = in_place(bytes);
+  if (place == nullptr) return fetch(into, bytes);
+  std::memcpy(into, place, bytes);
+  return intact();
+}
+
+/// Copies the lent payload out of the sender's process.
 bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
-  if (const std::byte* place = in_place(bytes)) {
-    std::memcpy(into, place, bytes);
-    return intact();
-  }
   const Status read = read_peer_memory(peer_pid_, receiver_.loan().address, into, bytes);
   // What was withdrawn may be gone altogether.
   if (!intact()) return false;

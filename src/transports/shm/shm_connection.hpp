@@ -60,17 +60,10 @@ class ShmConnection final : public Connection {
   void withdraw() override { sender_.withdraw(); }
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override {
-    COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
-    if (!usable_) [[unlikely]]
-      return nullptr;
-    const auto next = receiver_.next(bytes, digest);
+    const auto next = look(bytes, digest);
     if (next == ShmReceiver::Next::expected) [[likely]]
       return receiver_.payload(bytes);
-    if (next == ShmReceiver::Next::none) [[likely]]
-      return nullptr;
-    if (next == ShmReceiver::Next::lent) return borrow(bytes);
-    fail_message(bytes, digest);
-    return nullptr;
+    return next == ShmReceiver::Next::lent ? borrow(bytes) : nullptr;
   }
   [[nodiscard]] bool peeks_in_place() const override { return true; }
   bool intact() override;
@@ -80,12 +73,11 @@ class ShmConnection final : public Connection {
     fetched_ = false;
   }
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override {
-    if (usable_ && receiver_.next(bytes, digest) == ShmReceiver::Next::lent) {
-      if (!fetch(into, bytes)) return false;
-    } else {
-      const std::byte* place = peek(bytes, digest);
-      if (place == nullptr) return false;
-      if (bytes != 0) std::memcpy(into, place, bytes);
+    const auto next = look(bytes, digest);
+    if (next == ShmReceiver::Next::expected) [[likely]] {
+      if (bytes != 0) std::memcpy(into, receiver_.payload(bytes), bytes);
+    } else if (next != ShmReceiver::Next::lent || !take(into, bytes)) {
+      return false;
     }
     release();
     return true;
@@ -104,10 +96,20 @@ class ShmConnection final : public Connection {
   static constexpr std::size_t kReadingBytes = 1024;
   static constexpr std::size_t kCopyingBytes = 16 << 10;
 
+  /// What the next message is, of which `other` fails the connection.
+  ShmReceiver::Next look(std::size_t bytes, std::uint64_t digest) {
+    COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
+    if (!usable_) [[unlikely]]
+      return ShmReceiver::Next::none;
+    const auto next = receiver_.next(bytes, digest);
+    if (next == ShmReceiver::Next::other) [[unlikely]]
+      fail_message(bytes, digest);
+    return next;
+  }
   void learn_reach();
-  [[nodiscard]] static bool is_shared(const std::byte* data, std::size_t bytes);
   const std::byte* in_place(std::size_t bytes);
   const std::byte* borrow(std::size_t bytes);
+  bool take(std::byte* into, std::size_t bytes);
   bool fetch(std::byte* into, std::size_t bytes);
   void fail_credits();
   void fail_message(std::size_t bytes, std::uint64_t digest);

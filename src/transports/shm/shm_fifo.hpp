@@ -13,10 +13,9 @@ namespace coll {
 // other. So:
 //  - one line, the cell, says that a message is there, how long, of which call, and holds the
 //    payload itself up to 48 bytes: a small message moves exactly one line;
-//  - longer payloads lie in a slot, written before the cell; cells and slots are rings of their
-//  own,
-//    since small messages should run far ahead: where ranks share a core, every time the sender has
-//    to wait is a change of processes;
+//  - longer payloads lie in a slot, written before the cell;
+//  - cells and slots are two rings, since small messages should run far ahead: where ranks share a
+//    core, every time the sender has to wait is a change of processes;
 //  - nobody reads what the other side writes except when it must: the receiver watches the next
 //    cell, the sender looks at the receiver's count only when its credits are spent;
 //  - what only one side needs is not in the segment at all;
@@ -243,7 +242,7 @@ class ShmReceiver final : ShmCursor {
       : ShmCursor(fifo, first), batch_(fifo.cell_count() / 4) {}
 
   /// Is the next message there, and the expected one? What the peer wrote is compared, never used
-  /// as an address or a length.
+  /// as a length; where it says that a loan lies is checked by who reads it there.
   [[nodiscard]] Next next(std::size_t bytes, std::uint64_t digest) const {
     const std::uint64_t tag = cell().tag.load(std::memory_order_acquire);
     if (tag == shm_tag(sequence(), bytes)) [[likely]]
