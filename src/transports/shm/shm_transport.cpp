@@ -18,8 +18,6 @@ namespace {
 constexpr std::size_t kStrangers = 64;
 /// A caller dropped among strangers, though it was none, dials again.
 constexpr int kDials = 3;
-constexpr std::size_t kMaxSlotBytes = std::size_t{1} << 30;
-constexpr std::uint32_t kMaxCredits = 1 << 16;
 constexpr std::size_t kMaxSegmentBytes = std::size_t{1} << 40;
 
 void log_stranger(const char* why) {
@@ -71,17 +69,12 @@ Status ShmTransport::accepts(std::string_view peer_descriptor) const {
 }
 
 Status ShmTransport::check(const ConnectionSpec& spec) const {
-  if (spec.peer < 0 || spec.peer >= spec_.size || spec.peer == spec_.rank)
+  COLL_TRY(check_connection(spec_, spec));
+  if (ShmLayout{spec.slot_bytes, spec.credits}.segment_bytes() > kMaxSegmentBytes)
     return failed(Code::invalid_argument,
-                  "rank " + std::to_string(spec_.rank) + " of " + std::to_string(spec_.size) +
-                      " cannot connect to rank " + std::to_string(spec.peer));
-  if (spec.slot_bytes == 0 || spec.slot_bytes % kCacheLine != 0 ||
-      spec.slot_bytes > kMaxSlotBytes || spec.credits == 0 || spec.credits > kMaxCredits ||
-      ShmLayout{spec.slot_bytes, spec.credits}.segment_bytes() > kMaxSegmentBytes)
-    return failed(Code::invalid_argument,
-                  "no connection has " + std::to_string(spec.credits) + " slots of " +
-                      std::to_string(spec.slot_bytes) + " bytes",
-                  "slots are multiples of 64 bytes, at most 1 GiB; credits 1 to 65536");
+                  "no segment has " + std::to_string(spec.credits) + " slots of " +
+                      std::to_string(spec.slot_bytes) + " bytes in each direction",
+                  "a segment has at most 1 TiB");
   const auto same = [&](const auto& other) {
     return other.spec.peer == spec.peer && other.spec.lane == spec.lane;
   };
@@ -118,10 +111,9 @@ void ShmTransport::forget(const ShmConnection* connection) {
 
 /// What the peer's arena is reached by, null if it passed none.
 PeerArena* ShmTransport::arena_of(Rank peer, Fd descriptor) {
+  if (descriptor) return &arenas_.try_emplace(peer, std::move(descriptor)).first->second;
   const auto known = arenas_.find(peer);
-  if (known != arenas_.end()) return &known->second;
-  return descriptor ? &arenas_.emplace(peer, PeerArena(std::move(descriptor))).first->second
-                    : nullptr;
+  return known != arenas_.end() ? &known->second : nullptr;
 }
 
 // --- dialling
