@@ -18,9 +18,8 @@ using TcpProof = std::array<char, kProofBytes>;
 // The accepting end speaks first, so that a rank that has dialled a stranger's port tells it
 // nothing; the job itself never crosses the wire:
 //   accepting -> dialling   challenge   its nonce, nothing else
-//   dialling -> accepting   hello       who it is and wants, its nonce, proof(job; both nonces,
-//   all) accepting -> dialling   welcome or refused, once it has opened its end too: the same of
-//   itself
+//   dialling -> accepting   hello       who it is and wants, its nonce, proof(job; nonces, all)
+//   accepting -> dialling   welcome or refused, once it has opened its end too: the same of itself
 // then messages follow.
 
 /// Its size never changes, nor where its members are, so that versions can tell each other what
