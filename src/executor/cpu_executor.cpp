@@ -8,7 +8,6 @@
 #include <utility>
 
 namespace coll {
-
 namespace {
 
 constexpr int kInput = static_cast<int>(Space::input);
@@ -157,20 +156,21 @@ bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step, const StepE
   const std::byte* kept = at(lane, step.into_space, extent.into);
   const bool lend = target != nullptr && may_lend(*target, step, extent, kept);
   if (lend) slot = nullptr;  // the peer will read what is kept here
+  const auto intact = [source] { return source == nullptr || source->intact(); };
 
   if (step.with_space != Space::none) {
     reduce(lane, step, extent, message, slot);
-    if (source != nullptr && !source->intact()) return false;
+    if (!intact()) return false;
     if (slot != nullptr) target->commit(extent.bytes, call_->digest);
   } else {
     if (slot != nullptr) {
       copy(lane, step, extent, message, slot);
-      if (source != nullptr && !source->intact()) return false;
+      if (!intact()) return false;
       target->commit(extent.bytes, call_->digest);
     }
     if (step.into_space != Space::none) {
       copy(lane, step, extent, message, nullptr);
-      if (source != nullptr && !source->intact()) return false;
+      if (!intact()) return false;
     }
   }
   if (lend) {
@@ -187,9 +187,8 @@ template <class Use>
 void CpuExecutor::for_each_piece(const Lane& lane, const BoundStep& step, Use use) const {
   const auto place = [&](Space space, BoundOperand operand, std::uint64_t block,
                          std::uint64_t element) {
-    const Windows& windows = program_->windows;
-    const std::uint64_t period = space == Space::scratch ? windows.elements : windows.count;
-    return at(lane, space, ((operand.block + block) * period + element) * call_->element_bytes);
+    const std::uint64_t elements = (operand.block + block) * program_->period(space) + element;
+    return at(lane, space, elements * call_->element_bytes);
   };
   for_each_run(*program_, step, program_->elements_of(lane.pass),
                [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {

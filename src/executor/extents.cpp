@@ -6,16 +6,10 @@
 namespace coll {
 namespace {
 
-/// Elements from one block to the next: windows are cut out of the user's blocks, scratch holds one
-/// window.
-std::uint64_t period(const Program& program, Space space) {
-  return space == Space::scratch ? program.windows.elements : program.windows.count;
-}
-
 StepExtent extent_of(const Program& program, const BoundStep& step, std::uint64_t elements) {
   const std::uint64_t first = std::min(step.length.part * program.windows.chunk, elements);
   const auto offset = [&](Space space, BoundOperand operand) {
-    return (operand.block * period(program, space) + first) * program.element_bytes;
+    return (operand.block * program.period(space) + first) * program.element_bytes;
   };
   StepExtent extent;
   extent.from = offset(step.from_space, step.from);
@@ -30,7 +24,7 @@ StepExtent extent_of(const Program& program, const BoundStep& step, std::uint64_
   for (const Space space : {step.from_space, step.with_space, step.into_space}) {
     if (space == Space::none) continue;
     one_piece = one_piece && (step.length.part + step.count <= program.chunks.parts ||
-                              elements == period(program, space));
+                              elements == program.period(space));
   }
   extent.one_piece = one_piece;
   return extent;

@@ -98,6 +98,11 @@ struct Program {
     if (windows.count == count && element_bytes == bytes_of_element) return;
     cut_anew(count, bytes_of_element);
   }
+  /// Elements from one block to the next: windows are cut out of the user's blocks, scratch holds
+  /// one window.
+  [[nodiscard]] std::uint64_t period(Space space) const {
+    return space == Space::scratch ? windows.elements : windows.count;
+  }
   /// The elements of one block in pass `pass`.
   [[nodiscard]] std::uint64_t elements_of(std::uint64_t pass) const {
     const std::uint64_t begin = pass * windows.elements;
