@@ -49,7 +49,6 @@ Communicator::Communicator(const Joining& joining, Membership membership)
     : rank_(joining.rank),
       size_(joining.size),
       deadline_s_(joining.deadline_s),
-      first_patience_s_(deadline_s_ > 0 ? std::min(deadline_s_, kFirstDoubt_s) : kFirstDoubt_s),
       membership_(std::move(membership)),
       programs_(joining.rank, membership_),
       sends_(static_cast<std::size_t>(joining.size)),
@@ -175,8 +174,11 @@ Status Communicator::bind(const Request& request, const Call& call, BoundCall& b
 
 /// Drives the started call to its end; asks after the others when nothing moves.
 Status Communicator::finish_call(const Call& call) {
-  double patience_s = first_patience_s_;
   double waited_s = 0;
+  const auto until_deadline = [&](double wish_s) {
+    return deadline_s_ > 0 ? std::min(wish_s, deadline_s_ - waited_s) : wish_s;
+  };
+  double patience_s = until_deadline(kFirstDoubt_s);
   while (true) {
     switch (executor_->drive(patience_s)) {
       case CpuExecutor::Outcome::done:
@@ -196,8 +198,7 @@ Status Communicator::finish_call(const Call& call) {
       return settle(watch_->report_deadline(call, waited_s), call, kNoRank);
     }
     if (!call.is_pair()) watch_->doubt(call);
-    const double left_s = deadline_s_ > 0 ? deadline_s_ - waited_s : kLongestPatience_s;
-    patience_s = std::min({2 * patience_s, left_s, kLongestPatience_s});
+    patience_s = until_deadline(std::min(2 * patience_s, kLongestPatience_s));
   }
 }
 

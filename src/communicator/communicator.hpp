@@ -108,7 +108,6 @@ class Communicator {
   Rank rank_;
   Rank size_;
   double deadline_s_;
-  double first_patience_s_;  ///< before a call asks after the others
   Membership membership_;
   CallBoard board_;
   std::unique_ptr<Watch> watch_;
