@@ -236,21 +236,15 @@ struct PassOf {
 template <ReduceOp op, class Format, template <ReduceOp, class> class Sums>
 using SmallPassOf = std::conditional_t<op == ReduceOp::min || op == ReduceOp::max,
                                        SmallOrder<op, Format>, Sums<op, Format>>;
-template <ReduceOp op>
-struct PassOf<op, F16> {
-  using type = SmallPassOf<op, F16, HalfPass>;
+template <ReduceOp op, class Format>
+requires std::is_same_v<Format, F16> || std::is_same_v<Format, BF16>
+struct PassOf<op, Format> {
+  using type = SmallPassOf<op, Format, HalfPass>;
 };
-template <ReduceOp op>
-struct PassOf<op, BF16> {
-  using type = SmallPassOf<op, BF16, HalfPass>;
-};
-template <ReduceOp op>
-struct PassOf<op, E4M3> {
-  using type = SmallPassOf<op, E4M3, Float8Pass>;
-};
-template <ReduceOp op>
-struct PassOf<op, E5M2> {
-  using type = SmallPassOf<op, E5M2, Float8Pass>;
+template <ReduceOp op, class Format>
+requires std::is_same_v<Format, E4M3> || std::is_same_v<Format, E5M2>
+struct PassOf<op, Format> {
+  using type = SmallPassOf<op, Format, Float8Pass>;
 };
 template <ReduceOp op, class T>
 using Pass = typename PassOf<op, T>::type;
