@@ -3,9 +3,11 @@
 #include "sys/memory_segment.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <cerrno>
 #include <string>
@@ -52,6 +54,10 @@ Result<std::size_t> MemorySegment::size_of(const Fd& descriptor) {
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     return failed(Code::invalid_argument,
                   "the shared memory segment is not sealed against shrinking");
+  struct statfs mount {};
+  if (::fstatfs(descriptor.get(), &mount) == 0 && mount.f_type == HUGETLBFS_MAGIC)
+    return failed(Code::invalid_argument,
+                  "the shared memory segment is of hugetlbfs, whose pages may run out");
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0)
     return system_failure("fstat of a shared memory segment", errno);

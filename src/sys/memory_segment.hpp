@@ -33,8 +33,8 @@ class MemorySegment {
   /// A new descriptor of `bytes` zeroed bytes that can never change its size; `name` is what
   /// /proc shows of it.
   static Result<Fd> create(const char* name, std::size_t bytes);
-  /// The size of a descriptor made by `create`, here or elsewhere. One that could shrink (its
-  /// reader would die of SIGBUS) is refused.
+  /// The size of a descriptor made by `create`, here or elsewhere, or of one like it. One that
+  /// could shrink, or want for pages of its own, is refused: its reader would die of SIGBUS.
   static Result<std::size_t> size_of(const Fd& descriptor);
   /// Maps a descriptor made by `create`, here or elsewhere. One that could shrink, or has another
   /// size, is refused.

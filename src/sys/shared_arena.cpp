@@ -52,11 +52,8 @@ std::byte* map_aligned(const Fd& descriptor, std::size_t size) {
 
 }  // namespace
 
-constinit std::atomic<std::uintptr_t> SharedArena::begin_{0};
-constinit std::atomic<std::uintptr_t> SharedArena::end_{0};
-
-SharedArena::SharedArena(Fd descriptor, std::byte* data, std::size_t size)
-    : descriptor_(std::move(descriptor)), data_(data), size_(size), free_{{0, size}} {}
+SharedArena::SharedArena(const SharedPlace& place, std::byte* data, std::size_t size)
+    : place_(place), data_(data), size_(size), free_{{0, size}} {}
 
 Result<SharedArena*> SharedArena::of_this_process() {
   static std::mutex mutex;
@@ -64,12 +61,8 @@ Result<SharedArena*> SharedArena::of_this_process() {
   static SharedArena* arena = nullptr;  // for good: peers may read it to the very end
   const std::lock_guard lock(mutex);
   if (owner == ::getpid()) return arena;
-  if (arena != nullptr) arena->descriptor_.reset();  // the parent's; its range is not here
-  begin_ = end_ = 0;
   COLL_ASSIGN(arena, make());
   owner = ::getpid();
-  begin_ = reinterpret_cast<std::uintptr_t>(arena->data_);
-  end_ = reinterpret_cast<std::uintptr_t>(arena->data_) + arena->size_;
   return arena;
 }
 
@@ -93,7 +86,9 @@ Result<SharedArena*> SharedArena::make() {
     (void)::madvise(place, size, MADV_HUGEPAGE);
     // A core dump touches, and so makes, every page of what it writes.
     (void)::madvise(place, size, MADV_DONTDUMP);
-    return new SharedArena(*std::move(descriptor), place, size);
+    COLL_ASSIGN(const SharedPlace known,
+                SharedSegments::add_arena(place, size, *std::move(descriptor)));
+    return new SharedArena(known, place, size);
   }
   return failure;
 }
@@ -124,7 +119,7 @@ Result<std::byte*> SharedArena::allocate(std::size_t bytes) {
 Status SharedArena::free(std::byte* block) {
   const std::lock_guard lock(mutex_);
   const auto used =
-      offset_of(block, 1) ? used_.find(static_cast<std::size_t>(block - data_)) : used_.end();
+      used_.find(reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(data_));
   if (used == used_.end()) {
     return failed(Code::invalid_argument,
                   "this memory is not from coll_mem_alloc, or freed already");
@@ -132,7 +127,7 @@ Status SharedArena::free(std::byte* block) {
   auto [begin, bytes] = *used;
   used_.erase(used);
   // The pages go, though others have them mapped; who gets the block next finds zeros.
-  if (::fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+  if (::fallocate(static_cast<int>(place_.descriptor), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(begin), static_cast<off_t>(bytes)) != 0) {
     std::fill_n(data_ + begin, bytes, std::byte{0});
   }
@@ -150,34 +145,6 @@ Status SharedArena::free(std::byte* block) {
   }
   free_.emplace(begin, bytes);
   return {};
-}
-
-PeerArena::~PeerArena() {
-  for (const auto& [window, data] : windows_) {
-    ::munmap(const_cast<std::byte*>(data), kWindow);
-  }
-}
-
-Result<const std::byte*> PeerArena::map(std::uint64_t offset, std::size_t bytes) {
-  COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(descriptor_));
-  const std::uint64_t window = offset / kWindow;
-  // Whole windows, for what is asked for later in the same one is not checked again.
-  if (!in_one_window(offset, bytes) || window >= size / kWindow) {
-    return failed(Code::invalid_argument, std::to_string(bytes) + " bytes at " +
-                                              std::to_string(offset) +
-                                              " are not in the memory that the peer shares");
-  }
-  auto place = windows_.find(window);
-  if (place == windows_.end()) {
-    void* data = ::mmap(nullptr, kWindow, PROT_READ, MAP_SHARED | MAP_NORESERVE, descriptor_.get(),
-                        static_cast<off_t>(window * kWindow));
-    if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
-    (void)::madvise(data, kWindow, MADV_DONTDUMP);  // as the peer's own
-    place = windows_.emplace(window, static_cast<const std::byte*>(data)).first;
-  }
-  window_ = window;
-  data_ = place->second;
-  return data_ + offset % kWindow;
 }
 
 }  // namespace coll

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -29,6 +30,12 @@ SharedArena& arena() {
   const Result<SharedArena*> made = SharedArena::of_this_process();
   COLL_CHECK(made.ok(), made.status().text().c_str());
   return **made;
+}
+
+std::optional<std::uint64_t> offset_of(const std::byte* data, std::size_t bytes) {
+  const auto place = SharedSegments::find(data, bytes);
+  if (!place || place->segment != SharedPlace::kArena) return std::nullopt;
+  return place->offset;
 }
 
 struct Block {
@@ -134,7 +141,7 @@ TEST(SharedArena, OnlyWhatIsInUseIsFreed) {
   const Block block = take(3 * 4096);
   const Block other = take(4096);
   int local = 0;
-  std::byte* begin = block.data - *SharedArena::offset_of(block.data, 1);
+  std::byte* begin = block.data - *offset_of(block.data, 1);
   for (std::byte* wrong : {block.data + 1, block.data + 4096, reinterpret_cast<std::byte*>(&local),
                            begin - 1, begin + arena().size(), static_cast<std::byte*>(nullptr)}) {
     EXPECT_EQ(arena().free(wrong).code(), Code::invalid_argument);
@@ -175,25 +182,24 @@ TEST(SharedArena, ThreadsAtOnce) {
 TEST(SharedArena, AnAddressIsAnOffsetWithinItAndNowhereElse) {
   const Block block = take(4096);
   const std::size_t size = arena().size();
-  std::byte* begin = block.data - *SharedArena::offset_of(block.data, 1);
-  EXPECT_EQ(SharedArena::offset_of(begin, 1), 0U);
-  EXPECT_EQ(SharedArena::offset_of(begin, size), 0U);
-  EXPECT_EQ(SharedArena::offset_of(begin + size - 1, 1), size - 1);
-  EXPECT_EQ(SharedArena::offset_of(block.data + 10, 100),
-            *SharedArena::offset_of(block.data, 1) + 10);
-  EXPECT_EQ(SharedArena::offset_of(begin - 1, 1), std::nullopt);
-  EXPECT_EQ(SharedArena::offset_of(begin - 1, 2), std::nullopt);
-  EXPECT_EQ(SharedArena::offset_of(begin + size, 1), std::nullopt);
-  EXPECT_EQ(SharedArena::offset_of(begin + size - 1, 2), std::nullopt);
-  EXPECT_EQ(SharedArena::offset_of(begin, size + 1), std::nullopt);
-  EXPECT_EQ(SharedArena::offset_of(begin + 1, ~std::size_t{0}), std::nullopt);
-  EXPECT_EQ(SharedArena::offset_of(nullptr, 1), std::nullopt);
+  std::byte* begin = block.data - *offset_of(block.data, 1);
+  EXPECT_EQ(offset_of(begin, 1), 0U);
+  EXPECT_EQ(offset_of(begin, SharedPlace::kWindow), 0U);
+  EXPECT_EQ(offset_of(begin + size - 1, 1), size - 1);
+  EXPECT_EQ(offset_of(block.data + 10, 100), *offset_of(block.data, 1) + 10);
+  EXPECT_EQ(offset_of(begin - 1, 1), std::nullopt);
+  EXPECT_EQ(offset_of(begin - 1, 2), std::nullopt);
+  EXPECT_EQ(offset_of(begin + size, 1), std::nullopt);
+  EXPECT_EQ(offset_of(begin + size - 1, 2), std::nullopt);
+  EXPECT_EQ(offset_of(begin, size + 1), std::nullopt);
+  EXPECT_EQ(offset_of(begin + 1, ~std::size_t{0}), std::nullopt);
+  EXPECT_EQ(offset_of(nullptr, 1), std::nullopt);
   give_back(block);
 }
 
 std::size_t bytes_in_use() {
   struct stat status {};
-  COLL_CHECK(::fstat(arena().descriptor().get(), &status) == 0, "fstat");
+  COLL_CHECK(::fstat(static_cast<int>(arena().place().descriptor), &status) == 0, "fstat");
   return static_cast<std::size_t>(status.st_blocks) * 512;
 }
 
@@ -217,7 +223,7 @@ TEST(SharedArena, AForkMakesItsOwn) {
               const Block own = take(4096);
               if (!holds(own, std::byte{0})) return 3;
               std::memset(own.data, 8, own.bytes);
-              return SharedArena::offset_of(own.data, own.bytes) ? 0 : 4;
+              return offset_of(own.data, own.bytes) ? 0 : 4;
             }),
             0);
   EXPECT_TRUE(holds(block, std::byte{7}));
@@ -227,7 +233,7 @@ TEST(SharedArena, AForkMakesItsOwn) {
 
 TEST(SharedArena, AForkLetsGoOfItsParentsMemory) {
   struct stat parents {};
-  ASSERT_EQ(::fstat(arena().descriptor().get(), &parents), 0);
+  ASSERT_EQ(::fstat(static_cast<int>(arena().place().descriptor), &parents), 0);
   EXPECT_EQ(in_child([&] {
               (void)arena();
               for (int fd = 0; fd < 100; ++fd) {

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "registered_resource.hpp"
 #include "sys/memory_segment.hpp"
 #include "sys/peer_memory.hpp"
 #include "sys/unix_socket.hpp"
@@ -27,7 +28,16 @@ const Backend kShm{.name = "shm",
                    .lends = can_read_memory_of(memory_proof()),  // a sandbox may forbid it
                    .knock = knock};
 
-INSTANTIATE_TEST_SUITE_P(Shm, TransportConformance, testing::Values(kShm), name_of_backend);
+Backend registered() {
+  Backend backend = kShm;
+  backend.name = "registered";
+  backend.memory = RegisteredResource::of_process();
+  backend.lends = kShm.lends || opens_descriptors();
+  return backend;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shm, TransportConformance, testing::Values(kShm, registered()),
+                         name_of_backend);
 
 constexpr ConnectionSpec kToOne{.peer = 1, .lane = 0, .slot_bytes = 64, .credits = 1};
 constexpr ConnectionSpec kToZero{.peer = 0, .lane = 0, .slot_bytes = 64, .credits = 1};

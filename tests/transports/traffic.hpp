@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <cstring>
+#include <memory_resource>
 #include <random>
 #include <utility>
 #include <vector>
@@ -57,7 +58,7 @@ class Traffic {
     loaded_ = false;
     if (lends_) {
       ++loans_ever;
-      loans_.push_back(std::exchange(room_, std::vector<std::byte>(room_.size())));
+      loans_.push_back(std::exchange(room_, std::pmr::vector<std::byte>(room_.size())));
     }
     return true;
   }
@@ -102,9 +103,9 @@ class Traffic {
 
   std::mt19937_64 random_;
   std::size_t slot_bytes_;
-  std::vector<std::byte> room_;  ///< the caller's memory, with guards around
+  std::pmr::vector<std::byte> room_;  ///< the caller's memory, with guards around
   std::size_t offset_ = kGuard;
-  std::vector<std::vector<std::byte>> loans_;  ///< not yet returned
+  std::vector<std::pmr::vector<std::byte>> loans_;  ///< not yet returned
   Way way_ = Way::sent;
   bool peeks_ = false;
   bool lends_ = false;

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory_resource>
 #include <ostream>
 #include <random>
 #include <string>
@@ -24,7 +25,9 @@ struct Backend {
   bool crosses_processes = true;  ///< ranks can be processes
   bool sees_death = false;        ///< reports peer_lost when the peer's process dies
   bool lends = false;             ///< long messages between ranks, whatever lies anywhere
-  bool uses_descriptors = true;   ///< cannot connect without file descriptors
+  /// Of payloads that are lent.
+  std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
+  bool uses_descriptors = true;  ///< cannot connect without file descriptors
   /// A bare socket to the door of the transport with this descriptor; unset where there is no door.
   std::function<Fd(std::string_view descriptor)> knock = {};
 };

@@ -13,7 +13,11 @@
 
 namespace coll::test {
 
-class TransportConformance : public testing::TestWithParam<Backend> {};
+class TransportConformance : public testing::TestWithParam<Backend> {
+ protected:
+  TransportConformance() { std::pmr::set_default_resource(GetParam().memory); }
+  ~TransportConformance() override { std::pmr::set_default_resource(nullptr); }
+};
 
 inline const std::byte* bytes_of(const char* text) {
   return reinterpret_cast<const std::byte*>(text);

@@ -9,23 +9,25 @@ namespace coll::test {
 
 constexpr std::size_t kLoanBytes = 64 << 10;  ///< long enough wherever lending pays
 
-inline bool would_lend(const Connection& to, const std::vector<std::byte>& data) {
+using Payload = std::pmr::vector<std::byte>;  ///< in the backend's memory
+
+inline bool would_lend(const Connection& to, const Payload& data) {
   return data.size() >= to.least_loan() && to.lends(data.data(), data.size(), true);
 }
 
 /// Lends, or else sends; true once it is done.
-inline bool give(Connection& to, const std::vector<std::byte>& data, std::uint64_t digest) {
+inline bool give(Connection& to, const Payload& data, std::uint64_t digest) {
   if (would_lend(to, data)) return to.lend(data.data(), data.size(), digest);
   return to.send(data.data(), data.size(), digest);
 }
 
-inline std::vector<std::byte> filled(int value, std::size_t bytes = kLoanBytes) {
-  return std::vector<std::byte>(bytes, static_cast<std::byte>(value));
+inline Payload filled(int value, std::size_t bytes = kLoanBytes) {
+  return Payload(bytes, static_cast<std::byte>(value));
 }
 
-/// Only with messages does a connection learn what its peer can reach.
+/// Only with messages that need a slot does a connection learn what its peer can reach.
 inline bool acquaint(Pair& pair) {
-  std::array<std::byte, 64> word{};
+  std::array<std::byte, 512> word{};
   for (const int from : {0, 1}) {
     if (!pair.drive([&] { return pair.ends[from]->send(word.data(), word.size(), 0); }) ||
         !pair.drive([&] { return pair.ends[1 - from]->receive(word.data(), word.size(), 0); }))
@@ -51,7 +53,7 @@ TEST_P(TransportConformance, ALoanLastsUntilItsReceiverIsDone) {
   for (const bool peeks : {true, false}) {
     LendingPair pair;
     ASSERT_TRUE(pair.ready);
-    std::vector<std::byte> lent = filled(1);
+    Payload lent = filled(1);
     ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
     const auto keeps = [&] {
       for (int turn = 0; turn < 100; ++turn) {
@@ -67,7 +69,7 @@ TEST_P(TransportConformance, ALoanLastsUntilItsReceiverIsDone) {
     // Nor does it wait for what is sent afterwards and not read.
     const auto send_more = [&] { return pair.ends[0]->send(bytes_of("more"), 4, 2); };
     const bool more = send_more();
-    std::vector<std::byte> got = filled(2);
+    Payload got = filled(2);
     if (peeks) {
       const std::byte* place = nullptr;
       ASSERT_TRUE(pair.drive([&] { return (place = pair.ends[1]->peek(got.size(), 1)); }));
@@ -89,8 +91,8 @@ TEST_P(TransportConformance, ALoanLastsUntilItsReceiverIsDone) {
 TEST_P(TransportConformance, LentMemoryIsFreeForAnythingAfterwards) {
   LendingPair pair;
   ASSERT_TRUE(pair.ready);
-  std::vector<std::byte> lent = filled(0);
-  std::vector<std::byte> got = filled(0);
+  Payload lent = filled(0);
+  Payload got = filled(0);
   for (int round = 1; round < 50; ++round) {
     std::ranges::fill(lent, static_cast<std::byte>(round));
     ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
@@ -109,8 +111,8 @@ TEST_P(TransportConformance, WhatWasWithdrawnGoesNoFurther) {
     LendingPair pair;
     ASSERT_TRUE(pair.ready);
     Connection& from = *pair.ends[1];
-    std::vector<std::byte> lent = filled(1);
-    std::vector<std::byte> got = filled(2);
+    Payload lent = filled(1);
+    Payload got = filled(2);
     ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
     if (when == When::while_peeked) {
       ASSERT_TRUE(pair.drive([&] { return from.peek(got.size(), 1) != nullptr; }));
@@ -145,7 +147,7 @@ TEST_P(TransportConformance, CreditsBoundLoansToo) {
   LendingPair pair(kCredits);
   ASSERT_TRUE(pair.ready);
   if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
-  std::vector<std::vector<std::byte>> lent;
+  std::vector<Payload> lent;
   for (int message = 0; message < 100; ++message) lent.push_back(filled(message));
   for (std::size_t round = 0; round < 3; ++round) {
     std::size_t given = 0;
@@ -155,7 +157,7 @@ TEST_P(TransportConformance, CreditsBoundLoansToo) {
     }
     ASSERT_GE(given, 1U);
     ASSERT_LE(given, kCredits);
-    std::vector<std::byte> got = filled(0);
+    Payload got = filled(0);
     for (std::size_t message = 0; message < given; ++message) {
       EXPECT_FALSE(pair.ends[0]->flush()) << "one flush is for all loans";
       ASSERT_TRUE(
@@ -175,8 +177,8 @@ TEST_P(TransportConformance, ALoanOfAnotherCallIsAMismatchAndStaysUnread) {
     for (const bool peeks : {true, false}) {
       LendingPair pair;
       ASSERT_TRUE(pair.ready);
-      const std::vector<std::byte> lent = filled(1);
-      std::vector<std::byte> got = filled(2);
+      const Payload lent = filled(1);
+      Payload got = filled(2);
       ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 5); }));
       EXPECT_TRUE(pair.drive([&] {
         if (peeks) {
@@ -206,7 +208,7 @@ struct LendingRank : LoneRank {
   LendingRank(const Backend& backend, Rank rank, std::uint64_t job, Table& table)
       : LoneRank(backend, rank, job, table,
                  {.peer = 0, .lane = 0, .slot_bytes = kLoanBytes, .credits = 4}) {
-    std::array<std::byte, 64> word{};
+    std::array<std::byte, 512> word{};
     ready = ready && eventually([&] { return end->send(word.data(), word.size(), 0); }) &&
             until([&] { return end->receive(word.data(), word.size(), 0); });
   }
@@ -239,7 +241,7 @@ TEST_P(TransportConformance, ALoanToADeadPeerIsNeverReturned) {
     table.leave(1);
     LendingRank self(GetParam(), 0, job, table);
     const bool lends = self.ready && self.lends();
-    const std::vector<std::byte> lent = filled(1);
+    const Payload lent = filled(1);
     EXPECT_TRUE(self.ready && self.until([&] { return give(*self.end, lent, 1); }));
     EXPECT_TRUE(table.meet(0));
     ::kill(child, SIGKILL);
@@ -259,7 +261,7 @@ TEST_P(TransportConformance, ALoanOfADeadPeerComesWholeOrNotAtAll) {
   const pid_t child = in_child([&] {
     table.leave(0);
     LendingRank self(GetParam(), 1, job, table);
-    const std::vector<std::byte> lent = filled(7);
+    const Payload lent = filled(7);
     if (!self.ready || !self.until([&] { return give(*self.end, lent, 1); })) return false;
     if (!self.lends() && !self.until([&] { return self.end->flush(); })) return false;
     table.meet(1);
@@ -271,7 +273,7 @@ TEST_P(TransportConformance, ALoanOfADeadPeerComesWholeOrNotAtAll) {
   ::kill(child, SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(status_of(child)));
   if (!self.ready) return;
-  std::vector<std::byte> got = filled(0);
+  Payload got = filled(0);
   bool came = false;
   EXPECT_TRUE(self.until([&] {
     came = came || self.end->receive(got.data(), got.size(), 1);
@@ -292,7 +294,7 @@ TEST_P(TransportConformance, ProcessesLendPrivateMemory) {
   const std::uint64_t job = fresh_job();
   Table table;
   const auto lend_and_scribble = [&](LendingRank& self) {
-    std::vector<std::byte> lent = filled(0);
+    Payload lent = filled(0);
     bool good = true;
     for (int round = 1; good && round < kRounds; ++round) {
       std::ranges::fill(lent, static_cast<std::byte>(round));
@@ -310,7 +312,7 @@ TEST_P(TransportConformance, ProcessesLendPrivateMemory) {
   table.leave(1);
   LendingRank self(GetParam(), 0, job, table);
   EXPECT_TRUE(self.ready);
-  std::vector<std::byte> got = filled(0);
+  Payload got = filled(0);
   for (int round = 1; self.ready && round < kRounds; ++round) {
     EXPECT_TRUE(self.until([&] {
       if (round % 2 == 0) return self.end->receive(got.data(), got.size(), 1);

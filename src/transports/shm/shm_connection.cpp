@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-/// Where a payload lies in the arena, if a peer can read it there.
-std::optional<std::uint64_t> shared_offset(const std::byte* data, std::size_t bytes) {
-  const auto offset = SharedArena::offset_of(data, bytes);
-  return offset && PeerArena::in_one_window(*offset, bytes) ? offset : std::nullopt;
-}
-
 }  // namespace
 
 std::size_t ShmLayout::segment_bytes() const {
@@ -43,15 +37,16 @@ ShmConnection::~ShmConnection() {
 }
 
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
-                          const MemoryProof& peer, PeerArena* arena) {
+                          const MemoryProof& peer, PeerSegments* segments) {
   segment_ = std::move(segment);
   sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1));
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
   reach_.said = true;
   reach_.copies = can_read_memory_of(peer);
-  reach_.maps = arena != nullptr;
+  reach_.maps = segments != nullptr;
+  reach_.opens = segments != nullptr && segments->opens();
   peer_pid_ = peer.pid;
-  peer_arena_ = arena;
+  peer_segments_ = segments;
   receiver_.say(reach_);
   transport_ = nullptr;
   ready_ = usable_ = true;
@@ -81,48 +76,60 @@ void ShmConnection::learn_reach() {
 }
 
 bool ShmConnection::lends(const std::byte* data, std::size_t bytes, bool fetch) const {
-  if (peer_reach_.maps && shared_offset(data, bytes)) return true;
+  if (peer_reach_.maps) {
+    const auto place = SharedSegments::find(data, bytes);
+    if (place && peer_reach_.in_place(*place)) return true;
+  }
   return peer_reach_.copies && fetch && bytes >= kCopyingBytes;
 }
 
 bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
   if (acquire(bytes) == nullptr) return false;
-  ShmLoan loan{reinterpret_cast<std::uint64_t>(data)};
-  if (peer_reach_.maps) loan.offset = shared_offset(data, bytes).value_or(ShmLoan::kNowhere);
+  ShmLoan loan{.address = reinterpret_cast<std::uint64_t>(data),
+               .removals = SharedSegments::removals(),
+               .place = SharedSegments::find(data, bytes).value_or(SharedPlace{})};
+  if (!peer_reach_.in_place(loan.place)) loan.place = {};
   sender_.lend(loan, bytes, digest);
   return true;
 }
 
-/// Where this process can read the lent payload without copying it; null where it cannot.
-const std::byte* ShmConnection::in_place(std::size_t bytes) {
+/// Where this process can read the lent payload without copying it; or why it cannot, or null where
+/// its sender did not say so.
+Result<const std::byte*> ShmConnection::in_place(std::size_t bytes) {
   const ShmLoan loan = receiver_.loan();
-  if (loan.offset == ShmLoan::kNowhere || peer_arena_ == nullptr) return nullptr;
-  const Result<const std::byte*> place = peer_arena_->at(loan.offset, bytes);
-  return place.ok() ? *place : nullptr;  // then it is copied, or that fails and says why
+  if (peer_segments_ == nullptr) return nullptr;
+  peer_segments_->release_removed(loan.removals);
+  if (loan.place.segment == 0) return nullptr;
+  return peer_segments_->at(loan.place, bytes);
 }
 
 /// The lent payload, where it lies or in the slot that its sender did not need.
 const std::byte* ShmConnection::borrow(std::size_t bytes) {
-  if (const std::byte* place = in_place(bytes)) return place;
+  if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
+    return *place;
   if (!fetched_) fetched_ = fetch(receiver_.slot(), bytes);
   return fetched_ ? receiver_.slot() : nullptr;
 }
 
 /// Copies the lent payload to `into`, from where it lies or out of the sender's process.
 bool ShmConnection::take(std::byte* into, std::size_t bytes) {
-  const std::byte* place = in_place(bytes);
-  if (place == nullptr) return fetch(into, bytes);
-  std::memcpy(into, place, bytes);
+  const auto place = in_place(bytes);
+  if (!place.ok() || *place == nullptr) return fetch(into, bytes);
+  std::memcpy(into, *place, bytes);
   return intact();
 }
 
-/// Copies the lent payload out of the sender's process.
+/// Copies the lent payload out of the sender's process, also where it should have been read in
+/// place and could not.
 bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
   const Status read = read_peer_memory(peer_pid_, receiver_.loan().address, into, bytes);
   // What was withdrawn may be gone altogether.
   if (!intact()) return false;
   if (read.ok()) return true;
-  fail(read.with_context("rank " + std::to_string(peer()) + " lent its memory"));
+  // Where copying was never possible, the story is why it could not be read in place.
+  const Status why =
+      reach_.copies || read.code() == Code::peer_lost ? Status() : in_place(bytes).status();
+  fail((why.ok() ? read : why).with_context("rank " + std::to_string(peer()) + " lent its memory"));
   usable_ = false;
   return false;
 }

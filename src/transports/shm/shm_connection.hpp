@@ -6,7 +6,7 @@
 
 #include "sys/memory_segment.hpp"
 #include "sys/peer_memory.hpp"
-#include "sys/shared_arena.hpp"
+#include "sys/peer_segments.hpp"
 #include "transports/shm/shm_fifo.hpp"
 #include "transports/transport.hpp"
 
@@ -86,9 +86,9 @@ class ShmConnection final : public Connection {
   [[nodiscard]] bool ready() const override { return ready_; }
 
   // For the transport, while it connects.
-  /// `arena` is the peer's, null where it is not known.
+  /// `segments` are the peer's, null where it has passed none.
   void start(MemorySegment segment, const ShmLayout& layout, bool dialled, const MemoryProof& peer,
-             PeerArena* arena);
+             PeerSegments* segments);
   void give_up(const Status& failure);
 
  private:
@@ -107,7 +107,7 @@ class ShmConnection final : public Connection {
     return next;
   }
   void learn_reach();
-  const std::byte* in_place(std::size_t bytes);
+  Result<const std::byte*> in_place(std::size_t bytes);
   const std::byte* borrow(std::size_t bytes);
   bool take(std::byte* into, std::size_t bytes);
   bool fetch(std::byte* into, std::size_t bytes);
@@ -121,7 +121,7 @@ class ShmConnection final : public Connection {
   ShmReach reach_;          ///< of this end to the peer's memory
   ShmReach peer_reach_;     ///< of the peer to ours
   std::int64_t peer_pid_ = 0;
-  PeerArena* peer_arena_ = nullptr;  ///< the transport's
+  PeerSegments* peer_segments_ = nullptr;  ///< the transport's
   ShmSender sender_;
   alignas(kCacheLine) ShmReceiver receiver_;
   MemorySegment segment_;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sys/shared_segments.hpp"
+
 namespace coll {
 
 // The cost of a message is the number of cache lines that move between two cores, one after the
@@ -46,12 +48,16 @@ struct ShmReach {
   bool said = false;
   bool copies = false;  ///< by a system call
   bool maps = false;    ///< what lies in the sender's arena
+  bool opens = false;   ///< and in its other segments
 
   [[nodiscard]] std::uint32_t word() const {
-    return unsigned{said} | unsigned{copies} << 1 | unsigned{maps} << 2;
+    return unsigned{said} | unsigned{copies} << 1 | unsigned{maps} << 2 | unsigned{opens} << 3;
   }
   static ShmReach of(std::uint32_t word) {
-    return {(word & 1) != 0, (word & 2) != 0, (word & 4) != 0};
+    return {(word & 1) != 0, (word & 2) != 0, (word & 4) != 0, (word & 8) != 0};
+  }
+  [[nodiscard]] bool in_place(const SharedPlace& place) const {
+    return place.segment == SharedPlace::kArena ? maps : opens;
   }
 };
 
@@ -69,11 +75,11 @@ struct alignas(kLinePair) ShmLender {
 
 /// What a cell holds in place of a lent payload.
 struct ShmLoan {
-  static constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
-
-  std::uint64_t address = 0;        ///< in the sender's process
-  std::uint64_t offset = kNowhere;  ///< in its arena
+  std::uint64_t address = 0;   ///< in the sender's process
+  std::uint64_t removals = 0;  ///< of segments of its process, until now
+  SharedPlace place;           ///< in these; nowhere: only at the address
 };
+static_assert(sizeof(ShmLoan) <= kInlineBytes);
 /// Beside the length in a tag: the payload is lent. No message is longer than 1 GiB.
 inline constexpr std::size_t kLent = std::size_t{1} << 31;
 

@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "sys/proof.hpp"
+#include "sys/shared_arena.hpp"
 
 namespace coll {
 namespace {
 
-constexpr std::string_view kVersion = "shm2";
+constexpr std::string_view kVersion = "shm3";
 
 Result<std::string> read_boot_id() {
   std::string id;
@@ -95,6 +96,14 @@ Status ShmDescriptor::accepts(const ShmDescriptor& peer) const {
   return {};
 }
 
+ShmMemory ShmMemory::of_this_process() {
+  ShmMemory memory{.proof = memory_proof(), .arena = {}};
+  if (const auto arena = SharedArena::of_this_process(); arena.ok()) {
+    memory.arena = (*arena)->place();
+  }
+  return memory;
+}
+
 ShmHello ShmHello::of(const TransportSpec& transport, const ConnectionSpec& connection) {
   ShmHello hello;
   hello.job[0] = transport.job[0];
@@ -104,7 +113,7 @@ ShmHello ShmHello::of(const TransportSpec& transport, const ConnectionSpec& conn
   hello.lane = connection.lane;
   hello.credits = connection.credits;
   hello.slot_bytes = connection.slot_bytes;
-  hello.memory = memory_proof();
+  hello.memory = ShmMemory::of_this_process();
   return hello;
 }
 

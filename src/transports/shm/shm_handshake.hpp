@@ -29,9 +29,21 @@ struct ShmDescriptor {
   [[nodiscard]] Status accepts(const ShmDescriptor& peer) const;
 };
 
+/// How others reach the memory of a process, as it says itself; the arena is passed as well.
+struct ShmMemory {
+  MemoryProof proof;
+  SharedPlace arena;  ///< nowhere: it can have none
+
+  static ShmMemory of_this_process();
+  /// To be passed; -1 for none.
+  [[nodiscard]] int descriptor() const {
+    return arena.segment != 0 ? static_cast<int>(arena.descriptor) : -1;
+  }
+};
+
 /// The first packet, from the higher rank, with the segment's descriptor.
 struct ShmHello {
-  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d02;  // "collshm", wire version 2
+  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d03;  // "collshm", wire version 3
 
   std::uint64_t magic = kMagic;
   std::uint64_t job[2] = {0, 0};
@@ -40,7 +52,7 @@ struct ShmHello {
   std::uint32_t lane = 0;
   std::uint32_t credits = 0;
   std::uint64_t slot_bytes = 0;
-  MemoryProof memory;
+  ShmMemory memory;
 
   static ShmHello of(const TransportSpec& transport, const ConnectionSpec& connection);
   /// Is it a rank of this job that speaks to this one?
@@ -55,7 +67,7 @@ struct ShmAnswer {
   std::uint32_t verdict = accepted;
   std::uint32_t credits = 0;
   std::uint64_t slot_bytes = 0;
-  MemoryProof memory;
+  ShmMemory memory;
 };
 
 /// The failure of two ranks that open one connection with different slots or credits.

@@ -30,12 +30,6 @@ std::string context(const ConnectionSpec& spec) {
          std::to_string(spec.lane);
 }
 
-/// This process's arena to pass on, -1 where it can have none.
-int own_arena() {
-  const auto arena = SharedArena::of_this_process();
-  return arena.ok() ? (*arena)->descriptor().get() : -1;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Transport>> make_shm_transport(const TransportSpec& spec) {
@@ -109,11 +103,13 @@ void ShmTransport::forget(const ShmConnection* connection) {
   std::erase_if(awaited_, is_it);
 }
 
-/// What the peer's arena is reached by, null if it passed none.
-PeerArena* ShmTransport::arena_of(Rank peer, Fd descriptor) {
-  if (descriptor) return &arenas_.try_emplace(peer, std::move(descriptor)).first->second;
-  const auto known = arenas_.find(peer);
-  return known != arenas_.end() ? &known->second : nullptr;
+/// What the peer's memory is read in place by, null if it passed none.
+PeerSegments* ShmTransport::segments_of(Rank peer, Fd arena, const ShmMemory& memory) {
+  const auto known = segments_.find(peer);
+  if (known != segments_.end()) return &known->second;
+  if (!arena) return nullptr;
+  return &segments_.try_emplace(peer, std::move(arena), memory.proof.pid, memory.arena)
+              .first->second;
 }
 
 // --- dialling
@@ -149,7 +145,8 @@ bool ShmTransport::is_over(Dial& dial) {
   }
   if (!dial.hello_sent) {
     const ShmHello hello = ShmHello::of(spec_, dial.spec);
-    const auto sent = unix_send(dial.socket, bytes_of(hello), {dial.memory.get(), own_arena()});
+    const auto sent =
+        unix_send(dial.socket, bytes_of(hello), {dial.memory.get(), hello.memory.descriptor()});
     if (!sent.ok()) return hung_up(dial, sent.status());
     dial.hello_sent = *sent;
     if (!dial.hello_sent) return false;
@@ -182,7 +179,8 @@ bool ShmTransport::hung_up(Dial& dial, const Status& failure) {
 bool ShmTransport::take_answer(Dial& dial, const ShmAnswer& answer, Fd arena) {
   if (answer.verdict == ShmAnswer::accepted) {
     dial.connection->start(std::move(dial.segment), {dial.spec.slot_bytes, dial.spec.credits}, true,
-                           answer.memory, arena_of(dial.spec.peer, std::move(arena)));
+                           answer.memory.proof,
+                           segments_of(dial.spec.peer, std::move(arena), answer.memory));
   } else if (answer.verdict == ShmAnswer::other_layout) {
     dial.connection->give_up(shm_other_layout(dial.spec, answer.slot_bytes, answer.credits));
   } else {
@@ -266,7 +264,7 @@ bool ShmTransport::meet(const Awaited& awaited, Caller& caller) {
   ShmAnswer answer;
   answer.slot_bytes = spec.slot_bytes;
   answer.credits = spec.credits;
-  answer.memory = memory_proof();
+  answer.memory = ShmMemory::of_this_process();
   Status failure;
   MemorySegment segment;
   if (caller.hello.slot_bytes != spec.slot_bytes || caller.hello.credits != spec.credits) {
@@ -284,14 +282,14 @@ bool ShmTransport::meet(const Awaited& awaited, Caller& caller) {
     log_stranger(mapped.status().text().c_str());
     return false;
   }
-  const auto sent = unix_send(caller.socket, bytes_of(answer), {own_arena()});
+  const auto sent = unix_send(caller.socket, bytes_of(answer), {answer.memory.descriptor()});
   if (!failure.ok()) {
     awaited.connection->give_up(failure.with_context(context(spec)));
     return true;
   }
   if (!sent.ok() || !*sent) return false;  // the caller has gone; it may call again
-  awaited.connection->start(std::move(segment), layout, false, caller.hello.memory,
-                            arena_of(spec.peer, std::move(caller.arena)));
+  awaited.connection->start(std::move(segment), layout, false, caller.hello.memory.proof,
+                            segments_of(spec.peer, std::move(caller.arena), caller.hello.memory));
   return true;
 }
 

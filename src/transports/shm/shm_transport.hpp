@@ -58,7 +58,7 @@ class ShmTransport final : public Transport {
     Fd arena;   ///< none where it has none, or was lost
   };
 
-  PeerArena* arena_of(Rank peer, Fd descriptor);
+  PeerSegments* segments_of(Rank peer, Fd arena, const ShmMemory& memory);
   [[nodiscard]] Status check(const ConnectionSpec& spec) const;
   Status dial(const ConnectionSpec& spec, std::string_view peer_descriptor,
               ShmConnection* connection);
@@ -78,7 +78,7 @@ class ShmTransport final : public Transport {
   std::vector<Awaited> awaited_;
   std::vector<Fd> strangers_;  ///< have dialled, but not said who they are; oldest first
   std::vector<Caller> callers_;
-  std::map<Rank, PeerArena> arenas_;  ///< one for all connections to a peer
+  std::map<Rank, PeerSegments> segments_;  ///< one for all connections to a peer
 };
 
 }  // namespace coll

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: what shm lends
+// out of registered memory, and what it does where that cannot be read in place.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "registered_resource.hpp"
+#include "sys/memory_segment.hpp"
+#include "sys/peer_memory.hpp"
+#include "transport_backend.hpp"
+
+namespace coll::test {
+namespace {
+
+constexpr std::size_t kShort = 1024;     ///< long enough to be read in place, not to be fetched
+constexpr std::size_t kLong = 64 << 10;  ///< long enough for anything
+
+using Payload = std::pmr::vector<std::byte>;
+
+Payload registered(int value, std::size_t bytes) {
+  return Payload(bytes, static_cast<std::byte>(value), RegisteredResource::of_process());
+}
+
+/// Two ranks of this process that know what they reach of each other.
+class ShmSegments : public testing::Test, public Pair {
+ protected:
+  ShmSegments() : Pair({.name = "shm", .make = make_shm_transport}, kLong) {}
+  void SetUp() override {
+    if (!opens_descriptors()) GTEST_SKIP() << "the kernel shows no descriptors of processes";
+    ASSERT_TRUE(ready);
+    const Payload word(kShort);
+    Payload got(kShort);
+    ASSERT_TRUE(sender().send(word.data(), word.size(), 0));
+    ASSERT_TRUE(receiver().receive(got.data(), got.size(), 0));
+    ASSERT_NE(sender().acquire(kShort), nullptr);
+  }
+
+  Connection& sender() { return *ends[0]; }
+  Connection& receiver() { return *ends[1]; }
+  bool lends(const Payload& data) {
+    return data.size() >= sender().least_loan() && sender().lends(data.data(), data.size(), true);
+  }
+  bool lend(const Payload& data) { return sender().lend(data.data(), data.size(), 1); }
+  bool receives(int value, std::size_t bytes) {
+    Payload got(bytes);
+    return receiver().receive(got.data(), bytes, 1) &&
+           got == Payload(bytes, static_cast<std::byte>(value));
+  }
+};
+
+TEST_F(ShmSegments, RegisteredMemoryIsReadWhereItLies) {
+  Payload data = registered(1, kShort);
+  ASSERT_TRUE(lends(data) && lend(data));
+  const std::byte* seen = receiver().peek(kShort, 1);
+  ASSERT_NE(seen, nullptr);
+  EXPECT_NE(seen, data.data()) << "it is mapped again";
+  EXPECT_EQ(std::memcmp(seen, data.data(), kShort), 0);
+  std::ranges::fill(data, std::byte{2});
+  EXPECT_EQ(std::memcmp(seen, data.data(), kShort), 0) << "and not copied";
+  receiver().release();
+  EXPECT_TRUE(sender().flush());
+}
+
+TEST_F(ShmSegments, OnlyRegisteredMemoryIs) {
+  const Payload own(kShort);
+  EXPECT_FALSE(lends(own));
+  Payload data = registered(1, 2 * kShort);
+  EXPECT_TRUE(sender().lends(data.data() + kShort, kShort, false));
+  EXPECT_FALSE(sender().lends(data.data() + kShort, kShort + 1, false));
+  ASSERT_TRUE(SharedSegments::remove(data.data()).ok());
+  EXPECT_FALSE(lends(data));
+}
+
+/// Each gets the number of the descriptor, and perhaps the address, of the last.
+TEST_F(ShmSegments, WhatComesAndGoesIsNeverMistaken) {
+  for (int round = 1; round < 100; ++round) {
+    const Payload data = registered(round, kShort);
+    ASSERT_TRUE(lends(data) && lend(data));
+    ASSERT_TRUE(receives(round, kShort)) << round;
+    ASSERT_TRUE(sender().flush());
+  }
+}
+
+/// A segment that is promised but cannot be mapped is no reason to fail.
+class ShmWrongSegments : public ShmSegments {
+ protected:
+  /// Memory that is said to lie at `offset` of `file`.
+  void expect_fetched(Fd file, std::uint64_t offset) {
+    const Payload data(kLong, std::byte{7});
+    ASSERT_TRUE(SharedSegments::add(data.data(), kLong, std::move(file), offset).ok());
+    ASSERT_TRUE(lends(data) && lend(data));
+    EXPECT_TRUE(receives(7, kLong)) << receiver().status().text();
+    EXPECT_TRUE(SharedSegments::remove(data.data()).ok());
+  }
+  void SetUp() override {
+    ShmSegments::SetUp();
+    if (!can_read_memory_of(memory_proof())) GTEST_SKIP() << "the kernel forbids to fetch";
+  }
+};
+
+TEST_F(ShmWrongSegments, AreFetchedInstead) {
+  const auto sealed = MemorySegment::create("coll-test", kLong);
+  ASSERT_TRUE(sealed.ok());
+  expect_fetched(Fd(::dup(sealed->get())), 1);
+  expect_fetched(Fd(::dup(sealed->get())), ~std::uint64_t{0} - kLong);
+  Fd loose(::memfd_create("coll-test", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(loose.get(), kLong), 0);
+  expect_fetched(std::move(loose), 0);
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  expect_fetched(Fd(pipe[0]), 0);
+  expect_fetched(Fd(pipe[1]), 0);
+}
+
+TEST_F(ShmWrongSegments, ADescriptorThatIsGoneIsAFailureOnlyWhereTheMemoryIsToo) {
+  for (const bool gone : {false, true}) {
+    void* memory =
+        ::mmap(nullptr, kLong, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    auto* data = static_cast<std::byte*>(memory);
+    Fd file(::memfd_create("coll-test", MFD_CLOEXEC));
+    const int number = file.get();
+    ASSERT_TRUE(SharedSegments::add(data, kLong, std::move(file), 0).ok());
+    ASSERT_TRUE(sender().lends(data, kLong, true) && sender().lend(data, kLong, 1));
+    ::close(number);
+    if (gone) ::munmap(memory, kLong);
+    EXPECT_EQ(receives(0, kLong), !gone);
+    EXPECT_EQ(receiver().status().ok(), !gone);
+    // What is closed here is nobody's by then.
+    EXPECT_TRUE(SharedSegments::remove(data).ok());
+    if (!gone) ::munmap(memory, kLong);
+  }
+  EXPECT_EQ(receiver().status().rank(), 0);
+  EXPECT_NE(receiver().status().text().find("lent its memory"), std::string::npos)
+      << receiver().status().text();
+}
+
+}  // namespace
+}  // namespace coll::test
