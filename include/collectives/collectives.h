@@ -189,6 +189,22 @@ COLL_API coll_status_t coll_mem_alloc(void** memory, size_t bytes);
 /* Gives back what coll_mem_alloc gave; null is no error. No operation may be using it. */
 COLL_API coll_status_t coll_mem_free(void* memory);
 
+/* Lets the other ranks of this host read memory of the program's own where it lies, as if it were
+ * from coll_mem_alloc. It must be part of one shared mapping (mmap with MAP_SHARED) of a memfd
+ * whose descriptor is open now, and which is sealed against shrinking (F_SEAL_SHRINK) or can be:
+ * then this seals it, for ever. Operations may use any part of it. A rank that may not open this
+ * process's descriptors (/proc/PID/fd) copies it like any other memory.
+ * COLL_INVALID_ARGUMENT: it is something else, or registered already; coll_last_error says what,
+ * and what to do. Private memory needs no registration. COLL_OUT_OF_RESOURCES: each registration
+ * keeps a descriptor, and there is none left. It belongs to the process and does not cross fork(2).
+ * Thread-safe. */
+COLL_API coll_status_t coll_mem_register(const void* address, size_t bytes);
+/* Ends the registration that was made with this address; null is no error. No operation may be
+ * using the memory. Nothing of the caller's is unmapped or closed; call it before the memory is
+ * unmapped. Other ranks may keep the memory's pages mapped until they next read shared memory of
+ * this process, or their communicator is destroyed. Thread-safe. */
+COLL_API coll_status_t coll_mem_deregister(const void* address);
+
 #ifdef __cplusplus
 }
 #endif

@@ -167,6 +167,26 @@ class Memory {
   std::size_t bytes_;
 };
 
+/// Memory of the program's own that the other ranks of this host read where it lies
+/// (coll_mem_register) while this lives: to be destroyed before the memory is unmapped.
+class Registration {
+ public:
+  static Result<Registration> of(const void* data, std::size_t bytes) {
+    if (auto made = detail::result(coll_mem_register(data, bytes)); !made) return made.error();
+    return Registration(data);
+  }
+  Registration(Registration&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  Registration& operator=(Registration&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~Registration() { coll_mem_deregister(data_); }
+
+ private:
+  explicit Registration(const void* data) : data_(data) {}
+  const void* data_;
+};
+
 /// A communicator. Operations take spans; their sizes must fit each other (checked here, as
 /// COLL_INVALID_ARGUMENT). Without a stream they block.
 class Communicator {

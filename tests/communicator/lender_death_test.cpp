@@ -14,13 +14,16 @@
 #include <string>
 
 #include "rank_processes.hpp"
+#include "test_memory.hpp"
 #include "test_seed.hpp"
 
 namespace {
 
 using collectives::testing::join;
+using collectives::testing::Kind;
 using collectives::testing::Meetings;
 using collectives::testing::RankProcesses;
+using collectives::testing::TestMemory;
 using collectives::testing::wrong;
 using Clock = std::chrono::steady_clock;
 
@@ -51,7 +54,7 @@ class Ticks {
 struct Repeated {
   const char* name;
   coll_status_t (*call)(int rank, const float* in, float* out, size_t count, coll_comm_t comm);
-  bool shared;  ///< the buffers are from coll_mem_alloc
+  Kind kind;  ///< of the buffers
 };
 
 constexpr int kRanks = 3;
@@ -95,26 +98,13 @@ TEST_P(LenderDeath, AllOthersLearnOfItSoon) {
     RankProcesses ranks(kRanks, [&](int rank) {
       const coll_comm_t comm = join(meetings.place(round), "shm", kRanks, rank);
       if (comm == nullptr) return 1;
-      float *in = nullptr, *out = nullptr;
-      if (repeated.shared) {
-        void *lent = nullptr, *results = nullptr;
-        if (coll_mem_alloc(&lent, kCount * sizeof(float)) != COLL_SUCCESS ||
-            coll_mem_alloc(&results, kRanks * kCount * sizeof(float)) != COLL_SUCCESS) {
-          return 1;
-        }
-        in = static_cast<float*>(lent);
-        out = static_cast<float*>(results);
-      } else {
-        in = new float[kCount]();
-        out = new float[kRanks * kCount]();
-      }
+      const TestMemory in(kCount * sizeof(float), repeated.kind);
+      const TestMemory out(kRanks * kCount * sizeof(float), repeated.kind);
       coll_status_t status = COLL_SUCCESS;
-      while ((status = repeated.call(rank, in, out, kCount, comm)) == COLL_SUCCESS) ticks.count();
+      while ((status = repeated.call(rank, in.as<float>(), out.as<float>(), kCount, comm)) ==
+             COLL_SUCCESS)
+        ticks.count();
       const bool bad = wrong(rank, "repeated call", status, COLL_PEER_LOST, who.c_str());
-      if (!repeated.shared) {
-        delete[] in;
-        delete[] out;
-      }
       return bad || wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS) ? 1 : 0;
     });
     ASSERT_TRUE(ticks.reach(20 + static_cast<int>(random() % 100)));
@@ -130,13 +120,17 @@ TEST_P(LenderDeath, AllOthersLearnOfItSoon) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Buffers, LenderDeath,
-                         ::testing::Values(Repeated{"SharedAllReduce", all_reduce, true},
-                                           Repeated{"SharedAllGather", all_gather, true},
-                                           Repeated{"SharedRelay", relay, true},
-                                           Repeated{"PrivateAllGather", all_gather, false},
-                                           Repeated{"PrivateBroadcast", broadcast, false},
-                                           Repeated{"PrivateRelay", relay, false}),
-                         [](const auto& which) { return which.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Buffers, LenderDeath,
+    ::testing::Values(Repeated{"SharedAllReduce", all_reduce, Kind::allocated},
+                      Repeated{"SharedAllGather", all_gather, Kind::allocated},
+                      Repeated{"SharedRelay", relay, Kind::allocated},
+                      Repeated{"RegisteredAllReduce", all_reduce, Kind::registered},
+                      Repeated{"RegisteredAllGather", all_gather, Kind::registered},
+                      Repeated{"RegisteredRelay", relay, Kind::registered},
+                      Repeated{"PrivateAllGather", all_gather, Kind::heap},
+                      Repeated{"PrivateBroadcast", broadcast, Kind::heap},
+                      Repeated{"PrivateRelay", relay, Kind::heap}),
+    [](const auto& which) { return which.param.name; });
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: behaviour that can fail. This file: ranks as processes whose buffers are from
-// coll_mem_alloc, or not, or some of them.
+// coll_mem_alloc, registered, or neither, or some of each.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -8,7 +8,6 @@
 #include <array>
 #include <collectives/collectives.hpp>
 #include <iostream>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "exact_oracle.hpp"
 #include "rank_processes.hpp"
 #include "schedule/chunk_map.hpp"
+#include "test_memory.hpp"
 #include "test_seed.hpp"
 
 namespace coll::testing {
@@ -27,6 +27,8 @@ using collectives::testing::RankProcesses;
 using collectives::testing::wrong;
 
 enum class Shared : std::uint8_t { nothing, everything, inputs, outputs, some };
+using collectives::testing::Kind;
+using collectives::testing::TestMemory;
 
 /// One operation's arguments, drawn alike on all ranks. `send` is all ranks' to the next one.
 struct Sample {
@@ -39,21 +41,23 @@ struct Sample {
   Shared shared = Shared::nothing;
   std::uint64_t data = 0;
 
-  /// Is this buffer of the rank from coll_mem_alloc?
-  [[nodiscard]] bool is_shared(Rank rank, bool input) const {
+  /// Of this buffer of the rank.
+  [[nodiscard]] Kind kind(Rank rank, bool input) const {
+    const std::uint64_t drawn = data >> (4 * rank + (input ? 2 : 0));
+    const Kind shared_kind = (drawn & 1) != 0 ? Kind::allocated : Kind::registered;
     switch (shared) {
       case Shared::nothing:
-        return false;
+        return Kind::heap;
       case Shared::everything:
-        return true;
+        return shared_kind;
       case Shared::inputs:
-        return input;
+        return input ? shared_kind : Kind::heap;
       case Shared::outputs:
-        return !input;
+        return input ? Kind::heap : shared_kind;
       case Shared::some:
-        return (data >> (2 * rank + (input ? 1 : 0)) & 1) != 0;
+        return (drawn & 2) != 0 ? shared_kind : Kind::heap;
     }
-    return false;
+    return Kind::heap;
   }
 };
 
@@ -90,17 +94,8 @@ Sample draw(std::mt19937_64& random, Rank ranks) {
 /// A buffer somewhere inside an allocation that lives no longer than it.
 class Buffer {
  public:
-  Buffer(std::size_t bytes, std::size_t at, bool shared) : bytes_(bytes), at_(at + kGuard) {
-    const std::size_t whole = at_ + bytes_ + kGuard;
-    if (shared) {
-      auto made = collectives::Memory::allocate(whole);
-      if (!made) std::cerr << made.error().text << "\n";
-      shared_ = std::make_unique<collectives::Memory>(std::move(*made));
-      all_ = shared_->as<std::byte>();
-    } else {
-      own_.resize(whole);
-      all_ = own_;
-    }
+  Buffer(std::size_t bytes, std::size_t at, Kind kind)
+      : at_(at + kGuard), memory_(at_ + bytes + kGuard, kind), all_(memory_.bytes()) {
     std::ranges::fill(all_, kMark);
   }
   Buffer(const Buffer&) = delete;
@@ -120,9 +115,8 @@ class Buffer {
  private:
   static constexpr std::ptrdiff_t kGuard = 64;
   static constexpr std::byte kMark{0xa5};
-  std::size_t bytes_, at_;
-  std::unique_ptr<collectives::Memory> shared_;
-  std::vector<std::byte> own_;
+  std::size_t at_;
+  TestMemory memory_;
   std::span<std::byte> all_;
 };
 
@@ -185,9 +179,8 @@ int run_sample(const Sample& sample, Rank rank, Rank ranks, std::mt19937_64& pla
   const std::size_t output_at = rule.input_inside_output ? 0 : offset;
 
   const Buffer first(in_place ? std::max(input.size(), expected.size()) : input.size(),
-                     places() % 5000, sample.is_shared(rank, true));
-  const Buffer second(in_place ? 0 : expected.size(), places() % 5000,
-                      sample.is_shared(rank, false));
+                     places() % 5000, sample.kind(rank, true));
+  const Buffer second(in_place ? 0 : expected.size(), places() % 5000, sample.kind(rank, false));
   const Buffer& results = in_place ? first : second;
   std::ranges::copy(input, first.data() + input_at);
   const coll_status_t status =
