@@ -184,7 +184,7 @@ int run(const Options& options) {
       writable &= write_file(path, "");
   if (session.sum(writable ? 0 : 1) != 0) return 2;
   const std::size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
-  Buffer input(most, options.shared_memory), output(most, options.shared_memory);
+  Buffer input(most, options.memory), output(most, options.memory);
   if (options.peers_csv) return measure_for_peers(session, options, input, output) ? 0 : 1;
 
   Origin origin{session.size(), coll_version(), host_of_each_rank(session), options.transports,

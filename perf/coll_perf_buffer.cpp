@@ -5,6 +5,7 @@
 #include <collectives/collectives.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -17,7 +18,7 @@ constexpr std::size_t kGuard = 64;
 constexpr unsigned char kMark = 0xa5;
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes, bool shared) {
+Buffer::Buffer(std::size_t bytes, Memory memory) : memory_(memory) {
   const std::size_t whole = (bytes + kGuard + kAlign) / kAlign * kAlign;
   const auto give_up = [&](const char* why) {
     fmt::print(stderr,
@@ -25,25 +26,37 @@ Buffer::Buffer(std::size_t bytes, bool shared) {
                bytes, why);
     std::exit(2);
   };
-  if (shared) {
+  if (memory == Memory::allocated) {
     if (coll_mem_alloc(&mapping_, whole) != COLL_SUCCESS) give_up(coll_last_error());
     data_ = static_cast<unsigned char*>(mapping_);
   } else {
     mapped_ = whole + kAlign;
-    mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int file = -1;
+    if (memory == Memory::registered) {
+      file = memfd_create("coll-perf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+      if (file < 0 || ftruncate(file, static_cast<off_t>(mapped_)) != 0)
+        give_up(std::strerror(errno));
+    }
+    mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
+                    file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
     if (mapping_ == MAP_FAILED) give_up(std::strerror(errno));
     const auto start = reinterpret_cast<std::uintptr_t>(mapping_);
     const std::size_t skip = (kAlign - start % kAlign) % kAlign;
     data_ = static_cast<unsigned char*>(mapping_) + skip;
+    if (file >= 0) {
+      if (coll_mem_register(data_, whole) != COLL_SUCCESS) give_up(coll_last_error());
+      close(file);
+    }
   }
   madvise(data_, whole, MADV_NOHUGEPAGE);
   std::memset(data_, 0, whole);
 }
 
 Buffer::~Buffer() {
-  if (mapped_ == 0) {
+  if (memory_ == Memory::allocated) {
     coll_mem_free(mapping_);
   } else {
+    if (memory_ == Memory::registered) coll_mem_deregister(data_);
     munmap(mapping_, mapped_);
   }
 }

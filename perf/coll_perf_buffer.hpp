@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "coll_perf_options.hpp"
+
 namespace perf {
 
 class Buffer {
  public:
-  /// `shared`: from coll_mem_alloc. Ends the program when there is no memory.
-  Buffer(std::size_t bytes, bool shared);
+  /// Ends the program when there is no memory.
+  Buffer(std::size_t bytes, Memory memory);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -23,8 +25,9 @@ class Buffer {
   [[nodiscard]] std::uint64_t broken(std::size_t used) const;
 
  private:
+  Memory memory_;
   void* mapping_ = nullptr;
-  std::size_t mapped_ = 0;  ///< 0: shared
+  std::size_t mapped_ = 0;
   unsigned char* data_;
 };
 

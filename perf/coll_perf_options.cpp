@@ -164,6 +164,7 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       ->capture_default_str();
   app.add_option("-b,--minbytes", texts.first, "Smallest size")->capture_default_str();
   app.add_option("-e,--maxbytes", texts.last, "Largest size")->capture_default_str();
+  int memory = static_cast<int>(options.memory);
   app.add_option("-f,--stepfactor", texts.factor, "Factor between sizes (default 4)");
   app.add_option("-i,--stepbytes", texts.step, "Fixed step between sizes");
   app.add_option(
@@ -200,8 +201,11 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
                "Also time each call by itself: min, median, p99 of the slowest rank");
   app.add_flag("--stream", options.stream, "Give the calls to a host stream, asynchronously");
   app.add_flag("--pin", options.pin, "Keep rank r on core r");
-  app.add_option("-R,--local_register,--local-register", options.shared_memory,
-                 "1: buffers from coll_mem_alloc, which the ranks of a host read in place");
+  app.add_option("-R,--local_register,--local-register", memory,
+                 "Buffers that the ranks of a host read in place: 1 from coll_mem_alloc, 2 a memfd "
+                 "given to coll_mem_register; 0: neither")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 2));
   app.add_option("--algorithm", options.algorithm,
                  "Force an algorithm: NAME or OPERATION=NAME, a comma list");
   app.add_option("--transports", options.transports, "Only these, best first: shm,tcp");
@@ -245,3 +249,4 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
 }
 
 }  // namespace perf
+    options.memory = static_cast<Memory>(memory);

@@ -16,6 +16,12 @@ namespace perf {
 /// How the ranks' times of one batch become one.
 enum class Average { rank0 = 0, mean = 1, fastest = 2, slowest = 3 };
 
+/// What a caller does between giving a call to a stream and waiting for it.
+enum class Compute { none, work, sleep };
+
+/// Where buffers come from: the program's own memory, coll_mem_alloc, or coll_mem_register.
+enum class Memory { own = 0, allocated = 1, registered = 2 };
+
 struct Options {
   std::vector<Operation> operations{Operation::all_reduce};
   std::vector<coll_dtype_t> dtypes{COLL_FLOAT32};
@@ -32,7 +38,9 @@ struct Options {
   bool out_of_place = true;
   bool in_place = true;
   bool percentiles = false;
-  bool shared_memory = false;  ///< buffers from coll_mem_alloc
+  Memory memory = Memory::own;
+  bool cpu = false;            ///< processor time in the table
+  Compute overlap = Compute::none;
   bool stream = false;
   bool pin = false;
 

@@ -42,8 +42,8 @@ class Program(unittest.TestCase):
             self.assertEqual(len(result["results"]), expected)
 
     def test_everything_is_right_in_memory_that_ranks_share(self):
-        for count in (2, 3):
-            done = ranks(count, "-t", "all", "-d", "float,bfloat16", "-R", "1", "--sizes",
+        for count, memory in ((2, "1"), (3, "1"), (3, "2")):
+            done = ranks(count, "-t", "all", "-d", "float,bfloat16", "-R", memory, "--sizes",
                          "8,1000,4K,20K,48K,300K,4M", "-n", "2", "-w", "1", "--batches", "1",
                          "--transports", "shm", "--json", "-")
             self.assertEqual(done.returncode, 0, done.stderr)
