@@ -2,23 +2,18 @@
 // perf/: what things cost. This file: one connection between two pinned threads, or processes,
 // beside what the machine itself needs to move a cache line.
 #include <benchmark/benchmark.h>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <iostream>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "shared_link_benchmark.hpp"
+#include "sides_benchmark.hpp"
 #include "transports/transport.hpp"
 
 namespace {
@@ -26,29 +21,13 @@ namespace {
 using coll::Connection;
 using coll::Rank;
 
-constexpr int kWarmUp = 64;  ///< round trips before the clock starts
+using perf::batches;
+using perf::kWarmUp;
+using perf::pin;
+using perf::SharedLink;
+using perf::TwoProcesses;
 
-/// The processors this process may use, before any thread was pinned.
-const cpu_set_t kAllowed = [] {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof allowed, &allowed);
-  return allowed;
-}();
-
-/// Pins this thread to the n-th of them.
-void pin(int n) {
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &kAllowed) || n-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-    return;
-  }
-}
-
-/// The other rank: repeats `body` until the benchmark is over.
+/// The other rank as a thread: repeats `body` until the benchmark is over.
 class Partner {
  public:
   template <class Body>
@@ -204,71 +183,6 @@ void stream(benchmark::State& state, Pair::Make make, bool both) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBuffer));
 }
 
-/// Two ranks as processes, of which each has memory that the other can only fetch. (Threads of one
-/// process read each other's memory where it lies, and show nothing of that.)
-class Processes {
- public:
-  /// The other rank repeats `body(its end, stop)` until the benchmark is over.
-  template <class Body>
-  Processes(std::size_t slot_bytes, Body body) : stop_(shared_flag()) {
-    if (stop_ == nullptr || ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets_) != 0)
-      return;
-    child_ = ::fork();
-    const Rank rank = child_ == 0 ? 1 : 0;
-    ::close(sockets_[1 - rank]);
-    ready = connect(rank, slot_bytes);
-    if (child_ != 0) return;
-    pin(1);
-    while (ready && !stop_->load(std::memory_order_relaxed)) body(*end, *stop_);
-    ::_exit(0);
-  }
-  ~Processes() {
-    end.reset();  // before its transport
-    if (child_ <= 0) return;
-    stop_->store(true);
-    ::close(sockets_[0]);
-    ::waitpid(child_, nullptr, 0);
-    ::munmap(stop_, sizeof *stop_);
-  }
-  Processes(const Processes&) = delete;
-  Processes& operator=(const Processes&) = delete;
-
-  std::unique_ptr<Connection> end;
-  bool ready = false;
-
- private:
-  static std::atomic<bool>* shared_flag() {
-    void* memory = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return memory == MAP_FAILED ? nullptr : new (memory) std::atomic<bool>(false);
-  }
-  bool connect(Rank rank, std::size_t slot_bytes) {
-    auto made = coll::make_shm_transport({.rank = rank, .size = 2, .job = {1, 2}, .interface = {}});
-    if (!made.ok()) return Pair::fail(made.status());
-    transport_ = *std::move(made);
-    const std::string& own = transport_->descriptor();
-    char peer[4096];
-    if (::send(sockets_[rank], own.data(), own.size(), MSG_NOSIGNAL) < 0) return false;
-    const ssize_t length = ::recv(sockets_[rank], peer, sizeof peer, 0);
-    if (length <= 0) return false;
-    auto opened =
-        transport_->open({.peer = 1 - rank, .lane = 0, .slot_bytes = slot_bytes, .credits = 8},
-                         std::string_view(peer, static_cast<std::size_t>(length)));
-    if (!opened.ok()) return Pair::fail(opened.status());
-    end = *std::move(opened);
-    while (!end->ready()) {
-      transport_->poll();
-      if (!end->status().ok()) return Pair::fail(end->status());
-    }
-    return true;
-  }
-
-  std::atomic<bool>* stop_;
-  int sockets_[2] = {-1, -1};
-  pid_t child_ = -1;
-  std::unique_ptr<coll::Transport> transport_;
-};
-
 bool is_lent(const Connection& to, const std::byte* data, std::size_t bytes) {
   return bytes >= to.least_loan() && to.lends(data, bytes, true);
 }
@@ -279,15 +193,18 @@ bool give(Connection& to, const std::byte* data, std::size_t bytes, bool lend) {
 
 void process_ping_pong(benchmark::State& state, bool lend) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
+  const TwoProcesses ranks;
   std::vector<std::byte> out(bytes, std::byte{1}), in(bytes, std::byte{2});
-  Processes ranks(bytes, [&](Connection& end, const std::atomic<bool>& stop) {
-    if (!end.receive(in.data(), bytes, 1)) return;
-    while (!give(end, out.data(), bytes, lend) && !stop) {
+  const SharedLink link(ranks, 1, std::max<std::size_t>(bytes, 64));
+  if (!link.ready()) return state.SkipWithError("no connection");
+  Connection& here = link.end();
+  ranks.partner([&] {
+    while (!ranks.stop()) {
+      if (!here.receive(in.data(), bytes, 1)) continue;
+      while (!give(here, out.data(), bytes, lend) && !ranks.stop()) {
+      }
     }
   });
-  if (!ranks.ready) return state.SkipWithError("no connection");
-  pin(0);
-  Connection& here = *ranks.end;
   const auto round_trip = [&] {
     while (!give(here, out.data(), bytes, lend)) {
     }
@@ -305,16 +222,19 @@ void process_ping_pong(benchmark::State& state, bool lend) {
 void process_stream(benchmark::State& state, bool lend) {
   const auto slot = static_cast<std::size_t>(state.range(0));
   constexpr std::size_t kBuffer = 4 << 20;
+  const TwoProcesses ranks;
   std::vector<std::byte> buffer(kBuffer, std::byte{1});  // each rank has its own
-  Processes ranks(slot, [&](Connection& end, const std::atomic<bool>& stop) {
-    for (std::size_t got = 0; got < kBuffer && !stop;)
-      if (end.receive(buffer.data() + got, slot, 1)) got += slot;
-    while (!end.send(nullptr, 0, 2) && !stop) {
+  const SharedLink link(ranks, 1, slot);
+  if (!link.ready()) return state.SkipWithError("no connection");
+  Connection& here = link.end();
+  ranks.partner([&] {
+    while (!ranks.stop()) {
+      for (std::size_t got = 0; got < kBuffer && !ranks.stop();)
+        if (here.receive(buffer.data() + got, slot, 1)) got += slot;
+      while (!here.send(nullptr, 0, 2) && !ranks.stop()) {
+      }
     }
   });
-  if (!ranks.ready) return state.SkipWithError("no connection");
-  pin(0);
-  Connection& here = *ranks.end;
   const auto one_buffer = [&] {
     for (std::size_t sent = 0; sent < kBuffer;)
       if (give(here, buffer.data() + sent, slot, lend)) sent += slot;
@@ -329,15 +249,6 @@ void process_stream(benchmark::State& state, bool lend) {
   state.counters["lent"] = lend && is_lent(here, buffer.data(), slot);
 }
 
-double least(const std::vector<double>& values) {
-  return *std::ranges::min_element(values);
-}
-
-/// Many short batches: the least is what a connection costs where other work disturbs the rest.
-void batches(benchmark::internal::Benchmark* benchmark, int iterations, int repetitions) {
-  benchmark->Iterations(iterations)->Repetitions(repetitions)->ReportAggregatesOnly();
-  benchmark->UseRealTime()->ComputeStatistics("min", least);
-}
 void alone(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 200, 100);
 }
@@ -353,6 +264,11 @@ void streams(benchmark::internal::Benchmark* benchmark) {
     for (const std::int64_t credits : {2, 4, 8, 16}) benchmark->Args({slot, credits});
 }
 
+void short_and_long(benchmark::internal::Benchmark* benchmark) {
+  batches(benchmark, 200, 30);
+  for (const std::int64_t bytes : {8, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20})
+    benchmark->Arg(bytes);
+}
 void long_messages(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 20, 30);
   for (const std::int64_t bytes : {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20})
@@ -364,8 +280,8 @@ BENCHMARK_CAPTURE(ping_pong, shm, coll::make_shm_transport)->Apply(sizes);
 BENCHMARK_CAPTURE(ping_pong, tcp, coll::make_tcp_transport)->Apply(sizes);
 BENCHMARK_CAPTURE(stream, shm_one_way, coll::make_shm_transport, false)->Apply(streams);
 BENCHMARK_CAPTURE(stream, shm_both_ways, coll::make_shm_transport, true)->Apply(streams);
-BENCHMARK_CAPTURE(process_ping_pong, shm_through_slots, false)->Apply(long_messages);
-BENCHMARK_CAPTURE(process_ping_pong, shm_fetched, true)->Apply(long_messages);
+BENCHMARK_CAPTURE(process_ping_pong, shm_through_slots, false)->Apply(short_and_long);
+BENCHMARK_CAPTURE(process_ping_pong, shm_fetched, true)->Apply(short_and_long);
 BENCHMARK_CAPTURE(process_stream, shm_through_slots, false)->Apply(long_messages);
 BENCHMARK_CAPTURE(process_stream, shm_fetched, true)->Apply(long_messages);
 

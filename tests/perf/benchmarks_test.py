@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/: behaviour, room by room. This file: each layer's benchmark runs; how fast is not asked.
+"""usage: benchmarks_test.py BENCHMARK…: the programs that were built"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+PROGRAMS = {os.path.basename(path): path for path in sys.argv[1:]}
+# One of every kind, as short as they come.
+KINDS = {
+    "reduce-benchmark": "^(memcpy|sum/f32)/8B$",
+    "connection-benchmark": "^(raw_line|(process_)?ping_pong/[a-z_]+/8)/",
+    "executor-benchmark": "^(one_rank/8|two_ranks/[a-z_]+/(8|65536)|(cut|plan|build|bind)/2)/",
+    "collective-benchmark": "^((one|two)_ranks?/[a-z_]+/8|.*call.*|requests/(1|64))/",
+}
+LEAST = {"reduce-benchmark": 2, "connection-benchmark": 5, "executor-benchmark": 9,
+         "collective-benchmark": 24}
+
+
+class Benchmarks(unittest.TestCase):
+    def check(self, name):
+        if name not in PROGRAMS:
+            self.skipTest(f"{name} is not built")
+        done = subprocess.run([PROGRAMS[name], f"--benchmark_filter={KINDS[name]}",
+                               "--benchmark_format=json"], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        results = json.loads(done.stdout)["benchmarks"]
+        for result in results:
+            self.assertNotIn("error_message", result, result["name"])
+        kinds = {result["run_name"] for result in results}
+        self.assertGreaterEqual(len(kinds), LEAST[name], kinds)
+
+
+for program in KINDS:
+    setattr(Benchmarks, "test_" + program.replace("-", "_"),
+            lambda self, name=program: self.check(name))
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
