@@ -139,12 +139,13 @@ std::vector<Row> measure_all(const Session& session, const Options& options, Buf
                              Buffer& output, Console& console) {
   std::vector<Row> rows;
   Progress progress(session.rank() == 0);
+  const Extras extras{options.percentiles, options.cpu, options.overlap != Compute::none};
   for (Operation operation : options.operations) {
     if (operation == Operation::sendrecv && session.size() < 2) {
       console.print("#\n# sendrecv: left out, it takes 2 ranks\n");
       continue;
     }
-    console.print(table_head(operation, options.percentiles));
+    console.print(table_head(operation, extras));
     for (const Point& point : points_of(operation, options, session.size())) {
       Row row{point, {}, {}};
       // An operation that has no in-place form is measured out of place whatever is asked for.
@@ -157,7 +158,7 @@ std::vector<Row> measure_all(const Session& session, const Options& options, Buf
         row.in_place = measure(session, point, true, input, output, options);
       }
       progress.clear();
-      console.print(table_line(row, options.percentiles));
+      console.print(table_line(row, extras));
       rows.push_back(row);
     }
   }

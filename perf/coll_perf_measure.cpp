@@ -3,15 +3,12 @@
 #include "coll_perf_measure.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
+
+#include "coll_perf_compute.hpp"
 
 namespace perf {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Batches {
   long calls;  ///< in each
@@ -22,15 +19,19 @@ class Stopwatch {
  public:
   Stopwatch(const Session& session, const Call& call) : session_(session), call_(call) {}
 
-  /// Seconds that `calls` calls back to back take this rank, from behind a barrier.
-  double run(long calls) const {
+  /// Seconds that `calls` calls back to back take this rank, from behind a barrier; adds the
+  /// processor time to `cpu_s`.
+  double run(long calls, double* cpu_s = nullptr) const {
     session_.barrier();
+    const double cpu_before = cpu_s == nullptr ? 0 : process_cpu();
     const double start = now();
     for (long i = 0; i < calls; ++i)
       if (const coll_status_t status = call_(); status != COLL_SUCCESS)
         session_.require(status, call_.name().c_str());
     session_.synchronize();
-    return now() - start;
+    const double took = now() - start;
+    if (cpu_s != nullptr) *cpu_s += process_cpu() - cpu_before;
+    return took;
   }
 
   /// Doubles the number of calls until they take a twentieth of the target: warm-up and estimate.
@@ -96,16 +97,25 @@ Sample measure(const Session& session, const Point& point, bool in_place, Buffer
   else
     batches = watch.calibrate(options.target_s);
   std::vector<double> took(static_cast<std::size_t>(batches.count));
-  for (double& t : took) t = watch.run(batches.calls) / static_cast<double>(batches.calls);
+  std::vector<double> cpu{0};
+  for (double& t : took) t = watch.run(batches.calls, &cpu[0]) / static_cast<double>(batches.calls);
+  session.combine(cpu, Average::mean);
   session.combine(took, options.average);
   if (options.percentiles) sample.percentiles = watch.single_calls(std::min(batches.calls, 2000L));
+
+  if (options.overlap != Compute::none)
+    sample.overlap = measure_overlap(session, call, options.overlap, took[took.size() / 2],
+                                     options.iterations, options.target_s);
 
   if (options.checks > 0) {
     if (call.repeatable()) wrong += call.verify();
     sample.wrong = session.sum(wrong);
   }
+  sample.calls = batches.calls * batches.count;
+  sample.cpu_s = cpu[0] / static_cast<double>(sample.calls);
   if (point.operation == Operation::sendrecv) {
     for (double& t : took) t /= 2;
+    sample.cpu_s /= 2;
     if (sample.percentiles)
       for (double* t :
            {&sample.percentiles->min, &sample.percentiles->median, &sample.percentiles->p99})
@@ -115,9 +125,9 @@ Sample measure(const Session& session, const Point& point, bool in_place, Buffer
   sample.time_s = took[took.size() / 2];
   sample.min_s = took.front();
   sample.mean_s = std::accumulate(took.begin(), took.end(), 0.0) / static_cast<double>(took.size());
-  sample.calls = batches.calls * batches.count;
   sample.algbw = static_cast<double>(point.shape.bytes) / sample.time_s / 1e9;
   sample.busbw = sample.algbw * bus_factor(point.operation, session.size());
+  sample.cores = sample.cpu_s * session.size() / sample.mean_s;
   return sample;
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "coll_perf_call.hpp"
+#include "coll_perf_overlap.hpp"
 
 namespace perf {
 
@@ -20,9 +20,12 @@ struct Sample {
   double mean_s = 0;  ///< over batches
   double algbw = 0;   ///< GB/s, 10^9 bytes
   double busbw = 0;
+  double cpu_s = 0;                    ///< processor time of a call, mean over ranks
+  double cores = 0;                    ///< that all ranks together keep busy
   long calls = 0;                      ///< timed ones
   std::optional<std::uint64_t> wrong;  ///< elements on all ranks; nothing: not checked
   std::optional<Percentiles> percentiles;
+  std::optional<Overlap> overlap;
 };
 
 /// Checks `options.checks` times, warms up, then times batches of calls back to back, each batch

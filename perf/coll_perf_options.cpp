@@ -56,7 +56,7 @@ std::size_t read_size(const std::string& text) {
 /// The texts as given, before they are understood.
 struct Texts {
   std::string operations = "all_reduce", dtypes = "float", redops = "sum", root = "0";
-  std::string first = "8", last = "32M", step, factor, in_place = "both";
+  std::string first = "8", last = "32M", step, factor, in_place = "both", overlap;
   std::string sizes, colls, max_bytes;
 };
 
@@ -78,6 +78,12 @@ void understand(const Texts& texts, Options& options) {
   }
   if (texts.in_place != "both" && texts.in_place != "only" && texts.in_place != "never")
     throw CLI::ValidationError("--in-place is both, only or never");
+  if (!texts.overlap.empty()) {
+    if (texts.overlap != "work" && texts.overlap != "sleep")
+      throw CLI::ValidationError("--overlap is work or sleep");
+    options.overlap = texts.overlap == "work" ? Compute::work : Compute::sleep;
+    options.stream = true;
+  }
   options.out_of_place = texts.in_place != "only";
   options.in_place = texts.in_place != "never";
 
@@ -158,13 +164,13 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       "coll-perf"};
   Texts texts;
   int average = static_cast<int>(options.average);
+  int memory = static_cast<int>(options.memory);
   app.add_option("-t,--operation,--operations", texts.operations,
                  "all_reduce reduce broadcast all_gather reduce_scatter all_to_all gather scatter "
                  "sendrecv barrier, a comma list or all")
       ->capture_default_str();
   app.add_option("-b,--minbytes", texts.first, "Smallest size")->capture_default_str();
   app.add_option("-e,--maxbytes", texts.last, "Largest size")->capture_default_str();
-  int memory = static_cast<int>(options.memory);
   app.add_option("-f,--stepfactor", texts.factor, "Factor between sizes (default 4)");
   app.add_option("-i,--stepbytes", texts.step, "Fixed step between sizes");
   app.add_option(
@@ -199,7 +205,13 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
   app.add_option("--in-place", texts.in_place, "both, only or never")->capture_default_str();
   app.add_flag("--percentiles", options.percentiles,
                "Also time each call by itself: min, median, p99 of the slowest rank");
+  app.add_flag(
+      "--cpu", options.cpu,
+      "Also show a rank's processor time per call, and how many cores all ranks keep busy");
   app.add_flag("--stream", options.stream, "Give the calls to a host stream, asynchronously");
+  app.add_option("--overlap", texts.overlap,
+                 "Also measure how much of a call on a stream hides behind a caller that computes "
+                 "in the meantime (work), or waits for something else (sleep)");
   app.add_flag("--pin", options.pin, "Keep rank r on core r");
   app.add_option("-R,--local_register,--local-register", memory,
                  "Buffers that the ranks of a host read in place: 1 from coll_mem_alloc, 2 a memfd "
@@ -240,6 +252,7 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
     app.parse(arguments);
     options.average = static_cast<Average>(average);
+    options.memory = static_cast<Memory>(memory);
     understand(texts, options);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return Ending{0, app.help()};
@@ -249,4 +262,3 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
 }
 
 }  // namespace perf
-    options.memory = static_cast<Memory>(memory);

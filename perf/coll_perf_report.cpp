@@ -48,12 +48,21 @@ std::string to_json(const Origin& origin, const std::vector<Row>& rows) {
     result["mean_us"] = sample.mean_s * 1e6;
     result["algbw_GBps"] = sample.algbw;
     result["busbw_GBps"] = sample.busbw;
+    result["cpu_us"] = sample.cpu_s * 1e6;
+    result["cores"] = sample.cores;
     result["calls"] = sample.calls;
     result["wrong"] = sample.wrong ? ordered_json(*sample.wrong) : ordered_json(nullptr);
     if (sample.percentiles)
       result["per_call_us"] = {{"min", sample.percentiles->min * 1e6},
                                {"median", sample.percentiles->median * 1e6},
                                {"p99", sample.percentiles->p99 * 1e6}};
+    if (sample.overlap)
+      result["overlap"] = {{"percent", sample.overlap->percent()},
+                           {"comm_us", sample.overlap->comm_s * 1e6},
+                           {"compute_us", sample.overlap->compute_s * 1e6},
+                           {"total_us", sample.overlap->total_s * 1e6},
+                           {"comm_cpu_us", sample.overlap->comm_cpu_s * 1e6},
+                           {"total_cpu_us", sample.overlap->total_cpu_s * 1e6}};
     document["results"].push_back(std::move(result));
   });
   const Summary summary = summarize(rows);
@@ -65,7 +74,8 @@ std::string to_json(const Origin& origin, const std::vector<Row>& rows) {
 std::string to_csv(const Origin& origin, const std::vector<Row>& rows) {
   std::string text =
       "operation,ranks,bytes,count,type,redop,root,in_place,time_us,min_us,mean_us,algbw_GBps,"
-      "busbw_GBps,calls,wrong,call_min_us,call_median_us,call_p99_us\n";
+      "busbw_GBps,calls,wrong,call_min_us,call_median_us,call_p99_us,cpu_us,cores,overlap_percent,"
+      "comm_us,compute_us,total_us,comm_cpu_us,total_cpu_us\n";
   each_sample(rows, [&](const Point& point, bool in_place, const Sample& sample) {
     text += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{},{}",
                         traits(point.operation).name, origin.ranks, point.shape.bytes,
@@ -74,10 +84,18 @@ std::string to_csv(const Origin& origin, const std::vector<Row>& rows) {
                         sample.min_s * 1e6, sample.mean_s * 1e6, sample.algbw, sample.busbw,
                         sample.calls, sample.wrong ? fmt::format("{}", *sample.wrong) : "");
     if (sample.percentiles)
-      text += fmt::format(",{:.3f},{:.3f},{:.3f}\n", sample.percentiles->min * 1e6,
+      text += fmt::format(",{:.3f},{:.3f},{:.3f}", sample.percentiles->min * 1e6,
                           sample.percentiles->median * 1e6, sample.percentiles->p99 * 1e6);
     else
-      text += ",,,\n";
+      text += ",,,";
+    text += fmt::format(",{:.3f},{:.3f}", sample.cpu_s * 1e6, sample.cores);
+    if (sample.overlap)
+      text += fmt::format(",{:.2f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f}\n", sample.overlap->percent(),
+                          sample.overlap->comm_s * 1e6, sample.overlap->compute_s * 1e6,
+                          sample.overlap->total_s * 1e6, sample.overlap->comm_cpu_s * 1e6,
+                          sample.overlap->total_cpu_s * 1e6);
+    else
+      text += ",,,,,,\n";
   });
   return text;
 }

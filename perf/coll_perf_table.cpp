@@ -15,20 +15,41 @@ std::string number(double value, int width) {
   return fmt::format("{:>{}.{}f}", value, width, decimals);
 }
 
-std::string half_line(const std::optional<Sample>& sample, bool percentiles) {
-  std::string text;
-  if (!sample) {
-    text = fmt::format(" {:>9} {:>7} {:>7} {:>6}", "-", "-", "-", "-");
-    if (percentiles) text += fmt::format(" {:>9} {:>9} {:>9}", "-", "-", "-");
-    return text;
-  }
-  text = fmt::format(" {} {} {} {:>6}", number(sample->time_s * 1e6, 9), number(sample->algbw, 7),
-                     number(sample->busbw, 7),
-                     sample->wrong ? fmt::format("{}", *sample->wrong) : "N/A");
-  if (percentiles && sample->percentiles)
-    text += fmt::format(" {} {} {}", number(sample->percentiles->min * 1e6, 9),
-                        number(sample->percentiles->median * 1e6, 9),
-                        number(sample->percentiles->p99 * 1e6, 9));
+/// A column of ours.
+struct Column {
+  const char* name;
+  const char* unit;
+  int width;
+  double (*value)(const Sample& sample);
+};
+
+std::vector<Column> columns_of(const Extras& extras) {
+  std::vector<Column> columns;
+  const auto add = [&](std::initializer_list<Column> list) { columns.insert(columns.end(), list); };
+  if (extras.percentiles)
+    add({{"min", "(us)", 9, [](const Sample& s) { return s.percentiles->min * 1e6; }},
+         {"median", "(us)", 9, [](const Sample& s) { return s.percentiles->median * 1e6; }},
+         {"p99", "(us)", 9, [](const Sample& s) { return s.percentiles->p99 * 1e6; }}});
+  if (extras.cpu)
+    add({{"cpu", "(us)", 9, [](const Sample& s) { return s.cpu_s * 1e6; }},
+         {"cores", "", 6, [](const Sample& s) { return s.cores; }}});
+  if (extras.overlap)
+    add({{"comm", "(us)", 9, [](const Sample& s) { return s.overlap->comm_s * 1e6; }},
+         {"compute", "(us)", 9, [](const Sample& s) { return s.overlap->compute_s * 1e6; }},
+         {"total", "(us)", 9, [](const Sample& s) { return s.overlap->total_s * 1e6; }},
+         {"overlap", "(%)", 7, [](const Sample& s) { return s.overlap->percent(); }}});
+  return columns;
+}
+
+std::string half_line(const std::optional<Sample>& sample, const Extras& extras) {
+  std::string text = !sample
+                         ? fmt::format(" {:>9} {:>7} {:>7} {:>6}", "-", "-", "-", "-")
+                         : fmt::format(" {} {} {} {:>6}", number(sample->time_s * 1e6, 9),
+                                       number(sample->algbw, 7), number(sample->busbw, 7),
+                                       sample->wrong ? fmt::format("{}", *sample->wrong) : "N/A");
+  for (const Column& column : columns_of(extras))
+    text += sample ? " " + number(column.value(*sample), column.width)
+                   : fmt::format(" {:>{}}", "-", column.width);
   return text;
 }
 
@@ -49,15 +70,13 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.4g} {}", bytes, kUnits[unit]);
 }
 
-std::string table_head(Operation operation, bool percentiles) {
-  const std::string extra =
-      percentiles ? fmt::format(" {:>9} {:>9} {:>9}", "min", "median", "p99") : std::string();
-  const std::string extra_units =
-      percentiles ? fmt::format(" {:>9} {:>9} {:>9}", "(us)", "(us)", "(us)") : std::string();
-  const std::string columns =
-      fmt::format(" {:>9} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong") + extra;
-  const std::string units =
-      fmt::format(" {:>9} {:>7} {:>7} {:>6}", "(us)", "(GB/s)", "(GB/s)", "") + extra_units;
+std::string table_head(Operation operation, const Extras& extras) {
+  std::string columns = fmt::format(" {:>9} {:>7} {:>7} {:>6}", "time", "algbw", "busbw", "#wrong");
+  std::string units = fmt::format(" {:>9} {:>7} {:>7} {:>6}", "(us)", "(GB/s)", "(GB/s)", "");
+  for (const Column& column : columns_of(extras)) {
+    columns += fmt::format(" {:>{}}", column.name, column.width);
+    units += fmt::format(" {:>{}}", column.unit, column.width);
+  }
   const std::size_t width = columns.size();
   std::string text = fmt::format("#\n# {}\n", traits(operation).name);
   text += fmt::format("# {:>10} {:>12} {:>9} {:>6} {:>5}{:^{}} {:^{}}\n", "", "", "", "", "",
@@ -69,12 +88,11 @@ std::string table_head(Operation operation, bool percentiles) {
   return text;
 }
 
-std::string table_line(const Row& row, bool percentiles) {
+std::string table_line(const Row& row, const Extras& extras) {
   const Point& point = row.point;
   return fmt::format("{:>12} {:>12} {:>9} {:>6} {:>5}{} {}\n", point.shape.bytes, point.shape.count,
                      dtype_name(point.type), redop_text(point), root_number(point),
-                     half_line(row.out_of_place, percentiles),
-                     half_line(row.in_place, percentiles));
+                     half_line(row.out_of_place, extras), half_line(row.in_place, extras));
 }
 
 Summary summarize(const std::vector<Row>& rows) {

@@ -17,8 +17,14 @@ struct Row {
   std::optional<Sample> in_place;
 };
 
-std::string table_head(Operation operation, bool percentiles);
-std::string table_line(const Row& row, bool percentiles);
+/// What is shown beside nccl-tests' columns.
+struct Extras {
+  bool percentiles = false;
+  bool cpu = false;
+  bool overlap = false;
+};
+std::string table_head(Operation operation, const Extras& extras);
+std::string table_line(const Row& row, const Extras& extras);
 
 /// nccl-tests' closing lines.
 struct Summary {

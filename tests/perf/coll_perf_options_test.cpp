@@ -97,6 +97,20 @@ TEST(Options, PeersProtocol) {
   EXPECT_EQ(seven.target_s, 0.05);
 }
 
+TEST(Options, OverlapTakesAStream) {
+  Options options;
+  ASSERT_FALSE(parse({"--cpu"}, options));
+  EXPECT_TRUE(options.cpu);
+  EXPECT_FALSE(options.stream);
+  EXPECT_EQ(options.overlap, Compute::none);
+  for (const auto& [text, kind] : {std::pair{"work", Compute::work}, {"sleep", Compute::sleep}}) {
+    Options each;
+    ASSERT_FALSE(parse({"--overlap", text}, each));
+    EXPECT_EQ(each.overlap, kind);
+    EXPECT_TRUE(each.stream);
+  }
+}
+
 TEST(Options, RefusalsNameTheTrouble) {
   EXPECT_NE(refusal({"-b", "3x"}).find("'3x' is not a size"), std::string::npos);
   EXPECT_NE(refusal({"-o", "xor"}).find("'xor' is not a reduction"), std::string::npos);
@@ -108,6 +122,7 @@ TEST(Options, RefusalsNameTheTrouble) {
   EXPECT_NE(refusal({"-f", "1"}).find("above 1"), std::string::npos);
   EXPECT_NE(refusal({"-i", "0"}).find("never end"), std::string::npos);
   EXPECT_NE(refusal({"--in-place", "maybe"}).find("both, only or never"), std::string::npos);
+  EXPECT_NE(refusal({"--overlap", "dance"}).find("work or sleep"), std::string::npos);
   EXPECT_NE(refusal({"--sizes", ","}).find("no sizes"), std::string::npos);
   EXPECT_NE(refusal({"--wat"}).find("--wat"), std::string::npos);
 }

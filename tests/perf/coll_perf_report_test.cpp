@@ -28,9 +28,9 @@ Row example_row(std::size_t bytes, double time_s) {
 }
 
 TEST(Table, LooksLikeThis) {
-  const std::string table = table_head(Operation::all_reduce, false) +
-                            table_line(example_row(8, 0.331e-6), false) +
-                            table_line(example_row(67108864, 16.8e-3), false);
+  const std::string table = table_head(Operation::all_reduce, {}) +
+                            table_line(example_row(8, 0.331e-6), {}) +
+                            table_line(example_row(67108864, 16.8e-3), {});
   EXPECT_EQ(table, R"(#
 # all_reduce
 #                                                         out-of-place                        in-place             
@@ -44,9 +44,13 @@ TEST(Table, LooksLikeThis) {
 TEST(Table, LinesAreAsWideAsTheHead) {
   Row row = example_row(8, 1e-6);
   row.out_of_place->percentiles = Percentiles{1e-6, 2e-6, 123.4e-6};
+  row.out_of_place->cpu_s = 4e-6;
+  row.out_of_place->cores = 1.5;
+  row.out_of_place->overlap = Overlap{10e-3, 11e-3, 13e-3, 0, 0};
   row.in_place.reset();
   row.point.operation = Operation::all_to_all;
-  std::string text = table_head(Operation::all_to_all, true) + table_line(row, true);
+  const Extras extras{.percentiles = true, .cpu = true, .overlap = true};
+  std::string text = table_head(Operation::all_to_all, extras) + table_line(row, extras);
   std::vector<std::size_t> widths;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
@@ -58,7 +62,8 @@ TEST(Table, LinesAreAsWideAsTheHead) {
   EXPECT_EQ(widths[4], widths[2]);
   EXPECT_EQ(widths[5], widths[2]);
   EXPECT_NE(text.find("none"), std::string::npos);
-  EXPECT_NE(text.find("123.4"), std::string::npos);
+  EXPECT_NE(text.find("123.4     4.000  1.500     10000     11000     13000   80.00"),
+            std::string::npos);
 }
 
 TEST(Table, FootSaysFailed) {
@@ -73,8 +78,20 @@ TEST(Table, FootSaysFailed) {
   EXPECT_NE(table_foot(summary, false).find("not checked"), std::string::npos);
 }
 
+TEST(Overlap, IsThePartOfTheCallThatComputingHides) {
+  EXPECT_DOUBLE_EQ((Overlap{2, 2, 2, 0, 0}.percent()), 100);
+  EXPECT_DOUBLE_EQ((Overlap{2, 2, 4, 0, 0}.percent()), 0);
+  EXPECT_DOUBLE_EQ((Overlap{2, 3, 3.5, 0, 0}.percent()), 75);
+  EXPECT_DOUBLE_EQ((Overlap{2, 2, 5, 0, 0}.percent()), 0);      // slower than one after the other
+  EXPECT_DOUBLE_EQ((Overlap{2, 2, 1.9, 0, 0}.percent()), 100);  // the clock's noise
+  EXPECT_DOUBLE_EQ((Overlap{0, 0, 0, 0, 0}.percent()), 0);
+}
+
 TEST(Report, JsonHasTheSchema) {
   Row row = example_row(1024, 2e-6);
+  row.out_of_place->cpu_s = 3e-6;
+  row.out_of_place->cores = 1.5;
+  row.out_of_place->overlap = Overlap{1e-3, 1e-3, 1.25e-3, 4e-3, 5e-3};
   row.out_of_place->percentiles = Percentiles{1e-6, 2e-6, 3e-6};
   const Origin origin{2, 10203, {"a", "b"}, "shm", ""};
   const auto json = nlohmann::json::parse(to_json(origin, {row}));
@@ -95,6 +112,16 @@ TEST(Report, JsonHasTheSchema) {
   EXPECT_NEAR(first.at("time_us").get<double>(), 2, 1e-9);
   EXPECT_EQ(first.at("wrong"), 0);
   EXPECT_NEAR(first.at("per_call_us").at("p99").get<double>(), 3, 1e-9);
+  EXPECT_NEAR(first.at("cpu_us").get<double>(), 3, 1e-9);
+  EXPECT_EQ(first.at("cores"), 1.5);
+  const auto& overlap = first.at("overlap");
+  EXPECT_NEAR(overlap.at("percent").get<double>(), 75, 1e-9);
+  EXPECT_NEAR(overlap.at("comm_us").get<double>(), 1000, 1e-6);
+  EXPECT_NEAR(overlap.at("compute_us").get<double>(), 1000, 1e-6);
+  EXPECT_NEAR(overlap.at("total_us").get<double>(), 1250, 1e-6);
+  EXPECT_NEAR(overlap.at("comm_cpu_us").get<double>(), 4000, 1e-6);
+  EXPECT_NEAR(overlap.at("total_cpu_us").get<double>(), 5000, 1e-6);
+  EXPECT_FALSE(json.at("results").at(1).contains("overlap"));
   EXPECT_TRUE(json.at("results").at(1).at("wrong").is_null());
   EXPECT_TRUE(json.at("results").at(1).at("in_place"));
 }
@@ -104,10 +131,15 @@ std::size_t commas(const std::string& line) {
 }
 
 TEST(Report, CsvLinesHaveTheColumnsOfTheHead) {
-  const std::string csv = to_csv({2, 100, {}, "", ""}, {example_row(1024, 2e-6)});
+  Row row = example_row(1024, 2e-6);
+  row.in_place->percentiles = Percentiles{1e-6, 2e-6, 3e-6};
+  row.in_place->overlap = Overlap{1e-3, 1e-3, 1.25e-3, 4e-3, 5e-3};
+  const std::string csv = to_csv({2, 100, {}, "", ""}, {row});
   const std::size_t first = csv.find('\n');
   const std::size_t second = csv.find('\n', first + 1);
   EXPECT_EQ(commas(csv.substr(0, first)), commas(csv.substr(first, second - first)));
+  EXPECT_EQ(commas(csv.substr(0, first)), commas(csv.substr(second)));
+  EXPECT_TRUE(csv.ends_with(",75.00,1000.000,1000.000,1250.000,4000.000,5000.000\n"));
   EXPECT_NE(csv.find("all_reduce,2,1024,256,float,sum,-1,0,2.000,"), std::string::npos);
 }
 

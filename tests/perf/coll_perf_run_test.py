@@ -56,6 +56,20 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("# Out of bounds values : 0 OK", done.stdout)
 
+    def test_overlap_is_made_of_what_it_shows(self):
+        for compute in ("work", "sleep"):
+            done = ranks(2, "--sizes", "64K", "-n", "5", "--overlap", compute, "--cpu", "--json", "-")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for result in json.loads(done.stdout)["results"]:
+                part = result["overlap"]
+                hidden = 1 - (part["total_us"] - part["compute_us"]) / part["comm_us"]
+                self.assertAlmostEqual(part["percent"], 100 * min(max(hidden, 0), 1), places=3)
+                self.assertGreater(part["comm_cpu_us"], 0)
+                if compute == "work":  # as much beside the call as without it
+                    self.assertGreater(part["total_cpu_us"], part["comm_cpu_us"])
+                self.assertGreater(result["cpu_us"], 0)
+            self.assertRegex(done.stderr, "cpu +cores +comm +compute +total +overlap")
+
     def test_alone_it_says_so(self):
         done = run(COLL_PERF, "--sizes", "1K", "-n", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
