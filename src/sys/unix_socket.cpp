@@ -126,7 +126,13 @@ Result<std::optional<UnixPacket>> unix_receive(const Fd& socket, std::span<std::
   message.msg_iovlen = 1;
   message.msg_control = control.bytes.data();
   message.msg_controllen = control.bytes.size();
-  const ssize_t bytes = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+  ssize_t bytes = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+  if (bytes == 0 && message.msg_controllen == 0) {
+    // The kernel looks for a packet first and for the end then (unix_dgram_recvmsg in
+    // net/unix/af_unix.c): both may have come in between. What was sent is there by now.
+    message.msg_controllen = control.bytes.size();
+    bytes = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_TRUNC);
+  }
   if (bytes < 0) {
     if (is_later(errno)) return std::optional<UnixPacket>();
     if (is_gone(errno)) return lost(errno);
