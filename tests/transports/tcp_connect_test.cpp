@@ -67,6 +67,11 @@ struct Impostor {
       return static_cast<bool>(caller);
     });
   }
+  /// What the victim answers to `challenge`.
+  std::optional<TcpGreeting> lure(const TcpGreeting& challenge, Ranks& ranks) const {
+    if (!tcp_send(caller.get(), challenge).ok()) return std::nullopt;
+    return next_greeting(caller, ranks);
+  }
   Fd listener;
   Fd caller;
   std::unique_ptr<Connection> victim;
@@ -163,10 +168,8 @@ TEST(TcpConnect, AGreetingOverheardOpensNothing) {
   Ranks ranks(kTcp);
   auto waiting = ranks.open(0, kToOne);
   Impostor impostor(ranks);
-  ASSERT_TRUE(impostor.caller);
-  const auto lure = tcp_challenge();
-  ASSERT_TRUE(lure.ok() && tcp_send(impostor.caller.get(), *lure).ok());
-  const auto hello = next_greeting(impostor.caller, ranks);
+  const TcpGreeting challenge = *tcp_challenge();
+  const auto hello = impostor.lure(challenge, ranks);
   ASSERT_TRUE(hello);
   const std::string_view seen(reinterpret_cast<const char*>(&*hello), sizeof *hello);
   for (const std::uint64_t word : {ranks.job, ~ranks.job}) {
@@ -184,13 +187,11 @@ TEST(TcpConnect, AGreetingOverheardOpensNothing) {
 TEST(TcpConnect, WhoAnswersWithoutTheJobIsNotBelieved) {
   Ranks ranks(kTcp);
   Impostor impostor(ranks);
-  ASSERT_TRUE(impostor.caller);
-  const auto lure = tcp_challenge();
-  ASSERT_TRUE(lure.ok() && tcp_send(impostor.caller.get(), *lure).ok());
-  const auto hello = next_greeting(impostor.caller, ranks);
+  const TcpGreeting challenge = *tcp_challenge();
+  const auto hello = impostor.lure(challenge, ranks);
   ASSERT_TRUE(hello);
   const auto welcome = tcp_greeting(spec_of(0, 2, ranks.job ^ 1), kToOne,
-                                    TcpGreeting::Verdict::welcome, lure->nonce, hello->nonce);
+                                    TcpGreeting::Verdict::welcome, challenge.nonce, hello->nonce);
   ASSERT_TRUE(tcp_send(impostor.caller.get(), welcome).ok());
   ASSERT_TRUE(eventually([&] {
     ranks.poll();
