@@ -100,17 +100,16 @@ Result<Fd> descriptor_of(const Mapping& mapping) {
   const std::unique_ptr<DIR, int (*)(DIR*)> open_files(::opendir("/proc/self/fd"), &::closedir);
   if (open_files == nullptr) return system_failure("listing /proc/self/fd", errno);
   Fd found;
+  struct stat status {};
+  const auto is_it = [&] {
+    return status.st_dev == mapping.device && status.st_ino == mapping.inode;
+  };
   while (const dirent* entry = ::readdir(open_files.get())) {  // NOLINT(concurrency-mt-unsafe)
-    const int number = std::atoi(entry->d_name);
-    struct stat status {};
-    const auto is_it = [&](int file) {
-      return ::fstat(file, &status) == 0 && status.st_dev == mapping.device &&
-             status.st_ino == mapping.inode;
-    };
-    if (entry->d_name[0] == '.' || !is_it(number)) continue;
-    Fd copy(::fcntl(number, F_DUPFD_CLOEXEC, 0));
+    // By name: other threads open and close descriptors as we look at them.
+    if (::fstatat(::dirfd(open_files.get()), entry->d_name, &status, 0) != 0 || !is_it()) continue;
+    Fd copy(::fcntl(std::atoi(entry->d_name), F_DUPFD_CLOEXEC, 0));
     if (!copy && errno != EBADF) return system_failure("copying a file descriptor", errno);
-    if (!copy || !is_it(copy.get())) continue;  // another thread has closed it meanwhile
+    if (!copy || ::fstat(copy.get(), &status) != 0 || !is_it()) continue;  // it is another by now
     found = std::move(copy);
     // Only a descriptor for writing can be sealed.
     if ((::fcntl(found.get(), F_GETFL) & O_ACCMODE) == O_RDWR) break;
