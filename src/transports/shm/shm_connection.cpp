@@ -105,9 +105,11 @@ Result<const std::byte*> ShmConnection::in_place(std::size_t bytes) {
 
 /// The lent payload, where it lies or in the slot that its sender did not need.
 const std::byte* ShmConnection::borrow(std::size_t bytes) {
-  if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
-    return *place;
-  if (!fetched_) fetched_ = fetch(receiver_.slot(), bytes);
+  if (!fetched_) {
+    if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
+      return *place;
+    fetched_ = fetch(receiver_.slot(), bytes);
+  }
   return fetched_ ? receiver_.slot() : nullptr;
 }
 
