@@ -13,8 +13,8 @@ namespace coll {
 
 // The cost of a message is the number of cache lines that move between two cores, one after the
 // other. So:
-//  - one line, the cell, says that a message is there, how long, of which call, and holds the
-//    payload itself up to 48 bytes: a small message moves exactly one line;
+//  - a pair of lines, the cell, says that a message is there, how long, of which call, and holds
+//    the payload itself up to 112 bytes: one of up to 48 bytes moves exactly one line;
 //  - longer payloads lie in a slot, written before the cell;
 //  - cells and slots are two rings, since small messages should run far ahead: where ranks share a
 //    core, every time the sender has to wait is a change of processes;
@@ -27,7 +27,7 @@ namespace coll {
 inline constexpr std::size_t kCacheLine = 64;
 /// Processors fetch lines in pairs, so what two sides write stands at least this far apart.
 inline constexpr std::size_t kLinePair = 128;
-inline constexpr std::size_t kInlineBytes = 48;
+inline constexpr std::size_t kInlineBytes = 112;
 
 /// "Message `sequence`, of `bytes` bytes, is in this cell"; zeroed memory says nothing, as the
 /// first sequence is 1. Comparing equal is all that is ever done, so sequences may wrap.
@@ -35,12 +35,14 @@ constexpr std::uint64_t shm_tag(std::uint32_t sequence, std::size_t bytes) {
   return std::uint64_t{sequence} << 32 | bytes;
 }
 
-struct alignas(kCacheLine) ShmCell {
+struct alignas(kLinePair) ShmCell {
   std::atomic<std::uint64_t> tag;  ///< written last, with release
   std::uint64_t digest;
   std::byte payload[kInlineBytes];
 };
-static_assert(sizeof(ShmCell) == kCacheLine);
+static_assert(sizeof(ShmCell) == kLinePair);
+/// Of a payload, what lies in the line of the tag.
+inline constexpr std::size_t kFirstLineBytes = kCacheLine - offsetof(ShmCell, payload);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// How a receiver reaches the sender's memory: nothing, until it has said so.
@@ -92,9 +94,9 @@ struct ShmFifo {
   std::size_t slot_bytes = 0;
   std::uint32_t credits = 0;  ///< slots
 
-  /// Cells of a direction with so many slots; an even number, so that directions stay in line.
+  /// Cells of a direction with so many slots.
   static constexpr std::uint32_t cells_for(std::uint32_t credits) {
-    return std::max(credits + credits % 2, std::uint32_t{64});
+    return std::max(credits, std::uint32_t{64});
   }
   [[nodiscard]] std::uint32_t cell_count() const { return cells_for(credits); }
   /// Bytes of counts and cells, a multiple of kLinePair.
@@ -165,8 +167,8 @@ class ShmSender final : ShmCursor {
   void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
     publish(bytes, bytes, digest);
     // Not while messages alternate: the receiver would be watching that line already.
-    if (streaming && cells_ > 0) prefetch_to_write(reinterpret_cast<const std::byte*>(&cell()));
-    if (needs_slot(bytes) && bytes <= kAhead && slots_ > 0) own_next(bytes);
+    if (streaming && cells_ > 0) own_next_cell(bytes);
+    if (needs_slot(bytes) && bytes <= kAhead && slots_ > 0) own_next_slot(bytes);
   }
   /// Sends where the payload lies instead of the payload; after `acquire`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
@@ -209,9 +211,17 @@ class ShmSender final : ShmCursor {
     }
     advance(bytes);
   }
-  /// Takes the lines of the next slot back from the receiver, which is done with them, before they
-  /// are asked for. Measured: 10 % less latency at 1 KiB, 17 % at 4 KiB, nothing beyond.
-  void own_next(std::size_t bytes) const {
+  /// Takes the lines of the next cell back from the receiver, which is done with them, before they
+  /// are asked for, if the next message is like this one. Measured: a stream of 64 bytes takes
+  /// 0.075 us a message, and 0.15 us if only its first line is taken.
+  void own_next_cell(std::size_t bytes) const {
+    const auto* lines = reinterpret_cast<const std::byte*>(&cell());
+    prefetch_to_write(lines);
+    if (bytes > kFirstLineBytes) prefetch_to_write(lines + kCacheLine);
+  }
+  /// The same of the next slot. Measured: 10 % less latency at 1 KiB, 17 % at 4 KiB, nothing
+  /// beyond.
+  void own_next_slot(std::size_t bytes) const {
     const std::byte* slot = payload(bytes);
     for (std::size_t at = 0; at < bytes; at += kCacheLine) prefetch_to_write(slot + at);
   }
