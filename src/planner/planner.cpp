@@ -9,7 +9,9 @@
 namespace coll {
 namespace {
 
-constexpr double kSlicesOfOneLane = 2;  ///< calls of up to so many slices need no second lane
+/// Calls of up to so many slices need no second lane: over shared memory one fills a slot while the
+/// other empties one, over TCP the kernel's buffers do that.
+constexpr double kSlicesOfOneLane = 2, kSlicesOfOneSocket = 8;
 
 /// Calls `use(operation, name)` for each "operation=name" or "name" (operation empty) of the knob.
 template <class Use>
@@ -46,11 +48,13 @@ const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec
 }
 
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
-/// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What is
-/// fetched is cut coarser: each slice is a system call. (docs/performance.md)
-std::uint32_t slice_for(const World& world, Loans loans) {
+/// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What goes
+/// straight from the one caller's memory to the other's is cut coarser: each slice is a system
+/// call. (docs/performance.md)
+std::uint32_t slice_for(const World& world, Collective collective, Loans loans) {
   if (world.slice_bytes != 0) return std::min(world.slice_bytes, world.slot_bytes);
-  return loans == Loans::all ? world.slot_bytes : world.passing_bytes;
+  const bool straight = world.shared_memory ? loans == Loans::all : !reduces(collective);
+  return straight ? world.slot_bytes : world.passing_bytes;
 }
 
 /// To lend saves copies and costs time to wait: the sender's call ends when the receiver has taken
@@ -90,10 +94,11 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
   plan.message_chunks = cost.message_chunks;
   plan.loans = loans_for(spec.collective, bytes, world.view);
-  plan.slice_bytes =
-      std::max(slice_for(world, plan.loans), std::min(world.slot_bytes, plan.message_chunks * 64));
+  plan.slice_bytes = std::max(slice_for(world, spec.collective, plan.loans),
+                              std::min(world.slot_bytes, plan.message_chunks * 64));
   const double slices = cost.moved() * bytes / plan.slice_bytes;
-  plan.lanes = world.lanes != 0 ? world.lanes : slices > kSlicesOfOneLane ? 2 : 1;
+  const double one_lane = world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket;
+  plan.lanes = world.lanes != 0 ? world.lanes : slices > one_lane ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
   plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, world.view);
   return plan;
@@ -149,10 +154,10 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec)) continue;
-    list.push_back(
-        {&algorithm,
-         predict_us(algorithm.cost(spec), bytes,
-                    slice_for(world, loans_for(spec.collective, bytes, world.view)), world.view)});
+    list.push_back({&algorithm, predict_us(algorithm.cost(spec), bytes,
+                                           slice_for(world, spec.collective,
+                                                     loans_for(spec.collective, bytes, world.view)),
+                                           world.view)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
     return a.predicted_us < b.predicted_us;

@@ -55,7 +55,8 @@ Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec)
 }
 
 Transport::Limits TcpTransport::limits() const {
-  return {.slot_bytes = std::size_t{1} << 20, .slice_bytes = std::size_t{1} << 20, .credits = 2};
+  // What is combined on arrival should still be in the cache; what is not goes into its place.
+  return {.slot_bytes = 1 << 20, .slice_bytes = 256 << 10, .credits = 2};
 }
 
 Status TcpTransport::accepts(std::string_view peer_descriptor) const {
