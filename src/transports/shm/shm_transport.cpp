@@ -54,7 +54,7 @@ ShmTransport::~ShmTransport() {
 Transport::Limits ShmTransport::limits() const {
   // Slices pass from cache to cache. Slots have room for longer messages that are fetched, for the
   // case that they cannot be; what is not used of a slot costs no memory.
-  return {.slot_bytes = 256 << 10, .slice_bytes = 64 << 10, .credits = 8};
+  return {.slot_bytes = 1 << 20, .slice_bytes = 64 << 10, .credits = 8};
 }
 
 Status ShmTransport::accepts(std::string_view peer_descriptor) const {
