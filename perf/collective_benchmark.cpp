@@ -205,10 +205,12 @@ int main(int argc, char** argv) {
                                                           {"send_recv", send_recv},
                                                           {"barrier", barrier}};
   const auto add = [](const std::string& name, auto* run, Operation operation) {
-    auto* benchmark = benchmark::RegisterBenchmark(name.c_str(), run, operation);
-    batches(benchmark, 200, 20);
-    for (const std::int64_t bytes : {8, 4 << 10, 64 << 10, 1 << 20})
-      if (operation != barrier || bytes == 8) benchmark->Arg(bytes);
+    for (const std::int64_t bytes : {8, 4 << 10, 64 << 10, 1 << 20}) {
+      if (operation == barrier && bytes > 8) break;
+      auto* benchmark = benchmark::RegisterBenchmark(name.c_str(), run, operation);
+      batches(benchmark, bytes > 4 << 10 ? 200 : 5000, 20);
+      benchmark->Arg(bytes);
+    }
   };
   for (const auto& [name, operation] : operations) {
     if (operation != send_recv) add(std::string("one_rank/") + name, one_rank, operation);

@@ -153,18 +153,25 @@ void plan(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(plan_of(world, Collective::all_reduce, 0, 1 << 20));
 }
 
-void sizes(benchmark::internal::Benchmark* benchmark) {
+void short_calls(benchmark::internal::Benchmark* benchmark) {
+  batches(benchmark, 5000, 30);
+  benchmark->Arg(8)->Arg(4 << 10);
+}
+void long_calls(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 200, 30);
-  for (const std::int64_t bytes : {8, 4 << 10, 64 << 10, 1 << 20}) benchmark->Arg(bytes);
+  benchmark->Arg(64 << 10)->Arg(1 << 20);
 }
 void ranks(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 200, 30);
   for (const std::int64_t ranks : {2, 16, 128}) benchmark->Arg(ranks);
 }
 
-BENCHMARK(one_rank)->Apply(sizes);
-BENCHMARK_CAPTURE(two_ranks, ping_pong, {Collective::send, Collective::recv})->Apply(sizes);
-BENCHMARK_CAPTURE(two_ranks, all_reduce, {Collective::all_reduce})->Apply(sizes);
+BENCHMARK(one_rank)->Apply(short_calls);
+BENCHMARK(one_rank)->Apply(long_calls);
+BENCHMARK_CAPTURE(two_ranks, ping_pong, {Collective::send, Collective::recv})->Apply(short_calls);
+BENCHMARK_CAPTURE(two_ranks, ping_pong, {Collective::send, Collective::recv})->Apply(long_calls);
+BENCHMARK_CAPTURE(two_ranks, all_reduce, {Collective::all_reduce})->Apply(short_calls);
+BENCHMARK_CAPTURE(two_ranks, all_reduce, {Collective::all_reduce})->Apply(long_calls);
 BENCHMARK(cut)->Apply(ranks);
 BENCHMARK(plan)->Apply(ranks);
 BENCHMARK(build)->Apply(ranks);
