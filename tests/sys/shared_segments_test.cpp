@@ -29,7 +29,8 @@ const std::byte* address(std::size_t unit) {
   return reinterpret_cast<const std::byte*>((std::size_t{1} << 40) + unit * kUnit);
 }
 Fd some_file() {
-  return Fd(::memfd_create("coll-test", MFD_CLOEXEC));
+  static const Fd one(::memfd_create("coll-test", MFD_CLOEXEC));
+  return Fd(::dup(one.get()));
 }
 /// Units [first, first + count), at an offset that tells them apart. 0: it overlaps.
 std::uint64_t add(std::size_t first, std::size_t count) {
@@ -113,7 +114,7 @@ TEST(SharedSegments, AreFoundWhileOthersComeAndGo) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> readers;
   std::atomic<int> wrong{0};
-  for (int id = 0; id < 2; ++id) {
+  for (int id = 0; id < 4; ++id) {  // more than processors: some stop in the middle
     readers.emplace_back([&] {
       std::mt19937_64 random(test::test_seed());
       while (!stop.load(std::memory_order_relaxed)) {
@@ -126,7 +127,7 @@ TEST(SharedSegments, AreFoundWhileOthersComeAndGo) {
     });
   }
   std::mt19937_64 random(test::test_seed());
-  for (int step = 0; step < 3000; ++step) {
+  for (int step = 0; step < 80'000; ++step) {
     const std::size_t unit = random() % kChange;
     if (remove(unit)) continue;
     EXPECT_NE(add(unit, 1), 0U);
