@@ -79,8 +79,8 @@ Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t
     known = windows_.emplace(key, Mapped{made, place}).first;
   }
   if (!known->second.window.has(place.offset, bytes)) return not_shared(place, bytes);
-  last_ = known->second.window;
-  return last_.data + (place.offset - last_.begin);
+  const Window& window = recent(place) = known->second.window;
+  return window.data + (place.offset - window.begin);
 }
 
 /// Maps the window that `place` begins in, if the `bytes` lie in it.
@@ -112,9 +112,9 @@ void PeerSegments::release_gone(std::uint64_t removals) {
     const auto& [window, place] = entry.second;
     if (place.segment == SharedPlace::kArena || find_descriptor(pid_, place).ok()) return false;
     ::munmap(const_cast<std::byte*>(window.data), window.bytes);
-    if (last_.data == window.data) last_ = {};
     return true;
   });
+  recent_ = {};
 }
 
 }  // namespace coll

@@ -2,6 +2,7 @@
 // sys/: the operating system as values and owners. This file: another process's shared memory, read
 // in place.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -30,8 +31,9 @@ class PeerSegments {
 
   /// The `bytes`, > 0, that lie at `place`.
   Result<const std::byte*> at(const SharedPlace& place, std::size_t bytes) {
-    if (last_.segment == place.segment && last_.has(place.offset, bytes)) [[likely]]
-      return last_.data + (place.offset - last_.begin);
+    const Window& window = recent(place);
+    if (window.segment == place.segment && window.has(place.offset, bytes)) [[likely]]
+      return window.data + (place.offset - window.begin);
     return map(place, bytes);
   }
 
@@ -58,6 +60,10 @@ class PeerSegments {
     SharedPlace place;  ///< which it was opened for
   };
 
+  /// Where the window of `place` would be, had it been asked for lately: a call has two buffers.
+  Window& recent(const SharedPlace& place) {
+    return recent_[(place.segment + place.offset / SharedPlace::kWindow) % recent_.size()];
+  }
   Result<const std::byte*> map(const SharedPlace& place, std::size_t bytes);
   [[nodiscard]] Result<Window> map_window(const SharedPlace& place, std::size_t bytes) const;
   void release_gone(std::uint64_t removals);
@@ -65,7 +71,7 @@ class PeerSegments {
   Fd arena_;
   std::int64_t pid_ = 0;
   std::uint64_t removals_ = 0;
-  Window last_;                                                        ///< asked for
+  std::array<Window, 8> recent_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Mapped> windows_;  ///< by segment and number
 };
 
