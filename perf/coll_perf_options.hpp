@@ -39,7 +39,7 @@ struct Options {
   bool in_place = true;
   bool percentiles = false;
   Memory memory = Memory::own;
-  bool cpu = false;            ///< processor time in the table
+  bool cpu = false;  ///< processor time in the table
   Compute overlap = Compute::none;
   bool stream = false;
   bool pin = false;
