@@ -8,9 +8,12 @@
 
 namespace coll {
 
-double predict_us(const Cost& cost, double bytes, double slice_bytes, const CostView& view) {
+double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loans,
+                  const CostView& view) {
   const double crowd = std::max(1.0, view.ranks_per_core);
-  const double moved = cost.moved() * bytes;
+  const double moved =
+      bytes *
+      (loans == Loans::all ? std::max(cost.received, cost.sent / kReadersAtOnce) : cost.moved());
   // The first slice crosses every round before the pipeline is full; the rest streams behind it.
   const double message = cost.rounds > 0 ? std::min(slice_bytes, moved / cost.rounds) : 0;
   const double latency = view.path.alpha_us + (crowd > 1 ? kHandOverUs * crowd : 0);

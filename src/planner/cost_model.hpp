@@ -25,6 +25,12 @@ inline constexpr PathCost kTcpPath{12.0, 1.0 / 5'000, 1.5};
 /// (sched_yield).
 inline constexpr double kHandOverUs = 1.4;
 
+/// To send a byte that the receiver fetches costs its sender nothing, but readers of the same pages
+/// get into each other's way (Chakraborty, Subramoni, Panda, "Contention-Aware Kernel-Assisted MPI
+/// Collectives for Multi-/Many-Core Systems", Cluster 2017): so many cost together what one does. A
+/// guess for hosts of many cores; with two it makes no difference.
+inline constexpr double kReadersAtOnce = 8;
+
 /// What the model needs to know of the machine the ranks are on.
 struct CostView {
   PathCost path = kSharedMemoryPath;  ///< the slowest path in use
@@ -33,6 +39,7 @@ struct CostView {
 
 /// Predicted microseconds of a call of `bytes` (the larger buffer of a rank) cut into messages of
 /// at most `slice_bytes`.
-double predict_us(const Cost& cost, double bytes, double slice_bytes, const CostView& view);
+double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loans,
+                  const CostView& view);
 
 }  // namespace coll

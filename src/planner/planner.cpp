@@ -57,20 +57,27 @@ std::uint32_t slice_for(const World& world, Collective collective, Loans loans) 
   return straight ? world.slot_bytes : world.passing_bytes;
 }
 
+/// Up to how many bytes a call's messages are better fetched than passed through slots. To have
+/// them fetched halves the copies, but the receiver makes them all: where messages go both ways at
+/// once that is half the work for either side; where they go one way it shortens the way of a
+/// single slice, and loses against two sides that copy slice after slice in step. What is combined
+/// on arrival gains nothing by being fetched first. Beyond the caches memory is the limit either
+/// way, the sooner the more ranks share it. Measured: docs/performance.md.
+double most_fetched(Collective collective, bool crowded) {
+  constexpr double kMiB = 1 << 20;
+  if (reduces(collective)) return 0;
+  if (collective == Collective::all_gather) return (crowded ? 2 : 32) * kMiB;
+  if (collective == Collective::all_to_all) return (crowded ? 16 : 32) * kMiB;
+  return kMiB;
+}
+
 /// To lend saves copies and costs time to wait: the sender's call ends when the receiver has taken
-/// what it lent. To have it fetched halves the copies, but the receiver makes them all: where
-/// messages go both ways at once that is half the work for either side; where they go one way it
-/// shortens the way of a single slice, and loses against two sides that copy slice after slice in
-/// step. What is combined on arrival gains nothing by being fetched first. Beyond the caches memory
-/// is the limit either way. Measured: docs/performance.md.
-Loans loans_for(Collective collective, double bytes, const CostView& view) {
+/// what it lent.
+Loans loans_for(Collective collective, double bytes, const World& world) {
   constexpr double kLeast = 2 << 10, kLeastCrowded = 32 << 10;
-  constexpr double kFetchOneWay = 1 << 20, kFetchBothWays = 32 << 20;
-  using enum Collective;
-  if (bytes < (view.ranks_per_core > 1 ? kLeastCrowded : kLeast)) return Loans::none;
-  const bool both_ways = collective == all_gather || collective == all_to_all;
-  const bool fetch = !reduces(collective) && bytes <= (both_ways ? kFetchBothWays : kFetchOneWay);
-  return fetch ? Loans::all : Loans::shared;
+  const bool crowded = world.view.ranks_per_core > 1;
+  if (!world.shared_memory || bytes < (crowded ? kLeastCrowded : kLeast)) return Loans::none;
+  return bytes <= most_fetched(collective, crowded) ? Loans::all : Loans::shared;
 }
 
 std::string_view text_of(Loans loans) {
@@ -93,14 +100,14 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   const Cost cost = algorithm.cost(spec);
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
   plan.message_chunks = cost.message_chunks;
-  plan.loans = loans_for(spec.collective, bytes, world.view);
+  plan.loans = loans_for(spec.collective, bytes, world);
   plan.slice_bytes = std::max(slice_for(world, spec.collective, plan.loans),
                               std::min(world.slot_bytes, plan.message_chunks * 64));
   const double slices = cost.moved() * bytes / plan.slice_bytes;
   const double one_lane = world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket;
   plan.lanes = world.lanes != 0 ? world.lanes : slices > one_lane ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
-  plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, world.view);
+  plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, plan.loans, world.view);
   return plan;
 }
 
@@ -151,13 +158,13 @@ Status check_algorithm_knob(std::string_view text) {
 std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
                                   std::uint32_t size_class) {
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
+  const Loans loans = loans_for(spec.collective, bytes, world);
+  const double slice_bytes = slice_for(world, spec.collective, loans);
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec)) continue;
-    list.push_back({&algorithm, predict_us(algorithm.cost(spec), bytes,
-                                           slice_for(world, spec.collective,
-                                                     loans_for(spec.collective, bytes, world.view)),
-                                           world.view)});
+    list.push_back(
+        {&algorithm, predict_us(algorithm.cost(spec), bytes, slice_bytes, loans, world.view)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
     return a.predicted_us < b.predicted_us;

@@ -193,6 +193,20 @@ TEST(Planner, LendsLaterWhereRanksShareCores) {
   world.view.ranks_per_core = 4;
   EXPECT_EQ(plan_of(world, all_gather, 8 << 10).loans, Loans::none);
   EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::all);
+  EXPECT_EQ(plan_of(world, all_gather, 16 << 20).loans, Loans::shared);
+}
+
+TEST(Planner, LendsNothingOverTcp) {
+  World world = world_of(4);
+  world.shared_memory = false;
+  EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::none);
+}
+
+TEST(Planner, LetsTheRootSendToAllWhereTheyFetch) {
+  // All fetch at once what one lends: no other way has fewer rounds, and none moves less to a rank.
+  EXPECT_EQ(plan_of(world_of(4), broadcast, 64 << 10).algorithm->name, "linear");
+  EXPECT_NE(plan_of(world_of(64), broadcast, 64 << 10).algorithm->name, "linear");
+  EXPECT_NE(plan_of(world_of(4), broadcast, 16 << 20).algorithm->name, "linear");
 }
 
 TEST(Planner, ExplainsItsChoiceAndNamesTheOthers) {
