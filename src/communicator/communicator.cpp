@@ -2,6 +2,8 @@
 // communicator/: what ties ranks together. This file: the communicator, from joining to leaving.
 #include "communicator/communicator.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/log.hpp"
@@ -16,13 +18,19 @@ constexpr double kFirstDoubt_s = 0.3;
 constexpr double kLongestPatience_s = 30;
 /// Thirty years: what the clock can count is not far beyond.
 constexpr double kLongestConnect_s = 1e9;
-/// Results at least this large go past the caches: they would only push out what is needed next.
-constexpr std::uint64_t kStreamingBytes = std::uint64_t{8} << 20;
 
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Results at least as large as a core's own cache go past it: they would only push out what is
+/// needed next, and come back as lines to write. (docs/performance.md)
+std::uint64_t streaming_bytes() {
+  constexpr std::uint64_t kUsual = std::uint64_t{2} << 20;  // where the system does not say
+  static const long level2 = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return level2 > 0 ? static_cast<std::uint64_t>(level2) : kUsual;
 }
 
 }  // namespace
@@ -167,8 +175,8 @@ Status Communicator::bind(const Request& request, const Call& call, BoundCall& b
   // Buffers that meet are in place: the door let nothing else pass.
   binding.apart = !overlap(request.input, block_bytes * shape.input, request.output,
                            block_bytes * shape.output);
-  binding.store = block_bytes * shape.output >= kStreamingBytes ? reduce::Store::streaming
-                                                                : reduce::Store::cached;
+  binding.store = block_bytes * shape.output >= streaming_bytes() ? reduce::Store::streaming
+                                                                  : reduce::Store::cached;
   return {};
 }
 
