@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// topology/: the machine as an immutable value. This file: which reader a text is for.
+#include "topology/read_topology.hpp"
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "topology/reader_text.hpp"
+
+namespace coll {
+
+Result<Topology> read_topology(std::string_view text, std::string_view name) {
+  const std::string_view body = trimmed(text);
+  if (body.empty())
+    return unreadable(name, 0, "is empty", "see docs/topology.md for what can be read");
+  if (text.find('\0') != text.npos)
+    return unreadable(name, 0, "is no text", "see docs/topology.md for what can be read");
+  if (body.front() == '{') return read_topology_json(text, name);
+  if (body.front() == '<') {
+    if (body.find("<system") != body.npos) return read_nccl_xml(text, name);
+    return read_hwloc_xml(text, name);
+  }
+  if (body.find("GPU0") != body.npos) return read_smi_matrix(text, name);
+  if (body.find('\n') == body.npos && body.find(':') != body.npos)
+    return read_synthetic(text, name);
+  return unreadable(name, 1, "is in no known format",
+                    "hwloc XML, NCCL XML, nvidia-smi topo -m, our JSON, or one line such as "
+                    "host:2 gpu:8 nvlink:switch nic:8@400G");
+}
+
+Result<Topology> read_topology_file(const std::string& what) {
+  std::error_code error;
+  const bool exists = std::filesystem::exists(what, error);
+  if (!exists && what.find(':') != what.npos && what.find('/') == what.npos)
+    return read_topology(what, "topology");
+  std::ifstream file(what, std::ios::binary);
+  if (!file || std::filesystem::is_directory(what, error))
+    return system_failure("cannot read topology \"" + what + "\"", exists ? errno : ENOENT,
+                          "a file, or one line such as host:2 gpu:8 nvlink:switch nic:8@400G");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return read_topology(text.str(), what);
+}
+
+}  // namespace coll

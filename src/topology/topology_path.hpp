@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// topology/: the machine as an immutable value. This file: how far two of its parts are from each
+// other, and what fits through what lies between them.
+#pragma once
+#include "topology/topology.hpp"
+
+namespace coll {
+
+/// The way between two GPUs, NICs or NUMA nodes.
+struct Path {
+  Distance distance = Distance::unknown;
+  int links = 0;            ///< parallel links, where distance is `link`
+  double gbytes_per_s = 0;  ///< the narrowest part, one direction, 1e9 bytes/s; 0: unknown. What
+                            ///< lies between NUMA nodes or hosts is not in it
+  friend bool operator==(const Path&, const Path&) = default;
+};
+
+/// The nearest way, over links if there are any.
+Path path_between(const Topology& topology, NodeId a, NodeId b);
+
+/// The way through PCI and the processors only.
+Path pci_path_between(const Topology& topology, NodeId a, NodeId b);
+
+/// Links from `a` to `b` in this direction, direct or through a fabric of link switches.
+Path link_path_between(const Topology& topology, NodeId a, NodeId b);
+
+/// GPUs that reach each other over links, each island sorted, single GPUs left out.
+std::vector<std::vector<NodeId>> link_islands(const Topology& topology);
+
+}  // namespace coll

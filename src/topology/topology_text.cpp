@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// topology/: the machine as an immutable value. This file: the machine as a tree of text.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+
+#include "topology/topology_path.hpp"
+
+namespace coll {
+namespace {
+
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+  return short_number(value) + " " + units[unit];
+}
+
+class Printer {
+ public:
+  explicit Printer(const Topology& topology)
+      : topology_(topology), children_(topology.nodes.size()) {
+    for (NodeId id = 0; id < topology.size(); ++id)
+      if (topology[id].parent == kNoNode)
+        roots_.push_back(id);
+      else
+        children_[static_cast<std::size_t>(topology[id].parent)].push_back(id);
+  }
+
+  std::string print() {
+    print_all(roots_, 0);
+    print_links();
+    for (const std::string& warning : topology_.warnings) text_ += "warning: " + warning + "\n";
+    return std::move(text_);
+  }
+
+ private:
+  /// Equal lines with equal trees below, one after the other, are one line "4 x …".
+  void print_all(const std::vector<NodeId>& nodes, int depth) {
+    for (std::size_t at = 0; at < nodes.size();) {
+      const std::string shape = tree(nodes[at]);
+      std::size_t end = at + 1;
+      while (end < nodes.size() && tree(nodes[end]) == shape) ++end;
+      const std::string indent(static_cast<std::size_t>(2 * depth), ' ');
+      const bool many = end - at > 1;
+      const bool skip = topology_[nodes[at]].kind == NodeKind::pu;
+      if (!skip || depth == 0) {
+        text_ +=
+            indent + (many ? std::to_string(end - at) + " x " : "") + line(nodes[at], !many) + "\n";
+        print_all(children(nodes[at]), depth + 1);
+      }
+      at = end;
+    }
+  }
+
+  [[nodiscard]] const std::vector<NodeId>& children(NodeId id) const {
+    return children_[static_cast<std::size_t>(id)];
+  }
+
+  const std::string& tree(NodeId id) {
+    std::string& text = shapes_[id];
+    if (text.empty()) {
+      text = line(id, false) + "(";
+      for (const NodeId child : children(id)) text += tree(child) + ",";
+      text += ")";
+    }
+    return text;
+  }
+
+  /// One node; `named` with what tells it from its like.
+  [[nodiscard]] std::string line(NodeId id, bool named) const {
+    const Node& node = topology_[id];
+    const bool device = node.kind == NodeKind::gpu || node.kind == NodeKind::nic;
+    std::string text = named || device ? label(topology_, id) : plain(node);
+    const auto add = [&](const std::string& part) {
+      if (!part.empty()) text += ", " + part;
+    };
+    add(node.model);
+    if (node.kind == NodeKind::package) add(std::string(node.info_of("CPUModel")));
+    add(node.subtype.empty() || node.kind == NodeKind::cache ? "" : node.subtype);
+    if (node.bytes > 0) add(bytes_text(node.bytes));
+    if (node.kind == NodeKind::core) {
+      const auto threads = children(id).size();
+      if (threads > 1) add(std::to_string(threads) + " threads");
+    } else if (node.kind != NodeKind::pu && !node.cpus.empty() && !device) {
+      add(named ? "PUs " + node.cpus.list() : std::to_string(node.cpus.count()) + " PUs");
+    }
+    if (named || device)
+      if (!node.pci.bus.empty() && text.find(node.pci.bus) == text.npos) add(node.pci.bus);
+    if (node.pci.gbytes_per_s > 0) add(short_number(node.pci.gbytes_per_s) + " GB/s");
+    for (const Port& port : node.ports) {
+      const std::string rate =
+          port.gbits_per_s > 0 ? " " + short_number(port.gbits_per_s) + " Gbit/s" : "";
+      if (port.name != node.name || !rate.empty()) add("port " + port.name + rate);
+    }
+    return text;
+  }
+
+  static std::string plain(const Node& node) {
+    return node.kind == NodeKind::cache ? "L" + std::to_string(node.level) + node.subtype
+                                        : std::string(name_of(node.kind));
+  }
+
+  /// Hosts that are alike have the same lines: each pair of names is said once, with how often.
+  void print_links() {
+    std::map<std::string, std::map<std::string, int>> kinds;
+    for (const Link& link : topology_.links) {
+      if (link.from > link.to) continue;
+      std::string what = std::to_string(link.count) + " x " + std::string(name_of(link.kind));
+      if (link.gbytes_per_s > 0) what += " of " + short_number(link.gbytes_per_s) + " GB/s";
+      ++kinds[what][label(topology_, link.from) + "-" + label(topology_, link.to)];
+    }
+    constexpr int kShown = 64;
+    for (const auto& [what, pairs] : kinds) {
+      text_ += what + ":";
+      int shown = 0;
+      for (const auto& [pair, times] : pairs) {
+        if (++shown > kShown) continue;
+        text_ += " " + pair + (times > 1 ? " (" + std::to_string(times) + " times)" : "");
+      }
+      if (shown > kShown) text_ += " and " + std::to_string(shown - kShown) + " more";
+      text_ += "\n";
+    }
+  }
+
+  const Topology& topology_;
+  std::vector<std::vector<NodeId>> children_;
+  std::vector<NodeId> roots_;
+  std::map<NodeId, std::string> shapes_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string to_text(const Topology& topology) {
+  return Printer(topology).print();
+}
+
+}  // namespace coll
