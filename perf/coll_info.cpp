@@ -17,6 +17,8 @@
 #include "command_line.hpp"
 #include "reduce/reduce.hpp"
 #include "sys/net_interfaces.hpp"
+#include "topology/discover.hpp"
+#include "topology/read_topology.hpp"
 #include "transports/transport.hpp"
 
 namespace {
@@ -136,13 +138,30 @@ void print_markdown(const Json& rows) {
   }
 }
 
+/// The tree, or all of the value as JSON, of this machine or of the one that `what` describes.
+int print_topology(const std::string& what, bool json) {
+  const coll::Result<coll::Topology> topology = what.empty()
+                                                    ? coll::Result<coll::Topology>(coll::discover())
+                                                    : coll::read_topology_file(what);
+  if (!topology.ok()) {
+    fmt::print(stderr, "coll-info: {}\n", topology.status().text());
+    return 1;
+  }
+  std::cout << (json ? coll::to_json(*topology) : coll::to_text(*topology));
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Says what libcollectives can do here, and its knobs.", "coll-info");
-  bool only_knobs = false, json = false, markdown = false;
+  bool only_knobs = false, json = false, markdown = false, tree = false;
+  std::string topology;
   app.add_flag("--knobs", only_knobs, "the knobs: name, value here, unit, what it does");
   app.add_flag("--json", json, "everything, for programs");
+  app.add_flag("--machine", tree, "this machine as a tree; with --json, all that is known of it");
+  app.add_option("--topology", topology,
+                 "the same of the machine in this file, or of this line (docs/topology.md)");
   app.add_flag("--markdown", markdown, "the knobs as the README's table");
   if (const auto code = perf::parse_command_line(app, argc, argv)) return *code;
   try {
@@ -150,6 +169,7 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "coll-info: {}\n", coll::knobs_status().text());
       return 1;
     }
+    if (tree || !topology.empty()) return print_topology(topology, json);
     if (markdown) {
       print_markdown(knobs());
     } else if (only_knobs && !json) {
