@@ -10,7 +10,8 @@ Result<SharedLibrary> SharedLibrary::open(std::initializer_list<const char*> nam
   std::string why = "no name given";
   // NODELETE: what a library started may outlive the handle.
   for (const char* name : names) {
-    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) return SharedLibrary(handle);
+    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
+      return SharedLibrary(handle);
     const char* error = dlerror();
     why = error != nullptr ? error : name;
   }
