@@ -62,7 +62,9 @@ double quota(const std::string& root) {
     if (line.starts_with("0::/")) group = line.substr(3);
   double least = 0;
   for (const std::string& place : {std::string(), group}) {
-    const std::string line = first_line(root + "/sys/fs/cgroup" + place + "/cpu.max");
+    std::string path = root;
+    path.append("/sys/fs/cgroup").append(place).append("/cpu.max");
+    const std::string line = first_line(path);
     const auto words = split(line, " ");
     if (words.size() != 2) continue;
     const auto time = number<double>(words[0]), period = number<double>(words[1]);

@@ -3,6 +3,7 @@
 #include "topology/hwloc_distances.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "topology/link_claims.hpp"
 
@@ -44,7 +45,7 @@ void add_latency(const Xml& element, Topology& topology) {
 /// sheets of P100 and of V100, A100, H100).
 LinkClaims::Claim nvlinks(double megabytes_per_s) {
   for (const int speed : {25000, 20000}) {
-    const int count = static_cast<int>(megabytes_per_s / speed + 0.5);
+    const int count = static_cast<int>(std::lround(megabytes_per_s / speed));
     if (count > 0 && count * speed == static_cast<int>(megabytes_per_s))
       return {count, speed / 1000.0, LinkKind::nvlink};
   }
