@@ -62,6 +62,7 @@ int run(const std::string& place, int rank) {
   if (!call()) return 4;
   const double spent = processor_s() - before;
   std::cout << "rank " << rank << " spent " << spent * 1e3 << " ms on cores\n";
+  if (stream != nullptr) coll_stream_destroy(stream);
   coll_comm_destroy(comm);
   return spent < kMost * kLate_s ? 0 : 5;
 }
