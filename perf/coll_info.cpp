@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/knobs.hpp"
 #include "command_line.hpp"
@@ -19,6 +21,7 @@
 #include "sys/net_interfaces.hpp"
 #include "topology/discover.hpp"
 #include "topology/read_topology.hpp"
+#include "topology/ring_search.hpp"
 #include "transports/transport.hpp"
 
 namespace {
@@ -138,6 +141,42 @@ void print_markdown(const Json& rows) {
   }
 }
 
+std::string text_of(const coll::Ring& ring) {
+  std::string text;
+  for (const int place : ring) text += fmt::format(" {}", place);
+  return text;
+}
+
+/// The rings through the GPUs of the first host.
+void print_rings(const coll::Topology& topology) {
+  const auto all = topology.all(coll::NodeKind::gpu);
+  std::vector<coll::NodeId> gpus;
+  for (const coll::NodeId gpu : all)
+    if (topology.above(gpu, coll::NodeKind::host) == topology.above(all[0], coll::NodeKind::host))
+      gpus.push_back(gpu);
+  if (gpus.size() < 2) return;
+  const coll::PairTable distances = distance_table(topology, gpus);
+  const coll::Ring best = best_ring(distances);
+  std::map<int, int> hops;
+  for (std::size_t i = 0; i < best.size(); ++i)
+    ++hops[distances.at(best[i], best[(i + 1) % best.size()])];
+  fmt::print("best ring:{} (", text_of(best));
+  for (const char* comma = ""; const auto& [distance, count] : hops)
+    fmt::print("{}{} {}", std::exchange(comma, ", "), count,
+               name_of(static_cast<coll::Distance>(distance)));
+  fmt::print(")\n");
+  const coll::RingPacking packing = pack_rings(link_table(topology, gpus));
+  if (packing.bound == 0) return;
+  if (packing.rings.empty()) {
+    fmt::print("no ring over links alone\n");
+    return;
+  }
+  fmt::print(
+      "{} rings over links that share none, {}:\n", packing.rings.size(),
+      packing.optimal ? "as many as there can be" : fmt::format("of {} at most", packing.bound));
+  for (const coll::Ring& ring : packing.rings) fmt::print(" {}\n", text_of(ring));
+}
+
 /// The tree, or all of the value as JSON, of this machine or of the one that `what` describes.
 int print_topology(const std::string& what, bool json) {
   const coll::Result<coll::Topology> topology = what.empty()
@@ -148,6 +187,7 @@ int print_topology(const std::string& what, bool json) {
     return 1;
   }
   std::cout << (json ? coll::to_json(*topology) : coll::to_text(*topology));
+  if (!json) print_rings(*topology);
   return 0;
 }
 
