@@ -27,6 +27,7 @@ constexpr const char* kNoAnswer = "no answer";
 constexpr const char* kSilent =
     "accepts, but says nothing: it is no hub, or the hub's process has not come to meet";
 constexpr const char* kNoReply = "the hub does not answer the claim";
+constexpr const char* kOtherKey = "a hub, but of another job or with another COLL_SECRET";
 
 std::string error_text(const Status& status) {
   const int error = status.failure()->error;
@@ -125,10 +126,10 @@ void Seeker::hear_frame(Attempt& attempt, const std::string& frame,
   if (attempt.state == State::claimed) {
     if (const auto refused = read_refusal(frame)) {
       attempt.wrong_key = *refused == Refused::key;
-      return fail(attempt,
-                  *refused == Refused::key ? "a hub, but of another job or with another COLL_SECRET"
-                  : *refused == Refused::version ? "a hub, but of another version of the library"
-                                                 : "a hub, but it did not understand the claim");
+      return fail(attempt, *refused == Refused::key ? kOtherKey
+                           : *refused == Refused::version
+                               ? "a hub, but of another version of the library"
+                               : "a hub, but it did not understand the claim");
     }
     const auto proof = read_welcome(frame);
     if (!proof || !same_proof(*proof, welcome_proof(key_, attempt.hub_nonce, attempt.nonce))) {
@@ -247,7 +248,9 @@ Status Seeker::not_found(const std::string& source) const {
   std::string what = "rank " + std::to_string(me_.rank) + " found no hub (" + source + ")";
   std::string hint = "see whether the other ranks run, and whether this host can reach them";
   for (const Attempt& attempt : attempts_) {
-    what += "; " + attempt.address.text() + ": " + trouble_at(attempt);
+    // What a hub has said once counts more than what the next try is waiting for.
+    what += "; " + attempt.address.text() + ": " +
+            (attempt.wrong_key ? kOtherKey : trouble_at(attempt));
     if (attempt.wrong_key) {
       hint =
           "set the same COLL_SECRET, or none, on all ranks, and see that no other job uses this "

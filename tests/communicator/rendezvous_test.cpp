@@ -205,8 +205,8 @@ TEST(Meet, AnotherSecretIsAStrangerAndIsTold) {
 
 TEST(Meet, WrongSecretIsNamedOnBothSides) {
   const std::uint16_t port = free_port();
-  const Meetings meetings = meet_all({{0, 2, tcp_place(port), milliseconds(700)},
-                                      {1, 2, tcp_place(port, "other"), milliseconds(500)}});
+  const Meetings meetings = meet_all({{0, 2, tcp_place(port), milliseconds(2000)},
+                                      {1, 2, tcp_place(port, "other"), milliseconds(1500)}});
   EXPECT_THAT(meetings[1]->status().text(), HasSubstr("another COLL_SECRET"));
   EXPECT_THAT(meetings[1]->status().text(), HasSubstr("127.0.0.1:" + std::to_string(port)));
   EXPECT_THAT(meetings[0]->status().text(), HasSubstr("another COLL_SECRET"));
