@@ -26,6 +26,9 @@ std::string name_of(std::int64_t pid, const SharedPlace& place) {
 Result<Fd> find_descriptor(std::int64_t pid, const SharedPlace& place) {
   const std::string name = name_of(pid, place);
   Fd file(::open(name.c_str(), O_PATH | O_CLOEXEC));
+  if (!file && errno == ENOENT)
+    return failed(Code::peer_lost, "the peer's memory at " + name + " is gone",
+                  "its process has ended, or has deregistered what a call still used");
   if (!file) return system_failure("opening the peer's memory at " + name, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return system_failure("fstat of " + name, errno);

@@ -31,7 +31,10 @@ const Backend kShm{.name = "shm",
 Backend registered() {
   Backend backend = kShm;
   backend.name = "registered";
-  backend.memory = RegisteredResource::of_process();
+  // Pieces of few registered ones: to register each would take its time under an emulator.
+  static std::pmr::synchronized_pool_resource pool({.largest_required_pool_block = 1 << 20},
+                                                   RegisteredResource::of_process());
+  backend.memory = &pool;
   backend.lends = kShm.lends || opens_descriptors();
   return backend;
 }
