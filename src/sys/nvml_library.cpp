@@ -86,7 +86,6 @@ Result<NvmlTable> load_nvml() {
   library->find("nvmlDeviceGetNvLinkVersion", table.get_link_version);
   library->find("nvmlDeviceGetNvLinkRemotePciInfo_v2", table.get_link_peer);
   library->find("nvmlDeviceGetNvLinkRemoteDeviceType", table.get_link_peer_type);
-  table.library = std::make_shared<SharedLibrary>(*library);
   return table;
 }
 

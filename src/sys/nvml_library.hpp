@@ -3,7 +3,6 @@
 // at run time, asked for GPUs, their PCI links and their NVLinks.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,7 +33,6 @@ struct NvmlTable {
   int (*get_link_version)(void* device, unsigned link, unsigned* version) = nullptr;
   int (*get_link_peer)(void* device, unsigned link, NvmlPci* pci) = nullptr;
   int (*get_link_peer_type)(void* device, unsigned link, unsigned* type) = nullptr;
-  std::shared_ptr<void> library;  ///< keeps it loaded
 };
 
 Result<NvmlTable> load_nvml();

@@ -4,24 +4,22 @@
 
 #include <dlfcn.h>
 
+#include <string>
+
 namespace coll {
 
 Result<SharedLibrary> SharedLibrary::open(std::initializer_list<const char*> names) {
   std::string why = "no name given";
-  // NODELETE: what a library started may outlive the handle.
   for (const char* name : names) {
-    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
-      return SharedLibrary(handle);
+    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return SharedLibrary(handle);
     const char* error = dlerror();
     why = error != nullptr ? error : name;
   }
   return failed(Code::unsupported, why);
 }
 
-SharedLibrary::SharedLibrary(void* handle) : handle_(handle, [](void* open) { dlclose(open); }) {}
-
 void* SharedLibrary::address(const char* symbol) const {
-  return dlsym(handle_.get(), symbol);
+  return dlsym(handle_, symbol);
 }
 
 }  // namespace coll

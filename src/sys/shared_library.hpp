@@ -3,14 +3,12 @@
 // it is installed.
 #pragma once
 #include <initializer_list>
-#include <memory>
-#include <string>
 
 #include "base/status.hpp"
 
 namespace coll {
 
-/// An open library. It stays loaded as long as a copy of this lives.
+/// An open library. It stays loaded for good: what it has started may outlive who opened it.
 class SharedLibrary {
  public:
   /// The first of `names` that can be loaded; else why the last one cannot.
@@ -24,9 +22,9 @@ class SharedLibrary {
   }
 
  private:
-  explicit SharedLibrary(void* handle);
+  explicit SharedLibrary(void* handle) : handle_(handle) {}
   void* address(const char* symbol) const;
-  std::shared_ptr<void> handle_;
+  void* handle_;
 };
 
 }  // namespace coll
