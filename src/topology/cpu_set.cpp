@@ -4,17 +4,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
+
+#include "topology/reader_text.hpp"
 
 namespace coll {
 namespace {
-
-template <class T>
-bool whole_number(std::string_view text, T& value, int base = 10) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value, base);
-  return error == std::errc() && stop == end;
-}
 
 std::string_view cut_trailing(std::string_view& text, char separator) {
   const std::size_t at = text.rfind(separator);
@@ -30,12 +24,10 @@ std::optional<CpuSet> CpuSet::from_list(std::string_view text) {
   while (!text.empty()) {
     std::string_view part = cut_trailing(text, ',');
     const std::size_t dash = part.find('-');
-    int first = 0, last = 0;
-    if (!whole_number(part.substr(0, dash), first)) return std::nullopt;
-    last = first;
-    if (dash != part.npos && !whole_number(part.substr(dash + 1), last)) return std::nullopt;
-    if (first < 0 || last < first || last >= kLimit) return std::nullopt;
-    set |= range(first, last);
+    const auto first = number<int>(part.substr(0, dash));
+    const auto last = dash == part.npos ? first : number<int>(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last >= kLimit) return std::nullopt;
+    set |= range(*first, *last);
   }
   return set;
 }
@@ -46,10 +38,10 @@ std::optional<CpuSet> CpuSet::from_mask(std::string_view text) {
   for (int base = 0; !text.empty(); base += 32) {
     std::string_view word = cut_trailing(text, ',');
     if (word.starts_with("0x")) word.remove_prefix(2);
-    std::uint32_t bits = 0;
-    if (!word.empty() && !whole_number(word, bits, 16)) return std::nullopt;
-    if (base >= kLimit) return std::nullopt;
-    for (; bits != 0; bits &= bits - 1) set.add(base + std::countr_zero(bits));
+    const std::optional<std::uint32_t> bits = word.empty() ? 0 : number<std::uint32_t>(word, 16);
+    if (!bits || base >= kLimit) return std::nullopt;
+    for (std::uint32_t left = *bits; left != 0; left &= left - 1)
+      set.add(base + std::countr_zero(left));
   }
   return set;
 }
