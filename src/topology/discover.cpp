@@ -68,7 +68,8 @@ double quota(const std::string& root) {
     const auto words = split(line, " ");
     if (words.size() != 2) continue;
     const auto time = number<double>(words[0]), period = number<double>(words[1]);
-    if (time && period && *period > 0) least = *time / *period;
+    if (!time || !period || !(*period > 0)) continue;
+    least = least > 0 ? std::min(least, *time / *period) : *time / *period;
   }
   return least;
 }
