@@ -7,12 +7,14 @@
 
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "base/check.hpp"
 #include "sys/fd.hpp"
 
-namespace coll::testing {
+namespace coll::test {
 
 /// A memfd that may be sealed, and is mapped as a whole.
 struct MappedFile {
@@ -42,4 +44,13 @@ struct MappedFile {
   std::byte* const data;
 };
 
-}  // namespace coll::testing
+/// Mappings of this process of memfds that tests have made.
+inline std::size_t mappings_of_tests() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:coll-test") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+}  // namespace coll::test

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <string>
 
@@ -224,7 +223,7 @@ void wait(const Fd& line) {
   (void)::recv(line.get(), &word, 1, 0);
 }
 
-SharedPlace registered(const testing::MappedFile& file) {
+SharedPlace registered(const test::MappedFile& file) {
   COLL_CHECK(register_memory(file.data, file.bytes).ok(), "register");
   return *SharedSegments::find(file.data, 1);
 }
@@ -234,7 +233,7 @@ SharedPlace registered(const testing::MappedFile& file) {
 
 TEST(PeerSegments, ReadsWhatAnotherProcessRegisters) {
   Registrant other([](const Fd& line) {
-    const testing::MappedFile small(10'000), large(2 * kWindow + 10);
+    const test::MappedFile small(10'000), large(2 * kWindow + 10);
     small.write(9'995, "small");
     large.write(2 * kWindow, "large");
     tell(line, {registered(small)});
@@ -282,7 +281,7 @@ TEST(PeerSegments, OpensOnlyWhereTheProcessIsWhoItSaysToBe) {
   wrong.descriptor = 999;
   EXPECT_FALSE(opens(word.pid, wrong));
   EXPECT_FALSE(PeerSegments(Fd(), word.pid, word.place).opens());
-  const testing::MappedFile mine(4096);
+  const test::MappedFile mine(4096);
   EXPECT_FALSE(PeerSegments(Fd(::dup(mine.file.get())), word.pid, word.place).opens());
   // Then nothing is read but what was passed.
   PeerSegments blind(Fd(::dup(other.arena().get())));
@@ -294,7 +293,7 @@ TEST(PeerSegments, OpensOnlyWhereTheProcessIsWhoItSaysToBe) {
 
 TEST(PeerSegments, WhatADescriptorIsNotIsNotRead) {
   Registrant other([](const Fd& line) {
-    const testing::MappedFile loose(4096), good(4096);
+    const test::MappedFile loose(4096), good(4096);
     std::array<int, 2> pipe{};
     COLL_CHECK(::pipe(pipe.data()) == 0, "pipe");
     for (const int number : {loose.file.get(), pipe[0], pipe[1], line.get()}) {
@@ -317,22 +316,14 @@ TEST(PeerSegments, WhatADescriptorIsNotIsNotRead) {
   EXPECT_FALSE(peer.at(wrong, 1).ok());
 }
 
-std::size_t mappings_of_tests() {
-  std::ifstream maps("/proc/self/maps");
-  std::size_t count = 0;
-  for (std::string line; std::getline(maps, line);)
-    count += line.find("memfd:coll-test") != std::string::npos ? 1 : 0;
-  return count;
-}
-
 /// The kernel gives the number of the descriptor again at once.
 TEST(PeerSegments, WhatWasRemovedIsLetGoAndItsNumberIsAnothers) {
   Registrant other([](const Fd& line) {
-    const testing::MappedFile stays(4096);
+    const test::MappedFile stays(4096);
     stays.write(0, "stays");
     tell(line, {registered(stays)});
     for (const char* text : {"one", "two", "three"}) {
-      const testing::MappedFile file(4096);
+      const test::MappedFile file(4096);
       file.write(0, text);
       tell(line, {registered(file), SharedSegments::removals()});
       wait(line);
@@ -345,7 +336,7 @@ TEST(PeerSegments, WhatWasRemovedIsLetGoAndItsNumberIsAnothers) {
   SKIP_UNLESS_IT_OPENS(peer);
   const SharedPlace stays = other.next();
   expect_text(peer, stays, "stays");
-  const std::size_t before = mappings_of_tests();
+  const std::size_t before = test::mappings_of_tests();
   Word first, word;
   (void)hear(other.line(), &first);
   expect_text(peer, first.place, "one");
@@ -356,20 +347,20 @@ TEST(PeerSegments, WhatWasRemovedIsLetGoAndItsNumberIsAnothers) {
     EXPECT_NE(word.place.segment, first.place.segment);
     peer.release_removed(word.size);
     expect_text(peer, word.place, text);
-    EXPECT_EQ(mappings_of_tests(), before + 1);
+    EXPECT_EQ(test::mappings_of_tests(), before + 1);
     EXPECT_FALSE(peer.at(first.place, 1).ok());
   }
   other.go_on();
   (void)hear(other.line(), &word);
-  EXPECT_EQ(mappings_of_tests(), before + 1) << "nobody has said so";
+  EXPECT_EQ(test::mappings_of_tests(), before + 1) << "nobody has said so";
   peer.release_removed(word.size);
-  EXPECT_EQ(mappings_of_tests(), before);
+  EXPECT_EQ(test::mappings_of_tests(), before);
   expect_text(peer, stays, "stays");
 }
 
 TEST(PeerSegments, WhatIsMappedOutlivesItsProcess) {
   auto other = std::make_unique<Registrant>([](const Fd& line) {
-    const testing::MappedFile mapped(4096), unseen(4096);
+    const test::MappedFile mapped(4096), unseen(4096);
     mapped.write(0, "mapped");
     tell(line, {registered(mapped)});
     tell(line, {registered(unseen)});

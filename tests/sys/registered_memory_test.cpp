@@ -16,8 +16,8 @@
 namespace coll {
 namespace {
 
+using test::MappedFile;
 using testing::in_child;
-using testing::MappedFile;
 
 constexpr std::size_t kPage = 4096;
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "registered_resource.hpp"
+#include "sys/mapped_file.hpp"
 #include "sys/memory_segment.hpp"
 #include "sys/peer_memory.hpp"
 #include "transport_backend.hpp"
@@ -75,14 +75,6 @@ TEST_F(ShmSegments, OnlyRegisteredMemoryIs) {
   EXPECT_FALSE(lends(data));
 }
 
-std::size_t mappings() {
-  std::ifstream maps("/proc/self/maps");
-  std::size_t count = 0;
-  for (std::string line; std::getline(maps, line);)
-    count += line.find("memfd:coll-test") != std::string::npos ? 1 : 0;
-  return count;
-}
-
 /// Each gets the number of the descriptor, and perhaps the address, of the last.
 TEST_F(ShmSegments, WhatComesAndGoesIsNeverMistaken) {
   for (int round = 1; round < 100; ++round) {
@@ -90,7 +82,7 @@ TEST_F(ShmSegments, WhatComesAndGoesIsNeverMistaken) {
     ASSERT_TRUE(lends(data) && lend(data));
     ASSERT_TRUE(receives(round, kShort)) << round;
     ASSERT_TRUE(sender().flush());
-    ASSERT_EQ(mappings(), 2U) << "the sender's and the receiver's; older ones are gone";
+    ASSERT_EQ(mappings_of_tests(), 2U) << "the sender's and the receiver's; older ones are gone";
   }
 }
 
