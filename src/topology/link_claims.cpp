@@ -57,8 +57,7 @@ bool LinkClaims::drop_if_uniform_across_packages(Topology& topology,
   if (!within || !across || !uniform) return false;
   topology.warn(
       "the table of GPU links says the same of all pairs, within a package and across packages: it "
-      "is a "
-      "default, not the fabric; the links are taken as unknown");
+      "is a default, not the fabric; the links are taken as unknown");
   claims_.clear();
   return true;
 }

@@ -30,7 +30,7 @@ class PairTable {
   std::vector<int> values_;
 };
 
-/// Where two are the same distance apart, or `self`, as a number: the classes that best_ring takes.
+/// How far each two are from each other, a Distance as a number: the classes that best_ring takes.
 PairTable distance_table(const Topology& topology, std::span<const NodeId> gpus);
 
 /// How many links go from one to the other directly; what goes through a fabric of switches shares

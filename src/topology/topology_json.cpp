@@ -115,7 +115,7 @@ Topology topology_of(const Json& json) {
   Topology topology;
   if (json.at("topology_version").get<int>() != kVersion)
     throw std::runtime_error("topology_version is " + json["topology_version"].dump() +
-                             ", this library reads 1");
+                             ", this library reads " + std::to_string(kVersion));
   topology.source = json.value("source", "");
   for (const Json& each : json.at("nodes")) topology.nodes.push_back(node_of(each));
   for (const Json& each : json.value("links", Json::array()))
