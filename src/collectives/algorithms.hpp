@@ -34,8 +34,8 @@ struct Cost {
 struct Algorithm {
   std::string_view name;      ///< the design's words: "ring", "double_binary_tree"…
   std::string_view sentence;  ///< when it wins
-  bool (*supports)(const CollectiveSpec& spec);
-  Cost (*cost)(const CollectiveSpec& spec);
+  bool (*supports)(const CollectiveSpec& spec, const Layout& layout);
+  Cost (*cost)(const CollectiveSpec& spec, const Layout& layout);
   Schedule (*build)(const CollectiveSpec& spec, const Layout& layout, Rank rank);
 };
 

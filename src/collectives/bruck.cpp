@@ -31,7 +31,7 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, all_gather, all_to_all);
 }
 
@@ -50,7 +50,7 @@ Rank longest_packed(Rank ranks) {
   return longest > 1 ? longest : 0;
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Rank n = spec.ranks;
   const Rank rounds = ceil_log2(n);
   Rank sent = 0;

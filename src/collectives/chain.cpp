@@ -22,11 +22,11 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, broadcast, reduce, all_reduce);
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const bool both = spec.collective == all_reduce;
   const Rank neighbours = spec.ranks == 2 ? 1 : 2;
   return {.rounds = (both ? 2.0 : 1.0) * (spec.ranks - 1),

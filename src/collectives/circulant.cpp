@@ -31,7 +31,7 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, reduce_scatter, all_reduce);
 }
 
@@ -54,7 +54,7 @@ bool copies_middle(Rank ranks) {
   return ranks > 5 && ranks % 2 == 1;
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Rank n = spec.ranks;
   const std::vector<Round> rounds = halving(n);
   const bool both = spec.collective == all_reduce;

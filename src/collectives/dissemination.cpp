@@ -17,11 +17,11 @@
 namespace coll {
 namespace {
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && spec.collective == Collective::barrier;
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Rank rounds = ceil_log2(spec.ranks);
   return {.rounds = static_cast<double>(rounds),
           .steps = index_of(rounds) + 1,

@@ -66,11 +66,11 @@ Neighbours neighbours(int tree, Rank v, Rank ranks) {
   return near;
 }
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, all_reduce, broadcast, reduce);
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const bool both = spec.collective == all_reduce;
   const bool full = spec.ranks > 3;  // some rank has two children
   const double rounds = ceil_log2(spec.ranks);

@@ -31,7 +31,7 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 &&
          one_of(spec.collective, broadcast, reduce, all_reduce, gather, scatter, barrier);
 }
@@ -197,7 +197,7 @@ std::uint32_t longest_message(const KnomialTree& tree, Rank root) {
 }
 
 template <Rank kRadix>
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const KnomialTree tree{kRadix, spec.ranks};
   const std::vector<Rank> top = tree.children(0);
   const auto children = static_cast<std::uint32_t>(top.size());

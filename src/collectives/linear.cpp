@@ -25,11 +25,11 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, broadcast, reduce, gather, scatter, all_to_all);
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const double n = spec.ranks;
   const std::uint32_t others = index_of(spec.ranks) - 1;
   Cost cost{.rounds = 1,

@@ -26,11 +26,11 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks == 1 && !one_of(spec.collective, send, recv);
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return {.steps = spec.collective == barrier ? 0U : 1U};
 }
 

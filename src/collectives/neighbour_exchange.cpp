@@ -21,11 +21,11 @@
 namespace coll {
 namespace {
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && spec.ranks % 2 == 0 && spec.collective == Collective::all_gather;
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Rank pairs = spec.ranks / 2;
   const double blocks = spec.ranks - 1;
   const std::uint32_t neighbours = pairs == 1 ? 1 : 2;

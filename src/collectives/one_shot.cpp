@@ -24,12 +24,12 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 &&
          one_of(spec.collective, all_reduce, reduce_scatter, all_gather, barrier);
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const double n = spec.ranks;
   const std::uint32_t others = index_of(spec.ranks) - 1;
   Cost cost{.rounds = 1, .sent = (n - 1) / n, .steps = 2 * others, .peers = others};

@@ -26,11 +26,11 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, all_reduce, all_gather, barrier);
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Fold fold(spec.ranks);
   const Rank odd = fold.folded > 0 ? 1 : 0;
   const Rank met = fold.rounds + odd;

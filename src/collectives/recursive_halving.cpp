@@ -25,11 +25,11 @@
 namespace coll {
 namespace {
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && spec.collective == Collective::reduce_scatter;
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Fold fold(spec.ranks);
   const Rank n = spec.ranks;
   const Rank odd = fold.folded > 0 ? 1 : 0;

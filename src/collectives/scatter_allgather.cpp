@@ -29,7 +29,7 @@
 namespace coll {
 namespace {
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && spec.collective == Collective::broadcast;
 }
 
@@ -110,7 +110,7 @@ struct Builder {
 };
 
 /// Of 2^(L-1)+1 ranks one less: then the last round has no message that wraps.
-Cost doubling_cost(const CollectiveSpec& spec) {
+Cost doubling_cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Rank n = spec.ranks;
   const Rank rounds = ceil_log2(n);
   const Rank full = Rank{1} << rounds;
@@ -124,7 +124,7 @@ Cost doubling_cost(const CollectiveSpec& spec) {
           .chunks = index_of(n)};
 }
 
-Cost ring_cost(const CollectiveSpec& spec) {
+Cost ring_cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Rank n = spec.ranks;
   const Rank rounds = ceil_log2(n);
   const Rank last_subtree = n - (Rank{1} << (rounds - 1));

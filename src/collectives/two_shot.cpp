@@ -24,11 +24,11 @@ namespace {
 
 using enum Collective;
 
-bool supports(const CollectiveSpec& spec) {
+bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, all_reduce, broadcast, reduce);
 }
 
-Cost cost(const CollectiveSpec& spec) {
+Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const double n = spec.ranks;
   const std::uint32_t others = index_of(spec.ranks) - 1;
   Cost cost{.rounds = 2, .sent = 1, .received = 1, .peers = others, .chunks = others};

@@ -40,7 +40,7 @@ const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec
     if (operation == name_of(spec.collective)) {
       forced = algorithm;
       for_this = true;
-    } else if (operation.empty() && !for_this && algorithm->supports(spec)) {
+    } else if (operation.empty() && !for_this && algorithm->supports(spec, world.layout)) {
       forced = algorithm;
     }
   });
@@ -97,7 +97,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   Plan plan;
   plan.algorithm = &algorithm;
   plan.spec = spec;
-  const Cost cost = algorithm.cost(spec);
+  const Cost cost = algorithm.cost(spec, world.layout);
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
   plan.message_chunks = cost.message_chunks;
   plan.loans = loans_for(spec.collective, bytes, world);
@@ -162,9 +162,9 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   const double slice_bytes = slice_for(world, spec.collective, loans);
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
-    if (!algorithm.supports(spec)) continue;
-    list.push_back(
-        {&algorithm, predict_us(algorithm.cost(spec), bytes, slice_bytes, loans, world.view)});
+    if (!algorithm.supports(spec, world.layout)) continue;
+    list.push_back({&algorithm, predict_us(algorithm.cost(spec, world.layout), bytes, slice_bytes,
+                                           loans, world.view)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
     return a.predicted_us < b.predicted_us;
@@ -174,7 +174,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
 
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class) {
   if (const Algorithm* forced = forced_algorithm(world, spec)) {
-    if (!forced->supports(spec)) {
+    if (!forced->supports(spec, world.layout)) {
       return failed(Code::unsupported,
                     "COLL_ALGORITHM asks for " + std::string(forced->name) + ", which cannot do " +
                         std::string(name_of(spec.collective)) + " with " +

@@ -19,8 +19,8 @@ void print_costs() {
     for (int i = 0; i < kCollectives; ++i) {
       for (Rank ranks = 1; ranks <= kMostRanks; ++ranks) {
         const CollectiveSpec spec{collective_at(i), ranks, 0};
-        if (!algorithm.supports(spec)) continue;
-        const Cost cost = algorithm.cost(spec);
+        if (!algorithm.supports(spec, Layout::flat(ranks))) continue;
+        const Cost cost = algorithm.cost(spec, Layout::flat(ranks));
         std::printf("%s %s %d %u %.17g %.17g %.17g %.17g %u %u %u\n",
                     std::string(algorithm.name).c_str(),
                     std::string(name_of(spec.collective)).c_str(), ranks, cost.steps, cost.rounds,
@@ -36,7 +36,7 @@ int show(const char* how, const char* name, const char* operation, Rank ranks) {
   int i = 0;
   while (i < kCollectives && name_of(collective_at(i)) != operation) ++i;
   if (algorithm == nullptr || i == kCollectives ||
-      !algorithm->supports({collective_at(i), ranks, 0})) {
+      !algorithm->supports({collective_at(i), ranks, 0}, Layout::flat(ranks))) {
     std::fprintf(stderr, "no %s for %s of %d ranks\n", name, operation, ranks);
     return 1;
   }

@@ -29,7 +29,8 @@ std::vector<Case> all_cases() {
   for (const Algorithm& algorithm : algorithms()) {
     for (int i = 0; i < kCollectives; ++i) {
       const auto serves = [&](Rank ranks) {
-        return algorithm.supports({.collective = collective_at(i), .ranks = ranks});
+        return algorithm.supports({.collective = collective_at(i), .ranks = ranks},
+                                  Layout::flat(ranks));
       };
       if (serves(1) || serves(2)) cases.push_back({&algorithm, collective_at(i)});
     }
@@ -75,7 +76,7 @@ void prove(const Algorithm& algorithm, const CollectiveSpec& spec) {
   const Verified& found = *result;
   EXPECT_TRUE(found.same_order_everywhere);
 
-  const Cost cost = algorithm.cost(spec);
+  const Cost cost = algorithm.cost(spec, Layout::flat(spec.ranks));
   const auto size = static_cast<double>(chunks_of_largest_buffer(schedules));
   // What is found of send and recv is of both sides, what is said of one.
   const bool sends = spec.collective != Collective::recv;
@@ -106,8 +107,9 @@ class Algorithms : public testing::TestWithParam<Case> {
     for (const Rank ranks : counts) {
       for (const Rank root : roots(collective, ranks)) {
         const CollectiveSpec spec{collective, ranks, root};
-        if (!algorithm->supports(spec)) continue;
-        const auto steps = std::uint64_t{algorithm->cost(spec).steps} * std::uint64_t(ranks);
+        if (!algorithm->supports(spec, Layout::flat(spec.ranks))) continue;
+        const auto steps = std::uint64_t{algorithm->cost(spec, Layout::flat(spec.ranks)).steps} *
+                           std::uint64_t(ranks);
         if (ranks > kEveryCount && steps > kMostSteps) continue;
         SCOPED_TRACE(describe(*algorithm, spec));
         check(*algorithm, spec);
@@ -124,8 +126,8 @@ TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
 TEST_P(Algorithms, AreProvedForOverAThousandRanks) {
   const auto [algorithm, collective] = GetParam();
   CollectiveSpec spec{collective, kLargest, has_root(collective) ? kLargest / 3 : 0};
-  if (!algorithm->supports(spec)) spec.ranks -= 1;
-  if (!algorithm->supports(spec)) return;  // local
+  if (!algorithm->supports(spec, Layout::flat(spec.ranks))) spec.ranks -= 1;
+  if (!algorithm->supports(spec, Layout::flat(spec.ranks))) return;  // local
   SCOPED_TRACE(describe(*algorithm, spec));
   prove(*algorithm, spec);
 }
@@ -179,8 +181,10 @@ TEST(AlgorithmList, ServesEveryCollectiveWithAnyRankCount) {
     const bool pair = collective == Collective::send || collective == Collective::recv;
     for (Rank ranks = pair ? 2 : 1; ranks <= 1025; ++ranks) {
       const CollectiveSpec spec{collective, ranks, 0};
-      EXPECT_TRUE(std::ranges::any_of(
-          algorithms(), [&](const Algorithm& algorithm) { return algorithm.supports(spec); }))
+      EXPECT_TRUE(std::ranges::any_of(algorithms(),
+                                      [&](const Algorithm& algorithm) {
+                                        return algorithm.supports(spec, Layout::flat(spec.ranks));
+                                      }))
           << name_of(collective) << " of " << ranks << " ranks";
     }
   }

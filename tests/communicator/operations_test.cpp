@@ -215,7 +215,7 @@ TEST(AllReduce, SameBitsOnEveryRankWithEveryAlgorithm) {
   constexpr std::uint64_t kCount = 5000;
   for (const Algorithm& algorithm : algorithms()) {
     for (const Rank ranks : {2, 3, 5, 8}) {
-      if (!algorithm.supports({Collective::all_reduce, ranks, 0})) continue;
+      if (!algorithm.supports({Collective::all_reduce, ranks, 0}, Layout::flat(ranks))) continue;
       SCOPED_TRACE(std::string(algorithm.name) + " on " + std::to_string(ranks));
       std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
       std::vector<double> exact(kCount);

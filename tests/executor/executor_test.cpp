@@ -122,7 +122,7 @@ void run_every_algorithm(const FakeScript& script) {
         const CollectiveSpec spec{static_cast<Collective>(c), size,
                                   static_cast<Rank>(random() % static_cast<unsigned>(size))};
         if (spec.collective == Collective::send || spec.collective == Collective::recv) continue;
-        if (!algorithm.supports(spec)) continue;
+        if (!algorithm.supports(spec, Layout::flat(spec.ranks))) continue;
         ExecutorRanks::Settings settings;
         settings.script = script;
         settings.script.seed = random();

@@ -86,7 +86,7 @@ void for_each_call(Check check) {
       for (Rank ranks = 1; ranks <= 9; ++ranks) {
         for (Rank root = 0; root < (has_root(collective_at(i)) ? ranks : 1); ++root) {
           const CollectiveSpec spec{collective_at(i), ranks, root};
-          if (!algorithm.supports(spec)) continue;
+          if (!algorithm.supports(spec, Layout::flat(spec.ranks))) continue;
           SCOPED_TRACE(describe(algorithm, spec));
           check(build_all(algorithm, spec));
           if (::testing::Test::HasFailure()) return;  // one is enough

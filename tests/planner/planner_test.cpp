@@ -47,7 +47,7 @@ TEST(Planner, CountsWhatARankReceives) {
     const World world = world_of(ranks);
     for (const Collective collective : {reduce, gather, scatter, broadcast}) {
       const Plan plan = plan_of(world, collective, 64 << 20);
-      const Cost cost = plan.algorithm->cost(plan.spec);
+      const Cost cost = plan.algorithm->cost(plan.spec, Layout::flat(plan.spec.ranks));
       EXPECT_LE(std::max(cost.sent, cost.received), 2.0)
           << plan.algorithm->name << " for " << name_of(collective) << " of " << ranks << " ranks";
       EXPECT_GE(plan.predicted_us, cost.received * (64 << 20) * world.view.path.beta_us_per_byte);
@@ -59,7 +59,9 @@ TEST(Planner, TakesFewRoundsForFewBytesAndFewBytesForMany) {
   for (const Rank ranks : {4, 8, 16}) {
     const Plan small = plan_of(world_of(ranks), all_reduce, 8);
     const Plan large = plan_of(world_of(ranks), all_reduce, 256 << 20);
-    const auto costs = [](const Plan& plan) { return plan.algorithm->cost(plan.spec); };
+    const auto costs = [](const Plan& plan) {
+      return plan.algorithm->cost(plan.spec, Layout::flat(plan.spec.ranks));
+    };
     EXPECT_LE(costs(small).rounds, 4) << small.algorithm->name << ", " << ranks << " ranks";
     EXPECT_LT(costs(large).sent, 2) << large.algorithm->name << ", " << ranks << " ranks";
   }
@@ -69,7 +71,8 @@ TEST(Planner, TakesFewRoundsForFewBytesAndFewBytesForMany) {
 /// blocks on, must not look cheaper than one that sends each block where it belongs.
 TEST(Planner, CountsStepsByThePassesTheyTake) {
   const Plan two = plan_of(world_of(2), all_reduce, 64 << 20);
-  EXPECT_EQ(two.algorithm->cost(two.spec).reduced, 0.5) << two.algorithm->name;
+  EXPECT_EQ(two.algorithm->cost(two.spec, Layout::flat(two.spec.ranks)).reduced, 0.5)
+      << two.algorithm->name;
   for (const Rank ranks : {4, 8, 16}) {
     for (const Collective collective : {gather, scatter}) {
       const Plan plan = plan_of(world_of(ranks), collective, 64 << 20);
@@ -101,7 +104,7 @@ TEST(Planner, MakesPlansThatTheConnectionsCanCarry) {
       for (std::uint32_t size_class = 0; size_class < kClasses; size_class += 3) {
         const auto plan = make_plan(world, {collective, ranks, 0}, size_class);
         ASSERT_TRUE(plan.ok()) << plan.status().text();
-        EXPECT_TRUE(plan->algorithm->supports(plan->spec));
+        EXPECT_TRUE(plan->algorithm->supports(plan->spec, Layout::flat(plan->spec.ranks)));
         EXPECT_FALSE(plan->forced);
         EXPECT_GE(plan->lanes, 1U);
         EXPECT_LE(plan->lanes, world.max_lanes);
@@ -218,7 +221,9 @@ TEST(Planner, ExplainsItsChoiceAndNamesTheOthers) {
       << text;
   EXPECT_TRUE(contains(text, plan.algorithm->sentence)) << text;
   for (const Algorithm& algorithm : algorithms()) {
-    EXPECT_TRUE(!algorithm.supports(plan.spec) || contains(text, algorithm.name)) << text;
+    EXPECT_TRUE(!algorithm.supports(plan.spec, Layout::flat(plan.spec.ranks)) ||
+                contains(text, algorithm.name))
+        << text;
   }
   EXPECT_FALSE(contains(text, "forced"));
   const World alone = world_of(1);
