@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "executor/window.hpp"
 #include "schedule/schedule.hpp"
+#include "schedule/window.hpp"
 #include "transports/transport.hpp"
 
 namespace coll {

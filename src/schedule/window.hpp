@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: how a call's elements are cut into passes.
+// schedule/: what a rank does, as a value without bytes. This file: how a call's elements are cut
+// into passes.
 #pragma once
 #include <algorithm>
 #include <cstdint>
