@@ -22,6 +22,7 @@
 #include "topology/discover.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/ring_search.hpp"
+#include "topology/topology_hash.hpp"
 #include "transports/transport.hpp"
 
 namespace {
@@ -187,7 +188,10 @@ int print_topology(const std::string& what, bool json) {
     return 1;
   }
   std::cout << (json ? coll::to_json(*topology) : coll::to_text(*topology));
-  if (!json) print_rings(*topology);
+  if (!json) {
+    print_rings(*topology);
+    fmt::print("hash: {:016x}\n", coll::topology_hash(*topology));
+  }
   return 0;
 }
 
