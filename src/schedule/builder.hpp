@@ -43,9 +43,10 @@ class LaneBuilder {
   /// empty messages
   Step& signal(Rank target);
   Step& await(Rank source);
+  /// a step as it is
+  Step& append(const Step& step);
 
  private:
-  Step& append(const Step& step);
   Lane* lane_;
 };
 
