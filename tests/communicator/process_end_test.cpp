@@ -163,12 +163,14 @@ TEST_P(ProcessEnd, ToDestroyAfterTheExitHandlerIsFine) {
 
 TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) {
   const Meetings meetings;
+  const std::array<Signal, 3> met;  // the first barrier is over on that rank
   const Signal child_asked;
   const Signal finished;
   RankProcesses ranks(3, [&](int rank) {
     const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
     if (comm == nullptr) return 1;
     if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
+    met[static_cast<std::size_t>(rank)].give();
     if (rank != 1) {
       const coll_status_t status = coll_barrier(comm, nullptr);
       const bool bad = wrong(rank, "barrier", status, COLL_PEER_LOST, "rank 1");
@@ -193,6 +195,7 @@ TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) 
       _exit(bad ? 1 : 0);
     }
     child_asked.wait();
+    for (const Signal& signal : met) signal.wait();
     raise(SIGKILL);
     return 0;
   });
