@@ -11,17 +11,19 @@
 #include "base/log.hpp"
 #include "communicator/control_message.hpp"
 #include "sys/net_interfaces.hpp"
+#include "sys/numa_node.hpp"
 
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 3;
+constexpr std::uint32_t kCardVersion = 4;
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
 /// What one rank says of itself.
 struct Card {
   Member member;
   cpu_set_t cpus{};
+  std::int32_t numa = -1;  ///< the NUMA node that `cpus` are of, if it is one
   SharedSettings settings;
   struct Offer {
     std::string transport, descriptor;
@@ -44,6 +46,7 @@ std::string write_card(const Card& card) {
       .text(card.member.host)
       .u64(static_cast<std::uint64_t>(card.member.pid))
       .raw({reinterpret_cast<const char*>(&card.cpus), sizeof card.cpus})
+      .u32(static_cast<std::uint32_t>(card.numa))
       .text(card.settings.algorithm)
       .u32(card.settings.lanes)
       .u32(card.settings.slice_bytes)
@@ -78,6 +81,7 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   card.member.pid = static_cast<std::int64_t>(in.u64());
   const std::string_view cpus = in.raw(sizeof card.cpus);
   std::copy(cpus.begin(), cpus.end(), reinterpret_cast<char*>(&card.cpus));
+  card.numa = static_cast<std::int32_t>(in.u32());
   card.settings.algorithm = in.text();
   card.settings.lanes = in.u32();
   card.settings.slice_bytes = in.u32();
@@ -151,32 +155,30 @@ Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Members
 using PairNames = std::vector<std::vector<std::string>>;
 
 /// Hosts by what the ranks can reach of each other: ranks that share memory share a host.
-Layout layout_of(const PairNames& names) {
-  Layout layout;
-  std::int32_t hosts = 0;
+Layout layout_of(const std::vector<Card>& cards, const PairNames& names) {
+  std::vector<Place> places;
   for (std::size_t r = 0; r < names.size(); ++r) {
     std::size_t q = 0;
     while (q < r && names[r][q] != "shm") ++q;
-    layout.host.push_back(q < r ? layout.host[q] : hosts++);
+    const std::int64_t host = q < r ? places[q].host : static_cast<std::int64_t>(r);
+    places.push_back({.host = host, .numa = cards[r].numa});
   }
-  return layout;
+  return make_layout(places);
 }
 
 double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std::int32_t host) {
   cpu_set_t all;
   CPU_ZERO(&all);
-  int ranks = 0;
-  for (std::size_t r = 0; r < cards.size(); ++r) {
-    if (layout.host[r] != host) continue;
-    ++ranks;
-    CPU_OR(&all, &all, &cards[r].cpus);
+  const std::vector<Rank>& members = layout.members_of(host);
+  for (const Rank rank : members) {
+    CPU_OR(&all, &all, &cards[static_cast<std::size_t>(rank)].cpus);
   }
-  return static_cast<double>(ranks) / std::max(1, CPU_COUNT(&all));
+  return static_cast<double>(members.size()) / std::max(1, CPU_COUNT(&all));
 }
 
 void make_world(const std::vector<Card>& cards, const PairNames& names, Membership& out) {
   World& world = out.world;
-  world.layout = layout_of(names);
+  world.layout = layout_of(cards, names);
   std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
   for (const std::vector<std::string>& row : names) {
     for (const std::string& name : row) {
@@ -191,9 +193,7 @@ void make_world(const std::vector<Card>& cards, const PairNames& names, Membersh
     world.passing_bytes = static_cast<std::uint32_t>(slice);
   }
   world.view.path = world.shared_memory ? kSharedMemoryPath : kTcpPath;
-  const std::int32_t hosts =
-      1 + *std::max_element(world.layout.host.begin(), world.layout.host.end());
-  for (std::int32_t host = 0; host < hosts; ++host) {
+  for (Rank host = 0; host < world.layout.hosts(); ++host) {
     world.view.ranks_per_core =
         std::max(world.view.ranks_per_core, ranks_per_core(cards, world.layout, host));
   }
@@ -244,6 +244,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   mine.settings = settings;
   CPU_ZERO(&mine.cpus);
   sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
+  if (size > 1) mine.numa = numa_node_of(mine.cpus);
   const TransportSpec spec{meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface};
   for (const TransportChoice& choice : choices) {
     if (size == 1) break;  // one rank costs nothing

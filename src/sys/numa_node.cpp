@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system, wrapped thinly. This file: which NUMA node a set of processors is of.
+#include "sys/numa_node.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+namespace coll {
+namespace {
+
+/// Does "0-3,8" name a processor of the set?
+bool names_any(std::istream& list, const cpu_set_t& cpus) {
+  for (int first = 0; list >> first;) {
+    int last = first;
+    if (list.peek() == '-') {
+      list.get();
+      list >> last;
+    }
+    for (int cpu = first; cpu <= last && cpu < CPU_SETSIZE; ++cpu) {
+      if (cpu >= 0 && CPU_ISSET(static_cast<std::size_t>(cpu), &cpus)) return true;
+    }
+    list.get();
+  }
+  return false;
+}
+
+}  // namespace
+
+int numa_node_of(const cpu_set_t& cpus, const std::string& root) {
+  int found = -1;
+  std::error_code error;
+  const std::string folder = root + "/sys/devices/system/node";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("node", 0) != 0) continue;
+    char* end = nullptr;
+    const long node = std::strtol(name.c_str() + 4, &end, 10);
+    if (end == name.c_str() + 4 || *end != 0) continue;
+    std::ifstream list(entry.path() / "cpulist");
+    if (!names_any(list, cpus)) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(node);
+  }
+  return found;
+}
+
+}  // namespace coll
