@@ -48,8 +48,13 @@ constexpr Knob kTable[] = {
     {"COLL_TRANSPORTS", "shm,tcp", "", "The transports that may be used, best first.",
      &Knobs::transports},
     {"COLL_ALGORITHM", "", "",
-     "Forces algorithms: NAME for every operation that has it, or OPERATION=NAME, a comma list.",
+     "Forces algorithms, a comma list: NAME for every operation that has it, or OPERATION=NAME; "
+     "@64K-1M, @-64K or @1M- behind it: for calls of such sizes.",
      &Knobs::algorithm},
+    {"COLL_TUNING", "auto", "",
+     "The table of coll-tune to choose algorithms by: its path; auto: this machine's from the "
+     "cache directory; none: without.",
+     &Knobs::tuning},
     {"COLL_LANES", "0", "lanes", "Lanes per call; 0 lets the planner choose.", &Knobs::lanes,
      kLanes},
     {"COLL_SLICE_BYTES", "0", "bytes",
@@ -74,38 +79,11 @@ Status refused(const Knob& knob, const char* text, const char* takes) {
                 "unset it for the default, \"" + std::string(knob.fallback) + "\"");
 }
 
-/// Reads a decimal number, whatever the locale; what follows it, or null.
-const char* parse_number(const char* text, double& number) {
-  const auto [end, error] = std::from_chars(text, text + std::string_view(text).size(), number);
-  return error == std::errc() && std::isfinite(number) ? end : nullptr;
-}
-
-/// Reads "64", "64K", "1.5M"; only for whole numbers of bytes or things.
-bool parse_integer(const char* text, std::int64_t& value) {
-  double number = 0;
-  const char* end = parse_number(text, number);
-  if (end == nullptr) return false;
-  switch (*end) {
-    case 'k':
-    case 'K':
-      number *= 1024.0;
-      ++end;
-      break;
-    case 'm':
-    case 'M':
-      number *= 1024.0 * 1024;
-      ++end;
-      break;
-    case 'g':
-    case 'G':
-      number *= 1024.0 * 1024 * 1024;
-      ++end;
-      break;
-    default:
-      break;
-  }
-  if (*end != '\0' || number != std::floor(number) || std::fabs(number) > 9e15) return false;
-  value = static_cast<std::int64_t>(number);
+/// Reads a decimal number, whatever the locale, and takes it off the text.
+bool take_number(std::string_view& text, double& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number)) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return true;
 }
 
@@ -127,14 +105,14 @@ bool is_listed(std::string_view word, std::string_view list) {
 
 Status read_knob(const Knob& knob, const char* text, Knobs& values) {
   if (const auto* integer = std::get_if<std::int64_t Knobs::*>(&knob.member)) {
-    std::int64_t value = 0;
-    if (!parse_integer(text, value)) return refused(knob, text, "a whole number");
-    COLL_TRY(check_range(knob, text, static_cast<double>(value)));
-    values.*(*integer) = value;
+    const std::optional<std::int64_t> value = parse_whole(text);
+    if (!value) return refused(knob, text, "a whole number");
+    COLL_TRY(check_range(knob, text, static_cast<double>(*value)));
+    values.*(*integer) = *value;
   } else if (const auto* real = std::get_if<double Knobs::*>(&knob.member)) {
     double value = 0;
-    const char* const end = parse_number(text, value);
-    if (end == nullptr || *end != '\0') return refused(knob, text, "a number");
+    std::string_view left = text;
+    if (!take_number(left, value) || !left.empty()) return refused(knob, text, "a number");
     COLL_TRY(check_range(knob, text, value));
     values.*(*real) = value;
   } else {
@@ -169,6 +147,19 @@ const ProcessKnobs& process_knobs() {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> parse_whole(std::string_view text) {
+  constexpr std::string_view kSuffixes = "kKmMgG";  // powers of 1024, each small and large
+  double number = 0;
+  if (!take_number(text, number)) return std::nullopt;
+  if (text.size() == 1 && kSuffixes.find(text[0]) != std::string_view::npos) {
+    number = std::ldexp(number, 10 * static_cast<int>(kSuffixes.find(text[0]) / 2 + 1));
+    text = {};
+  }
+  if (!text.empty() || number != std::floor(number) || std::fabs(number) > 9e15)
+    return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
 
 std::span<const Knob> knob_table() {
   return kTable;

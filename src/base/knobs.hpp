@@ -3,8 +3,10 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "base/status.hpp"
@@ -26,6 +28,7 @@ struct Knobs {
   // what to use
   std::string transports;
   std::string algorithm;
+  std::string tuning;
   std::int64_t lanes;
   std::int64_t slice_bytes;
   std::int64_t credits;
@@ -55,6 +58,9 @@ std::span<const Knob> knob_table();
 /// Reads every knob through `get` (null or empty: not set). Byte counts take K, M, G suffixes
 /// (powers of 1024). An unreadable value is an error naming the knob, the value and what it takes.
 Result<Knobs> parse_knobs(const std::function<const char*(const char*)>& get);
+
+/// A whole number as knobs take it: "64", "64K", "1.5M". Nothing for any other text.
+std::optional<std::int64_t> parse_whole(std::string_view text);
 
 /// The process's knobs, read from the environment once. A bad value leaves the default here;
 /// creating a communicator then returns it as an error (knobs_status).

@@ -12,6 +12,7 @@
 #include "communicator/c_api_door.hpp"
 #include "communicator/launch.hpp"
 #include "communicator/unique_id.hpp"
+#include "planner/algorithm_choice.hpp"
 
 using coll::Code;
 using coll::Collective;

@@ -6,46 +6,14 @@
 #include <bit>
 #include <cstdio>
 
+#include "planner/algorithm_choice.hpp"
+
 namespace coll {
 namespace {
 
 /// Calls of up to so many slices need no second lane: over shared memory one fills a slot while the
 /// other empties one, over TCP the kernel's buffers do that.
 constexpr double kSlicesOfOneLane = 2, kSlicesOfOneSocket = 8;
-
-/// Calls `use(operation, name)` for each "operation=name" or "name" (operation empty) of the knob.
-template <class Use>
-void for_each_choice(std::string_view text, Use use) {
-  while (!text.empty()) {
-    const std::size_t comma = text.find(',');
-    const std::string_view item = text.substr(0, comma);
-    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
-    if (item.empty()) continue;
-    const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos)
-      use(std::string_view{}, item);
-    else
-      use(item.substr(0, equals), item.substr(equals + 1));
-  }
-}
-
-/// The algorithm that COLL_ALGORITHM asks for: one named for the operation wins over one for all; a
-/// name for all counts only where it can do the operation.
-const Algorithm* forced_algorithm(const World& world, const CollectiveSpec& spec) {
-  const Algorithm* forced = nullptr;
-  bool for_this = false;
-  for_each_choice(world.algorithm, [&](std::string_view operation, std::string_view name) {
-    const Algorithm* algorithm = find_algorithm(name);
-    if (algorithm == nullptr) return;
-    if (operation == name_of(spec.collective)) {
-      forced = algorithm;
-      for_this = true;
-    } else if (operation.empty() && !for_this && algorithm->supports(spec, world.layout)) {
-      forced = algorithm;
-    }
-  });
-  return forced;
-}
 
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
 /// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What goes
@@ -127,34 +95,6 @@ std::uint32_t size_class(std::uint64_t bytes) {
   return bytes <= 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(bytes - 1));
 }
 
-Status check_algorithm_knob(std::string_view text) {
-  Status status;
-  for_each_choice(text, [&](std::string_view operation, std::string_view name) {
-    if (!status.ok()) return;
-    if (find_algorithm(name) == nullptr) {
-      std::string known;
-      for (const Algorithm& algorithm : algorithms()) known.append(" ").append(algorithm.name);
-      status = failed(Code::invalid_argument,
-                      "COLL_ALGORITHM names the unknown algorithm \"" + std::string(name) + "\"",
-                      "the known ones are:" + known);
-    }
-    bool found = operation.empty();
-    std::string operations;
-    for (int i = 0; i < kCollectives; ++i) {
-      const std::string_view known = name_of(static_cast<Collective>(i));
-      found = found || known == operation;
-      operations.append(" ").append(known);
-    }
-    if (!found) {
-      status =
-          failed(Code::invalid_argument,
-                 "COLL_ALGORITHM names the unknown operation \"" + std::string(operation) + "\"",
-                 "the known ones are:" + operations);
-    }
-  });
-  return status;
-}
-
 std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
                                   std::uint32_t size_class) {
   const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
@@ -173,7 +113,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
 }
 
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class) {
-  if (const Algorithm* forced = forced_algorithm(world, spec)) {
+  if (const Algorithm* forced = forced_algorithm(world.algorithm, spec, world.layout, size_class)) {
     if (!forced->supports(spec, world.layout)) {
       return failed(Code::unsupported,
                     "COLL_ALGORITHM asks for " + std::string(forced->name) + ", which cannot do " +

@@ -34,9 +34,6 @@ struct Candidate {
 /// A call's size class: calls of one class share a plan. Class c holds sizes up to 2^c bytes.
 std::uint32_t size_class(std::uint64_t bytes);
 
-/// Checks COLL_ALGORITHM: unknown names and operations are errors that list the known ones.
-Status check_algorithm_knob(std::string_view text);
-
 /// The plan for calls of `size_class`; fails only if a forced algorithm cannot do the operation.
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class);
 
