@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/: what a rank does, as a value without bytes. This file: how long schedules take on a
+// network, from the events of their first passes.
+#include "schedule/simulate.hpp"
+
+#include <algorithm>
+
+#include "schedule/simulation.hpp"
+
+namespace coll {
+namespace {
+
+/// Once a pipeline is full each pass takes as long as the one before: calls of so many passes of
+/// each copy of the lanes, and of twice as many, differ by that; fewer where they are many steps.
+constexpr std::uint64_t kPassesOfCopy = 6;
+constexpr double kStepsWorthTheirTime = 1e6;
+
+std::uint32_t blocks_of(const CollectiveSpec& spec) {
+  const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, spec.root);
+  return std::max({shape.input, shape.output, 1U});
+}
+
+Windows windows_of(std::span<const Schedule> schedules, const Load& load) {
+  const std::uint32_t parts = schedules.front().chunks.parts;
+  const auto block =
+      static_cast<std::uint64_t>(load.bytes / blocks_of(schedules.front().spec) + 0.5);
+  const double slice = load.slice_bytes > 0
+                           ? load.slice_bytes
+                           : static_cast<double>(block + 64) * load.message_chunks + 64;
+  return cut_windows(block, 1, parts, load.message_chunks, static_cast<std::uint64_t>(slice),
+                     load.copies);
+}
+
+std::uint64_t passes_to_run(std::span<const Schedule> schedules, const Load& load) {
+  double steps = 0;
+  for (const Schedule& schedule : schedules) {
+    for (const Lane& lane : schedule.lanes) steps += static_cast<double>(lane.size());
+  }
+  const auto affordable = static_cast<std::uint64_t>(kStepsWorthTheirTime / std::max(steps, 1.0));
+  const std::uint64_t each = std::clamp<std::uint64_t>(affordable / load.copies, 2, kPassesOfCopy);
+  return each * load.copies;
+}
+
+}  // namespace
+
+Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& network,
+                           const Load& load, const Disturbance& disturbance,
+                           const Symmetry& symmetry) {
+  const Windows windows = windows_of(schedules, load);
+  const auto run = [&](std::uint64_t passes) -> Result<Simulation> {
+    Simulation simulation(schedules, network, load, windows, passes, disturbance, symmetry);
+    COLL_TRY(simulation.run());
+    return simulation;
+  };
+  const std::uint64_t few = passes_to_run(schedules, load);
+  const std::uint64_t passes = std::min(windows.passes, 2 * few);
+  COLL_ASSIGN(const Simulation simulation, run(passes));
+
+  Simulated result;
+  result.rank_us = simulation.rank_end();
+  result.link_us = simulation.link_busy();
+  result.us = simulation.us();
+  const double scale = static_cast<double>(windows.passes) / static_cast<double>(passes);
+  if (passes < windows.passes) {
+    COLL_ASSIGN(const Simulation shorter, run(few));
+    const double each = (result.us - shorter.us()) / static_cast<double>(passes - few);
+    const double rest = each * static_cast<double>(windows.passes - passes);
+    for (double& us : result.rank_us) us += rest;
+    result.us += rest;
+  }
+  const double groups =
+      symmetry.size > 0 ? static_cast<double>(schedules.front().spec.ranks) / symmetry.size : 1;
+  result.messages = static_cast<double>(simulation.messages()) * scale * groups;
+  for (double& us : result.link_us) us *= scale;
+
+  result.bottleneck = "processors";
+  double busiest = simulation.processors_busy() * scale;
+  for (std::size_t link = 0; link < result.link_us.size(); ++link) {
+    if (result.link_us[link] <= busiest) continue;
+    busiest = result.link_us[link];
+    result.bottleneck = network.links[link].name;
+  }
+  result.busy = result.us > 0 ? std::min(1.0, busiest / result.us) : 0;
+  if (result.busy < 0.5) result.bottleneck = "latency";
+  return result;
+}
+
+}  // namespace coll

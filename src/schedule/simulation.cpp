@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/: what a rank does, as a value without bytes. This file: the events of a simulated call,
+// as they happen.
+#include "schedule/simulation.hpp"
+
+#include <algorithm>
+
+#include "schedule/schedule_fault.hpp"
+
+namespace coll {
+namespace {
+
+/// The bytes of `count` chunks from `part` on in a window of `bytes` per block, as the executor
+/// cuts it.
+std::uint64_t bytes_of_chunks(const Windows& windows, std::uint32_t parts, std::uint64_t bytes,
+                              std::uint32_t part, std::uint32_t count) {
+  const auto begin_of = [&](std::uint64_t of) { return std::min(of * windows.chunk, bytes); };
+  if (part + count <= parts) return begin_of(part + count) - begin_of(part);
+  const std::uint64_t blocks = (part + count) / parts;  // that the range goes into, whole or not
+  return blocks * begin_of(parts) + begin_of((part + count) % parts) - begin_of(part);
+}
+
+}  // namespace
+
+Simulation::Simulation(std::span<const Schedule> schedules, const Network& network,
+                       const Load& load, const Windows& windows, std::uint64_t passes,
+                       const Disturbance& disturbance, const Symmetry& symmetry)
+    : schedules_(schedules),
+      network_(network),
+      load_(load),
+      windows_(windows),
+      passes_(passes),
+      disturbance_(disturbance),
+      symmetry_(symmetry),
+      rank_free_(schedules.size()),
+      link_free_(network.links.size()),
+      link_busy_(network.links.size()),
+      rank_end_(schedules.size()) {
+  for (std::uint32_t rank = 0; rank < schedules.size(); ++rank) {
+    first_lane_.push_back(static_cast<std::uint32_t>(lanes_.size()));
+    const auto lanes = static_cast<std::uint32_t>(schedules[rank].lanes.size());
+    for (std::uint32_t copy = 0; copy < load.copies; ++copy) {
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+        LaneState& state = lanes_.emplace_back();
+        state.rank = rank;
+        state.lane = lane;
+        state.pass = copy;
+      }
+    }
+  }
+  for (const Network::Processors& group : network.processors) {
+    processors_.emplace_back(group.count);
+  }
+  processor_us_.resize(processors_.size());
+}
+
+/// The FIFO between a lane and the same lane of a peer. Of a group that stands for all, the peer is
+/// in another group by as much as the two differ.
+std::uint32_t Simulation::fifo(std::uint32_t lane, Rank peer, bool incoming) {
+  LaneState& own = lanes_[lane];
+  auto& known = incoming ? own.from : own.to;
+  if (const auto at = known.find(peer); at != known.end()) return at->second;
+  const std::uint32_t number = lane - first_lane_[own.rank];
+  Rank other = peer;
+  std::uint64_t apart = 0;
+  if (symmetry_.size > 0) {
+    const Rank groups = schedules_[own.rank].spec.ranks / symmetry_.size;
+    const Rank group = peer / symmetry_.size;
+    other = peer % symmetry_.size;
+    const bool back = incoming && symmetry_.kind == Symmetry::Kind::shift;
+    apart = static_cast<std::uint64_t>(back ? (groups - group) % groups : group);
+  }
+  const std::uint32_t there = first_lane_[static_cast<std::size_t>(other)] + number;
+  const std::uint32_t writer = incoming ? there : lane, reader = incoming ? lane : there;
+  auto& between = by_ends_[std::uint64_t{writer} << 32 | reader];
+  std::uint32_t found = kNone;
+  for (const auto& [distance, index] : between) {
+    if (distance == apart) found = index;
+  }
+  if (found == kNone) {
+    found = static_cast<std::uint32_t>(fifos_.size());
+    const Rank rank = schedules_[own.rank].rank;
+    fifos_.push_back({.writer = writer,
+                      .reader = reader,
+                      .route = incoming ? network_.route(peer, rank) : network_.route(rank, peer)});
+    between.emplace_back(apart, found);
+  }
+  known.emplace(peer, found);
+  return found;
+}
+
+double Simulation::bytes_of(const LaneState& lane, const Step& step) const {
+  if (step.count == 0) return 0;
+  const std::uint64_t begin = lane.pass * windows_.elements;
+  const std::uint64_t bytes =
+      std::min(windows_.elements, windows_.count - std::min(windows_.count, begin));
+  const Operand& named = step.into.present()   ? step.into
+                         : step.with.present() ? step.with
+                                               : step.from;
+  const std::uint32_t parts = schedules_[lane.rank].chunks.parts;
+  return static_cast<double>(
+      bytes_of_chunks(windows_, parts, bytes, named.chunk % parts, step.count));
+}
+
+double Simulation::cost_us(const LaneState& lane, const Step& step) const {
+  const double bytes = bytes_of(lane, step);
+  double us = network_.step_us;
+  if (lane.in != kNone) us += bytes * fifos_[lane.in].route.receive_us_per_byte;
+  if (lane.out != kNone) us += bytes * fifos_[lane.out].route.send_us_per_byte;
+  if (step.with.present()) us += bytes * network_.reduce_us_per_byte;
+  const bool stays = step.from == step.into;
+  if (!step.receives() && step.into.present() && !stays) us += bytes * network_.copy_us_per_byte;
+  if (!disturbance_.slowness.empty()) us *= disturbance_.slowness[lane.rank];
+  return us;
+}
+
+/// When a processor begins a step of `rank`, which is one thread: the one it had last if that is
+/// free, else the first free one.
+double Simulation::processor_from(std::uint32_t rank, double now, double cost) {
+  if (network_.processors_of.empty()) return now;
+  now = std::max(now, rank_free_[rank]);
+  const std::uint32_t number = network_.processors_of[rank];
+  std::vector<Processor>& group = processors_[number];
+  Processor* best = &group.front();
+  for (Processor& processor : group) {
+    if (processor.rank == rank && processor.free <= now) {
+      best = &processor;
+      break;
+    }
+    if (processor.free < best->free || (processor.free == best->free && processor.rank == kNone)) {
+      best = &processor;
+    }
+  }
+  const bool handed_over = best->rank != rank && best->rank != kNone;
+  const double from =
+      std::max(now, best->free) + (handed_over ? network_.processors[number].hand_over_us : 0);
+  best->free = rank_free_[rank] = from + cost;
+  best->rank = rank;
+  processor_us_[number] += cost;
+  return from;
+}
+
+double Simulation::processors_busy() const {
+  double most = 0;
+  for (std::size_t i = 0; i < processor_us_.size(); ++i) {
+    most = std::max(most, processor_us_[i] / network_.processors[i].count);
+  }
+  return most;
+}
+
+/// Whether the step waits for one of another lane, of the same copy and pass, that is not done.
+bool Simulation::too_early(std::uint32_t lane, const Step& step) {
+  if (step.wait_lane < 0) return false;
+  const LaneState& own = lanes_[lane];
+  const std::uint32_t sibling = lane - own.lane + static_cast<std::uint32_t>(step.wait_lane);
+  LaneState& other = lanes_[sibling];
+  if (other.pass > own.pass ||
+      (other.pass == own.pass && other.step > static_cast<std::size_t>(step.wait_step))) {
+    return false;
+  }
+  other.waiting.push_back(lane);
+  return true;
+}
+
+void Simulation::begin(std::uint32_t number, double now) {
+  LaneState& lane = lanes_[number];
+  const Step step = steps_of(lane)[lane.step];
+  if (too_early(number, step)) {
+    lane.blocked = Blocked::wait;
+    return;
+  }
+  lane.in = step.receives() ? fifo(number, step.source, true) : kNone;
+  lane.out = step.sends() ? fifo(number, step.target, false) : kNone;
+  if (lane.in != kNone && fifos_[lane.in].arrived == 0) {
+    lane.blocked = Blocked::empty;
+    return;
+  }
+  if (lane.out != kNone && fifos_[lane.out].held == load_.credits) {
+    lane.blocked = Blocked::full;
+    return;
+  }
+  if (lane.in != kNone) --fifos_[lane.in].arrived;
+  if (lane.out != kNone) ++fifos_[lane.out].held;
+  const double cost = cost_us(lane, step);
+  schedule_event(processor_from(lane.rank, now, cost) + cost, number, Kind::end);
+}
+
+void Simulation::send(const LaneState& lane, const Step& step, double now) {
+  ++messages_made_;
+  std::uint32_t message = static_cast<std::uint32_t>(messages_.size());
+  if (free_messages_.empty()) {
+    messages_.emplace_back();
+  } else {
+    message = free_messages_.back();
+    free_messages_.pop_back();
+  }
+  messages_[message] = {.fifo = lane.out, .bytes = bytes_of(lane, step), .arrival = now};
+  cross(message, now);
+}
+
+/// The head of the message is before its next link, or has crossed the last. It crosses a link when
+/// that is free, and the rest follows it: switches have room for what cannot go on at once.
+void Simulation::cross(std::uint32_t index, double now) {
+  Message& message = messages_[index];
+  Fifo& fifo = fifos_[message.fifo];
+  if (message.link == fifo.route.links.size()) {
+    fifo.last_arrival = std::max(fifo.last_arrival, message.arrival + fifo.route.alpha_us);
+    schedule_event(fifo.last_arrival, message.fifo, Kind::arrive);
+    free_messages_.push_back(index);
+    return;
+  }
+  const std::uint32_t link = fifo.route.links[message.link++];
+  const double from = std::max(now, link_free_[link]);
+  double share = 1;
+  for (const Disturbance::OnLink& on : disturbance_.links) {
+    if (on.link == link && from >= on.from_us) share -= on.busy;
+  }
+  if (share <= 0) {
+    fifo.lost = true;
+    return;
+  }
+  const double us = message.bytes * network_.links[link].us_per_byte / share;
+  link_free_[link] = from + us;
+  link_busy_[link] += us;
+  message.arrival = std::max(message.arrival, from + us);
+  if (from > now) {
+    schedule_event(from, index, Kind::cross);
+  } else {
+    cross(index, now);
+  }
+}
+
+void Simulation::unblock(std::uint32_t number, Blocked why, double now) {
+  LaneState& lane = lanes_[number];
+  if (lane.blocked != why) return;
+  lane.blocked = Blocked::no;
+  begin(number, now);
+}
+
+void Simulation::end(std::uint32_t number, double now) {
+  LaneState& lane = lanes_[number];
+  const Step step = steps_of(lane)[lane.step];
+  const std::uint32_t in = lane.in;
+  if (lane.out != kNone) send(lane, step, now);
+  const std::uint64_t pass = lane.pass;
+  if (++lane.step == steps_of(lane).size()) {
+    lane.step = 0;
+    lane.pass += load_.copies;
+  }
+  const auto waiting = std::exchange(lane.waiting, {});
+  if (in != kNone) {
+    --fifos_[in].held;
+    if (fifos_[in].writer != number) unblock(fifos_[in].writer, Blocked::full, now);
+  }
+  for (const std::uint32_t waiter : waiting) unblock(waiter, Blocked::wait, now);
+  if (lane.pass != pass) {
+    us_ = std::max(us_, now);
+    rank_end_[lane.rank] = std::max(rank_end_[lane.rank], now);
+    if (lane.pass >= passes_) {
+      --lanes_left_;
+      return;
+    }
+  }
+  begin(number, now);
+}
+
+Status Simulation::run() {
+  for (std::uint32_t number = 0; number < lanes_.size(); ++number) {
+    const LaneState& lane = lanes_[number];
+    if (steps_of(lane).empty() || lane.pass >= passes_) continue;
+    ++lanes_left_;
+    const double from = disturbance_.start_us.empty() ? 0 : disturbance_.start_us[lane.rank];
+    schedule_event(from, number, Kind::begin);
+  }
+  while (!events_.empty()) {
+    const Event event = events_.top();
+    events_.pop();
+    switch (event.kind) {
+      case Kind::begin:
+        begin(event.subject, event.at);
+        break;
+      case Kind::end:
+        end(event.subject, event.at);
+        break;
+      case Kind::cross:
+        cross(event.subject, event.at);
+        break;
+      case Kind::arrive:
+        ++fifos_[event.subject].arrived;
+        unblock(fifos_[event.subject].reader, Blocked::empty, event.at);
+        break;
+    }
+  }
+  return lanes_left_ == 0 ? Status{} : stuck();
+}
+
+/// Who waits, for what: a lost message first, else the first lane.
+Status Simulation::stuck() const {
+  std::string text;
+  Code code = Code::internal;
+  for (const LaneState& lane : lanes_) {
+    if (lane.blocked == Blocked::no) continue;
+    const Schedule& schedule = schedules_[lane.rank];
+    const bool lost = lane.blocked == Blocked::empty && fifos_[lane.in].lost;
+    if (!text.empty() && !lost) continue;
+    const Step step = steps_of(lane)[lane.step];
+    text = "rank " + std::to_string(schedule.rank) + " lane " + std::to_string(lane.lane) +
+           " step " + std::to_string(lane.step) + " waits for ever for ";
+    text += lane.blocked == Blocked::wait ? "step " + std::to_string(step.wait_step) + " of lane " +
+                                                std::to_string(step.wait_lane)
+            : lane.blocked == Blocked::empty ? "a message of rank " + std::to_string(step.source)
+                                             : "a credit of rank " + std::to_string(step.target);
+    if (!lost) continue;
+    code = Code::unreachable;
+    text += ", which went over a link that had failed";
+    break;
+  }
+  return failed(code, schedules_.front().algorithm + ": " + text);
+}
+
+}  // namespace coll

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/: what a rank does, as a value without bytes. This file: the events of a simulated call.
+#pragma once
+#include <deque>
+#include <queue>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "schedule/simulate.hpp"
+#include "schedule/window.hpp"
+
+namespace coll {
+
+/// All lanes of all ranks as processes, in time. A step begins when its message is there, its
+/// connection has a credit and its processor is free; it ends by its cost later, gives the credit
+/// of its message back and hands the message it makes to the links. Each step is two events, each
+/// message one.
+class Simulation {
+ public:
+  /// Of the first `passes` passes. References are kept.
+  Simulation(std::span<const Schedule> schedules, const Network& network, const Load& load,
+             const Windows& windows, std::uint64_t passes, const Disturbance& disturbance,
+             const Symmetry& symmetry);
+
+  Status run();
+
+  /// When the last rank was done.
+  [[nodiscard]] double us() const { return us_; }
+  [[nodiscard]] const std::vector<double>& rank_end() const { return rank_end_; }
+  [[nodiscard]] const std::vector<double>& link_busy() const { return link_busy_; }
+  /// Of the busiest group of processors, over all of them.
+  [[nodiscard]] double processors_busy() const;
+  [[nodiscard]] std::uint64_t messages() const { return messages_made_; }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  struct Fifo {
+    std::uint32_t writer = kNone, reader = kNone;  ///< lanes
+    Route route;
+    std::uint32_t arrived = 0;  ///< messages there to be taken
+    std::uint32_t held = 0;     ///< credits in use
+    double last_arrival = 0;
+    bool lost = false;  ///< a message went over a link that had failed
+  };
+  enum class Blocked : std::uint8_t { no, wait, empty, full };
+  struct LaneState {
+    std::uint32_t rank = 0;  ///< its place among the schedules
+    std::uint32_t lane = 0;  ///< of its schedule
+    std::uint64_t pass = 0;
+    std::size_t step = 0;
+    Blocked blocked = Blocked::no;
+    std::uint32_t in = kNone, out = kNone;  ///< FIFOs of the step at hand
+    std::unordered_map<Rank, std::uint32_t> from, to;
+    std::vector<std::uint32_t> waiting;  ///< lanes for which a step of this one is too early
+  };
+  /// On its way over the links of its FIFO's route.
+  struct Message {
+    std::uint32_t fifo = kNone;
+    std::uint32_t link = 0;  ///< the next one, counted along the route
+    double bytes = 0;
+    double arrival = 0;  ///< of its last byte, as far as the links behind it are concerned
+  };
+  enum class Kind : std::uint8_t { begin, end, cross, arrive };
+  struct Event {
+    double at;
+    std::uint64_t order;
+    std::uint32_t subject;  ///< a lane; of `cross`, a message; of `arrive`, a FIFO
+    Kind kind;
+    bool operator>(const Event& other) const {
+      return at != other.at ? at > other.at : order > other.order;
+    }
+  };
+  struct Processor {
+    double free = 0;
+    std::uint32_t rank = kNone;  ///< that had it last
+  };
+
+  void schedule_event(double at, std::uint32_t subject, Kind kind) {
+    events_.push({at, events_made_++, subject, kind});
+  }
+  void begin(std::uint32_t lane, double now);
+  void end(std::uint32_t lane, double now);
+  void send(const LaneState& lane, const Step& step, double now);
+  void cross(std::uint32_t message, double now);
+  void unblock(std::uint32_t lane, Blocked why, double now);
+  [[nodiscard]] bool too_early(std::uint32_t lane, const Step& step);
+  [[nodiscard]] double cost_us(const LaneState& lane, const Step& step) const;
+  [[nodiscard]] double bytes_of(const LaneState& lane, const Step& step) const;
+  double processor_from(std::uint32_t rank, double now, double cost);
+  std::uint32_t fifo(std::uint32_t lane, Rank peer, bool incoming);
+  [[nodiscard]] Status stuck() const;
+
+  [[nodiscard]] const Lane& steps_of(const LaneState& lane) const {
+    return schedules_[lane.rank].lanes[lane.lane];
+  }
+
+  std::span<const Schedule> schedules_;
+  const Network& network_;
+  const Load& load_;
+  const Windows& windows_;
+  std::uint64_t passes_;
+  const Disturbance& disturbance_;
+  Symmetry symmetry_;
+
+  std::vector<LaneState> lanes_;
+  std::vector<std::uint32_t> first_lane_;  ///< of a rank, copy-major behind it
+  std::vector<Fifo> fifos_;
+  std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint32_t>>> by_ends_;
+  std::vector<std::vector<Processor>> processors_;
+  std::vector<double> processor_us_, rank_free_, link_free_, link_busy_;
+  std::vector<Message> messages_;
+  std::vector<std::uint32_t> free_messages_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t events_made_ = 0, messages_made_ = 0;
+  std::size_t lanes_left_ = 0;
+  double us_ = 0;
+  std::vector<double> rank_end_;
+};
+
+}  // namespace coll

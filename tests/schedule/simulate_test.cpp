@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: simulated times against closed forms.
+#include "schedule/simulate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../collectives/built.hpp"
+#include "schedule/verify.hpp"
+
+namespace coll {
+namespace {
+
+constexpr double kAlpha = 3.0, kBeta = 0.002, kGamma = 0.0005, kBytes = 1 << 20;
+
+/// Ranks with a port each way, as the alpha-beta-gamma model has them (Thakur, Rabenseifner, Gropp
+/// 2005, section 3): link r goes out of rank r, link n + r into it.
+Network ports(Rank ranks, double alpha = kAlpha, double beta = kBeta, double gamma = kGamma) {
+  Network network;
+  for (const char* way : {"out of rank ", "into rank "}) {
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      network.links.push_back({way + std::to_string(rank), beta});
+    }
+  }
+  network.route = [=](Rank source, Rank target) {
+    return Route{
+        .alpha_us = alpha,
+        .links = {static_cast<std::uint32_t>(source), static_cast<std::uint32_t>(ranks + target)}};
+  };
+  network.reduce_us_per_byte = gamma;
+  return network;
+}
+
+std::vector<Schedule> built(const char* name, Collective collective, Rank ranks, Rank root = 0) {
+  return build_all(*find_algorithm(name), {collective, ranks, root});
+}
+
+double simulated_us(const std::vector<Schedule>& schedules, const Network& network,
+                    const Load& load) {
+  const Result<Simulated> result = simulate(schedules, network, load);
+  EXPECT_TRUE(result.ok()) << result.status().text();
+  return result.ok() ? result->us : std::nan("");
+}
+
+constexpr Load kOnePass{.bytes = kBytes};
+
+TEST(Simulate, RingAllReduceIsAsTheModelSays) {
+  for (const Rank n : {2, 3, 4, 7, 16, 33}) {
+    const double part = std::ceil(kBytes / n / 64) * 64;
+    const double us = simulated_us(built("ring", Collective::all_reduce, n), ports(n), kOnePass);
+    EXPECT_NEAR(us, 2 * (n - 1) * (kAlpha + part * kBeta) + (n - 1) * part * kGamma, us * 0.01)
+        << n;
+  }
+}
+
+TEST(Simulate, BinomialBroadcastIsAsTheModelSays) {
+  for (const Rank n : {2, 4, 8, 16, 64}) {
+    const double us =
+        simulated_us(built("binomial", Collective::broadcast, n, n / 2), ports(n), kOnePass);
+    EXPECT_NEAR(us, std::log2(n) * (kAlpha + kBytes * kBeta), 1e-6) << n;
+  }
+}
+
+TEST(Simulate, RabenseifnersAllReduceIsAsTheModelSays) {
+  for (const Rank n : {2, 4, 8, 16, 64}) {
+    const double us = simulated_us(built("recursive_halving_doubling", Collective::all_reduce, n),
+                                   ports(n), kOnePass);
+    const double part = (n - 1.0) / n * kBytes;
+    EXPECT_NEAR(us, 2 * std::log2(n) * kAlpha + 2 * part * kBeta + part * kGamma, 1e-6) << n;
+  }
+}
+
+TEST(Simulate, AChainStreamsItsSlices) {
+  constexpr double kSlice = 8192;
+  for (const Rank n : {2, 3, 9}) {
+    for (const double slices : {1, 5, 64, 1024}) {
+      const double us =
+          simulated_us(built("chain", Collective::broadcast, n), ports(n),
+                       {.bytes = slices * kSlice, .slice_bytes = kSlice, .credits = 64});
+      const double expected = (n - 1) * (kAlpha + kSlice * kBeta) + (slices - 1) * kSlice * kBeta;
+      EXPECT_NEAR(us, expected, expected * 1e-9) << n << " ranks, " << slices << " slices";
+    }
+  }
+}
+
+TEST(Simulate, CreditsBoundWhatIsOnTheWay) {
+  // One message at a time: each slice waits until the one before has been taken.
+  const double us =
+      simulated_us(built("chain", Collective::broadcast, 2), ports(2),
+                   {.bytes = 16 * 8192.0, .slice_bytes = 8192, .message_chunks = 1, .credits = 1});
+  EXPECT_NEAR(us, 16 * (kAlpha + 8192 * kBeta), 1e-6);
+}
+
+TEST(Simulate, LanesShareALink) {
+  const auto schedules = built("chain", Collective::broadcast, 2);
+  Load load{.bytes = 64 * 8192.0, .slice_bytes = 8192, .credits = 64};
+  const double one = simulated_us(schedules, ports(2), load);
+  load.copies = 4;
+  EXPECT_NEAR(simulated_us(schedules, ports(2), load), one, one * 1e-9);
+}
+
+TEST(Simulate, EveryMessageCrossesASharedLink) {
+  // All ranks behind one link: it carries all bytes of all ranks.
+  constexpr Rank kRanks = 5;
+  Network network = ports(kRanks, 0);
+  network.links = {{"hub", kBeta}};
+  network.route = [](Rank, Rank) { return Route{.links = {0}}; };
+  const Result<Simulated> result =
+      simulate(built("pairwise", Collective::all_to_all, kRanks), network, kOnePass);
+  ASSERT_TRUE(result.ok());
+  EXPECT_NEAR(result->us, (kRanks - 1) * kBytes * kBeta, result->us * 0.01);
+  EXPECT_EQ(result->bottleneck, "hub");
+  EXPECT_GT(result->busy, 0.98);
+  EXPECT_EQ(result->messages, kRanks * (kRanks - 1));
+}
+
+TEST(Simulate, RanksShareProcessors) {
+  // Nothing but processors: n ranks' work on c of them.
+  constexpr Rank kRanks = 8;
+  for (const std::uint32_t count : {1U, 2U, 4U, 8U}) {
+    Network network;
+    network.route = [](Rank, Rank) {
+      return Route{.send_us_per_byte = kBeta, .receive_us_per_byte = kBeta};
+    };
+    network.processors_of.assign(kRanks, 0);
+    network.processors = {{.count = count}};
+    const Result<Simulated> result =
+        simulate(built("two_shot", Collective::all_reduce, kRanks), network, kOnePass);
+    ASSERT_TRUE(result.ok());
+    const double work = 2 * kRanks * 2 * (kRanks - 1.0) / kRanks * kBytes * kBeta;
+    EXPECT_GE(result->us, work / count * 0.999);
+    EXPECT_LE(result->us, work / count * 1.3) << count;
+    EXPECT_EQ(result->bottleneck, "processors");
+  }
+}
+
+TEST(Simulate, HandingOverAProcessorCosts) {
+  Network network;
+  network.route = [](Rank, Rank) { return Route{}; };
+  network.processors_of = {0, 0};
+  network.processors = {{.count = 1, .hand_over_us = 7}};
+  // There and back: rank 0, rank 1, rank 0.
+  const auto schedules = built("recursive_doubling", Collective::barrier, 2);
+  EXPECT_GE(simulated_us(schedules, network, {}), 7);
+  network.processors[0].count = 2;
+  EXPECT_EQ(simulated_us(schedules, network, {}), 0);
+}
+
+TEST(Simulate, EmptyMessagesTakeAsLongAsTheLongestChainOfThem) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int i = 0; i < kCollectives; ++i) {
+      for (const Rank ranks : {1, 2, 3, 4, 5, 8, 12, 17}) {
+        const CollectiveSpec spec{collective_at(i), ranks, ranks - 1};
+        if (!algorithm.supports(spec, Layout::flat(ranks))) continue;
+        const std::vector<Schedule> schedules = build_all(algorithm, spec);
+        const Result<Verified> verified = verify(schedules, 1 << 20);
+        ASSERT_TRUE(verified.ok());
+        EXPECT_EQ(simulated_us(schedules, ports(ranks, 1, 0, 0), {.credits = 1 << 20}),
+                  verified->rounds)
+            << describe(algorithm, spec);
+      }
+    }
+  }
+}
+
+TEST(Simulate, NoCallIsFasterThanItsBusiestPort) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int i = 0; i < kCollectives; ++i) {
+      for (const Rank ranks : {2, 3, 8, 13}) {
+        const CollectiveSpec spec{collective_at(i), ranks, 0};
+        if (!algorithm.supports(spec, Layout::flat(ranks))) continue;
+        const Cost cost = algorithm.cost(spec, Layout::flat(ranks));
+        const Load load{.bytes = 8 << 20,
+                        .slice_bytes = 64 << 10,
+                        .message_chunks = cost.message_chunks,
+                        .copies = 2};
+        const double us = simulated_us(build_all(algorithm, spec), ports(ranks), load);
+        EXPECT_GE(us, cost.moved() * load.bytes * kBeta * 0.97) << describe(algorithm, spec);
+      }
+    }
+  }
+}
+
+TEST(Simulate, AStragglerDelaysThoseWhoNeedIt) {
+  constexpr Rank kRanks = 8;
+  const auto ring = built("ring", Collective::all_gather, kRanks);
+  const double prompt = simulated_us(ring, ports(kRanks), kOnePass);
+  Disturbance late;
+  late.start_us.assign(kRanks, 0);
+  late.start_us[3] = 1000;
+  const Result<Simulated> delayed = simulate(ring, ports(kRanks), kOnePass, late);
+  ASSERT_TRUE(delayed.ok());
+  EXPECT_GE(delayed->us, 1000);
+  EXPECT_LE(delayed->us, 1001 + prompt);
+
+  Network network = ports(kRanks);
+  network.step_us = 5;
+  const double even = simulated_us(ring, network, kOnePass);
+  Disturbance slow;
+  slow.slowness.assign(kRanks, 1);
+  slow.slowness[2] = 11;
+  const Result<Simulated> slowed = simulate(ring, network, kOnePass, slow);
+  ASSERT_TRUE(slowed.ok());
+  EXPECT_GE(slowed->us, even + 49) << "50 us more in a step of rank 2 that its right one waits for";
+}
+
+TEST(Simulate, OtherTrafficTakesItsPartOfALink) {
+  const auto schedules = built("chain", Collective::broadcast, 2);
+  const double alone = simulated_us(schedules, ports(2, 0), kOnePass);
+  const Disturbance half{.links = {{.link = 0, .busy = 0.5}}};
+  const Result<Simulated> shared = simulate(schedules, ports(2, 0), kOnePass, half);
+  ASSERT_TRUE(shared.ok());
+  EXPECT_NEAR(shared->us, 2 * alone, alone * 1e-9);
+}
+
+TEST(Simulate, AFailedLinkIsNamedByThoseWhoWait) {
+  const auto ring = built("ring", Collective::all_reduce, 4);
+  const Disturbance cut{.links = {{.link = 1, .busy = 1, .from_us = 10}}};
+  const Result<Simulated> result = simulate(ring, ports(4), kOnePass, cut);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), Code::unreachable);
+  EXPECT_NE(result.status().text().find("rank 2 lane 0"), std::string::npos)
+      << result.status().text();
+  EXPECT_NE(result.status().text().find("a message of rank 1"), std::string::npos)
+      << result.status().text();
+  EXPECT_TRUE(simulate(ring, ports(4), kOnePass, {.links = {{1, 1, 1e9}}}).ok());
+}
+
+TEST(Simulate, ASetThatWaitsForItselfIsAnError) {
+  std::vector<Schedule> schedules;
+  for (const Rank rank : {0, 1}) {
+    schedules.push_back(start_schedule("stuck", {Collective::barrier, 2, 0}, rank, 1));
+    LaneBuilder lane(schedules.back().lanes[0]);
+    lane.await(1 - rank);
+    lane.signal(1 - rank);
+  }
+  const Result<Simulated> result = simulate(schedules, ports(2), {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.status().text().find("waits for ever for a message of rank 1"),
+            std::string::npos)
+      << result.status().text();
+}
+
+struct Symmetric {
+  const char* algorithm;
+  Collective collective;
+  Symmetry::Kind kind;
+};
+
+TEST(Simulate, OneGroupStandsForAllThatAreAlike) {
+  using enum Collective;
+  constexpr Rank kRanks = 16;
+  for (const Symmetric& of :
+       {Symmetric{"ring", all_reduce, Symmetry::Kind::shift},
+        Symmetric{"ring", all_gather, Symmetry::Kind::shift},
+        Symmetric{"pairwise", all_to_all, Symmetry::Kind::shift},
+        Symmetric{"circulant", all_reduce, Symmetry::Kind::shift},
+        Symmetric{"two_shot", all_reduce, Symmetry::Kind::shift},
+        Symmetric{"recursive_doubling", all_reduce, Symmetry::Kind::exclusive_or},
+        Symmetric{"recursive_halving_doubling", all_reduce, Symmetry::Kind::exclusive_or}}) {
+    const auto schedules = built(of.algorithm, of.collective, kRanks);
+    const Load load{.bytes = kBytes, .slice_bytes = 64 << 10, .message_chunks = 8, .copies = 2};
+    const double all = simulated_us(schedules, ports(kRanks), load);
+    for (const Rank group : {1, 2, 8, 16}) {
+      Network network = ports(group);
+      network.route = [group](Rank source, Rank target) {
+        return Route{.alpha_us = kAlpha,
+                     .links = {static_cast<std::uint32_t>(source % group),
+                               static_cast<std::uint32_t>(group + target % group)}};
+      };
+      const Result<Simulated> part =
+          simulate(std::span(schedules).first(static_cast<std::size_t>(group)), network, load, {},
+                   {of.kind, group});
+      ASSERT_TRUE(part.ok()) << part.status().text();
+      EXPECT_NEAR(part->us, all, all * 1e-9) << of.algorithm << ", groups of " << group;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coll
