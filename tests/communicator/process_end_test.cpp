@@ -128,11 +128,16 @@ TEST_P(ProcessEnd, ToExitWhileAStreamIsInACallIsADeath) {
 
 TEST_P(ProcessEnd, ToBeKilledIsADeath) {
   const Meetings meetings;
+  const std::array<Signal, 3> met;  // the first barrier is over on that rank
   RankProcesses ranks(3, [&](int rank) {
     const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
     if (comm == nullptr) return 1;
     if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
-    if (rank == 1) raise(SIGKILL);
+    met[static_cast<std::size_t>(rank)].give();
+    if (rank == 1) {
+      for (const Signal& signal : met) signal.wait();
+      raise(SIGKILL);
+    }
     return wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_PEER_LOST, "rank 1") ? 1 : 0;
   });
   EXPECT_TRUE(WIFSIGNALED(ranks.wait_for(1)));
