@@ -60,7 +60,7 @@ void build_root(const CollectiveSpec& spec, LaneBuilder lane) {
   const Rank n = spec.ranks;
   const std::uint32_t own = index_of(spec.root);
   if (spec.collective == gather) lane.copy(input(0), output(own));
-  for (Rank i = 1; i < n; ++i) {
+  lane.repeat(1, n, [&](Rank i) {
     const Rank peer = wrapped(spec.root + i, n);
     const std::uint32_t block = index_of(peer);
     if (spec.collective == broadcast && i == 1) {
@@ -75,20 +75,20 @@ void build_root(const CollectiveSpec& spec, LaneBuilder lane) {
     } else {
       lane.send(input(block), peer);
     }
-  }
+  });
   if (spec.collective == scatter) lane.copy(input(own), output(0));
 }
 
 void build_all_to_all(Rank n, Rank rank, LaneBuilder lane) {
-  for (Rank i = 1; i < n; ++i) {
+  lane.repeat(1, n, [&](Rank i) {
     const Rank to = wrapped(rank + i, n);
     lane.send(input(index_of(to)), to);
-  }
+  });
   lane.copy(input(index_of(rank)), output(index_of(rank)));
-  for (Rank i = 1; i < n; ++i) {
+  lane.repeat(1, n, [&](Rank i) {
     const Rank from = wrapped(rank - i, n);
     lane.receive(from, output(index_of(from)));
-  }
+  });
 }
 
 Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {

@@ -51,13 +51,15 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   lane.copy_send(input(0), output(index_of(rank)), inside);
   lane.receive(inside, output(index_of(inside)));
   if (pairs > 1) lane.send(blocks_of(rank / 2), outside, 2);
-  for (Rank round = 1; round < pairs; ++round) {
-    const bool from_outside = round % 2 == 1;
-    const Rank distance = (round + 1) / 2;
-    Step& step = lane.receive(from_outside ? outside : inside,
-                              blocks_of(rank / 2 + (from_outside ? side : -side) * distance), 2);
-    if (round + 1 < pairs) step.target = from_outside ? inside : outside;
-  }
+  // Two rounds at a time, one from each neighbour; each passes on what it gets but the last.
+  lane.repeat(1, pairs / 2 + 1, [&](Rank distance) {
+    const Rank rounds = 2 * distance;
+    lane.receive(outside, blocks_of(rank / 2 + side * distance), 2).target =
+        rounds < pairs ? inside : kNoRank;
+    if (rounds == pairs) return;
+    lane.receive(inside, blocks_of(rank / 2 - side * distance), 2).target =
+        rounds + 1 < pairs ? outside : kNoRank;
+  });
   return schedule;
 }
 

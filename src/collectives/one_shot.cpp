@@ -51,24 +51,24 @@ void sum_all(Rank n, Rank rank, LaneBuilder lane) {
   if (rank >= 2) {  // what comes before the own input must not yet overwrite it
     const Operand before = scratch(0);
     lane.receive(0, before);
-    for (Rank other = 1; other < rank; ++other) lane.receive_reduce(other, before, before);
+    lane.repeat(1, rank, [&](Rank other) { lane.receive_reduce(other, before, before); });
     lane.reduce(before, input(0), sum).finish = rank == n - 1;
   } else {
     lane.receive_reduce(1 - rank, input(0), sum).finish = n == 2;
   }
-  for (Rank other = rank < 2 ? 2 : rank + 1; other < n; ++other) {
-    lane.receive_reduce(other, sum, sum).finish = other == n - 1;
-  }
+  lane.repeat(rank < 2 ? 2 : rank + 1, n,
+              [&](Rank other) { lane.receive_reduce(other, sum, sum).finish = other == n - 1; });
 }
 
 void sum_block(Rank n, Rank rank, LaneBuilder lane) {
-  Operand sum = input(index_of(rank));
+  const Rank first = rank == 0 ? 1 : 0;
   const Rank last = rank == n - 1 ? n - 2 : n - 1;
-  for (Rank other = 0; other < n; ++other) {
-    if (other == rank) continue;
+  const auto add = [&](Rank other) {
+    const Operand sum = other == first ? input(index_of(rank)) : output(0);
     lane.receive_reduce(other, sum, output(0)).finish = other == last;
-    sum = output(0);
-  }
+  };
+  lane.repeat(0, rank, add);
+  lane.repeat(rank + 1, n, add);
 }
 
 Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
@@ -76,7 +76,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   const Collective collective = spec.collective;
   Schedule schedule = start_schedule("one_shot", spec, rank, 1);
   LaneBuilder lane(schedule.lanes[0]);
-  for (Rank i = 1; i < n; ++i) {
+  lane.repeat(1, n, [&](Rank i) {
     const Rank to = wrapped(rank + i, n);
     if (collective == barrier) {
       lane.signal(to);
@@ -85,21 +85,21 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
     } else {
       lane.send(input(collective == reduce_scatter ? index_of(to) : 0), to);
     }
-  }
+  });
   if (collective == all_reduce) {
     if (rank >= 2) schedule.scratch_chunks = 1;
     sum_all(n, rank, lane);
   } else if (collective == reduce_scatter) {
     sum_block(n, rank, lane);
   } else {
-    for (Rank i = 1; i < n; ++i) {
+    lane.repeat(1, n, [&](Rank i) {
       const Rank from = wrapped(rank - i, n);
       if (collective == barrier) {
         lane.await(from);
       } else {
         lane.receive(from, output(index_of(from)));
       }
-    }
+    });
   }
   return schedule;
 }

@@ -42,7 +42,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   const auto own = index_of(rank);
   Schedule schedule = start_schedule("pairwise", spec, rank, 1);
   LaneBuilder lane(schedule.lanes[0]);
-  for (Rank i = 1; i < n; ++i) {
+  lane.repeat(1, n, [&](Rank i) {
     const Rank to = wrapped(rank + i, n);
     const Rank from = wrapped(rank - i, n);
     lane.send(input(index_of(to)), to);
@@ -52,7 +52,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
       const Operand sum = i == 1 ? input(own) : output(0);
       lane.receive_reduce(from, sum, output(0)).finish = i == n - 1;
     }
-  }
+  });
   if (spec.collective == all_to_all) lane.copy(input(own), output(own));
   return schedule;
 }

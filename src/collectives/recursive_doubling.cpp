@@ -79,7 +79,7 @@ void exchange_sums(const CollectiveSpec& spec, const Fold& fold, Rank rank, Lane
       step.finish = !fold.is_extra(rank) && i + 1 == sources.size();
       sum = output(0);
     }
-    lane.push_back(step);
+    lane.append(step);
   }
 }
 

@@ -104,6 +104,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   const Space kept = for_all || place == 0 ? Space::output : Space::scratch;
   if (kept == Space::scratch && rounds.size() > 1) schedule.scratch_chunks = index_of(fold.core);
   Space sums = Space::input;
+  Step* last = nullptr;
   for (const Round& round : rounds) {
     const Rank partner = real(round.partner);
     if (&round == &nearest && extra != kNoRank) {
@@ -113,12 +114,12 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
     } else {
       lane.send({sums, round.other}, partner, round.count);
     }
-    lane.receive_reduce(partner, {sums, round.keep}, {kept, round.keep}, round.count);
+    last = &lane.receive_reduce(partner, {sums, round.keep}, {kept, round.keep}, round.count);
     sums = kept;
   }
 
   // The last sum's pass also sends it, back to the rank it came from.
-  Step& complete = schedule.lanes[0].back();
+  Step& complete = *last;
   complete.finish = true;
   const Rank top = fold.core / 2;
   if (for_all || (place & top) != 0) complete.target = real(farthest.partner);

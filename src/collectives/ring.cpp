@@ -50,7 +50,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   LaneBuilder lane(schedule.lanes[0]);
   if (spec.collective != all_gather) {
     lane.send(input(behind(1)), right);
-    for (Rank k = 2; k < n; ++k) lane.receive_reduce_send(left, input(behind(k)), right);
+    lane.repeat(2, n, [&](Rank k) { lane.receive_reduce_send(left, input(behind(k)), right); });
   }
   if (spec.collective == reduce_scatter) {
     lane.receive_reduce(left, input(own), output(0)).finish = true;
@@ -61,7 +61,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   } else {
     lane.copy_send(input(0), output(own), right);
   }
-  for (Rank k = 1; k < n - 1; ++k) lane.receive_send(left, output(behind(k)), right);
+  lane.repeat(1, n - 1, [&](Rank k) { lane.receive_send(left, output(behind(k)), right); });
   lane.receive(left, output(behind(n - 1)));
   return schedule;
 }

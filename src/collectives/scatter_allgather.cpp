@@ -98,14 +98,14 @@ struct Builder {
     const Rank sends = ring_messages(tree, v);
     const Rank receives = ring_messages(tree, wrapped(v - 1, n));
     if (sends > 0) send_down(v, 1, right);
-    for (Rank i = 1; i <= receives || i < sends; ++i) {
+    lane.repeat(1, std::max(receives + 1, sends), [&](Rank i) {
       const auto chunk = output(index_of(wrapped(v - i, n)));
       if (i > receives) {
         lane.send(chunk, real(right));
       } else {
         lane.receive(left, chunk).target = i < sends ? real(right) : kNoRank;
       }
-    }
+    });
   }
 };
 

@@ -55,15 +55,12 @@ Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
 void build_all_reduce(Rank n, Rank rank, LaneBuilder lane) {
   const auto own = index_of(rank);
   const auto peer = [&](Rank distance) { return wrapped(rank + distance, n); };
-  for (Rank i = 1; i < n; ++i) lane.send(input(index_of(peer(i))), peer(i));
-  Operand sum = input(own);
-  for (Rank i = 1; i < n - 1; ++i) {
-    lane.receive_reduce(peer(-i), sum, output(own));
-    sum = output(own);
-  }
-  lane.receive_reduce_copy_send(peer(1), sum, output(own), peer(1)).finish = true;
-  for (Rank i = 2; i < n; ++i) lane.send(output(own), peer(i));
-  for (Rank i = 1; i < n; ++i) lane.receive(peer(-i), output(index_of(peer(-i))));
+  const auto sum = [&](Rank summed) { return summed == 1 ? input(own) : output(own); };
+  lane.repeat(1, n, [&](Rank i) { lane.send(input(index_of(peer(i))), peer(i)); });
+  lane.repeat(1, n - 1, [&](Rank i) { lane.receive_reduce(peer(-i), sum(i), output(own)); });
+  lane.receive_reduce_copy_send(peer(1), sum(n - 1), output(own), peer(1)).finish = true;
+  lane.repeat(2, n, [&](Rank i) { lane.send(output(own), peer(i)); });
+  lane.repeat(1, n, [&](Rank i) { lane.receive(peer(-i), output(index_of(peer(-i)))); });
 }
 
 /// The ranks but the root, as owners of chunks.
@@ -77,41 +74,40 @@ struct Owners {
 void build_broadcast(const Owners& owners, Rank rank, LaneBuilder lane) {
   const Rank chunks = owners.count();
   if (rank == owners.root) {
-    for (Rank chunk = 0; chunk < chunks; ++chunk) {
+    lane.repeat(0, chunks, [&](Rank chunk) {
       lane.copy_send(input(index_of(chunk)), output(index_of(chunk)), owners.rank(chunk));
-    }
+    });
     return;
   }
   const Rank own = owners.chunk(rank);
   const auto other = [&](Rank distance) { return wrapped(own + distance, chunks); };
   Step& first = lane.receive(owners.root, output(index_of(own)));
   if (chunks > 1) first.target = owners.rank(other(1));
-  for (Rank i = 2; i < chunks; ++i) lane.send(output(index_of(own)), owners.rank(other(i)));
-  for (Rank i = 1; i < chunks; ++i) {
-    lane.receive(owners.rank(other(-i)), output(index_of(other(-i))));
-  }
+  lane.repeat(2, chunks, [&](Rank i) { lane.send(output(index_of(own)), owners.rank(other(i))); });
+  lane.repeat(1, chunks,
+              [&](Rank i) { lane.receive(owners.rank(other(-i)), output(index_of(other(-i)))); });
 }
 
 void build_reduce(const Owners& owners, Rank rank, LaneBuilder lane) {
   const Rank chunks = owners.count();
   const bool at_root = rank == owners.root;
   const Rank own = at_root ? -1 : owners.chunk(rank);
-  for (Rank i = 1; i <= chunks; ++i) {
+  lane.repeat(1, at_root ? chunks + 1 : chunks, [&](Rank i) {
     const Rank chunk = wrapped(own + i, chunks);
-    if (chunk != own) lane.send(input(index_of(chunk)), owners.rank(chunk));
-  }
+    lane.send(input(index_of(chunk)), owners.rank(chunk));
+  });
   if (at_root) {
-    for (Rank chunk = 0; chunk < chunks; ++chunk) {
-      lane.receive(owners.rank(chunk), output(index_of(chunk)));
-    }
+    lane.repeat(0, chunks,
+                [&](Rank chunk) { lane.receive(owners.rank(chunk), output(index_of(chunk))); });
     return;
   }
-  Operand sum = input(index_of(own));
-  for (Rank i = 1; i < chunks; ++i) {
-    lane.receive_reduce(owners.rank(wrapped(own - i, chunks)), sum, scratch(index_of(own)));
-    sum = scratch(index_of(own));
-  }
-  lane.receive_reduce_send(owners.root, sum, owners.root).finish = true;
+  const auto sum = [&](Rank summed) {
+    return summed == 1 ? input(index_of(own)) : scratch(index_of(own));
+  };
+  lane.repeat(1, chunks, [&](Rank i) {
+    lane.receive_reduce(owners.rank(wrapped(own - i, chunks)), sum(i), scratch(index_of(own)));
+  });
+  lane.receive_reduce_send(owners.root, sum(chunks), owners.root).finish = true;
 }
 
 Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {

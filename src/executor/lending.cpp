@@ -16,7 +16,7 @@ class Writes {
         others_(own_.size(), false) {
     for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
       for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index) {
-        const Step& step = schedule.lanes[lane][index];
+        const Step step = schedule.lanes[lane][index];
         if (step.into.space != Space::output) continue;
         for (std::uint32_t chunk = step.into.chunk; chunk < step.into.chunk + step.count; ++chunk) {
           if (lane == own_lane) {
@@ -45,7 +45,7 @@ class Writes {
     if (chunk.space != Space::output) return false;
     const std::ptrdiff_t last = own_[chunk.chunk];
     if (last < 0 || last >= static_cast<std::ptrdiff_t>(index)) return false;
-    const Step& step = (*lane_)[static_cast<std::size_t>(last)];
+    const Step step = (*lane_)[static_cast<std::size_t>(last)];
     return step.finish || (step.receives() && !step.with.present());
   }
 
@@ -95,7 +95,7 @@ std::vector<std::vector<Loan>> find_loans(const Schedule& schedule) {
     const Writes writes(schedule, lane);
     std::vector<Loan>& of_lane = loans.emplace_back();
     for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index) {
-      const Step& step = schedule.lanes[lane][index];
+      const Step step = schedule.lanes[lane][index];
       of_lane.push_back(
           {lend_of(schedule, writes, index, step), is_complete(schedule, writes, index, step)});
     }

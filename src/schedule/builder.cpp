@@ -3,12 +3,67 @@
 // written in, as steps.
 #include "schedule/builder.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace coll {
+namespace {
+
+/// The strides that lead from one iteration's steps to the next one's; none if none do.
+std::optional<std::vector<Stride>> strides_between(const std::vector<Step>& first,
+                                                   const std::vector<Step>& next) {
+  if (first.size() != next.size()) return {};
+  std::vector<Stride> strides;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::optional<Stride> stride = stride_between(first[i], next[i]);
+    if (!stride) return {};
+    strides.push_back(*stride);
+  }
+  return strides;
+}
+
+/// Is `later` what `times` strides make of `first`?
+bool leads_to(const std::vector<Step>& first, const std::vector<Stride>& strides, Rank times,
+              const std::vector<Step>& later) {
+  if (first.size() != later.size()) return false;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (moved(first[i], strides[i], static_cast<std::uint32_t>(times)) != later[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Step& LaneBuilder::append(const Step& step) {
-  return lane_->emplace_back(step);
+  return lane_->append(step);
+}
+
+void LaneBuilder::repeat(Rank first, Rank end, const std::function<void(Rank)>& body) {
+  const auto iteration = [&](Rank k) {
+    const std::size_t before = lane_->size();
+    body(k);
+    return lane_->take_from(before);
+  };
+  while (first < end) {
+    std::vector<Step> steps = iteration(first);
+    std::optional<std::vector<Stride>> strides;
+    if (first + 1 < end) strides = strides_between(steps, iteration(first + 1));
+    if (!strides) {
+      for (const Step& step : steps) append(step);
+      ++first;
+      continue;
+    }
+    // As far as the line leads: what has left it does not come back.
+    Rank on = first + 1;
+    for (Rank off = end; off - on > 1;) {
+      const Rank middle = on + (off - on) / 2;
+      const bool still = leads_to(steps, *strides, middle - first, iteration(middle));
+      (still ? on : off) = middle;
+    }
+    const Rank times = on + 1 - first;
+    lane_->append(std::move(steps), *std::move(strides), static_cast<std::uint32_t>(times));
+    first += times;
+  }
 }
 
 Step& LaneBuilder::copy(Operand from, Operand into, std::uint32_t count) {

@@ -2,6 +2,8 @@
 // schedule/: what a rank does, as a value without bytes. This file: the words algorithms are
 // written in.
 #pragma once
+#include <functional>
+
 #include "schedule/schedule.hpp"
 
 namespace coll {
@@ -17,7 +19,7 @@ constexpr Operand scratch(std::uint32_t chunk) {
 }
 
 /// Appends steps to one lane; each call is one step and returns it for `.finish`, waits and the
-/// like.
+/// like, until the next call.
 class LaneBuilder {
  public:
   explicit LaneBuilder(Lane& lane) : lane_(&lane) {}
@@ -45,6 +47,14 @@ class LaneBuilder {
   Step& await(Rank source);
   /// a step as it is
   Step& append(const Step& step);
+
+  /// for (k = first; k < end; ++k) body(k), where `body` appends steps to this lane and does
+  /// nothing else. Takes the memory, and about the time, of a few calls of it, whatever `end` is:
+  /// the steps may change in another way than by adding to their numbers a few times only (where a
+  /// number wraps around to 0, in the first iteration or the last). It may call `body` in any order
+  /// and, between two iterations that a line of numbers leads through, not at all: so an exception
+  /// in the middle, such as `if (k == own) return;`, needs two loops.
+  void repeat(Rank first, Rank end, const std::function<void(Rank k)>& body);
 
  private:
   Lane* lane_;

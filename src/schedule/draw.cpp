@@ -63,7 +63,7 @@ std::string escaped(const std::string& text) {
 /// A step where it is drawn; times are in halves of a message's way.
 struct Mark {
   std::size_t rank, lane;
-  const Step* step;
+  Step step;
   int time;
 };
 
@@ -99,7 +99,7 @@ class Clock {
 
   bool advance(LaneState& lane) {
     if (lane.done.size() == lane.steps->size()) return false;
-    const Step& step = (*lane.steps)[lane.done.size()];
+    const Step step = (*lane.steps)[lane.done.size()];
     int start = lane.now;
     if (step.wait_lane >= 0) {
       const auto other = std::ranges::find_if(lanes_, [&](const LaneState& l) {
@@ -115,7 +115,7 @@ class Clock {
       start = std::max(start, queue.front());
       queue.pop_front();
     }
-    marks_.push_back({lane.rank, lane.lane, &step, start});
+    marks_.push_back({lane.rank, lane.lane, step, start});
     if (step.sends()) {
       arriving_[{lane.rank, static_cast<std::size_t>(step.target), lane.lane}].push_back(start + 2);
     }
@@ -140,10 +140,10 @@ class Picture {
     std::size_t local = 0;
     for (const Schedule& schedule : schedules) lanes_ = std::max(lanes_, schedule.lanes.size());
     for (const Mark& mark : clock.marks()) {
-      latest = std::max(latest, mark.time + (mark.step->sends() ? 2 : 1));
-      const bool between = mark.step->sends() || mark.step->receives();
+      latest = std::max(latest, mark.time + (mark.step.sends() ? 2 : 1));
+      const bool between = mark.step.sends() || mark.step.receives();
       std::size_t& widest = between ? message : local;
-      widest = std::max(widest, label_of(*mark.step).size());
+      widest = std::max(widest, label_of(mark.step).size());
     }
     if (lanes_ > 1) message *= 2;  // two beside each other
     column_ = static_cast<int>(std::max(message, local)) * kCharacter + 30;
@@ -212,8 +212,8 @@ class Picture {
   }
 
   void arrow(const Mark& mark) {
-    if (!mark.step->sends()) return;
-    line(x(mark.rank), y(mark.time, mark.lane), x(static_cast<std::size_t>(mark.step->target)),
+    if (!mark.step.sends()) return;
+    line(x(mark.rank), y(mark.time, mark.lane), x(static_cast<std::size_t>(mark.step.target)),
          y(mark.time + 2, mark.lane),
          "stroke=\"" + std::string(colour(mark.lane)) +
              "\" stroke-width=\"1.4\" marker-end=\"url(" + "#head" +
@@ -222,7 +222,7 @@ class Picture {
 
   /// Full: combined; hollow: stored; with a ring: finished.
   void dot(const Mark& mark) {
-    const Step& step = *mark.step;
+    const Step& step = mark.step;
     if (!step.into.present() && !step.with.present()) return;
     circle(x(mark.rank), y(mark.time, mark.lane), mark.lane, step.with.present(), step.finish);
   }
@@ -235,7 +235,7 @@ class Picture {
   }
 
   void label(const Mark& mark) {
-    const Step& step = *mark.step;
+    const Step& step = mark.step;
     if (step.receives() && !step.sends()) return;  // the sender says it
     const std::string text = label_of(step);
     const std::string halo = "fill=\"" + std::string(colour(mark.lane)) +

@@ -55,7 +55,7 @@ class Sweep {
   };
 
   bool may_start(std::size_t lane) const {
-    const Step& step = schedule_.lanes[lane][next_[lane]];
+    const Step step = schedule_.lanes[lane][next_[lane]];
     return step.wait_lane < 0 || next_[static_cast<std::size_t>(step.wait_lane)] >
                                      static_cast<std::size_t>(step.wait_step);
   }
@@ -67,7 +67,7 @@ class Sweep {
 
   Status perform(std::size_t lane) {
     const std::size_t index = next_[lane];
-    const Step& step = schedule_.lanes[lane][index];
+    const Step step = schedule_.lanes[lane][index];
     std::uint32_t* now = clock(lane, index + 1);
     std::copy_n(clock(lane, index), lanes_, now);
     now[lane] = static_cast<std::uint32_t>(index + 1);

@@ -74,7 +74,7 @@ std::string print(const Schedule& schedule) {
     for (const Step& step : schedule.lanes[lane]) widest = std::max(widest, kind_of(step).size());
     const std::size_t digits = std::to_string(schedule.lanes[lane].size()).size();
     for (std::size_t i = 0; i < schedule.lanes[lane].size(); ++i) {
-      const Step& step = schedule.lanes[lane][i];
+      const Step step = schedule.lanes[lane][i];
       text += "lane " + std::to_string(lane) + "  " + padded(std::to_string(i), digits, true) +
               "  " + padded(std::string(kind_of(step)), widest) + "  " + print(step) + '\n';
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: lanes of steps, and whose they
-// are.
+// schedule/: what a rank does, as a value without bytes. This file: the lanes of one rank, and what
+// they are for.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "schedule/chunk_map.hpp"
-#include "schedule/step.hpp"
+#include "schedule/lane.hpp"
 
 namespace coll {
 
@@ -18,10 +18,6 @@ struct CollectiveSpec {
       0;  ///< where has_root(collective); send and recv: the peer is the other rank of a pair
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
-
-/// A sequential list of steps with connections of its own: lane l of one rank talks to lane l of
-/// its peers.
-using Lane = std::vector<Step>;
 
 /// One rank's part in a collective, as a value. All ranks' schedules of one (algorithm, spec)
 /// belong together.

@@ -7,7 +7,7 @@
 namespace coll {
 
 std::string print(std::span<const Schedule> schedules, const StepPlace& place) {
-  const Step& step = schedules[static_cast<std::size_t>(place.rank)].lanes[place.lane][place.step];
+  const Step step = schedules[static_cast<std::size_t>(place.rank)].lanes[place.lane][place.step];
   const std::string details = print(step);
   return "rank " + std::to_string(place.rank) + " lane " + std::to_string(place.lane) + " step " +
          std::to_string(place.step) + " (" + std::string(kind_of(step)) +

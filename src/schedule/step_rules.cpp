@@ -121,7 +121,7 @@ Status check_scratch_owners(std::span<const Schedule> schedules, const Schedule&
   std::vector<std::size_t> owner(schedule.scratch_chunks, kNobody);
   for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     for (std::size_t i = 0; i < schedule.lanes[lane].size(); ++i) {
-      const Step& step = schedule.lanes[lane][i];
+      const Step step = schedule.lanes[lane][i];
       for (const Operand& operand : {step.from, step.with, step.into}) {
         if (operand.space != Space::scratch) continue;
         for (std::uint32_t chunk = operand.chunk; chunk < operand.chunk + step.count; ++chunk) {

@@ -233,7 +233,7 @@ SymbolicRun::Blocked SymbolicRun::advance(std::uint32_t lane, Status& status) {
   LaneState& state = state_[lane];
   if (steps.empty()) state.pass = passes_;
   while (state.pass < passes_) {
-    const Step& step = steps[state.step];
+    const Step step = steps[state.step];
     const Wiring::Ends& ends = wiring_.steps[end.first_step + state.step];
     if (state.held == Wiring::kNone) {
       if (!may_start(lane, step)) return Blocked::wait;
@@ -298,7 +298,7 @@ Status SymbolicRun::deadlock() const {
     if (state.pass == passes_) continue;
     if (blocked++ == 0) first = wiring_.lanes[lane].rank;
     if (blocked > kMost) continue;
-    const Step& step = steps_of(lane)[state.step];
+    const Step step = steps_of(lane)[state.step];
     report += "\n  pass " + std::to_string(state.pass) + ", " + print(schedules_, place_of(lane));
     if (state.blocked == Blocked::wait) {
       report += " waits for lane " + std::to_string(step.wait_lane) + " step " +

@@ -54,7 +54,7 @@ bool stays(const Schedule& schedule, const Memory& memory, std::size_t lane, std
   for (std::size_t l = 0; l < schedule.lanes.size(); ++l) {
     for (std::size_t i = 0; i < schedule.lanes[l].size(); ++i) {
       if (l == lane && i < index) continue;
-      const Step& step = schedule.lanes[l][i];
+      const Step step = schedule.lanes[l][i];
       const Extent written = extent_of(memory, step.into, step.count);
       if (!written.meets(message)) continue;
       const bool itself = l == lane && i == index && written == message;
@@ -67,7 +67,7 @@ bool stays(const Schedule& schedule, const Memory& memory, std::size_t lane, std
 /// A message without a reduction is read where its step takes it, others where the step leaves
 /// them.
 Lend by_brute_force(const Schedule& schedule, std::size_t lane, std::size_t index) {
-  const Step& step = schedule.lanes[lane][index];
+  const Step step = schedule.lanes[lane][index];
   const Operand lent = step.from.present() && !step.with.present() ? step.from : step.into;
   const bool users = lent.space == Space::input || lent.space == Space::output;
   if (!step.sends() || step.count == 0 || !users) return Lend::never;
@@ -119,7 +119,7 @@ TEST(Lending, CallsNoMessageCompleteThatIsCombined) {
       const auto loans = find_loans(schedule);
       for (std::size_t lane = 0; lane < loans.size(); ++lane) {
         for (std::size_t index = 0; index < loans[lane].size(); ++index) {
-          const Step& step = schedule.lanes[lane][index];
+          const Step step = schedule.lanes[lane][index];
           if (!step.sends()) continue;
           complete[{schedule.rank, step.target, lane}].push_back(loans[lane][index].complete);
           EXPECT_TRUE(reduces(schedule.spec.collective) || loans[lane][index].complete);
@@ -150,7 +150,7 @@ std::map<Lend, int> count(std::string_view algorithm, Collective collective, Of 
     const auto loans = find_loans(schedule);
     for (std::size_t lane = 0; lane < loans.size(); ++lane) {
       for (std::size_t index = 0; index < loans[lane].size(); ++index) {
-        const Step& step = schedule.lanes[lane][index];
+        const Step step = schedule.lanes[lane][index];
         if (step.sends() && of(step, loans[lane][index])) ++found[loans[lane][index].lend];
       }
     }

@@ -7,10 +7,11 @@
 namespace coll {
 namespace {
 
-using Change = std::function<void(Lane&, std::size_t)>;
+using Steps = std::vector<Step>;
+using Change = std::function<void(Steps&, std::size_t)>;
 
 Change changed(std::function<void(Step&)> change) {
-  return [change = std::move(change)](Lane& lane, std::size_t step) { change(lane[step]); };
+  return [change = std::move(change)](Steps& steps, std::size_t step) { change(steps[step]); };
 }
 
 void add_changes(std::vector<std::pair<std::string, Change>>& list, const Step& step, Rank ranks) {
@@ -52,15 +53,15 @@ std::vector<Mutation> mutations_of(const samples::Set& set) {
       const Lane& steps = set[rank].lanes[lane];
       for (std::size_t step = 0; step < steps.size(); ++step) {
         std::vector<std::pair<std::string, Change>> changes;
-        changes.emplace_back("drop", [](Lane& l, std::size_t i) {
+        changes.emplace_back("drop", [](Steps& l, std::size_t i) {
           l.erase(l.begin() + static_cast<std::ptrdiff_t>(i));
         });
-        changes.emplace_back("duplicate", [](Lane& l, std::size_t i) {
+        changes.emplace_back("duplicate", [](Steps& l, std::size_t i) {
           const Step copy = l[i];
           l.insert(l.begin() + static_cast<std::ptrdiff_t>(i), copy);
         });
         if (step + 1 < steps.size()) {
-          changes.emplace_back("swap", [](Lane& l, std::size_t i) {
+          changes.emplace_back("swap", [](Steps& l, std::size_t i) {
             if (i + 1 < l.size()) std::swap(l[i], l[i + 1]);
           });
         }

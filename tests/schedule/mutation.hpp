@@ -12,10 +12,12 @@ namespace coll {
 struct Mutation {
   std::string kind;  ///< "drop", "redirect target"…
   std::size_t rank = 0, lane = 0, step = 0;
-  std::function<void(Lane& lane, std::size_t step)> change;
+  std::function<void(std::vector<Step>& steps, std::size_t step)> change;
 
   void apply(samples::Set& set) const {
-    if (set[rank].lanes[lane].size() > step) change(set[rank].lanes[lane], step);
+    Lane& damaged = set[rank].lanes[lane];
+    if (damaged.size() <= step) return;
+    samples::change(damaged, [&](std::vector<Step>& steps) { change(steps, step); });
   }
 };
 

@@ -79,7 +79,7 @@ TEST(Draw, SaysWhatItIsAndWhatCannotRun) {
   EXPECT_THAT(draw(set), HasSubstr("a&lt;b &amp; c broadcast, 4 ranks, root 3</text>"));
   EXPECT_THAT(draw(set), HasSubstr("out 0..1</text>"));
   EXPECT_EQ(occurrences(draw(set), "can never run"), 0U);
-  set[1].lanes[0][0].source = 2;
+  samples::change(set[1].lanes[0], [](std::vector<Step>& steps) { steps[0].source = 2; });
   EXPECT_THAT(draw(set), HasSubstr("can never run</text>"));
 }
 

@@ -122,7 +122,7 @@ class Machine {
   [[nodiscard]] bool is_barrier() const {
     return set_.front().spec.collective == Collective::barrier;
   }
-  [[nodiscard]] const Step& step_of(const LaneState& lane) const {
+  [[nodiscard]] Step step_of(const LaneState& lane) const {
     return set_[lane.rank].lanes[lane.lane][lane.step];
   }
   [[nodiscard]] bool left(std::size_t rank) const {
@@ -135,7 +135,7 @@ class Machine {
 
   bool can_move(const LaneState& lane) {
     if (lane.pass == kPasses) return false;
-    const Step& step = step_of(lane);
+    const Step step = step_of(lane);
     if (lane.phase == Phase::keep) return true;
     if (lane.phase == Phase::send) {
       return queue(lane.rank, static_cast<std::size_t>(step.target), lane.lane).size() < credits_;
@@ -155,7 +155,7 @@ class Machine {
   }
 
   void move(LaneState& lane) {
-    const Step& step = step_of(lane);
+    const Step step = step_of(lane);
     switch (lane.phase) {
       case Phase::read:
         read(lane, step);

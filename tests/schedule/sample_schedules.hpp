@@ -3,6 +3,7 @@
 // apart from the library's own algorithms.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schedule/schedule.hpp"
@@ -10,6 +11,14 @@
 namespace coll::samples {
 
 using Set = std::vector<Schedule>;  ///< [rank]
+
+/// Changes a lane as the list of its steps: change(steps).
+template <class Change>
+void change(Lane& lane, Change change) {
+  std::vector<Step> steps(lane.begin(), lane.end());
+  change(steps);
+  lane = Lane(std::move(steps));
+}
 
 Set ring_all_reduce(Rank ranks);
 /// Two lanes, each a ring over its own half; lane 1 turns the other way.

@@ -25,6 +25,14 @@ Verified numbers(const Set& set) {
   return result.ok() ? *result : Verified{};
 }
 
+using Steps = std::vector<Step>;
+
+/// One step of a rank's lane, to be changed.
+template <class Change>
+void change(Set& set, std::size_t rank, std::size_t lane, std::size_t step, Change change) {
+  samples::change(set[rank].lanes[lane], [&](Steps& steps) { change(steps[step]); });
+}
+
 /// Ranks that all begin with empty lanes.
 Set empty_set(Collective collective, Rank ranks, std::uint32_t parts, std::uint32_t lanes = 1,
               std::uint32_t scratch_chunks = 0) {
@@ -89,7 +97,7 @@ TEST(Verify, TellsEqualBitsFromEqualSums) {
 TEST(Verify, NamesWhoIsMissingAndWhoCountsTwice) {
   Set set = samples::ring_all_reduce(4);
   // Rank 1 adds chunk 1 in place of chunk 0, of which the message is.
-  set[1].lanes[0][1].with.chunk = 1;
+  change(set, 1, 0, 1, [](Step& step) { step.with.chunk = 1; });
   EXPECT_THAT(verdict(set), HasSubstr("in the place of part"));
 
   // One part: rank 0 adds rank 1's buffer twice, and rank 2's never.
@@ -105,7 +113,7 @@ TEST(Verify, NamesWhoIsMissingAndWhoCountsTwice) {
 
 TEST(Verify, NamesABlockInTheWrongPlace) {
   Set set = samples::linear_gather(3, 0);
-  std::swap(set[0].lanes[0][1].into, set[0].lanes[0][2].into);
+  samples::change(set[0].lanes[0], [](Steps& s) { std::swap(s[1].into, s[2].into); });
   EXPECT_THAT(verdict(set), HasSubstr("rank 0 output chunk 1: contribution of rank 1 missing, "
                                       "input 0 of rank 2 does not belong there"));
 }
@@ -113,23 +121,28 @@ TEST(Verify, NamesABlockInTheWrongPlace) {
 TEST(Verify, WantsFinishOnceAndLast) {
   const Set ring = samples::ring_all_reduce(3);
   Set set = ring;
-  for (Schedule& schedule : set) schedule.lanes[0][2].finish = false;
+  const auto finish = [&set](std::size_t step, bool finishes) {
+    for (std::size_t rank = 0; rank < set.size(); ++rank) {
+      change(set, rank, 0, step, [&](Step& s) { s.finish = finishes; });
+    }
+  };
+  finish(2, false);
   EXPECT_THAT(verdict(set), HasSubstr("nowhere finished"));
-  for (Schedule& schedule : set) schedule.lanes[0][1].finish = true;
+  finish(1, true);
   EXPECT_THAT(verdict(set), HasSubstr("goes on after it is finished"));
-  for (Schedule& schedule : set) schedule.lanes[0][2].finish = true;
+  finish(2, true);
   EXPECT_THAT(verdict(set), HasSubstr("finished more than once"));
 }
 
 TEST(Verify, NamesUnpairedMessages) {
   Set set = samples::tree_broadcast(4, 0, 1);
-  set[2].lanes[0].pop_back();
+  samples::change(set[2].lanes[0], [](Steps& steps) { steps.pop_back(); });
   EXPECT_THAT(verdict(set), AllOf(HasSubstr("rank 3"), HasSubstr("rank 2 sends it nothing")));
   set = samples::tree_broadcast(4, 0, 1);
-  set[3].lanes[0].push_back(set[3].lanes[0].front());
+  set[3].lanes[0].append(set[3].lanes[0][0]);
   EXPECT_THAT(verdict(set), HasSubstr("rank 2 sends 1 messages and rank 3 receives 2"));
   set = samples::tree_broadcast(4, 0, 2);
-  set[3].lanes[0].front().count = 1;
+  change(set, 3, 0, 0, [](Step& step) { step.count = 1; });
   EXPECT_THAT(verdict(set), HasSubstr("gets a message of 2 chunks, not 1, from rank 2 lane 0"));
 }
 
@@ -155,12 +168,15 @@ TEST(Verify, ReportsLanesThatWaitForAStuckLane) {
       Step& step = LaneBuilder(lanes[lane]).send(output(0), 1 - rank);
       step.wait_lane = 0;
       step.wait_step = 0;
-      LaneBuilder(lanes[lane]).receive(1 - rank, output(0)).wait_lane = 0;
-      lanes[lane].back().wait_step = 1;
+      Step& last = LaneBuilder(lanes[lane]).receive(1 - rank, output(0));
+      last.wait_lane = 0;
+      last.wait_step = 1;
     }
     // Lane 2 overwrites what lane 1 does: after it.
-    lanes[2][0].wait_lane = 1;
-    lanes[2][0].wait_step = 1;
+    change(set, static_cast<std::size_t>(rank), 2, 0, [](Step& step) {
+      step.wait_lane = 1;
+      step.wait_step = 1;
+    });
   }
   EXPECT_THAT(verdict(set),
               AllOf(HasSubstr("6 lanes cannot go on"), HasSubstr("waits for lane 0 step 0\n"),
@@ -183,11 +199,13 @@ TEST(Verify, DependsOnCredits) {
 
 TEST(Verify, WantsLanesOrdered) {
   Set set = samples::two_lane_chain_broadcast(3, 0, 1);
-  set[1].lanes[1][0].wait_lane = -1;
+  change(set, 1, 1, 0, [](Step& step) { step.wait_lane = -1; });
   EXPECT_THAT(verdict(set), HasSubstr("no wait orders them"));
   set = samples::two_lane_chain_broadcast(3, 0, 1);
-  set[1].lanes[0][0].wait_lane = 1;
-  set[1].lanes[0][0].wait_step = 0;
+  change(set, 1, 0, 0, [](Step& step) {
+    step.wait_lane = 1;
+    step.wait_step = 0;
+  });
   EXPECT_THAT(verdict(set), HasSubstr("circle of waits"));
 
   // A write after a read by another lane.
@@ -256,7 +274,7 @@ TEST(Verify, RefusesSpacesTheRankDoesNotHave) {
   LaneBuilder(set[1].lanes[0]).copy(input(0), output(0));
   EXPECT_THAT(verdict(set), HasSubstr("names input 0, but the rank has 0 such chunks"));
   set = samples::tree_broadcast(2, 0, 2);
-  set[1].lanes[0][0].into.chunk = 1;
+  change(set, 1, 0, 0, [](Step& step) { step.into.chunk = 1; });
   EXPECT_THAT(verdict(set), HasSubstr("names output 1..2, but the rank has 2 such chunks"));
   set = samples::ring_all_reduce(2);
   LaneBuilder(set[0].lanes[0]).copy(output(0), input(0));
@@ -269,7 +287,7 @@ TEST(Verify, RefusesPartialOverlap) {
   EXPECT_EQ(verdict(set), "ok");
   LaneBuilder(set[0].lanes[0]).copy(output(0), output(1), 2);
   EXPECT_THAT(verdict(set), HasSubstr("writes over a part of output 0..1"));
-  set[0].lanes[0].back() = Step{.from = input(0), .into = output(1), .count = 2};
+  change(set, 0, 0, 1, [](Step& step) { step.from = input(0); });
   EXPECT_THAT(verdict(set), HasSubstr("in place writes over a part of input 0..1"));
 }
 
@@ -288,7 +306,9 @@ TEST(Verify, KeepsPartsOfDifferentLengthApart) {
 
 TEST(Verify, KnowsWhoHasEnteredABarrier) {
   Set set = samples::dissemination_barrier(5);
-  for (Schedule& schedule : set) schedule.lanes[0].resize(4);  // the last round is missing
+  for (Schedule& schedule : set) {  // the last round is missing
+    samples::change(schedule.lanes[0], [](Steps& steps) { steps.resize(4); });
+  }
   EXPECT_THAT(verdict(set), HasSubstr("may not have entered it"));
 }
 
@@ -298,8 +318,8 @@ TEST(Verify, AcceptsPairsAmongIdleRanks) {
   set[3].spec.root = 2;
   EXPECT_THAT(verdict(set), HasSubstr("rank 1 has steps to send, but rank 3 does not"));
   set = samples::pair(2, 0, 1);
-  set[0].lanes[0].clear();
-  set[1].lanes[0].clear();
+  set[0].lanes[0] = Lane();
+  set[1].lanes[0] = Lane();
   EXPECT_THAT(verdict(set), HasSubstr("rank 1 output chunk 0: never written"));
 }
 
