@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "executor/cpu_executor.hpp"
@@ -143,8 +144,22 @@ void bind(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(bind_nowhere(schedule, nowhere));
 }
 
-void build(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(ring(state));
+/// One rank's schedule.
+void build(benchmark::State& state, std::string_view algorithm, Collective collective) {
+  const auto ranks = static_cast<Rank>(state.range(0));
+  const coll::Layout layout = coll::Layout::flat(ranks);
+  coll::Schedule built;
+  for (auto _ : state) {
+    built = coll::find_algorithm(algorithm)->build({collective, ranks, 0}, layout, ranks / 4);
+  }
+  double steps = 0;
+  double stored = 0;
+  for (const coll::Lane& lane : built.lanes) {
+    steps += static_cast<double>(lane.size());
+    stored += static_cast<double>(lane.stored());
+  }
+  state.counters["steps"] = steps;
+  state.counters["stored"] = stored;
 }
 
 /// The choice among all algorithms.
@@ -165,6 +180,10 @@ void ranks(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 200, 30);
   for (const std::int64_t ranks : {2, 16, 128}) benchmark->Arg(ranks);
 }
+void many_ranks(benchmark::internal::Benchmark* benchmark) {
+  batches(benchmark, 10, 5);
+  benchmark->RangeMultiplier(8)->Range(8, 65536);
+}
 
 BENCHMARK(one_rank)->Apply(short_calls);
 BENCHMARK(one_rank)->Apply(long_calls);
@@ -174,7 +193,11 @@ BENCHMARK_CAPTURE(two_ranks, all_reduce, {Collective::all_reduce})->Apply(short_
 BENCHMARK_CAPTURE(two_ranks, all_reduce, {Collective::all_reduce})->Apply(long_calls);
 BENCHMARK(cut)->Apply(ranks);
 BENCHMARK(plan)->Apply(ranks);
-BENCHMARK(build)->Apply(ranks);
+BENCHMARK_CAPTURE(build, ring, "ring", Collective::all_reduce)->Apply(many_ranks);
+BENCHMARK_CAPTURE(build, two_shot, "two_shot", Collective::all_reduce)->Apply(many_ranks);
+BENCHMARK_CAPTURE(build, binomial, "binomial", Collective::all_reduce)->Apply(many_ranks);
+BENCHMARK_CAPTURE(build, pairwise, "pairwise", Collective::all_to_all)->Apply(many_ranks);
+BENCHMARK_CAPTURE(build, bruck, "bruck", Collective::all_to_all)->Apply(many_ranks);
 BENCHMARK(bind)->Apply(ranks);
 
 }  // namespace

@@ -34,10 +34,6 @@ bool leads_to(const std::vector<Step>& first, const std::vector<Stride>& strides
 
 }  // namespace
 
-Step& LaneBuilder::append(const Step& step) {
-  return lane_->append(step);
-}
-
 void LaneBuilder::repeat(Rank first, Rank end, const std::function<void(Rank)>& body) {
   const auto iteration = [&](Rank k) {
     const std::size_t before = lane_->size();

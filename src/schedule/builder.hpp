@@ -24,6 +24,9 @@ class LaneBuilder {
  public:
   explicit LaneBuilder(Lane& lane) : lane_(&lane) {}
 
+  /// a step as it is
+  Step& append(const Step& step) { return lane_->append(step); }
+
   Step& copy(Operand from, Operand into, std::uint32_t count = 1);
   Step& send(Operand from, Rank target, std::uint32_t count = 1);
   Step& receive(Rank source, Operand into, std::uint32_t count = 1);
@@ -45,8 +48,6 @@ class LaneBuilder {
   /// empty messages
   Step& signal(Rank target);
   Step& await(Rank source);
-  /// a step as it is
-  Step& append(const Step& step);
 
   /// for (k = first; k < end; ++k) body(k), where `body` appends steps to this lane and does
   /// nothing else. Takes the memory, and about the time, of a few calls of it, whatever `end` is:

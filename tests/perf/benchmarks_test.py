@@ -12,7 +12,7 @@ PROGRAMS = {os.path.basename(path): path for path in sys.argv[1:]}
 KINDS = {
     "reduce-benchmark": "^(memcpy|sum/f32)/8B$",
     "connection-benchmark": "^(raw_line|(process_)?ping_pong/[a-z_]+/8)/",
-    "executor-benchmark": "^(one_rank/8|two_ranks/[a-z_]+/(8|65536)|(cut|plan|build|bind)/2)/",
+    "executor-benchmark": "^(one_rank/8|two_ranks/[a-z_]+/(8|65536)|(cut|plan|bind)/2|build/ring/8)/",
     "collective-benchmark": "^((one|two)_ranks?/[a-z_]+/8|.*call.*|requests/(1|64))/",
 }
 LEAST = {"reduce-benchmark": 2, "connection-benchmark": 5, "executor-benchmark": 9,
