@@ -30,7 +30,10 @@ std::span<const Algorithm> algorithms() {
                                kScatterRing,
                                kCirculant,
                                kBruck,
-                               kDissemination};
+                               kDissemination,
+                               kHierarchicalRing,
+                               kHierarchicalHalving,
+                               kHierarchicalTree};
   return list;
 }
 

@@ -9,6 +9,7 @@ namespace coll {
 extern const Algorithm kLocal, kDirect, kOneShot, kTwoShot, kLinear, kPairwise, kRing,
     kNeighbourExchange, kChain, kBinomial, kKnomial4, kKnomial8, kDoubleBinaryTree,
     kRecursiveDoubling, kRecursiveHalving, kRecursiveHalvingDoubling, kScatterAllgather,
-    kScatterRing, kBruck, kCirculant, kDissemination;
+    kScatterRing, kBruck, kCirculant, kDissemination, kHierarchicalRing, kHierarchicalHalving,
+    kHierarchicalTree;
 
 }  // namespace coll

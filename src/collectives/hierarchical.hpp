@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives/: one file per pattern, each a pure function to a Schedule. This file: what
+// hierarchical algorithms are composed of.
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "collectives/algorithms.hpp"
+#include "collectives/embed.hpp"
+#include "collectives/host_grid.hpp"
+#include "collectives/rank_math.hpp"
+
+namespace coll {
+
+/// Which algorithms a hierarchical one is made of; null where it does not do the operation.
+struct Hierarchy {
+  std::string_view name;
+  bool leaders;  ///< one rank of each host talks to other hosts, else one on each rail
+  bool packed;   ///< inside hosts blocks are copied to go as one message
+  const Algorithm* row_reduce_scatter;
+  const Algorithm* row_all_gather;
+  /// By Collective, between the hosts.
+  const Algorithm* line[kCollectives];
+};
+
+/// One rank's schedule as it grows, phase by phase. Since all messages of a phase are received in
+/// that phase, phases that cannot deadlock cannot do so one after the other.
+class Composer {
+ public:
+  Composer(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout, Rank rank);
+
+  const Hierarchy& how;
+  CollectiveSpec spec;
+  HostGrid grid;
+  Schedule schedule;
+  double rounds = 0;  ///< of all phases so far; no chain of messages is longer
+
+  /// Begins the schedule, with `parts` per block.
+  void start(std::uint32_t parts);
+  LaneBuilder lane() { return LaneBuilder(schedule.lanes[0]); }
+  /// A place for so many chunks in the scratch space.
+  std::uint32_t room(std::uint32_t chunks);
+
+  /// The part of this rank's host in the operation between hosts, with the root's host as root.
+  [[nodiscard]] Schedule line_part() const;
+  void on_line(const Schedule& part, Embedding embedding);
+  /// Among the owners of this rank's host, with the root's rail as root; those of other hosts take
+  /// no part where the operation has a root.
+  void in_row(const Algorithm& algorithm, Collective collective, Embedding embedding);
+  /// Between the ranks of a pod and its owner, by a tree.
+  void in_pod(Collective collective, Embedding embedding);
+  /// Among all ranks of this rank's host.
+  void in_host(const Algorithm& algorithm, Collective collective, Embedding embedding);
+  void count_rounds(const Algorithm& algorithm, Collective collective, Rank ranks, Rank root = 0);
+
+ private:
+  void run(const Schedule& part, const std::vector<Rank>& group, Embedding& embedding);
+  std::uint32_t room_ = 0;
+};
+
+void compose_sums(Composer& composer);      ///< all_reduce, reduce, broadcast, barrier
+void compose_blocks(Composer& composer);    ///< all_gather, reduce_scatter, gather, scatter
+void compose_exchange(Composer& composer);  ///< all_to_all
+
+}  // namespace coll

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: the house's proofs. This file: hierarchical algorithms are right on any hosts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "built.hpp"
+#include "schedule/verify.hpp"
+#include "test_seed.hpp"
+
+namespace coll {
+namespace {
+
+std::vector<const Algorithm*> hierarchical() {
+  std::vector<const Algorithm*> list;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.name.starts_with("hierarchical")) list.push_back(&algorithm);
+  }
+  return list;
+}
+
+/// Hosts of so many ranks each, one after the other.
+Layout layout_of(const std::vector<Rank>& hosts) {
+  std::vector<Place> places;
+  for (const Rank ranks : hosts) {
+    const auto host = static_cast<std::int64_t>(places.size());
+    for (Rank i = 0; i < ranks; ++i) places.push_back({.host = host});
+  }
+  return make_layout(places);
+}
+
+std::string text_of(const Layout& layout) {
+  std::string text = "hosts of ranks";
+  for (const std::int32_t host : layout.host) text += ' ' + std::to_string(host);
+  return text;
+}
+
+std::set<Rank> peers_of(const Schedule& schedule) {
+  std::set<Rank> peers;
+  for (const Step& step : schedule.lanes[0]) {
+    if (step.receives()) peers.insert(step.source);
+    if (step.sends()) peers.insert(step.target);
+  }
+  return peers;
+}
+
+/// The schedules are right, and cost at most what the algorithm says; exactly that, but for the
+/// rounds, which are those of all phases.
+void prove(const Algorithm& algorithm, const CollectiveSpec& spec, const Layout& layout) {
+  SCOPED_TRACE(describe(algorithm, spec) + ", " + text_of(layout));
+  std::vector<Schedule> schedules;
+  for (Rank rank = 0; rank < spec.ranks; ++rank) {
+    schedules.push_back(algorithm.build(spec, layout, rank));
+    EXPECT_EQ(schedules.back().algorithm, algorithm.name);
+  }
+  const auto result = verify(schedules);
+  ASSERT_TRUE(result.ok()) << result.status().text();
+  EXPECT_TRUE(result->same_order_everywhere);
+
+  const Cost cost = algorithm.cost(spec, layout);
+  std::uint64_t size = 1;
+  std::size_t peers = 0;
+  for (const Schedule& schedule : schedules) {
+    size = std::max({size, std::uint64_t{schedule.chunks.chunks(Space::input)},
+                     std::uint64_t{schedule.chunks.chunks(Space::output)}});
+    peers = std::max(peers, peers_of(schedule).size());
+  }
+  const auto chunks = static_cast<double>(size);
+  EXPECT_EQ(cost.chunks, size);
+  EXPECT_GE(cost.rounds, result->rounds);
+  EXPECT_EQ(cost.steps, result->steps_most);
+  EXPECT_EQ(cost.scratch_chunks, result->scratch_most);
+  EXPECT_EQ(cost.message_chunks, std::max(1U, result->message_most));
+  EXPECT_NEAR(cost.sent * chunks, double(result->chunks_sent_most), 1e-6);
+  EXPECT_NEAR(cost.received * chunks, double(result->chunks_received_most), 1e-6);
+  EXPECT_NEAR(cost.reduced * chunks, double(result->chunks_reduced_most), 1e-6);
+  EXPECT_EQ(cost.peers, peers);
+}
+
+void prove_all(const Layout& layout, const std::vector<Rank>& roots) {
+  const Rank ranks = layout.ranks();
+  for (const Algorithm* algorithm : hierarchical()) {
+    for (int i = 0; i < kCollectives; ++i) {
+      const Collective collective = collective_at(i);
+      for (const Rank root : has_root(collective) ? roots : std::vector<Rank>{0}) {
+        const CollectiveSpec spec{collective, ranks, root};
+        if (!algorithm->supports(spec, layout)) continue;
+        prove(*algorithm, spec, layout);
+        if (testing::Test::HasFailure()) return;  // one message is enough
+      }
+    }
+  }
+}
+
+std::vector<Rank> all_roots(Rank ranks) {
+  std::vector<Rank> roots;
+  for (Rank root = 0; root < ranks; ++root) roots.push_back(root);
+  return roots;
+}
+
+TEST(Hierarchical, IsProvedOnEqualHosts) {
+  for (Rank hosts = 2; hosts <= 6; ++hosts) {
+    for (Rank ranks = 2; ranks <= 5; ++ranks) {
+      const Layout layout = layout_of(std::vector<Rank>(static_cast<std::size_t>(hosts), ranks));
+      prove_all(layout, all_roots(layout.ranks()));
+    }
+  }
+}
+
+TEST(Hierarchical, IsProvedOnUnequalHosts) {
+  for (const std::vector<Rank>& hosts :
+       std::vector<std::vector<Rank>>{{1, 2}, {2, 1}, {1, 3, 2}, {3, 5}, {2, 7, 3}, {4, 1, 1, 4}}) {
+    const Layout layout = layout_of(hosts);
+    prove_all(layout, all_roots(layout.ranks()));
+  }
+}
+
+TEST(Hierarchical, IsProvedOnAnyHosts) {
+  std::mt19937_64 random(test::test_seed());
+  for (int round = 0; round < 60; ++round) {
+    const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(random() % n); };
+    const Rank ranks = 1 + below(40);
+    const Rank hosts = 1 + below(static_cast<std::uint64_t>(ranks));
+    std::vector<Place> places;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      places.push_back({.host = below(static_cast<std::uint64_t>(hosts)), .rail = below(3)});
+    }
+    prove_all(make_layout(places), {below(static_cast<std::uint64_t>(ranks))});
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace coll
