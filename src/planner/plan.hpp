@@ -19,7 +19,8 @@ struct Plan {
   std::uint32_t message_chunks = 1;
   Loans loans = Loans::none;
   double predicted_us = 0;
-  bool forced = false;  ///< by the knob COLL_ALGORITHM
+  double measured_us = 0;  ///< by the tuning table; 0: it knows nothing of the algorithm
+  bool forced = false;     ///< by the knob COLL_ALGORITHM
 
   /// Enters the digest of each call, so that ranks with different plans notice.
   [[nodiscard]] std::uint64_t digest() const;

@@ -79,6 +79,26 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   return plan;
 }
 
+/// What was measured of the call, and whether that has decided against the model.
+std::string explain_tuning(const World& world, const Plan& plan, std::uint32_t size_class,
+                           const Algorithm& model) {
+  const std::vector<Measured> times = measured(world.tuning, plan.spec, world.layout, size_class);
+  if (times.empty()) return {};
+  std::string text = "measured (" + world.tuning_file + "):";
+  char line[128];
+  for (const Measured& each : times) {
+    std::snprintf(line, sizeof line, " %s %.2f us;", std::string(each.algorithm->name).c_str(),
+                  each.us);
+    text += line;
+  }
+  text.back() = '\n';
+  if (plan.forced) return text;
+  return text + "chosen by: " +
+         (plan.algorithm == &model
+              ? "the model; nothing measured faster by more than the noise\n"
+              : "the tuning table, over the model's " + std::string(model.name) + "\n");
+}
+
 }  // namespace
 
 std::uint64_t Plan::digest() const {
@@ -127,7 +147,12 @@ Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint
   }
   const std::vector<Candidate> list = candidates(world, spec, size_class);
   COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
-  return plan_with(world, spec, *list.front().algorithm, size_class);
+  const std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
+  const Measured* tuned = better_than_model(times, *list.front().algorithm);
+  Plan plan = plan_with(world, spec, tuned != nullptr ? *tuned->algorithm : *list.front().algorithm,
+                        size_class);
+  if (tuned != nullptr) plan.measured_us = tuned->us;
+  return plan;
 }
 
 std::string explain(const World& world, const Plan& plan, std::uint32_t size_class) {
@@ -146,13 +171,14 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
   text.append("protocol: messages ").append(text_of(plan.loans)).append("\n");
   text.append("why: ").append(plan.algorithm->sentence).append("\n");
   text += "candidates:";
-  for (const Candidate& candidate : candidates(world, plan.spec, size_class)) {
+  const std::vector<Candidate> list = candidates(world, plan.spec, size_class);
+  for (const Candidate& candidate : list) {
     std::snprintf(line, sizeof line, " %s %.2f us;", std::string(candidate.algorithm->name).c_str(),
                   candidate.predicted_us);
     text += line;
   }
   text.back() = '\n';
-  return text;
+  return text + explain_tuning(world, plan, size_class, *list.front().algorithm);
 }
 
 }  // namespace coll

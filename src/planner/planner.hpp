@@ -7,6 +7,7 @@
 #include "base/status.hpp"
 #include "planner/cost_model.hpp"
 #include "planner/plan.hpp"
+#include "planner/tuning_table.hpp"
 
 namespace coll {
 
@@ -23,6 +24,9 @@ struct World {
   std::string algorithm;          ///< COLL_ALGORITHM
   std::uint32_t lanes = 0;        ///< COLL_LANES, 0: choose
   std::uint32_t slice_bytes = 0;  ///< COLL_SLICE_BYTES, 0: choose
+  // rank 0's tuning table
+  std::vector<TuningPoint> tuning;  ///< for this world; they win over the model
+  std::string tuning_file;
 };
 
 /// A candidate the planner weighed, for explanations.

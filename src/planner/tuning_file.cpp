@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: where tuning tables
+// lie, and how they are found.
+#include "planner/tuning_file.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/knobs.hpp"
+#include "base/log.hpp"
+#include "sys/machine_signature.hpp"
+
+namespace coll {
+namespace {
+
+namespace files = std::filesystem;
+
+constexpr std::uintmax_t kMostBytes = 64 << 20;  // a table of everything is a hundredth of it
+
+/// Those that coll-tune writes by itself, in order.
+std::vector<std::string> tables_in(const std::string& directory) {
+  std::vector<std::string> paths;
+  if (directory.empty()) return paths;
+  std::error_code error;
+  for (const auto& entry : files::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("tuning-") && name.ends_with(".json")) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+}  // namespace
+
+std::string tuning_directory(const std::function<const char*(const char*)>& get_variable) {
+  for (const auto& [variable, below] :
+       {std::pair("XDG_CACHE_HOME", "/collectives"), std::pair("HOME", "/.cache/collectives")}) {
+    const char* const value = get_variable(variable);
+    if (value != nullptr && *value == '/') return std::string(value) + below;
+  }
+  return {};
+}
+
+std::string tuning_path(const std::string& directory, const std::string& topology) {
+  return directory + "/tuning-" + topology + ".json";
+}
+
+Result<TuningTable> read_tuning_file(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t bytes = files::file_size(path, error);
+  if (error)
+    return failed(Code::system, "tuning table " + path, "measure one with coll-tune",
+                  error.value());
+  if (bytes > kMostBytes) {
+    return failed(Code::invalid_argument,
+                  path + " is no tuning table: it has " + std::to_string(bytes) + " bytes");
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return system_failure("reading the tuning table " + path, errno);
+  return read_tuning_json(text.str(), path);
+}
+
+Status write_tuning_file(const std::string& path, const TuningTable& table) {
+  std::error_code error;
+  if (const files::path folder = files::path(path).parent_path(); !folder.empty())
+    files::create_directories(folder, error);
+  const std::string unfinished = path + "." + std::to_string(getpid());
+  errno = 0;
+  std::ofstream file(unfinished, std::ios::trunc | std::ios::binary);
+  file << to_json(table);
+  file.close();
+  if (!file) {
+    const int why = errno;
+    files::remove(unfinished, error);
+    return system_failure("writing the tuning table " + path, why,
+                          "name another place with --table");
+  }
+  files::rename(unfinished, path, error);
+  if (error) return system_failure("writing the tuning table " + path, error.value());
+  return {};
+}
+
+FoundTuning find_tuning(std::string_view knob, const std::string& directory,
+                        const std::function<std::string()>& signature) {
+  if (knob == "none") return {};
+  const bool named = knob != "auto";
+  const std::vector<std::string> paths =
+      named ? std::vector<std::string>{std::string(knob)} : tables_in(directory);
+  if (paths.empty()) return {};
+  const std::string here = signature();
+  FoundTuning found;
+  for (const std::string& path : paths) {
+    const Result<TuningTable> read = read_tuning_file(path);
+    if (!read.ok()) {
+      log(LogLevel::warn, "going on without the tuning table: " + read.status().text());
+      continue;
+    }
+    if (!read->machine.empty() && read->machine != here) {
+      log(LogLevel::info, "the tuning table " + path + " is not used: it was measured on " +
+                              read->machine + ", this is " + here);
+      continue;
+    }
+    if (found.file.empty()) {
+      found = {*read, path};
+    } else {
+      found.table.merge(*read);
+      found.file += ", " + path;
+    }
+  }
+  if (!found.file.empty()) log(LogLevel::info, "tuning table " + found.file);
+  return found;
+}
+
+const FoundTuning& process_tuning() {
+  static const FoundTuning once =
+      find_tuning(knobs().tuning, tuning_directory([](const char* name) -> const char* {
+                    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once
+                  }),
+                  [] { return machine_signature(); });
+  return once;
+}
+
+}  // namespace coll

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: tuning tables as
+// text.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "planner/tuning_table.hpp"
+
+namespace coll {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr double kMostMicroseconds = 1e15;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+
+Json written(const TuningPoint& point) {
+  Json json{{"operation", name_of(point.collective)}, {"bytes", point.bytes}};
+  if (point.scope.ranks != 0) json["ranks"] = point.scope.ranks;
+  if (!point.scope.hosts.empty()) json["hosts"] = point.scope.hosts;
+  if (!point.scope.transport.empty()) json["transport"] = point.scope.transport;
+  if (point.scope.ranks_per_core != 0) json["ranks_per_core"] = point.scope.ranks_per_core;
+  json["date"] = point.date;
+  for (const Timing& timing : point.timings)
+    json["us"][timing.algorithm] = {timing.us, timing.noise_us};
+  return json;
+}
+
+Collective collective_of(const std::string& name) {
+  for (int i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (name == name_of(collective)) return collective;
+  }
+  throw std::runtime_error("\"" + name + "\" is no operation");
+}
+
+double microseconds(const Json& json, double least) {
+  const double value = json.get<double>();
+  if (!(value >= least && value <= kMostMicroseconds))
+    throw std::runtime_error(json.dump() + " are no microseconds");
+  return value;
+}
+
+TuningPoint point_of(const Json& json) {
+  TuningPoint point;
+  point.collective = collective_of(json.at("operation").get<std::string>());
+  point.bytes = json.at("bytes").get<std::uint64_t>();
+  if (!json["bytes"].is_number_unsigned() || point.bytes > kMostBytes)
+    throw std::runtime_error(json["bytes"].dump() + " is no number of bytes");
+  point.scope.ranks = json.value("ranks", Rank{0});
+  point.scope.hosts = json.value("hosts", "");
+  point.scope.transport = json.value("transport", "");
+  point.scope.ranks_per_core = json.value("ranks_per_core", 0.0);
+  if (point.scope.ranks < 0 || !(point.scope.ranks_per_core >= 0))
+    throw std::runtime_error("a number of ranks is below 0");
+  point.date = json.value("date", "");
+  for (const auto& [algorithm, times] : json.at("us").items()) {
+    if (!times.is_array() || times.size() != 2)
+      throw std::runtime_error("the times of " + algorithm + " are not [median, noise]");
+    point.timings.push_back({algorithm, microseconds(times[0], 1e-6), microseconds(times[1], 0)});
+  }
+  return point;
+}
+
+}  // namespace
+
+std::string to_json(const TuningTable& table) {
+  const auto text = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::string lines = "{\"tuning_version\": " + std::to_string(kVersion) +
+                      ",\n \"topology\": " + text(table.topology) +
+                      ",\n \"machine\": " + text(table.machine) +
+                      ",\n \"library\": " + text(table.library) + ",\n \"points\": [";
+  const char* between = "\n  ";
+  for (const TuningPoint& point : table.points) {
+    lines += between + text(written(point));
+    between = ",\n  ";
+  }
+  return lines + "]}\n";
+}
+
+Result<TuningTable> read_tuning_json(std::string_view text, std::string_view name) {
+  try {
+    const Json json = Json::parse(text);
+    if (const int version = json.at("tuning_version").get<int>(); version != kVersion)
+      throw std::runtime_error("tuning_version is " + std::to_string(version) +
+                               ", this library reads " + std::to_string(kVersion));
+    TuningTable table;
+    table.topology = json.value("topology", "");
+    table.machine = json.value("machine", "");
+    table.library = json.value("library", "");
+    for (const Json& each : json.at("points")) table.points.push_back(point_of(each));
+    return table;
+  } catch (const std::exception& error) {
+    return failed(Code::invalid_argument,
+                  std::string(name) + " is no tuning table: " + error.what(),
+                  "write it anew with coll-tune");
+  }
+}
+
+}  // namespace coll

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system, wrapped thinly. This file: which kind of machine this is, in one
+// line.
+#include "sys/machine_signature.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <vector>
+
+namespace coll {
+namespace {
+
+namespace files = std::filesystem;
+
+std::string first_line(const files::path& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+/// The entries of a folder, in order; none if it cannot be read.
+std::vector<files::path> entries(const files::path& folder) {
+  std::vector<files::path> list;
+  std::error_code error;
+  for (const auto& entry : files::directory_iterator(folder, error)) list.push_back(entry.path());
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+/// What the first processor says of its make; kernels name that differently.
+std::string processor(const std::string& root) {
+  constexpr const char* kFields[] = {"model name",      "cpu family", "model",      "stepping",
+                                     "CPU implementer", "CPU part",   "CPU variant"};
+  std::map<std::string, std::string> said;
+  std::ifstream lines(root + "/proc/cpuinfo");
+  for (std::string line; std::getline(lines, line) && !line.empty();) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos || colon + 2 > line.size()) continue;
+    said[line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1)] = line.substr(colon + 2);
+  }
+  std::string text;
+  for (const char* field : kFields)
+    if (said.contains(field)) text += (text.empty() ? "" : " ") + said[field];
+  return text;
+}
+
+/// PCI functions that make machines differ: network, display, accelerators; how many of each.
+std::map<std::string, int> devices(const std::string& root) {
+  std::map<std::string, int> counts;
+  for (const files::path& folder : entries(root + "/sys/bus/pci/devices")) {
+    const std::string kind = first_line(folder / "class").substr(0, 4);
+    if (kind != "0x02" && kind != "0x03" && kind != "0x12") continue;
+    const auto id = [&](const char* file) {
+      const std::string word = first_line(folder / file);
+      return word.starts_with("0x") ? word.substr(2) : word;
+    };
+    ++counts[id("vendor") + ":" + id("device")];
+  }
+  return counts;
+}
+
+}  // namespace
+
+std::string machine_signature(const std::string& root) {
+  std::vector<std::string> parts;
+  const auto add = [&](const std::string& what, const std::string& value) {
+    if (!value.empty()) parts.push_back(what + value);
+  };
+  const std::string system = root + "/sys/devices/system/";
+  std::string caches;
+  for (const files::path& cache : entries(system + "cpu/cpu0/cache"))
+    if (const std::string size = first_line(cache / "size"); !size.empty())
+      caches += (caches.empty() ? "" : " ") + size;
+  add("", processor(root));
+  add("PUs ", first_line(system + "cpu/present"));
+  add("NUMA nodes ", first_line(system + "node/online"));
+  add("caches ", caches);
+  for (const auto& [device, count] : devices(root)) add(std::to_string(count) + "x ", device);
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+}  // namespace coll
