@@ -10,8 +10,6 @@
 namespace coll {
 namespace {
 
-constexpr int kMostNodes = 1 << 22;
-
 /// What a line asks for, with what holds where it is silent.
 struct Request {
   int hosts = 1, packages = 1, numa = 1, cores = 1, pus = 1;  // each of the one before it
@@ -240,12 +238,15 @@ class Synthetic {
     for (int each = 0; each < wanted; ++each) {
       switches.push_back(add(NodeKind::network_switch, kNoNode, each));
       topology_.nodes.back().name = "switch " + std::to_string(each);
+      topology_.nodes.back().level = 1;
     }
+    std::vector<Link> plugs;
     for (std::size_t at = 0; at < nics_.size(); ++at) {
       const auto nic = at % static_cast<std::size_t>(want_.nics);
-      topology_.connect(LinkKind::network, nics_[at], switches[nic % switches.size()], 1,
-                        want_.nic_gbits / 8);
+      plugs.push_back(
+          {LinkKind::network, nics_[at], switches[nic % switches.size()], 1, want_.nic_gbits / 8});
     }
+    topology_.connect_all(plugs);
   }
 
   std::string_view text_, name_;

@@ -17,7 +17,11 @@ Result<Topology> read_topology(std::string_view text, std::string_view name) {
     return unreadable(name, 0, "is empty", "see docs/topology.md for what can be read");
   if (text.find('\0') != text.npos)
     return unreadable(name, 0, "is no text", "see docs/topology.md for what can be read");
-  if (body.front() == '{') return read_topology_json(text, name);
+  if (body.front() == '{') {
+    const auto has = [&](std::string_view key) { return body.find(key) != body.npos; };
+    return !has("\"topology_version\"") && has("\"cluster\"") ? read_cluster(text, name)
+                                                              : read_topology_json(text, name);
+  }
   if (body.front() == '<') {
     if (body.find("<system") != body.npos) return read_nccl_xml(text, name);
     return read_hwloc_xml(text, name);
@@ -25,9 +29,10 @@ Result<Topology> read_topology(std::string_view text, std::string_view name) {
   if (body.find("GPU0") != body.npos) return read_smi_matrix(text, name);
   if (body.find('\n') == body.npos && body.find(':') != body.npos)
     return read_synthetic(text, name);
-  return unreadable(name, 1, "is in no known format",
-                    "hwloc XML, NCCL XML, nvidia-smi topo -m, our JSON, or one line such as "
-                    "host:2 gpu:8 nvlink:switch nic:8@400G");
+  return unreadable(
+      name, 1, "is in no known format",
+      "hwloc XML, NCCL XML, nvidia-smi topo -m, our JSON, a cluster file, or one line such as "
+      "host:2 gpu:8 nvlink:switch nic:8@400G");
 }
 
 Result<Topology> read_topology_file(const std::string& what) {

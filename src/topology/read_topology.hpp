@@ -23,6 +23,10 @@ Result<Topology> read_smi_matrix(std::string_view text, std::string_view name);
 /// "host:8 package:2 numa:4 core:8 gpu:4 nvlink:all nic:2@400G"
 Result<Topology> read_synthetic(std::string_view text, std::string_view name);
 
+/// Many hosts behind a network, in JSON; files that it names lie beside it, in the folder of
+/// `name`.
+Result<Topology> read_cluster(std::string_view text, std::string_view name);
+
 /// Our own format: everything the value holds; reads back equal.
 std::string to_json(const Topology& topology);
 Result<Topology> read_topology_json(std::string_view text, std::string_view name);

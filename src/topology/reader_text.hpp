@@ -13,6 +13,9 @@
 
 namespace coll {
 
+/// More parts than this are refused: a mistake, or more than memory can hold.
+inline constexpr NodeId kMostNodes = 1 << 22;
+
 /// A failed Status that says "NAME:LINE: what"; a line of 0 is left out.
 Status unreadable(std::string_view name, int line, std::string_view what, std::string hint);
 

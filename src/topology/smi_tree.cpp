@@ -169,7 +169,7 @@ class TreeBuilder {
 
   void tell_the_rest() {
     int against = 0, unknown = 0;
-    std::vector<ToldDistance> told;
+    std::vector<ToldDistance> told;  // at last: it would count for paths
     for (std::size_t a = 0; a < width_; ++a)
       for (std::size_t b = a + 1; b < width_; ++b) {
         const Distance said = cell(a, b).distance;
@@ -177,9 +177,9 @@ class TreeBuilder {
         if (said < Distance::pix || said == Distance::unknown) continue;
         if (pci_path_between(topology_, nodes_[a], nodes_[b]).distance == said) continue;
         ++against;
-        told.push_back({std::min(nodes_[a], nodes_[b]), std::max(nodes_[a], nodes_[b]), said});
+        told.push_back({nodes_[a], nodes_[b], said});
       }
-    topology_.told = std::move(told);
+    for (const ToldDistance& each : told) topology_.tell(each.a, each.b, each.distance);
     if (against > 0)
       topology_.warn(
           std::to_string(against) +

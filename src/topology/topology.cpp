@@ -10,9 +10,9 @@ namespace coll {
 
 std::string_view name_of(NodeKind kind) {
   constexpr std::array<std::string_view, kNodeKinds> names{
-      "host", "group",      "package",     "die",           "numa",     "cache",
-      "core", "pu",         "host_bridge", "pci_switch",    "pci_port", "gpu",
-      "nic",  "pci_device", "link_switch", "network_switch"};
+      "rack",  "host", "group",      "package",     "die",           "numa",
+      "cache", "core", "pu",         "host_bridge", "pci_switch",    "pci_port",
+      "gpu",   "nic",  "pci_device", "link_switch", "network_switch"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -33,16 +33,64 @@ std::string_view Node::info_of(std::string_view key) const {
   return {};
 }
 
+namespace {
+
+/// Ends the parts of the host before it.
+bool ends_host(NodeKind kind) {
+  return kind == NodeKind::host || kind == NodeKind::rack || kind == NodeKind::network_switch;
+}
+
+constexpr auto by_ends = [](const Link& a, const Link& b) {
+  return std::tie(a.from, a.to) < std::tie(b.from, b.to);
+};
+constexpr auto by_pair = [](const ToldDistance& a, const ToldDistance& b) {
+  return std::tie(a.a, a.b) < std::tie(b.a, b.b);
+};
+
+}  // namespace
+
 std::vector<NodeId> Topology::all(NodeKind kind) const {
   std::vector<NodeId> found;
-  for (NodeId id = 0; id < size(); ++id)
+  std::size_t of_host = 0;  // from here on they are of the same host
+  const auto order = [&] {
+    if (kind == NodeKind::gpu)
+      std::stable_sort(found.begin() + static_cast<std::ptrdiff_t>(of_host), found.end(),
+                       [&](NodeId a, NodeId b) { return (*this)[a].index < (*this)[b].index; });
+    of_host = found.size();
+  };
+  for (NodeId id = 0; id < size(); ++id) {
+    const NodeKind each = (*this)[id].kind;
+    if (ends_host(each)) order();
+    if (each == kind) found.push_back(id);
+  }
+  order();
+  return found;
+}
+
+std::vector<NodeId> Topology::parts(NodeId host, NodeKind kind) const {
+  std::vector<NodeId> found;
+  for (NodeId id = host + 1; id < size() && !ends_host((*this)[id].kind); ++id)
     if ((*this)[id].kind == kind) found.push_back(id);
   if (kind == NodeKind::gpu)
-    std::stable_sort(found.begin(), found.end(), [&](NodeId a, NodeId b) {
-      return std::tuple(above(a, NodeKind::host), (*this)[a].index) <
-             std::tuple(above(b, NodeKind::host), (*this)[b].index);
-    });
+    std::stable_sort(found.begin(), found.end(),
+                     [&](NodeId a, NodeId b) { return (*this)[a].index < (*this)[b].index; });
   return found;
+}
+
+std::span<const Link> Topology::links_from(NodeId id) const {
+  const auto first =
+      std::lower_bound(links.begin(), links.end(), id,
+                       [](const Link& link, NodeId from) { return link.from < from; });
+  auto end = first;
+  while (end != links.end() && end->from == id) ++end;
+  return {first, end};
+}
+
+Distance Topology::told_of(NodeId a, NodeId b) const {
+  const ToldDistance wanted{std::min(a, b), std::max(a, b), Distance::unknown};
+  const auto found = std::lower_bound(told.begin(), told.end(), wanted, by_pair);
+  return found != told.end() && found->a == wanted.a && found->b == wanted.b ? found->distance
+                                                                             : Distance::unknown;
 }
 
 int Topology::count(NodeKind kind) const {
@@ -68,8 +116,22 @@ NodeId Topology::add(Node node) {
 }
 
 void Topology::connect(LinkKind kind, NodeId a, NodeId b, int count, double gbytes_per_s) {
-  links.push_back({kind, a, b, count, gbytes_per_s});
-  links.push_back({kind, b, a, count, gbytes_per_s});
+  for (const Link& link :
+       {Link{kind, a, b, count, gbytes_per_s}, Link{kind, b, a, count, gbytes_per_s}})
+    links.insert(std::upper_bound(links.begin(), links.end(), link, by_ends), link);
+}
+
+void Topology::connect_all(std::span<const Link> one_way) {
+  for (const Link& link : one_way) {
+    links.push_back(link);
+    links.push_back({link.kind, link.to, link.from, link.count, link.gbytes_per_s});
+  }
+  std::stable_sort(links.begin(), links.end(), by_ends);
+}
+
+void Topology::tell(NodeId a, NodeId b, Distance distance) {
+  const ToldDistance said{std::min(a, b), std::max(a, b), distance};
+  told.insert(std::upper_bound(told.begin(), told.end(), said, by_pair), said);
 }
 
 namespace {
@@ -81,16 +143,39 @@ Status broken(std::string what) {
 
 }  // namespace
 
+namespace {
+
+/// Racks, hosts and network switches stand by themselves, hosts and switches also in a rack; all
+/// else is a part of the host before it.
+Status check_place(const Topology& topology, NodeId id, NodeId host, const std::string& name) {
+  const Node& node = topology[id];
+  const std::string what = name + ", a " + std::string(name_of(node.kind)) + ", ";
+  if (ends_host(node.kind)) {
+    const bool in_rack = node.parent != kNoNode && node.kind != NodeKind::rack &&
+                         topology[node.parent].kind == NodeKind::rack;
+    return node.parent == kNoNode || in_rack
+               ? Status()
+               : broken(what + "is part of node " + std::to_string(node.parent) +
+                        ", which is no rack");
+  }
+  if (node.parent == kNoNode) return broken(what + "belongs to no host");
+  if (host == kNoNode || node.parent < host)
+    return broken(what + "does not stand among the parts of its host");
+  return {};
+}
+
+}  // namespace
+
 Status check(const Topology& topology) {
+  NodeId host = kNoNode;
   const auto real = [&](NodeId id) { return id >= 0 && id < topology.size(); };
   for (NodeId id = 0; id < topology.size(); ++id) {
     const Node& node = topology[id];
     const std::string name = "node " + std::to_string(id);
     if (node.parent < kNoNode || node.parent >= id)
       return broken(name + " has parent " + std::to_string(node.parent) + ", not one before it");
-    const bool root = node.kind == NodeKind::host || node.kind == NodeKind::network_switch;
-    if (!root && node.parent == kNoNode)
-      return broken(name + ", a " + std::string(name_of(node.kind)) + ", belongs to no host");
+    COLL_TRY(check_place(topology, id, host, name));
+    if (node.kind == NodeKind::host) host = id;
     if (node.bytes < 0 || node.pci.lanes < 0) return broken(name + " has a negative size");
   }
   for (const Link& link : topology.links) {
@@ -100,6 +185,9 @@ Status check(const Topology& topology) {
     if (link.count < 1 || !(link.gbytes_per_s >= 0))
       return broken("a link from node " + std::to_string(link.from) + " has no count or bandwidth");
   }
+  if (!std::is_sorted(topology.links.begin(), topology.links.end(), by_ends) ||
+      !std::is_sorted(topology.told.begin(), topology.told.end(), by_pair))
+    return broken("links or told distances are not in order");
   for (const ToldDistance& told : topology.told)
     if (!real(told.a) || !real(told.b) || told.a >= told.b)
       return broken("a distance names nodes that are none");

@@ -3,6 +3,7 @@
 // links between the parts; readers make it, everybody else only looks.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@ using NodeId = std::int32_t;
 inline constexpr NodeId kNoNode = -1;
 
 enum class NodeKind : std::uint8_t {
+  rack,  ///< of hosts, and of the network switches that stand in it
   host,
   group,  ///< of packages or NUMA nodes that are nearer to each other than to others
   package,
@@ -35,7 +37,7 @@ enum class NodeKind : std::uint8_t {
   link_switch,  ///< the NVSwitches of a host as one fabric
   network_switch,  ///< between hosts
 };
-inline constexpr int kNodeKinds = 16;
+inline constexpr int kNodeKinds = 17;
 std::string_view name_of(NodeKind kind);
 
 /// One function of the PCI bus. The speeds are of its link towards the host; 0 where unknown.
@@ -69,7 +71,7 @@ struct Node {
   CpuSet cpus;                     ///< a processor part: its PUs; a device: those near it
   std::vector<std::int32_t> numa;  ///< a device: `index` of the NUMA nodes near it; empty: unknown
   std::int64_t bytes = 0;          ///< of memory or cache
-  int level = 0;                   ///< of a cache: 1, 2, 3 …
+  int level = 0;  ///< of a cache: 1, 2, 3 …; of a network switch: 1 has NICs plugged in, 2 those …
   std::string subtype;  ///< of a cache: "i", "d", ""; of memory: "MCDRAM", "GPUMemory" …
   PciFunction pci;      ///< devices, switches and ports
   std::vector<std::string>
@@ -139,10 +141,12 @@ struct CpuKind {
 /// Machines as a graph. A value: copied, compared, printed, never changed once a reader gave it
 /// out. Parts form a forest by `parent`; what else joins them is in `links`.
 struct Topology {
-  std::string source;       ///< where it was read: "this machine", a file, a line of text
-  std::vector<Node> nodes;  ///< parents before children, siblings in their source's order
-  std::vector<Link> links;
-  std::vector<ToldDistance> told;
+  std::string source;  ///< where it was read: "this machine", a file, a line of text
+  /// Parents before children, siblings in their source's order; the parts of a host one after the
+  /// other, before the next host, rack or network switch.
+  std::vector<Node> nodes;
+  std::vector<Link> links;         ///< in order of `from`, then of `to`
+  std::vector<ToldDistance> told;  ///< in order of `a`, then of `b`
   std::vector<NumaLatency> latencies;
   std::vector<CpuKind> cpu_kinds;
   /// What the source got wrong or contradicted itself in, and what was assumed instead.
@@ -158,13 +162,22 @@ struct Topology {
   [[nodiscard]] int count(NodeKind kind) const;
   /// The nearest node of `kind` that `id` is part of, itself included; kNoNode if there is none.
   [[nodiscard]] NodeId above(NodeId id, NodeKind kind) const;
+  /// All nodes of a kind in one host; GPUs by their runtime's number. Looks at this host only.
+  [[nodiscard]] std::vector<NodeId> parts(NodeId host, NodeKind kind) const;
+  /// Links out of a node.
+  [[nodiscard]] std::span<const Link> links_from(NodeId id) const;
+  /// What a source said of these two outright; unknown if nothing.
+  [[nodiscard]] Distance told_of(NodeId a, NodeId b) const;
   /// PUs that may be used: those of the hosts.
   [[nodiscard]] int usable_pus() const;
 
   // For readers.
   NodeId add(Node node);
-  /// Both directions.
+  /// Both directions. Cheap for nodes of the last host; for many links at once see connect_all.
   void connect(LinkKind kind, NodeId a, NodeId b, int count, double gbytes_per_s);
+  /// Each of these in both directions.
+  void connect_all(std::span<const Link> one_way);
+  void tell(NodeId a, NodeId b, Distance distance);
   void warn(std::string text) { warnings.push_back(std::move(text)); }
 };
 

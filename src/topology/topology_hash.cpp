@@ -2,10 +2,10 @@
 // topology/: the machine as an immutable value. This file: which parts count, and how they mix.
 #include "topology/topology_hash.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <utility>
+
+#include "topology/trim.hpp"
 
 namespace coll {
 namespace {
@@ -38,29 +38,18 @@ class Mixer {
   std::uint64_t hash_ = 0x9e3779b97f4a7c15ULL + kFormat;
 };
 
-bool on_pci_only_for_devices(NodeKind kind) {
-  return kind == NodeKind::host_bridge || kind == NodeKind::pci_switch ||
-         kind == NodeKind::pci_port || kind == NodeKind::pci_device;
-}
-
-/// Which nodes count, by the number they have among those: all but PCI parts that neither are nor
-/// lead to a GPU or NIC.
+/// What number each part has among those that count.
 std::vector<NodeId> numbers_of_counted(const Topology& topology) {
+  const std::vector<bool> counts = parts_for_plans(topology);
   std::vector<NodeId> numbers(topology.nodes.size(), kNoNode);
-  for (NodeId id = topology.size() - 1; id >= 0; --id) {
-    const Node& node = topology[id];
-    NodeId& own = numbers[static_cast<std::size_t>(id)];
-    if (!on_pci_only_for_devices(node.kind)) own = 0;
-    if (own == 0 && node.parent != kNoNode) numbers[static_cast<std::size_t>(node.parent)] = 0;
-  }
   NodeId next = 0;
-  for (NodeId& number : numbers)
-    if (number == 0) number = next++;
+  for (std::size_t id = 0; id < numbers.size(); ++id)
+    if (counts[id]) numbers[id] = next++;
   return numbers;
 }
 
 void put_node(Mixer& mixer, const Node& node, std::int64_t parent) {
-  mixer.put(static_cast<int>(node.kind));
+  mixer.put(name_of(node.kind));
   mixer.put(parent);
   if (node.kind == NodeKind::gpu || node.kind == NodeKind::numa) mixer.put(node.index);
   mixer.put(node.level);
@@ -78,20 +67,11 @@ void put_node(Mixer& mixer, const Node& node, std::int64_t parent) {
 
 /// Joins two of the counted nodes, whose numbers are taken from `base` on.
 void put_link(Mixer& mixer, const Link& link, const std::vector<NodeId>& numbers, NodeId base) {
-  mixer.put(static_cast<int>(link.kind));
+  mixer.put(name_of(link.kind));
   mixer.put(numbers[static_cast<std::size_t>(link.from)] - base);
   mixer.put(numbers[static_cast<std::size_t>(link.to)] - base);
   mixer.put(link.count);
   mixer.put(link.gbytes_per_s);
-}
-
-std::vector<Link> sorted_links(const Topology& topology) {
-  std::vector<Link> links = topology.links;
-  std::sort(links.begin(), links.end(), [](const Link& a, const Link& b) {
-    return std::tuple(a.from, a.to, a.kind, a.count, a.gbytes_per_s) <
-           std::tuple(b.from, b.to, b.kind, b.count, b.gbytes_per_s);
-  });
-  return links;
 }
 
 }  // namespace
@@ -105,11 +85,11 @@ std::uint64_t topology_hash(const Topology& topology) {
     put_node(mixer, topology[id],
              parent == kNoNode ? -1 : numbers[static_cast<std::size_t>(parent)]);
   }
-  for (const Link& link : sorted_links(topology)) put_link(mixer, link, numbers, 0);
+  for (const Link& link : topology.links) put_link(mixer, link, numbers, 0);
   for (const ToldDistance& told : topology.told) {
     mixer.put(numbers[static_cast<std::size_t>(told.a)]);
     mixer.put(numbers[static_cast<std::size_t>(told.b)]);
-    mixer.put(static_cast<int>(told.distance));
+    mixer.put(name_of(told.distance));
   }
   return mixer.hash();
 }
@@ -130,7 +110,7 @@ std::vector<std::uint64_t> host_hashes(const Topology& topology) {
     put_node(mixers[static_cast<std::size_t>(own)], node,
              id == own ? -1 : number(node.parent) - number(own));
   }
-  for (const Link& link : sorted_links(topology))
+  for (const Link& link : topology.links)
     if (const NodeId at = host_of(link.from); at != kNoNode && at == host_of(link.to))
       put_link(mixers[static_cast<std::size_t>(at)], link, numbers, number(at));
   for (const ToldDistance& told : topology.told)
@@ -138,7 +118,7 @@ std::vector<std::uint64_t> host_hashes(const Topology& topology) {
       Mixer& mixer = mixers[static_cast<std::size_t>(at)];
       mixer.put(number(told.a) - number(at));
       mixer.put(number(told.b) - number(at));
-      mixer.put(static_cast<int>(told.distance));
+      mixer.put(name_of(told.distance));
     }
   std::vector<std::uint64_t> hashes;
   for (NodeId id = 0; id < topology.size(); ++id)

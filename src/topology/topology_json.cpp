@@ -122,9 +122,10 @@ Topology topology_of(const Json& json) {
     topology.links.push_back({named<LinkKind>(each.at("kind").get<std::string>(), kLinkKinds),
                               each.at("from").get<NodeId>(), each.at("to").get<NodeId>(),
                               each.at("count").get<int>(), each.value("gbytes_per_s", 0.0)});
+  topology.connect_all({});  // brings them in order, whoever wrote them
   for (const Json& each : json.value("told", Json::array()))
-    topology.told.push_back({each.at("a").get<NodeId>(), each.at("b").get<NodeId>(),
-                             named<Distance>(each.at("distance").get<std::string>(), kDistances)});
+    topology.tell(each.at("a").get<NodeId>(), each.at("b").get<NodeId>(),
+                  named<Distance>(each.at("distance").get<std::string>(), kDistances));
   for (const Json& each : json.value("latencies", Json::array()))
     topology.latencies.push_back({each.at("host").get<NodeId>(),
                                   each.at("nodes").get<std::vector<std::int32_t>>(),

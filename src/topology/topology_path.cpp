@@ -3,7 +3,9 @@
 #include "topology/topology_path.hpp"
 
 #include <algorithm>
-#include <set>
+#include <limits>
+#include <map>
+#include <tuple>
 
 namespace coll {
 namespace {
@@ -15,8 +17,9 @@ bool on_pci(NodeKind kind) {
 
 /// From a device up to the host.
 std::vector<NodeId> chain(const Topology& topology, NodeId id) {
-  std::vector<NodeId> nodes;
-  for (; id != kNoNode; id = topology[id].parent) nodes.push_back(id);
+  std::vector<NodeId> nodes{id};
+  while (topology[id].kind != NodeKind::host && topology[id].parent != kNoNode)
+    nodes.push_back(id = topology[id].parent);
   return nodes;
 }
 
@@ -41,10 +44,7 @@ Distance across_bridges(const Topology& topology, NodeId a, NodeId b, NodeId hos
   const auto near_a = numa_of(topology, a), near_b = numa_of(topology, b);
   const bool unknown = near_a.empty() || near_b.empty();
   if (unknown) {
-    int nodes = 0;
-    for (const NodeId numa : topology.all(NodeKind::numa))
-      nodes += topology.above(numa, NodeKind::host) == host ? 1 : 0;
-    return nodes > 1 ? Distance::sys : Distance::node;
+    return topology.parts(host, NodeKind::numa).size() > 1 ? Distance::sys : Distance::node;
   }
   const bool shared = std::any_of(near_a.begin(), near_a.end(), [&](std::int32_t each) {
     return std::find(near_b.begin(), near_b.end(), each) != near_b.end();
@@ -82,22 +82,21 @@ Path pci_path_between(const Topology& topology, NodeId a, NodeId b) {
   } else {
     path.distance = across_bridges(topology, a, b, from_a.back());
   }
-  for (const ToldDistance& told : topology.told)
-    if (told.a == std::min(a, b) && told.b == std::max(a, b)) path.distance = told.distance;
+  if (const Distance told = topology.told_of(a, b); told != Distance::unknown) path.distance = told;
   return path;
 }
 
 Path link_path_between(const Topology& topology, NodeId a, NodeId b) {
   Path direct, through;
-  for (const Link& link : topology.links) {
-    if (link.from != a || link.kind == LinkKind::network) continue;
+  for (const Link& link : topology.links_from(a)) {
+    if (link.kind == LinkKind::network) continue;
     if (link.to == b) {
       direct.distance = Distance::link;
       direct.links += link.count;
       direct.gbytes_per_s += link.count * link.gbytes_per_s;
     } else if (topology[link.to].kind == NodeKind::link_switch) {
-      for (const Link& next : topology.links) {
-        if (next.from != link.to || next.to != b) continue;
+      for (const Link& next : topology.links_from(b)) {  // both ways alike; a switch has more
+        if (next.to != link.to) continue;
         through.distance = Distance::link;
         through.links += std::min(link.count, next.count);
         through.gbytes_per_s +=
@@ -108,18 +107,80 @@ Path link_path_between(const Topology& topology, NodeId a, NodeId b) {
   return direct.distance == Distance::link ? direct : through;
 }
 
+double network_between(const Topology& topology, NodeId a, NodeId b) {
+  // Breadth first over switches: the fewest hops, and of those ways the widest.
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  std::map<NodeId, double> reached{{a, kUnknown}};
+  std::vector<NodeId> front{a};
+  while (!front.empty()) {
+    std::map<NodeId, double> next;
+    for (const NodeId from : front)
+      for (const Link& link : topology.links_from(from)) {
+        if (link.kind != LinkKind::network || reached.contains(link.to)) continue;
+        if (link.to != b && topology[link.to].kind != NodeKind::network_switch) continue;
+        const double part = link.gbytes_per_s > 0 ? link.count * link.gbytes_per_s : kUnknown;
+        double& width = next[link.to];
+        width = std::max(width, std::min(reached[from], part));
+      }
+    if (const auto found = next.find(b); found != next.end())
+      return found->second == kUnknown ? 0 : found->second;
+    front.clear();
+    for (const auto& [id, width] : next) front.push_back(id);
+    reached.merge(next);
+  }
+  return 0;
+}
+
+NodeId nearest_nic(const Topology& topology, NodeId id) {
+  if (topology[id].kind == NodeKind::nic) return id;
+  NodeId nearest = kNoNode;
+  Path best;
+  for (const NodeId nic : topology.parts(topology.above(id, NodeKind::host), NodeKind::nic)) {
+    const Path path = pci_path_between(topology, id, nic);
+    const auto rank = [&](const Path& way, NodeId at) {
+      return std::tuple(way.distance, -port_gbytes_per_s(topology[at]));
+    };
+    if (nearest == kNoNode || rank(path, nic) < rank(best, nearest)) {
+      nearest = nic;
+      best = path;
+    }
+  }
+  return nearest;
+}
+
+double port_gbytes_per_s(const Node& nic) {
+  double sum = 0;
+  for (const Port& port : nic.ports) sum += port.gbits_per_s / 8;
+  return sum;
+}
+
 Path path_between(const Topology& topology, NodeId a, NodeId b) {
-  if (a != b)
-    if (const Path path = link_path_between(topology, a, b); path.distance == Distance::link)
-      return path;
-  return pci_path_between(topology, a, b);
+  if (a == b) return pci_path_between(topology, a, b);
+  if (const Path path = link_path_between(topology, a, b); path.distance == Distance::link)
+    return path;
+  const NodeId host_a = topology.above(a, NodeKind::host),
+               host_b = topology.above(b, NodeKind::host);
+  if (host_a == host_b || host_a == kNoNode || host_b == kNoNode)
+    return pci_path_between(topology, a, b);
+  Path path{Distance::net, 0, 0};
+  const NodeId out = nearest_nic(topology, a), in = nearest_nic(topology, b);
+  if (out == kNoNode || in == kNoNode) return path;
+  narrow(path.gbytes_per_s, pci_path_between(topology, a, out).gbytes_per_s);
+  narrow(path.gbytes_per_s, port_gbytes_per_s(topology[out]));
+  narrow(path.gbytes_per_s, network_between(topology, out, in));
+  narrow(path.gbytes_per_s, port_gbytes_per_s(topology[in]));
+  narrow(path.gbytes_per_s, pci_path_between(topology, in, b).gbytes_per_s);
+  return path;
 }
 
 std::vector<std::vector<NodeId>> link_islands(const Topology& topology) {
   std::vector<NodeId> island(topology.nodes.size());
   for (NodeId id = 0; id < topology.size(); ++id) island[static_cast<std::size_t>(id)] = id;
   const auto root = [&](NodeId id) {
-    while (island[static_cast<std::size_t>(id)] != id) id = island[static_cast<std::size_t>(id)];
+    while (island[static_cast<std::size_t>(id)] != id) {
+      NodeId& up = island[static_cast<std::size_t>(id)];
+      id = up = island[static_cast<std::size_t>(up)];
+    }
     return id;
   };
   for (const Link& link : topology.links) {
@@ -127,15 +188,13 @@ std::vector<std::vector<NodeId>> link_islands(const Topology& topology) {
     const NodeId a = root(link.from), b = root(link.to);
     island[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
   }
+  std::map<NodeId, std::vector<NodeId>> members;
   std::vector<std::vector<NodeId>> islands;
-  std::set<NodeId> seen;
   const std::vector<NodeId> gpus = topology.all(NodeKind::gpu);
-  for (const NodeId first : gpus) {
-    std::vector<NodeId> members;
-    for (const NodeId each : gpus)
-      if (root(each) == root(first)) members.push_back(each);
-    if (seen.insert(root(first)).second && members.size() > 1) islands.push_back(members);
-  }
+  for (const NodeId gpu : gpus) members[root(gpu)].push_back(gpu);
+  for (const NodeId gpu : gpus)
+    if (const auto& all = members[root(gpu)]; all.size() > 1 && all[0] == gpu)
+      islands.push_back(all);
   return islands;
 }
 

@@ -11,11 +11,11 @@ struct Path {
   Distance distance = Distance::unknown;
   int links = 0;            ///< parallel links, where distance is `link`
   double gbytes_per_s = 0;  ///< the narrowest part, one direction, 1e9 bytes/s; 0: unknown. What
-                            ///< lies between NUMA nodes or hosts is not in it
+                            ///< lies between NUMA nodes is not in it
   friend bool operator==(const Path&, const Path&) = default;
 };
 
-/// The nearest way, over links if there are any.
+/// The nearest way, over links if there are any; between hosts through the NICs nearest to both.
 Path path_between(const Topology& topology, NodeId a, NodeId b);
 
 /// The way through PCI and the processors only.
@@ -23,6 +23,16 @@ Path pci_path_between(const Topology& topology, NodeId a, NodeId b);
 
 /// Links from `a` to `b` in this direction, direct or through a fabric of link switches.
 Path link_path_between(const Topology& topology, NodeId a, NodeId b);
+
+/// What fits through the network from one NIC to another, 1e9 bytes/s; 0: unknown, or no way.
+double network_between(const Topology& topology, NodeId a, NodeId b);
+
+/// The NIC of the same host that is nearest through PCI, the fastest of equally near ones; kNoNode
+/// if there is none.
+NodeId nearest_nic(const Topology& topology, NodeId id);
+
+/// All ports of a NIC together, one direction, 1e9 bytes/s; 0: unknown.
+double port_gbytes_per_s(const Node& nic);
 
 /// GPUs that reach each other over links, each island sorted, single GPUs left out.
 std::vector<std::vector<NodeId>> link_islands(const Topology& topology);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <tuple>
 
 #include "topology/topology_path.hpp"
 
@@ -46,9 +47,8 @@ class Printer {
   /// Equal lines with equal trees below, one after the other, are one line "4 x …".
   void print_all(const std::vector<NodeId>& nodes, int depth) {
     for (std::size_t at = 0; at < nodes.size();) {
-      const std::string shape = tree(nodes[at]);
       std::size_t end = at + 1;
-      while (end < nodes.size() && tree(nodes[end]) == shape) ++end;
+      while (end < nodes.size() && alike(nodes[at], nodes[end])) ++end;
       const std::string indent(static_cast<std::size_t>(2 * depth), ' ');
       const bool many = end - at > 1;
       const bool skip = topology_[nodes[at]].kind == NodeKind::pu;
@@ -65,14 +65,20 @@ class Printer {
     return children_[static_cast<std::size_t>(id)];
   }
 
-  const std::string& tree(NodeId id) {
-    std::string& text = shapes_[id];
-    if (text.empty()) {
-      text = line(id, false) + "(";
-      for (const NodeId child : children(id)) text += tree(child) + ",";
-      text += ")";
-    }
-    return text;
+  [[nodiscard]] bool alike(NodeId a, NodeId b) const {
+    if (!says_the_same(topology_[a], topology_[b]) && line(a, false) != line(b, false))
+      return false;
+    return std::equal(children(a).begin(), children(a).end(), children(b).begin(),
+                      children(b).end(), [&](NodeId x, NodeId y) { return alike(x, y); });
+  }
+
+  /// Enough to have the same line, and cheaper to see.
+  static bool says_the_same(const Node& a, const Node& b) {
+    const auto said = [](const Node& node) {
+      return std::tie(node.kind, node.name, node.index, node.model, node.cpus, node.bytes,
+                      node.level, node.subtype, node.pci, node.ports, node.info);
+    };
+    return said(a) == said(b);
   }
 
   /// One node; `named` with what tells it from its like.
@@ -87,6 +93,8 @@ class Printer {
     if (node.kind == NodeKind::package) add(std::string(node.info_of("CPUModel")));
     add(node.subtype.empty() || node.kind == NodeKind::cache ? "" : node.subtype);
     if (node.bytes > 0) add(bytes_text(node.bytes));
+    if (node.kind == NodeKind::network_switch && node.level > 0)
+      add("level " + std::to_string(node.level));
     if (node.kind == NodeKind::core) {
       const auto threads = children(id).size();
       if (threads > 1) add(std::to_string(threads) + " threads");
@@ -111,14 +119,24 @@ class Printer {
 
   /// Hosts that are alike have the same lines: each pair of names is said once, with how often.
   void print_links() {
+    constexpr int kShown = 64;
+    const auto cables = std::count_if(
+        topology_.links.begin(), topology_.links.end(),
+        [](const Link& link) { return link.kind == LinkKind::network && link.from < link.to; });
+    const auto end_of = [&](const Link& link, NodeId id) {
+      const Node& node = topology_[id];
+      if (link.kind != LinkKind::network || cables <= kShown) return label(topology_, id);
+      return node.kind == NodeKind::network_switch
+                 ? "switches of level " + std::to_string(node.level)
+                 : std::string(name_of(node.kind)) + "s";
+    };
     std::map<std::string, std::map<std::string, int>> kinds;
     for (const Link& link : topology_.links) {
       if (link.from > link.to) continue;
       std::string what = std::to_string(link.count) + " x " + std::string(name_of(link.kind));
       if (link.gbytes_per_s > 0) what += " of " + short_number(link.gbytes_per_s) + " GB/s";
-      ++kinds[what][label(topology_, link.from) + "-" + label(topology_, link.to)];
+      ++kinds[what][end_of(link, link.from) + "-" + end_of(link, link.to)];
     }
-    constexpr int kShown = 64;
     for (const auto& [what, pairs] : kinds) {
       text_ += what + ":";
       int shown = 0;
@@ -134,7 +152,6 @@ class Printer {
   const Topology& topology_;
   std::vector<std::vector<NodeId>> children_;
   std::vector<NodeId> roots_;
-  std::map<NodeId, std::string> shapes_;
   std::string text_;
 };
 
