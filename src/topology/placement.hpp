@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// topology/: the machine as an immutable value. This file: ranks on the parts of a machine.
+#pragma once
+#include <vector>
+
+#include "topology/layout.hpp"
+#include "topology/topology.hpp"
+
+namespace coll {
+
+/// Where each rank of a job would run.
+struct Placement {
+  Layout layout;
+  std::vector<NodeId> node;  ///< of each rank: its GPU, or its core
+  std::vector<NodeId> nic;   ///< of each rank: the nearest NIC of its host; kNoNode without any
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+/// Places ranks as launchers do, host after host: on GPUs in the order of their runtime if there
+/// are any in the whole topology, else on cores (or the smallest processor parts there are), fewer
+/// than cores spread evenly over the host's. Where ranks are more than parts, neighbours share one,
+/// all parts nearly equally many. Of NICs that are equally near, ranks take turns. An error where
+/// there is no rank or nothing to place one on.
+Result<Placement> place_ranks(const Topology& topology, Rank ranks);
+
+}  // namespace coll
