@@ -10,13 +10,15 @@
 
 #include "base/log.hpp"
 #include "communicator/control_message.hpp"
+#include "communicator/ranks_text.hpp"
 #include "sys/net_interfaces.hpp"
 #include "sys/numa_node.hpp"
 
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 4;
+constexpr std::uint32_t kCardVersion = 5;
+constexpr std::size_t kMostTuningBytes = 512 << 10;  // the exchange takes twice that
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
 /// What one rank says of itself.
@@ -31,6 +33,9 @@ struct Card {
     std::uint64_t slice_bytes = 0;
   };
   std::vector<Offer> offers;
+  std::string tuning_file;
+  std::uint64_t tuning_digest = 0;  ///< of what its table knows of so many ranks; 0: nothing
+  std::string tuning;               ///< rank 0's: that as text
 
   [[nodiscard]] const Offer* offer(std::string_view transport) const {
     for (const Offer& offer : offers) {
@@ -56,6 +61,7 @@ std::string write_card(const Card& card) {
     out.text(offer.transport).text(offer.descriptor);
     out.u64(offer.slot_bytes).u64(offer.slice_bytes);
   }
+  out.text(card.tuning_file).u64(card.tuning_digest).text(card.tuning);
   return out.bytes();
 }
 
@@ -98,6 +104,9 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
                offer.slot_bytes <= kMostSlotBytes;
     card.offers.push_back(std::move(offer));
   }
+  card.tuning_file = in.text();
+  card.tuning_digest = in.u64();
+  card.tuning = in.text();
   if (!in.whole() || !sensible) return unreadable(rank, "card");
   return card;
 }
@@ -114,6 +123,42 @@ void warn_of_differences(const std::vector<Card>& cards, Rank rank) {
                             " has other values of COLL_ALGORITHM, COLL_LANES, COLL_SLICE_BYTES or "
                             "COLL_CREDITS; rank 0's count");
   }
+}
+
+/// What the tuning table knows of so many ranks goes on the card: rank 0's whole, for all to plan
+/// by; of the others' only the digest, to notice those that differ.
+void put_tuning(const FoundTuning& tuning, Rank rank, Rank ranks, Card& card) {
+  const TuningTable part = tuning.table.of_ranks(ranks);
+  if (part.points.empty()) return;
+  std::string text = to_json(part);
+  if (text.size() > kMostTuningBytes) {
+    log(LogLevel::warn, "going on without the tuning table " + tuning.file + ": " +
+                            std::to_string(text.size()) + " bytes for " + std::to_string(ranks) +
+                            " ranks, at most " + std::to_string(kMostTuningBytes));
+    return;
+  }
+  card.tuning_file = tuning.file;
+  card.tuning_digest = 0xcbf29ce484222325;  // FNV-1a
+  for (const char letter : text) {
+    card.tuning_digest = (card.tuning_digest ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  }
+  if (rank == 0) card.tuning = std::move(text);
+}
+
+void warn_of_other_tuning(const std::vector<Card>& cards, Rank rank) {
+  if (rank != 0) return;
+  std::vector<Rank> others;
+  for (std::size_t r = 1; r < cards.size(); ++r) {
+    if (cards[r].tuning_digest != cards[0].tuning_digest) others.push_back(static_cast<Rank>(r));
+  }
+  if (others.empty()) return;
+  const auto named = [&](Rank each) {
+    const std::string& file = cards[static_cast<std::size_t>(each)].tuning_file;
+    return "rank " + std::to_string(each) + ": " + (file.empty() ? "none" : file);
+  };
+  log(LogLevel::warn, ranks_text(others) + (others.size() == 1 ? " has" : " have") +
+                          " another tuning table than rank 0 (" + named(others.front()) + "; " +
+                          named(0) + "); rank 0's counts");
 }
 
 /// The best transport of both: rank 0's order is everybody's.
@@ -176,7 +221,7 @@ double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std:
   return static_cast<double>(members.size()) / std::max(1, CPU_COUNT(&all));
 }
 
-void make_world(const std::vector<Card>& cards, const PairNames& names, Membership& out) {
+Status make_world(const std::vector<Card>& cards, const PairNames& names, Membership& out) {
   World& world = out.world;
   world.layout = layout_of(cards, names);
   std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
@@ -202,6 +247,13 @@ void make_world(const std::vector<Card>& cards, const PairNames& names, Membersh
   world.lanes = settings.lanes;
   world.slice_bytes = settings.slice_bytes;
   out.credits = settings.credits;
+  if (cards[0].tuning.empty()) return {};
+  Result<TuningTable> tuning = read_tuning_json(cards[0].tuning, "rank 0's tuning table");
+  if (!tuning.ok()) return unreadable(0, "tuning table").with_context(tuning.status().text());
+  world.tuning =
+      tuning->points_for(scope_of(world.layout, world.shared_memory, world.view.ranks_per_core));
+  world.tuning_file = cards[0].tuning_file;
+  return {};
 }
 
 }  // namespace
@@ -245,6 +297,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   CPU_ZERO(&mine.cpus);
   sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
+  if (size > 1) put_tuning(settings.tuning, meeting.rank, meeting.size, mine);
   const TransportSpec spec{meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface};
   for (const TransportChoice& choice : choices) {
     if (size == 1) break;  // one rank costs nothing
@@ -267,6 +320,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
     cards.push_back(std::move(card));
   }
   warn_of_differences(cards, meeting.rank);
+  warn_of_other_tuning(cards, meeting.rank);
 
   // Every rank publishes its choices, or why it has none, so that all fail together and see one
   // world.
@@ -298,7 +352,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
     }
     if (!in.whole() || !sensible) return unreadable(static_cast<Rank>(r), "choice of paths");
   }
-  make_world(cards, names, out);
+  COLL_TRY(make_world(cards, names, out));
   const std::int32_t host = out.world.layout.host[static_cast<std::size_t>(meeting.rank)];
   out.crowded = ranks_per_core(cards, out.world.layout, host) > 1;
   return out;

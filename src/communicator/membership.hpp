@@ -10,6 +10,7 @@
 #include "communicator/rendezvous.hpp"
 #include "communicator/watch.hpp"
 #include "planner/planner.hpp"
+#include "planner/tuning_file.hpp"
 #include "transports/transport.hpp"
 
 namespace coll {
@@ -24,12 +25,13 @@ struct TransportChoice {
 /// known.
 Result<std::vector<TransportChoice>> transport_choices(std::string_view names);
 
-/// The knobs that must be the same on all ranks; rank 0's count, others are warned.
+/// What must be the same on all ranks, knobs and tuning table; rank 0's count, others are warned.
 struct SharedSettings {
   std::string algorithm;
   std::uint32_t lanes = 0;
   std::uint32_t slice_bytes = 0;
   std::uint32_t credits = 0;
+  FoundTuning tuning;
 };
 
 /// The outcome: equal on every rank but for `transports`, `path` and `descriptors`.

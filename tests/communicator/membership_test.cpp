@@ -10,9 +10,44 @@
 namespace coll::testing {
 namespace {
 
-Result<Membership> agree(Meeting& meeting) {
+Result<Membership> agree(Meeting& meeting, const SharedSettings& settings = {}) {
   auto choices = transport_choices("tcp");
-  return agree_on_membership(meeting, *choices, "", {}, in(seconds(20)));
+  return agree_on_membership(meeting, *choices, "", settings, in(seconds(20)));
+}
+
+/// A table that knows one algorithm for broadcasts of 1 KiB among so many ranks.
+FoundTuning table_of(Rank ranks, const std::string& algorithm) {
+  FoundTuning tuning;
+  tuning.file = algorithm + ".json";
+  tuning.table.points = {
+      {Collective::broadcast, 1024, {ranks, "", "", 0}, "2026", {{algorithm, 1, 0}}}};
+  return tuning;
+}
+
+/// Which algorithm each rank plans for a broadcast of 1 KiB, if they have these tables; `warning`
+/// gets what was said on standard error.
+std::vector<std::string> planned(const std::vector<FoundTuning>& tables,
+                                 std::string* warning = nullptr) {
+  std::vector<Meeting> meetings = star(static_cast<Rank>(tables.size()));
+  std::vector<std::string> names(tables.size());
+  ::testing::internal::CaptureStderr();
+  std::vector<std::thread> ranks;
+  for (std::size_t r = 0; r < tables.size(); ++r) {
+    ranks.emplace_back([&, r] {
+      SharedSettings settings;
+      settings.tuning = tables[r];
+      const Result<Membership> member = agree(meetings[r], settings);
+      ASSERT_TRUE(member.ok()) << member.status().text();
+      const CollectiveSpec spec{Collective::broadcast, static_cast<Rank>(tables.size()), 0};
+      const Result<Plan> plan = make_plan(member->world, spec, size_class(1024));
+      ASSERT_TRUE(plan.ok()) << plan.status().text();
+      names[r] = plan->algorithm->name;
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  if (warning != nullptr) *warning = said;
+  return names;
 }
 
 /// What rank 0 makes of a rank 1 that publishes these texts; `heard` gets rank 0's first one.
@@ -50,6 +85,41 @@ TEST(Membership, TwoRanksSeeOneWorld) {
   EXPECT_EQ(zero->pair_names, (std::vector<std::string>{"", "tcp"}));
   EXPECT_EQ((*one)->pair_names, (std::vector<std::string>{"tcp", ""}));
   EXPECT_EQ(zero->members[1].pid, getpid());
+}
+
+TEST(Membership, AllRanksPlanByTheTuningTableOfRankZero) {
+  using Names = std::vector<std::string>;
+  const FoundTuning none, chain = table_of(3, "chain"), linear = table_of(3, "linear");
+  const std::string untuned = planned({none, none, none})[0];
+  std::string warning;
+  EXPECT_EQ(planned({chain, chain, chain}, &warning), Names(3, "chain"));
+  EXPECT_EQ(warning, "");
+  EXPECT_EQ(planned({linear, linear, linear}), Names(3, "linear"));
+  EXPECT_EQ(planned({chain, linear, none}, &warning), Names(3, "chain"));
+  EXPECT_NE(warning.find("ranks 1, 2 have another tuning table than rank 0 (rank 1: linear.json; "
+                         "rank 0: chain.json)"),
+            std::string::npos)
+      << warning;
+  EXPECT_EQ(std::count(warning.begin(), warning.end(), '\n'), 1) << warning;
+  EXPECT_EQ(planned({none, none, chain}, &warning), Names(3, untuned));
+  EXPECT_NE(warning.find("rank 2 has another tuning table than rank 0 (rank 2: chain.json; "
+                         "rank 0: none)"),
+            std::string::npos)
+      << warning;
+  // Tables that say nothing of so many ranks are no difference.
+  EXPECT_EQ(planned({table_of(4, "chain"), none, table_of(5, "linear")}, &warning),
+            Names(3, untuned));
+  EXPECT_EQ(warning, "");
+}
+
+TEST(Membership, ATuningTableTooLargeToSendIsLeftOutWithAWarning) {
+  FoundTuning large = table_of(2, "chain");
+  large.table.points[0].timings.resize(20'000, {std::string(40, 'x'), 1, 0});
+  for (std::size_t i = 0; i < large.table.points[0].timings.size(); ++i)
+    large.table.points[0].timings[i].algorithm += std::to_string(i);
+  std::string warning;
+  EXPECT_EQ(planned({large, large}, &warning), planned({{}, {}}));
+  EXPECT_NE(warning.find("chain.json"), std::string::npos) << warning;
 }
 
 TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
