@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "communicator/control_message.hpp"
+#include "fake_hosts.hpp"
 #include "meeting_ranks.hpp"
 
 namespace coll::testing {
@@ -85,6 +86,28 @@ TEST(Membership, TwoRanksSeeOneWorld) {
   EXPECT_EQ(zero->pair_names, (std::vector<std::string>{"", "tcp"}));
   EXPECT_EQ((*one)->pair_names, (std::vector<std::string>{"tcp", ""}));
   EXPECT_EQ(zero->members[1].pid, getpid());
+}
+
+/// Hosts are what ranks can reach of each other: all have the same host name here.
+TEST(Membership, RanksThatShareMemoryShareAHost) {
+  constexpr std::size_t kRanks = 5;
+  std::vector<Meeting> meetings = star(kRanks);
+  const std::vector<TransportChoice> choices = on_hosts({3, 1, 3, 1, 2});
+  std::vector<std::optional<Result<Membership>>> members(kRanks);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      members[rank].emplace(agree_on_membership(meetings[rank], choices, "", {}, in(seconds(20))));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& member : members) {
+    ASSERT_TRUE(member->ok()) << member->status().text();
+    const Layout& layout = (*member)->world.layout;
+    EXPECT_EQ(layout.host, (std::vector<std::int32_t>{0, 1, 0, 1, 2}));
+    EXPECT_EQ(layout.members, (std::vector<std::vector<Rank>>{{0, 2}, {1, 3}, {4}}));
+    EXPECT_EQ(layout, (*members[0])->world.layout);
+  }
 }
 
 TEST(Membership, AllRanksPlanByTheTuningTableOfRankZero) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "exact_oracle.hpp"
+#include "fake_hosts.hpp"
 #include "rank_threads.hpp"
 #include "schedule/chunk_map.hpp"
 #include "test_seed.hpp"
@@ -176,6 +177,38 @@ TEST_P(OnTransport, EveryAlgorithm) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, OnTransport, ::testing::Values("shm", "tcp"),
                          [](const auto& which) { return std::string(which.param); });
+
+/// Equal hosts, unequal ones, and hosts whose ranks are not consecutive.
+TEST(OnSeveralHosts, AnyOperationWithHierarchicalAlgorithms) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (!algorithm.name.starts_with("hierarchical")) continue;
+    for (const std::vector<int>& hosts : std::vector<std::vector<int>>{
+             {0, 0, 1, 1}, {0, 1, 1, 1, 2, 2}, {0, 1, 0, 1, 0, 1, 0, 1}}) {
+      const auto ranks = static_cast<Rank>(hosts.size());
+      SCOPED_TRACE(std::string(algorithm.name) + " on " + std::to_string(ranks) + " ranks");
+      RanksOptions options;
+      options.choices = on_hosts(hosts);
+      options.settings.algorithm = algorithm.name;
+      run_ranks(ranks, options, [&](Communicator& comm) {
+        const auto text = comm.explain_call(Collective::all_reduce, 1000, DataType::float32);
+        ASSERT_TRUE(text.ok()) << text.status().text();
+        EXPECT_NE(text->find(": " + std::string(algorithm.name) + ", "), std::string::npos)
+            << *text;
+      });
+      run_samples(ranks, options, 60, 60'000);
+      options.settings.slice_bytes = 512;
+      options.settings.credits = CpuExecutor::kLeastCredits;
+      run_samples(ranks, options, 20, 20'000);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(OnSeveralHosts, AnyOperationWithTheChosenAlgorithms) {
+  RanksOptions options;
+  options.choices = on_hosts({0, 0, 0, 1, 1, 1});
+  run_samples(6, options, 60, 300'000);
+}
 
 TEST(SendRecv, PairsOfAllRanksInBothDirections) {
   for (const char* transport : {"shm", "tcp"}) {
