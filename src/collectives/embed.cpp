@@ -3,6 +3,8 @@
 // part, renamed.
 #include "collectives/embed.hpp"
 
+#include <optional>
+
 #include "base/check.hpp"
 
 namespace coll {
@@ -14,17 +16,16 @@ const Window& window_of(const Embedding& embedding, Space space) {
                                   : embedding.scratch;
 }
 
-void append(Step step, const Embedding& embedding, LaneBuilder lane) {
+/// The step in the whole; none where it has nothing to do.
+std::optional<Step> renamed(Step step, const Embedding& embedding) {
   const auto rename = [&](Rank& rank) {
     if (rank != kNoRank) rank = embedding.ranks[static_cast<std::size_t>(rank)];
   };
   rename(step.source);
   rename(step.target);
   if (embedding.empty) {
-    if (step.receives() || step.sends()) {
-      lane.append({.source = step.source, .target = step.target, .count = 0});
-    }
-    return;
+    if (!step.receives() && !step.sends()) return {};
+    return Step{.source = step.source, .target = step.target, .count = 0};
   }
   if (step.count > 0) {
     std::uint32_t count = 0;
@@ -35,13 +36,26 @@ void append(Step step, const Embedding& embedding, LaneBuilder lane) {
       *operand = {window.space, chunks.first};
       count = chunks.count;
     }
-    if (count == 0) return;
+    if (count == 0) return {};
     step.count = count;
     if (step.into == step.from && !step.with.present()) step.into = {};
-    if (!step.into.present() && !step.sends()) return;
+    if (!step.into.present() && !step.sends()) return {};
   }
   step.finish = step.finish && embedding.finishes;
-  lane.append(step);
+  return step;
+}
+
+/// Lets the last step of a lane also send what it leaves in a chunk, if `step` would do just that.
+bool join(Lane& lane, const Step& step) {
+  if (lane.empty() || lane.repeats().back().times > 1 || step.receives() || !step.sends() ||
+      step.with.present() || step.into.present() || step.wait_lane >= 0) {
+    return false;
+  }
+  const Step last = lane[lane.size() - 1];
+  if (last.sends() || last.count != step.count || last.into != step.from) return false;
+  lane.take_from(lane.size() - 1);
+  lane.append(last).target = step.target;
+  return true;
 }
 
 }  // namespace
@@ -65,7 +79,24 @@ Where blocks(const std::vector<std::uint32_t>& bounds, std::uint32_t base, std::
 
 void embed(const Schedule& part, const Embedding& embedding, Lane& lane) {
   COLL_CHECK(part.lanes.size() == 1, "a part has one lane");
-  for (const Step& step : part.lanes[0]) append(step, embedding, LaneBuilder(lane));
+  bool may_join = embedding.joins;
+  for (const Lane::Repeat& repeat : part.lanes[0].repeats()) {
+    const auto iteration = [&](Rank times) {
+      for (std::size_t i = 0; i < repeat.body.size(); ++i) {
+        const auto index = static_cast<std::size_t>(times) * repeat.body.size() + i;
+        const std::optional<Step> step = renamed(repeat.at(index), embedding);
+        if (step && !(may_join && join(lane, *step))) lane.append(*step);
+        may_join = may_join && !step;
+      }
+    };
+    const auto times = static_cast<Rank>(repeat.times);
+    if (embedding.even && times > 1) {
+      may_join = false;
+      LaneBuilder(lane).repeat(0, times, iteration);
+    } else {
+      for (Rank k = 0; k < times; ++k) iteration(k);
+    }
+  }
 }
 
 }  // namespace coll

@@ -41,8 +41,10 @@ struct Embedding {
   Window input{}, output{}, scratch{};
   bool finishes = false;  ///< its reductions complete those of the whole
   bool empty = false;     ///< of its messages only that they come; no data
-  /// The numbers of ranks and chunks grow evenly, so that repeats stay repeats.
+  /// Ranks and chunks are renamed by adding and multiplying, so that repeats stay repeats.
   bool even = false;
+  /// Its first step may become one with the last one before it.
+  bool joins = false;
 };
 
 /// Appends the part's steps, which are one lane. Copies of chunks onto themselves are left out.

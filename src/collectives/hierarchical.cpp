@@ -16,7 +16,7 @@ Composer::Composer(const Hierarchy& hierarchy, const CollectiveSpec& of, const L
                    Rank rank)
     : how(hierarchy),
       spec(of),
-      grid(layout, hierarchy.leaders ? 1 : 0, has_root(of.collective) ? of.root : 0, rank) {
+      grid(layout, hierarchy.leaders ? 1 : 0, has_root(of.collective) ? of.root : kNoRank, rank) {
   schedule.rank = rank;
 }
 
@@ -29,12 +29,21 @@ std::uint32_t Composer::room(std::uint32_t chunks) {
 }
 
 void Composer::count_rounds(const Algorithm& algorithm, Collective collective, Rank ranks,
-                            Rank root) {
-  if (ranks > 1) rounds += algorithm.cost({collective, ranks, root}, Layout::flat(ranks)).rounds;
+                            Rank root, double times) {
+  if (ranks == 1) return;
+  rounds += times * algorithm.cost({collective, ranks, root}, Layout::flat(ranks)).rounds;
 }
 
-void Composer::run(const Schedule& part, const std::vector<Rank>& group, Embedding& embedding) {
+void Composer::repeat(Rank first, Rank end, const std::function<void(Rank)>& body) {
+  if (grid.even) return lane().repeat(first, end, body);
+  for (Rank k = first; k < end; ++k) body(k);
+}
+
+void Composer::run(const Schedule& part, std::span<const Rank> group, Embedding embedding,
+                   bool joins) {
   embedding.ranks = group;
+  embedding.even = grid.even;
+  embedding.joins = joins;
   embed(part, embedding, schedule.lanes[0]);
 }
 
@@ -47,16 +56,24 @@ Schedule Composer::line_part() const {
 void Composer::on_line(const Schedule& part, Embedding embedding) {
   count_rounds(*how.line[static_cast<int>(spec.collective)], spec.collective, grid.hosts,
                part.spec.root);
-  if (grid.owns()) run(part, grid.line(), embedding);
+  if (grid.owns()) run(part, grid.line(), std::move(embedding), true);
+}
+
+void Composer::in_row(const Algorithm& algorithm, Collective collective, Rank times,
+                      const std::function<Embedding(std::uint32_t)>& embedding) {
+  const Rank root = has_root(collective) ? grid.root_rail : 0;
+  count_rounds(algorithm, collective, grid.rails, root, times);
+  if (!grid.owns() || grid.rails == 1) return;
+  if (has_root(collective) && grid.host != grid.root_host) return;
+  const std::vector<Rank> row = grid.row();
+  const Schedule part =
+      algorithm.build({collective, grid.rails, root}, Layout::flat(grid.rails), grid.rail);
+  if (times == 1) return run(part, row, embedding(0), true);
+  repeat(0, times, [&](Rank k) { run(part, row, embedding(index_of(k)), false); });
 }
 
 void Composer::in_row(const Algorithm& algorithm, Collective collective, Embedding embedding) {
-  const Rank root = has_root(collective) ? grid.root_rail : 0;
-  count_rounds(algorithm, collective, grid.rails, root);
-  if (!grid.owns() || grid.rails == 1) return;
-  if (has_root(collective) && grid.host != grid.root_host) return;
-  const CollectiveSpec of{collective, grid.rails, root};
-  run(algorithm.build(of, Layout::flat(grid.rails), grid.rail), grid.row(), embedding);
+  in_row(algorithm, collective, 1, [&](std::uint32_t) { return embedding; });
 }
 
 void Composer::in_pod(Collective collective, Embedding embedding) {
@@ -64,15 +81,18 @@ void Composer::in_pod(Collective collective, Embedding embedding) {
   const std::vector<Rank> pod = grid.pod();
   const auto ranks = static_cast<Rank>(pod.size());
   if (ranks == 1) return;
-  run(kBinomial.build({collective, ranks, 0}, Layout::flat(ranks), grid.turn), pod, embedding);
+  run(kBinomial.build({collective, ranks, grid.owner()}, Layout::flat(ranks), grid.turn), pod,
+      std::move(embedding), true);
 }
 
-void Composer::in_host(const Algorithm& algorithm, Collective collective, Embedding embedding) {
-  const std::vector<Rank>& members = grid.members(grid.host);
-  const auto ranks = static_cast<Rank>(members.size());
-  count_rounds(algorithm, collective, ranks);
-  const Algorithm& some = ranks == 1 ? kLocal : algorithm;
-  run(some.build({collective, ranks, 0}, Layout::flat(ranks), grid.place()), members, embedding);
+Schedule Composer::host_part(const Algorithm& algorithm, Collective collective) const {
+  const auto ranks = static_cast<Rank>(grid.members(grid.host).size());
+  return (ranks == 1 ? kLocal : algorithm)
+      .build({collective, ranks, 0}, Layout::flat(ranks), grid.place());
+}
+
+void Composer::in_host(const Schedule& part, Embedding embedding) {
+  run(part, grid.members(grid.host), std::move(embedding), false);
 }
 
 namespace {
@@ -80,7 +100,6 @@ namespace {
 using enum Collective;
 
 constexpr Rank kEveryRank = 64;  ///< up to here the busiest rank is looked for among all
-constexpr Rank kSample = 16;     ///< beyond, among so many
 
 bool supports(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout) {
   return how.line[static_cast<int>(spec.collective)] != nullptr && layout.hosts() >= 2 &&
@@ -97,11 +116,17 @@ Composer composed(const Hierarchy& how, const CollectiveSpec& spec, const Layout
   } else {
     compose_blocks(composer);
   }
-  for (const Step& step : composer.schedule.lanes[0]) {
+  std::uint32_t& scratch_chunks = composer.schedule.scratch_chunks;
+  const auto use = [&](const Step& step) {
     for (const Operand& operand : {step.from, step.with, step.into}) {
       if (operand.space != Space::scratch) continue;
-      std::uint32_t& chunks = composer.schedule.scratch_chunks;
-      chunks = std::max(chunks, operand.chunk + step.count);
+      scratch_chunks = std::max(scratch_chunks, operand.chunk + step.count);
+    }
+  };
+  for (const Lane::Repeat& repeat : composer.schedule.lanes[0].repeats()) {
+    for (std::size_t i = 0; i < repeat.body.size(); ++i) {  // the largest is in the first or last
+      use(repeat.at(i));
+      use(repeat.at(repeat.size() - 1 - i));
     }
   }
   return composer;
@@ -113,30 +138,50 @@ Cost counted(const Composer& composer) {
   const ChunkMap& chunks = schedule.chunks;
   Cost cost{.rounds = composer.rounds, .scratch_chunks = schedule.scratch_chunks};
   std::set<Rank> peers;
-  for (const Step& step : schedule.lanes[0]) {
-    ++cost.steps;
-    for (const Rank peer : {step.source, step.target}) {
-      if (peer != kNoRank) peers.insert(peer);
-    }
-    if (step.sends()) cost.sent += step.count;
-    if (step.receives()) cost.received += step.count;
-    if (step.with.present()) cost.reduced += step.count;
-    if (step.sends() || step.receives()) {
-      cost.message_chunks = std::max(cost.message_chunks, step.count);
+  for (const Lane::Repeat& repeat : schedule.lanes[0].repeats()) {
+    for (std::size_t i = 0; i < repeat.body.size(); ++i) {
+      const Step& step = repeat.body[i];
+      const double moved = static_cast<double>(step.count) * repeat.times;
+      if (step.sends()) cost.sent += moved;
+      if (step.receives()) cost.received += moved;
+      if (step.with.present()) cost.reduced += moved;
+      if (step.sends() || step.receives()) {
+        cost.message_chunks = std::max(cost.message_chunks, step.count);
+      }
+      const bool same_peers =
+          repeat.times == 1 || (repeat.strides[i].source == 0 && repeat.strides[i].target == 0);
+      for (std::size_t at = i; at < (same_peers ? i + 1 : repeat.size());
+           at += repeat.body.size()) {
+        const Step one = repeat.at(at);
+        if (one.receives()) peers.insert(one.source);
+        if (one.sends()) peers.insert(one.target);
+      }
     }
   }
+  cost.steps = static_cast<std::uint32_t>(schedule.lanes[0].size());
   cost.peers = static_cast<std::uint32_t>(peers.size());
   cost.chunks = std::max({1U, chunks.chunks(Space::input), chunks.chunks(Space::output)});
   return cost;
 }
 
 /// The phases' costs do not add up to that of the busiest rank, which need not be the same in all
-/// of them: so it is counted.
+/// of them: so it is counted. Of many ranks, those of some hosts are looked at, the first ones and
+/// those around the root's and opposite to it; others may have a few steps more.
 Cost cost(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout) {
   const Rank ranks = spec.ranks;
   std::set<Rank> looked_at{spec.root, ranks - 1};
-  const Rank step = ranks <= kEveryRank ? 1 : ranks / kSample;
-  for (Rank rank = 0; rank < ranks; rank += step) looked_at.insert(rank);
+  if (ranks <= kEveryRank) {
+    for (Rank rank = 0; rank < ranks; ++rank) looked_at.insert(rank);
+  } else {
+    const Rank hosts = layout.hosts();
+    const Rank root_host = layout.host[static_cast<std::size_t>(spec.root)];
+    for (const Rank from : {Rank{0}, root_host, root_host + hosts / 2, root_host - 4}) {
+      for (Rank i = 0; i < 4; ++i) {
+        const std::vector<Rank>& members = layout.members_of(wrapped(from + i, hosts));
+        looked_at.insert({members[0], members[members.size() / 2], members.back()});
+      }
+    }
+  }
   Cost most;
   for (const Rank rank : looked_at) {
     const Cost one = counted(composed(how, spec, layout, rank));

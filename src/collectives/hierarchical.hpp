@@ -2,6 +2,8 @@
 // collectives/: one file per pattern, each a pure function to a Schedule. This file: what
 // hierarchical algorithms are composed of.
 #pragma once
+#include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -47,14 +49,22 @@ class Composer {
   /// Among the owners of this rank's host, with the root's rail as root; those of other hosts take
   /// no part where the operation has a root.
   void in_row(const Algorithm& algorithm, Collective collective, Embedding embedding);
+  /// `times` of these, one after the other.
+  void in_row(const Algorithm& algorithm, Collective collective, Rank times,
+              const std::function<Embedding(std::uint32_t)>& embedding);
   /// Between the ranks of a pod and its owner, by a tree.
   void in_pod(Collective collective, Embedding embedding);
-  /// Among all ranks of this rank's host.
-  void in_host(const Algorithm& algorithm, Collective collective, Embedding embedding);
-  void count_rounds(const Algorithm& algorithm, Collective collective, Rank ranks, Rank root = 0);
+  /// The part of this rank in an operation among all ranks of its host.
+  [[nodiscard]] Schedule host_part(const Algorithm& algorithm, Collective collective) const;
+  void in_host(const Schedule& part, Embedding embedding);
+  void count_rounds(const Algorithm& algorithm, Collective collective, Rank ranks, Rank root = 0,
+                    double times = 1);
+  /// for (k = first; k < end; ++k) body(k); as a repeat where the numbers grow evenly. See
+  /// LaneBuilder::repeat for what `body` may do.
+  void repeat(Rank first, Rank end, const std::function<void(Rank)>& body);
 
  private:
-  void run(const Schedule& part, const std::vector<Rank>& group, Embedding& embedding);
+  void run(const Schedule& part, std::span<const Rank> group, Embedding embedding, bool joins);
   std::uint32_t room_ = 0;
 };
 

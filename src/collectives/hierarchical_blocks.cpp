@@ -37,10 +37,10 @@ struct Blocks {
 
   [[nodiscard]] std::uint32_t all() const { return rails.back(); }
   [[nodiscard]] std::uint32_t on_rail() const { return bounds.back(); }
-  [[nodiscard]] std::uint32_t most_on_a_rail() const {
+  [[nodiscard]] Rank most_on_a_rail() const {
     std::uint32_t most = 0;
     for (std::size_t i = 1; i < rails.size(); ++i) most = std::max(most, rails[i] - rails[i - 1]);
-    return most;
+    return static_cast<Rank>(most);
   }
   /// Block `number` of each rail, where the caller has it.
   [[nodiscard]] Where each(std::uint32_t number, std::uint32_t base = 0) const {
@@ -56,14 +56,6 @@ struct Blocks {
     return [=](std::uint32_t, std::uint32_t) {
       return present ? Chunks{base + number, 1} : Chunks{};
     };
-  }
-  /// Calls use(first in the order of rails, first by rank, count) for runs in both.
-  template <class Use>
-  void for_each_run(Use use) const {
-    for (std::uint32_t first = 0, next = 0; first < all(); first = next) {
-      for (next = first + 1; next < all() && by_rail[next] == by_rail[next - 1] + 1;) ++next;
-      use(first, index_of(by_rail[first]), next - first);
-    }
   }
 };
 
@@ -129,19 +121,16 @@ class BlockComposer {
                                 .scratch = from_own({Space::scratch, to_all ? 0 : spare()})});
     if (to_all || grid_.host == grid_.root_host) {
       if (!packed_) {
-        for (std::uint32_t number = 0; number < blocks_.most_on_a_rail(); ++number) {
-          c_.in_row(in_row, collective,
-                    {.input = {line.space, blocks_.one(number, grid_.rail, line.base)},
-                     .output = {Space::output, blocks_.each(number)}});
-        }
+        c_.in_row(in_row, collective, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
+          return Embedding{.input = {line.space, blocks_.one(number, grid_.rail, line.base)},
+                           .output = {Space::output, blocks_.each(number)}};
+        });
       } else {
         if (grid_.rails > 1) {
           c_.in_row(in_row, collective, {.input = from_rail(home), .output = all_rails(home)});
         }
         if (takes && grid_.owns() && !at_home) {
-          blocks_.for_each_run([&](std::uint32_t packed, std::uint32_t rank, std::uint32_t count) {
-            c_.lane().copy({home.space, home.base + packed}, output(rank), count);
-          });
+          copy_all(home, {Space::output, 0}, true);
         }
       }
     }
@@ -180,23 +169,33 @@ class BlockComposer {
 
   void part_by_rail(Collective collective, const Algorithm& in_row, Region from, Region line) {
     if (!packed_) {
-      for (std::uint32_t number = 0; number < blocks_.most_on_a_rail(); ++number) {
-        c_.in_row(in_row, collective,
-                  {.input = {from.space, blocks_.each(number, from.base)},
-                   .output = {line.space, blocks_.one(number, grid_.rail, line.base)}});
-      }
-      return;
+      return c_.in_row(in_row, collective, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
+        return Embedding{.input = {from.space, blocks_.each(number, from.base)},
+                         .output = {line.space, blocks_.one(number, grid_.rail, line.base)}};
+      });
     }
     const bool gives = collective == reduce_scatter || is_root();
     const Region home = grid_.rails == 1 ? line : Region{Space::scratch, c_.room(blocks_.all())};
     if (gives) {
-      blocks_.for_each_run([&](std::uint32_t packed, std::uint32_t rank, std::uint32_t count) {
-        c_.lane().copy({from.space, from.base + rank}, {home.space, home.base + packed}, count);
-      });
+      copy_all(home, from, false);
     }
     if (grid_.rails > 1) {
       c_.in_row(in_row, collective,
                 {.input = all_rails(home), .output = {line.space, one_rail(line.base)}});
+    }
+  }
+
+  /// Between the order of rails and that of ranks, in one copy what is together in both.
+  void copy_all(Region by_rail, Region by_rank, bool to_ranks) {
+    const auto copy = [&](std::uint32_t at, std::uint32_t count) {
+      const Operand packed{by_rail.space, by_rail.base + at};
+      const Operand block{by_rank.space, by_rank.base + index_of(blocks_.by_rail[at])};
+      c_.lane().copy(to_ranks ? packed : block, to_ranks ? block : packed, count);
+    };
+    if (blocks_.same_order) return copy(0, blocks_.all());
+    for (std::size_t rail = 1; rail < blocks_.rails.size(); ++rail) {
+      c_.repeat(static_cast<Rank>(blocks_.rails[rail - 1]), static_cast<Rank>(blocks_.rails[rail]),
+                [&](Rank at) { copy(index_of(at), 1); });
     }
   }
 

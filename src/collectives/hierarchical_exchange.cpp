@@ -25,8 +25,20 @@ class Exchange {
 
   void build() {
     c_.start(1);
-    between_hosts();
-    for (Rank host = 0; host < grid_.hosts; ++host) hand_out(host);
+    find_room();
+    c_.repeat(1, grid_.hosts, [&](Rank i) {
+      send_to(wrapped(grid_.host + i, grid_.hosts));
+      receive_from(wrapped(grid_.host - i, grid_.hosts));
+    });
+    c_.rounds += grid_.hosts - 1;
+    const Algorithm& algorithm = *c_.how.line[static_cast<int>(all_to_all)];
+    const Schedule part = c_.host_part(algorithm, all_to_all);
+    c_.repeat(0, grid_.host, [&](Rank host) { hand_out(part, host); });
+    hand_out(part, grid_.host);
+    c_.repeat(grid_.host + 1, grid_.hosts, [&](Rank host) { hand_out(part, host); });
+    for (Rank host = 0; host < grid_.hosts; ++host) {
+      c_.count_rounds(algorithm, all_to_all, size_of(own_), 0, turns(host));
+    }
   }
 
  private:
@@ -48,33 +60,39 @@ class Exchange {
 
   void receive_from(Rank host) {
     const std::vector<Rank>& there = grid_.members(host);
-    arrived_[static_cast<std::size_t>(host)] = next_;
+    std::uint32_t at = arrived_[static_cast<std::size_t>(host)];
     for (Rank src = place_; src < size_of(there); src += size_of(own_)) {
-      c_.lane().receive(there[static_cast<std::size_t>(src)], scratch(next_),
-                        index_of(size_of(own_)));
-      next_ += index_of(size_of(own_));
+      c_.lane().receive(there[static_cast<std::size_t>(src)], scratch(at), index_of(size_of(own_)));
+      at += index_of(size_of(own_));
     }
   }
 
-  void between_hosts() {
-    std::size_t largest = 0;
+  /// Scratch begins with room for what is copied together.
+  void find_room() {
+    Rank largest = 0;
     for (Rank host = 0; host < grid_.hosts; ++host) {
-      largest = std::max(largest, grid_.members(host).size());
+      largest = std::max(largest, size_of(grid_.members(host)));
     }
-    next_ = index_of(static_cast<Rank>(largest));
+    std::uint32_t next = grid_.even ? 0 : index_of(largest);
     arrived_.resize(static_cast<std::size_t>(grid_.hosts));
     for (Rank i = 1; i < grid_.hosts; ++i) {
-      send_to(wrapped(grid_.host + i, grid_.hosts));
-      receive_from(wrapped(grid_.host - i, grid_.hosts));
+      const Rank host = wrapped(grid_.host - i, grid_.hosts);
+      arrived_[static_cast<std::size_t>(host)] = next;
+      const Rank there = size_of(grid_.members(host));
+      for (Rank src = place_; src < there; src += size_of(own_)) next += index_of(size_of(own_));
     }
-    c_.rounds += grid_.hosts - 1;
+  }
+
+  /// How often what came from a host is handed out: once for each rank there that sends to one.
+  [[nodiscard]] Rank turns(Rank host) const {
+    const Rank there = size_of(grid_.members(host));
+    return host == grid_.host ? 1 : (there - 1) / size_of(own_) + 1;
   }
 
   /// What came from `host`, for every rank of the own one; as often as that has ranks more.
-  void hand_out(Rank host) {
+  void hand_out(const Schedule& part, Rank host) {
     const std::vector<Rank>& there = grid_.members(host);
-    const Rank turns = host == grid_.host ? 1 : (size_of(there) - 1) / size_of(own_) + 1;
-    for (Rank turn = 0; turn < turns; ++turn) {
+    for (Rank turn = 0; turn < turns(host); ++turn) {
       const auto source = [&](std::uint32_t member) {  // whose blocks a member has
         const Rank src = static_cast<Rank>(member) + turn * size_of(own_);
         return src < size_of(there) ? there[static_cast<std::size_t>(src)] : kNoRank;
@@ -93,10 +111,9 @@ class Exchange {
                 [&](std::uint32_t member, std::uint32_t) { return block(own_[member]); }};
       }
       c_.in_host(
-          *c_.how.line[static_cast<int>(all_to_all)], all_to_all,
-          {.input = from, .output = {Space::output, [&](std::uint32_t member, std::uint32_t) {
-                                       return block(source(member));
-                                     }}});
+          part, {.input = from, .output = {Space::output, [&](std::uint32_t member, std::uint32_t) {
+                                             return block(source(member));
+                                           }}});
     }
   }
 
@@ -105,7 +122,6 @@ class Exchange {
   const std::vector<Rank>& own_;
   Rank place_;
   std::vector<std::uint32_t> arrived_;  ///< in scratch, by host
-  std::uint32_t next_ = 0;
 };
 
 }  // namespace

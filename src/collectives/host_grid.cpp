@@ -18,34 +18,36 @@ Rank place_of(const std::vector<Rank>& members, Rank rank) {
 HostGrid::HostGrid(const Layout& layout, Rank rails_wanted, Rank root, Rank rank)
     : hosts(layout.hosts()),
       rails(rails_wanted),
-      ranks(layout.ranks()),
       host(layout.host[static_cast<std::size_t>(rank)]),
-      root_host(layout.host[static_cast<std::size_t>(root)]),
-      layout_(&layout),
-      root_members_(layout.members_of(root_host)) {
-  std::size_t smallest = layout.members[0].size(), largest = smallest;
+      layout_(&layout) {
+  const std::size_t first = layout.members[0].size();
+  std::size_t smallest = first, largest = first;
+  Rank before = 0;
   for (const std::vector<Rank>& each : layout.members) {
     smallest = std::min(smallest, each.size());
     largest = std::max(largest, each.size());
-    even = even && each.size() == layout.members[0].size() &&
-           each[0] == static_cast<Rank>((&each - layout.members.data()) *
-                                        static_cast<std::ptrdiff_t>(each.size())) &&
-           std::is_sorted(each.begin(), each.end()) &&
-           each.back() == each.front() + static_cast<Rank>(each.size()) - 1;
+    const auto ranks = static_cast<Rank>(each.size());
+    even = even && each.size() == first && each.front() == before &&
+           each.back() == before + ranks - 1 && std::is_sorted(each.begin(), each.end());
+    before += ranks;
   }
   if (rails == 0) rails = static_cast<Rank>(smallest);
   largest_pod = (static_cast<Rank>(largest) + rails - 1) / rails;
 
-  const Rank at = place_of(root_members_, root);
-  root_rail = at % rails;
-  if (at != root_rail) {
-    std::swap(root_members_[static_cast<std::size_t>(at)],
-              root_members_[static_cast<std::size_t>(root_rail)]);
-    even = false;
-  }
   const Rank own = place_of(members(host), rank);
   rail = own % rails;
   turn = own / rails;
+  if (root == kNoRank) return;
+  root_host = layout.host[static_cast<std::size_t>(root)];
+  const Rank at = place_of(members(root_host), root);
+  root_rail = at % rails;
+  root_turn = at / rails;
+  even = even && root_turn == 0;
+}
+
+Rank HostGrid::owner_of(Rank of_host, Rank of_rail) const {
+  const bool root = of_host == root_host && of_rail == root_rail;
+  return members(of_host)[static_cast<std::size_t>(of_rail + (root ? root_turn * rails : 0))];
 }
 
 std::vector<Rank> HostGrid::pod() const {
@@ -59,15 +61,14 @@ std::vector<Rank> HostGrid::pod() const {
 }
 
 std::vector<Rank> HostGrid::row() const {
-  const std::vector<Rank>& all = members(host);
-  return {all.begin(), all.begin() + rails};
+  std::vector<Rank> found;
+  for (Rank each = 0; each < rails; ++each) found.push_back(owner_of(host, each));
+  return found;
 }
 
 std::vector<Rank> HostGrid::line() const {
   std::vector<Rank> found;
-  for (Rank each = 0; each < hosts; ++each) {
-    found.push_back(members(each)[static_cast<std::size_t>(rail)]);
-  }
+  for (Rank each = 0; each < hosts; ++each) found.push_back(owner_of(each, rail));
   return found;
 }
 

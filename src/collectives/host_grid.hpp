@@ -10,26 +10,30 @@
 namespace coll {
 
 /// Hosts times rails, as seen by one rank. On each rail every host has a *pod*, one or more of its
-/// ranks; the first is its *owner*. Owners of a host are its *row*, owners of a rail that rail's
-/// *line*. Equal hosts have pods of one rank and no more to them; where hosts differ, there are as
-/// many rails as the smallest one has ranks, and members of larger ones are dealt out to the pods.
+/// ranks; one of them is its *owner*: the first, or the operation's root. Owners of a host are its
+/// *row*, owners of a rail that rail's *line*. Equal hosts have pods of one rank; where hosts
+/// differ, there are as many rails as the smallest one has ranks, and members of larger ones are
+/// dealt out to the pods.
 class HostGrid {
  public:
-  /// `rails`: 0 for as many as the smallest host has ranks. `root` owns its pod.
+  /// `rails`: 0 for as many as the smallest host has ranks. `root`: kNoRank where there is none.
   HostGrid(const Layout& layout, Rank rails, Rank root, Rank rank);
 
   Rank hosts = 0, rails = 0;
-  Rank ranks = 0;
   Rank host = 0;  ///< of the rank
   Rank rail = 0;  ///< of the rank
-  Rank turn = 0;  ///< of the rank in its pod; 0: it is the owner
-  Rank root_host = 0, root_rail = 0;
+  Rank turn = 0;  ///< of the rank in its pod
+  Rank root_host = kNoRank, root_rail = kNoRank, root_turn = 0;
   Rank largest_pod = 1;
-  bool even = true;  ///< hosts are equal, and their ranks consecutive
+  bool even = true;  ///< hosts are equal, their ranks consecutive, and first ones own their pods
 
-  [[nodiscard]] bool owns() const { return turn == 0; }
+  /// The turn of the owner in the rank's pod.
+  [[nodiscard]] Rank owner() const {
+    return host == root_host && rail == root_rail ? root_turn : 0;
+  }
+  [[nodiscard]] bool owns() const { return turn == owner(); }
   [[nodiscard]] const std::vector<Rank>& members(Rank of_host) const {
-    return of_host == root_host ? root_members_ : layout_->members_of(of_host);
+    return layout_->members_of(of_host);
   }
   [[nodiscard]] Rank place() const { return rail + turn * rails; }  ///< in members(host)
   [[nodiscard]] Rank pod_size(Rank of_host, Rank of_rail) const {
@@ -44,8 +48,8 @@ class HostGrid {
   [[nodiscard]] std::vector<std::uint32_t> rail_bounds(Rank of_rail) const;
 
  private:
+  [[nodiscard]] Rank owner_of(Rank of_host, Rank of_rail) const;
   const Layout* layout_;
-  std::vector<Rank> root_members_;
 };
 
 }  // namespace coll

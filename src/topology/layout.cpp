@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace coll {
@@ -24,7 +25,10 @@ class Numbers {
 }  // namespace
 
 Layout Layout::flat(Rank ranks) {
-  return make_layout(std::vector<Place>(static_cast<std::size_t>(ranks)));
+  const std::vector<std::int32_t> same(static_cast<std::size_t>(ranks), 0);
+  std::vector<Rank> order(same.size());
+  std::iota(order.begin(), order.end(), 0);
+  return {same, same, same, same, {order}, {order}};
 }
 
 Layout make_layout(std::span<const Place> places) {

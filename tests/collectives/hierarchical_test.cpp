@@ -110,6 +110,36 @@ TEST(Hierarchical, IsProvedOnEqualHosts) {
   }
 }
 
+TEST(Hierarchical, IsProvedOnManyEqualHosts) {
+  for (const auto& [hosts, ranks] :
+       std::vector<std::pair<std::size_t, Rank>>{{3, 17}, {7, 8}, {16, 4}, {33, 2}}) {
+    const Layout layout = layout_of(std::vector<Rank>(hosts, ranks));
+    prove_all(layout, {0, 1, layout.ranks() / 2, layout.ranks() - 1});
+  }
+}
+
+/// Of 8,192 hosts of 8 ranks a schedule keeps a few steps for each rank of a host and for each
+/// doubling of their number.
+TEST(Hierarchical, TakesLittleMemoryOnManyHosts) {
+  constexpr Rank kHosts = 8192, kRanks = 8;
+  const Layout layout = layout_of(std::vector<Rank>(kHosts, kRanks));
+  const Rank ranks = layout.ranks();
+  for (const Algorithm* algorithm : hierarchical()) {
+    for (int i = 0; i < kCollectives; ++i) {
+      const Collective collective = collective_at(i);
+      for (const Rank root : {0, ranks / 3, ranks - 1}) {
+        const CollectiveSpec spec{collective, ranks, root};
+        if (!algorithm->supports(spec, layout) || (root > 0 && !has_root(collective))) continue;
+        for (const Rank rank : {0, 1, ranks / 3, ranks / 2 + 3, ranks - 1}) {
+          const Schedule schedule = algorithm->build(spec, layout, rank);
+          EXPECT_LE(schedule.lanes[0].stored(), 16U * 13 + 16U * kRanks)
+              << describe(*algorithm, spec) << ", rank " << rank;
+        }
+      }
+    }
+  }
+}
+
 TEST(Hierarchical, IsProvedOnUnequalHosts) {
   for (const std::vector<Rank>& hosts :
        std::vector<std::vector<Rank>>{{1, 2}, {2, 1}, {1, 3, 2}, {3, 5}, {2, 7, 3}, {4, 1, 1, 4}}) {
