@@ -12,8 +12,8 @@ namespace coll {
 
 /// Of send and recv, `spec.root` is the peer of the rank before it, which does the operation; that
 /// one's peer does the opposite, and all others nothing.
-inline std::vector<Schedule> build_all(const Algorithm& algorithm, const CollectiveSpec& spec) {
-  const Layout layout = Layout::flat(spec.ranks);
+inline std::vector<Schedule> build_all(const Algorithm& algorithm, const CollectiveSpec& spec,
+                                       const Layout& layout) {
   const bool pair = spec.collective == Collective::send || spec.collective == Collective::recv;
   const Rank caller = (spec.root + spec.ranks - 1) % spec.ranks;
   std::vector<Schedule> schedules;
@@ -31,6 +31,10 @@ inline std::vector<Schedule> build_all(const Algorithm& algorithm, const Collect
     }
   }
   return schedules;
+}
+
+inline std::vector<Schedule> build_all(const Algorithm& algorithm, const CollectiveSpec& spec) {
+  return build_all(algorithm, spec, Layout::flat(spec.ranks));
 }
 
 /// "ring all_reduce, 5 ranks, root 3".

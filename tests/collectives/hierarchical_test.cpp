@@ -51,11 +51,8 @@ std::set<Rank> peers_of(const Schedule& schedule) {
 /// rounds, which are those of all phases.
 void prove(const Algorithm& algorithm, const CollectiveSpec& spec, const Layout& layout) {
   SCOPED_TRACE(describe(algorithm, spec) + ", " + text_of(layout));
-  std::vector<Schedule> schedules;
-  for (Rank rank = 0; rank < spec.ranks; ++rank) {
-    schedules.push_back(algorithm.build(spec, layout, rank));
-    EXPECT_EQ(schedules.back().algorithm, algorithm.name);
-  }
+  const std::vector<Schedule> schedules = build_all(algorithm, spec, layout);
+  for (const Schedule& schedule : schedules) EXPECT_EQ(schedule.algorithm, algorithm.name);
   const auto result = verify(schedules);
   ASSERT_TRUE(result.ok()) << result.status().text();
   EXPECT_TRUE(result->same_order_everywhere);
