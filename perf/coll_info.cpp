@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -20,6 +22,7 @@
 #include "reduce/reduce.hpp"
 #include "sys/net_interfaces.hpp"
 #include "topology/discover.hpp"
+#include "topology/picture.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/ring_search.hpp"
 #include "topology/topology_hash.hpp"
@@ -179,13 +182,22 @@ void print_rings(const coll::Topology& topology) {
 }
 
 /// The tree, or all of the value as JSON, of this machine or of the one that `what` describes.
-int print_topology(const std::string& what, bool json) {
+int print_topology(const std::string& what, bool json, const std::string& picture) {
   const coll::Result<coll::Topology> topology = what.empty()
                                                     ? coll::Result<coll::Topology>(coll::discover())
                                                     : coll::read_topology_file(what);
   if (!topology.ok()) {
     fmt::print(stderr, "coll-info: {}\n", topology.status().text());
     return 1;
+  }
+  if (!picture.empty()) {
+    std::ofstream file(picture, std::ios::binary);
+    file << to_svg(coll::draw(*topology));
+    file.close();
+    if (!file) {
+      fmt::print(stderr, "coll-info: cannot write {}: {}\n", picture, std::strerror(errno));
+      return 1;
+    }
   }
   std::cout << (json ? coll::to_json(*topology) : coll::to_text(*topology));
   if (!json) {
@@ -200,12 +212,13 @@ int print_topology(const std::string& what, bool json) {
 int main(int argc, char** argv) {
   CLI::App app("Says what libcollectives can do here, and its knobs.", "coll-info");
   bool only_knobs = false, json = false, markdown = false, tree = false;
-  std::string topology;
+  std::string topology, picture;
   app.add_flag("--knobs", only_knobs, "the knobs: name, value here, unit, what it does");
   app.add_flag("--json", json, "everything, for programs");
   app.add_flag("--machine", tree, "this machine as a tree; with --json, all that is known of it");
   app.add_option("--topology", topology,
                  "the same of the machine in this file, or of this line (docs/topology.md)");
+  app.add_option("--svg", picture, "draw it into this file as well");
   app.add_flag("--markdown", markdown, "the knobs as the README's table");
   if (const auto code = perf::parse_command_line(app, argc, argv)) return *code;
   try {
@@ -213,7 +226,8 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "coll-info: {}\n", coll::knobs_status().text());
       return 1;
     }
-    if (tree || !topology.empty()) return print_topology(topology, json);
+    if (tree || !topology.empty() || !picture.empty())
+      return print_topology(topology, json, picture);
     if (markdown) {
       print_markdown(knobs());
     } else if (only_knobs && !json) {

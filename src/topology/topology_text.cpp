@@ -128,7 +128,7 @@ class Printer {
       if (link.kind != LinkKind::network || cables <= kShown) return label(topology_, id);
       return node.kind == NodeKind::network_switch
                  ? "switches of level " + std::to_string(node.level)
-                 : std::string(name_of(node.kind)) + "s";
+                 : std::string("NICs");
     };
     std::map<std::string, std::map<std::string, int>> kinds;
     for (const Link& link : topology_.links) {

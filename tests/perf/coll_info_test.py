@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
+import xml.etree.ElementTree
 
 COLL_INFO = sys.argv[1]
 
@@ -38,6 +40,22 @@ class CollInfo(unittest.TestCase):
             done = run(*form, COLL_SECRET="hunter2")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertNotIn("hunter2", done.stdout + done.stderr)
+
+    def test_a_machine_as_text_json_and_picture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            picture = os.path.join(folder, "machine.svg")
+            line = "host:2 package:2 gpu:4 nvlink:all nic:2@400G"
+            text = run("--topology", line, "--svg", picture)
+            self.assertEqual((text.returncode, text.stderr), (0, ""))
+            self.assertRegex(text.stdout, r"(?m)\A2 x host(.|\n)*^hash: [0-9a-f]{16}$")
+            with open(picture, encoding="utf-8") as file:
+                shapes = xml.etree.ElementTree.parse(file).getroot()
+            texts = [each.text for each in shapes.iter("{http://www.w3.org/2000/svg}text")]
+            self.assertIn("2 x host", texts)
+            self.assertIn("GPU3", texts)
+            done = run("--topology", line, "--svg", os.path.join(folder, "none", "machine.svg"))
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, r"\Acoll-info: cannot write .*: No such file")
 
     def test_refusals(self):
         done = run("--wat")

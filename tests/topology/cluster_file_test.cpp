@@ -148,6 +148,13 @@ TEST(ClusterFile, TakesHostsFromFilesBesideIt) {
     EXPECT_EQ(label(*read, link.to), "NIC2") << "the first rail";
 }
 
+TEST(ClusterFile, OfTheDocumentsIsOne) {
+  const auto read = read_topology_file(std::string(COLL_SOURCE_ROOT) + "/docs/cluster.json");
+  ASSERT_TRUE(read.ok()) << read.status().text();
+  EXPECT_EQ(read->count(NodeKind::gpu), 512);
+  EXPECT_EQ(read->count(NodeKind::network_switch), 12);
+}
+
 TEST(ClusterFile, KeepsCoresWhereThereAreNoGpus) {
   const Topology topology =
       cluster(R"({"cluster": 1, "hosts": [{"count": 2, "topology": "core:4 pu:2 nic:1"}]})");
