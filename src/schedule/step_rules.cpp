@@ -46,6 +46,12 @@ Status check_head(std::span<const Schedule> schedules, Rank rank) {
     return fault(rank, "runs another " + std::string(name_of(spec.collective)) + " than rank 0's " +
                            std::string(name_of(first.collective)));
   }
+  return {};
+}
+
+Status check_chunk_map(std::span<const Schedule> schedules, const Schedule& schedule) {
+  const CollectiveSpec& spec = schedule.spec;
+  const Rank rank = schedule.rank;
   const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, rank);
   const ChunkMap expected{shape.input, shape.output, schedules.front().chunks.parts};
   if (schedule.chunks != expected || expected.parts == 0) {
@@ -149,21 +155,28 @@ Rank pair_of(std::span<const Schedule> schedules, Rank rank) {
   return opposite && other.root == rank ? own.root : kNoRank;
 }
 
-Status check_rules(std::span<const Schedule> schedules) {
-  if (schedules.empty()) return failed(Code::internal, "there are no schedules to verify");
-  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
-    COLL_TRY(check_head(schedules, static_cast<Rank>(rank)));
-  }
+Status check_steps(std::span<const Schedule> schedules) {
   for (const Schedule& schedule : schedules) {
+    COLL_TRY(check_chunk_map(schedules, schedule));
     for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
-      for (std::size_t i = 0; i < schedule.lanes[lane].size(); ++i) {
-        const std::string wrong = wrong_with(schedule, lane, schedule.lanes[lane][i]);
+      std::size_t i = 0;
+      for (const Step& step : schedule.lanes[lane]) {
+        const std::string wrong = wrong_with(schedule, lane, step);
         if (!wrong.empty()) return fault(schedules, {schedule.rank, lane, i}, wrong);
+        ++i;
       }
     }
     COLL_TRY(check_scratch_owners(schedules, schedule));
   }
   return {};
+}
+
+Status check_rules(std::span<const Schedule> schedules) {
+  if (schedules.empty()) return failed(Code::internal, "there are no schedules to verify");
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
+    COLL_TRY(check_head(schedules, static_cast<Rank>(rank)));
+  }
+  return check_steps(schedules);
 }
 
 }  // namespace coll

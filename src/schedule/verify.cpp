@@ -17,7 +17,31 @@ namespace {
 /// The run apart shows that passes do not mix; the one in place, with the same messages, need not.
 constexpr std::uint32_t kPasses = 2;
 
-/// What can be counted without running anything.
+bool any_in_place(std::span<const Schedule> schedules) {
+  return std::ranges::any_of(schedules, [](const Schedule& schedule) {
+    const CollectiveSpec& spec = schedule.spec;
+    return in_place(spec.collective, spec.ranks, spec.root, schedule.rank).allowed;
+  });
+}
+
+/// The run in place must do what the one apart did, message by message: then ranks may choose one
+/// by one.
+Status check_in_place(std::span<const Schedule> schedules, const Wiring& wiring,
+                      Contributions& contributions, std::uint32_t credits,
+                      const std::vector<std::uint64_t>& sent_apart) {
+  SymbolicRun run(schedules, wiring, contributions, credits, 1, true);
+  COLL_TRY(run.run());
+  COLL_TRY(check_postcondition(schedules, run, contributions));
+  const auto differs = std::ranges::mismatch(run.sent(), sent_apart);
+  if (differs.in1 == run.sent().end()) return {};
+  const Wiring::LaneEnd& lane =
+      wiring.lanes[static_cast<std::size_t>(differs.in1 - run.sent().begin())];
+  return fault(lane.rank,
+               "lane " + std::to_string(lane.lane) + " sends something else than out of place");
+}
+
+}  // namespace
+
 Verified counted(std::span<const Schedule> schedules) {
   Verified numbers;
   for (const Schedule& schedule : schedules) {
@@ -46,31 +70,6 @@ Verified counted(std::span<const Schedule> schedules) {
   }
   return numbers;
 }
-
-bool any_in_place(std::span<const Schedule> schedules) {
-  return std::ranges::any_of(schedules, [](const Schedule& schedule) {
-    const CollectiveSpec& spec = schedule.spec;
-    return in_place(spec.collective, spec.ranks, spec.root, schedule.rank).allowed;
-  });
-}
-
-/// The run in place must do what the one apart did, message by message: then ranks may choose one
-/// by one.
-Status check_in_place(std::span<const Schedule> schedules, const Wiring& wiring,
-                      Contributions& contributions, std::uint32_t credits,
-                      const std::vector<std::uint64_t>& sent_apart) {
-  SymbolicRun run(schedules, wiring, contributions, credits, 1, true);
-  COLL_TRY(run.run());
-  COLL_TRY(check_postcondition(schedules, run, contributions));
-  const auto differs = std::ranges::mismatch(run.sent(), sent_apart);
-  if (differs.in1 == run.sent().end()) return {};
-  const Wiring::LaneEnd& lane =
-      wiring.lanes[static_cast<std::size_t>(differs.in1 - run.sent().begin())];
-  return fault(lane.rank,
-               "lane " + std::to_string(lane.lane) + " sends something else than out of place");
-}
-
-}  // namespace
 
 Result<Verified> verify(std::span<const Schedule> schedules, std::uint32_t credits) {
   if (credits == 0) return failed(Code::invalid_argument, "a FIFO holds at least one message");

@@ -25,6 +25,9 @@ struct Verified {
       true;  ///< every rank's copy of a reduced chunk has one expression tree: equal bits
 };
 
+/// What can be counted without running anything.
+Verified counted(std::span<const Schedule> schedules);
+
 /// Proves, by one fair symbolic run (lanes are a Kahn process network: every interleaving gives the
 /// same): (a) every send meets its receive, with equal counts; (b) no deadlock with `credits`
 /// messages per FIFO, over two passes, where a step receives before it waits for a credit to send

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// schedule/: what a rank does, as a value without bytes. This file: all ranks moved at once, with
+// the chunks that belong to them.
+#pragma once
+#include <optional>
+
+#include "base/status.hpp"
+#include "schedule/rank_set.hpp"
+#include "schedule/schedule.hpp"
+#include "schedule/simulate.hpp"
+
+namespace coll {
+
+/// Which of the parts of a single block belong to a group of ranks, where there are as many for
+/// each: an equal stretch for each in turn; or every so manyth; or as `stretch`, with the bits of
+/// the groups' numbers read backwards. Where each rank has a block of its own, all parts stay.
+enum class PartsOf : std::uint8_t { stretch, stride, mirrored };
+
+/// One of the motions of a symmetry: every rank goes to another, and the chunks that belong to
+/// ranks with it: blocks, or parts. All other chunks stay; scratch, whose numbers mean nothing to
+/// others, stays under a shift, and under an exclusive or moves if its chunks are a power of two.
+class Motion {
+ public:
+  /// By `by` ranks, a multiple of symmetry.size, 0 <= by < ranks. `of` is the schedule of any rank;
+  /// all have the same chunks.
+  Motion(const Symmetry& symmetry, PartsOf parts, const Schedule& of, Rank by);
+
+  [[nodiscard]] Rank rank(Rank from) const;
+  [[nodiscard]] RankSet ranks(const RankSet& from) const;
+  [[nodiscard]] std::uint32_t chunk(Space space, std::uint32_t from) const;
+  /// In a message of `count` chunks, the one at `place` is at `place` xor this one.
+  [[nodiscard]] std::uint32_t swap_within(std::uint32_t count) const;
+  /// None if the chunks of an operand, or of the message, do not stay together.
+  [[nodiscard]] std::optional<Step> step(const Step& from) const;
+  /// Does it move the steps of a repeat's iterations alike, so that lines stay lines up to a wrap?
+  [[nodiscard]] bool keeps_lines(const Step& step, const Stride& stride, std::uint32_t times) const;
+
+ private:
+  /// Chunks that take turns: windows of `range` units.
+  struct Turn {
+    std::uint32_t range = 1;
+    std::uint32_t unit = 1;  ///< chunks that move as one
+    std::uint32_t by = 0;    ///< units, less than `range`
+
+    [[nodiscard]] std::uint32_t window() const { return range * unit; }
+  };
+  [[nodiscard]] const Turn& turn_of(Space space) const {
+    return space == Space::input ? input_ : space == Space::output ? output_ : scratch_;
+  }
+  [[nodiscard]] bool move(Operand& operand, std::uint32_t count) const;
+
+  bool shifts_;
+  Rank all_, by_;
+  Turn input_, output_, scratch_;
+  std::uint32_t swap_ = 0;
+};
+
+/// Is `image` what the motion of all ranks by `by` makes of `original`? For shifts in a time that
+/// depends on what their lanes keep, not on what they execute. The failure names rank and step.
+Status check_moved(const Schedule& original, const Symmetry& symmetry, PartsOf parts, Rank by,
+                   const Schedule& image);
+
+}  // namespace coll
