@@ -20,10 +20,10 @@
 // Wins: hierarchical_ring: large messages; hierarchical_halving: medium ones, and many hosts;
 //   hierarchical_tree: small ones. Only with several hosts, of which one at least has several
 //   ranks.
-// Source: Kielmann et al.: MagPIe: MPI's collective communication operations for clustered wide area
-//   systems (PPoPP 1999); Graham et al.: Cheetah: a framework for scalable hierarchical collective
-//   operations (CCGrid 2011); rails: Cho et al.: BlueConnect: decomposing all-reduce for deep
-//   learning on heterogeneous network hierarchy (SysML 2019).
+// Source: Kielmann et al.: MagPIe: MPI's collective communication operations for clustered wide
+//   area systems (PPoPP 1999); Graham et al.: Cheetah: a framework for scalable hierarchical
+//   collective operations (CCGrid 2011); rails: Cho et al.: BlueConnect: decomposing all-reduce for
+//   deep learning on heterogeneous network hierarchy (SysML 2019).
 #include "collectives/hierarchical.hpp"
 
 #include <algorithm>

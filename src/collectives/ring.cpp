@@ -2,8 +2,10 @@
 // collectives/: one file per pattern, each a pure function to a Schedule. This file: the ring.
 //
 // Algorithm: ring
-// Idea: rank r talks to r-1 and r+1 only. Chunk c starts at rank c+1 and goes once around, every
-//   rank adding its part, until rank c completes it; then it goes around again as the result.
+// Idea: the ranks stand in a ring, as the layout orders them (hosts in one piece), and talk to
+//   their neighbours only. Chunk c starts behind rank c and goes once around, every rank adding its
+//   part, until rank c completes it; then it goes around again as the result. Where the layout has
+//   several rings, each moves its part of the data, on a lane of its own. The costs are of one.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce     | 2*n-1 | 2*(n-1) | 2*(n-1)/n | 2*(n-1)/n | (n-1)/n | 0 | 1 | min(2, n-1)
 //   reduce_scatter | n     | n-1     | (n-1)/n   | (n-1)/n   | (n-1)/n | 0 | 1 | min(2, n-1)
@@ -12,6 +14,9 @@
 // Source: Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations
 //   (JPDC 2009), section 3; all-gather: Thakur, Rabenseifner, Gropp: Optimization of collective
 //   communication operations in MPICH (IJHPCA 2005), section 4.1.
+#include <algorithm>
+#include <vector>
+
 #include "collectives/patterns.hpp"
 #include "collectives/rank_math.hpp"
 #include "schedule/builder.hpp"
@@ -25,44 +30,68 @@ bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, all_reduce, reduce_scatter, all_gather);
 }
 
-Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
+Cost cost(const CollectiveSpec& spec, const Layout& layout) {
   const double n = spec.ranks;
   const double laps = spec.collective == all_reduce ? 2 : 1;
-  return {
-      .rounds = laps * (n - 1),
-      .sent = laps * (n - 1) / n,
-      .received = laps * (n - 1) / n,
-      .reduced = spec.collective == all_gather ? 0 : (n - 1) / n,
-      .steps = spec.collective == all_reduce ? 2 * index_of(spec.ranks) - 1 : index_of(spec.ranks),
-      .peers = spec.ranks == 2 ? 1U : 2U,
-      .chunks = index_of(spec.ranks)};
+  const auto rings = static_cast<std::uint32_t>(layout.rings.size());
+  const std::uint32_t around = index_of(spec.ranks);
+  return {.rounds = laps * (n - 1),
+          .sent = laps * (n - 1) / n,
+          .received = laps * (n - 1) / n,
+          .reduced = spec.collective == all_gather ? 0 : (n - 1) / n,
+          .steps = rings * (spec.collective == all_reduce ? 2 * around - 1 : around),
+          .peers = rings * (spec.ranks == 2 ? 1U : 2U),
+          .chunks = rings * around};
 }
 
-Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
-  const Rank n = spec.ranks;
-  const Rank left = wrapped(rank - 1, n);
-  const Rank right = wrapped(rank + 1, n);
-  const auto behind = [&](Rank distance) { return index_of(wrapped(rank - distance, n)); };
-  const auto own = index_of(rank);
+/// The lane of one of `rings` rings.
+void go_around(const std::vector<Rank>& ring, std::uint32_t number, std::uint32_t rings,
+               Schedule& schedule) {
+  const Collective collective = schedule.spec.collective;
+  const auto n = static_cast<Rank>(ring.size());
+  const auto place = static_cast<Rank>(std::ranges::find(ring, schedule.rank) - ring.begin());
+  const auto behind = [&](Rank distance) {
+    return ring[static_cast<std::size_t>(wrapped(place - distance, n))];
+  };
+  // all_reduce cuts the data into a chunk for each place in each ring, the others have blocks.
+  const auto chunk = [&](Rank distance) {
+    return collective == all_reduce ? number * index_of(n) + index_of(wrapped(place - distance, n))
+                                    : index_of(behind(distance)) * rings + number;
+  };
+  const Rank left = behind(1);
+  const Rank right = behind(-1);
+  const auto own = chunk(0);
+  LaneBuilder lane(schedule.lanes[number]);
+  const bool in_order = collective == all_reduce || std::ranges::is_sorted(ring);
+  const auto repeat = [&](Rank first, Rank end, const auto& step) {
+    if (in_order) return lane.repeat(first, end, step);
+    for (Rank k = first; k < end; ++k) step(k);
+  };
 
-  Schedule schedule =
-      start_schedule("ring", spec, rank, spec.collective == all_reduce ? index_of(n) : 1);
-  LaneBuilder lane(schedule.lanes[0]);
-  if (spec.collective != all_gather) {
-    lane.send(input(behind(1)), right);
-    lane.repeat(2, n, [&](Rank k) { lane.receive_reduce_send(left, input(behind(k)), right); });
+  if (collective != all_gather) {
+    lane.send(input(chunk(1)), right);
+    repeat(2, n, [&](Rank k) { lane.receive_reduce_send(left, input(chunk(k)), right); });
   }
-  if (spec.collective == reduce_scatter) {
-    lane.receive_reduce(left, input(own), output(0)).finish = true;
-    return schedule;
+  if (collective == reduce_scatter) {
+    lane.receive_reduce(left, input(own), output(number)).finish = true;
+    return;
   }
-  if (spec.collective == all_reduce) {
+  if (collective == all_reduce) {
     lane.receive_reduce_copy_send(left, input(own), output(own), right).finish = true;
   } else {
-    lane.copy_send(input(0), output(own), right);
+    lane.copy_send(input(number), output(own), right);
   }
-  lane.repeat(1, n - 1, [&](Rank k) { lane.receive_send(left, output(behind(k)), right); });
-  lane.receive(left, output(behind(n - 1)));
+  repeat(1, n - 1, [&](Rank k) { lane.receive_send(left, output(chunk(k)), right); });
+  lane.receive(left, output(chunk(n - 1)));
+}
+
+Schedule build(const CollectiveSpec& spec, const Layout& layout, Rank rank) {
+  const auto rings = static_cast<std::uint32_t>(layout.rings.size());
+  const std::uint32_t parts = spec.collective == all_reduce ? rings * index_of(spec.ranks) : rings;
+  Schedule schedule = start_schedule("ring", spec, rank, parts, rings);
+  for (std::uint32_t number = 0; number < rings; ++number) {
+    go_around(layout.rings[number], number, rings, schedule);
+  }
   return schedule;
 }
 

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
 
 #include "built.hpp"
 #include "schedule/verify.hpp"
+#include "test_seed.hpp"
 
 namespace coll {
 namespace {
@@ -69,14 +71,14 @@ std::set<std::pair<Rank, std::size_t>> connections(const Schedule& schedule) {
 }
 
 /// The schedules are right, and cost what the algorithm says.
-void prove(const Algorithm& algorithm, const CollectiveSpec& spec) {
-  const std::vector<Schedule> schedules = build_all(algorithm, spec);
+void prove(const Algorithm& algorithm, const CollectiveSpec& spec, const Layout& layout) {
+  const std::vector<Schedule> schedules = build_all(algorithm, spec, layout);
   const auto result = verify(schedules);
   ASSERT_TRUE(result.ok()) << result.status().text();
   const Verified& found = *result;
   EXPECT_TRUE(found.same_order_everywhere);
 
-  const Cost cost = algorithm.cost(spec, Layout::flat(spec.ranks));
+  const Cost cost = algorithm.cost(spec, layout);
   const auto size = static_cast<double>(chunks_of_largest_buffer(schedules));
   // What is found of send and recv is of both sides, what is said of one.
   const bool sends = spec.collective != Collective::recv;
@@ -94,6 +96,9 @@ void prove(const Algorithm& algorithm, const CollectiveSpec& spec) {
     peers = std::max(peers, connections(schedule).size());
   }
   EXPECT_EQ(cost.peers, peers);
+}
+void prove(const Algorithm& algorithm, const CollectiveSpec& spec) {
+  prove(algorithm, spec, Layout::flat(spec.ranks));
 }
 
 class Algorithms : public testing::TestWithParam<Case> {
@@ -120,7 +125,8 @@ class Algorithms : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
-  for_each_spec(prove);
+  for_each_spec(
+      [](const Algorithm& algorithm, const CollectiveSpec& spec) { prove(algorithm, spec); });
 }
 
 TEST_P(Algorithms, AreProvedForOverAThousandRanks) {
@@ -174,6 +180,34 @@ INSTANTIATE_TEST_SUITE_P(All, Algorithms, testing::ValuesIn(all_cases()), [](con
   return std::string(test.param.algorithm->name) + "_for_" +
          std::string(name_of(test.param.collective));
 });
+
+/// Several rings through ranks in any order.
+TEST(Ring, FollowsTheRingsOfTheLayout) {
+  std::mt19937_64 random(test::test_seed());
+  for (int round = 0; round < 40; ++round) {
+    const auto ranks = static_cast<Rank>(2 + random() % 12);
+    Layout layout = Layout::flat(ranks);
+    layout.rings.resize(1 + random() % 3, layout.rings[0]);
+    for (std::vector<Rank>& ring : layout.rings) std::shuffle(ring.begin(), ring.end(), random);
+    for (int i = 0; i < kCollectives; ++i) {
+      const CollectiveSpec spec{collective_at(i), ranks, 0};
+      if (!find_algorithm("ring")->supports(spec, layout)) continue;
+      SCOPED_TRACE(describe(*find_algorithm("ring"), spec));
+      prove(*find_algorithm("ring"), spec, layout);
+      for (const Schedule& schedule : build_all(*find_algorithm("ring"), spec, layout)) {
+        for (std::size_t lane = 0; lane < layout.rings.size(); ++lane) {
+          const std::vector<Rank>& ring = layout.rings[lane];
+          auto next = std::next(std::find(ring.begin(), ring.end(), schedule.rank));
+          if (next == ring.end()) next = ring.begin();
+          for (const Step& step : schedule.lanes[lane]) {
+            if (!step.sends()) continue;
+            EXPECT_EQ(step.target, *next);
+          }
+        }
+      }
+    }
+  }
+}
 
 TEST(AlgorithmList, ServesEveryCollectiveWithAnyRankCount) {
   for (int i = 0; i < kCollectives; ++i) {
