@@ -49,6 +49,11 @@ struct Blocks {
       return at < rails[rail + 1] ? Chunks{base + index_of(by_rail[at]), 1} : Chunks{};
     };
   }
+  /// Block `number` of rail `rail`, where the caller has it.
+  [[nodiscard]] Where own(std::uint32_t number, Rank rail) const {
+    const Chunks chunks = each(number)(index_of(rail), 1);
+    return [chunks](std::uint32_t, std::uint32_t) { return chunks; };
+  }
   /// Block `number` of rail `rail`, in a list of that rail's.
   [[nodiscard]] Where one(std::uint32_t number, Rank rail, std::uint32_t base) const {
     const auto at = static_cast<std::size_t>(rail);
@@ -107,6 +112,9 @@ class BlockComposer {
     const bool to_all = collective == all_gather;
     const bool takes = to_all || is_root();
     const bool at_home = packed_ && grid_.rails == 1 && blocks_.same_order && takes;
+    if (to_all && !packed_ && blocks_.on_rail() == index_of(grid_.hosts)) {
+      return gather_one_by_one(in_row);
+    }
     Region home{Space::output, 0};
     if (!at_home && grid_.owns()) {
       home = {Space::scratch, c_.room(packed_ ? blocks_.all() : blocks_.on_rail())};
@@ -135,6 +143,26 @@ class BlockComposer {
       }
     }
     if (!to_all) return;
+    const Window everything{Space::output, stretched(0, blocks_.all())};
+    c_.in_pod(broadcast, {.input = everything, .output = everything});
+  }
+
+  /// all_gather where every pod of the rail is one rank, and all messages are one block: these go
+  /// straight to their places.
+  void gather_one_by_one(const Algorithm& in_row) {
+    const auto place = [this](std::uint32_t number) {
+      return index_of(blocks_.by_rail[own_rail() + number]);
+    };
+    c_.in_pod(gather, {});
+    c_.on_line(c_.line_part(),
+               {.input = {Space::input, stretched(0, 1)},
+                .output = {Space::output, [place](std::uint32_t host, std::uint32_t count) {
+                             return Chunks{place(host), count};
+                           }}});
+    c_.in_row(in_row, all_gather, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
+      return Embedding{.input = {Space::output, blocks_.own(number, grid_.rail)},
+                       .output = {Space::output, blocks_.each(number)}};
+    });
     const Window everything{Space::output, stretched(0, blocks_.all())};
     c_.in_pod(broadcast, {.input = everything, .output = everything});
   }
