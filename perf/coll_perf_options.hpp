@@ -23,6 +23,7 @@ enum class Compute { none, work, sleep };
 enum class Memory { own = 0, allocated = 1, registered = 2 };
 
 struct Options {
+  const char* program = "coll-perf";  ///< in messages
   std::vector<Operation> operations{Operation::all_reduce};
   std::vector<coll_dtype_t> dtypes{COLL_FLOAT32};
   std::vector<coll_op_t> redops{COLL_SUM};

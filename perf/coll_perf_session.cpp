@@ -23,25 +23,29 @@ int launched_rank() {
   return -1;
 }
 
-void pin_to_core(int rank) {
+void pin_to_core(int rank, const char* program) {
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<std::size_t>(rank % (cores > 0 ? cores : 1)), &set);
   if (sched_setaffinity(0, sizeof set, &set) != 0)
-    fmt::print(stderr, "coll-perf: rank {} is not pinned: {}\n", rank, std::strerror(errno));
+    fmt::print(stderr, "{}: rank {} is not pinned: {}\n", program, rank, std::strerror(errno));
 }
 
 }  // namespace
 
-Session::Session(const Options& options) {
+bool launched() {
+  return launched_rank() >= 0;
+}
+
+Session::Session(const Options& options) : program_(options.program) {
   coll_config_t config = COLL_CONFIG_INIT;
   if (!options.algorithm.empty()) config.algorithm = options.algorithm.c_str();
   if (!options.transports.empty()) config.transports = options.transports.c_str();
   const int launched = launched_rank();
   alone_ = launched < 0;
   rank_ = alone_ ? 0 : launched;  // for messages until the library says it
-  if (options.pin) pin_to_core(rank_);
+  if (options.pin) pin_to_core(rank_, program_);
   if (alone_) {
     coll_unique_id_t id;
     require(coll_get_unique_id(&id), "making a unique id");
@@ -51,7 +55,7 @@ Session::Session(const Options& options) {
   }
   require(coll_comm_rank(comm_, &rank_), "asking for the rank");
   require(coll_comm_size(comm_, &size_), "asking for the number of ranks");
-  if (options.pin && !alone_ && rank_ != launched) pin_to_core(rank_);
+  if (options.pin && !alone_ && rank_ != launched) pin_to_core(rank_, program_);
   if (options.stream) require(coll_stream_create(&stream_), "making a host stream");
 }
 
@@ -62,7 +66,7 @@ Session::~Session() {
 
 void Session::require(coll_status_t status, const char* what) const {
   if (status == COLL_SUCCESS) return;
-  fmt::print(stderr, "coll-perf: rank {}: {}: {}\n", rank_, what, coll_last_error());
+  fmt::print(stderr, "{}: rank {}: {}: {}\n", program_, rank_, what, coll_last_error());
   std::_Exit(2);  // the communicator cannot be left in order; its peers learn it from the socket
 }
 

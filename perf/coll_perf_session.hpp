@@ -11,6 +11,9 @@
 
 namespace perf {
 
+/// Has a launcher started this process? (Only that; the library reads its variables properly.)
+bool launched();
+
 /// Failures of the library end the program: exit code 2 and the library's message on standard
 /// error.
 class Session {
@@ -36,6 +39,7 @@ class Session {
                                     coll_dtype_t type) const;
 
  private:
+  const char* program_;
   int rank_ = 0;
   int size_ = 1;
   bool alone_ = false;

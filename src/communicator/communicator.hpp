@@ -53,6 +53,7 @@ class Communicator {
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] Rank size() const { return size_; }
+  [[nodiscard]] const World& world() const { return membership_.world; }
 
   /// Is the request right as far as this rank can tell? Pointers, ranges, overlap. No
   /// communication.

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// perf/: tools that measure the library. This file: how coll-tune measures algorithms in turns.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "coll_perf_buffer.hpp"
+#include "coll_perf_session.hpp"
+#include "coll_tune_race.hpp"
+
+namespace perf {
+
+/// What all ranks know of all ranks, as the library's planner sees it.
+const coll::World& world_of(coll_comm_t comm);
+
+struct Tuning {
+  std::vector<Operation> operations;
+  std::vector<std::size_t> sizes;  ///< bytes
+  double seconds = 60;             ///< for everything, about
+};
+
+/// Every operation with every size, all algorithms of a point in turns: round after round, so that
+/// what disturbs the machine disturbs them all. Each algorithm has a communicator of its own that
+/// it is forced on. Collective; equal on all ranks. `progress` is called before each point.
+std::vector<Race> measure_races(const Session& session, const Options& options,
+                                const Tuning& tuning,
+                                const std::function<void(Operation, std::size_t)>& progress);
+
+}  // namespace perf

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: what coll-tune concludes from what it measured.
+#include "coll_tune_race.hpp"
+
+#include <gtest/gtest.h>
+
+#include "coll_tune_report.hpp"
+
+namespace perf {
+namespace {
+
+using coll::Collective;
+using coll::find_algorithm;
+
+coll::World world_of(coll::Rank ranks) {
+  coll::World world;
+  world.layout = coll::Layout::flat(ranks);
+  return world;
+}
+
+Contender contender(const char* name, std::vector<double> rounds, double predicted_us = 1) {
+  return {find_algorithm(name), {}, predicted_us, false, false, std::move(rounds)};
+}
+
+/// Of all_reduce of 1 KiB; the model chose `ring`.
+Race race_of(std::vector<Contender> contenders) {
+  Race race{Collective::all_reduce, 1024, std::move(contenders), find_algorithm("ring"), nullptr};
+  return race;
+}
+
+TEST(TuneRace, MedianAndNoiseAreThoseOfTheMiddle) {
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({9, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 2, 100}), 3);
+  EXPECT_EQ(noise({3}), 0);
+  EXPECT_EQ(noise({5, 1, 2, 3, 4}), 1);
+  EXPECT_EQ(noise({1000, 1, 2, 3, 4}), 1);
+}
+
+TEST(TuneRace, EqualSchedulesRunOnceAndTheModelsChoiceIsAmongThem) {
+  for (const coll::Rank ranks : {2, 3, 8}) {
+    const coll::World world = world_of(ranks);
+    for (const Collective collective : {Collective::all_reduce, Collective::broadcast,
+                                        Collective::all_to_all, Collective::barrier}) {
+      const Race race = line_up(world, collective, 4096);
+      std::size_t named = 0, able = 0;
+      for (const Contender& each : race.contenders) named += 1 + each.same.size();
+      for (const coll::Algorithm& algorithm : coll::algorithms())
+        able += algorithm.supports({collective, ranks, 0}, world.layout) ? 1 : 0;
+      EXPECT_LE(named, able);
+      EXPECT_GE(named, 2U);
+      EXPECT_TRUE(race.of(race.by_model).kept);
+      EXPECT_EQ(race.by_table, nullptr);
+      if (ranks == 2 && collective == Collective::broadcast) {
+        EXPECT_LT(race.contenders.size(), named) << "a chain of two is a tree";
+      }
+    }
+  }
+}
+
+TEST(TuneRace, WhatATableWouldChooseRunsToTheEndToo) {
+  coll::World world = world_of(8);
+  const Race untuned = line_up(world, Collective::all_reduce, 1024);
+  const std::string other =
+      untuned.by_model->name == "chain" ? "ring" : "chain";  // slow: the model would not
+  world.tuning = {{Collective::all_reduce, 1024, {}, "2026", {{other, 1, 0}}}};
+  world.algorithm = "binomial";  // a knob plays no part
+  const Race race = line_up(world, Collective::all_reduce, 1024);
+  EXPECT_EQ(race.by_model, untuned.by_model);
+  ASSERT_NE(race.by_table, nullptr);
+  EXPECT_EQ(race.by_table->name, other);
+  EXPECT_TRUE(race.of(race.by_table).kept);
+}
+
+TEST(TuneRace, OnlyThoseFarBehindDropOut) {
+  Race race =
+      race_of({contender("ring", {10, 10, 10, 10, 10}), contender("two_shot", {12, 12, 12, 12, 12}),
+               contender("chain", {20, 20, 20, 20, 20}), contender("binomial", {5, 14, 20, 14, 5}),
+               contender("one_shot", {20, 20, 20, 20, 20})});
+  race.contenders[4].kept = true;
+  drop_hopeless(race);
+  std::string out;
+  for (const Contender& each : race.contenders) out += each.out ? '1' : '0';
+  EXPECT_EQ(out, "00100");
+  Race early = race_of({contender("ring", {10, 10}), contender("chain", {20, 20})});
+  drop_hopeless(early);
+  EXPECT_FALSE(early.contenders[1].out);
+}
+
+TEST(TuneRace, IsDecidedWhereTheFastestIsApartByMoreThanTheNoise) {
+  const auto ring = contender("ring", {9, 10, 10, 10, 11});
+  EXPECT_TRUE(is_decided(race_of({ring, contender("chain", {12, 12, 12, 12, 12})})));
+  EXPECT_FALSE(is_decided(race_of({ring, contender("chain", {8, 8, 11, 14, 14})})));
+}
+
+TEST(TuneRace, RegretIsTheChoicesTimeOverTheFastest) {
+  Race race = race_of({contender("ring", {12, 12}, 6), contender("chain", {10, 10}, 20)});
+  race.contenders[1].same = {find_algorithm("binomial")};
+  EXPECT_NEAR(race.regret(find_algorithm("ring")), 0.2, 1e-12);
+  EXPECT_EQ(race.regret(find_algorithm("binomial")), 0);
+  Race good = race_of({contender("ring", {10, 10}, 30)});
+  race.by_table = find_algorithm("binomial");
+  const Regret model = regret_of({race, good}, false), table = regret_of({race, good}, true);
+  EXPECT_NEAR(model.median, 0.1, 1e-12);
+  EXPECT_NEAR(model.worst, 0.2, 1e-12);
+  EXPECT_EQ(table.worst, 0);
+  EXPECT_NEAR(model.error_median, 2.5, 1e-12);  // half the time, and three times it
+  EXPECT_NEAR(model.error_worst, 3, 1e-12);
+  const std::string text = regret_text({race, good}, "2 ranks", "t.json");
+  EXPECT_NE(text.find("regret median  10.0 %, worst   20.0 %"), std::string::npos) << text;
+}
+
+TEST(TuneRace, APointHasEveryNameFastestFirstAndNoLessNoiseThanRunsDiffer) {
+  Race race =
+      race_of({contender("ring", {12.3456, 12.3456}), contender("chain", {8, 9, 10, 11, 12})});
+  race.contenders[1].same = {find_algorithm("binomial")};
+  const coll::TuningPoint point = to_point(race, {2, "1x2", "shm", 1}, "2026-11-21");
+  EXPECT_EQ(point.collective, Collective::all_reduce);
+  EXPECT_EQ(point.bytes, 1024U);
+  ASSERT_EQ(point.timings.size(), 3U);
+  EXPECT_EQ(point.timings[0], (coll::Timing{"chain", 10, 1}));
+  EXPECT_EQ(point.timings[1], (coll::Timing{"binomial", 10, 1}));
+  EXPECT_EQ(point.timings[2].us, 12.35);
+  EXPECT_NEAR(point.timings[2].noise_us, 0.1235, 1e-4);
+  const std::string text = to_text(coll::TuningTable{"1", "here", "0.1.0", {point}});
+  EXPECT_NE(text.find("chain = binomial 10.0 (+- 1.00); ring 12.3 (+- 0.123)"), std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace perf

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/: behaviour, room by room. This file: coll-tune as a program: it measures a table, the
+# library finds it and says so, and what is wrong with either is told.
+"""usage: coll_tune_run_test.py COLL_TUNE COLL_RUN COLL_PERF"""
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COLL_TUNE, COLL_RUN, COLL_PERF = sys.argv[1:4]
+LAUNCHERS = ("COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+
+
+def run(cache, *command, **more):
+    environment = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
+    environment.update(XDG_CACHE_HOME=cache, **more)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def tune(cache, *arguments, **more):
+    return run(cache, COLL_TUNE, "--seconds", "0.2", "-t", "all_reduce,barrier", "--sizes", "8,1K",
+               *arguments, **more)
+
+
+def explain(cache, **more):
+    return run(cache, COLL_RUN, "-n", "2", "--no-prefix", "--", COLL_PERF, "--sizes", "1K",
+               "--explain", **more)
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.cache = place.name
+
+    def table(self):
+        found = glob.glob(self.cache + "/collectives/tuning-*.json")
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
+    def test_what_it_measures_is_found_and_used(self):
+        done = tune(self.cache, "-n", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.table(), encoding="utf-8") as file:
+            table = json.load(file)
+        self.assertEqual({(p["operation"], p["bytes"]) for p in table["points"]},
+                         {("all_reduce", 8), ("all_reduce", 1024), ("barrier", 0)})
+        for point in table["points"]:
+            self.assertEqual((point["ranks"], point["transport"]), (2, "shm"))
+            self.assertGreaterEqual(len(point["us"]), 2)
+            self.assertTrue(all(us > 0 and noise > 0 for us, noise in point["us"].values()))
+        told = explain(self.cache)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn(f"measured ({self.table()}):", told.stdout)
+        self.assertIn("chosen by:", told.stdout)
+        self.assertNotIn("measured", explain(self.cache, COLL_TUNING="none").stdout)
+        self.assertIn("forced by COLL_ALGORITHM", explain(self.cache, COLL_ALGORITHM="ring").stdout)
+        # One that is fast beyond doubt is taken, whatever the model says.
+        for point in table["points"]:
+            point["us"] = {"chain": [0.001, 0], **{k: v for k, v in point["us"].items() if k != "chain"}}
+        with open(self.table(), "w", encoding="utf-8") as file:
+            json.dump(table, file)
+        told = explain(self.cache)
+        self.assertIn("all_reduce of up to 1024 bytes over 2 ranks: chain,", told.stdout)
+        self.assertIn("chosen by: the tuning table", told.stdout)
+
+    def test_later_measurements_join_the_table(self):
+        self.assertEqual(tune(self.cache, "-n", "2,3").returncode, 0)
+        self.assertEqual(tune(self.cache, "-n", "3", "--transports", "tcp").returncode, 0)
+        shown = run(self.cache, COLL_TUNE, "--print", "--json")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        scopes = {(p["ranks"], p["transport"]) for p in json.loads(shown.stdout)["points"]}
+        self.assertEqual(scopes, {(2, "shm"), (3, "shm"), (3, "tcp")})
+        text = run(self.cache, COLL_TUNE, "--print").stdout
+        self.assertIn("# 3 ranks as", text)
+
+    def test_a_broken_table_is_warned_of_and_no_failure(self):
+        path = self.cache + "/broken.json"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("{")
+        told = explain(self.cache, COLL_TUNING=path)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn("going on without the tuning table", told.stderr)
+        self.assertIn(path, told.stderr)
+
+    def test_regret_writes_no_table(self):
+        plot = self.cache + "/regret.svg"
+        done = tune(self.cache, "-n", "2", "--regret", "--json", "--plot", plot)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(len(result["points"]), 3)
+        for point in result["points"]:
+            times = {name: time["us"] for name, time in point["times"].items()}
+            self.assertAlmostEqual(times[point["fastest"]], min(times.values()))
+            self.assertGreaterEqual(point["regret"], 0)
+        self.assertEqual(result["summary"]["all"]["points"], 3)
+        self.assertFalse(glob.glob(self.cache + "/collectives/*"))
+        with open(plot, encoding="utf-8") as file:
+            self.assertIn("<svg", file.read(200))
+
+    def test_what_makes_no_sense_is_refused(self):
+        for arguments in (["-t", "all_redoce"], ["--sizes", "x"], ["-n", "1"], ["--seconds", "0"],
+                          ["-t", "sendrecv"]):
+            done = run(self.cache, COLL_TUNE, *arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn("coll-tune", done.stderr)
+        self.assertEqual(run(self.cache, COLL_TUNE, "--print").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
