@@ -14,7 +14,7 @@ namespace coll {
 
 void SymbolicRun::Past::join(const Past& other) {
   depth = std::max(depth, other.depth);
-  for (std::size_t i = 0; i < heard.size(); ++i) heard[i] |= other.heard[i];
+  if (heard != other.heard) heard.unite(other.heard);
 }
 
 SymbolicRun::SymbolicRun(std::span<const Schedule> schedules, const Wiring& wiring,
@@ -46,11 +46,10 @@ SymbolicRun::SymbolicRun(std::span<const Schedule> schedules, const Wiring& wiri
     }
   }
   if (barrier_) {
-    heard_.resize(passes_ * schedules.size());
-    for (std::size_t i = 0; i < heard_.size(); ++i) {
-      heard_[i].resize((schedules.size() + 63) / 64);
-      const std::size_t rank = i % schedules.size();
-      heard_[i][rank / 64] |= std::uint64_t{1} << (rank % 64);
+    for (std::uint32_t pass = 0; pass < passes_; ++pass) {
+      for (const Schedule& schedule : schedules_) {
+        heard_.emplace_back(schedule.rank, schedule.rank + 1);
+      }
     }
   }
   for (std::uint32_t lane = 0; lane < wiring_.lanes.size(); ++lane) {
@@ -85,11 +84,9 @@ Content SymbolicRun::output(std::uint32_t pass, Rank rank, std::uint32_t chunk) 
 }
 
 Rank SymbolicRun::unheard(std::uint32_t pass, Rank rank) const {
-  const RankSet& heard = heard_[pass * schedules_.size() + static_cast<std::size_t>(rank)];
-  for (std::size_t other = 0; other < schedules_.size(); ++other) {
-    if ((heard[other / 64] >> (other % 64) & 1) == 0) return static_cast<Rank>(other);
-  }
-  return kNoRank;
+  const auto& heard = heard_[pass * schedules_.size() + static_cast<std::size_t>(rank)].ranges();
+  const Rank first = heard.front().begin > 0 ? 0 : heard.front().end;
+  return first < static_cast<Rank>(schedules_.size()) ? first : kNoRank;
 }
 
 void SymbolicRun::wake(std::uint32_t lane) {
@@ -220,10 +217,8 @@ void SymbolicRun::begin_pass(std::uint32_t lane) {
   LaneState& state = state_[lane];
   state.past.depth = 0;
   if (!barrier_ || state.pass == passes_) return;
-  const auto ranks = schedules_.size();
-  const auto rank = static_cast<std::size_t>(wiring_.lanes[lane].rank);
-  state.past.heard.assign((ranks + 63) / 64, 0);
-  state.past.heard[rank / 64] |= std::uint64_t{1} << (rank % 64);
+  const Rank rank = wiring_.lanes[lane].rank;
+  state.past.heard = RankSet(rank, rank + 1);
 }
 
 /// Performs steps of a lane until it is done or blocked.
@@ -251,8 +246,8 @@ SymbolicRun::Blocked SymbolicRun::advance(std::uint32_t lane, Status& status) {
     }
     if (++state.step < steps.size()) continue;
     if (barrier_) {
-      RankSet& heard = heard_[state.pass * schedules_.size() + static_cast<std::size_t>(end.rank)];
-      for (std::size_t i = 0; i < heard.size(); ++i) heard[i] |= state.past.heard[i];
+      heard_[state.pass * schedules_.size() + static_cast<std::size_t>(end.rank)].unite(
+          state.past.heard);
     }
     state.step = 0;
     ++state.pass;

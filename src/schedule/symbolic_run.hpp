@@ -10,6 +10,7 @@
 #include "base/status.hpp"
 #include "schedule/cells.hpp"
 #include "schedule/contribution.hpp"
+#include "schedule/rank_set.hpp"
 #include "schedule/schedule_fault.hpp"
 #include "schedule/wiring.hpp"
 
@@ -49,7 +50,6 @@ class SymbolicRun {
   [[nodiscard]] const std::vector<std::uint64_t>& sent() const { return sent_; }
 
  private:
-  using RankSet = std::vector<std::uint64_t>;  ///< bits
   /// What a lane knows besides chunks: its place in chains of messages, the ranks that have begun.
   struct Past {
     std::uint32_t depth = 0;

@@ -138,6 +138,21 @@ TEST_P(Algorithms, AreProvedForOverAThousandRanks) {
   prove(*algorithm, spec);
 }
 
+/// Those in which all ranks together take few enough steps; see many_ranks_test.cpp for others.
+TEST_P(Algorithms, AreProvedForSixtyFiveThousandRanks) {
+  const auto [algorithm, collective] = GetParam();
+  const auto is = [name = algorithm->name](auto... names) { return ((name == names) || ...); };
+  const bool data = collective != Collective::all_gather;
+  if (!is("chain", "binomial", "knomial_4", "knomial_8", "double_binary_tree") &&
+      !(is("linear") && has_root(collective)) && !(is("recursive_doubling") && data)) {
+    return;
+  }
+  constexpr Rank kPrime = 65521;
+  const CollectiveSpec spec{collective, kPrime, has_root(collective) ? kPrime / 3 : 0};
+  SCOPED_TRACE(describe(*algorithm, spec));
+  prove(*algorithm, spec);
+}
+
 TEST_P(Algorithms, ArePureAndNameEachOther) {
   for_each_spec([](const Algorithm& algorithm, const CollectiveSpec& spec) {
     if (spec.ranks > kEveryCount) return;
