@@ -49,7 +49,10 @@ void go_around(const std::vector<Rank>& ring, std::uint32_t number, std::uint32_
                Schedule& schedule) {
   const Collective collective = schedule.spec.collective;
   const auto n = static_cast<Rank>(ring.size());
-  const auto place = static_cast<Rank>(std::ranges::find(ring, schedule.rank) - ring.begin());
+  const Rank rank = schedule.rank;
+  const bool at_home = ring[static_cast<std::size_t>(rank)] == rank;  // most are in order
+  const Rank place =
+      at_home ? rank : static_cast<Rank>(std::ranges::find(ring, rank) - ring.begin());
   const auto behind = [&](Rank distance) {
     return ring[static_cast<std::size_t>(wrapped(place - distance, n))];
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: the house's proofs. This file: algorithms in which all ranks do the same are proved for
-// 65,536 of them.
+// 65,536 of them. (Trees are in algorithms_test.cpp.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
