@@ -138,7 +138,8 @@ void drop_hopeless(Race& race) {
 bool is_decided(const Race& race) {
   const Contender& best = race.fastest();
   return std::all_of(race.contenders.begin(), race.contenders.end(), [&](const Contender& each) {
-    return &each == &best || each.us() - best.us() > each.noise_us() + best.noise_us();
+    return &each == &best ||
+           coll::are_apart(each.us(), each.noise_us(), best.us(), best.noise_us());
   });
 }
 

@@ -130,6 +130,11 @@ std::vector<TuningPoint> TuningTable::points_for(const TuningScope& world) const
   return chosen;
 }
 
+bool are_apart(double value, double noise, double other, double other_noise) {
+  const double difference = value - other;
+  return difference * difference > noise * noise + other_noise * other_noise;
+}
+
 std::vector<Measured> measured(const std::vector<TuningPoint>& points, const CollectiveSpec& spec,
                                const Layout& layout, std::uint32_t size) {
   const Neighbours near = neighbours(points, spec.collective, size);
@@ -167,8 +172,10 @@ const Measured* better_than_model(const std::vector<Measured>& list, const Algor
   if (list.empty()) return nullptr;
   const Measured& best = list.front();
   for (const Measured& each : list) {
-    if (each.algorithm == &model && each.slowness - best.slowness <= each.noise + best.noise)
+    if (each.algorithm == &model &&
+        !are_apart(each.slowness, each.noise, best.slowness, best.noise)) {
       return &each;
+    }
   }
   return &best;
 }

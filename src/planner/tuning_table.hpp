@@ -67,6 +67,9 @@ std::string to_json(const TuningTable& table);
 /// `name` says in failures what could not be read.
 Result<TuningTable> read_tuning_json(std::string_view text, std::string_view name);
 
+/// Are two measured values apart by more than the noise of their difference?
+bool are_apart(double value, double noise, double other, double other_noise);
+
 /// What is known of an algorithm for one size class.
 struct Measured {
   const Algorithm* algorithm = nullptr;
