@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "topology/host_ring.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/topology_hash.hpp"
+#include "topology/tree_search.hpp"
 
 namespace {
 
@@ -53,6 +55,37 @@ void write_and_read_json(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(read(to_json(topology)));
 }
 BENCHMARK(write_and_read_json)->Arg(32)->Arg(8192)->Unit(benchmark::kMillisecond);
+
+/// Eight rings through all GPUs, and sixteen trees.
+void search_cluster(benchmark::State& state) {
+  const Topology topology = read(cluster_of(state.range(0)));
+  const auto gpus = topology.all(coll::NodeKind::gpu);
+  for (auto _ : state) benchmark::DoNotOptimize(coll::nic_rings(topology, gpus));
+}
+BENCHMARK(search_cluster)->Arg(32)->Arg(1024)->Arg(8192)->Unit(benchmark::kMillisecond);
+
+void grow_trees(benchmark::State& state) {
+  const Topology topology = read(cluster_of(state.range(0)));
+  const auto gpus = topology.all(coll::NodeKind::gpu);
+  for (auto _ : state) benchmark::DoNotOptimize(coll::balanced_trees(topology, gpus));
+}
+BENCHMARK(grow_trees)->Arg(8192)->Unit(benchmark::kMillisecond);
+
+/// One ring through as many GPUs in pairs, and a NIC: all subsets of them are looked at.
+void search_host(benchmark::State& state) {
+  const Topology topology =
+      read("package:2 pciswitch:2 nvlink:pairs nic:1 gpu:" + std::to_string(state.range(0)));
+  const auto gpus = topology.all(coll::NodeKind::gpu);
+  for (auto _ : state) benchmark::DoNotOptimize(coll::host_rings(topology, gpus));
+}
+BENCHMARK(search_host)->Arg(8)->Arg(16)->Arg(32)->Unit(benchmark::kMillisecond);
+
+void pack_host(benchmark::State& state) {
+  const Topology topology = read("nvlink:all gpu:" + std::to_string(state.range(0)));
+  const auto gpus = topology.all(coll::NodeKind::gpu);
+  for (auto _ : state) benchmark::DoNotOptimize(coll::ring_orders(topology, gpus));
+}
+BENCHMARK(pack_host)->Arg(8)->Arg(16)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -11,16 +11,11 @@ namespace coll {
 namespace {
 
 constexpr int kClasses = 16;
-constexpr int kExact = 16;  ///< members; 2^15 subsets of 15 then
+constexpr int kExact = 17;  ///< members (16 GPUs and a NIC); 2^16 subsets of 16 then
 
 /// How many hops there are of each class, the worst first: compared as the classes matter.
 class Hops {
  public:
-  static Hops none_possible() {
-    Hops hops;
-    hops.counts_.fill(std::numeric_limits<std::uint16_t>::max());
-    return hops;
-  }
   [[nodiscard]] Hops with(int hop_class) const {
     Hops sum = *this;
     ++sum.counts_[static_cast<std::size_t>(kClasses - 1 - hop_class)];
@@ -32,54 +27,76 @@ class Hops {
   std::array<std::uint16_t, kClasses> counts_{};
 };
 
-/// Held and Karp: the best way from member 0 through a subset of the others to one of them.
-Ring exact_ring(const PairTable& classes) {
-  const int others = classes.members() - 1;
-  const auto subsets = std::size_t{1} << others;
-  struct Way {
-    Hops hops = Hops::none_possible();
-    std::int16_t before = -1;
-  };
-  std::vector<Way> ways(subsets * static_cast<std::size_t>(others));
-  const auto way = [&](std::size_t subset, int last) -> Way& {
-    return ways[subset * static_cast<std::size_t>(others) + static_cast<std::size_t>(last)];
-  };
-  for (int first = 0; first < others; ++first)
-    way(std::size_t{1} << first, first).hops = Hops().with(classes.at(0, first + 1));
-  for (std::size_t subset = 1; subset < subsets; ++subset) {
-    for (int last = 0; last < others; ++last) {
-      if ((subset >> last & 1) == 0) continue;
-      const Hops here = way(subset, last).hops;
-      if (here == Hops::none_possible()) continue;
-      for (int next = 0; next < others; ++next) {
-        if ((subset >> next & 1) != 0) continue;
-        const Hops hops = here.with(classes.at(last + 1, next + 1));
-        Way& there = way(subset | std::size_t{1} << next, next);
-        if (hops < there.hops) there = {hops, static_cast<std::int16_t>(last)};
-      }
-    }
-  }
-  std::size_t subset = subsets - 1;
-  int last = 0;
-  Hops best = Hops::none_possible();
-  for (int end = 0; end < others; ++end) {
-    const Hops hops = way(subset, end).hops.with(classes.at(end + 1, 0));
-    if (hops < best) {
-      best = hops;
-      last = end;
-    }
-  }
-  Ring ring;
-  while (last >= 0) {
-    ring.push_back(last + 1);
-    const int before = way(subset, last).before;
-    subset &= ~(std::size_t{1} << last);
-    last = before;
-  }
-  ring.push_back(0);
-  std::reverse(ring.begin(), ring.end());
-  return ring;
+/// The same in one number, for up to kExact hops: the digits of the counts, the worst class first.
+/// That of class 0 is left out: all rings have the same number of hops.
+using Cost = std::uint64_t;
+constexpr Cost kImpossible = Cost{1} << 63;  ///< with any hop added it is still more than any ring
+Cost cost_of(int hop_class) {
+  constexpr Cost kBase = kExact + 1;  // 17 x 18^14, the most there can be, is less than 2^63
+  Cost cost = hop_class > 0 ? 1 : 0;
+  for (int each = 1; each < hop_class; ++each) cost *= kBase;
+  return cost;
 }
+
+/// Held and Karp: the best way from member 0 through a subset of the others to one of them.
+class ExactRing {
+ public:
+  explicit ExactRing(const PairTable& classes)
+      : others_(static_cast<std::size_t>(classes.members() - 1)),
+        to_(others_ * others_),
+        ways_((std::size_t{1} << others_) * others_, kImpossible) {
+    for (std::size_t other = 0; other < others_; ++other) {
+      const int member = static_cast<int>(other) + 1;
+      out_.push_back(cost_of(classes.at(0, member)));
+      back_.push_back(cost_of(classes.at(member, 0)));
+      for (std::size_t from = 0; from < others_; ++from)
+        to_[other * others_ + from] = cost_of(classes.at(static_cast<int>(from) + 1, member));
+    }
+  }
+
+  Ring find() {
+    const std::size_t all = (std::size_t{1} << others_) - 1;
+    for (std::size_t subset = 1; subset <= all; ++subset)
+      for (std::size_t last = 0; last < others_; ++last) {
+        const std::size_t before = subset & ~(std::size_t{1} << last);
+        if (before == subset) continue;
+        ways_[subset * others_ + last] =
+            before == 0 ? out_[last] : least(before, &to_[last * others_]).cost;
+      }
+    Ring ring;
+    std::size_t subset = all, last = least(all, back_.data()).from;
+    while (true) {
+      ring.push_back(static_cast<int>(last) + 1);
+      subset &= ~(std::size_t{1} << last);
+      if (subset == 0) break;
+      last = least(subset, &to_[last * others_]).from;
+    }
+    ring.push_back(0);
+    std::reverse(ring.begin(), ring.end());
+    return ring;
+  }
+
+ private:
+  struct Step {
+    Cost cost = ~Cost{0};
+    std::size_t from = 0;
+  };
+  /// The best way through all of `subset` and one hop more, which costs `hops[last of the subset]`.
+  Step least(std::size_t subset, const Cost* hops) const {
+    const Cost* ways = &ways_[subset * others_];
+    Step best;
+    for (std::size_t from = 0; from < others_; ++from) {
+      const Cost cost = ways[from] + hops[from];
+      best = cost < best.cost ? Step{cost, from} : best;
+    }
+    return best;
+  }
+
+  std::size_t others_;
+  std::vector<Cost> out_, back_;  ///< of the hops from and to member 0
+  std::vector<Cost> to_;          ///< of the hops to each of the others, by where from
+  std::vector<Cost> ways_;        ///< by subset, then by its last member
+};
 
 /// Takes the nearest one that is left, again and again.
 Ring greedy_ring(const PairTable& classes) {
@@ -152,7 +169,7 @@ Ring best_ring(const PairTable& classes) {
       COLL_CHECK(classes.at(a, b) >= 0 && classes.at(a, b) < kClasses, "a hop has a class 0 to 15");
   if (members == 0) return {};
   if (members == 1) return {0};
-  if (members <= kExact) return in_order(exact_ring(classes), classes);
+  if (members <= kExact) return in_order(ExactRing(classes).find(), classes);
   Ring ring = greedy_ring(classes);
   improve(ring, classes);
   return in_order(ring, classes);

@@ -19,14 +19,12 @@ PairTable distance_table(const Topology& topology, std::span<const NodeId> gpus)
 
 PairTable link_table(const Topology& topology, std::span<const NodeId> gpus) {
   PairTable table(static_cast<int>(gpus.size()));
-  const auto place = [&](NodeId id) {
-    return static_cast<int>(std::find(gpus.begin(), gpus.end(), id) - gpus.begin());
-  };
-  for (const Link& link : topology.links) {
-    const int from = place(link.from), to = place(link.to);
-    if (from != to && from < table.members() && to < table.members())
-      table.at(from, to) += link.count;
-  }
+  for (std::size_t from = 0; from < gpus.size(); ++from)
+    for (const Link& link : topology.links_from(gpus[from])) {
+      const auto to = std::find(gpus.begin(), gpus.end(), link.to);
+      if (to != gpus.end())
+        table.at(static_cast<int>(from), static_cast<int>(to - gpus.begin())) += link.count;
+    }
   return table;
 }
 

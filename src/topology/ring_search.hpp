@@ -12,7 +12,7 @@ using Ring = std::vector<int>;
 
 /// The single best ring: as few hops as possible of the worst class that it needs, then of the next
 /// better class, and so on (so a bottleneck is first avoided, then met as rarely as possible).
-/// `classes` holds numbers from 0 (best) to 15. Exact up to 16 members (dynamic programming over
+/// `classes` holds numbers from 0 (best) to 15. Exact up to 17 members (dynamic programming over
 /// subsets: Held, Karp 1962, "A Dynamic Programming Approach to Sequencing Problems"); beyond, a
 /// ring that no move of up to three members betters.
 Ring best_ring(const PairTable& classes);

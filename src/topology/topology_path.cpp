@@ -107,28 +107,63 @@ Path link_path_between(const Topology& topology, NodeId a, NodeId b) {
   return direct.distance == Distance::link ? direct : through;
 }
 
-double network_between(const Topology& topology, NodeId a, NodeId b) {
-  // Breadth first over switches: the fewest hops, and of those ways the widest.
-  constexpr double kUnknown = std::numeric_limits<double>::infinity();
-  std::map<NodeId, double> reached{{a, kUnknown}};
-  std::vector<NodeId> front{a};
-  while (!front.empty()) {
-    std::map<NodeId, double> next;
-    for (const NodeId from : front)
-      for (const Link& link : topology.links_from(from)) {
-        if (link.kind != LinkKind::network || reached.contains(link.to)) continue;
-        if (link.to != b && topology[link.to].kind != NodeKind::network_switch) continue;
-        const double part = link.gbytes_per_s > 0 ? link.count * link.gbytes_per_s : kUnknown;
-        double& width = next[link.to];
-        width = std::max(width, std::min(reached[from], part));
-      }
-    if (const auto found = next.find(b); found != next.end())
-      return found->second == kUnknown ? 0 : found->second;
-    front.clear();
-    for (const auto& [id, width] : next) front.push_back(id);
-    reached.merge(next);
+namespace {
+
+constexpr double kWide = std::numeric_limits<double>::infinity();  ///< of what is not known
+
+/// Switches that were reached, and what fits through on the way there.
+using Reached = std::map<NodeId, double>;
+
+/// One hop on from all of `front`; `only_up`: to switches of a higher level.
+Reached one_hop(const Topology& topology, const Reached& front, bool only_up, NodeId end) {
+  Reached next;
+  for (const auto& [from, width] : front)
+    for (const Link& link : topology.links_from(from)) {
+      const Node& there = topology[link.to];
+      const bool up = there.level > topology[from].level;
+      const bool is_switch = there.kind == NodeKind::network_switch;
+      if (link.kind != LinkKind::network) continue;
+      if (only_up ? !is_switch || !up : !is_switch && link.to != end) continue;
+      const double part = link.gbytes_per_s > 0 ? link.count * link.gbytes_per_s : kWide;
+      double& widest = next[link.to];
+      widest = std::max(widest, std::min(width, part));
+    }
+  return next;
+}
+
+/// Up from both ends until they meet; 0 if they do not.
+double meet_above(const Topology& topology, NodeId a, NodeId b) {
+  Reached from_a{{a, kWide}}, from_b{{b, kWide}};
+  while (!from_a.empty() && !from_b.empty()) {
+    from_a = one_hop(topology, from_a, true, kNoNode);
+    from_b = one_hop(topology, from_b, true, kNoNode);
+    double widest = 0;
+    for (const auto& [id, width] : from_a)
+      if (const auto other = from_b.find(id); other != from_b.end())
+        widest = std::max(widest, std::min(width, other->second));
+    if (widest > 0) return widest;
   }
   return 0;
+}
+
+/// Breadth first, for networks without levels: the fewest hops, and of those ways the widest.
+double any_way(const Topology& topology, NodeId a, NodeId b) {
+  Reached reached{{a, kWide}}, front = reached;
+  while (!front.empty()) {
+    front = one_hop(topology, front, false, b);
+    if (const auto found = front.find(b); found != front.end()) return found->second;
+    std::erase_if(front, [&](const auto& each) { return reached.contains(each.first); });
+    reached.insert(front.begin(), front.end());
+  }
+  return 0;
+}
+
+}  // namespace
+
+double network_between(const Topology& topology, NodeId a, NodeId b) {
+  double width = meet_above(topology, a, b);
+  if (width == 0) width = any_way(topology, a, b);
+  return width == kWide ? 0 : width;
 }
 
 NodeId nearest_nic(const Topology& topology, NodeId id) {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// topology/: the machine as an immutable value. This file: rings through GPUs of many hosts, each
+// over NICs of its own.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "topology/topology.hpp"
+
+namespace coll {
+
+/// The part of a ring that lies in one host: in through the NIC to the first GPU, out from the last
+/// one.
+struct HostRing {
+  NodeId nic = kNoNode;      ///< kNoNode where the host has none
+  double gbytes_per_s = 0;   ///< of the narrowest hop by itself, 1e9 bytes/s; 0: unknown
+  std::vector<NodeId> gpus;  ///< in order from entering to leaving
+  friend bool operator==(const HostRing&, const HostRing&) = default;
+};
+
+/// One for each NIC that serves these GPUs, all of one host (rail_nics). The GPUs nearest to the
+/// NIC enter and leave; between them as few hops as possible of the worst kind, and links that no
+/// ring before has taken. Exact up to 16 GPUs, as best_ring. Without NICs one ring.
+std::vector<HostRing> host_rings(const Topology& topology, std::span<const NodeId> gpus);
+
+/// One ring through GPUs of any hosts.
+struct NicRing {
+  double gbytes_per_s = 0;      ///< of the narrowest hop by itself, also between hosts; 0: unknown
+  std::vector<HostRing> hosts;  ///< in the order of the topology, so neighbours in racks are next
+  std::vector<int> order;       ///< places in the group, host after host
+};
+
+/// As many rings as the host with the fewest NICs for these GPUs has of them, each over one NIC of
+/// every host. Equal hosts are searched once.
+std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus);
+
+/// Orders of the group for rings that can run at once: within one host over links of their own if
+/// there are such rings, else the best one; between hosts those of nic_rings. At least one.
+std::vector<std::vector<int>> ring_orders(const Topology& topology, std::span<const NodeId> gpus);
+
+}  // namespace coll
