@@ -92,7 +92,7 @@ FoldedRun::Message FoldedRun::taken(const LaneState& lane, const Step& step) {
     FoldedContent& content = sent.chunks[i];
     content.ranks = motion.ranks(content.ranks);
     content.chunk = motion.chunk(Space::input, content.chunk);
-    message.chunks[i ^ motion.swap_within(count)] = std::move(content);
+    message.chunks[motion.place_within(count, i)] = std::move(content);
   }
   message.past = {.depth = sent.past.depth, .heard = motion.ranks(sent.past.heard)};
   return message;

@@ -32,18 +32,16 @@ Motion::Motion(const Symmetry& symmetry, PartsOf parts, const Schedule& of, Rank
   const std::uint32_t group = moved / static_cast<std::uint32_t>(symmetry.size);
   const ChunkMap& chunks = of.chunks;
   if (chunks.input_blocks == ranks || chunks.output_blocks == ranks) {
-    const Turn turn{.range = ranks, .unit = chunks.parts, .by = moved};
-    if (chunks.input_blocks == ranks) input_ = turn;
-    if (chunks.output_blocks == ranks) output_ = turn;
-    swap_ = moved;
+    turn_ = {.range = ranks, .unit = chunks.parts, .by = moved};
+    if (chunks.input_blocks == ranks) input_ = turn_;
+    if (chunks.output_blocks == ranks) output_ = turn_;
   } else if (chunks.parts % groups == 0) {
     const std::uint32_t to = parts == PartsOf::mirrored ? bits_backwards(group, groups) : group;
-    const std::uint32_t unit = parts == PartsOf::stride ? 1 : chunks.parts / groups;
-    input_ = output_ = {.range = groups, .unit = unit, .by = to};
-    swap_ = to;
+    const std::uint32_t unit = parts == PartsOf::stretch ? chunks.parts / groups : 1;
+    input_ = output_ = turn_ = {.range = groups, .unit = unit, .by = to};
   }
   if (!shifts_ && std::has_single_bit(of.scratch_chunks)) {
-    scratch_ = {.range = of.scratch_chunks, .by = swap_ & (of.scratch_chunks - 1)};
+    scratch_ = {.range = of.scratch_chunks, .by = turn_.by & (of.scratch_chunks - 1)};
   }
 }
 
@@ -56,29 +54,35 @@ RankSet Motion::ranks(const RankSet& from) const {
   return shifts_ ? from.shifted(by_, all_) : from.exchanged(by_);
 }
 
-std::uint32_t Motion::chunk(Space space, std::uint32_t from) const {
-  const Turn& turn = turn_of(space);
-  const std::uint32_t within = from % turn.window();
+std::uint32_t Motion::turned(const Turn& turn, std::uint32_t chunk) const {
+  const std::uint32_t within = chunk % turn.window();
   const std::uint32_t at = within / turn.unit;
   const std::uint32_t to = shifts_ ? (at + turn.by) % turn.range : at ^ turn.by;
-  return from - within + to * turn.unit + from % turn.unit;
+  return chunk - within + to * turn.unit + chunk % turn.unit;
 }
 
-std::uint32_t Motion::swap_within(std::uint32_t count) const {
-  return shifts_ || count < 2 ? 0 : swap_ & (count - 1);
+std::uint32_t Motion::chunk(Space space, std::uint32_t from) const {
+  return turned(turn_of(space), from);
 }
 
-/// Under a shift the chunks must not be torn apart by the wrap. Under an exclusive or they must be
-/// an aligned power of two, which changes places as a whole and is swapped within; in all operands
-/// of all steps alike, so that both ends of a message mean the same.
+std::uint32_t Motion::place_within(std::uint32_t count, std::uint32_t place) const {
+  if (!shifts_) return place ^ (turn_.by & (count - 1));
+  return whole(count) ? turned(turn_, place) : place;
+}
+
+/// The chunks of a message must stay together, and change places within it in the same way in all
+/// operands of all steps, so that both ends of a message mean the same. Under a shift that are
+/// whole windows, or chunks that no wrap tears apart; under an exclusive or an aligned power of
+/// two.
 bool Motion::move(Operand& operand, std::uint32_t count) const {
   const std::uint32_t first = operand.chunk;
-  operand.chunk = chunk(operand.space, first);
-  if (shifts_) return chunk(operand.space, first + count - 1) == operand.chunk + count - 1;
-  if (count == 1) return true;
   const Turn& turn = turn_of(operand.space);
+  if (shifts_ && whole(count)) return turn == turn_ && first % turn.window() == 0;
+  operand.chunk = turned(turn, first);
+  if (shifts_) return turned(turn, first + count - 1) == operand.chunk + count - 1;
+  if (count == 1) return true;
   operand.chunk &= ~(count - 1);
-  return turn.unit == 1 && first % count == 0 && (turn.by & (count - 1)) == swap_within(count);
+  return turn.unit == 1 && first % count == 0 && ((turn.by ^ turn_.by) & (count - 1)) == 0;
 }
 
 std::optional<Step> Motion::step(const Step& from) const {

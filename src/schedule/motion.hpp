@@ -12,8 +12,9 @@
 namespace coll {
 
 /// Which of the parts of a single block belong to a group of ranks, where there are as many for
-/// each: an equal stretch for each in turn; or every so manyth; or as `stretch`, with the bits of
-/// the groups' numbers read backwards. Where each rank has a block of its own, all parts stay.
+/// each: an equal stretch for each in turn; or one part for each, over and over; or as that, with
+/// the bits of the groups' numbers read backwards. Where each rank has a block of its own, all
+/// parts stay.
 enum class PartsOf : std::uint8_t { stretch, stride, mirrored };
 
 /// One of the motions of a symmetry: every rank goes to another, and the chunks that belong to
@@ -28,8 +29,8 @@ class Motion {
   [[nodiscard]] Rank rank(Rank from) const;
   [[nodiscard]] RankSet ranks(const RankSet& from) const;
   [[nodiscard]] std::uint32_t chunk(Space space, std::uint32_t from) const;
-  /// In a message of `count` chunks, the one at `place` is at `place` xor this one.
-  [[nodiscard]] std::uint32_t swap_within(std::uint32_t count) const;
+  /// Where the chunk at `place` of a message of `count` chunks comes to be in the moved message.
+  [[nodiscard]] std::uint32_t place_within(std::uint32_t count, std::uint32_t place) const;
   /// None if the chunks of an operand, or of the message, do not stay together.
   [[nodiscard]] std::optional<Step> step(const Step& from) const;
   /// Does it move the steps of a repeat's iterations alike, so that lines stay lines up to a wrap?
@@ -43,7 +44,13 @@ class Motion {
     std::uint32_t by = 0;    ///< units, less than `range`
 
     [[nodiscard]] std::uint32_t window() const { return range * unit; }
+    friend bool operator==(const Turn&, const Turn&) = default;
   };
+  [[nodiscard]] std::uint32_t turned(const Turn& turn, std::uint32_t chunk) const;
+  /// Is it as long as whole windows of chunks that take turns?
+  [[nodiscard]] bool whole(std::uint32_t count) const {
+    return turn_.range > 1 && count > 0 && count % turn_.window() == 0;
+  }
   [[nodiscard]] const Turn& turn_of(Space space) const {
     return space == Space::input ? input_ : space == Space::output ? output_ : scratch_;
   }
@@ -52,7 +59,7 @@ class Motion {
   bool shifts_;
   Rank all_, by_;
   Turn input_, output_, scratch_;
-  std::uint32_t swap_ = 0;
+  Turn turn_;  ///< of the spaces whose chunks belong to ranks
 };
 
 /// Is `image` what the motion of all ranks by `by` makes of `original`? For shifts in a time that

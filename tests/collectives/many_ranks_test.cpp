@@ -122,6 +122,35 @@ TEST(SymmetricDamage, IsFound) {
       << early.text();
 }
 
+/// Hosts of 8 ranks, a rail for each.
+Status proof_on_hosts(const char* algorithm, Collective collective, Rank hosts,
+                      Symmetry::Kind kind) {
+  constexpr Rank kEach = 8;
+  std::vector<Place> places;
+  for (Rank rank = 0; rank < hosts * kEach; ++rank) {
+    places.push_back({.host = rank / kEach, .numa = -1, .island = 0, .rail = rank % kEach});
+  }
+  const Layout layout = make_layout(places);
+  const CollectiveSpec spec{collective, hosts * kEach, 0};
+  const auto build = [&](Rank rank) {
+    return find_algorithm(algorithm)->build(spec, layout, rank);
+  };
+  return verify_symmetric(build, {kind, kEach}).status();
+}
+
+TEST(SymmetricHosts, AreProvedFor4096Ranks) {
+  using enum Symmetry::Kind;
+  EXPECT_EQ(proof_on_hosts("hierarchical_ring", all_reduce, 512, shift).text(), "ok");
+  EXPECT_EQ(proof_on_hosts("hierarchical_tree", all_reduce, 512, exclusive_or).text(), "ok");
+  EXPECT_EQ(proof_on_hosts("hierarchical_tree", all_gather, 512, exclusive_or).text(), "ok");
+  EXPECT_EQ(proof_on_hosts("hierarchical_tree", barrier, 512, shift).text(), "ok");
+}
+
+TEST(SymmetricHosts, AreProvedForSixtyFiveThousandRanks) {
+  EXPECT_EQ(proof_on_hosts("hierarchical_ring", all_reduce, 8192, Symmetry::Kind::shift).text(),
+            "ok");
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Symmetric, testing::ValuesIn(kRegular), [](const auto& test) {
   return std::string(test.param.algorithm) + "_for_" + std::string(name_of(test.param.collective));
 });
