@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +22,9 @@
 #include "command_line.hpp"
 #include "reduce/reduce.hpp"
 #include "sys/net_interfaces.hpp"
+#include "topology/direct_pattern.hpp"
 #include "topology/discover.hpp"
+#include "topology/host_ring.hpp"
 #include "topology/picture.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/ring_search.hpp"
@@ -145,40 +148,101 @@ void print_markdown(const Json& rows) {
   }
 }
 
-std::string text_of(const coll::Ring& ring) {
-  std::string text;
-  for (const int place : ring) text += fmt::format(" {}", place);
-  return text;
-}
-
-/// The rings through the GPUs of the first host.
-void print_rings(const coll::Topology& topology) {
+/// What the search finds in a machine: through the GPUs of its first host, by their order there,
+/// and over the NICs of all hosts.
+Json findings(const coll::Topology& topology) {
+  Json found{{"hash", fmt::format("{:016x}", coll::topology_hash(topology))}};
   const auto all = topology.all(coll::NodeKind::gpu);
-  std::vector<coll::NodeId> gpus;
-  for (const coll::NodeId gpu : all)
-    if (topology.above(gpu, coll::NodeKind::host) == topology.above(all[0], coll::NodeKind::host))
-      gpus.push_back(gpu);
-  if (gpus.size() < 2) return;
+  if (all.size() < 2) return found;
+  const auto gpus =
+      topology.parts(topology.above(all[0], coll::NodeKind::host), coll::NodeKind::gpu);
+  const auto place = [&](coll::NodeId gpu) {
+    return std::find(gpus.begin(), gpus.end(), gpu) - gpus.begin();
+  };
   const coll::PairTable distances = distance_table(topology, gpus);
   const coll::Ring best = best_ring(distances);
   std::map<int, int> hops;
   for (std::size_t i = 0; i < best.size(); ++i)
     ++hops[distances.at(best[i], best[(i + 1) % best.size()])];
-  fmt::print("best ring:{} (", text_of(best));
-  for (const char* comma = ""; const auto& [distance, count] : hops)
-    fmt::print("{}{} {}", std::exchange(comma, ", "), count,
-               name_of(static_cast<coll::Distance>(distance)));
-  fmt::print(")\n");
-  const coll::RingPacking packing = pack_rings(link_table(topology, gpus));
-  if (packing.bound == 0) return;
-  if (packing.rings.empty()) {
-    fmt::print("no ring over links alone\n");
-    return;
+  found["best_ring"]["order"] = best;
+  for (const auto& [distance, count] : hops)
+    found["best_ring"]["hops"][std::string(name_of(static_cast<coll::Distance>(distance)))] = count;
+  if (const coll::RingPacking packing = pack_rings(link_table(topology, gpus)); packing.bound > 0)
+    found["link_rings"] = {
+        {"rings", packing.rings}, {"bound", packing.bound}, {"optimal", packing.optimal}};
+  const coll::Direct direct = direct_pattern(topology, gpus);
+  found["direct"] = {{"pattern", name_of(direct.pattern)},
+                     {"links", direct.links},
+                     {"gbytes_per_s", direct.gbytes_per_s}};
+  const std::vector<coll::NicRing> rings = nic_rings(topology, all);
+  double sum = 0;
+  for (const coll::NicRing& ring : rings) {
+    const coll::HostRing& first = ring.hosts[0];
+    if (first.nic == coll::kNoNode) continue;
+    Json order = Json::array();
+    for (const coll::NodeId gpu : first.gpus) order.push_back(place(gpu));
+    found["nic_rings"].push_back({{"nic", label(topology, first.nic)},
+                                  {"order", order},
+                                  {"gbytes_per_s", ring.gbytes_per_s}});
+    sum += ring.gbytes_per_s;
   }
-  fmt::print(
-      "{} rings over links that share none, {}:\n", packing.rings.size(),
-      packing.optimal ? "as many as there can be" : fmt::format("of {} at most", packing.bound));
-  for (const coll::Ring& ring : packing.rings) fmt::print(" {}\n", text_of(ring));
+  found["nic_rings_gbytes_per_s"] = sum;
+  return found;
+}
+
+std::string text_of(const Json& order) {
+  std::string text;
+  for (const Json& place : order) text += fmt::format(" {}", place.get<int>());
+  return text;
+}
+
+std::string speed_of(const Json& row) {
+  const double speed = row["gbytes_per_s"].get<double>();
+  return speed > 0 ? fmt::format(", {:.4g} GB/s", speed) : "";
+}
+
+void print_findings(const Json& found) {
+  if (found.contains("best_ring")) {
+    fmt::print("best ring:{} (", text_of(found["best_ring"]["order"]));
+    for (const char* comma = ""; const auto& [distance, count] : found["best_ring"]["hops"].items())
+      fmt::print("{}{} {}", std::exchange(comma, ", "), count.get<int>(), distance);
+    fmt::print(")\n");
+  }
+  if (found.contains("link_rings")) {
+    const Json& packing = found["link_rings"];
+    if (packing["rings"].empty())
+      fmt::print("no ring over links alone\n");
+    else
+      fmt::print("{} rings over links that share none, {}:\n", packing["rings"].size(),
+                 packing["optimal"].get<bool>()
+                     ? "as many as there can be"
+                     : fmt::format("of {} at most", packing["bound"].get<int>()));
+    for (const Json& ring : packing["rings"]) fmt::print(" {}\n", text_of(ring));
+  }
+  if (const Json& direct = found.value("direct", Json{{"pattern", "none"}});
+      direct["pattern"] != "none")
+    fmt::print("each reaches each {}: {} links{}\n",
+               direct["pattern"] == "mesh" ? "at once" : "through switches",
+               direct["links"].get<int>(), speed_of(direct));
+  if (found.contains("nic_rings")) {
+    const double sum = found["nic_rings_gbytes_per_s"].get<double>();
+    fmt::print("rings between hosts, {}{}:\n",
+               found["nic_rings"].size() == 1
+                   ? "over one NIC"
+                   : fmt::format("each of {} over its own NIC", found["nic_rings"].size()),
+               sum > 0 ? fmt::format(", {:.4g} GB/s together", sum) : "");
+    for (const Json& ring : found["nic_rings"])
+      fmt::print("  {}:{}{}\n", ring["nic"].get<std::string>(), text_of(ring["order"]),
+                 speed_of(ring));
+  }
+  fmt::print("hash: {}\n", found["hash"].get<std::string>());
+}
+
+/// The JSON of the machine with one more member, "found"; its reader passes over that.
+std::string with_findings(std::string json, const Json& found) {
+  json.resize(json.rfind('}'));
+  json.resize(json.find_last_not_of(" \n") + 1);
+  return json + ",\n \"found\": " + found.dump(1) + "\n}\n";
 }
 
 /// The tree, or all of the value as JSON, of this machine or of the one that `what` describes.
@@ -199,10 +263,12 @@ int print_topology(const std::string& what, bool json, const std::string& pictur
       return 1;
     }
   }
-  std::cout << (json ? coll::to_json(*topology) : coll::to_text(*topology));
-  if (!json) {
-    print_rings(*topology);
-    fmt::print("hash: {:016x}\n", coll::topology_hash(*topology));
+  const Json found = findings(*topology);
+  if (json) {
+    std::cout << with_findings(coll::to_json(*topology), found);
+  } else {
+    std::cout << coll::to_text(*topology) << std::flush;
+    print_findings(found);
   }
   return 0;
 }

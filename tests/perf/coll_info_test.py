@@ -53,6 +53,14 @@ class CollInfo(unittest.TestCase):
             texts = [each.text for each in shapes.iter("{http://www.w3.org/2000/svg}text")]
             self.assertIn("2 x host", texts)
             self.assertIn("GPU3", texts)
+            everything = json.loads(run("--topology", line, "--json").stdout)
+            self.assertIn(f"hash: {everything['found']['hash']}", text.stdout)
+            self.assertEqual(everything["found"]["best_ring"]["order"], [0, 1, 2, 3])
+            self.assertEqual(len(everything["found"]["nic_rings"]), 2)
+            with open(os.path.join(folder, "again.json"), "w", encoding="utf-8") as file:
+                json.dump(everything, file)
+            again = run("--topology", file.name)
+            self.assertEqual((again.returncode, again.stdout), (0, text.stdout), again.stderr)
             done = run("--topology", line, "--svg", os.path.join(folder, "none", "machine.svg"))
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertRegex(done.stderr, r"\Acoll-info: cannot write .*: No such file")
