@@ -15,7 +15,7 @@ LAUNCHERS = ("COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK
 
 
 def run(cache, *command, **more):
-    environment = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
+    environment = {k: v for k, v in os.environ.items() if k not in (*LAUNCHERS, "COLL_TUNING")}
     environment.update(XDG_CACHE_HOME=cache, **more)
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
