@@ -2,6 +2,8 @@
 // planner/: from a request to the plan an expert would have chosen. This file: what a call should
 // cost.
 #pragma once
+#include <algorithm>
+
 #include "collectives/algorithms.hpp"
 
 namespace coll {
@@ -15,12 +17,26 @@ namespace coll {
 /// the lines of the other core (reduce against broadcast of 64 KiB to 16 MiB, 2 ranks, same
 /// machine).
 struct PathCost {
-  double alpha_us;          ///< one empty message, one way, receiver polling
-  double beta_us_per_byte;  ///< moving one byte once slices stream
-  double step_us;           ///< the executor's own time for one step
+  double alpha_us;             ///< one empty message, one way, receiver polling
+  double step_us;              ///< the executor's own time for one step
+  double send_us_per_byte;     ///< to copy a byte into a slot
+  double receive_us_per_byte;  ///< to copy it out, or to combine it
+  double inline_bytes;         ///< up to which a message travels with its notice
+  double long_us;              ///< that a longer one takes more
+  double fetch_us;             ///< that one takes more which the receiver fetches
+  double fetch_us_per_byte;    ///< then, instead of both copies
+
+  /// Of a byte, at both ends together.
+  [[nodiscard]] double beta(Loans loans) const {
+    return loans == Loans::all ? fetch_us_per_byte : send_us_per_byte + receive_us_per_byte;
+  }
 };
-inline constexpr PathCost kSharedMemoryPath{0.16, 1.0 / 9'000, 0.03};
-inline constexpr PathCost kTcpPath{12.0, 1.0 / 5'000, 1.5};
+inline constexpr PathCost kSharedMemoryPath{0.13, 0.03, 65e-6, 65e-6, 112, 0.15, 0.6, 70e-6};
+inline constexpr PathCost kTcpPath{12.0, 1.5, 125e-6, 125e-6, 0, 0, 0, 250e-6};
+
+/// Calls whose buffers exceed a core's own cache pay so many times as much for a byte.
+inline constexpr double kOwnCacheBytes = 1 << 20, kBeyondOwnCache = 1.6;
+
 /// A rank that waits for another one on its own core gives the core away and gets it back
 /// (sched_yield).
 inline constexpr double kHandOverUs = 1.4;
@@ -38,7 +54,7 @@ struct CostView {
 };
 
 /// Predicted microseconds of a call of `bytes` (the larger buffer of a rank) cut into messages of
-/// at most `slice_bytes`.
+/// at most `slice_bytes`, by a closed formula.
 double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loans,
                   const CostView& view);
 

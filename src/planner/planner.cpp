@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 
 #include "planner/algorithm_choice.hpp"
@@ -14,6 +15,11 @@ namespace {
 /// Calls of up to so many slices need no second lane: over shared memory one fills a slot while the
 /// other empties one, over TCP the kernel's buffers do that.
 constexpr double kSlicesOfOneLane = 2, kSlicesOfOneSocket = 8;
+
+/// What a closed formula finds so many times as slow as the best is not worth simulating.
+constexpr double kHopeless = 2;
+/// Predictions that differ by less say nothing.
+constexpr double kAlike = 1.03;
 
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
 /// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What goes
@@ -60,13 +66,17 @@ std::string_view text_of(Loans loans) {
   return {};
 }
 
+double most_bytes(std::uint32_t size_class) {
+  return static_cast<double>(std::uint64_t{1} << size_class);
+}
+
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
                std::uint32_t size_class) {
   Plan plan;
   plan.algorithm = &algorithm;
   plan.spec = spec;
   const Cost cost = algorithm.cost(spec, world.layout);
-  const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
+  const double bytes = most_bytes(size_class);
   plan.message_chunks = cost.message_chunks;
   plan.loans = loans_for(spec.collective, bytes, world);
   plan.slice_bytes = std::max(slice_for(world, spec.collective, plan.loans),
@@ -75,7 +85,6 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   const double one_lane = world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket;
   plan.lanes = world.lanes != 0 ? world.lanes : slices > one_lane ? 2 : 1;
   plan.lanes = std::min(plan.lanes, world.max_lanes);
-  plan.predicted_us = predict_us(cost, bytes, plan.slice_bytes, plan.loans, world.view);
   return plan;
 }
 
@@ -117,18 +126,38 @@ std::uint32_t size_class(std::uint64_t bytes) {
 
 std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
                                   std::uint32_t size_class) {
-  const double bytes = static_cast<double>(std::uint64_t{1} << size_class);
-  const Loans loans = loans_for(spec.collective, bytes, world);
-  const double slice_bytes = slice_for(world, spec.collective, loans);
+  const double bytes = most_bytes(size_class);
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec, world.layout)) continue;
-    list.push_back({&algorithm, predict_us(algorithm.cost(spec, world.layout), bytes, slice_bytes,
-                                           loans, world.view)});
+    const Plan plan = plan_with(world, spec, algorithm, size_class);
+    list.push_back({&algorithm, estimate(world, plan, bytes)});
   }
-  std::stable_sort(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
-    return a.predicted_us < b.predicted_us;
+  const auto faster = [](const Candidate& a, const Candidate& b) {
+    return a.prediction.us < b.prediction.us;
+  };
+  std::stable_sort(list.begin(), list.end(), faster);
+  const auto hopeful = std::find_if(list.begin(), list.end(), [&](const Candidate& of) {
+    return of.prediction.us > kHopeless * list.front().prediction.us;
   });
+  std::for_each(list.begin(), hopeful, [&](Candidate& of) {
+    const Plan plan = plan_with(world, spec, *of.algorithm, size_class);
+    of.prediction = predict(world, plan, bytes);
+  });
+  std::stable_sort(list.begin(), hopeful, faster);
+  // Among those that the model cannot tell apart, the one that moves the least, then the one with
+  // the fewest connections: their slots stay in cache.
+  const auto burden = [&](const Candidate& of) {
+    const Cost cost = of.algorithm->cost(spec, world.layout);
+    return std::pair(std::lround(1e6 * (cost.sent + cost.received)), cost.peers);
+  };
+  const auto alike = std::find_if(list.begin(), hopeful, [&](const Candidate& of) {
+    return of.prediction.us > kAlike * list.front().prediction.us;
+  });
+  const auto best = std::min_element(
+      list.begin(), alike,
+      [&](const Candidate& a, const Candidate& b) { return burden(a) < burden(b); });
+  std::rotate(list.begin(), best, std::next(best));
   return list;
 }
 
@@ -143,14 +172,18 @@ Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint
     }
     Plan plan = plan_with(world, spec, *forced, size_class);
     plan.forced = true;
+    plan.predicted_us = predict(world, plan, most_bytes(size_class)).us;
     return plan;
   }
   const std::vector<Candidate> list = candidates(world, spec, size_class);
   COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
   const std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
   const Measured* tuned = better_than_model(times, *list.front().algorithm);
-  Plan plan = plan_with(world, spec, tuned != nullptr ? *tuned->algorithm : *list.front().algorithm,
-                        size_class);
+  const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {
+    return tuned == nullptr || each.algorithm == tuned->algorithm;
+  });
+  Plan plan = plan_with(world, spec, *chosen->algorithm, size_class);
+  plan.predicted_us = chosen->prediction.us;
   if (tuned != nullptr) plan.measured_us = tuned->us;
   return plan;
 }
@@ -173,9 +206,12 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
   text += "candidates:";
   const std::vector<Candidate> list = candidates(world, plan.spec, size_class);
   for (const Candidate& candidate : list) {
-    std::snprintf(line, sizeof line, " %s %.2f us;", std::string(candidate.algorithm->name).c_str(),
-                  candidate.predicted_us);
+    const Prediction& prediction = candidate.prediction;
+    std::snprintf(line, sizeof line, " %s %.2f us", std::string(candidate.algorithm->name).c_str(),
+                  prediction.us);
     text += line;
+    if (!prediction.bottleneck.empty()) text.append(" (").append(prediction.bottleneck).append(")");
+    text += ';';
   }
   text.back() = '\n';
   return text + explain_tuning(world, plan, size_class, *list.front().algorithm);

@@ -16,31 +16,29 @@ struct Route {
   double alpha_us = 0;             ///< an empty message, from the end of its send to its arrival
   double send_us_per_byte = 0;     ///< of the sender's processor
   double receive_us_per_byte = 0;  ///< of the receiver's, to copy or to combine it
+  double inline_bytes = 0;         ///< up to which a message travels with its notice
+  double long_us = 0;              ///< that a longer one costs the receiver more
+  bool lent = false;               ///< the sender's call ends when all is received
   std::vector<std::uint32_t> links{};  ///< crossed, in order; a message streams through all at once
 };
 
-/// The machines under a set of ranks in the alpha-beta model (Hockney 1994), with the things that
-/// several messages share: links, and processors that ranks share. A link carries one message at a
-/// time, in the order in which they reach it; slices of different calls and lanes take turns so,
-/// as they would share the link.
+/// The machines under a set of ranks in the alpha-beta model (Hockney 1994), with what several
+/// messages share: links, and the thread of a rank. A link carries one message at a time, in the
+/// order in which they reach it; slices of different calls and lanes take turns so, as they would
+/// share the link.
 struct Network {
   struct Link {
     std::string name;
     double us_per_byte = 0;
   };
-  /// Ranks on a number of processors: each step takes the one that is free first.
-  struct Processors {
-    std::uint32_t count = 1;
-    double hand_over_us = 0;  ///< when one goes from a rank to another
-  };
 
   std::vector<Link> links;
   std::function<Route(Rank source, Rank target)> route;
 
-  /// processors_of[r] is the group of rank r. Empty: the lanes of a rank run side by side and wait
-  /// for no processor (GPUs).
-  std::vector<std::uint32_t> processors_of;
-  std::vector<Processors> processors;
+  bool threads = true;  ///< a rank's lanes take turns on one thread; else run side by side (GPUs)
+  /// By rank, how many share its core; empty: none. One that waits spins, and schedulers give all
+  /// the same time: a step takes so many times as long, whether the others have work or not.
+  std::vector<double> crowd;
   double step_us = 0;             ///< what a step costs besides its bytes
   double copy_us_per_byte = 0;    ///< from one place of a rank to another
   double reduce_us_per_byte = 0;  ///< to combine, where receive_us_per_byte does not include it

@@ -10,10 +10,10 @@
 namespace coll {
 namespace {
 
-/// Once a pipeline is full each pass takes as long as the one before: calls of so many passes of
-/// each copy of the lanes, and of twice as many, differ by that; fewer where they are many steps.
-constexpr std::uint64_t kPassesOfCopy = 6;
-constexpr double kStepsWorthTheirTime = 1e6;
+/// Once a pipeline is full each pass takes as long as the one before: so many passes of each copy
+/// of the lanes, and twice as many, differ by that; fewer where they are many steps. More than a
+/// connection has credits, since so far ranks may run ahead of each other.
+constexpr std::uint64_t kPassesBeyondCredits = 4, kMostCredits = 16;
 
 std::uint32_t blocks_of(const CollectiveSpec& spec) {
   const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, spec.root);
@@ -36,8 +36,10 @@ std::uint64_t passes_to_run(std::span<const Schedule> schedules, const Load& loa
   for (const Schedule& schedule : schedules) {
     for (const Lane& lane : schedule.lanes) steps += static_cast<double>(lane.size());
   }
-  const auto affordable = static_cast<std::uint64_t>(kStepsWorthTheirTime / std::max(steps, 1.0));
-  const std::uint64_t each = std::clamp<std::uint64_t>(affordable / load.copies, 2, kPassesOfCopy);
+  const auto affordable = static_cast<std::uint64_t>(load.effort / std::max(steps, 1.0));
+  const std::uint64_t each = std::clamp<std::uint64_t>(
+      affordable / load.copies, 2,
+      std::min<std::uint64_t>(load.credits, kMostCredits) + kPassesBeyondCredits);
   return each * load.copies;
 }
 
@@ -48,33 +50,39 @@ Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& n
                            const Symmetry& symmetry) {
   const Windows windows = windows_of(schedules, load);
   const auto run = [&](std::uint64_t passes) -> Result<Simulation> {
-    Simulation simulation(schedules, network, load, windows, passes, disturbance, symmetry);
+    const std::uint64_t calls = std::max<std::uint64_t>(1, passes / windows.passes);
+    Simulation simulation(schedules, network, load, windows, calls,
+                          std::min(passes, windows.passes), disturbance, symmetry);
     COLL_TRY(simulation.run());
     return simulation;
   };
-  const std::uint64_t few = passes_to_run(schedules, load);
+  std::uint64_t few = passes_to_run(schedules, load);
   const std::uint64_t passes = std::min(windows.passes, 2 * few);
   COLL_ASSIGN(const Simulation simulation, run(passes));
-
   Simulated result;
   result.rank_us = simulation.rank_end();
   result.link_us = simulation.link_busy();
   result.us = simulation.us();
-  const double scale = static_cast<double>(windows.passes) / static_cast<double>(passes);
-  if (passes < windows.passes) {
-    COLL_ASSIGN(const Simulation shorter, run(few));
-    const double each = (result.us - shorter.us()) / static_cast<double>(passes - few);
-    const double rest = each * static_cast<double>(windows.passes - passes);
+  if (passes < windows.passes || load.in_a_row) {
+    if (windows.passes < 2 * few) {  // whole calls
+      few = std::max<std::uint64_t>(1, few / windows.passes) * windows.passes;
+    }
+    COLL_ASSIGN(const Simulation some, run(few));
+    COLL_ASSIGN(const Simulation twice, run(2 * few));
+    const double pass_us = (twice.us() - some.us()) / static_cast<double>(few);
+    const double rest = pass_us * static_cast<double>(windows.passes - passes);
     for (double& us : result.rank_us) us += rest;
     result.us += rest;
+    result.each_us = pass_us * static_cast<double>(windows.passes);
   }
+  const double scale = static_cast<double>(windows.passes) / static_cast<double>(passes);
   const double groups =
       symmetry.size > 0 ? static_cast<double>(schedules.front().spec.ranks) / symmetry.size : 1;
   result.messages = static_cast<double>(simulation.messages()) * scale * groups;
   for (double& us : result.link_us) us *= scale;
 
-  result.bottleneck = "processors";
-  double busiest = simulation.processors_busy() * scale;
+  result.bottleneck = "processor";
+  double busiest = simulation.thread_busy() * scale;
   for (std::size_t link = 0; link < result.link_us.size(); ++link) {
     if (result.link_us[link] <= busiest) continue;
     busiest = result.link_us[link];

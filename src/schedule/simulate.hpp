@@ -20,6 +20,8 @@ struct Load {
   std::uint32_t message_chunks = 1;
   std::uint32_t copies = 1;   ///< of the lanes, on interleaved windows
   std::uint32_t credits = 4;  ///< messages that a connection holds
+  double effort = 1e6;        ///< about so many steps are worth simulating
+  bool in_a_row = false;      ///< find Simulated::each_us too
 };
 
 /// Ranks in the order of their numbers come in groups of `size` that all do the same: to move a
@@ -47,9 +49,10 @@ struct Disturbance {
 /// What a simulated call did.
 struct Simulated {
   double us = 0;                ///< until the last rank is done
+  double each_us = 0;           ///< of one of many calls in a row, if asked for
   std::vector<double> rank_us;  ///< by simulated rank
   double messages = 0;          ///< of all ranks
-  /// What was busy for the longest part of the time: a link, or "processors"; "latency" if nothing
+  /// What was busy for the longest part of the time: a link, or "processor"; "latency" if nothing
   /// was for half of it.
   std::string bottleneck;
   double busy = 0;              ///< the part of the time that it was

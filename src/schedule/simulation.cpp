@@ -23,16 +23,18 @@ std::uint64_t bytes_of_chunks(const Windows& windows, std::uint32_t parts, std::
 }  // namespace
 
 Simulation::Simulation(std::span<const Schedule> schedules, const Network& network,
-                       const Load& load, const Windows& windows, std::uint64_t passes,
-                       const Disturbance& disturbance, const Symmetry& symmetry)
+                       const Load& load, const Windows& windows, std::uint64_t calls,
+                       std::uint64_t passes, const Disturbance& disturbance,
+                       const Symmetry& symmetry)
     : schedules_(schedules),
       network_(network),
       load_(load),
       windows_(windows),
+      calls_(calls),
       passes_(passes),
       disturbance_(disturbance),
       symmetry_(symmetry),
-      rank_free_(schedules.size()),
+      ranks_(schedules.size()),
       link_free_(network.links.size()),
       link_busy_(network.links.size()),
       rank_end_(schedules.size()) {
@@ -44,14 +46,12 @@ Simulation::Simulation(std::span<const Schedule> schedules, const Network& netwo
         LaneState& state = lanes_.emplace_back();
         state.rank = rank;
         state.lane = lane;
+        state.copy = copy;
         state.pass = copy;
       }
     }
   }
-  for (const Network::Processors& group : network.processors) {
-    processors_.emplace_back(group.count);
-  }
-  processor_us_.resize(processors_.size());
+  first_lane_.push_back(static_cast<std::uint32_t>(lanes_.size()));
 }
 
 /// The FIFO between a lane and the same lane of a peer. Of a group that stands for all, the peer is
@@ -105,47 +105,40 @@ double Simulation::bytes_of(const LaneState& lane, const Step& step) const {
 double Simulation::cost_us(const LaneState& lane, const Step& step) const {
   const double bytes = bytes_of(lane, step);
   double us = network_.step_us;
-  if (lane.in != kNone) us += bytes * fifos_[lane.in].route.receive_us_per_byte;
+  if (lane.in != kNone) {
+    const Route& route = fifos_[lane.in].route;
+    us += bytes * route.receive_us_per_byte + (bytes > route.inline_bytes ? route.long_us : 0);
+  }
   if (lane.out != kNone) us += bytes * fifos_[lane.out].route.send_us_per_byte;
   if (step.with.present()) us += bytes * network_.reduce_us_per_byte;
   const bool stays = step.from == step.into;
   if (!step.receives() && step.into.present() && !stays) us += bytes * network_.copy_us_per_byte;
+  if (!network_.crowd.empty()) us *= network_.crowd[lane.rank];
   if (!disturbance_.slowness.empty()) us *= disturbance_.slowness[lane.rank];
   return us;
 }
 
-/// When a processor begins a step of `rank`, which is one thread: the one it had last if that is
-/// free, else the first free one.
-double Simulation::processor_from(std::uint32_t rank, double now, double cost) {
-  if (network_.processors_of.empty()) return now;
-  now = std::max(now, rank_free_[rank]);
-  const std::uint32_t number = network_.processors_of[rank];
-  std::vector<Processor>& group = processors_[number];
-  Processor* best = &group.front();
-  for (Processor& processor : group) {
-    if (processor.rank == rank && processor.free <= now) {
-      best = &processor;
-      break;
-    }
-    if (processor.free < best->free || (processor.free == best->free && processor.rank == kNone)) {
-      best = &processor;
-    }
-  }
-  const bool handed_over = best->rank != rank && best->rank != kNone;
-  const double from =
-      std::max(now, best->free) + (handed_over ? network_.processors[number].hand_over_us : 0);
-  best->free = rank_free_[rank] = from + cost;
-  best->rank = rank;
-  processor_us_[number] += cost;
-  return from;
+/// A rank's next call begins when all its lanes are done with the one before, and all it lent has
+/// been received.
+bool Simulation::may_call(const LaneState& lane) const {
+  if (lane.call > ranks_[lane.rank].call) return false;
+  if (lane.call == 0 || lane.step != 0 || lane.pass != lane.copy) return true;
+  return std::none_of(lane.to.begin(), lane.to.end(), [&](const auto& to) {
+    const Fifo& fifo = fifos_[to.second];
+    return fifo.route.lent && fifo.held > 0;
+  });
 }
 
-double Simulation::processors_busy() const {
-  double most = 0;
-  for (std::size_t i = 0; i < processor_us_.size(); ++i) {
-    most = std::max(most, processor_us_[i] / network_.processors[i].count);
+void Simulation::end_call(std::uint32_t rank, double now) {
+  us_ = std::max(us_, now);
+  rank_end_[rank] = std::max(rank_end_[rank], now);
+  OfRank& state = ranks_[rank];
+  if (++state.lanes_done < state.lanes) return;
+  state.lanes_done = 0;
+  ++state.call;
+  for (std::uint32_t lane = first_lane_[rank]; lane < first_lane_[rank + 1]; ++lane) {
+    unblock(lane, Blocked::call, now);
   }
-  return most;
 }
 
 /// Whether the step waits for one of another lane, of the same copy and pass, that is not done.
@@ -154,7 +147,7 @@ bool Simulation::too_early(std::uint32_t lane, const Step& step) {
   const LaneState& own = lanes_[lane];
   const std::uint32_t sibling = lane - own.lane + static_cast<std::uint32_t>(step.wait_lane);
   LaneState& other = lanes_[sibling];
-  if (other.pass > own.pass ||
+  if (other.call > own.call || other.pass > own.pass ||
       (other.pass == own.pass && other.step > static_cast<std::size_t>(step.wait_step))) {
     return false;
   }
@@ -169,6 +162,10 @@ void Simulation::begin(std::uint32_t number, double now) {
     lane.blocked = Blocked::wait;
     return;
   }
+  if (!may_call(lane)) {
+    lane.blocked = Blocked::call;
+    return;
+  }
   lane.in = step.receives() ? fifo(number, step.source, true) : kNone;
   lane.out = step.sends() ? fifo(number, step.target, false) : kNone;
   if (lane.in != kNone && fifos_[lane.in].arrived == 0) {
@@ -181,8 +178,23 @@ void Simulation::begin(std::uint32_t number, double now) {
   }
   if (lane.in != kNone) --fifos_[lane.in].arrived;
   if (lane.out != kNone) ++fifos_[lane.out].held;
-  const double cost = cost_us(lane, step);
-  schedule_event(processor_from(lane.rank, now, cost) + cost, number, Kind::end);
+  OfRank& rank = ranks_[lane.rank];
+  rank.ready.emplace_back(number, cost_us(lane, step));
+  if (!rank.running || !network_.threads) run_next(rank, now);
+}
+
+void Simulation::run_next(OfRank& rank, double now) {
+  const auto [lane, cost] = rank.ready.front();
+  rank.ready.pop_front();
+  rank.running = true;
+  rank.busy_us += cost;
+  schedule_event(now + cost, lane, Kind::end);
+}
+
+double Simulation::thread_busy() const {
+  double most = 0;
+  for (const OfRank& rank : ranks_) most = std::max(most, rank.busy_us);
+  return network_.threads ? most : 0;
 }
 
 void Simulation::send(const LaneState& lane, const Step& step, double now) {
@@ -242,26 +254,34 @@ void Simulation::end(std::uint32_t number, double now) {
   const Step step = steps_of(lane)[lane.step];
   const std::uint32_t in = lane.in;
   if (lane.out != kNone) send(lane, step, now);
-  const std::uint64_t pass = lane.pass;
+  bool called = false;
   if (++lane.step == steps_of(lane).size()) {
     lane.step = 0;
     lane.pass += load_.copies;
+    called = lane.pass >= passes_;
+    if (called) {
+      lane.pass = lane.copy;
+      ++lane.call;
+    }
   }
   const auto waiting = std::exchange(lane.waiting, {});
   if (in != kNone) {
     --fifos_[in].held;
-    if (fifos_[in].writer != number) unblock(fifos_[in].writer, Blocked::full, now);
-  }
-  for (const std::uint32_t waiter : waiting) unblock(waiter, Blocked::wait, now);
-  if (lane.pass != pass) {
-    us_ = std::max(us_, now);
-    rank_end_[lane.rank] = std::max(rank_end_[lane.rank], now);
-    if (lane.pass >= passes_) {
-      --lanes_left_;
-      return;
+    if (fifos_[in].writer != number) {
+      unblock(fifos_[in].writer, Blocked::full, now);
+      unblock(fifos_[in].writer, Blocked::call, now);
     }
   }
-  begin(number, now);
+  for (const std::uint32_t waiter : waiting) unblock(waiter, Blocked::wait, now);
+  if (called) end_call(lane.rank, now);
+  if (lane.call < calls_) {
+    begin(number, now);
+  } else {
+    --lanes_left_;
+  }
+  OfRank& rank = ranks_[lane.rank];
+  rank.running = false;
+  if (!rank.ready.empty()) run_next(rank, now);
 }
 
 Status Simulation::run() {
@@ -269,6 +289,7 @@ Status Simulation::run() {
     const LaneState& lane = lanes_[number];
     if (steps_of(lane).empty() || lane.pass >= passes_) continue;
     ++lanes_left_;
+    ++ranks_[lane.rank].lanes;
     const double from = disturbance_.start_us.empty() ? 0 : disturbance_.start_us[lane.rank];
     schedule_event(from, number, Kind::begin);
   }
@@ -306,8 +327,9 @@ Status Simulation::stuck() const {
     const Step step = steps_of(lane)[lane.step];
     text = "rank " + std::to_string(schedule.rank) + " lane " + std::to_string(lane.lane) +
            " step " + std::to_string(lane.step) + " waits for ever for ";
-    text += lane.blocked == Blocked::wait ? "step " + std::to_string(step.wait_step) + " of lane " +
-                                                std::to_string(step.wait_lane)
+    text += lane.blocked == Blocked::call   ? "its call to end"
+            : lane.blocked == Blocked::wait ? "step " + std::to_string(step.wait_step) +
+                                                  " of lane " + std::to_string(step.wait_lane)
             : lane.blocked == Blocked::empty ? "a message of rank " + std::to_string(step.source)
                                              : "a credit of rank " + std::to_string(step.target);
     if (!lost) continue;

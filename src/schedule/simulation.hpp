@@ -12,16 +12,16 @@
 
 namespace coll {
 
-/// All lanes of all ranks as processes, in time. A step begins when its message is there, its
-/// connection has a credit and its processor is free; it ends by its cost later, gives the credit
-/// of its message back and hands the message it makes to the links. Each step is two events, each
-/// message one.
+/// All lanes of all ranks as processes, in time. A step can run when its message is there and its
+/// connection has a credit, and does when its rank's thread is free; it ends by its cost later,
+/// gives the credit of its message back and hands the message it makes to the links. Calls follow
+/// each other without a pause, as in a benchmark.
 class Simulation {
  public:
-  /// Of the first `passes` passes. References are kept.
+  /// Of so many calls and the first `passes` passes of each. References are kept.
   Simulation(std::span<const Schedule> schedules, const Network& network, const Load& load,
-             const Windows& windows, std::uint64_t passes, const Disturbance& disturbance,
-             const Symmetry& symmetry);
+             const Windows& windows, std::uint64_t calls, std::uint64_t passes,
+             const Disturbance& disturbance, const Symmetry& symmetry);
 
   Status run();
 
@@ -29,8 +29,8 @@ class Simulation {
   [[nodiscard]] double us() const { return us_; }
   [[nodiscard]] const std::vector<double>& rank_end() const { return rank_end_; }
   [[nodiscard]] const std::vector<double>& link_busy() const { return link_busy_; }
-  /// Of the busiest group of processors, over all of them.
-  [[nodiscard]] double processors_busy() const;
+  /// Of the busiest rank.
+  [[nodiscard]] double thread_busy() const;
   [[nodiscard]] std::uint64_t messages() const { return messages_made_; }
 
  private:
@@ -43,11 +43,12 @@ class Simulation {
     double last_arrival = 0;
     bool lost = false;  ///< a message went over a link that had failed
   };
-  enum class Blocked : std::uint8_t { no, wait, empty, full };
+  enum class Blocked : std::uint8_t { no, wait, empty, full, call };
   struct LaneState {
     std::uint32_t rank = 0;  ///< its place among the schedules
     std::uint32_t lane = 0;  ///< of its schedule
-    std::uint64_t pass = 0;
+    std::uint32_t copy = 0;
+    std::uint64_t call = 0, pass = 0;
     std::size_t step = 0;
     Blocked blocked = Blocked::no;
     std::uint32_t in = kNone, out = kNone;  ///< FIFOs of the step at hand
@@ -71,9 +72,13 @@ class Simulation {
       return at != other.at ? at > other.at : order > other.order;
     }
   };
-  struct Processor {
-    double free = 0;
-    std::uint32_t rank = kNone;  ///< that had it last
+  struct OfRank {
+    std::uint64_t call = 0;        ///< that it is in
+    std::uint32_t lanes = 0;       ///< that have something to do
+    std::uint32_t lanes_done = 0;  ///< with the call
+    bool running = false;
+    std::deque<std::pair<std::uint32_t, double>> ready;  ///< lanes and the cost of their steps
+    double busy_us = 0;
   };
 
   void schedule_event(double at, std::uint32_t subject, Kind kind) {
@@ -81,13 +86,15 @@ class Simulation {
   }
   void begin(std::uint32_t lane, double now);
   void end(std::uint32_t lane, double now);
+  void run_next(OfRank& rank, double now);
   void send(const LaneState& lane, const Step& step, double now);
   void cross(std::uint32_t message, double now);
   void unblock(std::uint32_t lane, Blocked why, double now);
+  [[nodiscard]] bool may_call(const LaneState& lane) const;
+  void end_call(std::uint32_t rank, double now);
   [[nodiscard]] bool too_early(std::uint32_t lane, const Step& step);
   [[nodiscard]] double cost_us(const LaneState& lane, const Step& step) const;
   [[nodiscard]] double bytes_of(const LaneState& lane, const Step& step) const;
-  double processor_from(std::uint32_t rank, double now, double cost);
   std::uint32_t fifo(std::uint32_t lane, Rank peer, bool incoming);
   [[nodiscard]] Status stuck() const;
 
@@ -99,16 +106,16 @@ class Simulation {
   const Network& network_;
   const Load& load_;
   const Windows& windows_;
-  std::uint64_t passes_;
+  std::uint64_t calls_, passes_;
   const Disturbance& disturbance_;
   Symmetry symmetry_;
 
   std::vector<LaneState> lanes_;
-  std::vector<std::uint32_t> first_lane_;  ///< of a rank, copy-major behind it
+  std::vector<std::uint32_t> first_lane_;  ///< of a rank, copy-major behind it; one more at the end
+  std::vector<OfRank> ranks_;
   std::vector<Fifo> fifos_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint32_t>>> by_ends_;
-  std::vector<std::vector<Processor>> processors_;
-  std::vector<double> processor_us_, rank_free_, link_free_, link_busy_;
+  std::vector<double> link_free_, link_busy_;
   std::vector<Message> messages_;
   std::vector<std::uint32_t> free_messages_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

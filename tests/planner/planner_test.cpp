@@ -50,7 +50,8 @@ TEST(Planner, CountsWhatARankReceives) {
       const Cost cost = plan.algorithm->cost(plan.spec, Layout::flat(plan.spec.ranks));
       EXPECT_LE(std::max(cost.sent, cost.received), 2.0)
           << plan.algorithm->name << " for " << name_of(collective) << " of " << ranks << " ranks";
-      EXPECT_GE(plan.predicted_us, cost.received * (64 << 20) * world.view.path.beta_us_per_byte);
+      EXPECT_GE(plan.predicted_us,
+                cost.received * (64 << 20) * world.view.path.receive_us_per_byte);
     }
   }
 }
@@ -110,7 +111,9 @@ TEST(Planner, MakesPlansThatTheConnectionsCanCarry) {
         EXPECT_LE(plan->lanes, world.max_lanes);
         EXPECT_LE(plan->slice_bytes, world.slot_bytes);
         EXPECT_GE(plan->slice_bytes, std::min(world.slot_bytes, plan->message_chunks));
-        EXPECT_GE(plan->predicted_us, before) << "more bytes, less time?";
+        EXPECT_GE(plan->predicted_us, 0.9 * before)
+            << "more bytes, less time? " << name_of(collective) << " of " << ranks
+            << " ranks, class " << size_class;
         before = plan->predicted_us;
       }
     }
@@ -195,8 +198,18 @@ TEST(Planner, LendsNothingOverTcp) {
 }
 
 TEST(Planner, LetsTheRootSendToAllWhereTheyFetch) {
-  // All fetch at once what one lends: no other way has fewer rounds, and none moves less to a rank.
-  EXPECT_EQ(plan_of(world_of(4), broadcast, 64 << 10).algorithm->name, "linear");
+  // All fetch at once what one lends, until so many readers of the same pages hinder each other.
+  const auto linear_over_best = [](Rank ranks) {
+    const auto list = candidates(world_of(ranks), {broadcast, ranks, 0}, size_class(64 << 10));
+    double best = list.front().prediction.us, linear = 0;
+    for (const Candidate& of : list) {
+      best = std::min(best, of.prediction.us);
+      if (of.algorithm->name == "linear") linear = of.prediction.us;
+    }
+    return linear / best;
+  };
+  EXPECT_EQ(linear_over_best(4), 1);
+  EXPECT_GT(linear_over_best(64), 1.5);
   EXPECT_NE(plan_of(world_of(64), broadcast, 64 << 10).algorithm->name, "linear");
   EXPECT_NE(plan_of(world_of(4), broadcast, 16 << 20).algorithm->name, "linear");
 }

@@ -115,36 +115,50 @@ TEST(Simulate, EveryMessageCrossesASharedLink) {
   EXPECT_EQ(result->messages, kRanks * (kRanks - 1));
 }
 
-TEST(Simulate, RanksShareProcessors) {
-  // Nothing but processors: n ranks' work on c of them.
+TEST(Simulate, ARankIsOneThread) {
+  // Nothing but work: what a rank sends and receives, one after the other.
   constexpr Rank kRanks = 8;
-  for (const std::uint32_t count : {1U, 2U, 4U, 8U}) {
+  for (const double crowd : {1.0, 3.0}) {
     Network network;
     network.route = [](Rank, Rank) {
       return Route{.send_us_per_byte = kBeta, .receive_us_per_byte = kBeta};
     };
-    network.processors_of.assign(kRanks, 0);
-    network.processors = {{.count = count}};
+    network.crowd.assign(kRanks, crowd);
+    const Load load{.bytes = kBytes, .slice_bytes = 4096, .copies = 2, .in_a_row = true};
     const Result<Simulated> result =
-        simulate(built("two_shot", Collective::all_reduce, kRanks), network, kOnePass);
+        simulate(built("two_shot", Collective::all_reduce, kRanks), network, load);
     ASSERT_TRUE(result.ok());
-    const double work = 2 * kRanks * 2 * (kRanks - 1.0) / kRanks * kBytes * kBeta;
-    EXPECT_GE(result->us, work / count * 0.999);
-    EXPECT_LE(result->us, work / count * 1.3) << count;
-    EXPECT_EQ(result->bottleneck, "processors");
+    const double work = 2 * 2 * (kRanks - 1.0) / kRanks * kBytes * kBeta * crowd;
+    EXPECT_NEAR(result->us, work, work * 0.02);
+    EXPECT_NEAR(result->each_us, work, work * 0.02);
+    EXPECT_EQ(result->bottleneck, "processor");
   }
 }
 
-TEST(Simulate, HandingOverAProcessorCosts) {
-  Network network;
-  network.route = [](Rank, Rank) { return Route{}; };
-  network.processors_of = {0, 0};
-  network.processors = {{.count = 1, .hand_over_us = 7}};
-  // There and back: rank 0, rank 1, rank 0.
-  const auto schedules = built("recursive_doubling", Collective::barrier, 2);
-  EXPECT_GE(simulated_us(schedules, network, {}), 7);
-  network.processors[0].count = 2;
-  EXPECT_EQ(simulated_us(schedules, network, {}), 0);
+TEST(Simulate, CallsInARowOverlapWhereNobodyWaitsForAResult) {
+  // Rank 0 of a broadcast need not wait: one call begins while the one before is on its way.
+  const auto broadcast = built("binomial", Collective::broadcast, 8);
+  const Result<Simulated> one_way = simulate(broadcast, ports(8), {.bytes = 8, .in_a_row = true});
+  ASSERT_TRUE(one_way.ok());
+  EXPECT_NEAR(one_way->us, 3 * kAlpha, 0.1);
+  EXPECT_LT(one_way->each_us, kAlpha);
+  // All need all of all_reduce: a call is as long as its chain of messages.
+  const auto all_reduce = built("recursive_doubling", Collective::all_reduce, 8);
+  const Result<Simulated> both_ways =
+      simulate(all_reduce, ports(8), {.bytes = 8, .in_a_row = true});
+  ASSERT_TRUE(both_ways.ok());
+  EXPECT_NEAR(both_ways->each_us, both_ways->us, 1e-6);
+  // What is lent holds its sender up.
+  Network lending = ports(8);
+  const auto route = lending.route;
+  lending.route = [route](Rank source, Rank target) {
+    Route of = route(source, target);
+    of.lent = true;
+    return of;
+  };
+  const Result<Simulated> lent = simulate(broadcast, lending, {.bytes = 8, .in_a_row = true});
+  ASSERT_TRUE(lent.ok());
+  EXPECT_GE(lent->each_us, kAlpha);
 }
 
 TEST(Simulate, EmptyMessagesTakeAsLongAsTheLongestChainOfThem) {
@@ -255,7 +269,6 @@ TEST(Simulate, OneGroupStandsForAllThatAreAlike) {
        {Symmetric{"ring", all_reduce, Symmetry::Kind::shift},
         Symmetric{"ring", all_gather, Symmetry::Kind::shift},
         Symmetric{"pairwise", all_to_all, Symmetry::Kind::shift},
-        Symmetric{"circulant", all_reduce, Symmetry::Kind::shift},
         Symmetric{"two_shot", all_reduce, Symmetry::Kind::shift},
         Symmetric{"recursive_doubling", all_reduce, Symmetry::Kind::exclusive_or},
         Symmetric{"recursive_halving_doubling", all_reduce, Symmetry::Kind::exclusive_or}}) {

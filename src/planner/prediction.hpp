@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: how long a plan's
+// calls should take, by simulating its schedules.
+#pragma once
+#include <string>
+
+#include "planner/plan.hpp"
+#include "planner/world.hpp"
+#include "schedule/network.hpp"
+
+namespace coll {
+
+/// What calls of a plan should take, and what bounds them.
+struct Prediction {
+  double us = 0;           ///< of one call by itself
+  std::string bottleneck;  ///< a link's name, "processor" or "latency"; "" if not simulated
+  double busy = 0;         ///< the part of the time that it is
+};
+
+/// The network between the ranks of a world for calls of `bytes` whose messages are lent so: shared
+/// memory within hosts, TCP between them; or the world's own.
+Network network_of(const World& world, Loans loans, double bytes);
+
+/// Of one call of `bytes` (the larger buffer of a rank), by a closed formula. The same on all
+/// ranks, as is the next.
+Prediction estimate(const World& world, const Plan& plan, double bytes);
+
+/// By simulation, where that is feasible: up to kMostSimulatedRanks, and not for send and recv, of
+/// which each end plans by itself. Else estimated.
+Prediction predict(const World& world, const Plan& plan, double bytes);
+inline constexpr Rank kMostSimulatedRanks = 32;
+
+}  // namespace coll
