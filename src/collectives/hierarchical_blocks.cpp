@@ -77,13 +77,13 @@ class BlockComposer {
   void build() {
     switch (c_.spec.collective) {
       case all_gather:
-        return gather_to(all_gather, *c_.how.row_all_gather);
+        return gather_to(all_gather, c_.how.row_all_gather);
       case gather:
-        return gather_to(gather, kLinear);
+        return gather_to(gather, &kLinear);
       case reduce_scatter:
-        return scatter_from(reduce_scatter, *c_.how.row_reduce_scatter);
+        return scatter_from(reduce_scatter, c_.how.row_reduce_scatter);
       default:
-        return scatter_from(scatter, kLinear);
+        return scatter_from(scatter, &kLinear);
     }
   }
 
@@ -108,7 +108,7 @@ class BlockComposer {
   }
 
   /// all_gather, gather: blocks come together on their rails and then from rail to rail.
-  void gather_to(Collective collective, const Algorithm& in_row) {
+  void gather_to(Collective collective, const Algorithm* in_row) {
     const bool to_all = collective == all_gather;
     const bool takes = to_all || is_root();
     const bool at_home = packed_ && grid_.rails == 1 && blocks_.same_order && takes;
@@ -129,13 +129,13 @@ class BlockComposer {
                                 .scratch = from_own({Space::scratch, to_all ? 0 : spare()})});
     if (to_all || grid_.host == grid_.root_host) {
       if (!packed_) {
-        c_.in_row(in_row, collective, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
+        c_.in_row(*in_row, collective, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
           return Embedding{.input = {line.space, blocks_.one(number, grid_.rail, line.base)},
                            .output = {Space::output, blocks_.each(number)}};
         });
       } else {
         if (grid_.rails > 1) {
-          c_.in_row(in_row, collective, {.input = from_rail(home), .output = all_rails(home)});
+          c_.in_row(*in_row, collective, {.input = from_rail(home), .output = all_rails(home)});
         }
         if (takes && grid_.owns() && !at_home) {
           copy_all(home, {Space::output, 0}, true);
@@ -149,7 +149,7 @@ class BlockComposer {
 
   /// all_gather where every pod of the rail is one rank, and all messages are one block: these go
   /// straight to their places.
-  void gather_one_by_one(const Algorithm& in_row) {
+  void gather_one_by_one(const Algorithm* in_row) {
     const auto place = [this](std::uint32_t number) {
       return index_of(blocks_.by_rail[own_rail() + number]);
     };
@@ -159,7 +159,7 @@ class BlockComposer {
                 .output = {Space::output, [place](std::uint32_t host, std::uint32_t count) {
                              return Chunks{place(host), count};
                            }}});
-    c_.in_row(in_row, all_gather, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
+    c_.in_row(*in_row, all_gather, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
       return Embedding{.input = {Space::output, blocks_.own(number, grid_.rail)},
                        .output = {Space::output, blocks_.each(number)}};
     });
@@ -168,7 +168,7 @@ class BlockComposer {
   }
 
   /// reduce_scatter, scatter: blocks go to their rails, are summed, and then to their hosts.
-  void scatter_from(Collective collective, const Algorithm& in_row) {
+  void scatter_from(Collective collective, const Algorithm* in_row) {
     const bool sums = collective == reduce_scatter;
     Region from{Space::input, 0};
     if (sums) {
@@ -195,9 +195,9 @@ class BlockComposer {
                         .scratch = {Space::scratch, stretched(0, 1)}});
   }
 
-  void part_by_rail(Collective collective, const Algorithm& in_row, Region from, Region line) {
+  void part_by_rail(Collective collective, const Algorithm* in_row, Region from, Region line) {
     if (!packed_) {
-      return c_.in_row(in_row, collective, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
+      return c_.in_row(*in_row, collective, blocks_.most_on_a_rail(), [&](std::uint32_t number) {
         return Embedding{.input = {from.space, blocks_.each(number, from.base)},
                          .output = {line.space, blocks_.one(number, grid_.rail, line.base)}};
       });
@@ -208,7 +208,7 @@ class BlockComposer {
       copy_all(home, from, false);
     }
     if (grid_.rails > 1) {
-      c_.in_row(in_row, collective,
+      c_.in_row(*in_row, collective,
                 {.input = all_rails(home), .output = {line.space, one_rail(line.base)}});
     }
   }
