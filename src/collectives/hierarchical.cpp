@@ -99,12 +99,12 @@ void Composer::in_row(const Algorithm& algorithm, Collective collective, Embeddi
   in_row(algorithm, collective, 1, [&](std::uint32_t) { return embedding; });
 }
 
-void Composer::in_pod(Collective collective, Embedding embedding) {
-  count_rounds(kBinomial, collective, grid.largest_pod);
-  const std::vector<Rank> pod = grid.pod();
-  const auto ranks = static_cast<Rank>(pod.size());
+void Composer::in_team(Collective collective, Embedding embedding) {
+  count_rounds(kBinomial, collective, grid.largest_team);
+  const std::vector<Rank> team = grid.team();
+  const auto ranks = static_cast<Rank>(team.size());
   if (ranks == 1) return;
-  run(kBinomial.build({collective, ranks, grid.owner()}, Layout::flat(ranks), grid.turn), pod,
+  run(kBinomial.build({collective, ranks, grid.owner()}, Layout::flat(ranks), grid.turn), team,
       std::move(embedding), true);
 }
 

@@ -52,8 +52,8 @@ class Composer {
   /// `times` of these, one after the other.
   void in_row(const Algorithm& algorithm, Collective collective, Rank times,
               const std::function<Embedding(std::uint32_t)>& embedding);
-  /// Between the ranks of a pod and its owner, by a tree.
-  void in_pod(Collective collective, Embedding embedding);
+  /// Between the ranks of a team and its owner, by a tree.
+  void in_team(Collective collective, Embedding embedding);
   /// The part of this rank in an operation among all ranks of its host.
   [[nodiscard]] Schedule host_part(const Algorithm& algorithm, Collective collective) const;
   void in_host(const Schedule& part, Embedding embedding);

@@ -19,7 +19,7 @@ struct Region {
 };
 
 /// The blocks of all ranks in two orders: by rank, as the caller has them, and by rail, where those
-/// of a rail are together, pod by pod.
+/// of a rail are together, team by team.
 struct Blocks {
   explicit Blocks(const HostGrid& grid) : bounds(grid.rail_bounds(grid.rail)) {
     for (Rank rail = 0; rail < grid.rails; ++rail) {
@@ -70,7 +70,7 @@ class BlockComposer {
   explicit BlockComposer(Composer& composer)
       : c_(composer), grid_(composer.grid), blocks_(composer.grid) {
     c_.start(1);
-    pod_ = index_of(grid_.pod_size(grid_.host, grid_.rail));
+    team_ = index_of(grid_.team_size(grid_.host, grid_.rail));
     packed_ = c_.how.packed || grid_.rails == 1;
   }
 
@@ -120,11 +120,11 @@ class BlockComposer {
       home = {Space::scratch, c_.room(packed_ ? blocks_.all() : blocks_.on_rail())};
     }
     const Region line{home.space, home.base + (packed_ ? own_rail() : 0)};
-    const Region pod{line.space, line.base + blocks_.bounds[static_cast<std::size_t>(grid_.host)]};
-    c_.in_pod(gather, {.input = {Space::input, stretched(0, 1)},
-                       .output = {pod.space, stretched(pod.base, 1)},
-                       .scratch = {Space::scratch, stretched(0, 1)}});
-    c_.on_line(c_.line_part(), {.input = from_own(pod_ > 1 ? pod : Region{Space::input, 0}),
+    const Region team{line.space, line.base + blocks_.bounds[static_cast<std::size_t>(grid_.host)]};
+    c_.in_team(gather, {.input = {Space::input, stretched(0, 1)},
+                        .output = {team.space, stretched(team.base, 1)},
+                        .scratch = {Space::scratch, stretched(0, 1)}});
+    c_.on_line(c_.line_part(), {.input = from_own(team_ > 1 ? team : Region{Space::input, 0}),
                                 .output = of_line(line),
                                 .scratch = from_own({Space::scratch, to_all ? 0 : spare()})});
     if (to_all || grid_.host == grid_.root_host) {
@@ -144,16 +144,16 @@ class BlockComposer {
     }
     if (!to_all) return;
     const Window everything{Space::output, stretched(0, blocks_.all())};
-    c_.in_pod(broadcast, {.input = everything, .output = everything});
+    c_.in_team(broadcast, {.input = everything, .output = everything});
   }
 
-  /// all_gather where every pod of the rail is one rank, and all messages are one block: these go
+  /// all_gather where every team of the rail is one rank, and all messages are one block: these go
   /// straight to their places.
   void gather_one_by_one(const Algorithm* in_row) {
     const auto place = [this](std::uint32_t number) {
       return index_of(blocks_.by_rail[own_rail() + number]);
     };
-    c_.in_pod(gather, {});
+    c_.in_team(gather, {});
     c_.on_line(c_.line_part(),
                {.input = {Space::input, stretched(0, 1)},
                 .output = {Space::output, [place](std::uint32_t host, std::uint32_t count) {
@@ -164,7 +164,7 @@ class BlockComposer {
                        .output = {Space::output, blocks_.each(number)}};
     });
     const Window everything{Space::output, stretched(0, blocks_.all())};
-    c_.in_pod(broadcast, {.input = everything, .output = everything});
+    c_.in_team(broadcast, {.input = everything, .output = everything});
   }
 
   /// reduce_scatter, scatter: blocks go to their rails, are summed, and then to their hosts.
@@ -172,10 +172,10 @@ class BlockComposer {
     const bool sums = collective == reduce_scatter;
     Region from{Space::input, 0};
     if (sums) {
-      if (pod_ > 1 && grid_.owns()) from = {Space::scratch, c_.room(blocks_.all())};
-      c_.in_pod(reduce, {.input = {Space::input, stretched(0, blocks_.all())},
-                         .output = {from.space, stretched(from.base, blocks_.all())},
-                         .scratch = {Space::scratch, stretched(0, blocks_.all())}});
+      if (team_ > 1 && grid_.owns()) from = {Space::scratch, c_.room(blocks_.all())};
+      c_.in_team(reduce, {.input = {Space::input, stretched(0, blocks_.all())},
+                          .output = {from.space, stretched(from.base, blocks_.all())},
+                          .scratch = {Space::scratch, stretched(0, blocks_.all())}});
     }
     Region line = from;  // the own rail's blocks
     const bool gives = sums || is_root();
@@ -184,15 +184,15 @@ class BlockComposer {
       line = {Space::scratch, c_.room(blocks_.on_rail())};
       if (sums || grid_.host == grid_.root_host) part_by_rail(collective, in_row, from, line);
     }
-    const Region pod =
-        pod_ > 1 && grid_.owns() ? Region{Space::scratch, c_.room(pod_)} : Region{Space::output, 0};
+    const Region team = team_ > 1 && grid_.owns() ? Region{Space::scratch, c_.room(team_)}
+                                                  : Region{Space::output, 0};
     c_.on_line(c_.line_part(), {.input = of_line(line),
-                                .output = from_own(pod),
+                                .output = from_own(team),
                                 .scratch = line_scratch(sums),
                                 .finishes = true});
-    c_.in_pod(scatter, {.input = {pod.space, stretched(pod.base, 1)},
-                        .output = {Space::output, stretched(0, 1)},
-                        .scratch = {Space::scratch, stretched(0, 1)}});
+    c_.in_team(scatter, {.input = {team.space, stretched(team.base, 1)},
+                         .output = {Space::output, stretched(0, 1)},
+                         .scratch = {Space::scratch, stretched(0, 1)}});
   }
 
   void part_by_rail(Collective collective, const Algorithm* in_row, Region from, Region line) {
@@ -240,7 +240,7 @@ class BlockComposer {
   Composer& c_;
   const HostGrid& grid_;
   Blocks blocks_;
-  std::uint32_t pod_ = 1;
+  std::uint32_t team_ = 1;
   bool packed_ = false;
 };
 

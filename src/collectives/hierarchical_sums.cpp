@@ -30,25 +30,26 @@ Ranges cut(Composer& c, const Schedule& line) {
 }
 
 /// The sums of a host's inputs, each rail's range at its owner, in `sums`. Says where they are.
-Space sum_up(Composer& c, const Ranges& cut, Space sums) {
+Space sum_up(Composer& c, const Ranges& ranges, Space sums) {
   Space at = Space::input;
-  c.in_pod(
-      reduce,
-      {.input = cut.whole(at), .output = cut.whole(sums), .scratch = cut.whole(Space::scratch)});
-  if (c.grid.pod_size(c.grid.host, c.grid.rail) > 1) at = sums;
+  c.in_team(reduce, {.input = ranges.whole(at),
+                     .output = ranges.whole(sums),
+                     .scratch = ranges.whole(Space::scratch)});
+  if (c.grid.team_size(c.grid.host, c.grid.rail) > 1) at = sums;
   if (c.grid.rails == 1) return at;
   c.in_row(*c.how.row_reduce_scatter, reduce_scatter,
-           {.input = cut.by_rail(at), .output = cut.range(sums)});
+           {.input = ranges.by_rail(at), .output = ranges.range(sums)});
   return sums;
 }
 
 /// From each owner its range to all ranks of the host.
-void hand_out(Composer& c, const Ranges& cut) {
+void hand_out(Composer& c, const Ranges& ranges) {
   if (c.grid.rails > 1) {
     c.in_row(*c.how.row_all_gather, all_gather,
-             {.input = cut.range(Space::output), .output = cut.by_rail(Space::output)});
+             {.input = ranges.range(Space::output), .output = ranges.by_rail(Space::output)});
   }
-  c.in_pod(broadcast, {.input = cut.whole(Space::output), .output = cut.whole(Space::output)});
+  c.in_team(broadcast,
+            {.input = ranges.whole(Space::output), .output = ranges.whole(Space::output)});
 }
 
 void compose_all_reduce(Composer& c) {
@@ -91,9 +92,9 @@ void compose_broadcast(Composer& c) {
 /// A reduction and a broadcast of nothing.
 void compose_barrier(Composer& c) {
   c.start(1);
-  c.in_pod(reduce, {.empty = true});
+  c.in_team(reduce, {.empty = true});
   c.on_line(c.line_part(), {.empty = true});
-  c.in_pod(broadcast, {.empty = true});
+  c.in_team(broadcast, {.empty = true});
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ HostGrid::HostGrid(const Layout& layout, Rank rails_wanted, Rank root, Rank rank
     before += ranks;
   }
   if (rails == 0) rails = static_cast<Rank>(smallest);
-  largest_pod = (static_cast<Rank>(largest) + rails - 1) / rails;
+  largest_team = (static_cast<Rank>(largest) + rails - 1) / rails;
 
   const Rank own = place_of(members(host), rank);
   rail = own % rails;
@@ -50,7 +50,7 @@ Rank HostGrid::owner_of(Rank of_host, Rank of_rail) const {
   return members(of_host)[static_cast<std::size_t>(of_rail + (root ? root_turn * rails : 0))];
 }
 
-std::vector<Rank> HostGrid::pod() const {
+std::vector<Rank> HostGrid::team() const {
   const std::vector<Rank>& all = members(host);
   std::vector<Rank> found;
   for (auto at = static_cast<std::size_t>(rail); at < all.size();
@@ -87,7 +87,7 @@ std::vector<Rank> HostGrid::rail_ranks(Rank of_rail) const {
 std::vector<std::uint32_t> HostGrid::rail_bounds(Rank of_rail) const {
   std::vector<std::uint32_t> bounds{0};
   for (Rank each = 0; each < hosts; ++each) {
-    bounds.push_back(bounds.back() + static_cast<std::uint32_t>(pod_size(each, of_rail)));
+    bounds.push_back(bounds.back() + static_cast<std::uint32_t>(team_size(each, of_rail)));
   }
   return bounds;
 }
