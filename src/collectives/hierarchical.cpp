@@ -51,10 +51,16 @@ std::uint32_t Composer::room(std::uint32_t chunks) {
   return std::exchange(room_, room_ + chunks);
 }
 
-void Composer::count_rounds(const Algorithm& algorithm, Collective collective, Rank ranks,
-                            Rank root, double times) {
-  if (ranks == 1) return;
-  rounds += times * algorithm.cost({collective, ranks, root}, Layout::flat(ranks)).rounds;
+void Composer::count(const Algorithm& algorithm, const CollectiveSpec& of, double times) {
+  if (of.ranks > 1) phases_.push_back({&algorithm, of, times});
+}
+
+double Composer::rounds() const {
+  double sum = 0;
+  for (const auto& [algorithm, of, times] : phases_) {
+    sum += times * algorithm->cost(of, Layout::flat(of.ranks)).rounds;
+  }
+  return sum;
 }
 
 void Composer::repeat(Rank first, Rank end, const std::function<void(Rank)>& body) {
@@ -77,20 +83,19 @@ Schedule Composer::line_part() const {
 }
 
 void Composer::on_line(const Schedule& part, Embedding embedding) {
-  count_rounds(*how.line[static_cast<int>(spec.collective)], spec.collective, grid.hosts,
-               part.spec.root);
+  count(*how.line[static_cast<int>(spec.collective)], part.spec);
   if (grid.owns()) run(part, grid.line(), std::move(embedding), true);
 }
 
 void Composer::in_row(const Algorithm& algorithm, Collective collective, Rank times,
                       const std::function<Embedding(std::uint32_t)>& embedding) {
   const Rank root = has_root(collective) ? grid.root_rail : 0;
-  count_rounds(algorithm, collective, grid.rails, root, times);
+  const CollectiveSpec of{collective, grid.rails, root};
+  count(algorithm, of, times);
   if (!grid.owns() || grid.rails == 1) return;
   if (has_root(collective) && grid.host != grid.root_host) return;
   const std::vector<Rank> row = grid.row();
-  const Schedule part =
-      algorithm.build({collective, grid.rails, root}, Layout::flat(grid.rails), grid.rail);
+  const Schedule part = algorithm.build(of, Layout::flat(grid.rails), grid.rail);
   if (times == 1) return run(part, row, embedding(0), true);
   repeat(0, times, [&](Rank k) { run(part, row, embedding(index_of(k)), false); });
 }
@@ -100,7 +105,7 @@ void Composer::in_row(const Algorithm& algorithm, Collective collective, Embeddi
 }
 
 void Composer::in_team(Collective collective, Embedding embedding) {
-  count_rounds(kBinomial, collective, grid.largest_team);
+  count(kBinomial, {collective, grid.largest_team, 0});
   const std::vector<Rank> team = grid.team();
   const auto ranks = static_cast<Rank>(team.size());
   if (ranks == 1) return;
@@ -159,7 +164,7 @@ Composer composed(const Hierarchy& how, const CollectiveSpec& spec, const Layout
 Cost counted(const Composer& composer) {
   const Schedule& schedule = composer.schedule;
   const ChunkMap& chunks = schedule.chunks;
-  Cost cost{.rounds = composer.rounds, .scratch_chunks = schedule.scratch_chunks};
+  Cost cost{.rounds = composer.rounds(), .scratch_chunks = schedule.scratch_chunks};
   std::set<Rank> peers;
   for (const Lane::Repeat& repeat : schedule.lanes[0].repeats()) {
     for (std::size_t i = 0; i < repeat.body.size(); ++i) {

@@ -35,7 +35,6 @@ class Composer {
   CollectiveSpec spec;
   HostGrid grid;
   Schedule schedule;
-  double rounds = 0;  ///< of all phases so far; no chain of messages is longer
 
   /// Begins the schedule, with `parts` per block.
   void start(std::uint32_t parts);
@@ -57,15 +56,24 @@ class Composer {
   /// The part of this rank in an operation among all ranks of its host.
   [[nodiscard]] Schedule host_part(const Algorithm& algorithm, Collective collective) const;
   void in_host(const Schedule& part, Embedding embedding);
-  void count_rounds(const Algorithm& algorithm, Collective collective, Rank ranks, Rank root = 0,
-                    double times = 1);
   /// for (k = first; k < end; ++k) body(k); as a repeat where the numbers grow evenly. See
   /// LaneBuilder::repeat for what `body` may do.
   void repeat(Rank first, Rank end, const std::function<void(Rank)>& body);
 
+  /// Notes `times` phases, whether or not this rank takes part in them.
+  void count(const Algorithm& algorithm, const CollectiveSpec& of, double times = 1);
+  /// Of all phases; no chain of messages is longer.
+  [[nodiscard]] double rounds() const;
+
  private:
+  struct Phases {
+    const Algorithm* algorithm;
+    CollectiveSpec spec;
+    double times;
+  };
   void run(const Schedule& part, std::span<const Rank> group, Embedding embedding, bool joins);
   std::uint32_t room_ = 0;
+  std::vector<Phases> phases_;
 };
 
 void compose_sums(Composer& composer);      ///< all_reduce, reduce, broadcast, barrier

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collectives/hierarchical.hpp"
+#include "collectives/patterns.hpp"
 
 namespace coll {
 namespace {
@@ -30,15 +31,15 @@ class Exchange {
       send_to(wrapped(grid_.host + i, grid_.hosts));
       receive_from(wrapped(grid_.host - i, grid_.hosts));
     });
-    c_.rounds += grid_.hosts - 1;
+    c_.count(kPairwise, {all_to_all, grid_.hosts, 0});
     const Algorithm& algorithm = *c_.how.line[static_cast<int>(all_to_all)];
     const Schedule part = c_.host_part(algorithm, all_to_all);
     c_.repeat(0, grid_.host, [&](Rank host) { hand_out(part, host); });
     hand_out(part, grid_.host);
     c_.repeat(grid_.host + 1, grid_.hosts, [&](Rank host) { hand_out(part, host); });
-    for (Rank host = 0; host < grid_.hosts; ++host) {
-      c_.count_rounds(algorithm, all_to_all, size_of(own_), 0, turns(host));
-    }
+    double phases = 0;
+    for (Rank host = 0; host < grid_.hosts; ++host) phases += turns(host);
+    c_.count(algorithm, {all_to_all, size_of(own_), 0}, phases);
   }
 
  private:
