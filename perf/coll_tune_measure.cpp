@@ -19,10 +19,10 @@ constexpr int kFewestRounds = 5, kMostRounds = 9;
 /// One that takes longer is no matter of luck.
 constexpr double kLongBatch_s = 5e-3;
 /// A batch is at least so long: the clock and the barrier before it must not show.
-constexpr double kShortestBatch_s = 3e-4;
+constexpr double kShortestBatch_s = 1e-3;
 constexpr long kMostCalls = 100'000;
 /// Slower than the fastest by so much at the first try, an algorithm gets no rounds.
-constexpr double kNotWorthARound = 4;
+constexpr double kNotWorthARound = 8;
 
 /// A contender ready to run.
 struct Runner {

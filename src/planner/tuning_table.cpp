@@ -15,6 +15,8 @@ namespace {
 
 /// A point speaks for sizes of so many classes up and down.
 constexpr std::uint32_t kReach = 2;
+/// However noisy the times, so much slower the model's choice may not be.
+constexpr double kMostDoubt = 0.1;
 
 double in_hundredths(double value) {
   return std::round(value * 100) / 100;
@@ -172,7 +174,7 @@ const Measured* better_than_model(const std::vector<Measured>& list, const Algor
   if (list.empty()) return nullptr;
   const Measured& best = list.front();
   for (const Measured& each : list) {
-    if (each.algorithm == &model &&
+    if (each.algorithm == &model && each.slowness - best.slowness <= kMostDoubt &&
         !are_apart(each.slowness, each.noise, best.slowness, best.noise)) {
       return &each;
     }

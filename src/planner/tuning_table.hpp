@@ -84,7 +84,7 @@ std::vector<Measured> measured(const std::vector<TuningPoint>& points, const Col
                                const Layout& layout, std::uint32_t size_class);
 
 /// Which of `list` to take where the model would take `model`: the fastest, but the model's where
-/// the difference is no larger than the noise. Null where `list` is empty.
+/// the difference is no larger than the noise, and a tenth at most. Null where `list` is empty.
 const Measured* better_than_model(const std::vector<Measured>& list, const Algorithm& model);
 
 }  // namespace coll

@@ -151,11 +151,14 @@ TEST(TuningTable, APointSpeaksForSizesNearItAndTwoForThoseBetween) {
 }
 
 TEST(TuningTable, TheModelsChoiceStaysUnlessAnotherIsFasterByMoreThanTheNoise) {
-  const std::vector<TuningPoint> points{
-      point(1024, {{"ring", 10, 1}, {"two_shot", 11.4, 1}, {"recursive_doubling", 11.5, 1}})};
+  const std::vector<TuningPoint> points{point(1024, {{"ring", 10, 0.3},
+                                                     {"two_shot", 10.45, 0.4},
+                                                     {"recursive_doubling", 10.55, 0.4},
+                                                     {"chain", 12, 9}})};
   EXPECT_EQ(chosen(points, "ring"), "ring");
   EXPECT_EQ(chosen(points, "two_shot"), "two_shot");
   EXPECT_EQ(chosen(points, "recursive_doubling"), "ring");
+  EXPECT_EQ(chosen(points, "chain"), "ring");
   EXPECT_EQ(chosen(points, "double_binary_tree"), "ring");  // was not measured
   EXPECT_EQ(chosen({}, "ring"), "");
 }
