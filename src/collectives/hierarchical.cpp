@@ -164,7 +164,7 @@ Composer composed(const Hierarchy& how, const CollectiveSpec& spec, const Layout
 Cost counted(const Composer& composer) {
   const Schedule& schedule = composer.schedule;
   const ChunkMap& chunks = schedule.chunks;
-  Cost cost{.rounds = composer.rounds(), .scratch_chunks = schedule.scratch_chunks};
+  Cost cost{.scratch_chunks = schedule.scratch_chunks};
   std::set<Rank> peers;
   for (const Lane::Repeat& repeat : schedule.lanes[0].repeats()) {
     for (std::size_t i = 0; i < repeat.body.size(); ++i) {
@@ -212,8 +212,12 @@ Cost cost(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout
   }
   Cost most;
   for (const Rank rank : looked_at) {
-    const Cost one = counted(composed(how, spec, layout, rank));
-    most.rounds = std::max(most.rounds, one.rounds);
+    const Composer composer = composed(how, spec, layout, rank);
+    // The root sees every phase; in all_to_all what is inside a host depends on the host.
+    if (rank == spec.root || spec.collective == all_to_all) {
+      most.rounds = std::max(most.rounds, composer.rounds());
+    }
+    const Cost one = counted(composer);
     most.sent = std::max(most.sent, one.sent);
     most.received = std::max(most.received, one.received);
     most.reduced = std::max(most.reduced, one.reduced);
