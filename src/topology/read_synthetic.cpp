@@ -12,6 +12,7 @@ namespace {
 
 /// What a line asks for, with what holds where it is silent.
 struct Request {
+  int racks = 0;                                              // 0: hosts stand in none
   int hosts = 1, packages = 1, numa = 1, cores = 1, pus = 1;  // each of the one before it
   int gpus = 0, nics = 0, switches = 0;  // of a host; pci switches of a NUMA node
   int network = -1;                      // network switches
@@ -30,8 +31,8 @@ class Synthetic {
 
   Result<Topology> read() {
     for (const std::string_view word : split(text_, " \t\r\n")) COLL_TRY(read_word(word));
-    const double all = 1.0 * want_.hosts *
-                       (4.0 + want_.gpus + want_.nics +
+    const double all = 1.0 * std::max(1, want_.racks) * want_.hosts *
+                       (5.0 + want_.gpus + want_.nics +
                         1.0 * want_.packages * want_.numa *
                             (3.0 + want_.switches + want_.cores * (1.0 + want_.pus)));
     if (all > kMostNodes)
@@ -39,7 +40,10 @@ class Synthetic {
     if (1.0 * want_.packages * want_.numa * want_.cores * want_.pus > CpuSet::kLimit)
       return bad(text_, "more than 65536 PUs in a host", "describe fewer");
     topology_.source = trimmed(text_);
-    for (int host = 0; host < want_.hosts; ++host) add_host(host);
+    for (int rack = 0; rack < std::max(1, want_.racks); ++rack) {
+      const NodeId at = want_.racks > 0 ? add(NodeKind::rack, kNoNode, rack) : kNoNode;
+      for (int host = 0; host < want_.hosts; ++host) add_host(at, rack * want_.hosts + host);
+    }
     add_network();
     COLL_TRY(check(topology_));
     return std::move(topology_);
@@ -84,15 +88,16 @@ class Synthetic {
     }
     if (key == "nvlink" || key == "xgmi") return read_links(word, key, value, rate);
     if (key == "pcie") return read_pcie(word, value);
-    const std::array<std::pair<std::string_view, int*>, 9> counts{{{"host", &want_.hosts},
-                                                                   {"package", &want_.packages},
-                                                                   {"numa", &want_.numa},
-                                                                   {"core", &want_.cores},
-                                                                   {"pu", &want_.pus},
-                                                                   {"gpu", &want_.gpus},
-                                                                   {"nic", &want_.nics},
-                                                                   {"pciswitch", &want_.switches},
-                                                                   {"switch", &want_.network}}};
+    const std::array<std::pair<std::string_view, int*>, 10> counts{{{"rack", &want_.racks},
+                                                                    {"host", &want_.hosts},
+                                                                    {"package", &want_.packages},
+                                                                    {"numa", &want_.numa},
+                                                                    {"core", &want_.cores},
+                                                                    {"pu", &want_.pus},
+                                                                    {"gpu", &want_.gpus},
+                                                                    {"nic", &want_.nics},
+                                                                    {"pciswitch", &want_.switches},
+                                                                    {"switch", &want_.network}}};
     for (const auto& [name, count] : counts) {
       if (key != name) continue;
       const auto parsed = number<int>(value);
@@ -106,7 +111,8 @@ class Synthetic {
       return {};
     }
     return bad(word, "is no part of a machine",
-               "host, package, numa, core, pu, gpu, nvlink, xgmi, pcie, pciswitch, nic, switch");
+               "rack, host, package, numa, core, pu, gpu, nvlink, xgmi, pcie, pciswitch, nic, "
+               "switch");
   }
 
   Status read_links(std::string_view word, std::string_view key, std::string_view value,
@@ -149,9 +155,9 @@ class Synthetic {
     return topology_.add(std::move(node));
   }
 
-  void add_host(int index) {
+  void add_host(NodeId rack, int index) {
     const int per_numa = want_.cores * want_.pus, nodes = want_.packages * want_.numa;
-    const NodeId host = add(NodeKind::host, kNoNode, index, CpuSet::range(0, nodes * per_numa - 1));
+    const NodeId host = add(NodeKind::host, rack, index, CpuSet::range(0, nodes * per_numa - 1));
     std::vector<NodeId> bridges;
     for (int package = 0; package < want_.packages; ++package) {
       const int first = package * want_.numa * per_numa;
@@ -232,7 +238,9 @@ class Synthetic {
 
   /// NIC i of every host plugs into switch i mod their number: one rail per switch.
   void add_network() {
-    const int wanted = want_.network >= 0 ? want_.network : want_.hosts > 1 ? 1 : 0;
+    const int wanted = want_.network >= 0                           ? want_.network
+                       : std::max(1, want_.racks) * want_.hosts > 1 ? 1
+                                                                    : 0;
     if (wanted == 0 || nics_.empty()) return;
     std::vector<NodeId> switches;
     for (int each = 0; each < wanted; ++each) {

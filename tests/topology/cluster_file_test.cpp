@@ -170,6 +170,18 @@ TEST(ClusterFile, PrintsEqualHostsOnce) {
   EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 40);
 }
 
+TEST(Line, HasRacksOfHosts) {
+  const Topology topology = cluster("rack:3 host:4 gpu:2 nic:2@100G switch:2");
+  const auto hosts = topology.all(NodeKind::host), racks = topology.all(NodeKind::rack);
+  ASSERT_EQ(hosts.size(), 12U);
+  ASSERT_EQ(racks.size(), 3U);
+  EXPECT_EQ(topology[hosts[7]].parent, racks[1]);
+  EXPECT_EQ(topology[hosts[7]].index, 7);
+  for (const NodeId leaf : switches(topology, 1))
+    EXPECT_EQ(links_to(topology, leaf, NodeKind::nic), 12);
+  EXPECT_EQ(cluster("rack:2 nic:1").count(NodeKind::network_switch), 1);
+}
+
 TEST(ClusterFile, HashesByBuild) {
   const std::string text = kRails;
   std::string other = text;
