@@ -213,11 +213,8 @@ Cost cost(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout
   Cost most;
   for (const Rank rank : looked_at) {
     const Composer composer = composed(how, spec, layout, rank);
-    // The root sees every phase; in all_to_all what is inside a host depends on the host.
-    if (rank == spec.root || spec.collective == all_to_all) {
-      most.rounds = std::max(most.rounds, composer.rounds());
-    }
     const Cost one = counted(composer);
+    most.rounds = std::max(most.rounds, composer.rounds());  // not every rank knows of all phases
     most.sent = std::max(most.sent, one.sent);
     most.received = std::max(most.received, one.received);
     most.reduced = std::max(most.reduced, one.reduced);
