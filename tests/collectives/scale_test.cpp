@@ -22,10 +22,8 @@ std::size_t stored(const Schedule& schedule) {
 std::size_t most_stored(std::string_view algorithm, Collective collective, Rank ranks) {
   const auto rounds = static_cast<std::size_t>(ceil_log2(ranks));
   const auto is = [&](auto... names) { return ((algorithm == names) || ...); };
-  // The place of each of n blocks in each round.
-  if (algorithm == "bruck" && collective == Collective::all_to_all) {
-    return rounds * static_cast<std::size_t>(ranks);
-  }
+  // Rows of 1, 2, 4 … blocks in each round.
+  if (algorithm == "bruck" && collective == Collective::all_to_all) return 2 * rounds * rounds;
   if (is("local", "direct", "chain", "double_binary_tree")) return 6;
   if (is("ring", "neighbour_exchange", "linear", "pairwise", "one_shot", "two_shot")) return 12;
   if (is("dissemination", "recursive_doubling", "recursive_halving")) return 2 * rounds + 2;
