@@ -7,7 +7,7 @@
 #include "base/status.hpp"
 #include "schedule/rank_set.hpp"
 #include "schedule/schedule.hpp"
-#include "schedule/simulate.hpp"
+#include "schedule/symmetry.hpp"
 
 namespace coll {
 

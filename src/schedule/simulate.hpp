@@ -9,6 +9,7 @@
 #include "base/status.hpp"
 #include "schedule/network.hpp"
 #include "schedule/schedule.hpp"
+#include "schedule/symmetry.hpp"
 
 namespace coll {
 
@@ -22,16 +23,6 @@ struct Load {
   std::uint32_t credits = 4;  ///< messages that a connection holds
   double effort = 1e6;        ///< about so many steps are worth simulating
   bool in_a_row = false;      ///< find Simulated::each_us too
-};
-
-/// Ranks in the order of their numbers come in groups of `size` that all do the same: to move a
-/// rank and all its peers by a whole number of groups (`shift`), or to exchange groups by an
-/// exclusive or with one number (`exclusive_or`), changes nothing. Then one group's schedules stand
-/// for all: what a rank gets from the group d before is what it sends to the group d behind.
-struct Symmetry {
-  enum class Kind : std::uint8_t { shift, exclusive_or };
-  Kind kind = Kind::shift;
-  Rank size = 0;
 };
 
 /// What is not as it should be.
