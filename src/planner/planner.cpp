@@ -66,6 +66,17 @@ std::string_view text_of(Loans loans) {
   return {};
 }
 
+/// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
+/// other empties one. Those that run side by side each hide the latency of the others.
+std::uint32_t lanes_for(const World& world, double slices) {
+  if (world.lanes != 0) return world.lanes;
+  if (world.network && !world.network->threads) {
+    return static_cast<std::uint32_t>(
+        std::clamp(slices / kSlicesOfOneLane, 1.0, static_cast<double>(world.max_lanes)));
+  }
+  return slices > (world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket) ? 2 : 1;
+}
+
 double most_bytes(std::uint32_t size_class) {
   return static_cast<double>(std::uint64_t{1} << size_class);
 }
@@ -81,10 +92,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   plan.loans = loans_for(spec.collective, bytes, world);
   plan.slice_bytes = std::max(slice_for(world, spec.collective, plan.loans),
                               std::min(world.slot_bytes, plan.message_chunks * 64));
-  const double slices = cost.moved() * bytes / plan.slice_bytes;
-  const double one_lane = world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket;
-  plan.lanes = world.lanes != 0 ? world.lanes : slices > one_lane ? 2 : 1;
-  plan.lanes = std::min(plan.lanes, world.max_lanes);
+  plan.lanes = std::min(lanes_for(world, cost.moved() * bytes / plan.slice_bytes), world.max_lanes);
   return plan;
 }
 
@@ -137,8 +145,10 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
     return a.prediction.us < b.prediction.us;
   };
   std::stable_sort(list.begin(), list.end(), faster);
+  // The formula knows one kind of path only.
+  const bool formula_holds = !world.network && world.layout.hosts() == 1;
   const auto hopeful = std::find_if(list.begin(), list.end(), [&](const Candidate& of) {
-    return of.prediction.us > kHopeless * list.front().prediction.us;
+    return formula_holds && of.prediction.us > kHopeless * list.front().prediction.us;
   });
   std::for_each(list.begin(), hopeful, [&](Candidate& of) {
     const Plan plan = plan_with(world, spec, *of.algorithm, size_class);

@@ -13,8 +13,9 @@ namespace {
 
 /// Slots of a connection, at least.
 constexpr std::uint32_t kCredits = 8;
-/// Steps to simulate for one candidate, since the first call of a size waits for it.
-constexpr double kEffort = 2e3;
+/// Steps to simulate for one candidate, since the first call of a size waits for it; and for a
+/// machine that was described, where only a person waits.
+constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 
 Route route_over(const PathCost& path, Loans loans, double bytes) {
   const double scale = bytes > kOwnCacheBytes ? kBeyondOwnCache : 1;
@@ -42,7 +43,7 @@ Prediction simulated(const World& world, const Plan& plan, double bytes) {
                   .message_chunks = plan.message_chunks,
                   .copies = plan.lanes,
                   .credits = kCredits,
-                  .effort = kEffort};
+                  .effort = world.network ? kEffortDescribed : kEffort};
   const Result<Simulated> result = simulate(schedules, network_of(world, plan.loans, bytes), load);
   COLL_CHECK(result.ok(), "schedules that are proved end");
   return {result->us, result->bottleneck, result->busy};
@@ -88,7 +89,8 @@ Prediction estimate(const World& world, const Plan& plan, double bytes) {
 Prediction predict(const World& world, const Plan& plan, double bytes) {
   const Collective collective = plan.spec.collective;
   const bool pair = collective == Collective::send || collective == Collective::recv;
-  const bool feasible = !pair && plan.spec.ranks <= kMostSimulatedRanks;
+  const bool feasible =
+      !pair && plan.spec.ranks <= (world.network ? kMostDescribedRanks : kMostSimulatedRanks);
   return feasible ? simulated(world, plan, bytes) : estimate(world, plan, bytes);
 }
 

@@ -25,9 +25,9 @@ Network network_of(const World& world, Loans loans, double bytes);
 /// ranks, as is the next.
 Prediction estimate(const World& world, const Plan& plan, double bytes);
 
-/// By simulation, where that is feasible: up to kMostSimulatedRanks, and not for send and recv, of
-/// which each end plans by itself. Else estimated.
+/// By simulation, where that is feasible: up to so many ranks, of a machine that was described
+/// more, and not for send and recv, of which each end plans by itself. Else estimated.
 Prediction predict(const World& world, const Plan& plan, double bytes);
-inline constexpr Rank kMostSimulatedRanks = 32;
+inline constexpr Rank kMostSimulatedRanks = 32, kMostDescribedRanks = 256;
 
 }  // namespace coll

@@ -30,6 +30,7 @@ struct Network {
   struct Link {
     std::string name;
     double us_per_byte = 0;
+    double message_us = 0;  ///< that a message occupies it besides its bytes
   };
 
   std::vector<Link> links;

@@ -231,7 +231,8 @@ void Simulation::cross(std::uint32_t index, double now) {
     fifo.lost = true;
     return;
   }
-  const double us = message.bytes * network_.links[link].us_per_byte / share;
+  const Network::Link& of = network_.links[link];
+  const double us = (of.message_us + message.bytes * of.us_per_byte) / share;
   link_free_[link] = from + us;
   link_busy_[link] += us;
   message.arrival = std::max(message.arrival, from + us);

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "topology/host_ring.hpp"
 #include "topology/rail_nics.hpp"
 #include "topology/topology_path.hpp"
 
@@ -139,6 +140,9 @@ Result<Placement> place_ranks(const Topology& topology, Rank ranks) {
     before += count;
   }
   placement.layout = make_layout(places);
+  if (on_gpus && ranks > 1 && ranks <= units) {
+    placement.layout.rings = ring_orders(topology, placement.node);
+  }
   return placement;
 }
 

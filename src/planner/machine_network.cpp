@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: the network between
+// ranks on a described machine, link by link.
+#include "planner/machine_network.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+#include "topology/topology_path.hpp"
+
+namespace coll {
+namespace {
+
+constexpr double us_per_byte(double gbytes_per_s) {
+  return gbytes_per_s > 0 ? 1e-3 / gbytes_per_s : 0;
+}
+
+/// Numbers the links as routes come to need them. Kept by the network's routes.
+class Fabric {
+ public:
+  Fabric(const Topology& topology, const Placement& placement)
+      : topology_(topology), placement_(placement) {}
+
+  Route route(Rank source, Rank target, Network& network) {
+    const auto s = static_cast<std::size_t>(source), t = static_cast<std::size_t>(target);
+    const NodeId a = placement_.node[s], b = placement_.node[t];
+    const bool gpus = topology_[a].kind == NodeKind::gpu && topology_[b].kind == NodeKind::gpu;
+    const bool apart = placement_.layout.host[s] != placement_.layout.host[t];
+    if (!gpus) return between_processors(s, t, apart, network);
+    Route route;
+    if (apart) {
+      set(route, kNetworkHop);
+      leave(a, placement_.nic[s], route, network);
+      cross(placement_.nic[s], placement_.nic[t], s + t, route, network);
+      enter(placement_.nic[t], b, route, network);
+    } else if (a == b) {
+      set(route, {kLinkHop.alpha_us, 0});
+      use({"memory of " + name(a), a, a}, kWithinGpu, route, network);
+    } else if (link_path_between(topology_, a, b).links > 0) {
+      set(route, kLinkHop);
+      over_links(a, b, route, network);
+    } else {
+      set(route, kPciHop);
+      through_pci(a, b, route, network);
+    }
+    return route;
+  }
+
+ private:
+  /// A link: what it is called, and between which parts; from == to: of that part.
+  struct Key {
+    std::string name;
+    NodeId from, to;
+    bool operator<(const Key& other) const {
+      return std::tie(from, to, name) < std::tie(other.from, other.to, other.name);
+    }
+  };
+
+  static void set(Route& route, HopLatency hop) {
+    route.alpha_us = hop.alpha_us;
+    route.long_us = hop.long_us;
+    route.inline_bytes = kFlaggedBytes;
+  }
+
+  [[nodiscard]] std::string name(NodeId id) const {
+    const std::string text = label(topology_, id);
+    const NodeId host = topology_.above(id, NodeKind::host);
+    if (host == kNoNode || host == id || topology_.count(NodeKind::host) == 1) return text;
+    return text + " of " + label(topology_, host);
+  }
+
+  void use(const Key& key, double gbytes_per_s, Route& route, Network& network,
+           double message_us = 0) {
+    if (gbytes_per_s <= 0) return;
+    const auto [at, fresh] = links_.emplace(key, static_cast<std::uint32_t>(network.links.size()));
+    if (fresh) network.links.push_back({key.name, us_per_byte(gbytes_per_s), message_us});
+    route.links.push_back(at->second);
+  }
+
+  /// Direct links if there are any, else through the host's fabric of switches.
+  void over_links(NodeId a, NodeId b, Route& route, Network& network) {
+    const auto yield = [](const Link& link) {
+      const bool xgmi = link.kind == LinkKind::xgmi;
+      const double usual = xgmi ? kXgmi : kNvlink;
+      const double each = link.gbytes_per_s > 0 ? link.gbytes_per_s : usual;
+      return each * link.count * (xgmi ? kXgmiYield : kNvlinkYield);
+    };
+    for (const Link& link : topology_.links_from(a)) {
+      if (link.to != b) continue;
+      use({name(a) + " to " + name(b), a, b}, yield(link), route, network);
+      return;
+    }
+    for (const Link& out : topology_.links_from(a)) {
+      if (topology_[out.to].kind != NodeKind::link_switch) continue;
+      for (const Link& in : topology_.links_from(out.to)) {
+        if (in.to != b) continue;
+        use({"links of " + name(a) + ", out", a, out.to}, yield(out), route, network);
+        use({"links of " + name(b) + ", in", out.to, b}, yield(in), route, network);
+        return;
+      }
+    }
+  }
+
+  /// The devices, switches and ports from a part up to (not including) `top`.
+  [[nodiscard]] std::vector<NodeId> up_to(NodeId id, NodeId top) const {
+    std::vector<NodeId> way;
+    for (; id != kNoNode && id != top; id = topology_[id].parent) way.push_back(id);
+    return way;
+  }
+
+  [[nodiscard]] NodeId meeting_point(NodeId a, NodeId b) const {
+    const std::vector<NodeId> way = up_to(a, kNoNode);
+    while (b != kNoNode && std::find(way.begin(), way.end(), b) == way.end()) {
+      b = topology_[b].parent;
+    }
+    return b;
+  }
+
+  void through_pci(NodeId a, NodeId b, Route& route, Network& network) {
+    const NodeId top = meeting_point(a, b);
+    const auto pass = [&](NodeId part, bool up) {
+      double rate = topology_[part].pci.gbytes_per_s * kPcieYield;
+      const NodeKind kind = topology_[part].kind;
+      if (rate <= 0 && (kind == NodeKind::gpu || kind == NodeKind::nic)) rate = kPcie * kPcieYield;
+      use({"PCI of " + name(part) + (up ? ", up" : ", down"), up ? part : kNoNode,
+           up ? kNoNode : part},
+          rate, route, network);
+    };
+    for (const NodeId part : up_to(a, top)) pass(part, true);
+    const NodeId package_a = topology_.above(a, NodeKind::package);
+    const NodeId package_b = topology_.above(b, NodeKind::package);
+    if (package_a != package_b && package_a != kNoNode && package_b != kNoNode) {
+      use({name(package_a) + " to " + name(package_b), package_a, package_b}, kBetweenPackages,
+          route, network);
+    }
+    std::vector<NodeId> down = up_to(b, top);
+    std::reverse(down.begin(), down.end());
+    for (const NodeId part : down) pass(part, false);
+  }
+
+  [[nodiscard]] double port_rate(NodeId nic) const {
+    const double rate = port_gbytes_per_s(topology_[nic]);
+    return (rate > 0 ? rate : kNic) * kNetworkYield;
+  }
+
+  void leave(NodeId device, NodeId nic, Route& route, Network& network) {
+    if (nic == kNoNode) return;
+    through_pci(device, nic, route, network);
+    use({name(nic) + ", out", nic, kNoNode}, port_rate(nic), route, network, kNicMessageUs);
+  }
+
+  void enter(NodeId nic, NodeId device, Route& route, Network& network) {
+    if (nic == kNoNode) return;
+    use({name(nic) + ", in", kNoNode, nic}, port_rate(nic), route, network);
+    through_pci(nic, device, route, network);
+  }
+
+  /// From switch to switch, over the links between them.
+  void cross(NodeId from, NodeId to, std::size_t choice, Route& route, Network& network) {
+    if (from == kNoNode || to == kNoNode) return;
+    const std::vector<NodeId> way = shortest_way(from, to, choice);
+    for (std::size_t at = 0; at + 1 < way.size(); ++at) {
+      for (const Link& link : topology_.links_from(way[at])) {
+        if (link.to != way[at + 1]) continue;
+        use({name(link.from) + " to " + name(link.to), link.from, link.to},
+            link.gbytes_per_s * link.count * kNetworkYield, route, network);
+        break;
+      }
+    }
+  }
+
+  /// The switches between two NICs: breadth first; of several ways on, `choice` picks.
+  std::vector<NodeId> shortest_way(NodeId from, NodeId to, std::size_t choice) {
+    std::unordered_map<NodeId, NodeId> before;
+    std::deque<NodeId> next{to};
+    before.emplace(to, kNoNode);
+    while (!next.empty() && !before.contains(from)) {
+      const NodeId at = next.front();
+      next.pop_front();
+      const auto links = topology_.links_from(at);
+      for (std::size_t i = 0; i < links.size(); ++i) {
+        const Link& link = links[(i + choice) % links.size()];
+        const bool onward = topology_[link.to].kind == NodeKind::network_switch || link.to == from;
+        if (link.kind == LinkKind::network && onward && before.emplace(link.to, at).second) {
+          next.push_back(link.to);
+        }
+      }
+    }
+    std::vector<NodeId> way;
+    if (!before.contains(from)) return way;
+    for (NodeId at = before.at(from); at != to; at = before.at(at)) way.push_back(at);
+    return way;
+  }
+
+  Route between_processors(std::size_t s, std::size_t t, bool apart, Network& network) {
+    const PathCost& path = apart ? kTcpPath : kSharedMemoryPath;
+    Route route{.alpha_us = path.alpha_us,
+                .send_us_per_byte = path.send_us_per_byte,
+                .receive_us_per_byte = path.receive_us_per_byte,
+                .inline_bytes = path.inline_bytes,
+                .long_us = path.long_us};
+    if (apart) {
+      const NodeId out = placement_.nic[s], in = placement_.nic[t];
+      if (out == kNoNode || in == kNoNode) return route;
+      use({name(out) + ", out", out, kNoNode}, port_rate(out), route, network);
+      cross(out, in, s + t, route, network);
+      use({name(in) + ", in", kNoNode, in}, port_rate(in), route, network);
+    }
+    return route;
+  }
+
+  const Topology& topology_;
+  const Placement& placement_;
+  std::map<Key, std::uint32_t> links_;
+};
+
+}  // namespace
+
+Network machine_network(const Topology& topology, const Placement& placement) {
+  Network network;
+  const bool on_gpus = topology[placement.node.front()].kind == NodeKind::gpu;
+  network.threads = !on_gpus;
+  const Rank ranks = placement.layout.ranks();
+  if (!on_gpus) {
+    std::map<NodeId, double> on;
+    for (const NodeId node : placement.node) ++on[node];
+    for (const NodeId node : placement.node) network.crowd.push_back(on[node]);
+    network.step_us = kSharedMemoryPath.step_us;
+    network.copy_us_per_byte = kSharedMemoryPath.send_us_per_byte;
+  } else {
+    network.step_us = kGpuStepUs;
+    network.copy_us_per_byte = us_per_byte(kWithinGpu);
+  }
+  Fabric fabric(topology, placement);
+  std::unordered_map<std::uint64_t, Route> routes;
+  for (Rank source = 0; source < ranks; ++source) {
+    for (Rank target = 0; target < ranks; ++target) {
+      if (source == target) continue;
+      routes.emplace(static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(target),
+                     fabric.route(source, target, network));
+    }
+  }
+  network.route = [routes = std::move(routes)](Rank source, Rank target) {
+    return routes.at(static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(target));
+  };
+  return network;
+}
+
+World machine_world(const Topology& topology, const Placement& placement) {
+  constexpr std::uint32_t kGpuSlice = 512 << 10;  // as NCCL's Simple protocol cuts them
+  constexpr std::uint32_t kGpuLanes = 16;
+  World world;
+  world.layout = placement.layout;
+  world.network = std::make_shared<const Network>(machine_network(topology, placement));
+  const bool on_gpus = topology[placement.node.front()].kind == NodeKind::gpu;
+  if (on_gpus || placement.layout.hosts() > 1) world.shared_memory = false;
+  if (on_gpus) {
+    world.slot_bytes = world.passing_bytes = kGpuSlice;
+    world.max_lanes = kGpuLanes;
+  }
+  for (const double crowd : world.network->crowd) {
+    world.view.ranks_per_core = std::max(world.view.ranks_per_core, crowd);
+  }
+  return world;
+}
+
+}  // namespace coll

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: predicted times on described machines, beside
+// published ones.
+#include "planner/machine_network.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "planner/planner.hpp"
+#include "topology/read_topology.hpp"
+
+namespace coll {
+namespace {
+
+using enum Collective;
+
+struct Machine {
+  Topology topology;
+  Placement placement;
+  World world;
+};
+
+Machine machine_of(const std::string& what, Rank ranks) {
+  Machine machine;
+  const Result<Topology> read = read_topology_file(what);
+  EXPECT_TRUE(read.ok()) << read.status().text();
+  if (!read.ok()) return machine;
+  machine.topology = *read;
+  const Result<Placement> placed = place_ranks(machine.topology, ranks);
+  EXPECT_TRUE(placed.ok()) << placed.status().text();
+  if (!placed.ok()) return machine;
+  machine.placement = *placed;
+  machine.world = machine_world(machine.topology, machine.placement);
+  return machine;
+}
+
+/// GB/s of all_reduce as nccl-tests counts them, by this algorithm or by the planner's choice.
+double all_reduce_busbw(const Machine& machine, double bytes, const std::string& algorithm = "") {
+  World world = machine.world;
+  world.algorithm = algorithm;
+  const Rank ranks = world.layout.ranks();
+  const Result<Plan> plan =
+      make_plan(world, {all_reduce, ranks, 0}, size_class(static_cast<std::uint64_t>(bytes)));
+  EXPECT_TRUE(plan.ok()) << plan.status().text();
+  return plan.ok() ? bytes / plan->predicted_us / 1e3 * 2 * (ranks - 1) / ranks : 0;
+}
+
+constexpr double kGiB = 1 << 30;
+
+/// Measured by others with NCCL, at its best size: shared/topologies/references.json has the
+/// sources. The model counts links and what they yield; it knows nothing of in-switch reduction
+/// (NVLS).
+TEST(MachineNetwork, PredictsWhatIsPublished) {
+  struct Published {
+    const char* machine;
+    const char* text;
+    Rank ranks;
+    double busbw;
+  };
+  for (const Published& of : {
+           Published{"8x A100 SXM, rings (nccl-tests issue 149)", "gpu:8 nvlink:switchx12@25GB", 8,
+                     230},
+           Published{"8x H100 SXM, rings (nccl-tests issue 212)", "gpu:8 nvlink:switchx18@25GB", 8,
+                     370},
+           Published{"2 of 8x A100 PCIe, NVLink bridge (nccl-tests issue 178)",
+                     "gpu:2 nvlink:allx12@25GB pcie:4x16", 2, 208},
+           Published{"2 hosts of 8x A100, 4x 200 Gbit/s (nccl-tests issue 100)",
+                     "host:2 package:2 numa:2 gpu:8 nvlink:switchx12@25GB nic:4@200G pcie:4x16", 16,
+                     91},
+           Published{"2 hosts of 8x Hopper, 4x 400 Gbit/s (an archived thread)",
+                     "host:2 package:2 numa:2 gpu:8 nvlink:switchx18@25GB nic:4@400G pcie:5x16", 16,
+                     193},
+       }) {
+    const Machine machine = machine_of(of.text, of.ranks);
+    const double rings = all_reduce_busbw(machine, kGiB, "ring");
+    EXPECT_GT(rings, 0.75 * of.busbw) << of.machine;
+    EXPECT_LT(rings, 1.25 * of.busbw) << of.machine;
+    EXPECT_GE(all_reduce_busbw(machine, kGiB), 0.97 * rings) << of.machine;
+  }
+}
+
+TEST(MachineNetwork, UsesAllLinksOfACubeMesh) {
+  const std::filesystem::path file = std::filesystem::path(COLL_SOURCE_ROOT) /
+                                     "../shared/topologies/smi/v100-x8-cubemesh-1nic.tsv";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
+  const Machine machine = machine_of(file.string(), 8);
+  EXPECT_EQ(machine.world.layout.rings.size(), 6U);
+  // Six rings of one link each: 6 * 25 GB/s, and what they yield.
+  EXPECT_NEAR(all_reduce_busbw(machine, kGiB), 6 * kNvlink * kNvlinkYield, 3);
+}
+
+TEST(MachineNetwork, TakesTheWayThatThePartsAllow) {
+  const Machine bridged = machine_of("package:2 gpu:4 nvlink:pairsx4@25GB pcie:4x16", 4);
+  const Network& network = *bridged.world.network;
+  const auto names = [&](Rank source, Rank target) {
+    std::vector<std::string> list;
+    for (const std::uint32_t link : network.route(source, target).links) {
+      list.push_back(network.links[link].name);
+    }
+    return list;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(0, 1), (Names{"GPU0 to GPU1"}));
+  EXPECT_EQ(names(1, 0), (Names{"GPU1 to GPU0"})) << "each direction is a link of its own";
+  EXPECT_EQ(names(0, 2), (Names{"PCI of GPU0, up", "package 0 to package 1", "PCI of GPU2, down"}));
+  const Route link = network.route(0, 1), bus = network.route(0, 2);
+  EXPECT_LT(link.alpha_us, bus.alpha_us);
+  const double rate = 1e-3 / network.links[link.links[0]].us_per_byte;
+  EXPECT_NEAR(rate, 4 * 25 * kNvlinkYield, 1e-6);
+}
+
+TEST(MachineNetwork, LeavesAHostThroughTheNearestNic) {
+  const Machine machine =
+      machine_of("host:2 package:2 gpu:4 nvlink:switchx4@25GB nic:4@100G pcie:4x16", 8);
+  const Network& network = *machine.world.network;
+  bool out = false, in = false;
+  for (const std::uint32_t link : network.route(1, 5).links) {
+    out = out || network.links[link].name == "NIC1 of host 0, out";
+    in = in || network.links[link].name == "NIC1 of host 1, in";
+  }
+  EXPECT_TRUE(out && in);
+  const Route near = network.route(0, 1), far = network.route(0, 4);
+  EXPECT_EQ(near.alpha_us, kLinkHop.alpha_us);
+  EXPECT_EQ(far.alpha_us, kNetworkHop.alpha_us);
+}
+
+TEST(MachineNetwork, SeveralRanksOfAGpuShareItsLinks) {
+  const double alone = all_reduce_busbw(machine_of("gpu:4 nvlink:switchx12@25GB", 4), kGiB, "ring");
+  const Machine twice = machine_of("gpu:4 nvlink:switchx12@25GB", 8);
+  EXPECT_EQ(twice.placement.node[0], twice.placement.node[1]);
+  EXPECT_GT(all_reduce_busbw(twice, kGiB, "ring"), 0.5 * alone);
+}
+
+TEST(MachineNetwork, HierarchiesWinBetweenHosts) {
+  const Machine machine =
+      machine_of("host:4 package:2 numa:2 gpu:8 nvlink:switchx18@25GB nic:8@400G pcie:5x16", 32);
+  const std::vector<Candidate> list =
+      candidates(machine.world, {all_reduce, 32, 0}, size_class(256 << 20));
+  EXPECT_TRUE(list.front().algorithm->name.starts_with("hierarchical"))
+      << list.front().algorithm->name;
+  for (const Candidate& of : list) EXPECT_FALSE(of.prediction.bottleneck.empty());
+}
+
+TEST(MachineNetwork, CoresTalkThroughMemory) {
+  const Machine machine = machine_of("package:2 core:8", 32);
+  EXPECT_TRUE(machine.world.network->threads);
+  EXPECT_EQ(machine.world.view.ranks_per_core, 2);
+  EXPECT_EQ(machine.world.network->route(0, 31).alpha_us, kSharedMemoryPath.alpha_us);
+}
+
+}  // namespace
+}  // namespace coll
