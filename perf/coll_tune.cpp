@@ -3,8 +3,10 @@
 // table, shows it, or shows what the planner's choices cost without it.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -100,18 +102,33 @@ int print_table(const TuneOptions& options) {
   return 0;
 }
 
+/// Where the table goes, or why it cannot: known before anybody waits for measurements.
+coll::Result<std::string> place_of_table(const TuneOptions& options, const std::string& topology) {
+  const std::string path = options.table.empty() ? default_table(topology) : options.table;
+  if (path.empty())
+    return failed(coll::Code::invalid_argument, "neither HOME nor XDG_CACHE_HOME is set",
+                  "say where to write with --table");
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const bool is_there = std::filesystem::is_directory(folder, error);
+  if (!is_there || access(folder.c_str(), W_OK | X_OK) != 0)
+    return coll::system_failure("writing into " + folder.string(), is_there ? errno : ENOTDIR,
+                                "name another file with --table");
+  return path;
+}
+
 /// Adds what was measured to the table; says on standard error where that is.
 int write_table(const TuneOptions& options, const std::vector<Race>& races,
-                const coll::TuningScope& scope) {
+                const coll::TuningScope& scope, const std::string& topology,
+                const std::string& path) {
   coll::TuningTable table;
-  table.topology = this_topology();
+  table.topology = topology;
   table.machine = coll::machine_signature();
   const int version = coll_version();
   table.library = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
   const std::string date = time_now();
   for (const Race& race : races) table.points.push_back(to_point(race, scope, date));
-  const std::string path = options.table.empty() ? default_table(table.topology) : options.table;
-  if (path.empty()) return fail("neither HOME nor XDG_CACHE_HOME says where to write; --table");
   if (access(path.c_str(), F_OK) == 0) {
     coll::Result<coll::TuningTable> old = coll::read_tuning_file(path);
     if (!old.ok())
@@ -156,6 +173,10 @@ int measure(const TuneOptions& options, const Tuning& tuning) {
   const coll::World& world = world_of(session.comm());
   const coll::TuningScope scope =
       coll::scope_of(world.layout, world.shared_memory, world.view.ranks_per_core);
+  const bool writes = leader && !options.regret;
+  const std::string topology = writes ? this_topology() : std::string();
+  const coll::Result<std::string> path = writes ? place_of_table(options, topology) : std::string();
+  if (session.sum(path.ok() ? 0 : 1) != 0) return leader ? fail(path.status().text()) : kFailed;
   if (leader) fmt::print(stderr, "coll-tune: {}, about {:.0f} s\n", scope.text(), tuning.seconds);
   const std::vector<Race> races =
       measure_races(session, with, tuning, [&](Operation operation, std::size_t bytes) {
@@ -166,7 +187,7 @@ int measure(const TuneOptions& options, const Tuning& tuning) {
   if (person) fmt::print(stderr, "\r\033[K");
   if (!leader) return 0;
   return options.regret ? show_regret(options, races, scope, world.tuning_file)
-                        : write_table(options, races, scope);
+                        : write_table(options, races, scope, topology, *path);
 }
 
 int run(const TuneOptions& options, int argc, char** argv) {

@@ -101,6 +101,14 @@ class Program(unittest.TestCase):
         with open(plot, encoding="utf-8") as file:
             self.assertIn("<svg", file.read(200))
 
+    def test_where_it_cannot_write_it_does_not_measure(self):
+        file = self.cache + "/file"
+        with open(file, "w", encoding="utf-8"):
+            pass
+        done = run(self.cache, COLL_TUNE, "--seconds", "1000", "--table", file + "/table.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("writing into " + file, done.stderr)
+
     def test_what_makes_no_sense_is_refused(self):
         for arguments in (["-t", "all_redoce"], ["--sizes", "x"], ["-n", "1"], ["--seconds", "0"],
                           ["-t", "sendrecv"]):
