@@ -9,6 +9,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "coll_plan_scale.hpp"
+#include "coll_plan_words.hpp"
 #include "command_line.hpp"
 #include "planner/algorithm_choice.hpp"
 #include "planner/machine_network.hpp"
@@ -20,6 +22,7 @@
 namespace {
 
 using namespace coll;
+using namespace perf;
 using Json = nlohmann::ordered_json;
 
 struct Options {
@@ -31,46 +34,6 @@ struct Options {
   std::string algorithm, picture;
   bool json = false, steps = false;
 };
-
-int fail(const Status& status) {
-  fmt::print(stderr, "coll-plan: {}\n", status.text());
-  return 1;
-}
-
-Result<Collective> collective_of(const std::string& name) {
-  std::string known;
-  for (int i = 0; i < kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    const bool pair = collective == Collective::send || collective == Collective::recv;
-    if (pair) continue;
-    if (name_of(collective) == name) return collective;
-    known.append(" ").append(name_of(collective));
-  }
-  return failed(Code::invalid_argument, "there is no operation \"" + name + "\" to plan",
-                "the known ones are:" + known);
-}
-
-/// What one link carries, whatever the number of ranks: as nccl-tests' PERFORMANCE.md.
-double busbw(Collective collective, double ranks, double bytes, double us) {
-  const double algbw = us > 0 ? bytes / us / 1e3 : 0;
-  switch (collective) {
-    case Collective::all_reduce:
-      return algbw * 2 * (ranks - 1) / ranks;
-    case Collective::broadcast:
-    case Collective::reduce:
-      return algbw;
-    default:
-      return algbw * (ranks - 1) / ranks;
-  }
-}
-
-std::string text_of_bytes(std::uint64_t bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  auto value = static_cast<double>(bytes);
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  return fmt::format("{:.4g} {}", value, units[unit]);
-}
 
 Json json_of(const Candidate& candidate, const CollectiveSpec& spec, double bytes) {
   const Prediction& prediction = candidate.prediction;
@@ -202,9 +165,24 @@ int main(int argc, char** argv) {
   explain->add_option("--svg", options.picture, "draw the schedule into this file");
   explain->add_flag("--steps", options.steps, "print the schedule of every rank");
   explain->add_flag("--json", options.json, "everything, for programs");
-  if (const auto code = perf::parse_command_line(app, argc, argv)) return *code;
+
+  ScaleOptions scaling;
+  CLI::App* scale = app.add_subcommand(
+      "scale", "times over the number of ranks on a cluster of equal hosts, simulated");
+  scale->add_option("-t,--topology", scaling.topology, "at least two equal hosts with GPUs")
+      ->required();
+  scale->add_option("-o,--operation", scaling.operation, "all_reduce, broadcast …; all_reduce");
+  scale->add_option("-b,--bytes", scaling.bytes, "of the larger buffer of a rank; several sizes")
+      ->transform(CLI::AsSizeValue(false))
+      ->delimiter(',');
+  scale->add_option("-a,--algorithms", scaling.algorithms, "these; those that are ahead somewhere")
+      ->delimiter(',');
+  scale->add_option("-n,--ranks", scaling.most_ranks, "up to so many; 65536");
+  scale->add_option("--svg", scaling.picture, "draw each size into PREFIX-SIZE.svg");
+  scale->add_flag("--json", scaling.json, "for programs");
+  if (const auto code = parse_command_line(app, argc, argv)) return *code;
   try {
-    return explain_plan(options);
+    return scale->parsed() ? plan_scale(scaling) : explain_plan(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "coll-plan: {}\n", error.what());
     return 1;

@@ -56,7 +56,7 @@ bool shown(const std::pair<double, double>& point) {
          point.second > 0;
 }
 
-void draw_x_ticks(const Axis& x, std::string& out) {
+void draw_x_ticks(const Axis& x, bool bytes, std::string& out) {
   const int first = static_cast<int>(std::ceil(x.low - 1e-9));
   const int last = static_cast<int>(std::floor(x.high + 1e-9));
   const int step = std::max(1, static_cast<int>(std::ceil((last - first) / 9.0)));
@@ -65,7 +65,7 @@ void draw_x_ticks(const Axis& x, std::string& out) {
     out += fmt::format("<line x1='{0:.1f}' y1='{1}' x2='{0:.1f}' y2='{2}' stroke='#e4e4e4'/>\n", at,
                        kTop, kBottom);
     out += fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{}</text>\n", at, kBottom + 20,
-                       size_label(power));
+                       bytes ? size_label(power) : std::to_string(std::int64_t{1} << power));
   }
 }
 
@@ -137,7 +137,7 @@ std::string draw_svg(const Chart& chart) {
       "<rect width='{0}' height='{1}' fill='white'/>\n"
       "<text x='{2}' y='28' font-size='16'>{3}</text>\n",
       kWidth, kHeight, kLeft, escaped(chart.title));
-  draw_x_ticks(x, out);
+  draw_x_ticks(x, chart.x_is_bytes, out);
   draw_y_ticks(y, out);
   out += fmt::format("<rect x='{}' y='{}' width='{}' height='{}' fill='none' stroke='#888'/>\n",
                      kLeft, kTop, kRight - kLeft, kBottom - kTop);

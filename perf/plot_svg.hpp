@@ -16,8 +16,9 @@ struct Series {
 
 struct Chart {
   std::string title;
-  std::string x_label;  ///< x is in bytes: its ticks are powers of two with B, KiB, MiB…
+  std::string x_label;
   std::string y_label;
+  bool x_is_bytes = true;  ///< its ticks are powers of two: with B, KiB, MiB …, or as they are
   std::vector<Series> series;
 };
 

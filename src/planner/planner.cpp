@@ -81,6 +81,22 @@ double most_bytes(std::uint32_t size_class) {
   return static_cast<double>(std::uint64_t{1} << size_class);
 }
 
+}  // namespace
+
+std::uint64_t Plan::digest() const {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto mix = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
+  for (const char letter : algorithm->name) mix(static_cast<unsigned char>(letter));
+  mix(lanes);
+  mix(slice_bytes);
+  mix(message_chunks);
+  return hash;
+}
+
+std::uint32_t size_class(std::uint64_t bytes) {
+  return bytes <= 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(bytes - 1));
+}
+
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
                std::uint32_t size_class) {
   Plan plan;
@@ -114,22 +130,6 @@ std::string explain_tuning(const World& world, const Plan& plan, std::uint32_t s
          (plan.algorithm == &model
               ? "the model; nothing measured faster by more than the noise\n"
               : "the tuning table, over the model's " + std::string(model.name) + "\n");
-}
-
-}  // namespace
-
-std::uint64_t Plan::digest() const {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto mix = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
-  for (const char letter : algorithm->name) mix(static_cast<unsigned char>(letter));
-  mix(lanes);
-  mix(slice_bytes);
-  mix(message_chunks);
-  return hash;
-}
-
-std::uint32_t size_class(std::uint64_t bytes) {
-  return bytes <= 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(bytes - 1));
 }
 
 std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
