@@ -4,6 +4,7 @@
 #include "schedule/simulation.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "schedule/schedule_fault.hpp"
 
@@ -147,10 +148,10 @@ bool Simulation::too_early(std::uint32_t lane, const Step& step) {
   const LaneState& own = lanes_[lane];
   const std::uint32_t sibling = lane - own.lane + static_cast<std::uint32_t>(step.wait_lane);
   LaneState& other = lanes_[sibling];
-  if (other.call > own.call || other.pass > own.pass ||
-      (other.pass == own.pass && other.step > static_cast<std::size_t>(step.wait_step))) {
-    return false;
-  }
+  const auto place = [](const LaneState& of, std::size_t at) {
+    return std::tuple(of.call, of.pass, at);
+  };
+  if (place(other, other.step) > place(own, static_cast<std::size_t>(step.wait_step))) return false;
   other.waiting.push_back(lane);
   return true;
 }
