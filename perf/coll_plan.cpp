@@ -89,6 +89,7 @@ int explain_plan(const Options& options) {
                        fmt::format("root {} is none of {} ranks", options.root, ranks),
                        "give --root a rank from 0 on"));
   }
+  if (const Status fits = check_bytes({options.bytes}); !fits.ok()) return fail(fits);
   const CollectiveSpec spec{*collective, ranks, has_root(*collective) ? options.root : 0};
   const std::uint32_t size = size_class(options.bytes);
   const Result<Plan> plan = make_plan(world, spec, size);
@@ -100,9 +101,7 @@ int explain_plan(const Options& options) {
   for (Rank rank = 0; rank < ranks; ++rank) {
     schedules.push_back(plan->algorithm->build(spec, world.layout, rank));
   }
-  if (!options.picture.empty()) {
-    std::ofstream(options.picture) << draw(schedules);
-  }
+  if (!options.picture.empty() && !write_picture(options.picture, draw(schedules))) return 1;
   if (options.json) {
     Json out{{"tool", "coll-plan"},
              {"schema", 1},

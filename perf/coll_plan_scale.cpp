@@ -22,6 +22,8 @@ namespace {
 using namespace coll;
 using Json = nlohmann::ordered_json;
 
+constexpr Rank kMostRanks = 1 << 20;
+
 /// us[algorithm][ranks], of one size.
 using Curves = std::map<std::string_view, std::map<Rank, Prediction>>;
 
@@ -72,7 +74,7 @@ void print_table(const Curves& curves, double bytes) {
   }
 }
 
-void draw(const Curves& curves, double bytes, const ScaleOptions& options) {
+bool draw(const Curves& curves, double bytes, const ScaleOptions& options) {
   const std::string size = text_of_bytes(static_cast<std::uint64_t>(bytes));
   Chart chart{.title = fmt::format("{} of {}, simulated", options.operation, size),
               .x_label = "ranks",
@@ -87,7 +89,7 @@ void draw(const Curves& curves, double bytes, const ScaleOptions& options) {
   }
   std::string name = fmt::format("{}-{}.svg", options.picture, size);
   std::erase(name, ' ');
-  std::ofstream(name) << draw_svg(chart);
+  return write_picture(name, draw_svg(chart));
 }
 
 }  // namespace
@@ -100,8 +102,19 @@ int plan_scale(const ScaleOptions& options) {
   const Result<Collective> collective = collective_of(options.operation);
   if (!collective.ok()) return fail(collective.status());
   for (const std::string& name : options.algorithms) {
-    if (const Status known = check_algorithm_knob(name); !known.ok()) return fail(known);
+    if (find_algorithm(name) == nullptr) {
+      std::string all;
+      for (const Algorithm& algorithm : algorithms()) all.append(" ").append(algorithm.name);
+      return fail(failed(Code::invalid_argument, "there is no algorithm \"" + name + "\"",
+                         "the known ones are:" + all));
+    }
   }
+  if (options.most_ranks < cluster->per_host || options.most_ranks > kMostRanks) {
+    return fail(failed(Code::invalid_argument,
+                       fmt::format("cannot draw up to {} ranks", options.most_ranks),
+                       fmt::format("give --ranks from {} to {}", cluster->per_host, kMostRanks)));
+  }
+  if (const Status fits = check_bytes(options.bytes); !fits.ok()) return fail(fits);
   Json out{{"tool", "coll-plan"},
            {"schema", 1},
            {"topology", topology->source},
@@ -114,7 +127,7 @@ int plan_scale(const ScaleOptions& options) {
   }
   for (const std::uint64_t bytes : options.bytes) {
     const Curves curves = curves_of(*cluster, *collective, static_cast<double>(bytes), options);
-    if (!options.picture.empty()) draw(curves, static_cast<double>(bytes), options);
+    if (!options.picture.empty() && !draw(curves, static_cast<double>(bytes), options)) return 1;
     if (!options.json) print_table(curves, static_cast<double>(bytes));
     for (const auto& [algorithm, points] : curves) {
       for (const auto& [ranks, of] : points) {

@@ -3,7 +3,11 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "planner/algorithm_choice.hpp"
 
@@ -12,6 +16,25 @@ namespace perf {
 inline int fail(const coll::Status& status) {
   fmt::print(stderr, "coll-plan: {}\n", status.text());
   return 1;
+}
+
+inline bool write_picture(const std::string& path, const std::string& svg) {
+  std::ofstream file(path);
+  file << svg;
+  file.close();
+  if (!file) fmt::print(stderr, "coll-plan: cannot write {}: {}\n", path, std::strerror(errno));
+  return static_cast<bool>(file);
+}
+
+inline coll::Status check_bytes(const std::vector<std::uint64_t>& sizes) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
+  for (const std::uint64_t bytes : sizes) {
+    if (bytes <= kMost) continue;
+    return coll::failed(coll::Code::invalid_argument,
+                        std::to_string(bytes) + " bytes are more than any buffer has",
+                        "give --bytes up to 4E");
+  }
+  return {};
 }
 
 /// Of those that all ranks call.

@@ -21,7 +21,9 @@ constexpr double us_per_byte(double gbytes_per_s) {
 class Fabric {
  public:
   Fabric(const Topology& topology, const Placement& placement)
-      : topology_(topology), placement_(placement) {}
+      : topology_(topology),
+        placement_(placement),
+        one_host_(topology.count(NodeKind::host) == 1) {}
 
   Route route(Rank source, Rank target, Network& network) {
     const auto s = static_cast<std::size_t>(source), t = static_cast<std::size_t>(target);
@@ -67,7 +69,7 @@ class Fabric {
   [[nodiscard]] std::string name(NodeId id) const {
     const std::string text = label(topology_, id);
     const NodeId host = topology_.above(id, NodeKind::host);
-    if (host == kNoNode || host == id || topology_.count(NodeKind::host) == 1) return text;
+    if (host == kNoNode || host == id || one_host_) return text;
     return text + " of " + label(topology_, host);
   }
 
@@ -146,13 +148,23 @@ class Fabric {
   }
 
   void leave(NodeId device, NodeId nic, Route& route, Network& network) {
-    if (nic == kNoNode) return;
+    if (nic == kNoNode) {
+      const NodeId host = topology_.above(device, NodeKind::host);
+      use({"network of " + name(host) + ", out", host, kNoNode}, kNic * kNetworkYield, route,
+          network, kNicMessageUs);
+      return;
+    }
     through_pci(device, nic, route, network);
     use({name(nic) + ", out", nic, kNoNode}, port_rate(nic), route, network, kNicMessageUs);
   }
 
   void enter(NodeId nic, NodeId device, Route& route, Network& network) {
-    if (nic == kNoNode) return;
+    if (nic == kNoNode) {
+      const NodeId host = topology_.above(device, NodeKind::host);
+      use({"network of " + name(host) + ", in", kNoNode, host}, kNic * kNetworkYield, route,
+          network);
+      return;
+    }
     use({name(nic) + ", in", kNoNode, nic}, port_rate(nic), route, network);
     through_pci(nic, device, route, network);
   }
@@ -213,6 +225,7 @@ class Fabric {
 
   const Topology& topology_;
   const Placement& placement_;
+  bool one_host_;
   std::map<Key, std::uint32_t> links_;
 };
 
@@ -234,16 +247,17 @@ Network machine_network(const Topology& topology, const Placement& placement) {
     network.copy_us_per_byte = us_per_byte(kWithinGpu);
   }
   Fabric fabric(topology, placement);
-  std::unordered_map<std::uint64_t, Route> routes;
+  const auto routes = std::make_shared<std::unordered_map<std::uint64_t, Route>>();
   for (Rank source = 0; source < ranks; ++source) {
     for (Rank target = 0; target < ranks; ++target) {
       if (source == target) continue;
-      routes.emplace(static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(target),
-                     fabric.route(source, target, network));
+      routes->emplace(static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(target),
+                      fabric.route(source, target, network));
     }
   }
-  network.route = [routes = std::move(routes)](Rank source, Rank target) {
-    return routes.at(static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(target));
+  network.route = [routes](Rank source, Rank target) {
+    return routes->at(static_cast<std::uint64_t>(source) << 32 |
+                      static_cast<std::uint32_t>(target));
   };
   return network;
 }

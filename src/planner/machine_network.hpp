@@ -39,7 +39,8 @@ inline constexpr double kFlaggedBytes = 8192;
 /// two ranks over them: over GPU links where there are any, else through PCI; between hosts through
 /// the nearest NICs and, of equally short ways through the network, one that the ranks' numbers
 /// choose. Ranks on cores talk through shared memory, and TCP between hosts. Links, devices and
-/// NICs that no source gives a rate for have a usual one; switches and ports have none then.
+/// NICs that no source gives a rate for have a usual one, and so has a host without a NIC; switches
+/// and ports have none then.
 Network machine_network(const Topology& topology, const Placement& placement);
 
 /// The world of ranks placed on a machine, as plans are made from it.

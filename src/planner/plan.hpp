@@ -13,6 +13,7 @@ namespace coll {
 struct Plan {
   const Algorithm* algorithm = nullptr;
   CollectiveSpec spec;
+  Cost cost;
   std::uint32_t lanes = 1;        ///< copies of the schedule's lanes, on interleaved windows
   std::uint32_t slice_bytes = 0;  ///< the longest message
   /// Chunks of the longest message of any rank: all ranks must cut their windows alike.

@@ -102,7 +102,8 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   Plan plan;
   plan.algorithm = &algorithm;
   plan.spec = spec;
-  const Cost cost = algorithm.cost(spec, world.layout);
+  plan.cost = algorithm.cost(spec, world.layout);
+  const Cost& cost = plan.cost;
   const double bytes = most_bytes(size_class);
   plan.message_chunks = cost.message_chunks;
   plan.loans = loans_for(spec.collective, bytes, world);
@@ -139,7 +140,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec, world.layout)) continue;
     const Plan plan = plan_with(world, spec, algorithm, size_class);
-    list.push_back({&algorithm, estimate(world, plan, bytes)});
+    list.push_back({&algorithm, plan, estimate(world, plan, bytes)});
   }
   const auto faster = [](const Candidate& a, const Candidate& b) {
     return a.prediction.us < b.prediction.us;
@@ -150,15 +151,13 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   const auto hopeful = std::find_if(list.begin(), list.end(), [&](const Candidate& of) {
     return formula_holds && of.prediction.us > kHopeless * list.front().prediction.us;
   });
-  std::for_each(list.begin(), hopeful, [&](Candidate& of) {
-    const Plan plan = plan_with(world, spec, *of.algorithm, size_class);
-    of.prediction = predict(world, plan, bytes);
-  });
+  std::for_each(list.begin(), hopeful,
+                [&](Candidate& of) { of.prediction = predict(world, of.plan, bytes); });
   std::stable_sort(list.begin(), hopeful, faster);
   // Among those that the model cannot tell apart, the one that moves the least, then the one with
   // the fewest connections: their slots stay in cache.
   const auto burden = [&](const Candidate& of) {
-    const Cost cost = of.algorithm->cost(spec, world.layout);
+    const Cost& cost = of.plan.cost;
     return std::pair(std::lround(1e6 * (cost.sent + cost.received)), cost.peers);
   };
   const auto alike = std::find_if(list.begin(), hopeful, [&](const Candidate& of) {
@@ -192,7 +191,7 @@ Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint
   const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {
     return tuned == nullptr || each.algorithm == tuned->algorithm;
   });
-  Plan plan = plan_with(world, spec, *chosen->algorithm, size_class);
+  Plan plan = chosen->plan;
   plan.predicted_us = chosen->prediction.us;
   if (tuned != nullptr) plan.measured_us = tuned->us;
   return plan;

@@ -13,6 +13,7 @@ namespace coll {
 /// A candidate the planner weighed, for explanations.
 struct Candidate {
   const Algorithm* algorithm = nullptr;
+  Plan plan;  ///< with it
   Prediction prediction;
 };
 

@@ -69,8 +69,8 @@ Network network_of(const World& world, Loans loans, double bytes) {
     network.links.push_back(
         {"memory of rank " + std::to_string(rank), inside.receive_us_per_byte / kReadersAtOnce});
   }
-  network.route = [&layout, inside, outside, fetched](Rank source, Rank target) {
-    const auto host = [&](Rank rank) { return layout.host[static_cast<std::size_t>(rank)]; };
+  network.route = [hosts = layout.host, inside, outside, fetched](Rank source, Rank target) {
+    const auto host = [&](Rank rank) { return hosts[static_cast<std::size_t>(rank)]; };
     if (host(source) != host(target)) return outside;
     Route route = inside;
     if (fetched) route.links = {static_cast<std::uint32_t>(source)};
@@ -80,8 +80,7 @@ Network network_of(const World& world, Loans loans, double bytes) {
 }
 
 Prediction estimate(const World& world, const Plan& plan, double bytes) {
-  const Cost cost = plan.algorithm->cost(plan.spec, world.layout);
-  return {.us = predict_us(cost, bytes, plan.slice_bytes, plan.loans, world.view),
+  return {.us = predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, world.view),
           .bottleneck = {},
           .busy = 0};
 }

@@ -88,14 +88,6 @@ std::optional<Symmetry> symmetry_of(const std::function<Schedule(Rank)>& build, 
   return std::nullopt;
 }
 
-double steps_of(const std::vector<Schedule>& schedules) {
-  double steps = 0;
-  for (const Schedule& schedule : schedules) {
-    for (const Lane& lane : schedule.lanes) steps += static_cast<double>(lane.size());
-  }
-  return steps;
-}
-
 }  // namespace
 
 bool looks_symmetric(const std::function<Schedule(Rank)>& build, Rank ranks,
@@ -135,7 +127,8 @@ bool looks_symmetric(const std::function<Schedule(Rank)>& build, Rank ranks,
 Result<RegularCluster> regular_cluster(const Topology& topology) {
   const std::vector<NodeId> hosts = topology.all(NodeKind::host);
   const auto gpus = [&](std::size_t host) { return topology.parts(hosts[host], NodeKind::gpu); };
-  if (hosts.size() < 2 || gpus(0).empty() || gpus(0).size() != gpus(1).size()) {
+  const std::vector<std::uint64_t> hashes = host_hashes(topology);
+  if (hosts.size() < 2 || gpus(0).empty() || hashes[0] != hashes[1]) {
     return failed(Code::invalid_argument,
                   topology.source + " does not begin with two equal hosts that have GPUs",
                   "describe a cluster, or write host:2 before the parts of the host");
@@ -177,14 +170,17 @@ std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
                   .message_chunks = plan.message_chunks,
                   .copies = plan.lanes,
                   .effort = 0};  // as few passes as show the rate
-  const Cost cost = algorithm.cost(spec, world.layout);
-  const double passes = bytes * cost.message_chunks / (load.slice_bytes * cost.chunks);
+  const double passes = bytes * plan.cost.message_chunks / (load.slice_bytes * plan.cost.chunks);
   const double simulated_passes = std::clamp(passes, 1.0, 6.0 * load.copies);
   const auto simulated = [&](Rank count, Rank links_of,
                              const Symmetry& symmetry) -> std::optional<Prediction> {
     std::vector<Schedule> schedules;
-    for (Rank rank = 0; rank < count; ++rank) schedules.push_back(build(rank));
-    if (steps_of(schedules) * simulated_passes > kMostSteps) return std::nullopt;
+    double steps = 0;
+    for (Rank rank = 0; rank < count; ++rank) {
+      schedules.push_back(build(rank));
+      for (const Lane& lane : schedules.back().lanes) steps += static_cast<double>(lane.size());
+      if (steps * simulated_passes > kMostSteps) return std::nullopt;
+    }
     const Result<Simulated> result =
         simulate(schedules, cluster_network(cluster, links_of), load, {}, symmetry);
     if (!result.ok()) return std::nullopt;

@@ -28,9 +28,10 @@ std::vector<std::string> tables_in(const std::string& directory) {
   std::vector<std::string> paths;
   if (directory.empty()) return paths;
   std::error_code error;
-  for (const auto& entry : files::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("tuning-") && name.ends_with(".json")) paths.push_back(entry.path());
+  for (files::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with("tuning-") && name.ends_with(".json")) paths.push_back(at->path());
   }
   std::sort(paths.begin(), paths.end());
   return paths;
@@ -84,7 +85,11 @@ Status write_tuning_file(const std::string& path, const TuningTable& table) {
                           "name another place with --table");
   }
   files::rename(unfinished, path, error);
-  if (error) return system_failure("writing the tuning table " + path, error.value());
+  if (error) {
+    const int why = error.value();
+    files::remove(unfinished, error);
+    return system_failure("writing the tuning table " + path, why);
+  }
   return {};
 }
 

@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr double kMostMicroseconds = 1e15;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+constexpr std::int64_t kMostRanks = 0x7fffffff;
 
 Json written(const TuningPoint& point) {
   Json json{{"operation", name_of(point.collective)}, {"bytes", point.bytes}};
@@ -23,6 +24,7 @@ Json written(const TuningPoint& point) {
   if (!point.scope.transport.empty()) json["transport"] = point.scope.transport;
   if (point.scope.ranks_per_core != 0) json["ranks_per_core"] = point.scope.ranks_per_core;
   json["date"] = point.date;
+  json["us"] = Json::object();
   for (const Timing& timing : point.timings)
     json["us"][timing.algorithm] = {timing.us, timing.noise_us};
   return json;
@@ -49,12 +51,14 @@ TuningPoint point_of(const Json& json) {
   point.bytes = json.at("bytes").get<std::uint64_t>();
   if (!json["bytes"].is_number_unsigned() || point.bytes > kMostBytes)
     throw std::runtime_error(json["bytes"].dump() + " is no number of bytes");
-  point.scope.ranks = json.value("ranks", Rank{0});
+  const auto ranks = json.value("ranks", std::int64_t{0});
+  if (ranks < 0 || ranks > kMostRanks)
+    throw std::runtime_error("a number of ranks is out of range");
+  point.scope.ranks = static_cast<Rank>(ranks);
   point.scope.hosts = json.value("hosts", "");
   point.scope.transport = json.value("transport", "");
   point.scope.ranks_per_core = json.value("ranks_per_core", 0.0);
-  if (point.scope.ranks < 0 || !(point.scope.ranks_per_core >= 0))
-    throw std::runtime_error("a number of ranks is below 0");
+  if (!(point.scope.ranks_per_core >= 0)) throw std::runtime_error("a number of ranks is below 0");
   point.date = json.value("date", "");
   for (const auto& [algorithm, times] : json.at("us").items()) {
     if (!times.is_array() || times.size() != 2)

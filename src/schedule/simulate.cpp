@@ -68,8 +68,12 @@ Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& n
       few = std::max<std::uint64_t>(1, few / windows.passes) * windows.passes;
     }
     COLL_ASSIGN(const Simulation some, run(few));
-    COLL_ASSIGN(const Simulation twice, run(2 * few));
-    const double pass_us = (twice.us() - some.us()) / static_cast<double>(few);
+    double twice_us = result.us;
+    if (passes != 2 * few) {
+      COLL_ASSIGN(const Simulation twice, run(2 * few));
+      twice_us = twice.us();
+    }
+    const double pass_us = (twice_us - some.us()) / static_cast<double>(few);
     const double rest = pass_us * static_cast<double>(windows.passes - passes);
     for (double& us : result.rank_us) us += rest;
     result.us += rest;

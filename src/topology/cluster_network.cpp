@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "topology/reader_text.hpp"
 #include "topology/topology_path.hpp"
 
 namespace coll {
@@ -43,7 +44,7 @@ class Network {
     }
   }
 
-  void add_level(const NetworkPlan::Level& level) {
+  Status add_level(const NetworkPlan::Level& level) {
     ++level_;
     std::map<Group, std::vector<NodeId>> groups;
     for (const auto& [id, group] : top_) {
@@ -51,6 +52,16 @@ class Network {
       if (level.group == NetworkPlan::Level::Group::pod) wide.first = group.first;
       if (level.group == NetworkPlan::Level::Group::rail) wide.second = group.second;
       groups[wide].push_back(id);
+    }
+    const double switches = 1.0 * static_cast<double>(groups.size()) * level.switches;
+    const double links = 1.0 * static_cast<double>(top_.size()) * level.switches;
+    if (topology_.size() + switches > kMostNodes ||
+        static_cast<double>(links_.size()) + links > kMostNodes) {
+      return failed(Code::invalid_argument,
+                    "level " + std::to_string(level_) +
+                        " of the network has too many switches: " + std::to_string(level.switches) +
+                        " for each of " + std::to_string(groups.size()) + " groups of those below",
+                    "at most " + std::to_string(kMostNodes) + " parts, and as many links");
     }
     top_.clear();
     number_.clear();
@@ -61,6 +72,7 @@ class Network {
           links_.push_back({LinkKind::network, lower, id, level.links,
                             level.gbits > 0 ? level.gbits / 8 : fastest_});
       }
+    return {};
   }
 
   void connect() { topology_.connect_all(links_); }
@@ -113,12 +125,13 @@ class Network {
 
 }  // namespace
 
-void add_network(Topology& topology, const std::vector<PluggedHost>& hosts,
-                 const NetworkPlan& plan) {
+Status add_network(Topology& topology, const std::vector<PluggedHost>& hosts,
+                   const NetworkPlan& plan) {
   Network network(topology, plan);
   network.plug_in(hosts);
-  for (const NetworkPlan::Level& level : plan.above) network.add_level(level);
+  for (const NetworkPlan::Level& level : plan.above) COLL_TRY(network.add_level(level));
   network.connect();
+  return {};
 }
 
 }  // namespace coll

@@ -35,8 +35,9 @@ struct PluggedHost {
   std::vector<NodeId> nics;  ///< by rail
 };
 
-/// Adds the switches and their links. Hosts stand in their order in the topology.
-void add_network(Topology& topology, const std::vector<PluggedHost>& hosts,
-                 const NetworkPlan& plan);
+/// Adds the switches and their links. Hosts stand in their order in the topology. An error where
+/// these would be more than a topology may have.
+Status add_network(Topology& topology, const std::vector<PluggedHost>& hosts,
+                   const NetworkPlan& plan);
 
 }  // namespace coll

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "topology/cluster_network.hpp"
@@ -108,7 +109,7 @@ class Cluster {
     const Json none = Json::object();
     COLL_TRY(
         read_network(Object(all.has("network") ? all["network"] : none, name_, "network"), plan));
-    add_network(topology_, plugged_, plan);
+    COLL_TRY(add_network(topology_, plugged_, plan).with_context(name_));
     COLL_TRY(check(topology_));
     return std::move(topology_);
   }
@@ -140,6 +141,13 @@ class Cluster {
     return {};
   }
 
+  /// Before it is read: it might name itself.
+  static bool is_cluster(const std::string& what) {
+    std::ifstream file(what);
+    const Json json = Json::parse(file, nullptr, false);
+    return json.is_object() && json.contains("cluster");
+  }
+
   Result<Topology> read_host(const Object& entry) {
     if (!entry.has("topology") || !entry["topology"].is_string())
       return entry.fault(
@@ -149,6 +157,9 @@ class Cluster {
     const std::filesystem::path folder = std::filesystem::path(name_).parent_path();
     std::error_code error;
     if (const auto file = folder / what; std::filesystem::exists(file, error)) what = file.string();
+    if (is_cluster(what))
+      return entry.fault("topology is a cluster file",
+                         "one host each; \"count\" says how many there are of it");
     auto read = read_topology_file(what);
     if (!read.ok()) return read.status().with_context(entry.place("topology"));
     if (read->count(NodeKind::host) != 1)

@@ -59,7 +59,9 @@ class Explain(unittest.TestCase):
         for arguments, part in ((["--operation", "all_sum"], "the known ones are: all_reduce"),
                                 (["--algorithm", "rings"], "unknown algorithm"),
                                 (["--root", "9"], "root 9 is none of 8 ranks"),
-                                (["--ranks", "100000"], "ask for at most")):
+                                (["--ranks", "100000"], "ask for at most"),
+                                (["--bytes", "18446744073709551615"], "more than any buffer"),
+                                (["--svg", "/no/such/folder/x.svg"], "No such file")):
             done = run("explain", "--topology", HOST, *arguments)
             self.assertEqual((done.returncode, done.stdout), (1, ""), arguments)
             self.assertIn(part, done.stderr)
@@ -88,6 +90,9 @@ class Scale(unittest.TestCase):
         done = run("scale", "--topology", HOST)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("host:2", done.stderr)
+        done = run("scale", "--topology", "host:2 " + HOST, "--algorithms", "ring@1M")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("the known ones are: local", done.stderr)
 
 
 if __name__ == "__main__":

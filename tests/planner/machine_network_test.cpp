@@ -125,6 +125,11 @@ TEST(MachineNetwork, LeavesAHostThroughTheNearestNic) {
   EXPECT_EQ(far.alpha_us, kNetworkHop.alpha_us);
 }
 
+TEST(MachineNetwork, HostsWithoutNicsHaveAUsualNetwork) {
+  const Machine machine = machine_of("host:2 gpu:4 nvlink:switchx12@25GB", 8);
+  EXPECT_LT(all_reduce_busbw(machine, kGiB, "ring"), 1.01 * kNic * kNetworkYield);
+}
+
 TEST(MachineNetwork, SeveralRanksOfAGpuShareItsLinks) {
   const double alone = all_reduce_busbw(machine_of("gpu:4 nvlink:switchx12@25GB", 4), kGiB, "ring");
   const Machine twice = machine_of("gpu:4 nvlink:switchx12@25GB", 8);

@@ -86,6 +86,13 @@ TEST(RegularCluster, SaysWhatItNeeds) {
   const Result<RegularCluster> made = regular_cluster(*one);
   ASSERT_FALSE(made.ok());
   EXPECT_NE(made.status().text().find("host:2"), std::string::npos) << made.status().text();
+  Topology unequal = hosts(2);
+  for (Node& node : unequal.nodes) {
+    if (node.kind != NodeKind::nic) continue;
+    node.ports[0].gbits_per_s = 10;
+    break;
+  }
+  EXPECT_FALSE(regular_cluster(unequal).ok());
 }
 
 }  // namespace

@@ -190,6 +190,17 @@ TEST(ClusterFile, HashesByBuild) {
   EXPECT_NE(topology_hash(cluster(text)), topology_hash(cluster(other)));
 }
 
+TEST(ClusterFile, DoesNotReadItself) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("coll-self-" + std::to_string(getpid()));
+  std::ofstream(file) << R"({"cluster": 1, "hosts": [{"topology": ")" << file.filename().string()
+                      << R"("}]})";
+  const auto read = read_topology_file(file.string());
+  std::filesystem::remove(file);
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.status().text(), HasSubstr("is a cluster file"));
+}
+
 struct Bad {
   const char* text;
   const char* says;
@@ -231,6 +242,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{R"({"cluster": 1, "hosts": [{"topology": "nic:2"}],
              "network": {"above": [{"switches": 0}]}})",
             "network.above[0] switches is 0"},
+        Bad{R"({"cluster": 1, "hosts": [{"topology": "nic:2"}],
+             "network": {"above": [{"switches": 20000}, {"switches": 20000}]}})",
+            "too many switches: 20000"},
         Bad{R"({"cluster": 1, "hosts": [{"topology": "nic:2"}], "network": {"gbits": "fast"}})",
             "network gbits is \"fast\""}));
 
