@@ -79,8 +79,8 @@ bool draw(const Curves& curves, double bytes, const ScaleOptions& options) {
   Chart chart{.title = fmt::format("{} of {}, simulated", options.operation, size),
               .x_label = "ranks",
               .y_label = "us",
-              .x_is_bytes = false,
-              .series = {}};
+              .series = {},
+              .x_is_bytes = false};
   for (const auto& [algorithm, points] : curves) {
     Series& series = chart.series.emplace_back(Series{std::string(algorithm), {}, false});
     for (const auto& [ranks, prediction] : points) {

@@ -18,8 +18,8 @@ struct Chart {
   std::string title;
   std::string x_label;
   std::string y_label;
-  bool x_is_bytes = true;  ///< its ticks are powers of two: with B, KiB, MiB …, or as they are
   std::vector<Series> series{};
+  bool x_is_bytes = true;  ///< its ticks are powers of two: with B, KiB, MiB …, or as they are
 };
 
 std::string draw_svg(const Chart& chart);
