@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "communicator/control_message.hpp"
 #include "communicator/frame_link.hpp"
@@ -24,6 +25,47 @@ constexpr auto kVerdictTime = seconds(1);
 
 constexpr char kText = 'T';
 constexpr char kAll = 'A';
+
+/// All texts, each as what differs from the one before: what ranks say of themselves is much alike,
+/// and all of it goes to every rank.
+std::string pack_texts(const std::vector<std::string>& texts) {
+  MessageWriter message;
+  std::string_view last;
+  for (const std::string_view text : texts) {
+    const std::size_t most = std::min(last.size(), text.size());
+    const auto front = static_cast<std::size_t>(
+        std::mismatch(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(most), last.begin())
+            .first -
+        text.begin());
+    std::size_t back = 0;
+    while (back < most - front && text[text.size() - 1 - back] == last[last.size() - 1 - back]) {
+      ++back;
+    }
+    message.u32(static_cast<std::uint32_t>(front))
+        .u32(static_cast<std::uint32_t>(back))
+        .text(text.substr(front, text.size() - front - back));
+    last = text;
+  }
+  return message.bytes();
+}
+
+/// Nothing where they are not so many, or make no sense.
+std::optional<std::vector<std::string>> read_texts(std::string_view bytes, Rank size) {
+  MessageReader message(bytes);
+  std::vector<std::string> texts;
+  std::string last;
+  std::size_t together = 0;
+  for (Rank rank = 0; rank < size && message.good(); ++rank) {
+    const std::uint64_t front = message.u32(), back = message.u32();
+    if (front + back > last.size()) return std::nullopt;
+    std::string text = last.substr(0, front) + message.text() + last.substr(last.size() - back);
+    together += text.size();
+    if (together > kAllLimit) return std::nullopt;
+    last = text;
+    texts.push_back(std::move(text));
+  }
+  return message.whole() ? std::optional(std::move(texts)) : std::nullopt;
+}
 
 /// Gathers all texts; the failure, if one comes, is for every rank.
 Status gather(Meeting& meeting, std::vector<FrameLink>& links, std::vector<std::string>& texts,
@@ -89,12 +131,12 @@ Result<std::vector<std::string>> exchange_as_hub(Meeting& meeting, std::string m
 
   std::string answer(1, kAll);
   if (failure.ok()) {
-    MessageWriter message;
-    for (const std::string& text : texts) message.text(text);
-    answer += message.bytes();
-    if (answer.size() > kAllLimit) {
+    answer += pack_texts(texts);
+    std::size_t together = 0;
+    for (const std::string& text : texts) together += text.size();
+    if (std::max(together, answer.size()) > kAllLimit) {
       failure = failed(Code::out_of_resources,
-                       "the ranks' texts are " + std::to_string(answer.size()) + " bytes together");
+                       "the ranks' texts are " + std::to_string(together) + " bytes together");
     }
   }
   if (!failure.ok()) answer = pack_failure(failure);
@@ -128,15 +170,14 @@ Result<std::vector<std::string>> exchange_with_hub(Meeting& meeting, const std::
     return (sent.ok() ? frame.status() : sent).at_rank(meeting.hub).with_context(context);
   }
   if (auto failure = read_failure(*frame)) return *std::move(failure);
-  MessageReader message(std::string_view(*frame).substr(std::min<std::size_t>(1, frame->size())));
-  std::vector<std::string> texts;
-  for (Rank rank = 0; rank < meeting.size; ++rank) texts.push_back(message.text());
-  if (!frame->starts_with(kAll) || !message.whole()) {
+  auto texts = read_texts(std::string_view(*frame).substr(std::min<std::size_t>(1, frame->size())),
+                          meeting.size);
+  if (!frame->starts_with(kAll) || !texts) {
     return failed(Code::mismatch, context + ": it sent something that makes no sense",
                   "use the same version of the library on all ranks")
         .at_rank(meeting.hub);
   }
-  return texts;
+  return *std::move(texts);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/log.hpp"
 #include "communicator/control_message.hpp"
@@ -17,8 +19,9 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 5;
+constexpr std::uint32_t kCardVersion = 6;
 constexpr std::size_t kMostTuningBytes = 512 << 10;  // the exchange takes twice that
+constexpr std::uint32_t kMostOffers = 32;
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
 /// What one rank says of itself.
@@ -45,23 +48,50 @@ struct Card {
   }
 };
 
+/// CPUs as runs: few bytes where a whole mask has 128.
+void write_cpus(const cpu_set_t& cpus, MessageWriter& out) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> runs;  // the first, and how many
+  for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &cpus)) continue;
+    if (runs.empty() || runs.back().first + runs.back().second != cpu) runs.emplace_back(cpu, 0U);
+    ++runs.back().second;
+  }
+  out.u32(static_cast<std::uint32_t>(runs.size()));
+  for (const auto& [first, length] : runs) out.u32(first).u32(length);
+}
+
+/// False where they make no sense.
+bool read_cpus(MessageReader& in, cpu_set_t& cpus) {
+  CPU_ZERO(&cpus);
+  const std::uint32_t runs = in.u32();
+  for (std::uint32_t run = 0; run < runs && in.good(); ++run) {
+    const std::uint64_t first = in.u32(), length = in.u32();
+    if (first + length > CPU_SETSIZE) return false;
+    for (std::uint64_t cpu = first; cpu < first + length; ++cpu) CPU_SET(cpu, &cpus);
+  }
+  return true;
+}
+
+/// What all ranks share comes first, and what those of a host share last: `exchange` says of a text
+/// only what is not the same in the one before.
 std::string write_card(const Card& card) {
   MessageWriter out;
   out.u32(kCardVersion)
-      .text(card.member.host)
-      .u64(static_cast<std::uint64_t>(card.member.pid))
-      .raw({reinterpret_cast<const char*>(&card.cpus), sizeof card.cpus})
-      .u32(static_cast<std::uint32_t>(card.numa))
       .text(card.settings.algorithm)
       .u32(card.settings.lanes)
       .u32(card.settings.slice_bytes)
       .u32(card.settings.credits)
+      .text(card.tuning_file)
+      .u64(card.tuning_digest)
+      .text(card.tuning)
+      .text(card.member.host)
+      .u64(static_cast<std::uint64_t>(card.member.pid));
+  write_cpus(card.cpus, out);
+  out.u32(static_cast<std::uint32_t>(card.numa))
       .u32(static_cast<std::uint32_t>(card.offers.size()));
   for (const Card::Offer& offer : card.offers) {
-    out.text(offer.transport).text(offer.descriptor);
-    out.u64(offer.slot_bytes).u64(offer.slice_bytes);
+    out.text(offer.transport).u64(offer.slot_bytes).u64(offer.slice_bytes).text(offer.descriptor);
   }
-  out.text(card.tuning_file).u64(card.tuning_digest).text(card.tuning);
   return out.bytes();
 }
 
@@ -83,30 +113,29 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
         .at_rank(rank);
   }
   Card card;
-  card.member.host = in.text();
-  card.member.pid = static_cast<std::int64_t>(in.u64());
-  const std::string_view cpus = in.raw(sizeof card.cpus);
-  std::copy(cpus.begin(), cpus.end(), reinterpret_cast<char*>(&card.cpus));
-  card.numa = static_cast<std::int32_t>(in.u32());
   card.settings.algorithm = in.text();
   card.settings.lanes = in.u32();
   card.settings.slice_bytes = in.u32();
   card.settings.credits = in.u32();
-  const std::uint32_t offers = in.u32();
-  bool sensible = true;
-  for (std::uint32_t i = 0; i < offers && in.good(); ++i) {
-    Card::Offer offer;
-    offer.transport = in.text();
-    offer.descriptor = in.text();
-    offer.slot_bytes = in.u64();
-    offer.slice_bytes = in.u64();
-    sensible = sensible && offer.slice_bytes > 0 && offer.slice_bytes <= offer.slot_bytes &&
-               offer.slot_bytes <= kMostSlotBytes;
-    card.offers.push_back(std::move(offer));
-  }
   card.tuning_file = in.text();
   card.tuning_digest = in.u64();
   card.tuning = in.text();
+  card.member.host = in.text();
+  card.member.pid = static_cast<std::int64_t>(in.u64());
+  bool sensible = read_cpus(in, card.cpus);
+  card.numa = static_cast<std::int32_t>(in.u32());
+  const std::uint32_t offers = in.u32();
+  sensible = sensible && offers <= kMostOffers;
+  for (std::uint32_t i = 0; i < offers && sensible && in.good(); ++i) {
+    Card::Offer offer;
+    offer.transport = in.text();
+    offer.slot_bytes = in.u64();
+    offer.slice_bytes = in.u64();
+    offer.descriptor = in.text();
+    sensible = offer.slice_bytes > 0 && offer.slice_bytes <= offer.slot_bytes &&
+               offer.slot_bytes <= kMostSlotBytes;
+    card.offers.push_back(std::move(offer));
+  }
   if (!in.whole() || !sensible) return unreadable(rank, "card");
   return card;
 }
@@ -161,12 +190,33 @@ void warn_of_other_tuning(const std::vector<Card>& cards, Rank rank) {
                           named(0) + "); rank 0's counts");
 }
 
+/// What a rank's choices of paths mean for the world; the rest of them is its own affair.
+struct Reach {
+  Rank host = 0;           ///< the first rank that it shares memory with; itself, if none before it
+  std::uint32_t used = 0;  ///< bit i: it has a path by rank 0's offer i
+
+  void write(MessageWriter& out) const { out.rank(host).u32(used); }
+  /// What rank `rank` published; nothing where it makes no sense beside rank 0's offers.
+  static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
+    Reach reach{in.rank(), in.u32()};
+    bool memory = false;
+    for (std::size_t i = 0; i < zero.offers.size(); ++i) {
+      memory = memory || (zero.offers[i].transport == "shm" && (reach.used >> i & 1) != 0);
+    }
+    const bool sensible = reach.host >= 0 && reach.host <= rank && (reach.host == rank || memory) &&
+                          reach.used != 0 && std::uint64_t{reach.used} >> zero.offers.size() == 0;
+    return in.whole() && sensible ? std::optional(reach) : std::nullopt;
+  }
+};
+
 /// The best transport of both: rank 0's order is everybody's.
-Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Membership& out) {
+Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Membership& out,
+                   Reach& reach) {
   const Card& mine = cards[static_cast<std::size_t>(rank)];
   const Card& theirs = cards[static_cast<std::size_t>(peer)];
   std::string reasons;
-  for (const Card::Offer& wanted : cards[0].offers) {
+  for (std::size_t i = 0; i < cards[0].offers.size(); ++i) {
+    const Card::Offer& wanted = cards[0].offers[i];
     const Card::Offer *here = mine.offer(wanted.transport), *there = theirs.offer(wanted.transport);
     if (here == nullptr || there == nullptr) {
       reasons += " " + wanted.transport + ": not viable on rank " +
@@ -184,6 +234,8 @@ Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Members
       out.path[at] = transport.get();
       out.descriptors[at] = there->descriptor;
       out.pair_names[at] = wanted.transport;
+      reach.used |= std::uint32_t{1} << i;
+      if (wanted.transport == "shm") reach.host = std::min(reach.host, peer);
       return {};
     }
   }
@@ -196,16 +248,12 @@ Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Members
       .at_rank(peer);
 }
 
-/// names[r][q]: the transport between ranks r and q.
-using PairNames = std::vector<std::vector<std::string>>;
-
 /// Hosts by what the ranks can reach of each other: ranks that share memory share a host.
-Layout layout_of(const std::vector<Card>& cards, const PairNames& names) {
+Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches) {
   std::vector<Place> places;
-  for (std::size_t r = 0; r < names.size(); ++r) {
-    std::size_t q = 0;
-    while (q < r && names[r][q] != "shm") ++q;
-    const std::int64_t host = q < r ? places[q].host : static_cast<std::int64_t>(r);
+  for (std::size_t r = 0; r < reaches.size(); ++r) {
+    const auto first = static_cast<std::size_t>(reaches[r].host);
+    const std::int64_t host = first < r ? places[first].host : static_cast<std::int64_t>(r);
     places.push_back({.host = host, .numa = cards[r].numa});
   }
   return make_layout(places);
@@ -221,17 +269,19 @@ double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std:
   return static_cast<double>(members.size()) / std::max(1, CPU_COUNT(&all));
 }
 
-Status make_world(const std::vector<Card>& cards, const PairNames& names, Membership& out) {
+Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
+                  Membership& out) {
   World& world = out.world;
-  world.layout = layout_of(cards, names);
+  world.layout = layout_of(cards, reaches);
   std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
-  for (const std::vector<std::string>& row : names) {
-    for (const std::string& name : row) {
-      if (name.empty()) continue;
-      if (name != "shm") world.shared_memory = false;
-      slot = std::min(slot, cards[0].offer(name)->slot_bytes);
-      slice = std::min(slice, cards[0].offer(name)->slice_bytes);
-    }
+  std::uint32_t used = 0;
+  for (const Reach& reach : reaches) used |= reach.used;
+  for (std::size_t i = 0; i < cards[0].offers.size(); ++i) {
+    if ((used >> i & 1) == 0) continue;
+    const Card::Offer& offer = cards[0].offers[i];
+    if (offer.transport != "shm") world.shared_memory = false;
+    slot = std::min(slot, offer.slot_bytes);
+    slice = std::min(slice, offer.slice_bytes);
   }
   if (slot != ~std::uint64_t{0}) {
     world.slot_bytes = static_cast<std::uint32_t>(slot);
@@ -322,37 +372,32 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   warn_of_differences(cards, meeting.rank);
   warn_of_other_tuning(cards, meeting.rank);
 
-  // Every rank publishes its choices, or why it has none, so that all fail together and see one
-  // world.
-  MessageWriter row;
+  // Every rank publishes what its choices mean for all, or why it has none, so that all fail
+  // together and see one world.
+  Reach reach{meeting.rank, 0};
   Status unreachable;
-  for (Rank peer = 0; peer < meeting.size; ++peer) {
-    if (peer != meeting.rank && unreachable.ok()) {
-      unreachable = choose_path(cards, meeting.rank, peer, out);
+  for (Rank peer = 0; peer < meeting.size && unreachable.ok(); ++peer) {
+    if (peer != meeting.rank) {
+      unreachable = choose_path(cards, meeting.rank, peer, out, reach);
     }
-    row.text(out.pair_names[static_cast<std::size_t>(peer)]);
   }
-  const std::string verdict = MessageWriter()
-                                  .text(unreachable.ok() ? "" : unreachable.failure()->what)
-                                  .raw(row.bytes())
-                                  .bytes();
-  COLL_ASSIGN(const std::vector<std::string> verdicts, exchange(meeting, verdict, deadline));
-  PairNames names(size);
-  for (std::size_t r = 0; r < size; ++r) {
+  MessageWriter verdict;
+  verdict.text(unreachable.ok() ? "" : unreachable.failure()->what);
+  reach.write(verdict);
+  COLL_ASSIGN(const std::vector<std::string> verdicts,
+              exchange(meeting, verdict.bytes(), deadline));
+  std::vector<Reach> reaches(size);
+  for (std::size_t r = 0; r < size && size > 1; ++r) {
     MessageReader in(verdicts[r]);
     if (std::string what = in.text(); !what.empty()) {
       return failed(Code::unreachable, std::move(what),
                     "see COLL_TRANSPORTS, COLL_INTERFACE and, with COLL_LOG=info, the paths tried");
     }
-    bool sensible = true;
-    for (std::size_t q = 0; q < size; ++q) {
-      names[r].push_back(in.text());
-      sensible =
-          sensible && (q == r ? names[r][q].empty() : cards[0].offer(names[r][q]) != nullptr);
-    }
-    if (!in.whole() || !sensible) return unreadable(static_cast<Rank>(r), "choice of paths");
+    const auto one = Reach::read(in, static_cast<Rank>(r), cards[0]);
+    if (!one) return unreadable(static_cast<Rank>(r), "choice of paths");
+    reaches[r] = *one;
   }
-  COLL_TRY(make_world(cards, names, out));
+  COLL_TRY(make_world(cards, reaches, out));
   const std::int32_t host = out.world.layout.host[static_cast<std::size_t>(meeting.rank)];
   out.crowded = ranks_per_core(cards, out.world.layout, host) > 1;
   return out;

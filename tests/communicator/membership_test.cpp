@@ -67,12 +67,9 @@ Status told(const std::vector<std::string>& texts, std::string* heard = nullptr)
   return outcome;
 }
 
-/// Not a word of trouble, then the transport to each rank.
-std::string choice(const std::vector<std::string>& names) {
-  MessageWriter message;
-  message.text("");
-  for (const std::string& name : names) message.text(name);
-  return message.bytes();
+/// Not a word of trouble, then the first rank that shares memory with it, and the offers it uses.
+std::string choice(Rank host, std::uint32_t used) {
+  return MessageWriter().text("").rank(host).u32(used).bytes();
 }
 
 TEST(Membership, TwoRanksSeeOneWorld) {
@@ -147,10 +144,10 @@ TEST(Membership, ATuningTableTooLargeToSendIsLeftOutWithAWarning) {
 
 TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
   std::string card;
-  ASSERT_EQ(told({"", choice({"tcp", ""})}, &card).code(), Code::mismatch);
+  ASSERT_EQ(told({"", choice(1, 1)}, &card).code(), Code::mismatch);
   ASSERT_FALSE(card.empty());
   // A card of rank 0's own making is good, also as rank 1's; what follows shows it.
-  const Status good = told({card, choice({"tcp", ""})});
+  const Status good = told({card, choice(1, 1)});
   EXPECT_TRUE(good.ok()) << good.text();
 
   std::string endless = card.substr(0, card.size() / 2);
@@ -162,11 +159,13 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
       {card + "x", ""},
       {endless, ""},
       {other_version, ""},
-      {card, choice({"carrier pigeon", ""})},
-      {card, choice({"", ""})},
-      {card, choice({"tcp"})},
-      {card, choice({"tcp", "tcp"})},
-      {card, choice({"tcp", "", "tcp"})},
+      {card, choice(1, 0)},  // no path at all
+      {card, choice(1, 2)},  // an offer that rank 0 does not make
+      {card, choice(0, 1)},  // shares memory over TCP
+      {card, choice(2, 1)},  // with a later rank
+      {card, choice(-1, 1)},
+      {card, choice(1, 1) + "x"},
+      {card, choice(1, 1).substr(0, 8)},
       {card, ""},
   };
   for (const auto& texts : bad) {

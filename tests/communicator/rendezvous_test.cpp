@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "communicator/control_message.hpp"
 #include "communicator/handshake.hpp"
 #include "communicator/meeting_file.hpp"
 #include "meeting_ranks.hpp"
@@ -323,7 +324,7 @@ TEST(Meet, AHubOfAnotherVersionIsNamed) {
   const Result<Meeting> meeting = meet(tcp_place(port), 1, 2, in(milliseconds(300)));
   over = true;
   hub.join();
-  EXPECT_THAT(meeting.status().text(), HasSubstr("speaks wire version 77, this one 1"));
+  EXPECT_THAT(meeting.status().text(), HasSubstr("speaks wire version 77, this one 2"));
 }
 
 TEST(Meet, AnImpostorHubWithoutTheKeyIsNotBelieved) {
@@ -543,6 +544,54 @@ TEST(Exchange, ARankThatDoesNotComeIsNamedOnAll) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+/// What is the same as in the text before is not sent again.
+TEST(Exchange, TextsThatAreAlikeGetAround) {
+  const std::vector<std::vector<std::string>> sets = {
+      {"host a pid 1 tcp", "host a pid 23 tcp", "host b pid 1 tcp", "host b pid 1 tcp"},
+      {"aaaa", "aa", "aaaaaa", "aaaa"},
+      {"ab", "abab", "b", ""},
+      {"", "", std::string(3, '\0'), std::string(2, '\0')},
+  };
+  std::vector<Meeting> ranks = star(4);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      for (const auto& set : sets) {
+        const auto texts = exchange(ranks[i], set[i], in(seconds(10)));
+        ASSERT_TRUE(texts.ok()) << texts.status().text();
+        EXPECT_EQ(*texts, set);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Exchange, WhatTheHubSaysIsReadWithCare) {
+  const auto part = [](std::uint32_t front, std::uint32_t back, std::string_view text) {
+    return MessageWriter().u32(front).u32(back).text(text).bytes();
+  };
+  const std::vector<std::pair<std::string, bool>> answers = {
+      {part(0, 0, "one") + part(3, 0, "!"), true},
+      {part(1, 0, "one") + part(0, 0, ""), false},                  // the same as nothing
+      {part(0, 0, "one") + part(2, 2, ""), false},                  // longer than what was there
+      {part(0, 0, "one") + part(~0U, ~0U, ""), false},              //
+      {part(0, 0, "one"), false},                                   // one rank too few
+      {part(0, 0, "one") + part(0, 0, "") + part(0, 0, ""), false}  // one too many
+  };
+  for (const auto& [answer, good] : answers) {
+    std::vector<Meeting> ranks = star(2);
+    const std::size_t hub = ranks[0].is_hub() ? 0 : 1;
+    ASSERT_TRUE(send_frame(ranks[hub].links[1 - hub].get(), "A" + answer, in(seconds(10))).ok());
+    const auto texts = exchange(ranks[1 - hub], "x", in(seconds(10)));
+    EXPECT_EQ(texts.ok(), good);
+    if (good) {
+      EXPECT_EQ(*texts, (std::vector<std::string>{"one", "one!"}));
+    } else {
+      EXPECT_EQ(texts.status().code(), Code::mismatch) << texts.status().text();
+    }
+  }
 }
 
 TEST(Exchange, LongTextsAndNoneGetAround) {

@@ -14,10 +14,12 @@ KINDS = {
     "connection-benchmark": "^(raw_line|(process_)?ping_pong/[a-z_]+/8)/",
     "executor-benchmark": "^(one_rank/8|two_ranks/[a-z_]+/(8|65536)|(cut|plan|bind)/2|build/ring/8)/",
     "topology-benchmark": "^(read_cluster/32|search_(cluster/32|host/8)|pack_host/8|print_cluster/32)",
+    "rendezvous-benchmark": "^[a-z_]+/16/",
     "collective-benchmark": "^((one|two)_ranks?/[a-z_]+/8|.*call.*|requests/(1|64))/",
 }
 LEAST = {"reduce-benchmark": 2, "connection-benchmark": 5, "executor-benchmark": 9,
-         "topology-benchmark": 5, "collective-benchmark": 24}
+         "topology-benchmark": 5, "rendezvous-benchmark": 4,
+         "collective-benchmark": 24}
 
 
 class Benchmarks(unittest.TestCase):
