@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: a rank's card as bytes.
+#include "communicator/card.hpp"
+
+#include <utility>
+
+#include "communicator/control_message.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::uint32_t kCardVersion = 6;
+constexpr std::uint32_t kMostOffers = 32;
+constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
+
+/// CPUs as runs: few bytes where a whole mask has 128.
+void write_cpus(const cpu_set_t& cpus, MessageWriter& out) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> runs;  // the first, and how many
+  for (std::uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &cpus)) continue;
+    if (runs.empty() || runs.back().first + runs.back().second != cpu) runs.emplace_back(cpu, 0U);
+    ++runs.back().second;
+  }
+  out.u32(static_cast<std::uint32_t>(runs.size()));
+  for (const auto& [first, length] : runs) out.u32(first).u32(length);
+}
+
+/// False where they make no sense.
+bool read_cpus(MessageReader& in, cpu_set_t& cpus) {
+  CPU_ZERO(&cpus);
+  const std::uint32_t runs = in.u32();
+  for (std::uint32_t run = 0; run < runs && in.good(); ++run) {
+    const std::uint64_t first = in.u32(), length = in.u32();
+    if (first + length > CPU_SETSIZE) return false;
+    for (std::uint64_t cpu = first; cpu < first + length; ++cpu) CPU_SET(cpu, &cpus);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string write_card(const Card& card) {
+  MessageWriter out;
+  out.u32(kCardVersion)
+      .text(card.settings.algorithm)
+      .u32(card.settings.lanes)
+      .u32(card.settings.slice_bytes)
+      .u32(card.settings.credits)
+      .text(card.tuning_file)
+      .u64(card.tuning_digest)
+      .text(card.tuning)
+      .text(card.member.host)
+      .u64(static_cast<std::uint64_t>(card.member.pid));
+  write_cpus(card.cpus, out);
+  out.u32(static_cast<std::uint32_t>(card.numa))
+      .u32(static_cast<std::uint32_t>(card.offers.size()));
+  for (const Card::Offer& offer : card.offers) {
+    out.text(offer.transport).u64(offer.slot_bytes).u64(offer.slice_bytes).text(offer.descriptor);
+  }
+  return out.bytes();
+}
+
+Status unreadable(Rank rank, const char* what) {
+  return failed(Code::mismatch,
+                "rank " + std::to_string(rank) + " published an unreadable " + what + "",
+                "use the same libcollectives on all ranks")
+      .at_rank(rank);
+}
+
+Result<Card> read_card(std::string_view bytes, Rank rank) {
+  MessageReader in(bytes);
+  const std::uint32_t version = in.u32();
+  if (in.good() && version != kCardVersion) {
+    return failed(Code::unsupported,
+                  "rank " + std::to_string(rank) + " describes itself in version " +
+                      std::to_string(version) + ", this rank in " + std::to_string(kCardVersion),
+                  "use the same libcollectives on all ranks")
+        .at_rank(rank);
+  }
+  Card card;
+  card.settings.algorithm = in.text();
+  card.settings.lanes = in.u32();
+  card.settings.slice_bytes = in.u32();
+  card.settings.credits = in.u32();
+  card.tuning_file = in.text();
+  card.tuning_digest = in.u64();
+  card.tuning = in.text();
+  card.member.host = in.text();
+  card.member.pid = static_cast<std::int64_t>(in.u64());
+  bool sensible = read_cpus(in, card.cpus);
+  card.numa = static_cast<std::int32_t>(in.u32());
+  const std::uint32_t offers = in.u32();
+  sensible = sensible && offers <= kMostOffers;
+  for (std::uint32_t i = 0; i < offers && sensible && in.good(); ++i) {
+    Card::Offer offer;
+    offer.transport = in.text();
+    offer.slot_bytes = in.u64();
+    offer.slice_bytes = in.u64();
+    offer.descriptor = in.text();
+    sensible = offer.slice_bytes > 0 && offer.slice_bytes <= offer.slot_bytes &&
+               offer.slot_bytes <= kMostSlotBytes;
+    card.offers.push_back(std::move(offer));
+  }
+  if (!in.whole() || !sensible) return unreadable(rank, "card");
+  return card;
+}
+
+}  // namespace coll

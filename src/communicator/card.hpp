@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: a rank's card, what it says of itself.
+#pragma once
+#include <sched.h>
+
+#include <string>
+#include <vector>
+
+#include "communicator/membership.hpp"
+
+namespace coll {
+
+/// What one rank says of itself.
+struct Card {
+  Member member;
+  cpu_set_t cpus{};
+  std::int32_t numa = -1;  ///< the NUMA node that `cpus` are of, if it is one
+  SharedSettings settings;
+  struct Offer {
+    std::string transport, descriptor;
+    std::uint64_t slot_bytes = 0;
+    std::uint64_t slice_bytes = 0;
+  };
+  std::vector<Offer> offers;
+  std::string tuning_file;
+  std::uint64_t tuning_digest = 0;  ///< of what its table knows of so many ranks; 0: nothing
+  std::string tuning;               ///< rank 0's: that as text
+
+  [[nodiscard]] const Offer* offer(std::string_view transport) const {
+    for (const Offer& offer : offers) {
+      if (offer.transport == transport) return &offer;
+    }
+    return nullptr;
+  }
+};
+
+/// What all ranks share comes first, and what those of a host share last: `exchange` says of a text
+/// only what is not the same in the one before.
+std::string write_card(const Card& card);
+
+/// Fails where `rank` has another version, or wrote what makes no sense.
+Result<Card> read_card(std::string_view bytes, Rank rank);
+
+/// `what` that `rank` published cannot be read.
+Status unreadable(Rank rank, const char* what);
+
+}  // namespace coll
