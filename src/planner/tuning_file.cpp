@@ -109,8 +109,9 @@ FoundTuning find_tuning(std::string_view knob, const std::string& directory,
       continue;
     }
     if (!read->machine.empty() && read->machine != here) {
-      log(LogLevel::info, "the tuning table " + path + " is not used: it was measured on " +
-                              read->machine + ", this is " + here);
+      std::string text = "the tuning table " + path;
+      text.append(" is not used: it was measured on ").append(read->machine);
+      log(LogLevel::info, text.append(", this is ").append(here));
       continue;
     }
     if (found.file.empty()) {

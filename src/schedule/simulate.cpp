@@ -4,6 +4,7 @@
 #include "schedule/simulate.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schedule/simulation.hpp"
 
@@ -23,7 +24,7 @@ std::uint32_t blocks_of(const CollectiveSpec& spec) {
 Windows windows_of(std::span<const Schedule> schedules, const Load& load) {
   const std::uint32_t parts = schedules.front().chunks.parts;
   const auto block =
-      static_cast<std::uint64_t>(load.bytes / blocks_of(schedules.front().spec) + 0.5);
+      static_cast<std::uint64_t>(std::llround(load.bytes / blocks_of(schedules.front().spec)));
   const double slice = load.slice_bytes > 0
                            ? load.slice_bytes
                            : static_cast<double>(block + 64) * load.message_chunks + 64;
