@@ -19,15 +19,6 @@ BoundOperand split(const Operand& operand, std::uint32_t parts) {
           static_cast<std::uint16_t>(operand.chunk % parts)};
 }
 
-/// Chunks of a message are as long as the part they are of; scratch chunk s stands for part s %
-/// parts.
-BoundOperand length_of(const Step& step, std::uint32_t parts) {
-  const Operand& named = step.into.present()   ? step.into
-                         : step.with.present() ? step.with
-                                               : step.from;
-  return split(named, parts);
-}
-
 BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
                     std::uint16_t target) {
   COLL_CHECK(same_part(step.from, step.with, parts) && same_part(step.from, step.into, parts) &&
@@ -40,7 +31,9 @@ BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
   bound.from = split(step.from, parts);
   bound.with = split(step.with, parts);
   bound.into = split(step.into, parts);
-  bound.length = length_of(step, parts);
+  // Chunks of a message are as long as the part they are of; scratch chunk s stands for part s %
+  // parts.
+  bound.length = split(step.named(), parts);
   bound.finish = step.finish;
   bound.sends = step.sends();
   bound.receives = step.receives();

@@ -36,9 +36,7 @@ std::string short_name(const Operand& operand, std::uint32_t count) {
 std::string label_of(const Step& step) {
   if (step.count == 0) return {};
   if (step.receives() || step.sends()) {
-    const Operand& named = step.into.present()   ? step.into
-                           : step.with.present() ? step.with
-                                                 : step.from;
+    const Operand& named = step.named();
     return named.present() ? short_name(named, step.count) : "";
   }
   std::string text = short_name(step.from, step.count);

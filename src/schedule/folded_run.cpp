@@ -133,9 +133,7 @@ Status FoldedRun::compute(const LaneState& lane, const Step& step,
   const Cells& cells = cells_[lane.rank];
   FoldedContent* memory = cells_of(lane.pass, lane.rank);
   const StepPlace place{static_cast<Rank>(lane.rank), lane.lane, lane.step};
-  const Operand& named = step.into.present()   ? step.into
-                         : step.with.present() ? step.with
-                                               : step.from;
+  const Operand& named = step.named();
   value_.resize(step.count);
   for (std::uint32_t i = 0; i < step.count; ++i) {
     FoldedContent& value = value_[i];

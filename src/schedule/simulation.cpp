@@ -95,9 +95,7 @@ double Simulation::bytes_of(const LaneState& lane, const Step& step) const {
   const std::uint64_t begin = lane.pass * windows_.elements;
   const std::uint64_t bytes =
       std::min(windows_.elements, windows_.count - std::min(windows_.count, begin));
-  const Operand& named = step.into.present()   ? step.into
-                         : step.with.present() ? step.with
-                                               : step.from;
+  const Operand& named = step.named();
   const std::uint32_t parts = schedules_[lane.rank].chunks.parts;
   return static_cast<double>(
       bytes_of_chunks(windows_, parts, bytes, named.chunk % parts, step.count));

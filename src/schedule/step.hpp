@@ -49,6 +49,10 @@ struct Step {
   std::int16_t wait_lane = -1;
   std::int32_t wait_step = -1;
 
+  /// The chunks that give its message its length, if it names any.
+  [[nodiscard]] const Operand& named() const {
+    return into.present() ? into : with.present() ? with : from;
+  }
   [[nodiscard]] bool receives() const { return source != kNoRank; }
   [[nodiscard]] bool sends() const { return target != kNoRank; }
   friend bool operator==(const Step&, const Step&) = default;

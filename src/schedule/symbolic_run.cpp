@@ -146,9 +146,7 @@ Status SymbolicRun::compute(std::uint32_t lane, const Step& step,
   };
   // A message is as long as the chunks that its step names; one that is only forwarded, as parts 0
   // to count - 1.
-  const Operand& named = step.into.present()   ? step.into
-                         : step.with.present() ? step.with
-                                               : step.from;
+  const Operand& named = step.named();
   const auto other_length = [&](std::uint32_t part, std::uint32_t place) {
     return fault(schedules_, place_of(lane),
                  "puts part " + std::to_string(part) + " of a block in the place of part " +
