@@ -2,6 +2,7 @@
 // perf/: tools that measure the library through its public headers. This file: what thousands of
 // ranks cost the hub: to meet, to agree, to learn of a death.
 #include <benchmark/benchmark.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -15,13 +16,13 @@
 #include <random>
 #include <thread>
 
+#include "communicator/exchange.hpp"
 #include "communicator/membership.hpp"
 #include "communicator/seeker.hpp"
 #include "communicator/unique_id.hpp"
 #include "sys/file_limit.hpp"
 #include "sys/proof.hpp"
 #include "sys/socket.hpp"
-#include "sys/socket_frame.hpp"
 
 namespace coll {
 namespace {
@@ -59,8 +60,31 @@ double most_resident_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// All ranks but the hub, simulated by one thread: real sockets, the real handshake, and from then
-/// on each sends what it is told and throws away what it gets.
+/// Thousands of threads that wait for sockets need no more.
+constexpr std::size_t kStackBytes = std::size_t{256} << 10;
+
+/// Runs all at the same time, each on a thread with a small stack.
+void run_all(const std::vector<std::function<void()>>& parts) {
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, kStackBytes);
+  std::vector<pthread_t> threads(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto run = [](void* part) -> void* {
+      (*static_cast<const std::function<void()>*>(part))();
+      return nullptr;
+    };
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): as pthread_create takes it
+    void* part = const_cast<std::function<void()>*>(&parts[i]);
+    const int error = pthread_create(&threads[i], &small, run, part);
+    if (error != 0) need(system_failure("a thread per rank", error));
+  }
+  pthread_attr_destroy(&small);
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+}
+
+/// All ranks but the hub in this process, with real sockets and the library's own code; only what
+/// they hear is thrown away unread.
 class Members {
  public:
   Members(const MeetingPlace& place, Rank size) {
@@ -71,7 +95,7 @@ class Members {
       seekers_.push_back(std::make_unique<Seeker>(need(this_claimant(rank, size))));
       seekers_.back()->aim(addresses, place.key);
     }
-    fds_.resize(seekers_.size());
+    meetings_.resize(seekers_.size());
   }
 
   void meet() {
@@ -80,73 +104,63 @@ class Members {
         if (!seekers_[i]) continue;
         auto result = seekers_[i]->step(Clock::now());
         if (!result) continue;
-        Meeting meeting = need(*std::move(result));
-        fds_[i] = std::move(meeting.links[static_cast<std::size_t>(meeting.hub)]);
+        meetings_[i] = need(*std::move(result));
         seekers_[i].reset();
         --left;
       }
     }
   }
 
-  /// What each rank says next (nothing: it only listens), until the hub's next frame has reached
-  /// all of them. The bytes that came.
-  std::size_t talk(const std::function<std::string(Rank)>& says = {}) {
-    // poll(2) over all of them for each that is ready would cost more than the hub does.
+  /// Each rank's part of exchanges in which it says these texts, one after the other. The bytes of
+  /// all packets that one of them gets.
+  std::size_t exchange(const std::function<std::vector<std::string>(Rank)>& says,
+                       const Relaying& relaying) {
+    std::vector<std::function<void()>> parts;
+    std::size_t bytes = 0;
+    for (Meeting& meeting : meetings_) {
+      parts.emplace_back([&] {
+        std::size_t got = 0;
+        for (std::string& text : says(meeting.rank)) {
+          got += need(exchange_packed(meeting, std::move(text), Clock::now() + kPatience, relaying))
+                     .size();
+        }
+        if (meeting.rank == 1) bytes = got;
+      });
+    }
+    run_all(parts);
+    return bytes;
+  }
+
+  void die(Rank rank) { meetings_[static_cast<std::size_t>(rank) - 1].links.clear(); }
+
+  /// Until all that live have heard something; the bytes that came.
+  std::size_t hear() {
     const Fd ready(epoll_create1(EPOLL_CLOEXEC));
-    std::vector<Incoming> incoming(fds_.size());
     std::size_t left = 0, bytes = 0;
-    for (std::size_t i = 0; i < fds_.size(); ++i) {
-      if (!fds_[i]) continue;
+    for (Meeting& meeting : meetings_) {
+      if (meeting.links.empty()) continue;
       ++left;
-      epoll_event wanted{EPOLLIN, {.u64 = i}};
-      epoll_ctl(ready.get(), EPOLL_CTL_ADD, fds_[i].get(), &wanted);
-      if (says) {
-        need(send_frame(fds_[i].get(), says(static_cast<Rank>(i) + 1), Clock::now() + kPatience));
-      }
+      const int fd = meeting.links[static_cast<std::size_t>(meeting.hub)].get();
+      epoll_event wanted{EPOLLIN, {.fd = fd}};
+      epoll_ctl(ready.get(), EPOLL_CTL_ADD, fd, &wanted);
     }
     std::array<epoll_event, 256> events{};
+    std::array<std::byte, 4096> scratch{};
     while (left > 0) {
       const int count = epoll_wait(ready.get(), events.data(), events.size(), -1);
       for (int e = 0; e < count; ++e) {
-        const std::size_t i = events[static_cast<std::size_t>(e)].data.u64;
-        bytes += take(fds_[i].get(), incoming[i]);
-        if (incoming[i].head_have < incoming[i].head.size() || incoming[i].left > 0) continue;
-        epoll_ctl(ready.get(), EPOLL_CTL_DEL, fds_[i].get(), nullptr);
+        const int fd = events[static_cast<std::size_t>(e)].data.fd;
+        bytes += recv_some(fd, scratch).bytes;
+        epoll_ctl(ready.get(), EPOLL_CTL_DEL, fd, nullptr);
         --left;
       }
     }
     return bytes;
   }
 
-  void die(Rank rank) { fds_[static_cast<std::size_t>(rank) - 1].reset(); }
-
  private:
-  /// A frame on its way, as sys/socket_frame has them.
-  struct Incoming {
-    std::array<std::byte, 4> head{};
-    std::size_t head_have = 0;
-    std::size_t left = 0;
-  };
-
-  std::size_t take(int fd, Incoming& one) {
-    const bool head = one.head_have < one.head.size();
-    const Moved moved =
-        recv_some(fd, head ? std::span(one.head).subspan(one.head_have)
-                           : std::span(scratch_).first(std::min(scratch_.size(), one.left)));
-    if (moved.closed) need(failed(Code::peer_lost, "the hub closed a link"));
-    if (!head) {
-      one.left -= moved.bytes;
-    } else if ((one.head_have += moved.bytes) == one.head.size()) {
-      for (unsigned b = 0; b < 4; ++b) {
-        one.left |= std::to_integer<std::size_t>(one.head[b]) << (8 * b);
-      }
-    }
-    return moved.bytes;
-  }
-
   std::vector<std::unique_ptr<Seeker>> seekers_;
-  std::vector<Fd> fds_;  ///< of rank i + 1
-  std::vector<std::byte> scratch_ = std::vector<std::byte>(std::size_t{1} << 20);
+  std::vector<Meeting> meetings_;  ///< of rank i + 1
 };
 
 MeetingPlace new_place() {
@@ -180,8 +194,9 @@ struct Simulated {
                     [&] { members.meet(); });
   }
   static bool raise(Rank size) {
-    need(raise_file_limit(2 * static_cast<std::size_t>(size),
-                          2 * static_cast<std::size_t>(size) + 256,
+    // Two ends of each link to the hub, a door, and two ends of its relay's call.
+    need(raise_file_limit(5 * static_cast<std::size_t>(size),
+                          5 * static_cast<std::size_t>(size) + 256,
                           "a simulation of " + std::to_string(size) + " ranks in one process"));
     return true;
   }
@@ -212,19 +227,29 @@ std::string text_of(Rank rank, std::int64_t bytes) {
   return text;
 }
 
+/// What leaves the hub if each rank that hears from it hears so many bytes.
+std::size_t from_hub(Rank size, const Relaying& relaying, std::size_t bytes) {
+  return bytes *
+         static_cast<std::size_t>(size <= relaying.star_up_to ? size - 1 : relaying.fan_out);
+}
+
 /// One text of so many bytes from every rank to every rank; no two alike, as if nothing were
-/// shared.
+/// shared. The last argument: 0 for a star, else the fan-out of the relays.
 void exchange_texts(benchmark::State& state) {
-  Simulated ranks(static_cast<Rank>(state.range(0)));
+  const auto size = static_cast<Rank>(state.range(0));
+  const auto fan_out = static_cast<Rank>(state.range(2));
+  const Relaying relaying{fan_out == 0 ? size : 1, std::max<Rank>(fan_out, 1)};
+  Simulated ranks(size);
   for (auto _ : state) {
     std::size_t bytes = 0;
+    const auto text = [&](Rank rank) { return text_of(rank, state.range(1)); };
     const Cost cost = measured(
-        [&] { need(exchange(ranks.hub, text_of(0, state.range(1)), Clock::now() + kPatience)); },
+        [&] { need(exchange_packed(ranks.hub, text(0), Clock::now() + kPatience, relaying)); },
         [&] {
           bytes =
-              ranks.members.talk([&](Rank rank) { return 'T' + text_of(rank, state.range(1)); });
+              ranks.members.exchange([&](Rank rank) { return std::vector{text(rank)}; }, relaying);
         });
-    count(state, cost, bytes);
+    count(state, cost, from_hub(size, relaying, bytes));
   }
 }
 
@@ -257,12 +282,12 @@ void agreement(benchmark::State& state) {
   Simulated ranks(static_cast<Rank>(state.range(0)));
   for (auto _ : state) {
     std::size_t bytes = 0;
-    const Cost cost = measured([&] { need(agree(ranks.hub)); },
-                               [&] {
-                                 bytes = ranks.members.talk([&](Rank) { return 'T' + card; });
-                                 bytes += ranks.members.talk([&](Rank) { return 'T' + choice; });
-                               });
-    count(state, cost, bytes);
+    const Cost cost = measured(
+        [&] { need(agree(ranks.hub)); },
+        [&] {
+          bytes = ranks.members.exchange([&](Rank) { return std::vector{card, choice}; }, {});
+        });
+    count(state, cost, from_hub(static_cast<Rank>(state.range(0)), {}, bytes));
   }
   state.counters["card_bytes"] = static_cast<double>(card.size());
 }
@@ -277,7 +302,7 @@ void death(benchmark::State& state) {
         std::move(ranks.hub), std::vector<Member>(static_cast<std::size_t>(size)), board));
     const auto begin = Clock::now();
     ranks.members.die(size / 2);
-    const std::size_t bytes = ranks.members.talk();
+    const std::size_t bytes = ranks.members.hear();
     count(state, {seconds_since(begin), 0}, bytes);
   }
 }
@@ -290,7 +315,7 @@ BENCHMARK(meeting)->Apply(sizes);
 BENCHMARK(agreement)->Apply(sizes);
 BENCHMARK(death)->Apply(sizes);
 BENCHMARK(exchange_texts)
-    ->ArgsProduct({{16, 64, 256, 1024, 2048, 4096, 8192}, {16, 256}})
+    ->ArgsProduct({{16, 64, 256, 1024, 2048, 4096, 8192}, {256}, {0, 2, 16, 64}})
     ->UseManualTime()
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);

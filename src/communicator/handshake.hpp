@@ -25,7 +25,7 @@ namespace coll {
 // A key is shown to nobody; with a COLL_SECRET in it, who listens learns neither key nor job.
 // Without one, whoever can guess the job's key can join: it separates jobs, it does not protect.
 
-inline constexpr std::uint32_t kWireVersion = 2;
+inline constexpr std::uint32_t kWireVersion = 3;
 inline constexpr std::size_t kHandshakeLimit = 16384;
 
 enum class Word : std::uint8_t {

@@ -10,9 +10,11 @@
 #include <optional>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/log.hpp"
 #include "communicator/card.hpp"
 #include "communicator/control_message.hpp"
+#include "communicator/exchange.hpp"
 #include "communicator/ranks_text.hpp"
 #include "sys/net_interfaces.hpp"
 #include "sys/numa_node.hpp"
@@ -49,10 +51,7 @@ void put_tuning(const FoundTuning& tuning, Rank rank, Rank ranks, Card& card) {
     return;
   }
   card.tuning_file = tuning.file;
-  card.tuning_digest = 0xcbf29ce484222325;  // FNV-1a
-  for (const char letter : text) {
-    card.tuning_digest = (card.tuning_digest ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  }
+  card.tuning_digest = Fnv1a().text(text).value();
   if (rank == 0) card.tuning = std::move(text);
 }
 

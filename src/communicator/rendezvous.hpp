@@ -43,8 +43,4 @@ struct Meeting {
 Result<Meeting> meet(const MeetingPlace& place, Rank rank, Rank size,
                      std::chrono::steady_clock::time_point deadline);
 
-/// Every rank's text to every rank, in rank order, over the star. Blocking; init only.
-Result<std::vector<std::string>> exchange(Meeting& meeting, std::string mine,
-                                          std::chrono::steady_clock::time_point deadline);
-
 }  // namespace coll

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "communicator/exchange.hpp"
 #include "communicator/launch.hpp"
 #include "sys/clock.hpp"
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "communicator/control_message.hpp"
+#include "communicator/exchange.hpp"
 #include "fake_hosts.hpp"
 #include "meeting_ranks.hpp"
 

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <set>
 
+#include "communicator/exchange.hpp"
 #include "communicator/places_report.hpp"
 #include "communicator/ranks_text.hpp"
 #include "meeting_ranks.hpp"

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: every rank's text to every rank.
+#pragma once
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "communicator/rendezvous.hpp"
+
+namespace coll {
+
+/// How what the hub has gathered gets around. A star sends each rank all of it: n² texts leave one
+/// process. In a tree no rank sends more than `fan_out` times all of it; docs/performance.md has
+/// what both cost.
+struct Relaying {
+  Rank star_up_to = 512;  ///< ranks that hear from the hub itself; a tree if there are more
+  Rank fan_out = 16;
+};
+
+/// Every rank's text to every rank, in rank order. Blocking; init only. Fails on all ranks, by the
+/// deadline and with the same failure, where one goes away or does not come (unless that is the
+/// hub).
+///
+/// The hub stays linked with every rank and gathers all texts from them. Where relays hand the
+/// answer on, it hears from each rank that it has it, sends it to those that a relay cannot reach
+/// or leaves waiting, and lets all go only then: a relay that dies or hangs costs time and hides
+/// nobody.
+Result<std::vector<std::string>> exchange(Meeting& meeting, std::string mine,
+                                          std::chrono::steady_clock::time_point deadline,
+                                          const Relaying& relaying = {});
+
+/// The same, but unread: a rank's share of the work without n texts in memory.
+Result<std::string> exchange_packed(Meeting& meeting, std::string mine,
+                                    std::chrono::steady_clock::time_point deadline,
+                                    const Relaying& relaying = {});
+
+}  // namespace coll

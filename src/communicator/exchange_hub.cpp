@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the hub's side of an exchange.
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/log.hpp"
+#include "communicator/exchange_sides.hpp"
+#include "communicator/frame_link.hpp"
+#include "communicator/handshake.hpp"
+#include "communicator/ranks_text.hpp"
+#include "sys/socket.hpp"
+
+namespace coll {
+namespace {
+
+using std::chrono::seconds;
+
+/// Without a word from anybody for so long, relays are taken to be stuck.
+constexpr Clock::duration kHelpTime = seconds(2);
+
+Status senseless(Rank rank) {
+  return failed(Code::mismatch,
+                "rank " + std::to_string(rank) + " sent something that makes no sense",
+                "use the same version of the library on all ranks")
+      .at_rank(rank);
+}
+
+static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT);
+
+/// The hub's sockets to all ranks, of which few are busy at a time: poll(2) over all of them for
+/// each frame would cost more than what the frames say.
+class HubLinks {
+ public:
+  explicit HubLinks(Meeting& meeting)
+      : meeting_(meeting), ready_(epoll_create1(EPOLL_CLOEXEC)), wanted_(meeting.links.size()) {
+    for (Fd& fd : meeting.links) links_.emplace_back(std::move(fd), kTextLimit + 64);
+    watched_.resize(links_.size());
+  }
+  ~HubLinks() {
+    for (std::size_t i = 0; i < links_.size(); ++i) meeting_.links[i] = links_[i].take();
+  }
+  HubLinks(const HubLinks&) = delete;
+  HubLinks& operator=(const HubLinks&) = delete;
+
+  [[nodiscard]] Status begin() const {
+    return ready_ ? Status() : system_failure("exchange: an epoll descriptor", errno);
+  }
+
+  /// The rank's next frame shall be heard.
+  void want(Rank rank) {
+    wanted_[at(rank)] = true;
+    attend(rank);
+  }
+  void send(Rank rank, std::string_view frame) {
+    links_[at(rank)].send(frame);
+    attend(rank);
+  }
+  /// Where others dial what listens on the rank's `port`: as in Packet::doors.
+  [[nodiscard]] std::string door(Rank rank, std::uint16_t port) const {
+    const NetAddress address = remote_address(links_[at(rank)].fd());
+    if (address.is_loopback()) return ":" + std::to_string(port);
+    // Its scope means something on this host only.
+    return address.is_link_local() ? "" : address.with_port(port).text();
+  }
+  /// Ranks that have not taken all that was sent to them.
+  [[nodiscard]] std::vector<Rank> sending() const {
+    std::vector<Rank> ranks;
+    for (Rank rank = 0; rank < meeting_.size; ++rank) {
+      if (links_[at(rank)].sending()) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  struct Heard {
+    Rank rank = kNoRank;
+    FrameLink::Got got = FrameLink::Got::nothing;
+    std::string frame;
+  };
+  /// Sends, and hears what is wanted; empty when `until` has passed, or now and then before.
+  Result<std::vector<Heard>> turn(Deadline until) {
+    std::array<epoll_event, 256> events{};
+    const int count = ::epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()),
+                                   poll_timeout(until));
+    if (count < 0 && errno != EINTR) return system_failure("exchange: waiting for ranks", errno);
+    std::vector<Heard> all;
+    for (int i = 0; i < count; ++i) {
+      const Rank rank = static_cast<Rank>(events[static_cast<std::size_t>(i)].data.u32);
+      FrameLink& link = links_[at(rank)];
+      link.push();
+      if (wanted_[at(rank)]) {
+        Heard heard{rank, FrameLink::Got::nothing, {}};
+        heard.got = link.receive(heard.frame);
+        wanted_[at(rank)] = heard.got == FrameLink::Got::nothing;
+        if (!wanted_[at(rank)]) all.push_back(std::move(heard));
+      }
+      attend(rank);
+    }
+    return all;
+  }
+
+ private:
+  static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+
+  void attend(Rank rank) {
+    const FrameLink& link = links_[at(rank)];
+    const std::uint32_t events = (wanted_[at(rank)] ? std::uint32_t{EPOLLIN} : 0) |
+                                 (link.sending() ? std::uint32_t{EPOLLOUT} : 0);
+    if (events == watched_[at(rank)]) return;
+    epoll_event event{};
+    event.events = events;
+    event.data.u32 = static_cast<std::uint32_t>(rank);
+    // A link that nothing is expected of would still report that it is broken, again and again.
+    const int what = events == 0               ? EPOLL_CTL_DEL
+                     : watched_[at(rank)] == 0 ? EPOLL_CTL_ADD
+                                               : EPOLL_CTL_MOD;
+    ::epoll_ctl(ready_.get(), what, link.fd(), &event);
+    watched_[at(rank)] = events;
+  }
+
+  Meeting& meeting_;
+  Fd ready_;
+  std::vector<FrameLink> links_;        ///< by rank; its own is empty
+  std::vector<bool> wanted_;            ///< by rank
+  std::vector<std::uint32_t> watched_;  ///< by rank: what epoll knows
+};
+
+class HubExchange {
+ public:
+  HubExchange(Meeting& meeting, const Relaying& relaying, Deadline deadline)
+      : me_(meeting.rank),
+        star_(is_star(meeting, relaying)),
+        tree_(relay_tree(meeting, relaying)),
+        deadline_(deadline),
+        links_(meeting),
+        missing_(static_cast<std::size_t>(meeting.size)),
+        texts_(missing_.size()),
+        doors_(star_ ? 0 : missing_.size()),
+        sent_(missing_.size()) {}
+
+  Result<std::string> run(std::string mine);
+
+ private:
+  using Take = Status (HubExchange::*)(Rank rank, const std::string& frame);
+
+  Result<std::string> gather_and_send(std::string mine);
+  /// Hears each rank once. Any failure is for all of them.
+  Status hear_each(Take take, bool help);
+  Status take_text(Rank rank, const std::string& frame);
+  Status take_have(Rank rank, const std::string& frame);
+  void send_packet(Rank rank);
+  void tell_all(std::string_view frame);
+  /// Waits until all that was sent is out.
+  Status flush(Deadline until);
+  void help_the_missing();
+  [[nodiscard]] Status late() const;
+
+  static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+  [[nodiscard]] std::vector<Rank> missing() const;
+
+  Rank me_;
+  bool star_;
+  RelayTree tree_;
+  Deadline deadline_;
+  HubLinks links_;
+  std::vector<bool> missing_;  ///< by rank: not heard in this round
+  std::vector<std::string> texts_;
+  std::vector<std::string> doors_;
+  std::string packet_;
+  std::vector<bool> sent_;  ///< by rank: the hub itself has sent it the packet
+};
+
+std::vector<Rank> HubExchange::missing() const {
+  std::vector<Rank> ranks;
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    if (missing_[i]) ranks.push_back(static_cast<Rank>(i));
+  }
+  return ranks;
+}
+
+Status HubExchange::late() const {
+  const std::vector<Rank> ranks = missing();
+  return failed(Code::deadline,
+                ranks_text(ranks) + (ranks.size() == 1 ? " has" : " have") +
+                    " met but not finished connecting in time",
+                "see whether they run")
+      .at_rank(ranks.size() == 1 ? ranks.front() : kNoRank);
+}
+
+Status HubExchange::hear_each(Take take, bool help) {
+  Rank left = tree_.size - 1;
+  for (Rank rank = 0; rank < tree_.size; ++rank) {
+    missing_[at(rank)] = rank != me_;
+    if (rank != me_) links_.want(rank);
+  }
+  // In time to tell a stuck relay from those that wait for it.
+  const auto patience = std::min(kHelpTime, (deadline_ - Clock::now()) / 4);
+  Deadline help_at = help ? Clock::now() + patience : Deadline::max();
+  while (left > 0) {
+    COLL_ASSIGN(const auto all, links_.turn(std::min(deadline_, help_at)));
+    for (const auto& [rank, got, frame] : all) {
+      if (got == FrameLink::Got::closed) {
+        return failed(Code::peer_lost,
+                      "rank " + std::to_string(rank) + " went away while ranks were connecting",
+                      "see its output for the reason")
+            .at_rank(rank);
+      }
+      COLL_TRY(got == FrameLink::Got::garbage ? senseless(rank) : (this->*take)(rank, frame));
+      missing_[at(rank)] = false;
+      --left;
+    }
+    const auto now = Clock::now();
+    if (left > 0 && now >= deadline_) return late();
+    if (!help) continue;
+    if (!all.empty()) help_at = now + patience;
+    if (now >= help_at) {
+      help_the_missing();
+      help_at = Deadline::max();
+    }
+  }
+  return {};
+}
+
+Status HubExchange::take_text(Rank rank, const std::string& frame) {
+  const auto word = read_text(frame);
+  if (!word) return senseless(rank);
+  texts_[at(rank)] = word->text;
+  if (star_ || word->port == 0) return {};
+  doors_[at(rank)] = links_.door(rank, word->port);
+  return {};
+}
+
+Status HubExchange::take_have(Rank rank, const std::string& frame) {
+  const auto unreached = read_have(frame, tree_.size);
+  if (!unreached) return senseless(rank);
+  for (const Rank one : *unreached) {
+    if (missing_[at(one)]) send_packet(one);
+  }
+  return {};
+}
+
+void HubExchange::send_packet(Rank rank) {
+  if (sent_[at(rank)]) return;
+  sent_[at(rank)] = true;
+  links_.send(rank, packet_);
+}
+
+void HubExchange::help_the_missing() {
+  const std::vector<Rank> ranks = missing();
+  log(LogLevel::info, "exchange: no word of " + ranks_text(ranks) + "; sending to them directly");
+  for (const Rank rank : ranks) send_packet(rank);
+}
+
+void HubExchange::tell_all(std::string_view frame) {
+  for (Rank rank = 0; rank < tree_.size; ++rank) {
+    if (rank != me_) links_.send(rank, frame);
+  }
+}
+
+Status HubExchange::flush(Deadline until) {
+  for (;;) {
+    const std::vector<Rank> left = links_.sending();
+    if (left.empty()) return {};
+    if (Clock::now() >= until) {
+      return failed(Code::deadline, ranks_text(left) + " did not take all texts in time",
+                    "see whether they run")
+          .at_rank(left.front());
+    }
+    COLL_TRY(links_.turn(until).status());
+  }
+}
+
+Result<std::string> HubExchange::gather_and_send(std::string mine) {
+  texts_[at(me_)] = std::move(mine);
+  COLL_TRY(links_.begin());
+  COLL_TRY(hear_each(&HubExchange::take_text, false));
+  std::size_t together = 0;
+  for (const std::string& text : texts_) together += text.size();
+  packet_ = pack_packet(texts_, doors_);
+  if (std::max(together, packet_.size()) > kPacketLimit) {
+    return failed(Code::out_of_resources,
+                  "the ranks' texts are " + std::to_string(together) + " bytes together");
+  }
+  for (const Rank child : tree_.children(me_)) send_packet(child);
+  if (!star_) {
+    COLL_TRY(hear_each(&HubExchange::take_have, true));
+    tell_all(pack_go());
+  }
+  return packet_;
+}
+
+Result<std::string> HubExchange::run(std::string mine) {
+  Result<std::string> packet = gather_and_send(std::move(mine));
+  if (!packet.ok()) tell_all(pack_failure(packet.status()));
+  const auto soon = Clock::now() + kHubsWordTime;
+  const Status sent = flush(packet.ok() ? std::max(deadline_, soon) : soon);
+  if (packet.ok() && !sent.ok()) return sent;
+  return packet;
+}
+
+}  // namespace
+
+Result<std::string> exchange_as_hub(Meeting& meeting, const Relaying& relaying, std::string mine,
+                                    Deadline deadline) {
+  return HubExchange(meeting, relaying, deadline).run(std::move(mine));
+}
+
+}  // namespace coll

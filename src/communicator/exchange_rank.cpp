@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: an exchange as a rank sees it that is not the
+// hub.
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <list>
+#include <optional>
+
+#include "base/log.hpp"
+#include "communicator/exchange_sides.hpp"
+#include "communicator/frame_link.hpp"
+#include "communicator/handshake.hpp"
+#include "sys/net_address.hpp"
+#include "sys/proof.hpp"
+#include "sys/socket.hpp"
+
+namespace coll {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr std::size_t kCallers = 16;  // that have proved nothing yet
+/// For a relay and a rank at its door: to come to an end with each other. Then the hub helps.
+constexpr Clock::duration kCallTime = seconds(3);
+
+std::string relay_key(const Meeting& meeting) {
+  return prove({reinterpret_cast<const char*>(meeting.job), sizeof meeting.job}, "relay");
+}
+
+/// A rank's door: where its relay brings the packet. Strangers are dropped and learn nothing.
+class RelayDoor {
+ public:
+  RelayDoor(const Meeting& meeting, Rank relay)
+      : key_(relay_key(meeting)), relay_(relay), size_(meeting.size) {}
+
+  /// The port; 0 where there is no way to listen.
+  std::uint16_t open() {
+    Result<Fd> listener = listen_everywhere();
+    if (!listener.ok()) return 0;
+    listener_ = *std::move(listener);
+    return local_address(listener_.get()).port();
+  }
+  void close() {
+    listener_.reset();
+    callers_.clear();
+  }
+  void watch(std::vector<pollfd>& fds) const {
+    if (listener_) fds.push_back({listener_.get(), POLLIN, 0});
+    for (const Caller& one : callers_) fds.push_back({one.link.fd(), one.link.events(), 0});
+  }
+  /// The packet, once the relay has brought it.
+  std::optional<std::string> turn();
+
+ private:
+  struct Caller {
+    FrameLink link;
+    std::string nonce;
+    Deadline until;
+    bool proved = false;
+  };
+  void accept_callers();
+  /// Nothing yet, or the packet; a stranger's link is closed.
+  std::optional<std::string> hear(Caller& caller) const;
+
+  std::string key_;
+  Rank relay_;
+  Rank size_;
+  Fd listener_;
+  std::deque<Caller> callers_;
+};
+
+void RelayDoor::accept_callers() {
+  for (std::size_t taken = 0; listener_ && taken < kCallers; ++taken) {
+    Result<Fd> next = accept_next(listener_.get());
+    Result<std::string> nonce = random_bytes(kNonceBytes);
+    if (!next.ok() || !nonce.ok()) return close();  // the hub will bring it
+    if (!*next) return;
+    if (callers_.size() == kCallers) callers_.pop_front();
+    set_nodelay(next->get());
+    callers_.push_back({FrameLink(*std::move(next), kHandshakeLimit), *std::move(nonce),
+                        Clock::now() + kCallTime});
+    callers_.back().link.send(pack_greeting(callers_.back().nonce));
+  }
+}
+
+std::optional<std::string> RelayDoor::hear(Caller& caller) const {
+  std::string frame;
+  caller.link.push();
+  for (;;) {
+    switch (caller.link.receive(frame)) {
+      case FrameLink::Got::nothing:
+        return std::nullopt;
+      case FrameLink::Got::closed:
+      case FrameLink::Got::garbage:
+        caller.link.close();
+        return std::nullopt;
+      case FrameLink::Got::frame:
+        break;
+    }
+    if (caller.proved) return frame;
+    const auto claim = read_claim(frame);
+    if (!claim || claim->who.rank != relay_ || claim->who.size != size_ ||
+        !same_proof(claim->proof, claim_proof(key_, caller.nonce, claim->nonce, claim->who))) {
+      caller.link.close();
+      return std::nullopt;
+    }
+    caller.proved = true;
+    caller.link = FrameLink(caller.link.take(), kPacketLimit);
+    caller.link.send(pack_welcome(welcome_proof(key_, caller.nonce, claim->nonce)));
+  }
+}
+
+std::optional<std::string> RelayDoor::turn() {
+  accept_callers();
+  const auto now = Clock::now();
+  for (Caller& caller : callers_) {
+    if (auto packet = hear(caller); packet && is_packet(*packet)) return packet;
+    if (!caller.proved && now >= caller.until) caller.link.close();
+  }
+  std::erase_if(callers_, [](const Caller& one) { return !one.link; });
+  return std::nullopt;
+}
+
+/// A relay's call at the door of one rank.
+class RelayCall {
+ public:
+  RelayCall(Rank to, const Claimant& me, const std::string& key, const std::string& packet,
+            Deadline until)
+      : to_(to), me_(me), key_(key), packet_(packet), until_(until) {}
+
+  void dial(const NetAddress& address) {
+    Result<Fd> fd = begin_dial(address);
+    if (!fd.ok()) return end(false);
+    link_ = FrameLink(*std::move(fd), kHandshakeLimit);
+  }
+  [[nodiscard]] Rank to() const { return to_; }
+  [[nodiscard]] bool ended() const { return state_ == State::ended; }
+  [[nodiscard]] bool handed_over() const { return handed_over_; }
+  [[nodiscard]] Deadline until() const { return until_; }
+  void watch(std::vector<pollfd>& fds) const {
+    fds.push_back({link_.fd(), state_ == State::dialing ? short{POLLOUT} : link_.events(), 0});
+  }
+  void turn();
+
+ private:
+  enum class State { dialing, greeting, claimed, sending, ended };
+  void end(bool handed_over) {
+    handed_over_ = handed_over;
+    state_ = State::ended;
+    link_.close();
+  }
+  void hear(const std::string& frame);
+
+  Rank to_;
+  const Claimant& me_;
+  const std::string& key_;
+  const std::string& packet_;
+  Deadline until_;
+  State state_ = State::dialing;
+  bool handed_over_ = false;
+  FrameLink link_;
+  std::string their_nonce_;
+  std::string nonce_;
+};
+
+void RelayCall::hear(const std::string& frame) {
+  if (state_ == State::greeting) {
+    const auto greeting = read_greeting(frame);
+    Result<std::string> nonce = random_bytes(kNonceBytes);
+    if (!greeting || greeting->version != kWireVersion || !nonce.ok()) return end(false);
+    their_nonce_ = greeting->nonce;
+    nonce_ = *std::move(nonce);
+    link_.send(pack_claim(me_, nonce_, claim_proof(key_, their_nonce_, nonce_, me_)));
+    state_ = State::claimed;
+    return;
+  }
+  const auto proof = read_welcome(frame);
+  if (state_ != State::claimed || !proof ||
+      !same_proof(*proof, welcome_proof(key_, their_nonce_, nonce_))) {
+    return end(false);
+  }
+  link_.send(packet_);
+  state_ = State::sending;
+}
+
+void RelayCall::turn() {
+  if (state_ == State::dialing) {
+    const Result<bool> connected = check_dial(link_.fd());
+    if (!connected.ok()) return end(false);
+    if (*connected) {
+      set_nodelay(link_.fd());
+      state_ = State::greeting;
+    }
+  } else {
+    link_.push();
+  }
+  std::string frame;
+  while (state_ == State::greeting || state_ == State::claimed) {
+    const FrameLink::Got got = link_.receive(frame);
+    if (got == FrameLink::Got::nothing) break;
+    if (got != FrameLink::Got::frame) return end(false);
+    hear(frame);
+  }
+  if (state_ == State::sending && !link_.sending()) return end(true);
+  if (Clock::now() >= until_) end(false);
+}
+
+class RankExchange {
+ public:
+  RankExchange(Meeting& meeting, const Relaying& relaying, Deadline deadline)
+      : meeting_(meeting),
+        star_(is_star(meeting, relaying)),
+        tree_(relay_tree(meeting, relaying)),
+        deadline_(deadline),
+        context_("exchange with the hub, rank " + std::to_string(meeting.hub)),
+        key_(relay_key(meeting)),
+        door_(meeting, tree_.parent(meeting.rank)) {}
+
+  Result<std::string> run(std::string_view mine);
+
+ private:
+  /// Until there is something to return: what all have, or a failure.
+  Status turn(Deadline until);
+  Status hear_hub();
+  Status take_packet(std::string packet);
+  Status begin_calls();
+  /// Once all calls have come to an end, says so.
+  void settle_calls();
+  [[nodiscard]] Status hub_failed(Code code, const char* what, const char* hint) const {
+    return failed(code, context_ + ": " + what, hint).at_rank(meeting_.hub);
+  }
+
+  Meeting& meeting_;
+  bool star_;
+  RelayTree tree_;
+  Deadline deadline_;
+  std::string context_;
+  std::string key_;
+  RelayDoor door_;
+  FrameLink hub_;
+  std::optional<std::string> packet_;
+  std::optional<Claimant> me_;  ///< as a relay
+  std::list<RelayCall> calls_;
+  std::vector<Rank> unreached_;
+  bool said_have_ = false;
+  bool done_ = false;
+};
+
+Status RankExchange::begin_calls() {
+  const std::vector<Rank> children = tree_.children(meeting_.rank);
+  if (children.empty()) return {};
+  const auto doors = read_doors(*packet_, meeting_.size);
+  if (!doors) return senseless_hub(meeting_.hub);
+  COLL_ASSIGN(me_, this_claimant(meeting_.rank, meeting_.size));
+  const NetAddress hub = remote_address(hub_.fd());
+  const auto now = Clock::now();
+  for (const Rank child : children) {
+    const std::string& door = (*doors)[static_cast<std::size_t>(child)];
+    Result<NetAddress> address = NetAddress::parse(door.starts_with(':') ? "0.0.0.0" + door : door);
+    if (!address.ok()) {
+      unreached_.push_back(child);
+      continue;
+    }
+    calls_.emplace_back(child, *me_, key_, *packet_,
+                        now + std::min(kCallTime, (deadline_ - now) / 4));
+    calls_.back().dial(door.starts_with(':') ? hub.with_port(address->port()) : *address);
+  }
+  return {};
+}
+
+void RankExchange::settle_calls() {
+  for (const RelayCall& call : calls_) {
+    if (call.ended() && !call.handed_over()) {
+      unreached_.push_back(call.to());
+      if (log_enabled(LogLevel::info)) {
+        log(LogLevel::info,
+            "exchange: no way to rank " + std::to_string(call.to()) + "; the hub sends to it");
+      }
+    }
+  }
+  std::erase_if(calls_, [](const RelayCall& call) { return call.ended(); });
+  if (!calls_.empty() || said_have_) return;
+  hub_.send(pack_have(unreached_));
+  said_have_ = true;
+}
+
+Status RankExchange::take_packet(std::string packet) {
+  if (packet_) return {};  // the hub helped, and the relay has come after all
+  packet_ = std::move(packet);
+  door_.close();
+  done_ = star_;
+  return star_ ? Status() : begin_calls();
+}
+
+Status RankExchange::hear_hub() {
+  std::string frame;
+  hub_.push();
+  while (!done_) {
+    switch (hub_.receive(frame)) {
+      case FrameLink::Got::nothing:
+        return {};
+      case FrameLink::Got::closed:
+        return hub_failed(Code::peer_lost, "it went away while ranks were connecting",
+                          "see its output for the reason");
+      case FrameLink::Got::garbage:
+        return senseless_hub(meeting_.hub);
+      case FrameLink::Got::frame:
+        break;
+    }
+    if (auto failure = read_failure(frame)) return *std::move(failure);
+    if (is_packet(frame)) {
+      COLL_TRY(take_packet(std::move(frame)));
+    } else if (is_go(frame) && said_have_) {
+      done_ = true;
+    } else {
+      return senseless_hub(meeting_.hub);
+    }
+  }
+  return {};
+}
+
+Status RankExchange::turn(Deadline until) {
+  std::vector<pollfd> fds{{hub_.fd(), hub_.events(), 0}};
+  door_.watch(fds);
+  for (const RelayCall& call : calls_) {
+    call.watch(fds);
+    until = std::min(until, call.until());
+  }
+  if (::poll(fds.data(), fds.size(), poll_timeout(until)) < 0 && errno != EINTR) {
+    return system_failure(context_, errno);
+  }
+  if (auto packet = door_.turn()) COLL_TRY(take_packet(*std::move(packet)));
+  for (RelayCall& call : calls_) call.turn();
+  COLL_TRY(hear_hub());
+  if (packet_ && !star_) settle_calls();
+  return {};
+}
+
+Result<std::string> RankExchange::run(std::string_view mine) {
+  Fd& link = meeting_.links[static_cast<std::size_t>(meeting_.hub)];
+  hub_ = FrameLink(std::move(link), kPacketLimit);
+  const bool waits_for_relay = tree_.parent(meeting_.rank) != meeting_.hub;
+  hub_.send(pack_text(waits_for_relay ? door_.open() : std::uint16_t{0}, mine));
+  // The hub decides, and may do so at the last moment.
+  const Deadline until =
+      deadline_ == Deadline::max() ? deadline_ : deadline_ + kHubsWordTime + kHubsWordTime;
+  Status failure;
+  while (failure.ok() && !done_) {
+    failure = turn(until);
+    if (failure.ok() && !done_ && Clock::now() >= until) {
+      failure = hub_failed(Code::deadline, "it did not answer in time",
+                           "see whether its process is stopped, or its host overloaded or gone");
+    }
+  }
+  link = hub_.take();
+  if (!failure.ok()) return failure;
+  return *std::move(packet_);
+}
+
+}  // namespace
+
+Status senseless_hub(Rank hub) {
+  return failed(Code::mismatch,
+                "exchange with the hub, rank " + std::to_string(hub) +
+                    ": it sent something that makes no sense",
+                "use the same version of the library on all ranks")
+      .at_rank(hub);
+}
+
+Result<std::string> exchange_with_hub(Meeting& meeting, const Relaying& relaying,
+                                      std::string_view mine, Deadline deadline) {
+  return RankExchange(meeting, relaying, deadline).run(mine);
+}
+
+}  // namespace coll
