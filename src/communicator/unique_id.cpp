@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/hash.hpp"
 #include "communicator/control_message.hpp"
 #include "sys/net_interfaces.hpp"
 #include "sys/proof.hpp"
@@ -22,13 +23,9 @@ constexpr std::string_view kMagic = "COID";
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kSumBytes = 4;
 
-/// FNV-1a: tells machines apart and damage from health, no more.
+/// Tells machines apart and damage from health, no more.
 std::uint64_t hash_of(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : bytes) {
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  }
-  return hash;
+  return Fnv1a().text(bytes).value();
 }
 
 std::string sum_of(std::string_view id) {

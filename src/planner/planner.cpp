@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/hash.hpp"
 #include "planner/algorithm_choice.hpp"
 
 namespace coll {
@@ -81,16 +82,30 @@ double most_bytes(std::uint32_t size_class) {
   return static_cast<double>(std::uint64_t{1} << size_class);
 }
 
+/// What was measured of the call, and whether that has decided against the model.
+std::string explain_tuning(const World& world, const Plan& plan, std::uint32_t size_class,
+                           const Algorithm& model) {
+  const std::vector<Measured> times = measured(world.tuning, plan.spec, world.layout, size_class);
+  if (times.empty()) return {};
+  std::string text = "measured (" + world.tuning_file + "):";
+  char line[128];
+  for (const Measured& each : times) {
+    std::snprintf(line, sizeof line, " %s %.2f us;", std::string(each.algorithm->name).c_str(),
+                  each.us);
+    text += line;
+  }
+  text.back() = '\n';
+  if (plan.forced) return text;
+  return text + "chosen by: " +
+         (plan.algorithm == &model
+              ? "the model; nothing measured faster by more than the noise\n"
+              : "the tuning table, over the model's " + std::string(model.name) + "\n");
+}
+
 }  // namespace
 
 std::uint64_t Plan::digest() const {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto mix = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
-  for (const char letter : algorithm->name) mix(static_cast<unsigned char>(letter));
-  mix(lanes);
-  mix(slice_bytes);
-  mix(message_chunks);
-  return hash;
+  return Fnv1a().text(algorithm->name).word(lanes).word(slice_bytes).word(message_chunks).value();
 }
 
 std::uint32_t size_class(std::uint64_t bytes) {
@@ -111,26 +126,6 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
                               std::min(world.slot_bytes, plan.message_chunks * 64));
   plan.lanes = std::min(lanes_for(world, cost.moved() * bytes / plan.slice_bytes), world.max_lanes);
   return plan;
-}
-
-/// What was measured of the call, and whether that has decided against the model.
-std::string explain_tuning(const World& world, const Plan& plan, std::uint32_t size_class,
-                           const Algorithm& model) {
-  const std::vector<Measured> times = measured(world.tuning, plan.spec, world.layout, size_class);
-  if (times.empty()) return {};
-  std::string text = "measured (" + world.tuning_file + "):";
-  char line[128];
-  for (const Measured& each : times) {
-    std::snprintf(line, sizeof line, " %s %.2f us;", std::string(each.algorithm->name).c_str(),
-                  each.us);
-    text += line;
-  }
-  text.back() = '\n';
-  if (plan.forced) return text;
-  return text + "chosen by: " +
-         (plan.algorithm == &model
-              ? "the model; nothing measured faster by more than the noise\n"
-              : "the tuning table, over the model's " + std::string(model.name) + "\n");
 }
 
 std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
