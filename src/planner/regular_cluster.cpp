@@ -4,7 +4,6 @@
 #include "planner/regular_cluster.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
 
 #include "planner/planner.hpp"
@@ -92,17 +91,12 @@ std::optional<Symmetry> symmetry_of(const std::function<Schedule(Rank)>& build, 
 
 bool looks_symmetric(const std::function<Schedule(Rank)>& build, Rank ranks,
                      const Symmetry& symmetry) {
+  if (!symmetry.fits(ranks)) return false;
   const Rank size = symmetry.size, groups = ranks / size;
-  const bool shifts = symmetry.kind == Symmetry::Kind::shift;
-  if (!shifts && !(std::has_single_bit(static_cast<unsigned>(ranks)) &&
-                   std::has_single_bit(static_cast<unsigned>(size)))) {
-    return false;
-  }
   constexpr std::size_t kSteps = 256;
   for (const Rank by : {1, groups / 2, groups - 1}) {
     const auto moved = [&](Rank rank) {
-      if (rank == kNoRank) return rank;
-      return shifts ? (rank + by * size) % ranks : rank ^ (by * size);
+      return rank == kNoRank ? rank : symmetry.moved(rank, by * size, ranks);
     };
     for (Rank rank = 0; rank < size; ++rank) {
       const Schedule own = build(rank), image = build(moved(rank));

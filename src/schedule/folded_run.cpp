@@ -16,7 +16,6 @@ FoldedRun::FoldedRun(std::span<const Schedule> group, const Symmetry& symmetry, 
       symmetry_(symmetry),
       parts_(parts),
       all_(group.front().spec.ranks),
-      groups_(all_ / symmetry.size),
       credits_(credits),
       passes_(passes),
       first_cell_{0},
@@ -65,16 +64,13 @@ FoldedRun::FifoKey FoldedRun::key(std::size_t from, std::size_t to, Rank groups_
 
 FoldedRun::FifoKey FoldedRun::outgoing(const LaneState& lane, Rank target) const {
   const Rank size = symmetry_.size;
-  return key(lane.rank, static_cast<std::size_t>(target % size), target / size, lane.lane);
+  return key(lane.rank, static_cast<std::size_t>(target % size), symmetry_.groups_to(target),
+             lane.lane);
 }
 
-/// From this rank's point of view the source is `group` groups on; from the source's, so many back.
 FoldedRun::FifoKey FoldedRun::incoming(const LaneState& lane, Rank source) const {
-  const Rank size = symmetry_.size;
-  const Rank group = source / size;
-  const bool shifts = symmetry_.kind == Symmetry::Kind::shift;
-  const Rank groups_on = shifts && group > 0 ? groups_ - group : group;
-  return key(static_cast<std::size_t>(source % size), lane.rank, groups_on, lane.lane);
+  return key(static_cast<std::size_t>(source % symmetry_.size), lane.rank,
+             symmetry_.groups_from(source, all_), lane.lane);
 }
 
 /// The message at hand as its sender, a rank of another group, sent it.

@@ -98,7 +98,7 @@ class FoldedRun {
   std::span<const Schedule> group_;
   Symmetry symmetry_;
   PartsOf parts_;
-  Rank all_, groups_;
+  Rank all_;
   std::uint32_t credits_, passes_;
 
   std::vector<Cells> cells_;

@@ -25,7 +25,7 @@ std::uint32_t bits_backwards(std::uint32_t number, std::uint32_t below) {
 }  // namespace
 
 Motion::Motion(const Symmetry& symmetry, PartsOf parts, const Schedule& of, Rank by)
-    : shifts_(symmetry.kind == Symmetry::Kind::shift), all_(of.spec.ranks), by_(by) {
+    : symmetry_(symmetry), shifts_(symmetry.shifts()), all_(of.spec.ranks), by_(by) {
   const auto ranks = static_cast<std::uint32_t>(all_);
   const auto groups = ranks / static_cast<std::uint32_t>(symmetry.size);
   const auto moved = static_cast<std::uint32_t>(by);
@@ -46,8 +46,7 @@ Motion::Motion(const Symmetry& symmetry, PartsOf parts, const Schedule& of, Rank
 }
 
 Rank Motion::rank(Rank from) const {
-  if (!shifts_) return from ^ by_;
-  return from < all_ - by_ ? from + by_ : from - (all_ - by_);
+  return symmetry_.moved(from, by_, all_);
 }
 
 RankSet Motion::ranks(const RankSet& from) const {

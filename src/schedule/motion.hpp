@@ -56,6 +56,7 @@ class Motion {
   }
   [[nodiscard]] bool move(Operand& operand, std::uint32_t count) const;
 
+  Symmetry symmetry_;
   bool shifts_;
   Rank all_, by_;
   Turn input_, output_, scratch_;

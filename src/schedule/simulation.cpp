@@ -65,11 +65,10 @@ std::uint32_t Simulation::fifo(std::uint32_t lane, Rank peer, bool incoming) {
   Rank other = peer;
   std::uint64_t apart = 0;
   if (symmetry_.size > 0) {
-    const Rank groups = schedules_[own.rank].spec.ranks / symmetry_.size;
-    const Rank group = peer / symmetry_.size;
     other = peer % symmetry_.size;
-    const bool back = incoming && symmetry_.kind == Symmetry::Kind::shift;
-    apart = static_cast<std::uint64_t>(back ? (groups - group) % groups : group);
+    apart = static_cast<std::uint64_t>(
+        incoming ? symmetry_.groups_from(peer, schedules_[own.rank].spec.ranks)
+                 : symmetry_.groups_to(peer));
   }
   const std::uint32_t there = first_lane_[static_cast<std::size_t>(other)] + number;
   const std::uint32_t writer = incoming ? there : lane, reader = incoming ? lane : there;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule/: what a rank does, as a value without bytes. This file: ranks that all do the same.
 #pragma once
+#include <bit>
 #include <cstdint>
 
 #include "base/types.hpp"
@@ -15,6 +16,25 @@ struct Symmetry {
   enum class Kind : std::uint8_t { shift, exclusive_or };
   Kind kind = Kind::shift;
   Rank size = 0;
+
+  [[nodiscard]] bool shifts() const { return kind == Kind::shift; }
+  /// Can so many ranks come in such groups?
+  [[nodiscard]] bool fits(Rank ranks) const {
+    const auto power = [](Rank n) { return std::has_single_bit(static_cast<std::uint32_t>(n)); };
+    return size > 0 && ranks % size == 0 && (shifts() || (power(ranks) && power(size)));
+  }
+  /// Where a rank goes if all of them go `by` ranks, whole groups, 0 <= by < ranks.
+  [[nodiscard]] Rank moved(Rank rank, Rank by, Rank ranks) const {
+    if (!shifts()) return rank ^ by;
+    return rank < ranks - by ? rank + by : rank - (ranks - by);
+  }
+  /// How many groups on the receiver of a message is from its sender, as a rank of the first group
+  /// sees it that sends to a `target`, or hears from a `source`: from that one's point of view.
+  [[nodiscard]] Rank groups_to(Rank target) const { return target / size; }
+  [[nodiscard]] Rank groups_from(Rank source, Rank ranks) const {
+    const Rank group = source / size;
+    return shifts() && group > 0 ? ranks / size - group : group;
+  }
 };
 
 }  // namespace coll

@@ -3,7 +3,6 @@
 // symmetry, put together.
 #include "schedule/verify_symmetric.hpp"
 
-#include <bit>
 #include <string>
 #include <vector>
 
@@ -19,11 +18,7 @@ namespace {
 constexpr std::uint32_t kPasses = 2;  ///< as in verify.cpp
 
 Status check_symmetry(const CollectiveSpec& spec, const Symmetry& symmetry) {
-  const auto power = [](Rank number) { return std::has_single_bit(static_cast<unsigned>(number)); };
-  const bool possible =
-      symmetry.size > 0 && spec.ranks % symmetry.size == 0 && !has_root(spec.collective) &&
-      (symmetry.kind == Symmetry::Kind::shift || (power(spec.ranks) && power(symmetry.size)));
-  if (possible) return {};
+  if (symmetry.fits(spec.ranks) && !has_root(spec.collective)) return {};
   return failed(Code::invalid_argument,
                 "a " + std::string(name_of(spec.collective)) + " of " + std::to_string(spec.ranks) +
                     " ranks has no symmetry of groups of " + std::to_string(symmetry.size));
