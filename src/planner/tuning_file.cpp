@@ -5,7 +5,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +13,7 @@
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
+#include "sys/folder.hpp"
 #include "sys/machine_signature.hpp"
 
 namespace coll {
@@ -27,13 +27,10 @@ constexpr std::uintmax_t kMostBytes = 64 << 20;  // a table of everything is a h
 std::vector<std::string> tables_in(const std::string& directory) {
   std::vector<std::string> paths;
   if (directory.empty()) return paths;
-  std::error_code error;
-  for (files::directory_iterator at(directory, error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with("tuning-") && name.ends_with(".json")) paths.push_back(at->path());
+  for (const files::path& path : entries_of(directory)) {
+    const std::string name = path.filename().string();
+    if (name.starts_with("tuning-") && name.ends_with(".json")) paths.push_back(path);
   }
-  std::sort(paths.begin(), paths.end());
   return paths;
 }
 

@@ -3,11 +3,11 @@
 // line.
 #include "sys/machine_signature.hpp"
 
-#include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <vector>
+
+#include "sys/folder.hpp"
 
 namespace coll {
 namespace {
@@ -19,15 +19,6 @@ std::string first_line(const files::path& path) {
   std::ifstream file(path);
   std::getline(file, line);
   return line;
-}
-
-/// The entries of a folder, in order; none if it cannot be read.
-std::vector<files::path> entries(const files::path& folder) {
-  std::vector<files::path> list;
-  std::error_code error;
-  for (const auto& entry : files::directory_iterator(folder, error)) list.push_back(entry.path());
-  std::sort(list.begin(), list.end());
-  return list;
 }
 
 /// What the first processor says of its make; kernels name that differently.
@@ -50,7 +41,7 @@ std::string processor(const std::string& root) {
 /// PCI functions that make machines differ: network, display, accelerators; how many of each.
 std::map<std::string, int> devices(const std::string& root) {
   std::map<std::string, int> counts;
-  for (const files::path& folder : entries(root + "/sys/bus/pci/devices")) {
+  for (const files::path& folder : entries_of(root + "/sys/bus/pci/devices")) {
     const std::string kind = first_line(folder / "class").substr(0, 4);
     if (kind != "0x02" && kind != "0x03" && kind != "0x12") continue;
     const auto id = [&](const char* file) {
@@ -71,7 +62,7 @@ std::string machine_signature(const std::string& root) {
   };
   const std::string system = root + "/sys/devices/system/";
   std::string caches;
-  for (const files::path& cache : entries(system + "cpu/cpu0/cache"))
+  for (const files::path& cache : entries_of(system + "cpu/cpu0/cache"))
     if (const std::string size = first_line(cache / "size"); !size.empty())
       caches += (caches.empty() ? "" : " ") + size;
   add("", processor(root));

@@ -3,9 +3,10 @@
 #include "sys/numa_node.hpp"
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string_view>
+
+#include "sys/folder.hpp"
 
 namespace coll {
 namespace {
@@ -30,15 +31,13 @@ bool names_any(std::istream& list, const cpu_set_t& cpus) {
 
 int numa_node_of(const cpu_set_t& cpus, const std::string& root) {
   int found = -1;
-  std::error_code error;
-  const std::string folder = root + "/sys/devices/system/node";
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (const auto& entry : entries_of(root + "/sys/devices/system/node")) {
+    const std::string name = entry.filename().string();
     if (name.rfind("node", 0) != 0) continue;
     char* end = nullptr;
     const long node = std::strtol(name.c_str() + 4, &end, 10);
     if (end == name.c_str() + 4 || *end != 0) continue;
-    std::ifstream list(entry.path() / "cpulist");
+    std::ifstream list(entry / "cpulist");
     if (!names_any(list, cpus)) continue;
     if (found >= 0) return -1;
     found = static_cast<int>(node);

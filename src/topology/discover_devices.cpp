@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "sys/folder.hpp"
 #include "topology/discover.hpp"
 #include "topology/link_claims.hpp"
 #include "topology/reader_text.hpp"
@@ -71,14 +72,6 @@ std::string bus_of(const fs::path& device) {
     if (const std::string text = part.string(); text.find(':') != text.npos)
       if (const auto found = bus_number(text)) bus = *found;
   return bus;
-}
-
-std::vector<fs::path> entries(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(folder, error)) paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
-  return paths;
 }
 
 /// Keeps the larger speed if the port is there, adds it if not.
@@ -169,15 +162,15 @@ void add_nvml(Topology& topology, const std::vector<NvmlGpu>& gpus) {
 
 void add_sysfs_nics(Topology& topology, const std::string& root) {
   std::error_code error;
-  for (const fs::path& device : entries(root + "/sys/class/infiniband")) {
+  for (const fs::path& device : entries_of(root + "/sys/class/infiniband")) {
     Node& nic = topology.nodes[static_cast<std::size_t>(nic_at(topology, device))];
-    for (const fs::path& port : entries(device / "ports")) {
+    for (const fs::path& port : entries_of(device / "ports")) {
       const double rate = number<double>(first_word(port / "rate")).value_or(0);
       const int port_number = number<int>(port.filename().string()).value_or(0);
       set_port(nic, device.filename().string(), port_number, std::max(0.0, rate));
     }
   }
-  for (const fs::path& device : entries(root + "/sys/class/net")) {
+  for (const fs::path& device : entries_of(root + "/sys/class/net")) {
     if (!fs::exists(device / "device", error)) continue;  // virtual: bridges, tunnels, loopback
     Node& nic = topology.nodes[static_cast<std::size_t>(nic_at(topology, device))];
     const std::string name = device.filename().string();
