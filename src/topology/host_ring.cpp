@@ -19,10 +19,6 @@ int class_of(Distance distance) {
   return distance <= Distance::link ? kFreeLink : static_cast<int>(distance) + 1;
 }
 
-void narrow(double& width, double part) {
-  if (part > 0) width = width > 0 ? std::min(width, part) : part;
-}
-
 class HostSearch {
  public:
   HostSearch(const Topology& topology, std::span<const NodeId> gpus)

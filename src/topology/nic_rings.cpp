@@ -12,10 +12,6 @@
 namespace coll {
 namespace {
 
-void narrow(double& width, double part) {
-  if (part > 0) width = width > 0 ? std::min(width, part) : part;
-}
-
 /// The members of a group in one host.
 struct Members {
   std::vector<NodeId> gpus;

@@ -31,10 +31,6 @@ int levels_below(const Topology& topology, const std::vector<NodeId>& nodes, Nod
   return levels;
 }
 
-void narrow(double& width, double part) {
-  if (part > 0) width = width > 0 ? std::min(width, part) : part;
-}
-
 std::vector<std::int32_t> numa_of(const Topology& topology, NodeId id) {
   return topology[id].kind == NodeKind::numa ? std::vector{topology[id].index} : topology[id].numa;
 }

@@ -2,9 +2,16 @@
 // topology/: the machine as an immutable value. This file: how far two of its parts are from each
 // other, and what fits through what lies between them.
 #pragma once
+#include <algorithm>
+
 #include "topology/topology.hpp"
 
 namespace coll {
+
+/// Makes `width` no wider than one more part of a way; 0 is unknown, and narrows nothing.
+inline void narrow(double& width, double part) {
+  if (part > 0) width = width > 0 ? std::min(width, part) : part;
+}
 
 /// The way between two GPUs, NICs or NUMA nodes.
 struct Path {
