@@ -9,18 +9,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
-#include <sstream>
+
+#include "command_line.hpp"
 
 namespace perf {
 namespace {
-
-std::vector<std::string> words(const std::string& list) {
-  std::vector<std::string> out;
-  std::stringstream stream(list);
-  for (std::string word; std::getline(stream, word, ',');)
-    if (!word.empty()) out.push_back(word);
-  return out;
-}
 
 /// Each word of a comma list through `parse`; "all" is `all`.
 template <class T>

@@ -5,10 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "coll_perf_table.hpp"
 #include "coll_plan_scale.hpp"
 #include "coll_plan_words.hpp"
 #include "command_line.hpp"
@@ -25,7 +25,7 @@ using namespace coll;
 using namespace perf;
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ExplainOptions {
   std::string topology;
   Rank ranks = 0;
   std::string operation = "all_reduce";
@@ -64,80 +64,104 @@ std::string reason(const std::vector<Candidate>& list, const Plan& plan) {
   return text;
 }
 
-int explain_plan(const Options& options) {
-  const Result<Topology> read =
-      options.topology.empty() ? discover() : read_topology_file(options.topology);
-  if (!read.ok()) return fail(read.status());
-  const Topology& topology = *read;
-  const int gpus = topology.count(NodeKind::gpu);
-  const int parts = gpus > 0 ? gpus : std::max(1, topology.count(NodeKind::core));
+/// A call on a machine, planned.
+struct Planned {
+  Topology topology;
+  World world;
+  CollectiveSpec spec;
+  double bytes = 0;  ///< of its size class
+  Plan plan;
+  std::vector<Candidate> candidates;  ///< the fastest first
+};
+
+Result<Planned> plan_call(const ExplainOptions& options) {
+  Planned made;
+  COLL_ASSIGN(made.topology,
+              options.topology.empty() ? discover() : read_topology_file(options.topology));
+  const int gpus = made.topology.count(NodeKind::gpu);
+  const int parts = gpus > 0 ? gpus : std::max(1, made.topology.count(NodeKind::core));
   const Rank ranks = options.ranks > 0 ? options.ranks : static_cast<Rank>(parts);
   if (ranks > kMostDescribedRanks) {
-    return fail(failed(Code::invalid_argument,
-                       fmt::format("{} ranks are more than are simulated pair by pair", ranks),
-                       fmt::format("ask for at most {} with --ranks", kMostDescribedRanks)));
+    return failed(Code::invalid_argument,
+                  fmt::format("{} ranks are more than are simulated pair by pair", ranks),
+                  fmt::format("ask for at most {} with --ranks", kMostDescribedRanks));
   }
-  const Result<Placement> placement = place_ranks(topology, ranks);
-  if (!placement.ok()) return fail(placement.status());
-  World world = machine_world(topology, *placement);
-  world.algorithm = options.algorithm;
-  if (const Status known = check_algorithm_knob(options.algorithm); !known.ok()) return fail(known);
-  const Result<Collective> collective = collective_of(options.operation);
-  if (!collective.ok()) return fail(collective.status());
+  COLL_ASSIGN(const Placement placement, place_ranks(made.topology, ranks));
+  made.world = machine_world(made.topology, placement);
+  made.world.algorithm = options.algorithm;
+  COLL_TRY(check_algorithm_knob(options.algorithm));
+  COLL_ASSIGN(const Collective collective, collective_of(options.operation));
   if (options.root < 0 || options.root >= ranks) {
-    return fail(failed(Code::invalid_argument,
-                       fmt::format("root {} is none of {} ranks", options.root, ranks),
-                       "give --root a rank from 0 on"));
+    return failed(Code::invalid_argument,
+                  fmt::format("root {} is none of {} ranks", options.root, ranks),
+                  "give --root a rank from 0 on");
   }
-  if (const Status fits = check_bytes({options.bytes}); !fits.ok()) return fail(fits);
-  const CollectiveSpec spec{*collective, ranks, has_root(*collective) ? options.root : 0};
+  COLL_TRY(check_bytes({options.bytes}));
+  made.spec = {collective, ranks, has_root(collective) ? options.root : 0};
   const std::uint32_t size = size_class(options.bytes);
-  const Result<Plan> plan = make_plan(world, spec, size);
-  if (!plan.ok()) return fail(plan.status());
-  const std::vector<Candidate> list = candidates(world, spec, size);
-  const double bytes = static_cast<double>(std::uint64_t{1} << size);
+  COLL_ASSIGN(made.plan, make_plan(made.world, made.spec, size));
+  made.candidates = candidates(made.world, made.spec, size);
+  made.bytes = static_cast<double>(std::uint64_t{1} << size);
+  return made;
+}
 
-  std::vector<Schedule> schedules;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    schedules.push_back(plan->algorithm->build(spec, world.layout, rank));
+Json json_of(const Planned& call) {
+  const Plan& plan = call.plan;
+  Json out{{"tool", "coll-plan"},
+           {"schema", 1},
+           {"topology", call.topology.source},
+           {"ranks", call.spec.ranks},
+           {"hosts", call.world.layout.hosts()},
+           {"operation", name_of(call.spec.collective)},
+           {"root", has_root(call.spec.collective) ? Json(call.spec.root) : Json()},
+           {"bytes", call.bytes},
+           {"algorithm", plan.algorithm->name},
+           {"forced", plan.forced},
+           {"lanes", plan.lanes},
+           {"slice_bytes", plan.slice_bytes},
+           {"predicted_us", plan.predicted_us},
+           {"reason", reason(call.candidates, plan)},
+           {"candidates", Json::array()},
+           {"warnings", call.topology.warnings}};
+  for (const Candidate& each : call.candidates) {
+    out["candidates"].push_back(json_of(each, call.spec, call.bytes));
   }
-  if (!options.picture.empty() && !write_picture(options.picture, draw(schedules))) return 1;
-  if (options.json) {
-    Json out{{"tool", "coll-plan"},
-             {"schema", 1},
-             {"topology", topology.source},
-             {"ranks", ranks},
-             {"hosts", world.layout.hosts()},
-             {"operation", name_of(spec.collective)},
-             {"root", has_root(spec.collective) ? Json(spec.root) : Json()},
-             {"bytes", bytes},
-             {"algorithm", plan->algorithm->name},
-             {"forced", plan->forced},
-             {"lanes", plan->lanes},
-             {"slice_bytes", plan->slice_bytes},
-             {"predicted_us", plan->predicted_us},
-             {"reason", reason(list, *plan)},
-             {"candidates", Json::array()},
-             {"warnings", topology.warnings}};
-    for (const Candidate& each : list) out["candidates"].push_back(json_of(each, spec, bytes));
-    std::cout << out.dump(2) << '\n';
-    return 0;
-  }
+  return out;
+}
 
-  fmt::print("{} of {} over {} rank{} on {} host{} ({})\n", name_of(spec.collective),
-             text_of_bytes(static_cast<std::uint64_t>(bytes)), ranks, ranks == 1 ? "" : "s",
-             world.layout.hosts(), world.layout.hosts() == 1 ? "" : "s", topology.source);
-  for (const std::string& warning : topology.warnings) fmt::print("warning: {}\n", warning);
+void print_text(const Planned& call) {
+  const Rank ranks = call.spec.ranks, hosts = call.world.layout.hosts();
+  fmt::print("{} of {} over {} rank{} on {} host{} ({})\n", name_of(call.spec.collective),
+             bytes_text(call.bytes), ranks, ranks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
+             call.topology.source);
+  for (const std::string& warning : call.topology.warnings) fmt::print("warning: {}\n", warning);
   fmt::print("\n{:<28} {:>12} {:>10}  {}\n", "candidate", "us", "busbw GB/s", "bottleneck");
-  for (const Candidate& each : list) {
+  for (const Candidate& each : call.candidates) {
     const Prediction& of = each.prediction;
     fmt::print("{:<28} {:>12.1f} {:>10.2f}  {}\n", each.algorithm->name, of.us,
-               busbw(spec.collective, ranks, bytes, of.us),
+               busbw(call.spec.collective, ranks, call.bytes, of.us),
                of.bottleneck.empty() ? "not simulated"
                                      : fmt::format("{} ({:.0f} %)", of.bottleneck, 100 * of.busy));
   }
-  fmt::print("\nchoice: {}, {} lane{}, slices of {}\nwhy: {}\n", plan->algorithm->name, plan->lanes,
-             plan->lanes == 1 ? "" : "s", text_of_bytes(plan->slice_bytes), reason(list, *plan));
+  const Plan& plan = call.plan;
+  fmt::print("\nchoice: {}, {} lane{}, slices of {}\nwhy: {}\n", plan.algorithm->name, plan.lanes,
+             plan.lanes == 1 ? "" : "s", bytes_text(plan.slice_bytes),
+             reason(call.candidates, plan));
+}
+
+int explain_plan(const ExplainOptions& options) {
+  const Result<Planned> call = plan_call(options);
+  if (!call.ok()) return fail(call.status());
+  std::vector<Schedule> schedules;
+  for (Rank rank = 0; rank < call->spec.ranks; ++rank) {
+    schedules.push_back(call->plan.algorithm->build(call->spec, call->world.layout, rank));
+  }
+  if (!options.picture.empty() && !write_picture(options.picture, draw(schedules))) return 1;
+  if (options.json) {
+    std::cout << json_of(*call).dump(2) << '\n';
+    return 0;
+  }
+  print_text(*call);
   if (options.steps) {
     for (const Schedule& schedule : schedules) fmt::print("\n{}", print(schedule));
   }
@@ -149,7 +173,7 @@ int explain_plan(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app("Plans a call on a machine that need not be here, and says why.", "coll-plan");
   app.require_subcommand(1);
-  Options options;
+  ExplainOptions options;
   CLI::App* explain = app.add_subcommand(
       "explain", "the candidates with their predicted times, the choice, its reason, its steps");
   explain->add_option("-t,--topology", options.topology,

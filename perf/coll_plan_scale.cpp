@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "coll_perf_table.hpp"
 #include "coll_plan_words.hpp"
 #include "planner/regular_cluster.hpp"
 #include "plot_svg.hpp"
@@ -60,7 +60,7 @@ Curves curves_of(const RegularCluster& cluster, Collective collective, double by
 }
 
 void print_table(const Curves& curves, double bytes) {
-  fmt::print("\n{}: us\n{:>8}", text_of_bytes(static_cast<std::uint64_t>(bytes)), "ranks");
+  fmt::print("\n{}: us\n{:>8}", bytes_text(bytes), "ranks");
   for (const auto& [algorithm, points] : curves) fmt::print(" {:>26}", algorithm);
   fmt::print("  best\n");
   for (const auto& [ranks, best] : best_of(curves)) {
@@ -75,7 +75,7 @@ void print_table(const Curves& curves, double bytes) {
 }
 
 bool draw(const Curves& curves, double bytes, const ScaleOptions& options) {
-  const std::string size = text_of_bytes(static_cast<std::uint64_t>(bytes));
+  const std::string size = bytes_text(bytes);
   Chart chart{.title = fmt::format("{} of {}, simulated", options.operation, size),
               .x_label = "ranks",
               .y_label = "us",
@@ -103,10 +103,8 @@ int plan_scale(const ScaleOptions& options) {
   if (!collective.ok()) return fail(collective.status());
   for (const std::string& name : options.algorithms) {
     if (find_algorithm(name) == nullptr) {
-      std::string all;
-      for (const Algorithm& algorithm : algorithms()) all.append(" ").append(algorithm.name);
       return fail(failed(Code::invalid_argument, "there is no algorithm \"" + name + "\"",
-                         "the known ones are:" + all));
+                         "the known ones are:" + algorithm_names()));
     }
   }
   if (options.most_ranks < cluster->per_host || options.most_ranks > kMostRanks) {

@@ -34,14 +34,6 @@ struct TuneOptions {
   bool pin = false, print = false, regret = false, json = false;
 };
 
-std::vector<std::string> words(const std::string& list) {
-  std::vector<std::string> all;
-  std::istringstream in(list);
-  for (std::string word; std::getline(in, word, ',');)
-    if (!word.empty()) all.push_back(word);
-  return all;
-}
-
 /// What is to be measured, or what of it makes no sense.
 coll::Result<Tuning> understand(const TuneOptions& options) {
   Tuning tuning;

@@ -5,6 +5,9 @@
 
 #include <CLI/CLI.hpp>
 #include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace perf {
 
@@ -21,6 +24,15 @@ inline std::optional<int> parse_command_line(CLI::App& app, int argc, const char
     fmt::print(stderr, "{0}: {1}; {0} --help says more\n", app.get_name(), error.what());
     return kBadUsage;
   }
+}
+
+/// The words of a comma list, the empty ones left out.
+inline std::vector<std::string> words(const std::string& list) {
+  std::vector<std::string> all;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');)
+    if (!word.empty()) all.push_back(word);
+  return all;
 }
 
 }  // namespace perf

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace coll {
@@ -86,6 +87,15 @@ constexpr std::string_view name_of(Collective collective) {
       "all_reduce", "reduce",  "broadcast", "all_gather", "reduce_scatter", "all_to_all",
       "gather",     "scatter", "send",      "recv",       "barrier"};
   return names[static_cast<std::size_t>(collective)];
+}
+
+/// The operation of that name.
+constexpr std::optional<Collective> find_collective(std::string_view name) {
+  for (int i = 0; i < kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (name_of(collective) == name) return collective;
+  }
+  return std::nullopt;
 }
 
 /// Has the operation a root (for send and recv: a peer)?

@@ -74,20 +74,15 @@ std::string quoted(std::string_view text) {
 
 Status check(const Demand& demand) {
   if (find_algorithm(demand.algorithm) == nullptr) {
-    std::string known;
-    for (const Algorithm& algorithm : algorithms()) known.append(" ").append(algorithm.name);
     return failed(Code::invalid_argument,
                   "COLL_ALGORITHM names the unknown algorithm " + quoted(demand.algorithm),
-                  "the known ones are:" + known);
+                  "the known ones are:" + algorithm_names());
   }
-  bool found = demand.operation.empty();
-  std::string operations;
-  for (int i = 0; i < kCollectives; ++i) {
-    const std::string_view known = name_of(static_cast<Collective>(i));
-    found = found || known == demand.operation;
-    operations.append(" ").append(known);
-  }
-  if (!found) {
+  if (!demand.operation.empty() && !find_collective(demand.operation)) {
+    std::string operations;
+    for (int i = 0; i < kCollectives; ++i) {
+      operations.append(" ").append(name_of(static_cast<Collective>(i)));
+    }
     return failed(Code::invalid_argument,
                   "COLL_ALGORITHM names the unknown operation " + quoted(demand.operation),
                   "the known ones are:" + operations);
@@ -102,6 +97,12 @@ Status check(const Demand& demand) {
 }
 
 }  // namespace
+
+std::string algorithm_names() {
+  std::string names;
+  for (const Algorithm& algorithm : algorithms()) names.append(" ").append(algorithm.name);
+  return names;
+}
 
 Status check_algorithm_knob(std::string_view text) {
   for (Demand demand; next_demand(text, demand);) COLL_TRY(check(demand));

@@ -2,6 +2,7 @@
 // planner/: from a request to the plan an expert would have chosen. This file: what a user demands
 // with COLL_ALGORITHM.
 #pragma once
+#include <string>
 #include <string_view>
 
 #include "base/status.hpp"
@@ -13,6 +14,9 @@ namespace coll {
 /// 1M- or 64K, both ends included. Unknown names and operations are errors that list the known
 /// ones.
 Status check_algorithm_knob(std::string_view text);
+
+/// All that there are, each behind a space, for messages.
+std::string algorithm_names();
 
 /// The algorithm that the knob's text asks for, or null: calls up to 2^size_class bytes go by that
 /// size. One named for the operation wins over one for all, then one for sizes over one for any,

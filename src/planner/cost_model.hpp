@@ -2,7 +2,6 @@
 // planner/: from a request to the plan an expert would have chosen. This file: what a call should
 // cost.
 #pragma once
-#include <algorithm>
 
 #include "collectives/algorithms.hpp"
 

@@ -31,11 +31,9 @@ Json written(const TuningPoint& point) {
 }
 
 Collective collective_of(const std::string& name) {
-  for (int i = 0; i < kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    if (name == name_of(collective)) return collective;
-  }
-  throw std::runtime_error("\"" + name + "\" is no operation");
+  const std::optional<Collective> found = find_collective(name);
+  if (!found) throw std::runtime_error("\"" + name + "\" is no operation");
+  return *found;
 }
 
 double microseconds(const Json& json, double least) {
