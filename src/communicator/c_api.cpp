@@ -111,8 +111,10 @@ int coll_version(void) {
 }
 
 const char* coll_status_name(coll_status_t status) {
-  const bool known = status >= 0 && status <= COLL_INTERNAL;  // a Code has fewer bits
-  return coll::name_of(known ? static_cast<Code>(status) : static_cast<Code>(0xff)).data();
+  int number = 0;  // C may pass any; to read it as one of the names would be undefined
+  std::memcpy(&number, &status, sizeof number);
+  const bool known = number >= 0 && number <= COLL_INTERNAL;  // a Code has fewer bits
+  return coll::name_of(known ? static_cast<Code>(number) : static_cast<Code>(0xff)).data();
 }
 
 const char* coll_last_error(void) {

@@ -25,7 +25,8 @@ struct Memory {
         fifo(layout.fifo(pages[0].bytes, 0)) {}
 
   [[nodiscard]] bool contains(const std::byte* place, std::size_t bytes) const {
-    return place >= pages[0].bytes && place + bytes <= pages[0].bytes + layout.segment_bytes();
+    const auto* begin = reinterpret_cast<const std::byte*>(pages.data());
+    return place >= begin && place + bytes <= begin + layout.segment_bytes();
   }
 
   struct alignas(4096) Page {
