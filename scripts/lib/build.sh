@@ -48,6 +48,24 @@ build() {
   ninja $quiet -k 20 -C "$directory" "$@" || die "building in $directory failed"
 }
 
+# test_selected DIRECTORY PATIENCE ARGUMENTS ROOMS NAME…: builds and runs the tests of these rooms and names, all of
+# them if none is given. ARGUMENTS are meson's, as words.
+test_selected() {
+  directory=$1 patience=$2 arguments=$3 rooms=$4
+  shift 4
+  targets=
+  if [ -n "$rooms$*" ]; then
+    selected=$("$root/scripts/lib/select-tests" "$directory" "$rooms" "$@") || die "nothing to test"
+    targets=$(echo "$selected" | sed -n 2p)
+    # shellcheck disable=SC2046  # a list of words
+    set -- $(echo "$selected" | sed -n 1p)
+  fi
+  # shellcheck disable=SC2086  # lists of words
+  build "$directory" $targets
+  # shellcheck disable=SC2086
+  run_tests "$directory" "$patience" $arguments "$@"
+}
+
 # run_tests DIRECTORY PATIENCE ARGUMENT…: runs `meson test`, time limits times PATIENCE, and counts. The
 # counting decides, not meson's exit status; a test that hangs ends at its own limit.
 run_tests() {
