@@ -194,8 +194,9 @@ struct Simulated {
                     [&] { members.meet(); });
   }
   static bool raise(Rank size) {
-    // Two ends of each link to the hub, a door, and two ends of its relay's call.
-    need(raise_file_limit(5 * static_cast<std::size_t>(size),
+    // Two ends of each link to the hub; besides, if they exchange, a door, and for a moment the two
+    // ends of a relay's call.
+    need(raise_file_limit(2 * static_cast<std::size_t>(size),
                           5 * static_cast<std::size_t>(size) + 256,
                           "a simulation of " + std::to_string(size) + " ranks in one process"));
     return true;
@@ -308,14 +309,14 @@ void death(benchmark::State& state) {
 }
 
 void sizes(benchmark::internal::Benchmark* one) {
-  for (const int ranks : {16, 64, 256, 1024, 2048, 4096, 8192}) one->Arg(ranks);
+  for (const int ranks : {16, 64, 256, 1024, 2048, 4096}) one->Arg(ranks);
   one->UseManualTime()->Iterations(1)->Unit(benchmark::kMillisecond);
 }
-BENCHMARK(meeting)->Apply(sizes);
+BENCHMARK(meeting)->Apply(sizes)->Arg(8192);
 BENCHMARK(agreement)->Apply(sizes);
-BENCHMARK(death)->Apply(sizes);
+BENCHMARK(death)->Apply(sizes)->Arg(8192);
 BENCHMARK(exchange_texts)
-    ->ArgsProduct({{16, 64, 256, 1024, 2048, 4096, 8192}, {256}, {0, 2, 16, 64}})
+    ->ArgsProduct({{16, 64, 256, 1024, 2048, 4096}, {256}, {0, 2, 16, 64}})
     ->UseManualTime()
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);

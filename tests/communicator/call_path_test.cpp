@@ -19,10 +19,7 @@
 
 #include "rank_threads.hpp"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
-
+// SANITIZED: with a sanitizer, which has its own malloc and locks.
 namespace {
 
 thread_local bool t_counting = false;
