@@ -28,6 +28,7 @@ constexpr const char* kSilent =
     "accepts, but says nothing: it is no hub, or the hub's process has not come to meet";
 constexpr const char* kNoReply = "the hub does not answer the claim";
 constexpr const char* kOtherKey = "a hub, but of another job or with another COLL_SECRET";
+constexpr const char* kNoKey = "it does not know the key of this job";
 
 std::string error_text(const Status& status) {
   const int error = status.failure()->error;
@@ -125,7 +126,7 @@ void Seeker::hear_frame(Attempt& attempt, const std::string& frame,
   }
   if (attempt.state == State::claimed) {
     if (const auto refused = read_refusal(frame)) {
-      attempt.wrong_key = *refused == Refused::key;
+      attempt.of_key = *refused == Refused::key ? kOtherKey : nullptr;
       return fail(attempt, *refused == Refused::key ? kOtherKey
                            : *refused == Refused::version
                                ? "a hub, but of another version of the library"
@@ -133,7 +134,8 @@ void Seeker::hear_frame(Attempt& attempt, const std::string& frame,
     }
     const auto proof = read_welcome(frame);
     if (!proof || !same_proof(*proof, welcome_proof(key_, attempt.hub_nonce, attempt.nonce))) {
-      return fail(attempt, "it does not know the key of this job");
+      attempt.of_key = kNoKey;
+      return fail(attempt, kNoKey);
     }
     attempt.link.send(pack_confirm());
     attempt.state = State::admitted;
@@ -250,8 +252,8 @@ Status Seeker::not_found(const std::string& source) const {
   for (const Attempt& attempt : attempts_) {
     // What a hub has said once counts more than what the next try is waiting for.
     what += "; " + attempt.address.text() + ": " +
-            (attempt.wrong_key ? kOtherKey : trouble_at(attempt));
-    if (attempt.wrong_key) {
+            (attempt.of_key != nullptr ? attempt.of_key : trouble_at(attempt));
+    if (attempt.of_key == kOtherKey) {
       hint =
           "set the same COLL_SECRET, or none, on all ranks, and see that no other job uses this "
           "address";

@@ -42,7 +42,7 @@ class Seeker {
     std::string hub_nonce;
     std::string nonce;
     std::string last = "not tried yet";
-    bool wrong_key = false;
+    const char* of_key = nullptr;  ///< what a hub here has shown of its key, if it is another
   };
   /// What to say if it ended now.
   static const char* trouble_at(const Attempt& attempt);
