@@ -214,8 +214,8 @@ void Simulation::cross(std::uint32_t index, double now) {
   Message& message = messages_[index];
   Fifo& fifo = fifos_[message.fifo];
   if (message.link == fifo.route.links.size()) {
-    fifo.last_arrival = std::max(fifo.last_arrival, message.arrival + fifo.route.alpha_us);
-    schedule_event(fifo.last_arrival, message.fifo, Kind::arrive);
+    // In order: what comes behind has crossed each link after this.
+    schedule_event(message.arrival + fifo.route.alpha_us, message.fifo, Kind::arrive);
     free_messages_.push_back(index);
     return;
   }

@@ -40,8 +40,7 @@ class Simulation {
     Route route;
     std::uint32_t arrived = 0;  ///< messages there to be taken
     std::uint32_t held = 0;     ///< credits in use
-    double last_arrival = 0;
-    bool lost = false;  ///< a message went over a link that had failed
+    bool lost = false;          ///< a message went over a link that had failed
   };
   enum class Blocked : std::uint8_t { no, wait, empty, full, call };
   struct LaneState {

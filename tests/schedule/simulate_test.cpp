@@ -84,6 +84,31 @@ TEST(Simulate, AChainStreamsItsSlices) {
   }
 }
 
+TEST(Simulate, ALinkIsBusyWithAMessageBesidesItsBytes) {
+  constexpr double kMessage = 2, kSlice = 8192, kSlices = 64;
+  Network network = ports(2);
+  for (Network::Link& link : network.links) link.message_us = kMessage;
+  const double us = simulated_us(
+      built("chain", Collective::broadcast, 2), network,
+      {.bytes = kSlices * kSlice, .slice_bytes = kSlice, .credits = 64, .effort = 1e9});
+  EXPECT_NEAR(us, kAlpha + kSlices * (kMessage + kSlice * kBeta), 1e-6);
+}
+
+TEST(Simulate, AMessageThatIsNotInItsNoticeCostsItsReceiverMore) {
+  constexpr double kLong = 7, kInline = 256;
+  for (const double crowd : {1.0, 3.0}) {
+    Network network;
+    network.route = [](Rank, Rank) {
+      return Route{.alpha_us = kAlpha, .inline_bytes = kInline, .long_us = kLong};
+    };
+    network.crowd.assign(2, crowd);
+    const auto schedules = built("chain", Collective::broadcast, 2);
+    EXPECT_NEAR(simulated_us(schedules, network, {.bytes = kInline}), kAlpha, 1e-9);
+    EXPECT_NEAR(simulated_us(schedules, network, {.bytes = 2 * kInline}), kAlpha + crowd * kLong,
+                1e-9);
+  }
+}
+
 TEST(Simulate, CreditsBoundWhatIsOnTheWay) {
   // One message at a time: each slice waits until the one before has been taken.
   const double us =
