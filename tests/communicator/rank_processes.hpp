@@ -8,12 +8,13 @@
 #include <collectives/collectives.hpp>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "temporary_folder.hpp"
 
 namespace collectives::testing {
 
@@ -22,19 +23,12 @@ inline constexpr unsigned kPatience_s = 60;  // a rank that hangs is killed, whi
 /// A directory for the rendezvous' files, gone with this object.
 class Meetings {
  public:
-  Meetings() {
-    std::string name = (std::filesystem::temp_directory_path() / "coll-end-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  Meetings(const Meetings&) = delete;
-  Meetings& operator=(const Meetings&) = delete;
-  ~Meetings() { std::filesystem::remove_all(path_); }
   [[nodiscard]] std::string place(int round) const {
-    return "file://" + path_ + "/" + std::to_string(round);
+    return "file://" + folder_.path() + "/" + std::to_string(round);
   }
 
  private:
-  std::string path_;
+  coll::test::TemporaryFolder folder_;
 };
 
 /// Joins at `place`; null, and the reason printed, where that fails.

@@ -9,18 +9,13 @@
 #include <map>
 
 #include "sys/machine_signature.hpp"
+#include "temporary_folder.hpp"
 
 namespace coll {
 namespace {
 
 class TuningFile : public testing::Test {
  protected:
-  TuningFile() {
-    std::string name = testing::TempDir() + "tuning_file_XXXXXX";
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~TuningFile() override { std::filesystem::remove_all(folder_); }
-
   void put(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(folder_ + path).parent_path());
     std::ofstream(folder_ + path) << text;
@@ -43,7 +38,8 @@ class TuningFile : public testing::Test {
     EXPECT_TRUE(find(knob).file.empty());
     return testing::internal::GetCapturedStderr();
   }
-  std::string folder_;
+  const test::TemporaryFolder temporary_;
+  const std::string& folder_ = temporary_.path();
 };
 
 TEST_F(TuningFile, TheTablesOfThisMachineAreFoundAndMerged) {

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "temporary_folder.hpp"
+
 namespace coll {
 namespace {
 
@@ -19,17 +21,13 @@ cpu_set_t set_of(std::initializer_list<std::size_t> cpus) {
 
 class NumaNode : public testing::Test {
  protected:
-  NumaNode() {
-    std::string name = testing::TempDir() + "numa_node_XXXXXX";
-    root_ = ::mkdtemp(name.data());
-  }
-  ~NumaNode() override { std::filesystem::remove_all(root_); }
   void add(const std::string& node, const std::string& cpus) const {
     const std::filesystem::path folder = root_ + "/sys/devices/system/node/" + node;
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "cpulist") << cpus << '\n';
   }
-  std::string root_;
+  const test::TemporaryFolder temporary_;
+  const std::string& root_ = temporary_.path();
 };
 
 TEST_F(NumaNode, IsTheOneThatAllProcessorsBelongTo) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/topology/: machines as values. This file: cluster files: many hosts behind a network.
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "temporary_folder.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/topology_hash.hpp"
 #include "topology/topology_path.hpp"
@@ -129,15 +129,13 @@ TEST(ClusterFile, HasALeafPerRackOrPod) {
 }
 
 TEST(ClusterFile, TakesHostsFromFilesBesideIt) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("coll_cluster_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path();
   std::ofstream(folder / "host.txt") << "numa:2 gpu:2 nvlink:all nic:3@100G core:4 pu:2";
   std::ofstream(folder / "cluster.json")
       << R"({"cluster": 1, "hosts": [{"count": 2, "topology": "host.txt", "nics": ["NIC2", "NIC0"]}],
              "network": {"leaf": "rail"}})";
   const auto read = read_topology_file((folder / "cluster.json").string());
-  std::filesystem::remove_all(folder);
   ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(read->count(NodeKind::gpu), 4);
   EXPECT_EQ(read->count(NodeKind::core), 0) << "left out where there are GPUs";
@@ -191,12 +189,11 @@ TEST(ClusterFile, HashesByBuild) {
 }
 
 TEST(ClusterFile, DoesNotReadItself) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("coll-self-" + std::to_string(getpid()));
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path file = temporary.path() + "/self";
   std::ofstream(file) << R"({"cluster": 1, "hosts": [{"topology": ")" << file.filename().string()
                       << R"("}]})";
   const auto read = read_topology_file(file.string());
-  std::filesystem::remove(file);
   ASSERT_FALSE(read.ok());
   EXPECT_THAT(read.status().text(), HasSubstr("is a cluster file"));
 }
