@@ -55,13 +55,14 @@ test_selected() {
   shift 4
   targets=
   if [ -n "$rooms$*" ]; then
+    ninja --quiet -C "$directory" build.ninja >/dev/null || true  # its list of tests may be old
     selected=$("$root/scripts/lib/select-tests" "$directory" "$rooms" "$@") || die "nothing to test"
     targets=$(echo "$selected" | sed -n 2p)
     # shellcheck disable=SC2046  # a list of words
     set -- $(echo "$selected" | sed -n 1p)
   fi
   # shellcheck disable=SC2086  # lists of words
-  build "$directory" $targets
+  if [ -z "$rooms$*" ] || [ -n "$targets" ]; then build "$directory" $targets; fi
   # shellcheck disable=SC2086
   run_tests "$directory" "$patience" $arguments "$@"
 }
