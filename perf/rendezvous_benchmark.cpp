@@ -2,6 +2,8 @@
 // perf/: tools that measure the library through its public headers. This file: what thousands of
 // ranks cost the hub: to meet, to agree, to learn of a death.
 #include <benchmark/benchmark.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -111,24 +113,18 @@ class Members {
     }
   }
 
-  /// Each rank's part of exchanges in which it says these texts, one after the other. The bytes of
-  /// all packets that one of them gets.
-  std::size_t exchange(const std::function<std::vector<std::string>(Rank)>& says,
-                       const Relaying& relaying) {
+  /// Each rank's part of exchanges in which it says these texts, one after the other.
+  void exchange(const std::function<std::vector<std::string>(Rank)>& says,
+                const Relaying& relaying) {
     std::vector<std::function<void()>> parts;
-    std::size_t bytes = 0;
     for (Meeting& meeting : meetings_) {
       parts.emplace_back([&] {
-        std::size_t got = 0;
         for (std::string& text : says(meeting.rank)) {
-          got += need(exchange_packed(meeting, std::move(text), Clock::now() + kPatience, relaying))
-                     .size();
+          need(exchange_packed(meeting, std::move(text), Clock::now() + kPatience, relaying));
         }
-        if (meeting.rank == 1) bytes = got;
       });
     }
     run_all(parts);
-    return bytes;
   }
 
   void die(Rank rank) { meetings_[static_cast<std::size_t>(rank) - 1].links.clear(); }
@@ -170,6 +166,19 @@ MeetingPlace new_place() {
   place.key = need(random_bytes(kNonceBytes));
   place.source = "benchmark";
   return place;
+}
+
+/// What the ranks have taken from the hub so far.
+std::uint64_t bytes_taken(const Meeting& hub) {
+  std::uint64_t bytes = 0;
+  for (const Fd& link : hub.links) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (link && getsockopt(link.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0) {
+      bytes += info.tcpi_bytes_acked;
+    }
+  }
+  return bytes;
 }
 
 /// The hub's part on this thread while the others do theirs on another one.
@@ -228,29 +237,25 @@ std::string text_of(Rank rank, std::int64_t bytes) {
   return text;
 }
 
-/// What leaves the hub if each rank that hears from it hears so many bytes.
-std::size_t from_hub(Rank size, const Relaying& relaying, std::size_t bytes) {
-  return bytes *
-         static_cast<std::size_t>(size <= relaying.star_up_to ? size - 1 : relaying.fan_out);
-}
-
 /// One text of so many bytes from every rank to every rank; no two alike, as if nothing were
 /// shared. The last argument: 0 for a star, else the fan-out of the relays.
 void exchange_texts(benchmark::State& state) {
   const auto size = static_cast<Rank>(state.range(0));
   const auto fan_out = static_cast<Rank>(state.range(2));
-  const Relaying relaying{fan_out == 0 ? size : 1, std::max<Rank>(fan_out, 1)};
+  const Relaying relaying{.star_up_to = fan_out == 0 ? size : 1,
+                          .fan_out = std::max<Rank>(fan_out, 1),
+                          .call_time = kPatience,  // thousands of threads on few cores take theirs
+                          .help_time = kPatience};
   Simulated ranks(size);
   for (auto _ : state) {
-    std::size_t bytes = 0;
+    const std::uint64_t before = bytes_taken(ranks.hub);
     const auto text = [&](Rank rank) { return text_of(rank, state.range(1)); };
     const Cost cost = measured(
         [&] { need(exchange_packed(ranks.hub, text(0), Clock::now() + kPatience, relaying)); },
         [&] {
-          bytes =
-              ranks.members.exchange([&](Rank rank) { return std::vector{text(rank)}; }, relaying);
+          ranks.members.exchange([&](Rank rank) { return std::vector{text(rank)}; }, relaying);
         });
-    count(state, cost, from_hub(size, relaying, bytes));
+    count(state, cost, bytes_taken(ranks.hub) - before);
   }
 }
 
@@ -282,13 +287,13 @@ void agreement(benchmark::State& state) {
   const std::string choice = next_words({card});
   Simulated ranks(static_cast<Rank>(state.range(0)));
   for (auto _ : state) {
-    std::size_t bytes = 0;
-    const Cost cost = measured(
-        [&] { need(agree(ranks.hub)); },
-        [&] {
-          bytes = ranks.members.exchange([&](Rank) { return std::vector{card, choice}; }, {});
-        });
-    count(state, cost, from_hub(static_cast<Rank>(state.range(0)), {}, bytes));
+    const std::uint64_t before = bytes_taken(ranks.hub);
+    const Cost cost =
+        measured([&] { need(agree(ranks.hub)); },
+                 [&] {
+                   ranks.members.exchange([&](Rank) { return std::vector{card, choice}; }, {});
+                 });
+    count(state, cost, bytes_taken(ranks.hub) - before);
   }
   state.counters["card_bytes"] = static_cast<double>(card.size());
 }

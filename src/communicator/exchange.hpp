@@ -11,11 +11,15 @@
 namespace coll {
 
 /// How what the hub has gathered gets around. A star sends each rank all of it: n² texts leave one
-/// process. In a tree no rank sends more than `fan_out` times all of it; docs/performance.md has
-/// what both cost.
+/// process. In a tree each rank sends it to `fan_out` others; docs/performance.md has what both
+/// cost.
 struct Relaying {
   Rank star_up_to = 512;  ///< ranks that hear from the hub itself; a tree if there are more
   Rank fan_out = 16;
+  /// A relay gives a rank up that it cannot reach, or that takes nothing from it for so long.
+  std::chrono::milliseconds call_time{3000};
+  /// The hub itself serves those it has not heard of once nobody has said anything for so long.
+  std::chrono::milliseconds help_time{6000};
 };
 
 /// Every rank's text to every rank, in rank order. Blocking; init only. Fails on all ranks, by the
@@ -23,9 +27,9 @@ struct Relaying {
 /// hub).
 ///
 /// The hub stays linked with every rank and gathers all texts from them. Where relays hand the
-/// answer on, it hears from each rank that it has it, sends it to those that a relay cannot reach
-/// or leaves waiting, and lets all go only then: a relay that dies or hangs costs time and hides
-/// nobody.
+/// answer on, it hears from each rank that it has it, serves those that a relay cannot reach or
+/// leaves waiting, a few at a time, and lets all go only then: a relay that dies or hangs costs
+/// time and hides nobody.
 Result<std::vector<std::string>> exchange(Meeting& meeting, std::string mine,
                                           std::chrono::steady_clock::time_point deadline,
                                           const Relaying& relaying = {});

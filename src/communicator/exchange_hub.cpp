@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <deque>
+#include <memory>
 
 #include "base/log.hpp"
 #include "communicator/exchange_sides.hpp"
@@ -16,11 +18,6 @@
 
 namespace coll {
 namespace {
-
-using std::chrono::seconds;
-
-/// Without a word from anybody for so long, relays are taken to be stuck.
-constexpr Clock::duration kHelpTime = seconds(2);
 
 Status senseless(Rank rank) {
   return failed(Code::mismatch,
@@ -55,16 +52,18 @@ class HubLinks {
     wanted_[at(rank)] = true;
     attend(rank);
   }
-  void send(Rank rank, std::string_view frame) {
-    links_[at(rank)].send(frame);
+  void send(Rank rank, std::shared_ptr<const std::string> frame) {
+    links_[at(rank)].send(std::move(frame));
     attend(rank);
   }
-  /// Where others dial what listens on the rank's `port`: as in Packet::doors.
+  [[nodiscard]] bool sending(Rank rank) const { return links_[at(rank)].sending(); }
+  /// Where others dial what listens on the rank's `port`, as `pack_packet` has it.
   [[nodiscard]] std::string door(Rank rank, std::uint16_t port) const {
     const NetAddress address = remote_address(links_[at(rank)].fd());
     if (address.is_loopback()) return ":" + std::to_string(port);
-    // Its scope means something on this host only.
-    return address.is_link_local() ? "" : address.with_port(port).text();
+    // A link-local one's scope means something on this host only.
+    const bool anywhere = address.family() != 0 && !address.is_link_local();
+    return anywhere ? address.with_port(port).text() : "";
   }
   /// Ranks that have not taken all that was sent to them.
   [[nodiscard]] std::vector<Rank> sending() const {
@@ -99,6 +98,7 @@ class HubLinks {
       }
       attend(rank);
     }
+    if (!trouble_.ok()) return trouble_;
     return all;
   }
 
@@ -117,7 +117,9 @@ class HubLinks {
     const int what = events == 0               ? EPOLL_CTL_DEL
                      : watched_[at(rank)] == 0 ? EPOLL_CTL_ADD
                                                : EPOLL_CTL_MOD;
-    ::epoll_ctl(ready_.get(), what, link.fd(), &event);
+    if (::epoll_ctl(ready_.get(), what, link.fd(), &event) != 0 && trouble_.ok()) {
+      trouble_ = system_failure("exchange: watching for rank " + std::to_string(rank), errno);
+    }
     watched_[at(rank)] = events;
   }
 
@@ -126,6 +128,7 @@ class HubLinks {
   std::vector<FrameLink> links_;        ///< by rank; its own is empty
   std::vector<bool> wanted_;            ///< by rank
   std::vector<std::uint32_t> watched_;  ///< by rank: what epoll knows
+  Status trouble_;
 };
 
 class HubExchange {
@@ -134,6 +137,7 @@ class HubExchange {
       : me_(meeting.rank),
         star_(is_star(meeting, relaying)),
         tree_(relay_tree(meeting, relaying)),
+        help_time_(relaying.help_time),
         deadline_(deadline),
         links_(meeting),
         missing_(static_cast<std::size_t>(meeting.size)),
@@ -146,16 +150,18 @@ class HubExchange {
  private:
   using Take = Status (HubExchange::*)(Rank rank, const std::string& frame);
 
-  Result<std::string> gather_and_send(std::string mine);
+  Status gather_and_send(std::string mine);
   /// Hears each rank once. Any failure is for all of them.
-  Status hear_each(Take take, bool help);
+  Status hear_each(Take take, Deadline deadline);
   Status take_text(Rank rank, const std::string& frame);
   Status take_have(Rank rank, const std::string& frame);
   void send_packet(Rank rank);
-  void tell_all(std::string_view frame);
+  /// Goes on serving those that need help; when to look again.
+  Deadline help(Deadline now);
+  void help_all_missing();
+  void tell_all(const std::string& frame);
   /// Waits until all that was sent is out.
   Status flush(Deadline until);
-  void help_the_missing();
   [[nodiscard]] Status late() const;
 
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
@@ -164,13 +170,22 @@ class HubExchange {
   Rank me_;
   bool star_;
   RelayTree tree_;
+  Clock::duration help_time_;
   Deadline deadline_;
   HubLinks links_;
   std::vector<bool> missing_;  ///< by rank: not heard in this round
   std::vector<std::string> texts_;
   std::vector<std::string> doors_;
-  std::string packet_;
+  std::shared_ptr<const std::string> packet_;
   std::vector<bool> sent_;  ///< by rank: the hub itself has sent it the packet
+
+  struct Helped {
+    Rank rank = kNoRank;
+    Deadline until;  ///< then another one's turn has come
+  };
+  std::deque<Rank> to_help_;
+  std::vector<Helped> helping_;
+  Deadline help_all_at_ = Deadline::max();
 };
 
 std::vector<Rank> HubExchange::missing() const {
@@ -190,17 +205,14 @@ Status HubExchange::late() const {
       .at_rank(ranks.size() == 1 ? ranks.front() : kNoRank);
 }
 
-Status HubExchange::hear_each(Take take, bool help) {
+Status HubExchange::hear_each(Take take, Deadline deadline) {
   Rank left = tree_.size - 1;
   for (Rank rank = 0; rank < tree_.size; ++rank) {
     missing_[at(rank)] = rank != me_;
     if (rank != me_) links_.want(rank);
   }
-  // In time to tell a stuck relay from those that wait for it.
-  const auto patience = std::min(kHelpTime, (deadline_ - Clock::now()) / 4);
-  Deadline help_at = help ? Clock::now() + patience : Deadline::max();
   while (left > 0) {
-    COLL_ASSIGN(const auto all, links_.turn(std::min(deadline_, help_at)));
+    COLL_ASSIGN(const auto all, links_.turn(std::min(deadline, help(Clock::now()))));
     for (const auto& [rank, got, frame] : all) {
       if (got == FrameLink::Got::closed) {
         return failed(Code::peer_lost,
@@ -212,14 +224,7 @@ Status HubExchange::hear_each(Take take, bool help) {
       missing_[at(rank)] = false;
       --left;
     }
-    const auto now = Clock::now();
-    if (left > 0 && now >= deadline_) return late();
-    if (!help) continue;
-    if (!all.empty()) help_at = now + patience;
-    if (now >= help_at) {
-      help_the_missing();
-      help_at = Deadline::max();
-    }
+    if (left > 0 && Clock::now() >= deadline) return late();
   }
   return {};
 }
@@ -236,9 +241,10 @@ Status HubExchange::take_text(Rank rank, const std::string& frame) {
 Status HubExchange::take_have(Rank rank, const std::string& frame) {
   const auto unreached = read_have(frame, tree_.size);
   if (!unreached) return senseless(rank);
-  for (const Rank one : *unreached) {
-    if (missing_[at(one)]) send_packet(one);
-  }
+  to_help_.insert(to_help_.begin(), unreached->begin(), unreached->end());
+  // In any case in time to tell a stuck relay from those that wait for it.
+  const auto now = Clock::now();
+  help_all_at_ = std::min(now + help_time_, now + (deadline_ - now) / 2);
   return {};
 }
 
@@ -248,15 +254,41 @@ void HubExchange::send_packet(Rank rank) {
   links_.send(rank, packet_);
 }
 
-void HubExchange::help_the_missing() {
-  const std::vector<Rank> ranks = missing();
-  log(LogLevel::info, "exchange: no word of " + ranks_text(ranks) + "; sending to them directly");
-  for (const Rank rank : ranks) send_packet(rank);
+Deadline HubExchange::help(Deadline now) {
+  if (now >= help_all_at_) help_all_missing();
+  std::erase_if(helping_, [&](const Helped& one) {
+    return now >= one.until || !missing_[at(one.rank)] || !links_.sending(one.rank);
+  });
+  while (!to_help_.empty() && helping_.size() < static_cast<std::size_t>(tree_.fan_out)) {
+    const Rank rank = to_help_.front();
+    to_help_.pop_front();
+    if (!missing_[at(rank)]) continue;
+    send_packet(rank);
+    helping_.push_back({rank, now + help_time_});
+  }
+  Deadline next = help_all_at_;
+  for (const Helped& one : helping_) next = std::min(next, one.until);
+  return next;
 }
 
-void HubExchange::tell_all(std::string_view frame) {
+/// From the hub down: who is served may be the relay of the next.
+void HubExchange::help_all_missing() {
+  help_all_at_ = Deadline::max();
+  if (log_enabled(LogLevel::info)) {
+    log(LogLevel::info,
+        "exchange: no word of " + ranks_text(missing()) + "; sending to them directly");
+  }
+  to_help_.clear();
+  for (Rank place = 1; place < tree_.size; ++place) {
+    const Rank rank = (place + tree_.hub) % tree_.size;
+    if (missing_[at(rank)]) to_help_.push_back(rank);
+  }
+}
+
+void HubExchange::tell_all(const std::string& frame) {
+  const auto shared = std::make_shared<const std::string>(frame);
   for (Rank rank = 0; rank < tree_.size; ++rank) {
-    if (rank != me_) links_.send(rank, frame);
+    if (rank != me_) links_.send(rank, shared);
   }
 }
 
@@ -273,32 +305,35 @@ Status HubExchange::flush(Deadline until) {
   }
 }
 
-Result<std::string> HubExchange::gather_and_send(std::string mine) {
+Status HubExchange::gather_and_send(std::string mine) {
   texts_[at(me_)] = std::move(mine);
   COLL_TRY(links_.begin());
-  COLL_TRY(hear_each(&HubExchange::take_text, false));
+  COLL_TRY(hear_each(&HubExchange::take_text, deadline_));
   std::size_t together = 0;
   for (const std::string& text : texts_) together += text.size();
-  packet_ = pack_packet(texts_, doors_);
-  if (std::max(together, packet_.size()) > kPacketLimit) {
+  packet_ = std::make_shared<const std::string>(pack_packet(texts_, doors_));
+  if (std::max(together, packet_->size()) > kPacketLimit) {
     return failed(Code::out_of_resources,
                   "the ranks' texts are " + std::to_string(together) + " bytes together");
   }
   for (const Rank child : tree_.children(me_)) send_packet(child);
-  if (!star_) {
-    COLL_TRY(hear_each(&HubExchange::take_have, true));
-    tell_all(pack_go());
-  }
-  return packet_;
+  if (star_) return {};
+  const auto now = Clock::now();
+  help_all_at_ = std::min(now + help_time_, now + (deadline_ - now) / 2);
+  // Those whose text came at the last moment are given one.
+  COLL_TRY(hear_each(&HubExchange::take_have, std::max(deadline_, now + kHubsWordTime)));
+  tell_all(pack_go());
+  return {};
 }
 
 Result<std::string> HubExchange::run(std::string mine) {
-  Result<std::string> packet = gather_and_send(std::move(mine));
-  if (!packet.ok()) tell_all(pack_failure(packet.status()));
+  Status outcome = gather_and_send(std::move(mine));
+  if (!outcome.ok()) tell_all(pack_failure(outcome));
   const auto soon = Clock::now() + kHubsWordTime;
-  const Status sent = flush(packet.ok() ? std::max(deadline_, soon) : soon);
-  if (packet.ok() && !sent.ok()) return sent;
-  return packet;
+  const Status sent = flush(outcome.ok() ? std::max(deadline_, soon) : soon);
+  if (outcome.ok()) outcome = sent;
+  if (!outcome.ok()) return outcome;
+  return *packet_;
 }
 
 }  // namespace

@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <deque>
 #include <list>
+#include <memory>
 #include <optional>
 
 #include "base/log.hpp"
+#include "communicator/control_message.hpp"
 #include "communicator/exchange_sides.hpp"
 #include "communicator/frame_link.hpp"
 #include "communicator/handshake.hpp"
@@ -20,21 +21,22 @@
 namespace coll {
 namespace {
 
-using std::chrono::seconds;
-
 constexpr std::size_t kCallers = 16;  // that have proved nothing yet
-/// For a relay and a rank at its door: to come to an end with each other. Then the hub helps.
-constexpr Clock::duration kCallTime = seconds(3);
 
-std::string relay_key(const Meeting& meeting) {
-  return prove({reinterpret_cast<const char*>(meeting.job), sizeof meeting.job}, "relay");
+/// What a relay and this one of its children prove to each other that they know.
+std::string relay_key(const Meeting& meeting, Rank child) {
+  return prove(MessageWriter().u64(meeting.job[0]).u64(meeting.job[1]).bytes(),
+               "relay to rank " + std::to_string(child));
 }
 
 /// A rank's door: where its relay brings the packet. Strangers are dropped and learn nothing.
 class RelayDoor {
  public:
-  RelayDoor(const Meeting& meeting, Rank relay)
-      : key_(relay_key(meeting)), relay_(relay), size_(meeting.size) {}
+  RelayDoor(const Meeting& meeting, Rank relay, Clock::duration call_time)
+      : key_(relay_key(meeting, meeting.rank)),
+        relay_(relay),
+        size_(meeting.size),
+        call_time_(call_time) {}
 
   /// The port; 0 where there is no way to listen.
   std::uint16_t open() {
@@ -58,7 +60,7 @@ class RelayDoor {
   struct Caller {
     FrameLink link;
     std::string nonce;
-    Deadline until;
+    Deadline until;  ///< to prove the key
     bool proved = false;
   };
   void accept_callers();
@@ -68,20 +70,24 @@ class RelayDoor {
   std::string key_;
   Rank relay_;
   Rank size_;
+  Clock::duration call_time_;
   Fd listener_;
-  std::deque<Caller> callers_;
+  std::list<Caller> callers_;
 };
 
 void RelayDoor::accept_callers() {
   for (std::size_t taken = 0; listener_ && taken < kCallers; ++taken) {
     Result<Fd> next = accept_next(listener_.get());
+    if (next.ok() && !*next) return;
     Result<std::string> nonce = random_bytes(kNonceBytes);
-    if (!next.ok() || !nonce.ok()) return close();  // the hub will bring it
-    if (!*next) return;
-    if (callers_.size() == kCallers) callers_.pop_front();
+    if (!next.ok() || !nonce.ok()) return listener_.reset();  // the hub will bring it
+    const auto unproved = [](const Caller& one) { return !one.proved; };
+    if (std::ranges::count_if(callers_, unproved) == std::ptrdiff_t{kCallers}) {
+      callers_.erase(std::ranges::find_if(callers_, unproved));
+    }
     set_nodelay(next->get());
     callers_.push_back({FrameLink(*std::move(next), kHandshakeLimit), *std::move(nonce),
-                        Clock::now() + kCallTime});
+                        Clock::now() + call_time_});
     callers_.back().link.send(pack_greeting(callers_.back().nonce));
   }
 }
@@ -117,7 +123,10 @@ std::optional<std::string> RelayDoor::turn() {
   accept_callers();
   const auto now = Clock::now();
   for (Caller& caller : callers_) {
-    if (auto packet = hear(caller); packet && is_packet(*packet)) return packet;
+    if (auto packet = hear(caller); packet && is_packet(*packet)) {
+      caller.link.send(pack_go());
+      return packet;
+    }
     if (!caller.proved && now >= caller.until) caller.link.close();
   }
   std::erase_if(callers_, [](const Caller& one) { return !one.link; });
@@ -127,9 +136,11 @@ std::optional<std::string> RelayDoor::turn() {
 /// A relay's call at the door of one rank.
 class RelayCall {
  public:
-  RelayCall(Rank to, const Claimant& me, const std::string& key, const std::string& packet,
-            Deadline until)
-      : to_(to), me_(me), key_(key), packet_(packet), until_(until) {}
+  RelayCall(Rank to, const Claimant& me, std::string key, std::shared_ptr<const std::string> packet,
+            Clock::duration patience)
+      : to_(to), me_(me), key_(std::move(key)), packet_(std::move(packet)), patience_(patience) {
+    go_on();
+  }
 
   void dial(const NetAddress& address) {
     Result<Fd> fd = begin_dial(address);
@@ -147,6 +158,7 @@ class RelayCall {
 
  private:
   enum class State { dialing, greeting, claimed, sending, ended };
+  void go_on() { until_ = Clock::now() + patience_; }
   void end(bool handed_over) {
     handed_over_ = handed_over;
     state_ = State::ended;
@@ -156,8 +168,9 @@ class RelayCall {
 
   Rank to_;
   const Claimant& me_;
-  const std::string& key_;
-  const std::string& packet_;
+  std::string key_;
+  std::shared_ptr<const std::string> packet_;
+  Clock::duration patience_;
   Deadline until_;
   State state_ = State::dialing;
   bool handed_over_ = false;
@@ -175,36 +188,38 @@ void RelayCall::hear(const std::string& frame) {
     nonce_ = *std::move(nonce);
     link_.send(pack_claim(me_, nonce_, claim_proof(key_, their_nonce_, nonce_, me_)));
     state_ = State::claimed;
-    return;
+  } else if (state_ == State::claimed) {
+    const auto proof = read_welcome(frame);
+    if (!proof || !same_proof(*proof, welcome_proof(key_, their_nonce_, nonce_))) return end(false);
+    link_.send(packet_);
+    state_ = State::sending;
+  } else {
+    end(is_go(frame));
   }
-  const auto proof = read_welcome(frame);
-  if (state_ != State::claimed || !proof ||
-      !same_proof(*proof, welcome_proof(key_, their_nonce_, nonce_))) {
-    return end(false);
-  }
-  link_.send(packet_);
-  state_ = State::sending;
 }
 
 void RelayCall::turn() {
+  if (ended()) return;
   if (state_ == State::dialing) {
     const Result<bool> connected = check_dial(link_.fd());
     if (!connected.ok()) return end(false);
     if (*connected) {
       set_nodelay(link_.fd());
       state_ = State::greeting;
+      go_on();
     }
-  } else {
-    link_.push();
   }
+  const std::uint64_t sent = link_.sent();
+  if (state_ != State::dialing) link_.push();
   std::string frame;
-  while (state_ == State::greeting || state_ == State::claimed) {
+  while (state_ != State::dialing && !ended()) {
     const FrameLink::Got got = link_.receive(frame);
     if (got == FrameLink::Got::nothing) break;
     if (got != FrameLink::Got::frame) return end(false);
     hear(frame);
   }
-  if (state_ == State::sending && !link_.sending()) return end(true);
+  if (ended()) return;
+  if (link_.sent() > sent) go_on();
   if (Clock::now() >= until_) end(false);
 }
 
@@ -215,9 +230,9 @@ class RankExchange {
         star_(is_star(meeting, relaying)),
         tree_(relay_tree(meeting, relaying)),
         deadline_(deadline),
+        call_time_(std::min<Clock::duration>(relaying.call_time, (deadline - Clock::now()) / 8)),
         context_("exchange with the hub, rank " + std::to_string(meeting.hub)),
-        key_(relay_key(meeting)),
-        door_(meeting, tree_.parent(meeting.rank)) {}
+        door_(meeting, tree_.parent(meeting.rank), call_time_) {}
 
   Result<std::string> run(std::string_view mine);
 
@@ -237,12 +252,12 @@ class RankExchange {
   bool star_;
   RelayTree tree_;
   Deadline deadline_;
+  Clock::duration call_time_;
   std::string context_;
-  std::string key_;
   RelayDoor door_;
   FrameLink hub_;
-  std::optional<std::string> packet_;
-  std::optional<Claimant> me_;  ///< as a relay
+  std::shared_ptr<const std::string> packet_;  ///< once it is here
+  std::optional<Claimant> me_;                 ///< as a relay
   std::list<RelayCall> calls_;
   std::vector<Rank> unreached_;
   bool said_have_ = false;
@@ -256,7 +271,6 @@ Status RankExchange::begin_calls() {
   if (!doors) return senseless_hub(meeting_.hub);
   COLL_ASSIGN(me_, this_claimant(meeting_.rank, meeting_.size));
   const NetAddress hub = remote_address(hub_.fd());
-  const auto now = Clock::now();
   for (const Rank child : children) {
     const std::string& door = (*doors)[static_cast<std::size_t>(child)];
     Result<NetAddress> address = NetAddress::parse(door.starts_with(':') ? "0.0.0.0" + door : door);
@@ -264,8 +278,7 @@ Status RankExchange::begin_calls() {
       unreached_.push_back(child);
       continue;
     }
-    calls_.emplace_back(child, *me_, key_, *packet_,
-                        now + std::min(kCallTime, (deadline_ - now) / 4));
+    calls_.emplace_back(child, *me_, relay_key(meeting_, child), packet_, call_time_);
     calls_.back().dial(door.starts_with(':') ? hub.with_port(address->port()) : *address);
   }
   return {};
@@ -289,7 +302,7 @@ void RankExchange::settle_calls() {
 
 Status RankExchange::take_packet(std::string packet) {
   if (packet_) return {};  // the hub helped, and the relay has come after all
-  packet_ = std::move(packet);
+  packet_ = std::make_shared<const std::string>(std::move(packet));
   door_.close();
   done_ = star_;
   return star_ ? Status() : begin_calls();
@@ -357,7 +370,7 @@ Result<std::string> RankExchange::run(std::string_view mine) {
   }
   link = hub_.take();
   if (!failure.ok()) return failure;
-  return *std::move(packet_);
+  return *packet_;
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ namespace coll {
 // At any time:
 //   hub  -> rank  Failure  what all ranks return (handshake.hpp)
 // A relay and a rank at its door first prove to each other that they know the job, in the words of
-// the meeting: the rank greets, the relay claims, the rank welcomes.
+// the meeting: the rank greets, the relay claims, the rank welcomes. Then the relay says Packet,
+// and the rank Go: what has left a socket has not arrived.
 
 inline constexpr std::size_t kTextLimit = std::size_t{1} << 20;
 inline constexpr std::size_t kPacketLimit = std::size_t{1} << 28;

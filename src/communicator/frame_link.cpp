@@ -4,6 +4,7 @@
 #include "communicator/frame_link.hpp"
 
 #include <poll.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <span>
@@ -17,23 +18,38 @@ short FrameLink::events() const {
 }
 
 void FrameLink::send(std::string_view frame) {
-  for (unsigned i = 0; i < 4; ++i) out_ += static_cast<char>(frame.size() >> (8 * i) & 0xff);
-  out_ += frame;
+  send(std::make_shared<const std::string>(frame));
+}
+
+void FrameLink::send(std::shared_ptr<const std::string> frame) {
+  Outgoing next;
+  for (unsigned i = 0; i < 4; ++i) {
+    next.head[i] = static_cast<char>(frame->size() >> (8 * i) & 0xff);
+  }
+  next.body = std::move(frame);
+  out_.push_back(std::move(next));
   push();
 }
 
 void FrameLink::push() {
-  std::size_t sent = 0;
-  while (sent < out_.size()) {
-    const Moved moved = send_some(fd_.get(), std::as_bytes(std::span(out_)).subspan(sent));
+  while (!out_.empty()) {
+    Outgoing& first = out_.front();
+    const std::size_t of_head = std::min(first.sent, first.head.size());
+    const std::size_t of_body = first.sent - of_head;
+    // sendmsg(2) only reads what iovec points to.
+    const iovec pieces[] = {
+        {first.head.data() + of_head, first.head.size() - of_head},
+        {const_cast<char*>(first.body->data()) + of_body, first.body->size() - of_body}};
+    const Moved moved = send_some(fd_.get(), pieces);
     if (moved.bytes == 0) {
       // A broken link shows when it is read; what was queued for it is of no use any more.
-      if (!moved.would_block()) sent = out_.size();
-      break;
+      if (!moved.would_block()) out_.clear();
+      return;
     }
-    sent += moved.bytes;
+    sent_ += moved.bytes;
+    first.sent += moved.bytes;
+    if (first.sent == first.head.size() + first.body->size()) out_.erase(out_.begin());
   }
-  out_.erase(0, sent);
 }
 
 FrameLink::Got FrameLink::receive(std::string& frame) {

@@ -4,8 +4,11 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sys/fd.hpp"
 
@@ -27,9 +30,13 @@ class FrameLink {
 
   /// Queues a frame and sends what goes now.
   void send(std::string_view frame);
+  /// The same for one that many links send: it is not copied.
+  void send(std::shared_ptr<const std::string> frame);
   /// Sends what goes now of what is queued.
   void push();
   [[nodiscard]] bool sending() const { return !out_.empty(); }
+  /// Bytes that have left so far.
+  [[nodiscard]] std::uint64_t sent() const { return sent_; }
 
   enum class Got { frame, nothing, closed, garbage };
   /// The next frame, if it is there. `closed`: the other side is gone (an error counts as that).
@@ -39,9 +46,15 @@ class FrameLink {
   Fd take() { return std::move(fd_); }
 
  private:
+  struct Outgoing {
+    std::array<char, 4> head{};
+    std::shared_ptr<const std::string> body;
+    std::size_t sent = 0;  ///< of both
+  };
   Fd fd_;
   std::size_t limit_ = 0;
-  std::string out_;
+  std::vector<Outgoing> out_;
+  std::uint64_t sent_ = 0;
   std::array<char, 4> head_{};
   std::size_t head_have_ = 0;
   std::string body_;

@@ -303,7 +303,7 @@ Status Hub::missing() const {
 }
 
 Result<Meeting> Hub::run(Deadline deadline, const HubChore& chore) {
-  Status failure = raise_file_limit(members_.size(), 2 * members_.size() + kStrangers,
+  Status failure = raise_file_limit(members_.size() + 1, 2 * members_.size() + kStrangers,
                                     "the hub of " + std::to_string(me_.size) + " ranks");
   while (failure.ok() && !complete()) {
     if (Clock::now() >= deadline) {

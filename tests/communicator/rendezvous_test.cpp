@@ -18,26 +18,14 @@
 #include "communicator/meeting_file.hpp"
 #include "meeting_ranks.hpp"
 #include "sys/socket_frame.hpp"
+#include "temporary_folder.hpp"
 
 namespace coll::testing {
 namespace {
 
+using test::TemporaryFolder;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-/// A directory for one test, gone afterwards.
-class Directory {
- public:
-  Directory() {
-    std::string name = ::testing::TempDir() + "collXXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 MeetingPlace file_place(const std::string& path, std::string key = "job") {
   MeetingPlace place;
@@ -97,7 +85,7 @@ TEST(Meet, AllRanksByTcp) {
 }
 
 TEST(Meet, AllRanksByFileWhichIsGoneAfterwards) {
-  const Directory directory;
+  const TemporaryFolder directory;
   const std::string path = directory.path() + "/meet";
   for (int round = 0; round < 2; ++round) {
     Meetings meetings = meet_all(everybody(4, file_place(path)));
@@ -170,7 +158,7 @@ TEST(Meet, TwoProcessesWithOneRankFailOnAll) {
 }
 
 TEST(Meet, TwoHubsFailOnBoth) {
-  const Directory directory;
+  const TemporaryFolder directory;
   for (const MeetingPlace& place :
        {tcp_place(free_port()), file_place(directory.path() + "/meet")}) {
     const Meetings meetings = meet_all({{0, 3, place}, {0, 3, place}});
@@ -406,7 +394,7 @@ TEST(Meet, ATakenPortOfSeveralIsPassedOver) {
 }
 
 TEST(Meet, AStaleFileIsPassedOver) {
-  const Directory directory;
+  const TemporaryFolder directory;
   const std::string path = directory.path() + "/meet";
   {
     Result<Door> dead = open_door("");  // its listener closes here
@@ -429,7 +417,7 @@ TEST(Meet, AStaleFileIsPassedOver) {
 
 TEST(Meet, AFileOfAnotherUserIsNotBelieved) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
-  const Directory directory;
+  const TemporaryFolder directory;
   const std::string path = directory.path() + "/meet";
   const Result<Door> door = open_door("");
   ASSERT_TRUE(door.ok());
@@ -448,7 +436,7 @@ TEST(Meet, AFileThatCannotBeWrittenIsNamed) {
   EXPECT_THAT(meeting.status().text(), HasSubstr("/nonexistent/directory/meet"));
   if (std::filesystem::exists("/dev/full")) {
     // A full disk: no id gets onto it.
-    const Directory directory;
+    const TemporaryFolder directory;
     const rlimit none{0, RLIM_INFINITY};
     const pid_t child = fork();
     if (child == 0) {

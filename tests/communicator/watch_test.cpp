@@ -16,6 +16,7 @@
 #include "communicator/ranks_text.hpp"
 #include "meeting_ranks.hpp"
 #include "sys/socket_frame.hpp"
+#include "temporary_folder.hpp"
 
 namespace coll::testing {
 namespace {
@@ -297,8 +298,6 @@ using Body = std::function<std::string(Watch&, CallBoard&, const std::function<v
 class Processes {
  public:
   Processes(Rank size, const Body& body) {
-    std::string directory = ::testing::TempDir() + "collXXXXXX";
-    directory_ = mkdtemp(directory.data());
     int go[2];
     COLL_CHECK(pipe(go) == 0, "pipe");
     Fd go_read(go[0]);
@@ -324,7 +323,6 @@ class Processes {
       kill(pid, SIGKILL);
       waitpid(pid, nullptr, 0);
     }
-    rmdir(directory_.c_str());
   }
   /// Lets the ranks go on where their body waits for it.
   void go() { go_.reset(); }
@@ -345,7 +343,7 @@ class Processes {
   void run(Rank rank, Rank size, int out, int go, const Body& body) const {
     MeetingPlace place;
     place.kind = MeetingPlace::Kind::file;
-    place.path = directory_ + "/meet";
+    place.path = directory_.path() + "/meet";
     place.key = "job";
     Result<Meeting> meeting = meet(place, rank, size, in(seconds(20)));
     std::vector<Member> members;
@@ -367,7 +365,7 @@ class Processes {
                          }).c_str());
     (*watch)->leave();
   }
-  std::string directory_;
+  test::TemporaryFolder directory_;
   Fd go_;
   std::vector<Fd> outputs_;
 };
