@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system, wrapped thinly. This file: folders, listed without exceptions.
+// sys/: the operating system as values and owners. This file: folders, listed without exceptions.
 #include "sys/folder.hpp"
 
 #include <algorithm>
