@@ -144,12 +144,19 @@ class RelayCall {
 
   void dial(const NetAddress& address) {
     Result<Fd> fd = begin_dial(address);
-    if (!fd.ok()) return end(false);
+    if (!fd.ok()) return end(fd.status().text());
     link_ = FrameLink(*std::move(fd), kHandshakeLimit);
+  }
+  /// With the reason why the rank does not have the packet; empty if it has.
+  void end(std::string why_not) {
+    why_not_ = std::move(why_not);
+    state_ = State::ended;
+    link_.close();
   }
   [[nodiscard]] Rank to() const { return to_; }
   [[nodiscard]] bool ended() const { return state_ == State::ended; }
-  [[nodiscard]] bool handed_over() const { return handed_over_; }
+  /// Empty where the rank has the packet.
+  [[nodiscard]] const std::string& why_not() const { return why_not_; }
   [[nodiscard]] Deadline until() const { return until_; }
   void watch(std::vector<pollfd>& fds) const {
     fds.push_back({link_.fd(), state_ == State::dialing ? short{POLLOUT} : link_.events(), 0});
@@ -159,11 +166,6 @@ class RelayCall {
  private:
   enum class State { dialing, greeting, claimed, sending, ended };
   void go_on() { until_ = Clock::now() + patience_; }
-  void end(bool handed_over) {
-    handed_over_ = handed_over;
-    state_ = State::ended;
-    link_.close();
-  }
   void hear(const std::string& frame);
 
   Rank to_;
@@ -173,7 +175,7 @@ class RelayCall {
   Clock::duration patience_;
   Deadline until_;
   State state_ = State::dialing;
-  bool handed_over_ = false;
+  std::string why_not_;
   FrameLink link_;
   std::string their_nonce_;
   std::string nonce_;
@@ -183,18 +185,21 @@ void RelayCall::hear(const std::string& frame) {
   if (state_ == State::greeting) {
     const auto greeting = read_greeting(frame);
     Result<std::string> nonce = random_bytes(kNonceBytes);
-    if (!greeting || greeting->version != kWireVersion || !nonce.ok()) return end(false);
+    if (!nonce.ok()) return end(nonce.status().text());
+    if (!greeting || greeting->version != kWireVersion) return end("something else answers");
     their_nonce_ = greeting->nonce;
     nonce_ = *std::move(nonce);
     link_.send(pack_claim(me_, nonce_, claim_proof(key_, their_nonce_, nonce_, me_)));
     state_ = State::claimed;
   } else if (state_ == State::claimed) {
     const auto proof = read_welcome(frame);
-    if (!proof || !same_proof(*proof, welcome_proof(key_, their_nonce_, nonce_))) return end(false);
+    if (!proof || !same_proof(*proof, welcome_proof(key_, their_nonce_, nonce_))) {
+      return end("it does not know the key of this job");
+    }
     link_.send(packet_);
     state_ = State::sending;
   } else {
-    end(is_go(frame));
+    end(is_go(frame) ? "" : "it talks out of turn");
   }
 }
 
@@ -202,7 +207,7 @@ void RelayCall::turn() {
   if (ended()) return;
   if (state_ == State::dialing) {
     const Result<bool> connected = check_dial(link_.fd());
-    if (!connected.ok()) return end(false);
+    if (!connected.ok()) return end(connected.status().text());
     if (*connected) {
       set_nodelay(link_.fd());
       state_ = State::greeting;
@@ -215,12 +220,12 @@ void RelayCall::turn() {
   while (state_ != State::dialing && !ended()) {
     const FrameLink::Got got = link_.receive(frame);
     if (got == FrameLink::Got::nothing) break;
-    if (got != FrameLink::Got::frame) return end(false);
+    if (got != FrameLink::Got::frame) return end("it hung up");
     hear(frame);
   }
   if (ended()) return;
   if (link_.sent() > sent) go_on();
-  if (Clock::now() >= until_) end(false);
+  if (Clock::now() >= until_) end("it takes nothing");
 }
 
 class RankExchange {
@@ -272,26 +277,27 @@ Status RankExchange::begin_calls() {
   COLL_ASSIGN(me_, this_claimant(meeting_.rank, meeting_.size));
   const NetAddress hub = remote_address(hub_.fd());
   for (const Rank child : children) {
+    RelayCall& call =
+        calls_.emplace_back(child, *me_, relay_key(meeting_, child), packet_, call_time_);
     const std::string& door = (*doors)[static_cast<std::size_t>(child)];
-    Result<NetAddress> address = NetAddress::parse(door.starts_with(':') ? "0.0.0.0" + door : door);
-    if (!address.ok()) {
-      unreached_.push_back(child);
-      continue;
+    const bool here = door.starts_with(':');  // on the hub's host
+    const Result<NetAddress> address = NetAddress::parse(here ? "0.0.0.0" + door : door);
+    if (address.ok()) {
+      call.dial(here ? hub.with_port(address->port()) : *address);
+    } else {
+      call.end("it has no door");
     }
-    calls_.emplace_back(child, *me_, relay_key(meeting_, child), packet_, call_time_);
-    calls_.back().dial(door.starts_with(':') ? hub.with_port(address->port()) : *address);
   }
   return {};
 }
 
 void RankExchange::settle_calls() {
   for (const RelayCall& call : calls_) {
-    if (call.ended() && !call.handed_over()) {
-      unreached_.push_back(call.to());
-      if (log_enabled(LogLevel::info)) {
-        log(LogLevel::info,
-            "exchange: no way to rank " + std::to_string(call.to()) + "; the hub sends to it");
-      }
+    if (!call.ended() || call.why_not().empty()) continue;
+    unreached_.push_back(call.to());
+    if (log_enabled(LogLevel::info)) {
+      log(LogLevel::info, "exchange: the hub serves rank " + std::to_string(call.to()) +
+                              ", which this relay could not: " + call.why_not());
     }
   }
   std::erase_if(calls_, [](const RelayCall& call) { return call.ended(); });
