@@ -206,8 +206,8 @@ Status HubExchange::late() const {
 }
 
 Status HubExchange::hear_each(Take take, Deadline deadline) {
-  Rank left = tree_.size - 1;
-  for (Rank rank = 0; rank < tree_.size; ++rank) {
+  Rank left = tree_.size() - 1;
+  for (Rank rank = 0; rank < tree_.size(); ++rank) {
     missing_[at(rank)] = rank != me_;
     if (rank != me_) links_.want(rank);
   }
@@ -239,7 +239,7 @@ Status HubExchange::take_text(Rank rank, const std::string& frame) {
 }
 
 Status HubExchange::take_have(Rank rank, const std::string& frame) {
-  const auto unreached = read_have(frame, tree_.size);
+  const auto unreached = read_have(frame, tree_.size());
   if (!unreached) return senseless(rank);
   to_help_.insert(to_help_.begin(), unreached->begin(), unreached->end());
   // In any case in time to tell a stuck relay from those that wait for it.
@@ -259,7 +259,7 @@ Deadline HubExchange::help(Deadline now) {
   std::erase_if(helping_, [&](const Helped& one) {
     return now >= one.until || !missing_[at(one.rank)] || !links_.sending(one.rank);
   });
-  while (!to_help_.empty() && helping_.size() < static_cast<std::size_t>(tree_.fan_out)) {
+  while (!to_help_.empty() && helping_.size() < static_cast<std::size_t>(tree_.fan_out())) {
     const Rank rank = to_help_.front();
     to_help_.pop_front();
     if (!missing_[at(rank)]) continue;
@@ -279,15 +279,15 @@ void HubExchange::help_all_missing() {
         "exchange: no word of " + ranks_text(missing()) + "; sending to them directly");
   }
   to_help_.clear();
-  for (Rank place = 1; place < tree_.size; ++place) {
-    const Rank rank = (place + tree_.hub) % tree_.size;
+  for (Rank place = 1; place < tree_.size(); ++place) {
+    const Rank rank = tree_.rank_at(place);
     if (missing_[at(rank)]) to_help_.push_back(rank);
   }
 }
 
 void HubExchange::tell_all(const std::string& frame) {
   const auto shared = std::make_shared<const std::string>(frame);
-  for (Rank rank = 0; rank < tree_.size; ++rank) {
+  for (Rank rank = 0; rank < tree_.size(); ++rank) {
     if (rank != me_) links_.send(rank, shared);
   }
 }

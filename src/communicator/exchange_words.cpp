@@ -3,6 +3,8 @@
 #include "communicator/exchange_words.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "communicator/control_message.hpp"
 
@@ -62,19 +64,42 @@ std::optional<std::vector<std::string>> read_list(std::string_view bytes, Rank s
 
 }  // namespace
 
+RelayTree::RelayTree(Rank hub, Rank size, Rank fan_out)
+    : hub_(hub), size_(size), fan_out_(fan_out) {
+  // Next to the golden section few steps come back near to where they began; without a common
+  // divisor all ranks are met.
+  stride_ = std::max<Rank>(1, static_cast<Rank>(0.618 * size));
+  while (std::gcd(stride_, size) != 1) ++stride_;
+  // Euclid's algorithm, with how often the stride is in what is left.
+  std::int64_t left = size, next = stride_, times = 0, next_times = 1;
+  while (next > 1) {
+    const std::int64_t quotient = left / next;
+    left = std::exchange(next, left - quotient * next);
+    times = std::exchange(next_times, times - quotient * next_times);
+  }
+  back_ = static_cast<Rank>((next_times % size + size) % size);
+}
+
+Rank RelayTree::rank_at(Rank place) const {
+  return static_cast<Rank>((std::int64_t{place} * stride_ + hub_) % size_);
+}
+
+Rank RelayTree::place_of(Rank rank) const {
+  return static_cast<Rank>(std::int64_t{rank - hub_ + size_} * back_ % size_);
+}
+
 std::vector<Rank> RelayTree::children(Rank rank) const {
-  const std::int64_t place = (rank - hub + size) % size;
-  const std::int64_t first = place * fan_out + 1;
+  const std::int64_t first = std::int64_t{place_of(rank)} * fan_out_ + 1;
   std::vector<Rank> found;
-  for (std::int64_t i = first; i < std::min<std::int64_t>(first + fan_out, size); ++i) {
-    found.push_back(static_cast<Rank>((i + hub) % size));
+  for (std::int64_t place = first; place < std::min<std::int64_t>(first + fan_out_, size_);
+       ++place) {
+    found.push_back(rank_at(static_cast<Rank>(place)));
   }
   return found;
 }
 
 Rank RelayTree::parent(Rank rank) const {
-  const Rank place = (rank - hub + size) % size;
-  return ((place - 1) / fan_out + hub) % size;
+  return rank_at((place_of(rank) - 1) / fan_out_);
 }
 
 std::string pack_text(std::uint16_t port, std::string_view text) {

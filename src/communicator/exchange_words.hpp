@@ -28,14 +28,23 @@ namespace coll {
 inline constexpr std::size_t kTextLimit = std::size_t{1} << 20;
 inline constexpr std::size_t kPacketLimit = std::size_t{1} << 28;
 
-/// The tree along which a packet goes: the hub is its root, then come the ranks behind it in
-/// order, `fan_out` below each.
-struct RelayTree {
-  Rank hub = 0;
-  Rank size = 0;
-  Rank fan_out = 1;
+/// The tree along which a packet goes, `fan_out` ranks below each. Places count from the hub, 0,
+/// down, level by level. Ranks of one host, often neighbours in number, come far apart in it: most
+/// bytes leave the places next to the hub, which so share no network.
+class RelayTree {
+ public:
+  RelayTree(Rank hub, Rank size, Rank fan_out);
+  [[nodiscard]] Rank size() const { return size_; }
+  [[nodiscard]] Rank fan_out() const { return fan_out_; }
+  [[nodiscard]] Rank rank_at(Rank place) const;
   [[nodiscard]] std::vector<Rank> children(Rank rank) const;
   [[nodiscard]] Rank parent(Rank rank) const;  ///< not of the hub
+
+ private:
+  [[nodiscard]] Rank place_of(Rank rank) const;
+  Rank hub_, size_, fan_out_;
+  Rank stride_ = 1;  ///< between the ranks of neighbouring places
+  Rank back_ = 1;    ///< stride * back = 1 modulo size
 };
 
 struct TextWord {

@@ -30,7 +30,7 @@ constexpr auto kNoHelp = seconds(60);
 struct Tree {
   explicit Tree(Rank size) : met(star(size)), hub(met[0].hub) {}
   [[nodiscard]] Rank rank(Rank place) const {
-    return (place + hub) % static_cast<Rank>(met.size());
+    return RelayTree(hub, static_cast<Rank>(met.size()), 1).rank_at(place);
   }
   Meeting& at(Rank place) { return met[static_cast<std::size_t>(rank(place))]; }
   /// The socket between this place and the hub.

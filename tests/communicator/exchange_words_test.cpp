@@ -20,7 +20,7 @@ TEST(RelayTree, HasEachRankOnceAndNoneFarFromTheHub) {
   for (const Rank size : {2, 3, 17, 100, 513}) {
     for (const Rank fan_out : {1, 2, 16, size}) {
       for (const Rank hub : {Rank{0}, size / 2, size - 1}) {
-        const RelayTree tree{hub, size, fan_out};
+        const RelayTree tree(hub, size, fan_out);
         std::set<Rank> seen{hub};
         for (Rank rank = 0; rank < size; ++rank) {
           const std::vector<Rank> children = tree.children(rank);
@@ -43,6 +43,17 @@ TEST(RelayTree, HasEachRankOnceAndNoneFarFromTheHub) {
         }
         EXPECT_EQ(farthest, depth) << size << " by " << fan_out;
       }
+    }
+  }
+}
+
+TEST(RelayTree, HasItsFirstRelaysFarApart) {
+  // Hosts of 64 ranks in a row: no two of the hub's children are on one.
+  for (const Rank hosts : {32, 64, 256, 1024}) {
+    const RelayTree tree(5, 64 * hosts, 16);
+    std::set<Rank> seen{0};
+    for (const Rank child : tree.children(5)) {
+      EXPECT_TRUE(seen.insert(child / 64).second) << child << " on one of " << hosts << " hosts";
     }
   }
 }
