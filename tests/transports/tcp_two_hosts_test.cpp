@@ -1,64 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/transports/: every transport keeps the contract of transport.hpp. This file: tcp between
 // two network namespaces joined by a veth pair, as between two hosts.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 
 #include "transport_backend.hpp"
 #include "transports/tcp/tcp_descriptor.hpp"
+#include "two_hosts.hpp"
 
 namespace coll::test {
 namespace {
 
-bool run(const std::string& command) {
-  return std::system((command + " 2>/dev/null").c_str()) == 0;  // NOLINT: one thread
-}
-
-/// Two namespaces, h0 (10.79.0.1, fe80::1) and h1 (10.79.0.2, fe80::2). They are gone with this
-/// object: nothing else holds them. Sockets belong to the host that the thread is at when it makes
-/// them.
-class TcpTwoHosts : public testing::Test {
+/// Sockets belong to the host that the thread is at when it makes them.
+class TcpTwoHosts : public TwoHosts {
  protected:
-  void SetUp() override {
-    home_ = this_network();
-    for (Fd& host : hosts_) {
-      if (::unshare(CLONE_NEWNET) != 0) {
-        GTEST_SKIP() << "no right to make network namespaces: " << std::strerror(errno);
-      }
-      host = this_network();
-      if (!run("ip link set lo up")) GTEST_SKIP() << "no ip(8)";
-    }
-    // This thread is at host 1 now.
-    const std::string other =
-        "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(hosts_[0].get());
-    if (!run("ip link add h1 type veth peer name h0 netns " + other)) {
-      GTEST_SKIP() << "this kernel has no veth";
-    }
-    for (const int host : {0, 1}) {
-      at(host);
-      const std::string name = "h" + std::to_string(host);
-      const std::string number = std::to_string(host + 1);
-      run("ip link set " + name + " addrgenmode none");
-      ASSERT_TRUE(run("ip addr add 10.79.0." + number + "/24 dev " + name));
-      run("ip addr add fe80::" + number + "/64 dev " + name + " nodad");
-      ASSERT_TRUE(run("ip link set " + name + " up"));
-    }
-  }
-  void TearDown() override {
-    if (home_) {
-      EXPECT_EQ(::setns(home_.get(), CLONE_NEWNET), 0);
-    }
-  }
-
-  static Fd this_network() { return Fd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)); }
-  void at(int host) { ASSERT_EQ(::setns(hosts_[host].get(), CLONE_NEWNET), 0); }
-
   void start(const std::string& interface = {}) {
     const std::uint64_t job = fresh_job();
     for (auto& end : ends_) end.reset();
@@ -115,8 +71,6 @@ class TcpTwoHosts : public testing::Test {
     }
   }
 
-  Fd home_;
-  Fd hosts_[2];
   std::unique_ptr<Transport> transports_[2];
   std::unique_ptr<Connection> ends_[2];
 };
