@@ -135,14 +135,13 @@ class HubExchange {
  public:
   HubExchange(Meeting& meeting, const Relaying& relaying, Deadline deadline)
       : me_(meeting.rank),
-        star_(is_star(meeting, relaying)),
         tree_(relay_tree(meeting, relaying)),
         help_time_(relaying.help_time),
         deadline_(deadline),
         links_(meeting),
         missing_(static_cast<std::size_t>(meeting.size)),
         texts_(missing_.size()),
-        doors_(star_ ? 0 : missing_.size()),
+        doors_(tree_.is_star() ? 0 : missing_.size()),
         sent_(missing_.size()) {}
 
   Result<std::string> run(std::string mine);
@@ -152,10 +151,12 @@ class HubExchange {
 
   Status gather_and_send(std::string mine);
   /// Hears each rank once. Any failure is for all of them.
-  Status hear_each(Take take, Deadline deadline);
+  Status hear_each(Take take);
   Status take_text(Rank rank, const std::string& frame);
   Status take_have(Rank rank, const std::string& frame);
   void send_packet(Rank rank);
+  /// Somebody has been heard: help for all waits again.
+  void put_off_help(Deadline now);
   /// Goes on serving those that need help; when to look again.
   Deadline help(Deadline now);
   void help_all_missing();
@@ -168,7 +169,6 @@ class HubExchange {
   [[nodiscard]] std::vector<Rank> missing() const;
 
   Rank me_;
-  bool star_;
   RelayTree tree_;
   Clock::duration help_time_;
   Deadline deadline_;
@@ -205,14 +205,14 @@ Status HubExchange::late() const {
       .at_rank(ranks.size() == 1 ? ranks.front() : kNoRank);
 }
 
-Status HubExchange::hear_each(Take take, Deadline deadline) {
+Status HubExchange::hear_each(Take take) {
   Rank left = tree_.size() - 1;
   for (Rank rank = 0; rank < tree_.size(); ++rank) {
     missing_[at(rank)] = rank != me_;
     if (rank != me_) links_.want(rank);
   }
   while (left > 0) {
-    COLL_ASSIGN(const auto all, links_.turn(std::min(deadline, help(Clock::now()))));
+    COLL_ASSIGN(const auto all, links_.turn(std::min(deadline_, help(Clock::now()))));
     for (const auto& [rank, got, frame] : all) {
       if (got == FrameLink::Got::closed) {
         return failed(Code::peer_lost,
@@ -224,7 +224,7 @@ Status HubExchange::hear_each(Take take, Deadline deadline) {
       missing_[at(rank)] = false;
       --left;
     }
-    if (left > 0 && Clock::now() >= deadline) return late();
+    if (left > 0 && Clock::now() >= deadline_) return late();
   }
   return {};
 }
@@ -233,8 +233,7 @@ Status HubExchange::take_text(Rank rank, const std::string& frame) {
   const auto word = read_text(frame);
   if (!word) return senseless(rank);
   texts_[at(rank)] = word->text;
-  if (star_ || word->port == 0) return {};
-  doors_[at(rank)] = links_.door(rank, word->port);
+  if (word->port != 0 && !tree_.is_star()) doors_[at(rank)] = links_.door(rank, word->port);
   return {};
 }
 
@@ -242,10 +241,13 @@ Status HubExchange::take_have(Rank rank, const std::string& frame) {
   const auto unreached = read_have(frame, tree_.size());
   if (!unreached) return senseless(rank);
   to_help_.insert(to_help_.begin(), unreached->begin(), unreached->end());
-  // In any case in time to tell a stuck relay from those that wait for it.
-  const auto now = Clock::now();
-  help_all_at_ = std::min(now + help_time_, now + (deadline_ - now) / 2);
+  put_off_help(Clock::now());
   return {};
+}
+
+/// In any case not so long that a stuck relay could not be told from those that wait for it.
+void HubExchange::put_off_help(Deadline now) {
+  help_all_at_ = now + std::min(help_time_, (deadline_ - now) / 2);
 }
 
 void HubExchange::send_packet(Rank rank) {
@@ -308,7 +310,7 @@ Status HubExchange::flush(Deadline until) {
 Status HubExchange::gather_and_send(std::string mine) {
   texts_[at(me_)] = std::move(mine);
   COLL_TRY(links_.begin());
-  COLL_TRY(hear_each(&HubExchange::take_text, deadline_));
+  COLL_TRY(hear_each(&HubExchange::take_text));
   std::size_t together = 0;
   for (const std::string& text : texts_) together += text.size();
   packet_ = std::make_shared<const std::string>(pack_packet(texts_, doors_));
@@ -317,11 +319,12 @@ Status HubExchange::gather_and_send(std::string mine) {
                   "the ranks' texts are " + std::to_string(together) + " bytes together");
   }
   for (const Rank child : tree_.children(me_)) send_packet(child);
-  if (star_) return {};
+  if (tree_.is_star()) return {};
   const auto now = Clock::now();
-  help_all_at_ = std::min(now + help_time_, now + (deadline_ - now) / 2);
-  // Those whose text came at the last moment are given one.
-  COLL_TRY(hear_each(&HubExchange::take_have, std::max(deadline_, now + kHubsWordTime)));
+  deadline_ =
+      std::max(deadline_, now + kHubsWordTime);  // where the last text came at the last moment
+  put_off_help(now);
+  COLL_TRY(hear_each(&HubExchange::take_have));
   tell_all(pack_go());
   return {};
 }

@@ -45,10 +45,6 @@ class RelayDoor {
     listener_ = *std::move(listener);
     return local_address(listener_.get()).port();
   }
-  void close() {
-    listener_.reset();
-    callers_.clear();
-  }
   void watch(std::vector<pollfd>& fds) const {
     if (listener_) fds.push_back({listener_.get(), POLLIN, 0});
     for (const Caller& one : callers_) fds.push_back({one.link.fd(), one.link.events(), 0});
@@ -228,16 +224,18 @@ void RelayCall::turn() {
   if (Clock::now() >= until_) end("it takes nothing");
 }
 
+Status hub_failed(Rank hub, Code code, const std::string& what, const char* hint) {
+  return failed(code, "exchange with the hub, rank " + std::to_string(hub) + ": " + what, hint)
+      .at_rank(hub);
+}
+
 class RankExchange {
  public:
   RankExchange(Meeting& meeting, const Relaying& relaying, Deadline deadline)
       : meeting_(meeting),
-        star_(is_star(meeting, relaying)),
         tree_(relay_tree(meeting, relaying)),
         deadline_(deadline),
-        call_time_(std::min<Clock::duration>(relaying.call_time, (deadline - Clock::now()) / 8)),
-        context_("exchange with the hub, rank " + std::to_string(meeting.hub)),
-        door_(meeting, tree_.parent(meeting.rank), call_time_) {}
+        call_time_(std::min<Clock::duration>(relaying.call_time, (deadline - Clock::now()) / 8)) {}
 
   Result<std::string> run(std::string_view mine);
 
@@ -249,17 +247,11 @@ class RankExchange {
   Status begin_calls();
   /// Once all calls have come to an end, says so.
   void settle_calls();
-  [[nodiscard]] Status hub_failed(Code code, const char* what, const char* hint) const {
-    return failed(code, context_ + ": " + what, hint).at_rank(meeting_.hub);
-  }
-
   Meeting& meeting_;
-  bool star_;
   RelayTree tree_;
   Deadline deadline_;
   Clock::duration call_time_;
-  std::string context_;
-  RelayDoor door_;
+  std::optional<RelayDoor> door_;  ///< until the packet is here
   FrameLink hub_;
   std::shared_ptr<const std::string> packet_;  ///< once it is here
   std::optional<Claimant> me_;                 ///< as a relay
@@ -309,9 +301,9 @@ void RankExchange::settle_calls() {
 Status RankExchange::take_packet(std::string packet) {
   if (packet_) return {};  // the hub helped, and the relay has come after all
   packet_ = std::make_shared<const std::string>(std::move(packet));
-  door_.close();
-  done_ = star_;
-  return star_ ? Status() : begin_calls();
+  door_.reset();
+  done_ = tree_.is_star();
+  return done_ ? Status() : begin_calls();
 }
 
 Status RankExchange::hear_hub() {
@@ -322,7 +314,7 @@ Status RankExchange::hear_hub() {
       case FrameLink::Got::nothing:
         return {};
       case FrameLink::Got::closed:
-        return hub_failed(Code::peer_lost, "it went away while ranks were connecting",
+        return hub_failed(meeting_.hub, Code::peer_lost, "it went away while ranks were connecting",
                           "see its output for the reason");
       case FrameLink::Got::garbage:
         return senseless_hub(meeting_.hub);
@@ -343,26 +335,29 @@ Status RankExchange::hear_hub() {
 
 Status RankExchange::turn(Deadline until) {
   std::vector<pollfd> fds{{hub_.fd(), hub_.events(), 0}};
-  door_.watch(fds);
+  if (door_) door_->watch(fds);
   for (const RelayCall& call : calls_) {
     call.watch(fds);
     until = std::min(until, call.until());
   }
   if (::poll(fds.data(), fds.size(), poll_timeout(until)) < 0 && errno != EINTR) {
-    return system_failure(context_, errno);
+    return system_failure("exchange: waiting for the hub", errno);
   }
-  if (auto packet = door_.turn()) COLL_TRY(take_packet(*std::move(packet)));
+  if (auto packet = door_ ? door_->turn() : std::nullopt) {
+    COLL_TRY(take_packet(*std::move(packet)));
+  }
   for (RelayCall& call : calls_) call.turn();
   COLL_TRY(hear_hub());
-  if (packet_ && !star_) settle_calls();
+  if (packet_ && !done_) settle_calls();
   return {};
 }
 
 Result<std::string> RankExchange::run(std::string_view mine) {
   Fd& link = meeting_.links[static_cast<std::size_t>(meeting_.hub)];
   hub_ = FrameLink(std::move(link), kPacketLimit);
-  const bool waits_for_relay = tree_.parent(meeting_.rank) != meeting_.hub;
-  hub_.send(pack_text(waits_for_relay ? door_.open() : std::uint16_t{0}, mine));
+  const Rank relay = tree_.parent(meeting_.rank);
+  if (relay != meeting_.hub) door_.emplace(meeting_, relay, call_time_);
+  hub_.send(pack_text(door_ ? door_->open() : std::uint16_t{0}, mine));
   // The hub decides, and may do so at the last moment.
   const Deadline until =
       deadline_ == Deadline::max() ? deadline_ : deadline_ + kHubsWordTime + kHubsWordTime;
@@ -370,7 +365,7 @@ Result<std::string> RankExchange::run(std::string_view mine) {
   while (failure.ok() && !done_) {
     failure = turn(until);
     if (failure.ok() && !done_ && Clock::now() >= until) {
-      failure = hub_failed(Code::deadline, "it did not answer in time",
+      failure = hub_failed(meeting_.hub, Code::deadline, "it did not answer in time",
                            "see whether its process is stopped, or its host overloaded or gone");
     }
   }
@@ -382,11 +377,8 @@ Result<std::string> RankExchange::run(std::string_view mine) {
 }  // namespace
 
 Status senseless_hub(Rank hub) {
-  return failed(Code::mismatch,
-                "exchange with the hub, rank " + std::to_string(hub) +
-                    ": it sent something that makes no sense",
-                "use the same version of the library on all ranks")
-      .at_rank(hub);
+  return hub_failed(hub, Code::mismatch, "it sent something that makes no sense",
+                    "use the same version of the library on all ranks");
 }
 
 Result<std::string> exchange_with_hub(Meeting& meeting, const Relaying& relaying,

@@ -22,13 +22,9 @@ Result<std::string> exchange_with_hub(Meeting& meeting, const Relaying& relaying
 
 Status senseless_hub(Rank hub);
 
-/// No relay is needed: all hear from the hub.
-inline bool is_star(const Meeting& meeting, const Relaying& relaying) {
-  return meeting.size <= relaying.star_up_to;
-}
-
 inline RelayTree relay_tree(const Meeting& meeting, const Relaying& relaying) {
-  return {meeting.hub, meeting.size, is_star(meeting, relaying) ? meeting.size : relaying.fan_out};
+  const bool star = meeting.size <= relaying.star_up_to;
+  return {meeting.hub, meeting.size, star ? meeting.size : relaying.fan_out};
 }
 
 }  // namespace coll

@@ -36,6 +36,8 @@ class RelayTree {
   RelayTree(Rank hub, Rank size, Rank fan_out);
   [[nodiscard]] Rank size() const { return size_; }
   [[nodiscard]] Rank fan_out() const { return fan_out_; }
+  /// All hear from the hub: there are no relays.
+  [[nodiscard]] bool is_star() const { return fan_out_ >= size_ - 1; }
   [[nodiscard]] Rank rank_at(Rank place) const;
   [[nodiscard]] std::vector<Rank> children(Rank rank) const;
   [[nodiscard]] Rank parent(Rank rank) const;  ///< not of the hub
