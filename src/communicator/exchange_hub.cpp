@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // communicator/: what ties ranks together. This file: the hub's side of an exchange.
-#include <poll.h>
-#include <sys/epoll.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <deque>
 #include <memory>
 
@@ -13,8 +8,8 @@
 #include "communicator/exchange_sides.hpp"
 #include "communicator/frame_link.hpp"
 #include "communicator/handshake.hpp"
+#include "communicator/hub_links.hpp"
 #include "communicator/ranks_text.hpp"
-#include "sys/socket.hpp"
 
 namespace coll {
 namespace {
@@ -25,111 +20,6 @@ Status senseless(Rank rank) {
                 "use the same version of the library on all ranks")
       .at_rank(rank);
 }
-
-static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT);
-
-/// The hub's sockets to all ranks, of which few are busy at a time: poll(2) over all of them for
-/// each frame would cost more than what the frames say.
-class HubLinks {
- public:
-  explicit HubLinks(Meeting& meeting)
-      : meeting_(meeting), ready_(epoll_create1(EPOLL_CLOEXEC)), wanted_(meeting.links.size()) {
-    for (Fd& fd : meeting.links) links_.emplace_back(std::move(fd), kTextLimit + 64);
-    watched_.resize(links_.size());
-  }
-  ~HubLinks() {
-    for (std::size_t i = 0; i < links_.size(); ++i) meeting_.links[i] = links_[i].take();
-  }
-  HubLinks(const HubLinks&) = delete;
-  HubLinks& operator=(const HubLinks&) = delete;
-
-  [[nodiscard]] Status begin() const {
-    return ready_ ? Status() : system_failure("exchange: an epoll descriptor", errno);
-  }
-
-  /// The rank's next frame shall be heard.
-  void want(Rank rank) {
-    wanted_[at(rank)] = true;
-    attend(rank);
-  }
-  void send(Rank rank, std::shared_ptr<const std::string> frame) {
-    links_[at(rank)].send(std::move(frame));
-    attend(rank);
-  }
-  [[nodiscard]] bool sending(Rank rank) const { return links_[at(rank)].sending(); }
-  /// Where others dial what listens on the rank's `port`, as `pack_packet` has it.
-  [[nodiscard]] std::string door(Rank rank, std::uint16_t port) const {
-    const NetAddress address = remote_address(links_[at(rank)].fd());
-    if (address.is_loopback()) return ":" + std::to_string(port);
-    // A link-local one's scope means something on this host only.
-    const bool anywhere = address.family() != 0 && !address.is_link_local();
-    return anywhere ? address.with_port(port).text() : "";
-  }
-  /// Ranks that have not taken all that was sent to them.
-  [[nodiscard]] std::vector<Rank> sending() const {
-    std::vector<Rank> ranks;
-    for (Rank rank = 0; rank < meeting_.size; ++rank) {
-      if (links_[at(rank)].sending()) ranks.push_back(rank);
-    }
-    return ranks;
-  }
-
-  struct Heard {
-    Rank rank = kNoRank;
-    FrameLink::Got got = FrameLink::Got::nothing;
-    std::string frame;
-  };
-  /// Sends, and hears what is wanted; empty when `until` has passed, or now and then before.
-  Result<std::vector<Heard>> turn(Deadline until) {
-    std::array<epoll_event, 256> events{};
-    const int count = ::epoll_wait(ready_.get(), events.data(), static_cast<int>(events.size()),
-                                   poll_timeout(until));
-    if (count < 0 && errno != EINTR) return system_failure("exchange: waiting for ranks", errno);
-    std::vector<Heard> all;
-    for (int i = 0; i < count; ++i) {
-      const Rank rank = static_cast<Rank>(events[static_cast<std::size_t>(i)].data.u32);
-      FrameLink& link = links_[at(rank)];
-      link.push();
-      if (wanted_[at(rank)]) {
-        Heard heard{rank, FrameLink::Got::nothing, {}};
-        heard.got = link.receive(heard.frame);
-        wanted_[at(rank)] = heard.got == FrameLink::Got::nothing;
-        if (!wanted_[at(rank)]) all.push_back(std::move(heard));
-      }
-      attend(rank);
-    }
-    if (!trouble_.ok()) return trouble_;
-    return all;
-  }
-
- private:
-  static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
-
-  void attend(Rank rank) {
-    const FrameLink& link = links_[at(rank)];
-    const std::uint32_t events = (wanted_[at(rank)] ? std::uint32_t{EPOLLIN} : 0) |
-                                 (link.sending() ? std::uint32_t{EPOLLOUT} : 0);
-    if (events == watched_[at(rank)]) return;
-    epoll_event event{};
-    event.events = events;
-    event.data.u32 = static_cast<std::uint32_t>(rank);
-    // A link that nothing is expected of would still report that it is broken, again and again.
-    const int what = events == 0               ? EPOLL_CTL_DEL
-                     : watched_[at(rank)] == 0 ? EPOLL_CTL_ADD
-                                               : EPOLL_CTL_MOD;
-    if (::epoll_ctl(ready_.get(), what, link.fd(), &event) != 0 && trouble_.ok()) {
-      trouble_ = system_failure("exchange: watching for rank " + std::to_string(rank), errno);
-    }
-    watched_[at(rank)] = events;
-  }
-
-  Meeting& meeting_;
-  Fd ready_;
-  std::vector<FrameLink> links_;        ///< by rank; its own is empty
-  std::vector<bool> wanted_;            ///< by rank
-  std::vector<std::uint32_t> watched_;  ///< by rank: what epoll knows
-  Status trouble_;
-};
 
 class HubExchange {
  public:

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: where a rank waits for its relay.
+#pragma once
+#include <poll.h>
+
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "communicator/frame_link.hpp"
+#include "communicator/rendezvous.hpp"
+#include "sys/clock.hpp"
+
+namespace coll {
+
+/// What a relay and this one of its children prove to each other that they know.
+std::string relay_key(const Meeting& meeting, Rank child);
+
+/// A rank's door: where its relay brings the packet. Strangers are dropped and learn nothing.
+class RelayDoor {
+ public:
+  /// Who calls has `call_time` to prove itself.
+  RelayDoor(const Meeting& meeting, Rank relay, Clock::duration call_time)
+      : key_(relay_key(meeting, meeting.rank)),
+        relay_(relay),
+        size_(meeting.size),
+        call_time_(call_time) {}
+
+  /// The port; 0 where there is no way to listen.
+  std::uint16_t open();
+  /// What poll(2) should wait for.
+  void watch(std::vector<pollfd>& fds) const;
+  /// The packet, once the relay has brought it.
+  std::optional<std::string> turn();
+
+ private:
+  struct Caller {
+    FrameLink link;
+    std::string nonce;
+    Deadline until;  ///< to prove the key
+    bool proved = false;
+  };
+  void accept_callers();
+  /// Nothing yet, or the packet; a stranger's link is closed.
+  std::optional<std::string> hear(Caller& caller) const;
+
+  std::string key_;
+  Rank relay_;
+  Rank size_;
+  Clock::duration call_time_;
+  Fd listener_;
+  std::list<Caller> callers_;
+};
+
+}  // namespace coll
