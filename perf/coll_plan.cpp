@@ -72,6 +72,7 @@ struct Planned {
   double bytes = 0;  ///< of its size class
   Plan plan;
   std::vector<Candidate> candidates;  ///< the fastest first
+  std::vector<Candidate> cuts;        ///< of the chosen algorithm, the one taken first
 };
 
 Result<Planned> plan_call(const ExplainOptions& options) {
@@ -101,7 +102,11 @@ Result<Planned> plan_call(const ExplainOptions& options) {
   const std::uint32_t size = size_class(options.bytes);
   COLL_ASSIGN(made.plan, make_plan(made.world, made.spec, size));
   made.candidates = candidates(made.world, made.spec, size);
-  made.bytes = static_cast<double>(std::uint64_t{1} << size);
+  const auto chosen =
+      std::find_if(made.candidates.begin(), made.candidates.end(),
+                   [&](const Candidate& each) { return each.algorithm == made.plan.algorithm; });
+  made.cuts = cuts(made.world, *chosen, size);
+  made.bytes = most_bytes(size);
   return made;
 }
 
@@ -122,9 +127,15 @@ Json json_of(const Planned& call) {
            {"predicted_us", plan.predicted_us},
            {"reason", reason(call.candidates, plan)},
            {"candidates", Json::array()},
+           {"cuts", Json::array()},
            {"warnings", call.topology.warnings}};
   for (const Candidate& each : call.candidates) {
     out["candidates"].push_back(json_of(each, call.spec, call.bytes));
+  }
+  for (const Candidate& each : call.cuts) {
+    out["cuts"].push_back({{"lanes", each.plan.lanes},
+                           {"slice_bytes", each.plan.slice_bytes},
+                           {"us", each.prediction.us}});
   }
   return out;
 }
@@ -147,6 +158,13 @@ void print_text(const Planned& call) {
   fmt::print("\nchoice: {}, {} lane{}, slices of {}\nwhy: {}\n", plan.algorithm->name, plan.lanes,
              plan.lanes == 1 ? "" : "s", bytes_text(plan.slice_bytes),
              reason(call.candidates, plan));
+  if (call.cuts.size() == 1) return;
+  fmt::print("cuts weighed:");
+  for (const Candidate& each : call.cuts) {
+    fmt::print("{} {} x {} {:.1f} us", &each == &call.cuts.front() ? "" : ";", each.plan.lanes,
+               bytes_text(each.plan.slice_bytes), each.prediction.us);
+  }
+  fmt::print("\n");
 }
 
 int explain_plan(const ExplainOptions& options) {

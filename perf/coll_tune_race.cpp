@@ -117,8 +117,8 @@ Race line_up(const coll::World& world, coll::Collective collective, std::uint64_
       continue;
     }
     plans.push_back(plan);
-    race.contenders.push_back({algorithm, {}, plan.predicted_us, kept, false, {}});
-    best = best == 0 ? plan.predicted_us : std::min(best, plan.predicted_us);
+    race.contenders.push_back({algorithm, {}, plan.predicted_each_us, kept, false, {}});
+    best = best == 0 ? plan.predicted_each_us : std::min(best, plan.predicted_each_us);
   }
   std::erase_if(race.contenders, [&](const Contender& each) {
     return !each.kept && each.predicted_us > kHopeless * best;

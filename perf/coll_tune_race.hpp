@@ -18,7 +18,7 @@ double noise(std::vector<double> values);
 struct Contender {
   const coll::Algorithm* algorithm = nullptr;
   std::vector<const coll::Algorithm*> same;
-  double predicted_us = 0;
+  double predicted_us = 0;     ///< of one of many calls in a row, as they are measured
   bool kept = false;           ///< measured to the end, however slow: some planner would choose it
   bool out = false;            ///< of the rounds still to come
   std::vector<double> rounds;  ///< us of a call, the slowest rank's mean in each round

@@ -16,8 +16,9 @@ double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loan
       (loans == Loans::all ? std::max(cost.received, cost.sent / kReadersAtOnce) : cost.moved());
   // The first slice crosses every round before the pipeline is full; the rest streams behind it.
   const double message = cost.rounds > 0 ? std::min(slice_bytes, moved / cost.rounds) : 0;
-  const double beta = view.path.beta(loans) * (bytes > kOwnCacheBytes ? kBeyondOwnCache : 1);
-  const double latency = view.path.alpha_us + (crowd > 1 ? kHandOverUs * crowd : 0);
+  const double beta = view.path.beta(loans, in_own_cache(bytes, crowd));
+  const double latency =
+      view.path.alpha_us + view.path.send_us + (crowd > 1 ? kHandOverUs * crowd : 0);
   const double notice = loans == Loans::all ? view.path.fetch_us : view.path.long_us;
   const double each = latency + message * beta + (message > view.path.inline_bytes ? notice : 0);
   const double fill = cost.rounds * each;

@@ -2,15 +2,16 @@
 // planner/: from a request to the plan an expert would have chosen. This file: what a call should
 // cost.
 #pragma once
+#include <algorithm>
 
 #include "collectives/algorithms.hpp"
 
 namespace coll {
 
 /// The constants of one kind of path between ranks, in the alpha-beta model (Hockney 1994;
-/// Thakur, Rabenseifner, Gropp 2005, section 3). Defaults were measured with
-/// perf/connection_benchmark and perf/reduce_benchmark on a 2-core virtual Xeon (Sapphire Rapids
-/// class), 2026-11.
+/// Thakur, Rabenseifner, Gropp 2005, section 3), with what LogP calls overhead (Culler et al.
+/// 1993). Defaults are the best fit to times of all algorithms on 2, 4 and 8 ranks of a 2-core
+/// virtual Xeon (Sapphire Rapids class), 2026-11 (docs/performance.md).
 ///
 /// There is no gamma: to combine a received byte costs what to copy it costs, since both wait for
 /// the lines of the other core (reduce against broadcast of 64 KiB to 16 MiB, 2 ranks, same
@@ -18,27 +19,56 @@ namespace coll {
 struct PathCost {
   double alpha_us;             ///< one empty message, one way, receiver polling
   double step_us;              ///< the executor's own time for one step
+  double send_us;              ///< that one takes more which sends
   double send_us_per_byte;     ///< to copy a byte into a slot
   double receive_us_per_byte;  ///< to copy it out, or to combine it
+  double slowdown;             ///< how many times so much both cost beyond the caches
   double inline_bytes;         ///< up to which a message travels with its notice
   double long_us;              ///< that a longer one takes more
-  double fetch_us;             ///< that one takes more which the receiver fetches
-  double fetch_us_per_byte;    ///< then, instead of both copies
+  double fetched_bytes;        ///< from which one is fetched where it may be
+  double fetch_us;             ///< that one takes then
+  double fetch_us_per_byte;    ///< and for a byte, instead of both copies
+  double fetch_slowdown;       ///< how many times so much beyond the caches
 
   /// Of a byte, at both ends together.
-  [[nodiscard]] double beta(Loans loans) const {
-    return loans == Loans::all ? fetch_us_per_byte : send_us_per_byte + receive_us_per_byte;
+  [[nodiscard]] double beta(Loans loans, bool cached) const {
+    return loans == Loans::all ? fetch_us_per_byte * (cached ? 1 : fetch_slowdown)
+                               : (send_us_per_byte + receive_us_per_byte) * (cached ? 1 : slowdown);
   }
 };
-inline constexpr PathCost kSharedMemoryPath{0.13, 0.03, 65e-6, 65e-6, 112, 0.15, 0.6, 70e-6};
-inline constexpr PathCost kTcpPath{12.0, 1.5, 125e-6, 125e-6, 0, 0, 0, 250e-6};
+inline constexpr PathCost kSharedMemoryPath{.alpha_us = 0.105,
+                                            .step_us = 0.035,
+                                            .send_us = 0.02,
+                                            .send_us_per_byte = 57e-6,
+                                            .receive_us_per_byte = 57e-6,
+                                            .slowdown = 1.45,
+                                            .inline_bytes = 112,
+                                            .long_us = 0.11,
+                                            .fetched_bytes = 16 << 10,
+                                            .fetch_us = 1,
+                                            .fetch_us_per_byte = 32e-6,
+                                            .fetch_slowdown = 4.5};
+inline constexpr PathCost kTcpPath{.alpha_us = 12,
+                                   .step_us = 1.5,
+                                   .send_us = 0,
+                                   .send_us_per_byte = 125e-6,
+                                   .receive_us_per_byte = 125e-6,
+                                   .slowdown = 1.6,
+                                   .inline_bytes = 0,
+                                   .long_us = 0,
+                                   .fetched_bytes = 0,
+                                   .fetch_us = 0,
+                                   .fetch_us_per_byte = 250e-6,
+                                   .fetch_slowdown = 1.6};
 
-/// Calls whose buffers exceed a core's own cache pay so many times as much for a byte.
-inline constexpr double kOwnCacheBytes = 1 << 20, kBeyondOwnCache = 1.6;
+/// Whether a call finds its buffers in a core's own cache, which the ranks of the core share.
+constexpr bool in_own_cache(double bytes, double ranks_per_core) {
+  return bytes * std::max(1.0, ranks_per_core) <= 1 << 20;
+}
 
 /// A rank that waits for another one on its own core gives the core away and gets it back
 /// (sched_yield).
-inline constexpr double kHandOverUs = 1.4;
+inline constexpr double kHandOverUs = 1.3;
 
 /// To send a byte that the receiver fetches costs its sender nothing, but readers of the same pages
 /// get into each other's way (Chakraborty, Subramoni, Panda, "Contention-Aware Kernel-Assisted MPI

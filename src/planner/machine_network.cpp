@@ -237,9 +237,12 @@ Network machine_network(const Topology& topology, const Placement& placement) {
   network.threads = !on_gpus;
   const Rank ranks = placement.layout.ranks();
   if (!on_gpus) {
-    std::map<NodeId, double> on;
-    for (const NodeId node : placement.node) ++on[node];
-    for (const NodeId node : placement.node) network.crowd.push_back(on[node]);
+    std::map<NodeId, std::uint32_t> cores;
+    for (const NodeId node : placement.node) {
+      network.core.push_back(
+          cores.emplace(node, static_cast<std::uint32_t>(cores.size())).first->second);
+    }
+    network.hand_over_us = kHandOverUs;
     network.step_us = kSharedMemoryPath.step_us;
     network.copy_us_per_byte = kSharedMemoryPath.send_us_per_byte;
   } else {
@@ -274,8 +277,9 @@ World machine_world(const Topology& topology, const Placement& placement) {
     world.slot_bytes = world.passing_bytes = kGpuSlice;
     world.max_lanes = kGpuLanes;
   }
-  for (const double crowd : world.network->crowd) {
-    world.view.ranks_per_core = std::max(world.view.ranks_per_core, crowd);
+  std::map<std::uint32_t, double> on;
+  for (const std::uint32_t core : world.network->core) {
+    world.view.ranks_per_core = std::max(world.view.ranks_per_core, ++on[core]);
   }
   return world;
 }

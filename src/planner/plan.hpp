@@ -19,7 +19,7 @@ struct Plan {
   /// Chunks of the longest message of any rank: all ranks must cut their windows alike.
   std::uint32_t message_chunks = 1;
   Loans loans = Loans::none;
-  double predicted_us = 0;
+  double predicted_us = 0, predicted_each_us = 0;  ///< as in a Prediction
   double measured_us = 0;  ///< by the tuning table; 0: it knows nothing of the algorithm
   bool forced = false;     ///< by the knob COLL_ALGORITHM
 

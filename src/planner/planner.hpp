@@ -5,24 +5,9 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "planner/plan.hpp"
-#include "planner/prediction.hpp"
+#include "planner/plan_cut.hpp"
 
 namespace coll {
-
-/// A candidate the planner weighed, for explanations.
-struct Candidate {
-  const Algorithm* algorithm = nullptr;
-  Plan plan;  ///< with it
-  Prediction prediction;
-};
-
-/// A call's size class: calls of one class share a plan. Class c holds sizes up to 2^c bytes.
-std::uint32_t size_class(std::uint64_t bytes);
-
-/// The plan for calls of `size_class` with this algorithm, which can do them; without a prediction.
-Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
-               std::uint32_t size_class);
 
 /// The plan for calls of `size_class`; fails only if a forced algorithm cannot do the operation.
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class);

@@ -17,20 +17,36 @@ constexpr std::uint32_t kCredits = 8;
 /// machine that was described, where only a person waits.
 constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 
-Route route_over(const PathCost& path, Loans loans, double bytes) {
-  const double scale = bytes > kOwnCacheBytes ? kBeyondOwnCache : 1;
-  if (loans == Loans::all && path.fetch_us_per_byte > 0) {
-    return {.alpha_us = path.alpha_us,
-            .receive_us_per_byte = path.fetch_us_per_byte * scale,
-            .inline_bytes = path.inline_bytes,
-            .long_us = path.fetch_us,
-            .lent = true};
+Route route_over(const PathCost& path, Loans loans, bool cached) {
+  const double slow = cached ? 1 : path.slowdown;
+  Route route{.alpha_us = path.alpha_us,
+              .send_us = path.send_us,
+              .send_us_per_byte = path.send_us_per_byte * slow,
+              .receive_us_per_byte = path.receive_us_per_byte * slow,
+              .inline_bytes = path.inline_bytes,
+              .long_us = path.long_us};
+  if (loans == Loans::all) {
+    route.lent_bytes = path.fetched_bytes;
+    route.lent_us = path.fetch_us;
+    route.lent_us_per_byte = path.fetch_us_per_byte * (cached ? 1 : path.fetch_slowdown);
   }
-  return {.alpha_us = path.alpha_us,
-          .send_us_per_byte = path.send_us_per_byte * scale,
-          .receive_us_per_byte = path.receive_us_per_byte * scale,
-          .inline_bytes = path.inline_bytes,
-          .long_us = path.long_us};
+  return route;
+}
+
+/// By rank its core, where so many share the cores of the most crowded host: neighbours in turn are
+/// on different ones, as a scheduler spreads those it may put anywhere.
+std::vector<std::uint32_t> shared_cores(const Layout& layout, double ranks_per_core) {
+  std::vector<std::uint32_t> members(static_cast<std::size_t>(layout.hosts()));
+  for (const std::int32_t host : layout.host) ++members[static_cast<std::size_t>(host)];
+  const double most = *std::max_element(members.begin(), members.end());
+  const auto cores = static_cast<std::uint32_t>(std::max(1.0, std::round(most / ranks_per_core)));
+  std::fill(members.begin(), members.end(), 0);
+  std::vector<std::uint32_t> core;
+  for (const std::int32_t host : layout.host) {
+    const std::uint32_t place = members[static_cast<std::size_t>(host)]++;
+    core.push_back(static_cast<std::uint32_t>(host) * cores + place % cores);
+  }
+  return core;
 }
 
 Prediction simulated(const World& world, const Plan& plan, double bytes) {
@@ -43,10 +59,15 @@ Prediction simulated(const World& world, const Plan& plan, double bytes) {
                   .message_chunks = plan.message_chunks,
                   .copies = plan.lanes,
                   .credits = kCredits,
-                  .effort = world.network ? kEffortDescribed : kEffort};
+                  .effort = world.network ? kEffortDescribed : kEffort,
+                  .in_a_row = !world.network,
+                  .one_buffer = plan.spec.collective == Collective::broadcast};
   const Result<Simulated> result = simulate(schedules, network_of(world, plan.loans, bytes), load);
   COLL_CHECK(result.ok(), "schedules that are proved end");
-  return {result->us, result->bottleneck, result->busy};
+  return {.us = result->us,
+          .each_us = load.in_a_row ? result->each_us : result->us,
+          .bottleneck = result->bottleneck,
+          .busy = result->busy};
 }
 
 }  // namespace
@@ -55,19 +76,19 @@ Network network_of(const World& world, Loans loans, double bytes) {
   if (world.network) return *world.network;
   Network network;
   const Layout& layout = world.layout;
-  const double crowd = std::max(1.0, world.view.ranks_per_core);
-  if (crowd > 1) network.crowd.assign(layout.host.size(), crowd);
+  if (world.view.ranks_per_core > 1) {
+    network.core = shared_cores(layout, world.view.ranks_per_core);
+    network.hand_over_us = kHandOverUs;
+  }
   network.step_us = world.view.path.step_us;
   network.copy_us_per_byte = kSharedMemoryPath.send_us_per_byte;
-  Route inside = route_over(kSharedMemoryPath, loans, bytes);
-  Route outside = route_over(kTcpPath, Loans::none, bytes);
-  const double hand_over = crowd > 1 ? kHandOverUs * crowd : 0;
-  inside.alpha_us += hand_over;
-  outside.alpha_us += hand_over;
+  const bool cached = in_own_cache(bytes, world.view.ranks_per_core);
+  const Route inside = route_over(kSharedMemoryPath, loans, cached);
+  const Route outside = route_over(kTcpPath, Loans::none, cached);
   const bool fetched = loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
     network.links.push_back(
-        {"memory of rank " + std::to_string(rank), inside.receive_us_per_byte / kReadersAtOnce});
+        {"memory of rank " + std::to_string(rank), inside.lent_us_per_byte / kReadersAtOnce});
   }
   network.route = [hosts = layout.host, inside, outside, fetched](Rank source, Rank target) {
     const auto host = [&](Rank rank) { return hosts[static_cast<std::size_t>(rank)]; };
@@ -80,17 +101,18 @@ Network network_of(const World& world, Loans loans, double bytes) {
 }
 
 Prediction estimate(const World& world, const Plan& plan, double bytes) {
-  return {.us = predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, world.view),
-          .bottleneck = {},
-          .busy = 0};
+  const double us = predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, world.view);
+  return {.us = us, .each_us = us, .bottleneck = {}, .busy = 0};
+}
+
+bool is_simulated(const World& world, const CollectiveSpec& spec) {
+  const bool pair = spec.collective == Collective::send || spec.collective == Collective::recv;
+  return !pair && spec.ranks <= (world.network ? kMostDescribedRanks : kMostSimulatedRanks);
 }
 
 Prediction predict(const World& world, const Plan& plan, double bytes) {
-  const Collective collective = plan.spec.collective;
-  const bool pair = collective == Collective::send || collective == Collective::recv;
-  const bool feasible =
-      !pair && plan.spec.ranks <= (world.network ? kMostDescribedRanks : kMostSimulatedRanks);
-  return feasible ? simulated(world, plan, bytes) : estimate(world, plan, bytes);
+  return is_simulated(world, plan.spec) ? simulated(world, plan, bytes)
+                                        : estimate(world, plan, bytes);
 }
 
 }  // namespace coll

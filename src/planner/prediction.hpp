@@ -2,6 +2,7 @@
 // planner/: from a request to the plan an expert would have chosen. This file: how long a plan's
 // calls should take, by simulating its schedules.
 #pragma once
+#include <cmath>
 #include <string>
 
 #include "planner/plan.hpp"
@@ -13,8 +14,12 @@ namespace coll {
 /// What calls of a plan should take, and what bounds them.
 struct Prediction {
   double us = 0;           ///< of one call by itself
+  double each_us = 0;      ///< of one of many calls in a row; of a described machine, as `us`
   std::string bottleneck;  ///< a link's name, "processor" or "latency"; "" if not simulated
   double busy = 0;         ///< the part of the time that it is
+
+  /// What plans are compared by: programs wait for some calls and give others in a row.
+  [[nodiscard]] double score() const { return std::sqrt(us * each_us); }
 };
 
 /// The network between the ranks of a world for calls of `bytes` whose messages are lent so: shared
@@ -29,5 +34,6 @@ Prediction estimate(const World& world, const Plan& plan, double bytes);
 /// more, and not for send and recv, of which each end plans by itself. Else estimated.
 Prediction predict(const World& world, const Plan& plan, double bytes);
 inline constexpr Rank kMostSimulatedRanks = 32, kMostDescribedRanks = 256;
+bool is_simulated(const World& world, const CollectiveSpec& spec);
 
 }  // namespace coll

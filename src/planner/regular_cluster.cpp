@@ -178,7 +178,10 @@ std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
     const Result<Simulated> result =
         simulate(schedules, cluster_network(cluster, links_of), load, {}, symmetry);
     if (!result.ok()) return std::nullopt;
-    return Prediction{result->us, result->bottleneck, result->busy};
+    return Prediction{.us = result->us,
+                      .each_us = result->us,
+                      .bottleneck = result->bottleneck,
+                      .busy = result->busy};
   };
   if (hosts > 1) {
     if (const auto symmetry = symmetry_of(build, ranks, cluster.per_host)) {

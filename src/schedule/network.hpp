@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,24 @@ namespace coll {
 /// What one message from a rank to another meets.
 struct Route {
   double alpha_us = 0;             ///< an empty message, from the end of its send to its arrival
+  double send_us = 0;              ///< of the sender's processor, for each message
   double send_us_per_byte = 0;     ///< of the sender's processor
   double receive_us_per_byte = 0;  ///< of the receiver's, to copy or to combine it
   double inline_bytes = 0;         ///< up to which a message travels with its notice
   double long_us = 0;              ///< that a longer one costs the receiver more
-  bool lent = false;               ///< the sender's call ends when all is received
+  /// One of so many bytes or more is lent: it costs the sender nothing for a byte, its receiver
+  /// `lent_us` and for each byte `lent_us_per_byte`, and the sender's call ends when it has it.
+  double lent_bytes = std::numeric_limits<double>::infinity();
+  double lent_us = 0, lent_us_per_byte = 0;
   std::vector<std::uint32_t> links{};  ///< crossed, in order; a message streams through all at once
+
+  [[nodiscard]] double sending_us(double bytes) const {
+    return send_us + (bytes < lent_bytes ? bytes * send_us_per_byte : 0);
+  }
+  [[nodiscard]] double receiving_us(double bytes) const {
+    if (bytes >= lent_bytes) return lent_us + bytes * lent_us_per_byte;
+    return (bytes > inline_bytes ? long_us : 0) + bytes * receive_us_per_byte;
+  }
 };
 
 /// The machines under a set of ranks in the alpha-beta model (Hockney 1994), with what several
@@ -37,9 +50,10 @@ struct Network {
   std::function<Route(Rank source, Rank target)> route;
 
   bool threads = true;  ///< a rank's lanes take turns on one thread; else run side by side (GPUs)
-  /// By rank, how many share its core; empty: none. One that waits spins, and schedulers give all
-  /// the same time: a step takes so many times as long, whether the others have work or not.
-  std::vector<double> crowd;
+  /// By rank, the core that its thread runs on, counted from 0; empty: each has its own. Who has to
+  /// wait offers the core to the next in turn, whether that one has work or not.
+  std::vector<std::uint32_t> core;
+  double hand_over_us = 0;        ///< from one rank of a core to the next
   double step_us = 0;             ///< what a step costs besides its bytes
   double copy_us_per_byte = 0;    ///< from one place of a rank to another
   double reduce_us_per_byte = 0;  ///< to combine, where receive_us_per_byte does not include it

@@ -15,6 +15,8 @@ namespace {
 /// of the lanes, and twice as many, differ by that; fewer where they are many steps. More than a
 /// connection has credits, since so far ranks may run ahead of each other.
 constexpr std::uint64_t kPassesBeyondCredits = 4, kMostCredits = 16;
+/// Calls in a row, up to so many more than one, show the rate.
+constexpr std::uint64_t kCalls = 4;
 
 std::uint32_t blocks_of(const CollectiveSpec& spec) {
   const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, spec.root);
@@ -57,7 +59,7 @@ Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& n
     COLL_TRY(simulation.run());
     return simulation;
   };
-  std::uint64_t few = passes_to_run(schedules, load);
+  const std::uint64_t few = passes_to_run(schedules, load);
   const std::uint64_t passes = std::min(windows.passes, 2 * few);
   COLL_ASSIGN(const Simulation simulation, run(passes));
   Simulated result;
@@ -65,16 +67,17 @@ Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& n
   result.link_us = simulation.link_busy();
   result.us = simulation.us();
   if (passes < windows.passes || load.in_a_row) {
-    if (windows.passes < 2 * few) {  // whole calls
-      few = std::max<std::uint64_t>(1, few / windows.passes) * windows.passes;
-    }
-    COLL_ASSIGN(const Simulation some, run(few));
-    double twice_us = result.us;
-    if (passes != 2 * few) {
-      COLL_ASSIGN(const Simulation twice, run(2 * few));
-      twice_us = twice.us();
-    }
-    const double pass_us = (twice_us - some.us()) / static_cast<double>(few);
+    // A part of the call and twice as much; or the call and several.
+    const bool part = passes < windows.passes;
+    const std::uint64_t more =
+        part ? few : std::clamp<std::uint64_t>(few / passes, 2, kCalls) * passes;
+    COLL_ASSIGN(const Simulation other, run(part ? few : passes + more));
+    const Simulation &shorter = part ? other : simulation, &longer = part ? simulation : other;
+    // Ranks of one core may happen to have their turns at better times in the longer run; but no
+    // pass takes less than its work.
+    const double pass_us =
+        std::max(longer.us() - shorter.us(), longer.core_busy() - shorter.core_busy()) /
+        static_cast<double>(more);
     const double rest = pass_us * static_cast<double>(windows.passes - passes);
     for (double& us : result.rank_us) us += rest;
     result.us += rest;
@@ -87,7 +90,7 @@ Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& n
   for (double& us : result.link_us) us *= scale;
 
   result.bottleneck = "processor";
-  double busiest = simulation.thread_busy() * scale;
+  double busiest = simulation.core_busy() * scale;
   for (std::size_t link = 0; link < result.link_us.size(); ++link) {
     if (result.link_us[link] <= busiest) continue;
     busiest = result.link_us[link];

@@ -23,6 +23,7 @@ struct Load {
   std::uint32_t credits = 4;  ///< messages that a connection holds
   double effort = 1e6;        ///< about so many steps are worth simulating
   bool in_a_row = false;      ///< find Simulated::each_us too
+  bool one_buffer = false;    ///< input and output are the same: no chunk moves to its own place
 };
 
 /// What is not as it should be.

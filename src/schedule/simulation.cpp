@@ -4,6 +4,7 @@
 #include "schedule/simulation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "schedule/schedule_fault.hpp"
@@ -53,6 +54,12 @@ Simulation::Simulation(std::span<const Schedule> schedules, const Network& netwo
     }
   }
   first_lane_.push_back(static_cast<std::uint32_t>(lanes_.size()));
+  for (std::uint32_t rank = 0; rank < schedules.size(); ++rank) {
+    const std::uint32_t core = network.core.empty() ? rank : network.core[rank];
+    if (core >= cores_.size()) cores_.resize(core + 1);
+    ranks_[rank].core = core;
+    cores_[core].ranks.push_back(rank);
+  }
 }
 
 /// The FIFO between a lane and the same lane of a peer. Of a group that stands for all, the peer is
@@ -101,17 +108,14 @@ double Simulation::bytes_of(const LaneState& lane, const Step& step) const {
 }
 
 double Simulation::cost_us(const LaneState& lane, const Step& step) const {
-  const double bytes = bytes_of(lane, step);
+  const double bytes = lane.bytes;
   double us = network_.step_us;
-  if (lane.in != kNone) {
-    const Route& route = fifos_[lane.in].route;
-    us += bytes * route.receive_us_per_byte + (bytes > route.inline_bytes ? route.long_us : 0);
-  }
-  if (lane.out != kNone) us += bytes * fifos_[lane.out].route.send_us_per_byte;
+  if (lane.in != kNone) us += fifos_[lane.in].route.receiving_us(bytes);
+  if (lane.out != kNone) us += fifos_[lane.out].route.sending_us(bytes);
   if (step.with.present()) us += bytes * network_.reduce_us_per_byte;
-  const bool stays = step.from == step.into;
+  const bool stays =
+      step.from == step.into || (load_.one_buffer && step.from.chunk == step.into.chunk);
   if (!step.receives() && step.into.present() && !stays) us += bytes * network_.copy_us_per_byte;
-  if (!network_.crowd.empty()) us *= network_.crowd[lane.rank];
   if (!disturbance_.slowness.empty()) us *= disturbance_.slowness[lane.rank];
   return us;
 }
@@ -123,7 +127,7 @@ bool Simulation::may_call(const LaneState& lane) const {
   if (lane.call == 0 || lane.step != 0 || lane.pass != lane.copy) return true;
   return std::none_of(lane.to.begin(), lane.to.end(), [&](const auto& to) {
     const Fifo& fifo = fifos_[to.second];
-    return fifo.route.lent && fifo.held > 0;
+    return fifo.lent > 0;
   });
 }
 
@@ -174,28 +178,73 @@ void Simulation::begin(std::uint32_t number, double now) {
     lane.blocked = Blocked::full;
     return;
   }
+  lane.bytes = bytes_of(lane, step);
   if (lane.in != kNone) --fifos_[lane.in].arrived;
-  if (lane.out != kNone) ++fifos_[lane.out].held;
+  if (lane.out != kNone) {
+    Fifo& out = fifos_[lane.out];
+    ++out.held;
+    if (lane.bytes >= out.route.lent_bytes) ++out.lent;
+  }
   OfRank& rank = ranks_[lane.rank];
   rank.ready.emplace_back(number, cost_us(lane, step));
-  if (!rank.running || !network_.threads) run_next(rank, now);
+  if (network_.threads) {
+    wake(rank, now);
+  } else {
+    run_next(rank, now);
+  }
 }
 
 void Simulation::run_next(OfRank& rank, double now) {
   const auto [lane, cost] = rank.ready.front();
   rank.ready.pop_front();
-  rank.running = true;
-  rank.busy_us += cost;
+  cores_[rank.core].busy_us += cost;
   schedule_event(now + cost, lane, Kind::end);
 }
 
-double Simulation::thread_busy() const {
+/// A core that is idle goes around all the same: it takes its next turn where it is by then.
+void Simulation::wake(OfRank& rank, double now) {
+  Core& core = cores_[rank.core];
+  if (core.awake) return;
+  core.awake = true;
+  if (core.ranks.size() == 1) return run_next(rank, now);
+  double at = now;
+  if (const double each = network_.hand_over_us; each > 0) {
+    const double turns = std::ceil((now - core.idle_since) / each);
+    core.turn = (core.turn + static_cast<std::size_t>(turns)) % core.ranks.size();
+    at = std::max(now, core.idle_since + turns * each);
+  }
+  schedule_event(at, rank.core, Kind::turn);
+}
+
+void Simulation::take_turn(std::uint32_t number, double now) {
+  const Core& core = cores_[number];
+  OfRank& rank = ranks_[core.ranks[core.turn]];
+  if (rank.ready.empty()) {
+    pass_on(number, now);
+  } else {
+    run_next(rank, now);
+  }
+}
+
+void Simulation::pass_on(std::uint32_t number, double now) {
+  Core& core = cores_[number];
+  core.awake = std::any_of(core.ranks.begin(), core.ranks.end(),
+                           [&](std::uint32_t rank) { return !ranks_[rank].ready.empty(); });
+  if (core.awake) {
+    core.turn = (core.turn + 1) % core.ranks.size();
+    schedule_event(now + network_.hand_over_us, number, Kind::turn);
+  } else {
+    core.idle_since = now;
+  }
+}
+
+double Simulation::core_busy() const {
   double most = 0;
-  for (const OfRank& rank : ranks_) most = std::max(most, rank.busy_us);
+  for (const Core& core : cores_) most = std::max(most, core.busy_us);
   return network_.threads ? most : 0;
 }
 
-void Simulation::send(const LaneState& lane, const Step& step, double now) {
+void Simulation::send(const LaneState& lane, double now) {
   ++messages_made_;
   std::uint32_t message = static_cast<std::uint32_t>(messages_.size());
   if (free_messages_.empty()) {
@@ -204,7 +253,7 @@ void Simulation::send(const LaneState& lane, const Step& step, double now) {
     message = free_messages_.back();
     free_messages_.pop_back();
   }
-  messages_[message] = {.fifo = lane.out, .bytes = bytes_of(lane, step), .arrival = now};
+  messages_[message] = {.fifo = lane.out, .bytes = lane.bytes, .arrival = now};
   cross(message, now);
 }
 
@@ -250,9 +299,9 @@ void Simulation::unblock(std::uint32_t number, Blocked why, double now) {
 
 void Simulation::end(std::uint32_t number, double now) {
   LaneState& lane = lanes_[number];
-  const Step step = steps_of(lane)[lane.step];
   const std::uint32_t in = lane.in;
-  if (lane.out != kNone) send(lane, step, now);
+  const bool was_lent = in != kNone && lane.bytes >= fifos_[in].route.lent_bytes;
+  if (lane.out != kNone) send(lane, now);
   bool called = false;
   if (++lane.step == steps_of(lane).size()) {
     lane.step = 0;
@@ -266,6 +315,7 @@ void Simulation::end(std::uint32_t number, double now) {
   const auto waiting = std::exchange(lane.waiting, {});
   if (in != kNone) {
     --fifos_[in].held;
+    if (was_lent) --fifos_[in].lent;
     if (fifos_[in].writer != number) {
       unblock(fifos_[in].writer, Blocked::full, now);
       unblock(fifos_[in].writer, Blocked::call, now);
@@ -278,9 +328,7 @@ void Simulation::end(std::uint32_t number, double now) {
   } else {
     --lanes_left_;
   }
-  OfRank& rank = ranks_[lane.rank];
-  rank.running = false;
-  if (!rank.ready.empty()) run_next(rank, now);
+  if (network_.threads) take_turn(ranks_[lane.rank].core, now);
 }
 
 Status Simulation::run() {
@@ -308,6 +356,9 @@ Status Simulation::run() {
       case Kind::arrive:
         ++fifos_[event.subject].arrived;
         unblock(fifos_[event.subject].reader, Blocked::empty, event.at);
+        break;
+      case Kind::turn:
+        take_turn(event.subject, event.at);
         break;
     }
   }

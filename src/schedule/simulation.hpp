@@ -13,9 +13,9 @@
 namespace coll {
 
 /// All lanes of all ranks as processes, in time. A step can run when its message is there and its
-/// connection has a credit, and does when its rank's thread is free; it ends by its cost later,
-/// gives the credit of its message back and hands the message it makes to the links. Calls follow
-/// each other without a pause, as in a benchmark.
+/// connection has a credit, and does when its rank's thread has its core; it ends by its cost
+/// later, gives the credit of its message back and hands the message it makes to the links. Calls
+/// follow each other without a pause, as in a benchmark.
 class Simulation {
  public:
   /// Of so many calls and the first `passes` passes of each. References are kept.
@@ -29,8 +29,8 @@ class Simulation {
   [[nodiscard]] double us() const { return us_; }
   [[nodiscard]] const std::vector<double>& rank_end() const { return rank_end_; }
   [[nodiscard]] const std::vector<double>& link_busy() const { return link_busy_; }
-  /// Of the busiest rank.
-  [[nodiscard]] double thread_busy() const;
+  /// Of the busiest core, with steps.
+  [[nodiscard]] double core_busy() const;
   [[nodiscard]] std::uint64_t messages() const { return messages_made_; }
 
  private:
@@ -40,6 +40,7 @@ class Simulation {
     Route route;
     std::uint32_t arrived = 0;  ///< messages there to be taken
     std::uint32_t held = 0;     ///< credits in use
+    std::uint32_t lent = 0;     ///< of these messages, those that the writer's call waits for
     bool lost = false;          ///< a message went over a link that had failed
   };
   enum class Blocked : std::uint8_t { no, wait, empty, full, call };
@@ -50,7 +51,9 @@ class Simulation {
     std::uint64_t call = 0, pass = 0;
     std::size_t step = 0;
     Blocked blocked = Blocked::no;
-    std::uint32_t in = kNone, out = kNone;  ///< FIFOs of the step at hand
+    // of the step at hand, from when it has begun
+    std::uint32_t in = kNone, out = kNone;  ///< FIFOs
+    double bytes = 0;
     std::unordered_map<Rank, std::uint32_t> from, to;
     std::vector<std::uint32_t> waiting;  ///< lanes for which a step of this one is too early
   };
@@ -61,11 +64,12 @@ class Simulation {
     double bytes = 0;
     double arrival = 0;  ///< of its last byte, as far as the links behind it are concerned
   };
-  enum class Kind : std::uint8_t { begin, end, cross, arrive };
+  enum class Kind : std::uint8_t { begin, end, cross, arrive, turn };
   struct Event {
     double at;
     std::uint64_t order;
-    std::uint32_t subject;  ///< a lane; of `cross`, a message; of `arrive`, a FIFO
+    std::uint32_t
+        subject;  ///< a lane; of `cross`, a message; of `arrive`, a FIFO; of `turn`, a core
     Kind kind;
     bool operator>(const Event& other) const {
       return at != other.at ? at > other.at : order > other.order;
@@ -75,8 +79,16 @@ class Simulation {
     std::uint64_t call = 0;        ///< that it is in
     std::uint32_t lanes = 0;       ///< that have something to do
     std::uint32_t lanes_done = 0;  ///< with the call
-    bool running = false;
+    std::uint32_t core = 0;
     std::deque<std::pair<std::uint32_t, double>> ready;  ///< lanes and the cost of their steps
+  };
+  /// Goes from rank to rank in a circle, and stays with one as long as that has something to do. So
+  /// does it when none has, but then nothing happens until one does.
+  struct Core {
+    std::vector<std::uint32_t> ranks;
+    std::size_t turn = 0;  ///< of these, who has it
+    bool awake = false;    ///< a step or a change of hands is under way
+    double idle_since = 0;
     double busy_us = 0;
   };
 
@@ -86,7 +98,10 @@ class Simulation {
   void begin(std::uint32_t lane, double now);
   void end(std::uint32_t lane, double now);
   void run_next(OfRank& rank, double now);
-  void send(const LaneState& lane, const Step& step, double now);
+  void wake(OfRank& rank, double now);
+  void take_turn(std::uint32_t core, double now);
+  void pass_on(std::uint32_t core, double now);
+  void send(const LaneState& lane, double now);
   void cross(std::uint32_t message, double now);
   void unblock(std::uint32_t lane, Blocked why, double now);
   [[nodiscard]] bool may_call(const LaneState& lane) const;
@@ -112,6 +127,7 @@ class Simulation {
   std::vector<LaneState> lanes_;
   std::vector<std::uint32_t> first_lane_;  ///< of a rank, copy-major behind it; one more at the end
   std::vector<OfRank> ranks_;
+  std::vector<Core> cores_;
   std::vector<Fifo> fifos_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint32_t>>> by_ends_;
   std::vector<double> link_free_, link_busy_;

@@ -197,6 +197,63 @@ TEST(Planner, LendsNothingOverTcp) {
   EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::none);
 }
 
+/// Two ranks far apart: the wire holds more than the connections do in the rules' slices.
+World far_apart() {
+  World world = world_of(2);
+  world.shared_memory = false;
+  Network network;
+  network.links = {{"there", 1e-4}, {"back", 1e-4}};
+  network.route = [](Rank source, Rank) {
+    return Route{.alpha_us = 1000, .links = {static_cast<std::uint32_t>(source)}};
+  };
+  world.network = std::make_shared<const Network>(network);
+  return world;
+}
+
+TEST(Planner, CutsCallsAsSimulationsFindBest) {
+  const World world = far_apart();
+  const CollectiveSpec spec{all_reduce, 2, 0};
+  const std::uint32_t size = size_class(64 << 20);
+  const Algorithm& algorithm = *plan_of(world, all_reduce, 64 << 20).algorithm;
+  const Plan rule = plan_with(world, spec, algorithm, size);
+  const Prediction by_rule = predict(world, rule, 64 << 20);
+  const Plan plan = plan_of(world, all_reduce, 64 << 20);
+  EXPECT_GT(plan.slice_bytes * plan.lanes, rule.slice_bytes * rule.lanes);
+  EXPECT_LT(2 * plan.predicted_us, by_rule.us);
+  EXPECT_EQ(plan.predicted_us, predict(world, plan, 64 << 20).us);
+  EXPECT_TRUE(contains(explain(world, plan, size),
+                       std::to_string(plan.lanes) + " x " + std::to_string(plan.slice_bytes)));
+}
+
+TEST(Planner, KeepsTheRulesCutUnlessAnotherIsClearlyBetter) {
+  for (const Rank ranks : {2, 3, 8}) {
+    for (const double crowd : {1.0, 4.0}) {
+      World world = world_of(ranks);
+      world.view.ranks_per_core = crowd;
+      for (const std::uint64_t bytes : {8ULL, 64ULL << 10, 1ULL << 20, 64ULL << 20}) {
+        const Plan plan = plan_of(world, all_gather, bytes);
+        const Plan rule = plan_with(world, plan.spec, *plan.algorithm, size_class(bytes));
+        const double size = most_bytes(size_class(bytes));
+        const double gain = predict(world, rule, size).score() / predict(world, plan, size).score();
+        if (plan.digest() == rule.digest() && plan.loans == rule.loans) {
+          EXPECT_EQ(gain, 1);
+        } else {
+          EXPECT_GT(gain, alike(world)) << ranks << " ranks, " << bytes << " bytes";
+        }
+      }
+    }
+  }
+}
+
+TEST(Planner, CutsAsKnobsDemand) {
+  World world = far_apart();
+  world.lanes = 2;
+  world.slice_bytes = 32 << 10;
+  const Plan plan = plan_of(world, all_reduce, 64 << 20);
+  EXPECT_EQ(plan.lanes, 2U);
+  EXPECT_EQ(plan.slice_bytes, 32U << 10);
+}
+
 TEST(Planner, LetsTheRootSendToAllWhereTheyFetch) {
   // All fetch at once what one lends, until so many readers of the same pages hinder each other.
   const auto linear_over_best = [](Rank ranks) {

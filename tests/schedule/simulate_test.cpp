@@ -96,17 +96,46 @@ TEST(Simulate, ALinkIsBusyWithAMessageBesidesItsBytes) {
 
 TEST(Simulate, AMessageThatIsNotInItsNoticeCostsItsReceiverMore) {
   constexpr double kLong = 7, kInline = 256;
-  for (const double crowd : {1.0, 3.0}) {
-    Network network;
-    network.route = [](Rank, Rank) {
-      return Route{.alpha_us = kAlpha, .inline_bytes = kInline, .long_us = kLong};
-    };
-    network.crowd.assign(2, crowd);
-    const auto schedules = built("chain", Collective::broadcast, 2);
-    EXPECT_NEAR(simulated_us(schedules, network, {.bytes = kInline}), kAlpha, 1e-9);
-    EXPECT_NEAR(simulated_us(schedules, network, {.bytes = 2 * kInline}), kAlpha + crowd * kLong,
-                1e-9);
-  }
+  Network network;
+  network.route = [](Rank, Rank) {
+    return Route{.alpha_us = kAlpha, .inline_bytes = kInline, .long_us = kLong};
+  };
+  const auto schedules = built("chain", Collective::broadcast, 2);
+  EXPECT_NEAR(simulated_us(schedules, network, {.bytes = kInline}), kAlpha, 1e-9);
+  EXPECT_NEAR(simulated_us(schedules, network, {.bytes = 2 * kInline}), kAlpha + kLong, 1e-9);
+}
+
+TEST(Simulate, WhatIsLentCostsItsSenderNothingButTime) {
+  constexpr double kSend = 2, kLent = 5;
+  Network network;
+  network.route = [](Rank, Rank) {
+    return Route{.alpha_us = kAlpha,
+                 .send_us = kSend,
+                 .send_us_per_byte = kBeta,
+                 .receive_us_per_byte = kBeta,
+                 .lent_bytes = kBytes,
+                 .lent_us = kLent,
+                 .lent_us_per_byte = 3 * kBeta};
+  };
+  const auto schedules = built("chain", Collective::broadcast, 2);
+  const Load less{.bytes = kBytes - 1, .one_buffer = true};
+  EXPECT_NEAR(simulated_us(schedules, network, less), kSend + kAlpha + 2 * (kBytes - 1) * kBeta,
+              1e-6);
+  const Load lent{.bytes = kBytes, .in_a_row = true, .one_buffer = true};
+  const Result<Simulated> result = simulate(schedules, network, lent);
+  ASSERT_TRUE(result.ok());
+  EXPECT_NEAR(result->us, kSend + kAlpha + kLent + 3 * kBytes * kBeta, 1e-6);
+  EXPECT_NEAR(result->each_us, result->us, 1e-6);  // its call ends when the receiver has it
+}
+
+TEST(Simulate, ARootKeepsItsDataWhereItIsInOneBuffer) {
+  Network network;
+  network.route = [](Rank, Rank) { return Route{.alpha_us = kAlpha}; };
+  network.copy_us_per_byte = kBeta;
+  const auto schedules = built("chain", Collective::broadcast, 2);
+  const Load two{.bytes = kBytes}, one{.bytes = kBytes, .one_buffer = true};
+  EXPECT_NEAR(simulated_us(schedules, network, two), kAlpha + kBytes * kBeta, 1e-6);
+  EXPECT_NEAR(simulated_us(schedules, network, one), kAlpha, 1e-6);
 }
 
 TEST(Simulate, CreditsBoundWhatIsOnTheWay) {
@@ -141,22 +170,58 @@ TEST(Simulate, EveryMessageCrossesASharedLink) {
 }
 
 TEST(Simulate, ARankIsOneThread) {
-  // Nothing but work: what a rank sends and receives, one after the other.
+  // Nothing but work: what a rank sends and receives, one after the other, and so the ranks of a
+  // core.
   constexpr Rank kRanks = 8;
-  for (const double crowd : {1.0, 3.0}) {
+  for (const Rank cores : {8, 4, 2, 1}) {
     Network network;
     network.route = [](Rank, Rank) {
       return Route{.send_us_per_byte = kBeta, .receive_us_per_byte = kBeta};
     };
-    network.crowd.assign(kRanks, crowd);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      network.core.push_back(rank % static_cast<std::uint32_t>(cores));
+    }
     const Load load{.bytes = kBytes, .slice_bytes = 4096, .copies = 2, .in_a_row = true};
     const Result<Simulated> result =
         simulate(built("two_shot", Collective::all_reduce, kRanks), network, load);
     ASSERT_TRUE(result.ok());
+    const double crowd = static_cast<double>(kRanks) / cores;
     const double work = 2 * 2 * (kRanks - 1.0) / kRanks * kBytes * kBeta * crowd;
-    EXPECT_NEAR(result->us, work, work * 0.02);
-    EXPECT_NEAR(result->each_us, work, work * 0.02);
+    EXPECT_NEAR(result->us, work, work * 0.02) << cores << " cores";
+    EXPECT_NEAR(result->each_us, work, work * 0.02) << cores << " cores";
     EXPECT_EQ(result->bottleneck, "processor");
+  }
+}
+
+TEST(Simulate, ACoreGoesFromRankToRankInACircle) {
+  // Three ranks of one core pass an empty message on. Rank 0 has the core first; from then on each
+  // has it as soon as its message is there, for the one before it has just given it away.
+  constexpr double kStep = 2, kHandOver = 10;
+  Network network;
+  network.route = [](Rank, Rank) { return Route{}; };
+  network.core = {0, 0, 0};
+  network.step_us = kStep;
+  network.hand_over_us = kHandOver;
+  EXPECT_NEAR(simulated_us(built("chain", Collective::broadcast, 3), network, {.bytes = 8}),
+              3 * kStep + 2 * kHandOver, 1e-9);
+  // From the last rank down to the first, the core comes to each after it has been at all others.
+  EXPECT_NEAR(simulated_us(built("chain", Collective::reduce, 3), network, {.bytes = 8}),
+              2 * kHandOver + kStep + 2 * (2 * kHandOver + kStep), 1e-9);
+}
+
+TEST(Simulate, AMessageFindsItsCoreOnItsRounds) {
+  // Ranks 1 and 2 share a core, which goes around while they wait: it is at rank 1 at 0, 20, 40
+  // and so on, and at rank 2 at 10, 30, 50.
+  constexpr double kHandOver = 10;
+  Network network;
+  network.core = {0, 1, 1};
+  network.hand_over_us = kHandOver;
+  for (const auto& [alpha, at] : {std::pair(1.0, 20.0), {19.0, 20.0}, {20.0, 20.0}, {21.0, 40.0}}) {
+    network.route = [alpha = alpha](Rank, Rank) { return Route{.alpha_us = alpha}; };
+    const Result<Simulated> result =
+        simulate(built("linear", Collective::broadcast, 3), network, {.bytes = 8});
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(result->rank_us[1], at) << alpha;
   }
 }
 
@@ -178,7 +243,7 @@ TEST(Simulate, CallsInARowOverlapWhereNobodyWaitsForAResult) {
   const auto route = lending.route;
   lending.route = [route](Rank source, Rank target) {
     Route of = route(source, target);
-    of.lent = true;
+    of.lent_bytes = 8;
     return of;
   };
   const Result<Simulated> lent = simulate(broadcast, lending, {.bytes = 8, .in_a_row = true});

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: how calls are cut.
+#include "planner/plan_cut.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace coll {
+namespace {
+
+/// Calls of up to so many slices need no second lane: over shared memory one fills a slot while the
+/// other empties one, over TCP the kernel's buffers do that.
+constexpr double kSlicesOfOneLane = 2, kSlicesOfOneSocket = 8;
+
+/// The shortest slice to consider: of less, what each costs besides its bytes is the larger part.
+constexpr std::uint32_t kLeastSlice = 16 << 10;
+
+/// As long as pass well through the slots: a message cut finer waits for one more cache-line
+/// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What goes
+/// straight from the one caller's memory to the other's is cut coarser: each slice is a system
+/// call. (docs/performance.md)
+std::uint32_t slice_for(const World& world, Collective collective, Loans loans) {
+  if (world.slice_bytes != 0) return std::min(world.slice_bytes, world.slot_bytes);
+  const bool straight = world.shared_memory ? loans == Loans::all : !reduces(collective);
+  return straight ? world.slot_bytes : world.passing_bytes;
+}
+
+/// Up to how many bytes a call's messages are better fetched than passed through slots. To have
+/// them fetched halves the copies, but the receiver makes them all: where messages go both ways at
+/// once that is half the work for either side; where they go one way it shortens the way of a
+/// single slice, and loses against two sides that copy slice after slice in step. What is combined
+/// on arrival gains nothing by being fetched first. Beyond the caches memory is the limit either
+/// way, the sooner the more ranks share it. Measured: docs/performance.md.
+double most_fetched(Collective collective, bool crowded) {
+  constexpr double kMiB = 1 << 20;
+  if (reduces(collective)) return 0;
+  if (collective == Collective::all_gather) return (crowded ? 2 : 32) * kMiB;
+  if (collective == Collective::all_to_all) return (crowded ? 16 : 32) * kMiB;
+  return kMiB;
+}
+
+/// To lend saves copies and costs time to wait: the sender's call ends when the receiver has taken
+/// what it lent.
+Loans loans_for(Collective collective, double bytes, const World& world) {
+  constexpr double kLeast = 2 << 10, kLeastCrowded = 32 << 10;
+  const bool crowded = world.view.ranks_per_core > 1;
+  if (!world.shared_memory || bytes < (crowded ? kLeastCrowded : kLeast)) return Loans::none;
+  return bytes <= most_fetched(collective, crowded) ? Loans::all : Loans::shared;
+}
+
+/// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
+/// other empties one. Those that run side by side each hide the latency of the others.
+std::uint32_t lanes_for(const World& world, double slices) {
+  if (world.lanes != 0) return world.lanes;
+  if (world.network && !world.network->threads) {
+    return static_cast<std::uint32_t>(
+        std::clamp(slices / kSlicesOfOneLane, 1.0, static_cast<double>(world.max_lanes)));
+  }
+  return slices > (world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket) ? 2 : 1;
+}
+
+/// Slices of about `bytes`, as the plan's algorithm can cut them.
+std::uint32_t sliced(const World& world, const Plan& plan, std::uint32_t bytes) {
+  return std::max(bytes, std::min(world.slot_bytes, plan.message_chunks * 64));
+}
+
+}  // namespace
+
+double alike(const World& world) {
+  return world.network ? 1.03 : 1.2;
+}
+
+std::uint32_t size_class(std::uint64_t bytes) {
+  return bytes <= 1 ? 0 : static_cast<std::uint32_t>(std::bit_width(bytes - 1));
+}
+
+double most_bytes(std::uint32_t size_class) {
+  return static_cast<double>(std::uint64_t{1} << size_class);
+}
+
+Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
+               std::uint32_t size_class) {
+  Plan plan;
+  plan.algorithm = &algorithm;
+  plan.spec = spec;
+  plan.cost = algorithm.cost(spec, world.layout);
+  const Cost& cost = plan.cost;
+  const double bytes = most_bytes(size_class);
+  plan.message_chunks = cost.message_chunks;
+  plan.loans = loans_for(spec.collective, bytes, world);
+  plan.slice_bytes = sliced(world, plan, slice_for(world, spec.collective, plan.loans));
+  plan.lanes = std::min(lanes_for(world, cost.moved() * bytes / plan.slice_bytes), world.max_lanes);
+  return plan;
+}
+
+std::vector<Candidate> cuts(const World& world, const Candidate& rule, std::uint32_t size_class) {
+  std::vector<Candidate> list{rule};
+  if (!is_simulated(world, rule.plan.spec)) return list;
+  const double bytes = most_bytes(size_class);
+  const double moved = rule.plan.cost.moved() * bytes;
+  const auto weigh = [&](Plan plan) {
+    const auto same = [&](const Candidate& of) {
+      return of.plan.loans == plan.loans && of.plan.slice_bytes == plan.slice_bytes &&
+             of.plan.lanes == plan.lanes;
+    };
+    if (std::any_of(list.begin(), list.end(), same)) return;
+    list.push_back({rule.algorithm, plan, predict(world, plan, bytes)});
+  };
+  const auto best = [&] {
+    return std::min_element(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
+      return a.prediction.score() < b.prediction.score();
+    });
+  };
+  if (world.shared_memory && !reduces(rule.plan.spec.collective)) {
+    Plan plan = rule.plan;
+    plan.loans = plan.loans == Loans::all ? Loans::shared : Loans::all;
+    plan.slice_bytes = sliced(world, plan, slice_for(world, plan.spec.collective, plan.loans));
+    weigh(plan);
+  }
+  if (world.slice_bytes == 0) {
+    Plan plan = best()->plan;
+    for (std::uint32_t slice = kLeastSlice; slice <= world.slot_bytes; slice *= 4) {
+      plan.slice_bytes = sliced(world, plan, slice);
+      if (slice < 4 * moved) weigh(plan);
+    }
+  }
+  if (world.lanes == 0) {
+    Plan plan = best()->plan;
+    for (plan.lanes = 1; plan.lanes <= world.max_lanes; plan.lanes *= 2) {
+      if (plan.lanes == 1 || plan.lanes * plan.slice_bytes <= moved) weigh(plan);
+    }
+  }
+  const auto chosen = best();
+  if (chosen->prediction.score() * alike(world) < rule.prediction.score()) {
+    std::rotate(list.begin(), chosen, std::next(chosen));
+  }
+  return list;
+}
+
+}  // namespace coll

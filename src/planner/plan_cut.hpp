@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: how calls are cut:
+// protocol, slices, lanes.
+#pragma once
+#include <vector>
+
+#include "planner/plan.hpp"
+#include "planner/prediction.hpp"
+
+namespace coll {
+
+/// A plan that the planner weighed, for explanations.
+struct Candidate {
+  const Algorithm* algorithm = nullptr;
+  Plan plan;  ///< with it
+  Prediction prediction;
+};
+
+/// A call's size class: calls of one class share a plan. Class c holds sizes up to 2^c bytes.
+std::uint32_t size_class(std::uint64_t bytes);
+double most_bytes(std::uint32_t size_class);
+
+/// Scores of predictions that differ by less say nothing: so far is the model off where it was
+/// measured (docs/performance.md). Of a described machine nobody knows how far: only what is about
+/// equal is alike.
+double alike(const World& world);
+
+/// The plan for calls of `size_class` with this algorithm, which can do them, cut by rules that
+/// measurements have shown to be good; without a prediction.
+Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
+               std::uint32_t size_class);
+
+/// The same algorithm in other protocols, slices and lanes, simulated, but for what knobs demand;
+/// the one to take first: that of the rules, unless another is clearly better.
+std::vector<Candidate> cuts(const World& world, const Candidate& rule, std::uint32_t size_class);
+
+}  // namespace coll
