@@ -35,10 +35,11 @@ class Waiter {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::uint32_t kLookEvery = 64;  ///< turns between looks at the clock
-  /// Turns before a waiting rank begins to offer its core to others: about one cache-line round
-  /// trip where ranks share cores; else long enough for a slice, and then only for whoever else is
-  /// on this machine.
-  static constexpr std::uint32_t kCrowdedSpins = 16;
+  /// Turns before a waiting rank begins to offer its core to others: hardly any where ranks share
+  /// cores, since a pause takes a tenth of a change of processes, and who has to wait there mostly
+  /// waits for one who needs this core; else long enough for a slice, and then only for whoever
+  /// else is on this machine.
+  static constexpr std::uint32_t kCrowdedSpins = 2;
   static constexpr std::uint32_t kSpins = 512;
 
   WaitPolicy policy_;
