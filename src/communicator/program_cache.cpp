@@ -7,13 +7,34 @@
 
 #include "base/log.hpp"
 #include "executor/cpu_executor.hpp"
+#include "sys/shared_arena.hpp"
 
 namespace coll {
+namespace {
+
+SharedMemory shared_memory(std::size_t bytes) {
+  const Result<SharedArena*> arena = SharedArena::of_this_process();
+  if (!arena.ok()) return {};
+  const Result<std::byte*> block = (*arena)->allocate(bytes);
+  if (!block.ok()) return {};
+  // After a fork the arena is another one, which does not know the block.
+  return {*block, [](std::byte* memory) {
+            const Result<SharedArena*> now = SharedArena::of_this_process();
+            if (now.ok()) static_cast<void>((*now)->free(memory));
+          }};
+}
+
+}  // namespace
 
 /// send and recv run between two ranks only, so they must not share FIFOs with what all ranks do.
 std::uint32_t ProgramCache::first_lane(Collective collective) {
   const bool pair = collective == Collective::send || collective == Collective::recv;
   return pair ? 0x8000 : 0;
+}
+
+std::uint32_t ProgramCache::credits_of(const Transport& transport) const {
+  return membership_->credits != 0 ? std::max(membership_->credits, CpuExecutor::kLeastCredits)
+                                   : transport.limits().credits;
 }
 
 ProgramCache::Entry* ProgramCache::entry(const CollectiveSpec& spec, std::uint32_t size_class) {
@@ -34,11 +55,9 @@ Status ProgramCache::prepare(const CollectiveSpec& spec, std::uint32_t size_clas
     const auto peer = static_cast<std::size_t>(pair.peer);
     Transport& transport = *membership_->path[peer];
     const Transport::Limits limits = transport.limits();
-    const std::uint32_t credits = membership_->credits != 0
-                                      ? std::max(membership_->credits, CpuExecutor::kLeastCredits)
-                                      : limits.credits;
-    COLL_ASSIGN(connection, transport.open({pair.peer, lane, limits.slot_bytes, credits},
-                                           membership_->descriptors[peer]));
+    COLL_ASSIGN(connection,
+                transport.open({pair.peer, lane, limits.slot_bytes, credits_of(transport)},
+                               membership_->descriptors[peer]));
   }
   if (log_enabled(LogLevel::debug)) {
     log(LogLevel::debug, explain(membership_->world, plan, size_class));
@@ -57,11 +76,17 @@ Result<bool> ProgramCache::connect(const CollectiveSpec& spec, std::uint32_t siz
     COLL_TRY(connection.status());
     if (!connection.ready()) return false;
   }
-  const ProgramShape shape{made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
-                           made.plan.digest(), made.plan.loans};
-  COLL_ASSIGN(made.program, bind(schedule, shape, [&](Rank peer, std::uint32_t lane) {
-                return connections_.at({peer, base + lane}).get();
-              }));
+  ProgramShape shape{made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
+                     made.plan.digest(), made.plan.loans};
+  for (const std::unique_ptr<Transport>& transport : membership_->transports) {
+    shape.credits = std::max(shape.credits, credits_of(*transport));
+  }
+  const auto connection = [&](Rank peer, std::uint32_t lane) {
+    return connections_.at({peer, base + lane}).get();
+  };
+  COLL_ASSIGN(made.program,
+              coll::bind(schedule, shape, connection,
+                         membership_->world.shared_memory ? shared_memory : SharedMemorySource{}));
   return true;
 }
 

@@ -42,6 +42,7 @@ class ProgramCache {
  private:
   using PeerAndLane = std::pair<Rank, std::uint32_t>;
   Entry* entry(const CollectiveSpec& spec, std::uint32_t size_class);
+  [[nodiscard]] std::uint32_t credits_of(const Transport& transport) const;
   [[nodiscard]] static std::uint32_t first_lane(Collective collective);
 
   Rank rank_;

@@ -4,6 +4,7 @@
 
 #include "executor/lending.hpp"
 #include "executor/program.hpp"
+#include "executor/staging.hpp"
 
 namespace coll {
 namespace {
@@ -88,7 +89,8 @@ std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies) {
 }
 
 Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
-                                      const ConnectionSource& connection) {
+                                      const ConnectionSource& connection,
+                                      const SharedMemorySource& memory) {
   COLL_TRY(check_size(schedule));
   auto program = std::make_unique<Program>();
   program->chunks = schedule.chunks;
@@ -120,6 +122,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
   program->connections = program->lane_connections;
 
   const std::vector<std::vector<Loan>> loans = find_loans(schedule);
+  const std::vector<std::vector<BoundStep::Stage>> stages = find_stages(schedule);
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
     const auto index_of = [&](Rank peer) {
@@ -131,7 +134,9 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
     for (const Step& step : schedule.lanes[lane]) {
       program->steps.push_back(
           bind_step(step, schedule.chunks.parts, index_of(step.source), index_of(step.target)));
-      const Loan& loan = loans[lane][program->steps.size() - 1 - begin];
+      const std::size_t index = program->steps.size() - 1 - begin;
+      const Loan& loan = loans[lane][index];
+      program->steps.back().stage = stages[lane][index];
       if (shape.loans != Loans::none) program->steps.back().lend = loan.lend;
       program->steps.back().fetch = shape.loans == Loans::all && loan.complete;
     }
@@ -160,6 +165,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       state.first_pass = copy;
     }
   }
+  if (memory) give_places(*program, memory);
   return program;
 }
 

@@ -128,8 +128,7 @@ inline bool CpuExecutor::advance(Lane& lane) {
   return moved;
 }
 
-inline bool CpuExecutor::run_step(const Lane& lane, const BoundStep& step,
-                                  const StepExtent& extent) {
+inline bool CpuExecutor::run_step(Lane& lane, const BoundStep& step, const StepExtent& extent) {
   if (step.wait_lane != 0xff && !wait_is_over(lane, step)) return false;
   if (step.kind == BoundStep::Kind::fused) return run_fused(lane, step, extent);
   if (step.kind == BoundStep::Kind::send) {
@@ -147,7 +146,7 @@ bool CpuExecutor::wait_is_over(const Lane& lane, const BoundStep& step) {
   return other.next - other.begin > step.wait_step;
 }
 
-bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
+bool CpuExecutor::run_fused(Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection* source = step.receives ? lane.connections[step.source] : nullptr;
   Connection* target = step.sends ? lane.connections[step.target] : nullptr;
   const std::byte* message = nullptr;
@@ -155,21 +154,21 @@ bool CpuExecutor::run_fused(const Lane& lane, const BoundStep& step, const StepE
   if (source != nullptr && (message = source->peek(extent.bytes, call_->digest)) == nullptr) {
     return false;
   }
-  if (target != nullptr && (slot = target->acquire(extent.bytes)) == nullptr) return false;
+  if (target != nullptr && (slot = acquire(lane, *target, step, extent)) == nullptr) return false;
   const std::byte* kept = at(lane, step.into_space, extent.into);
   const bool lend = target != nullptr && may_lend(*target, step, extent, kept);
-  if (lend) slot = nullptr;  // the peer will read what is kept here
+  if (lend) slot = lane.stage.staged = nullptr;  // the peer will read what is kept here
   const auto intact = [source] { return source == nullptr || source->intact(); };
 
   if (step.with_space != Space::none) {
     reduce(lane, step, extent, message, slot);
     if (!intact()) return false;
-    if (slot != nullptr) target->commit(extent.bytes, call_->digest);
+    if (slot != nullptr) commit(lane, *target, step, extent);
   } else {
     if (slot != nullptr) {
       copy(lane, step, extent, message, slot);
       if (!intact()) return false;
-      target->commit(extent.bytes, call_->digest);
+      commit(lane, *target, step, extent);
     }
     if (step.into_space != Space::none) {
       copy(lane, step, extent, message, nullptr);
@@ -202,19 +201,50 @@ void CpuExecutor::for_each_piece(const Lane& lane, const BoundStep& step, Use us
                });
 }
 
-bool CpuExecutor::send(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
+bool CpuExecutor::send(Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& to = *lane.connections[step.target];
+  if (step.stage == BoundStep::Stage::again && lane.stage.staged != nullptr &&
+      extent.bytes >= to.least_loan() && to.lends(lane.stage.staged, extent.bytes, false)) {
+    return to.lend(lane.stage.staged, extent.bytes, call_->digest);
+  }
   if (extent.one_piece) [[likely]] {
     const std::byte* from = at(lane, step.from_space, extent.from);
-    if (!may_lend(to, step, extent, from)) return to.send(from, extent.bytes, call_->digest);
-    lent_ = true;
-    return to.lend(from, extent.bytes, call_->digest);
+    if (may_lend(to, step, extent, from)) {
+      lane.stage.staged = nullptr;
+      lent_ = true;
+      return to.lend(from, extent.bytes, call_->digest);
+    }
+    if (step.stage != BoundStep::Stage::first) return to.send(from, extent.bytes, call_->digest);
   }
-  std::byte* slot = to.acquire(extent.bytes);
-  if (slot == nullptr) return false;
-  copy(lane, step, extent, nullptr, slot);
-  to.commit(extent.bytes, call_->digest);
+  std::byte* place = acquire(lane, to, step, extent);
+  if (place == nullptr) return false;
+  copy(lane, step, extent, nullptr, place);
+  commit(lane, to, step, extent);
   return true;
+}
+
+/// Where to write the step's message: the next place of the lane if it is to be staged, else the
+/// slot; null while no credit is free.
+inline std::byte* CpuExecutor::acquire(Lane& lane, Connection& to, const BoundStep& step,
+                                       const StepExtent& extent) {
+  std::byte* slot = to.acquire(extent.bytes);
+  if (step.stage != BoundStep::Stage::first) return slot;
+  lane.stage.staged = nullptr;
+  if (slot == nullptr || lane.stage.begin == nullptr || extent.bytes < lane.stage.least ||
+      extent.bytes < to.least_loan() || !to.lends(lane.stage.next(), extent.bytes, false)) {
+    return slot;
+  }
+  return lane.stage.staged = lane.stage.next();
+}
+
+/// Sends what was written to where `acquire` said.
+inline void CpuExecutor::commit(Lane& lane, Connection& to, const BoundStep& step,
+                                const StepExtent& extent) {
+  if (step.stage != BoundStep::Stage::first || lane.stage.staged == nullptr) {
+    return to.commit(extent.bytes, call_->digest);
+  }
+  lane.stage.take();
+  to.lend(lane.stage.staged, extent.bytes, call_->digest);
 }
 
 inline bool CpuExecutor::may_lend(const Connection& to, const BoundStep& step,

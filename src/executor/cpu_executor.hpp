@@ -62,9 +62,9 @@ class CpuExecutor {
 
   bool advance(Lane& lane);
   void enter_window(Lane& lane);
-  bool run_step(const Lane& lane, const BoundStep& step, const StepExtent& extent);
-  bool run_fused(const Lane& lane, const BoundStep& step, const StepExtent& extent);
-  bool send(const Lane& lane, const BoundStep& step, const StepExtent& extent);
+  bool run_step(Lane& lane, const BoundStep& step, const StepExtent& extent);
+  bool run_fused(Lane& lane, const BoundStep& step, const StepExtent& extent);
+  bool send(Lane& lane, const BoundStep& step, const StepExtent& extent);
   bool receive(const Lane& lane, const BoundStep& step, const StepExtent& extent);
   void copy(const Lane& lane, const BoundStep& step, const StepExtent& extent,
             const std::byte* message, std::byte* slot);
@@ -78,6 +78,8 @@ class CpuExecutor {
     return static_cast<unsigned>(step.into_space == Space::output ? call_->store
                                                                   : reduce::Store::cached);
   }
+  std::byte* acquire(Lane& lane, Connection& to, const BoundStep& step, const StepExtent& extent);
+  void commit(Lane& lane, Connection& to, const BoundStep& step, const StepExtent& extent);
   [[nodiscard]] bool may_lend(const Connection& to, const BoundStep& step, const StepExtent& extent,
                               const std::byte* data) const;
   [[nodiscard]] static bool wait_is_over(const Lane& lane, const BoundStep& step);

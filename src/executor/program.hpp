@@ -27,6 +27,9 @@ struct BoundStep {
   /// May the receiver fetch what is sent, until the call ends? Only what no later step overwrites,
   /// be it through the other name that a buffer has in a call in place.
   enum class Lend : std::uint8_t { never, if_apart, always };
+  /// Steps in a row that send the same to one peer each: the first may write it once to where all
+  /// of them read it.
+  enum class Stage : std::uint8_t { none, first, again };
   static constexpr std::uint16_t kNone = 0xffff;
 
   Kind kind = Kind::fused;
@@ -34,6 +37,7 @@ struct BoundStep {
   bool finish = false;
   bool sends = false, receives = false;
   Lend lend = Lend::never;
+  Stage stage = Stage::none;
   bool fetch = false;  ///< lend private memory too, for the receiver to copy
   std::uint8_t wait_lane = 0xff;
   std::uint16_t source = kNone, target = kNone;  ///< indices into the lane's connections
@@ -59,6 +63,33 @@ struct ProgramShape {
   std::uint32_t slice_bytes = 0;     ///< the longest message
   std::uint64_t plan_digest = 0;
   Loans loans = Loans::all;
+  // For messages that are staged: the most credits of a connection, and from how many bytes on, to
+  // all readers together, it pays. It saves copies into slots, and costs each reader the way to
+  // memory that is not the connection's. (docs/performance.md)
+  std::uint32_t credits = 0;
+  std::uint32_t least_staged = 14 << 10;
+};
+
+/// Memory that other processes of this host can read in place, or null.
+using SharedMemory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
+using SharedMemorySource = std::function<SharedMemory(std::size_t bytes)>;
+
+/// Places for messages that a lane sends to several peers, used in turn. There is one more than a
+/// connection has credits, and a lane stages for the same peers each time: when a place's turn
+/// comes again, the credits of the message before have shown that all are done with what it held.
+struct StagePlaces {
+  std::byte* begin = nullptr;  ///< null: the lane stages nothing
+  std::size_t stride = 0;
+  std::uint32_t count = 0;
+  std::uint32_t turn = 0;
+  std::size_t least = 0;        ///< the shortest message to stage
+  std::byte* staged = nullptr;  ///< what the step before sent, for those who get it again
+
+  [[nodiscard]] std::byte* next() const { return begin + turn * stride; }
+  void take() {
+    staged = next();
+    if (++turn == count) turn = 0;
+  }
 };
 
 /// A plan's schedule bound to connections and scratch, ready to run any call of its plan. One call
@@ -72,6 +103,7 @@ struct Program {
     Connection* const* connections = nullptr;
     std::byte* base[4] = {};  ///< by Space: where the current window begins; scratch stays
     const LaneState* siblings = nullptr;  ///< lane 0 of the same copy, for waits
+    StagePlaces stage;
     std::uint64_t first_pass = 0;
     std::uint64_t pass = 0;
     bool done = false;
@@ -85,7 +117,13 @@ struct Program {
   std::vector<Connection*> connections;  ///< all of them, each once, for progress and errors
   std::vector<Connection*> lane_connections;
   std::unique_ptr<std::byte[]> scratch;
+  SharedMemory stage;  ///< the lanes' places
   bool needs_progress = false;
+
+  Program() = default;
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program();
 
   /// Of the last call, since most calls repeat: its windows, and the steps' extents in every window
   /// but the last, then in the last.
@@ -142,9 +180,11 @@ struct PeerLane {
 };
 std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies);
 
-/// Binds. A program runs calls of any size. Fails where the schedule is too large for the bound
-/// form (65,534 blocks, parts, connections or chunks per message).
+/// Binds. A program runs calls of any size; it stages messages if `memory` gives it places. Fails
+/// where the schedule is too large for the bound form (65,534 blocks, parts, connections or chunks
+/// per message).
 Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
-                                      const ConnectionSource& connection);
+                                      const ConnectionSource& connection,
+                                      const SharedMemorySource& memory = {});
 
 }  // namespace coll

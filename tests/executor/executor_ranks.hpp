@@ -24,6 +24,8 @@ class ExecutorRanks {
     std::uint32_t copies = 1;
     std::uint32_t credits = 2;
     std::uint32_t slice_bytes = 256;
+    Loans loans = Loans::all;
+    bool stages = false;  ///< whatever several ranks get
   };
 
   ExecutorRanks(const std::vector<Schedule>& schedules, const Settings& settings)
@@ -54,11 +56,19 @@ class ExecutorRanks {
       for (const auto& transport : transports_) transport->poll();
     }
     for (std::size_t r = 0; r < schedules.size(); ++r) {
+      const auto connection = [&](Rank peer, std::uint32_t lane) {
+        return connections_[r].at({peer, lane}).get();
+      };
+      const auto memory = [this](std::size_t bytes) {
+        places_.push_back(std::make_unique<std::byte[]>(bytes));
+        return SharedMemory(places_.back().get(), [this](std::byte*) { ++freed_; });
+      };
+      ProgramShape shape{settings.copies, message_chunks, slice, 0, settings.loans};
+      shape.credits = settings.credits;
+      shape.least_staged = 1;
       Result<std::unique_ptr<Program>> bound =
-          bind(schedules[r], {settings.copies, message_chunks, slice, 0, Loans::all},
-               [&](Rank peer, std::uint32_t lane) {
-                 return connections_[r].at({peer, lane}).get();
-               });
+          coll::bind(schedules[r], shape, connection,
+                     settings.stages ? SharedMemorySource(memory) : SharedMemorySource());
       EXPECT_TRUE(bound.ok()) << bound.status().text();
       programs_.push_back(*std::move(bound));
       executors_.push_back(std::make_unique<CpuExecutor>(WaitPolicy{}, &stop_));
@@ -89,6 +99,11 @@ class ExecutorRanks {
     return left == 0;
   }
 
+  /// The rank's program goes; no call of it may be under way.
+  void drop_program(std::size_t rank) { programs_[rank].reset(); }
+  /// How many programs have given their places back.
+  [[nodiscard]] int freed() const { return freed_; }
+
   CpuExecutor& executor(std::size_t rank) { return *executors_[rank]; }
   std::atomic<bool>& stop() { return stop_; }
 
@@ -96,6 +111,8 @@ class ExecutorRanks {
   std::shared_ptr<FakeNetwork> network_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<Connection>>> connections_;
+  std::vector<std::unique_ptr<std::byte[]>> places_;  ///< also of those who do not give them back
+  int freed_ = 0;
   std::vector<std::unique_ptr<Program>> programs_;
   std::vector<std::unique_ptr<CpuExecutor>> executors_;
   std::vector<CallBinding> calls_;

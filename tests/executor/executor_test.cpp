@@ -114,7 +114,7 @@ void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& ranks, std::uint
 
 /// Every algorithm and operation, in place and apart, while messages wait, arrive late and find few
 /// credits, and the ranks' turns come in any order.
-void run_every_algorithm(const FakeScript& script) {
+void run_every_algorithm(const FakeScript& script, bool stages = false) {
   std::mt19937_64 random(test::test_seed());
   for (const Algorithm& algorithm : algorithms()) {
     for (int c = 0; c < kCollectives; ++c) {
@@ -126,6 +126,8 @@ void run_every_algorithm(const FakeScript& script) {
         ExecutorRanks::Settings settings;
         settings.script = script;
         settings.script.seed = random();
+        settings.loans = stages ? Loans::none : Loans::all;
+        settings.stages = stages;
         settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
         settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
         settings.slice_bytes = 64u << (random() % 4);
@@ -154,6 +156,42 @@ TEST(CpuExecutor, EveryAlgorithmOnAnUnrulyNetworkThatLends) {
 /// Only what was lent keeps a call from its end.
 TEST(CpuExecutor, EveryAlgorithmOnAPromptNetworkThatLends) {
   run_every_algorithm({.least_loan = 1});
+}
+
+/// What several ranks get is written once, and stays until all of them have read it.
+TEST(CpuExecutor, EveryAlgorithmThatStages) {
+  run_every_algorithm({.max_delay = 3, .max_refusals = 2, .least_loan = 1}, true);
+  run_every_algorithm({.least_loan = 1}, true);
+}
+
+/// A root's call and communicator may be over before anyone reads what it sent.
+TEST(CpuExecutor, PlacesStayWhileTheyAreRead) {
+  for (const bool early : {true, false}) {
+    const CollectiveSpec spec{Collective::broadcast, 3, 0};
+    ExecutorRanks ranks(build_all(*find_algorithm("linear"), spec),
+                        {.script = {.least_loan = 1}, .loans = Loans::none, .stages = true});
+    std::vector<Elements> data{{1, 2, 3}, {0, 0, 0}, {0, 0, 0}};
+    for (std::size_t r = 0; r < data.size(); ++r) {
+      CallBinding call;
+      call.output = reinterpret_cast<std::byte*>(data[r].data());
+      call.input = r == 0 ? call.output : nullptr;
+      call.count = 3;
+      call.element_bytes = 8;
+      ranks.start(r, call);
+    }
+    ranks.executor(0).poll();
+    ASSERT_TRUE(ranks.executor(0).done()) << "who stages need not wait for its readers";
+    data[0].assign(3, -1);
+    if (early) ranks.drop_program(0);
+    EXPECT_EQ(ranks.freed(), 0);
+    for (const std::size_t reader : {1U, 2U}) {
+      ranks.executor(reader).poll();
+      EXPECT_TRUE(ranks.executor(reader).done());
+      EXPECT_EQ(data[reader], (Elements{1, 2, 3}));
+    }
+    if (!early) ranks.drop_program(0);
+    EXPECT_EQ(ranks.freed(), early ? 0 : 1);
+  }
 }
 
 TEST(CpuExecutor, StopsWhenToldTo) {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: what is staged is the same message, to the same peers
+// each time, and where it matters it is.
+#include "executor/staging.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "built.hpp"
+
+namespace coll {
+namespace {
+
+using Stage = BoundStep::Stage;
+
+/// What a lane stages: for each message, its first step and those who get it.
+struct Staged {
+  Step first;
+  std::set<Rank> readers;
+};
+
+std::vector<Staged> staged_by(const Lane& lane, const std::vector<Stage>& stages) {
+  std::vector<Staged> all;
+  for (std::size_t index = 0; index < lane.size(); ++index) {
+    const Step step = lane[index];
+    if (stages[index] == Stage::none) continue;
+    if (stages[index] == Stage::first) {
+      all.push_back({step, {}});
+    } else {
+      EXPECT_TRUE(index > 0 && stages[index - 1] != Stage::none) << "step " << index;
+      const Step& first = all.back().first;
+      EXPECT_TRUE(step.from == first.into || (step.from == first.from && !first.with.present()));
+      EXPECT_EQ(step.count, first.count);
+      EXPECT_FALSE(step.receives() || step.with.present() || step.into.present());
+    }
+    EXPECT_TRUE(all.back().readers.insert(step.target).second) << "step " << index;
+  }
+  return all;
+}
+
+TEST(Staging, IsOfEqualMessagesToTheSamePeers) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int i = 0; i < kCollectives; ++i) {
+      for (Rank ranks = 1; ranks <= 9; ++ranks) {
+        const CollectiveSpec spec{collective_at(i), ranks,
+                                  has_root(collective_at(i)) ? ranks / 2 : 0};
+        if (!algorithm.supports(spec, Layout::flat(spec.ranks))) continue;
+        SCOPED_TRACE(describe(algorithm, spec));
+        for (const Schedule& schedule : build_all(algorithm, spec)) {
+          const auto stages = find_stages(schedule);
+          ASSERT_EQ(stages.size(), schedule.lanes.size());
+          for (std::size_t lane = 0; lane < stages.size(); ++lane) {
+            ASSERT_EQ(stages[lane].size(), schedule.lanes[lane].size());
+            const std::vector<Staged> all = staged_by(schedule.lanes[lane], stages[lane]);
+            for (const Staged& each : all) {
+              EXPECT_GT(each.readers.size(), 1U);
+              EXPECT_EQ(each.readers, all.front().readers);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Staging, IsThereWhereItMatters) {
+  for (const auto& [algorithm, collective] : {std::pair{"linear", Collective::broadcast},
+                                              {"one_shot", Collective::all_gather},
+                                              {"one_shot", Collective::all_reduce},
+                                              {"two_shot", Collective::all_reduce}}) {
+    const Schedule root = build_all(*find_algorithm(algorithm), {collective, 5, 0}).front();
+    const auto all = staged_by(root.lanes[0], find_stages(root)[0]);
+    ASSERT_EQ(all.size(), 1U) << algorithm << " for " << name_of(collective);
+    EXPECT_EQ(all.front().readers.size(), 4U) << algorithm << " for " << name_of(collective);
+  }
+}
+
+}  // namespace
+}  // namespace coll
