@@ -5,6 +5,9 @@
 // the place of f16's exponent is the number divided by 2^8, down to the denormals, so it needs one
 // shift and no exponent arithmetic; sums and averages keep the scale, a product needs it once more.
 //
+// Where f16 is dear, a sum of E4M3 does without: f32 takes it in the same way, divided by 2^120,
+// and holds every sum exactly.
+//
 // Rounding to 8 bits: f32 to f16, then f16 to fewer digits in integers. For the sum or product of
 // two 8-bit floats that gives what one rounding gives, since f16 has at least twice their digits
 // and two more (S. Figueroa, When is double rounding innocuous?, 1995; the tests try all pairs). It
@@ -55,34 +58,40 @@ COLL_INLINE Halves<bytes> split(E4M3, Raw<bytes> v) {
   return {as<Raw<bytes>>(even) & 0xbf80bf80u, as<Raw<bytes>>(odd) & 0xbf80bf80u};  // one sign only
 }
 
-/// An f16 to nearest, ties to even, in the bits of `Format`; those below are left dirty. A NaN
-/// comes from an 8-bit float or from the CPU, so its lower bits are zero and nothing carries.
-template <class Format, size_t bytes>
-COLL_INLINE Shorts<bytes> round_half(Raw<bytes> half) {
-  constexpr int kCut = 10 - Format::kDigits;
-  constexpr auto kBelowHalf = static_cast<std::uint16_t>((1 << (kCut - 1)) - 1);
-  const auto h = as<Shorts<bytes>>(half);
-  return h + ((h >> kCut) & std::uint16_t{1}) + kBelowHalf;
+/// To nearest, ties to even, in the upper byte of each lane; the lower byte is left dirty. That of
+/// a NaN is zero, since it comes from an 8-bit float or from the CPU, so nothing carries.
+template <size_t bytes>
+COLL_INLINE Shorts<bytes> round_to_byte(Shorts<bytes> x) {
+  return x - ((~(x >> 8) & std::uint16_t{1}) | std::uint16_t{0xff80});  // + 0x7f or 0x80
+}
+
+/// The upper bytes of two registers, those of `even` in the even places.
+template <size_t bytes>
+COLL_INLINE Raw<bytes> upper_bytes(Shorts<bytes> even, Shorts<bytes> odd) {
+  return as<Raw<bytes>>(even >> 8) | (as<Raw<bytes>>(odd) & 0xff00ff00u);
 }
 
 template <size_t bytes>
 COLL_INLINE Raw<bytes> join(E5M2, Halves<bytes> h) {
-  const auto even = round_half<E5M2, bytes>(h.even), odd = round_half<E5M2, bytes>(h.odd);
-  return as<Raw<bytes>>(even >> 8) | (as<Raw<bytes>>(odd) & 0xff00ff00u);
+  return upper_bytes<bytes>(round_to_byte<bytes>(as<Shorts<bytes>>(h.even)),
+                            round_to_byte<bytes>(as<Shorts<bytes>>(h.odd)));
 }
 
-/// Saturates: what is beyond the largest number becomes it.
+/// A magnitude with an exponent of one more bit; what is beyond the largest number becomes it.
+template <size_t bytes>
+COLL_INLINE Raw<bytes> saturate(E4M3, Raw<bytes> magnitude) {
+  using U = Vector<std::uint8_t, bytes>;
+  return as<Raw<bytes>>(lesser<bytes>(as<U>(magnitude), U{} + std::uint8_t{E4M3::kMost}));
+}
+
 template <size_t bytes>
 COLL_INLINE Raw<bytes> join(E4M3, Halves<bytes> h) {
-  using I = Vector<std::int16_t, bytes>;
-  const auto magnitude = [](Raw<bytes> half) __attribute__((always_inline)) {
-    const I m = as<I>(round_half<E4M3, bytes>(half)) & std::int16_t{0x7fff};
-    return as<Shorts<bytes>>(lesser<bytes>(m, I{} + std::int16_t{E4M3::kMost << 7}));
-  };
-  const auto even = as<Raw<bytes>>(magnitude(h.even) >> 7);
-  const auto odd = as<Raw<bytes>>(magnitude(h.odd) << 1) & 0x7f007f00u;
-  const auto sign = as<Raw<bytes>>(as<Shorts<bytes>>(h.even & 0x80008000u) >> 8);
-  return even | odd | sign | (h.odd & 0x80008000u);
+  using S = Shorts<bytes>;
+  const auto even = as<S>(h.even), odd = as<S>(h.odd);
+  const auto magnitude =
+      upper_bytes<bytes>(round_to_byte<bytes>(S{even + even}), round_to_byte<bytes>(S{odd + odd}));
+  return select<bytes>(Raw<bytes>{} + 0x80808080u, upper_bytes<bytes>(even, odd),
+                       saturate<bytes>(E4M3{}, magnitude));
 }
 
 /// x to the digits of `Format`, to nearest, ties to even: added to a number so large that its last
@@ -100,6 +109,39 @@ COLL_INLINE Vector<float, bytes> round(Format, Vector<float, bytes> x) {
   const F large = as<F>(grain + static_cast<std::uint32_t>(kUp + kOneAndAHalf));
   const I sign = as<I>(x) & static_cast<std::int32_t>(0x80000000u);
   return as<F>(as<I>((x + large) - large) | sign);  // of a zero
+}
+
+// ---- sums of E4M3 without f16 ----
+
+/// The f32 of the upper byte of each 16-bit lane: the number divided by 2^120, down to the
+/// denormals.
+template <size_t bytes>
+COLL_INLINE Pair<bytes> widen_upper(E4M3, Raw<bytes> v) {
+  using F = Vector<float, bytes>;
+  constexpr std::uint32_t kFields = 0x87f00000u;
+  const auto w = as<Raw<bytes>>(as<Vector<std::int16_t, bytes>>(v) >> 4);
+  return {as<F>((w << 16) & kFields), as<F>(w & kFields)};
+}
+
+/// |a + b| of the upper bytes, in the upper bytes, with an exponent of one more bit. f32 adds
+/// without rounding; five of the eight bits kept below the digits tell ties from all else, since
+/// whatever reaches below them is less than a quarter of the last digit.
+template <size_t bytes>
+COLL_INLINE Shorts<bytes> add_upper(E4M3, Raw<bytes> a, Raw<bytes> b) {
+  using R = Raw<bytes>;
+  const auto x = widen_upper<bytes>(E4M3{}, a), y = widen_upper<bytes>(E4M3{}, b);
+  const R low = as<R>(x.low + y.low) >> 12, high = as<R>(x.high + y.high) << 4;
+  return round_to_byte<bytes>(as<Shorts<bytes>>(select<bytes>(R{} + 0xffff0000u, high, low)));
+}
+
+/// |a + b|; of a NaN anything.
+template <size_t bytes>
+COLL_INLINE Raw<bytes> add(E4M3, Raw<bytes> a, Raw<bytes> b) {
+  const auto even = [](Raw<bytes> v) __attribute__((always_inline)) {
+    return as<Raw<bytes>>(as<Shorts<bytes>>(v) << 8);
+  };
+  return saturate<bytes>(E4M3{}, upper_bytes<bytes>(add_upper<bytes>(E4M3{}, even(a), even(b)),
+                                                    add_upper<bytes>(E4M3{}, a, b)));
 }
 
 }  // namespace

@@ -20,6 +20,13 @@ struct BF16 {
   static constexpr Bits kMost = 0x7f80, kNan = 0x7fc0;
 };
 
+/// Does the CPU widen and narrow f16 for less than shifts and masks cost?
+#if defined(__aarch64__) && defined(__ARM_NEON)
+constexpr bool kCheapF16 = true;
+#else
+constexpr bool kCheapF16 = false;
+#endif
+
 template <size_t bytes>
 struct Pair {
   Vector<float, bytes> low, high;

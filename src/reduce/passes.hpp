@@ -123,6 +123,29 @@ struct Float8Pass {
   }
 };
 
+/// The sum of E4M3 where f16 is dear: in f32, a zero and the sign by the operands.
+struct E4M3Sum {
+  using Element = std::uint8_t;
+  KeepDenormals keep;
+  explicit E4M3Sum(size_t) {}
+
+  template <size_t step>
+  COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
+    constexpr size_t kBytes = register_of(step);
+    using R = Raw<kBytes>;
+    using Bytes = Vector<std::int8_t, kBytes>;
+    constexpr std::int8_t kSign = -128;
+    const R x = load<step>(at_a), y = load<step>(at_b);
+    const auto a = as<Bytes>(x), b = as<Bytes>(y);
+    const Bytes size_a = a & std::int8_t{0x7f}, size_b = b & std::int8_t{0x7f};
+    const auto larger = as<R>(size_a > size_b ? a : b);
+    const R sum = select<kBytes>(as<R>(Bytes{} + kSign), larger, add<kBytes>(E4M3{}, x, y));
+    const Bytes r = (a ^ b) == Bytes{} + kSign ? Bytes{} : as<Bytes>(sum);  // x - x is +0
+    const auto is_nan = (size_a > size_b ? size_a : size_b) > Bytes{} + E4M3::kMost;
+    return as<R>(is_nan ? Bytes{} + E4M3::kNan : r);
+  }
+};
+
 /// min and max of floats of 8 and 16 bits: in integers, which order as the floats do once the
 /// magnitude of the negative ones is inverted.
 template <ReduceOp op, class Format>
@@ -244,7 +267,8 @@ struct PassOf<op, Format> {
 template <ReduceOp op, class Format>
 requires std::is_same_v<Format, E4M3> || std::is_same_v<Format, E5M2>
 struct PassOf<op, Format> {
-  using type = SmallPassOf<op, Format, Float8Pass>;
+  using type = std::conditional_t<op == ReduceOp::sum && std::is_same_v<Format, E4M3> && !kCheapF16,
+                                  E4M3Sum, SmallPassOf<op, Format, Float8Pass>>;
 };
 template <ReduceOp op, class T>
 using Pass = typename PassOf<op, T>::type;

@@ -89,20 +89,52 @@ COLL_INLINE void store(std::byte* to, V value) {
 
 /// The lesser of each two lanes: g++ 12 misses the instruction where one side is a constant.
 template <size_t bytes>
-COLL_INLINE auto lesser(Vector<std::int16_t, bytes> a, Vector<std::int16_t, bytes> b) {
-  using V = Vector<std::int16_t, bytes>;
+COLL_INLINE auto lesser(Vector<std::uint8_t, bytes> a, Vector<std::uint8_t, bytes> b) {
+  using V = Vector<std::uint8_t, bytes>;
 #if defined(__AVX512BW__)
-  if constexpr (bytes == 64) return as<V>(_mm512_min_epi16(as<__m512i>(a), as<__m512i>(b)));
+  if constexpr (bytes == 64) return as<V>(_mm512_min_epu8(as<__m512i>(a), as<__m512i>(b)));
 #endif
 #if defined(__AVX2__)
-  if constexpr (bytes == 32) return as<V>(_mm256_min_epi16(as<__m256i>(a), as<__m256i>(b)));
+  if constexpr (bytes == 32) return as<V>(_mm256_min_epu8(as<__m256i>(a), as<__m256i>(b)));
 #endif
 #if defined(__x86_64__)
-  if constexpr (bytes == 16) return as<V>(_mm_min_epi16(as<__m128i>(a), as<__m128i>(b)));
+  if constexpr (bytes == 16) return as<V>(_mm_min_epu8(as<__m128i>(a), as<__m128i>(b)));
 #else
   return V{a < b ? a : b};
 #endif
 }
+
+/// Bit by bit, `a` where `mask` is set and `b` elsewhere: one instruction that g++ 12 misses too.
+template <size_t bytes>
+COLL_INLINE Raw<bytes> select(Raw<bytes> mask, Raw<bytes> a, Raw<bytes> b) {
+#if defined(__AVX512BW__)
+  if constexpr (bytes == 64)
+    return as<Raw<64>>(
+        _mm512_ternarylogic_epi32(as<__m512i>(a), as<__m512i>(b), as<__m512i>(mask), 0xe4));
+#endif
+  return (a & mask) | (b & ~mask);
+}
+
+#if defined(__x86_64__)
+/// While one lives, the CPU keeps the denormals of f32 even if the program has switched them off.
+class KeepDenormals {
+ public:
+  KeepDenormals() : before_(_mm_getcsr()) {
+    if (before_ & kFlush) _mm_setcsr(before_ & ~kFlush);
+  }
+  ~KeepDenormals() {
+    if (before_ & kFlush) _mm_setcsr(before_);
+  }
+  KeepDenormals(const KeepDenormals&) = delete;
+  KeepDenormals& operator=(const KeepDenormals&) = delete;
+
+ private:
+  static constexpr unsigned kFlush = _MM_FLUSH_ZERO_MASK | _MM_DENORMALS_ZERO_MASK;
+  unsigned before_;
+};
+#else
+struct KeepDenormals {};
+#endif
 
 #if defined(__x86_64__)
 constexpr bool kCanStream = true;

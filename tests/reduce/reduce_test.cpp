@@ -2,6 +2,9 @@
 // reduce/: tests of the kernels. This file: every op, dtype, form and instruction set gives the
 // oracle's bits.
 #include <gtest/gtest.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include <cstdlib>
 #include <random>
@@ -223,6 +226,33 @@ TEST(Reduce, EightBitFloatsOverflowAsDocumented) {
   EXPECT_EQ(sum(DataType::float8_e5m2, 0x7b, 0x6b), 0x7b);  // 57344 + 3584
   EXPECT_EQ(sum(DataType::float8_e5m2, 0x7c, 0xfc), 0x7e);  // inf - inf
 }
+
+#if defined(__x86_64__)
+TEST(Reduce, EightBitFloatsKeepDenormalsThatTheProgramFlushes) {
+  const std::size_t count = 1 << 16;
+  std::vector<std::uint8_t> a(count), b(count), kept(count), flushed(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    a[i] = static_cast<std::uint8_t>(i >> 8);
+    b[i] = static_cast<std::uint8_t>(i);
+  }
+  const unsigned before = _mm_getcsr();
+  const unsigned flushing = before | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON;
+  for (const Table* table : tables())
+    for (const DataType type : {DataType::float8_e4m3, DataType::float8_e5m2})
+      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::avg}) {
+        const Combine pass =
+            table->kernels[static_cast<std::size_t>(op)][static_cast<std::size_t>(type)].finish[0];
+        pass(kept.data(), a.data(), b.data(), count, 3);
+        _mm_setcsr(flushing);
+        pass(flushed.data(), a.data(), b.data(), count, 3);
+        const unsigned after = _mm_getcsr();
+        _mm_setcsr(before);
+        EXPECT_EQ(kept, flushed) << table->name << " " << name_of(op) << " " << name_of(type);
+        // The sticky flags of exceptions aside, the program finds what it set.
+        EXPECT_EQ(after & ~_MM_EXCEPT_MASK, flushing & ~_MM_EXCEPT_MASK) << table->name;
+      }
+}
+#endif
 
 TEST(Reduce, OperandsCommuteBitByBit) {  // two ranks may compute a + b and b + a
   std::mt19937_64 random(test_seed() + 3);
