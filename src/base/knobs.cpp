@@ -65,9 +65,9 @@ constexpr Knob kTable[] = {
     {"COLL_CREDITS", "0", "slots",
      "Slots of a connection, at least 2; 0 lets the transport choose.", &Knobs::credits, kCredits},
     {"COLL_ISA", "", "",
-     "Instruction set of the reduction kernels: baseline, avx2, avx512 or neon; empty is the best "
-     "there.",
-     &Knobs::isa, kNone, "baseline, avx2, avx512, neon"},
+     "Instruction set of the reduction kernels: baseline, avx2, avx512, avx512fp16, neon or "
+     "neonfp16; empty is the best there.",
+     &Knobs::isa, kNone, "baseline, avx2, avx512, avx512fp16, neon, neonfp16"},
     {"COLL_LOG", "warn", "", "How much to say on standard error: error, warn, info or debug.",
      &Knobs::log, kNone, "error, warn, info, debug"},
 };

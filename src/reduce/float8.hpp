@@ -8,10 +8,11 @@
 // Where f16 is dear, a sum of E4M3 does without: f32 takes it in the same way, divided by 2^120,
 // and holds every sum exactly.
 //
-// Rounding to 8 bits: f32 to f16, then f16 to fewer digits in integers. For the sum or product of
-// two 8-bit floats that gives what one rounding gives, since f16 has at least twice their digits
-// and two more (S. Figueroa, When is double rounding innocuous?, 1995; the tests try all pairs). It
-// does not hold for a quotient, which is rounded to the final digits in f32 before.
+// Rounding to 8 bits: to f16 (by the arithmetic itself where the CPU has that of f16), then to
+// fewer digits in integers. For the sum or product of two 8-bit floats that gives what one rounding
+// gives, since f16 has at least twice their digits and two more (S. Figueroa, When is double
+// rounding innocuous?, 1995; the tests try all pairs). It does not hold for a quotient, which is
+// rounded to the final digits in f32 before.
 //
 // Only kernels.cpp includes this; see vector.hpp about the unnamed namespace.
 #pragma once

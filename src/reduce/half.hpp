@@ -20,11 +20,23 @@ struct BF16 {
   static constexpr Bits kMost = 0x7f80, kNan = 0x7fc0;
 };
 
-/// Does the CPU widen and narrow f16 for less than shifts and masks cost?
+/// Does the CPU add and multiply f16?
+#if defined(__AVX512FP16__)
+constexpr bool kNativeF16 = true;
+__extension__ typedef _Float16 NativeF16;
+#elif defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
+constexpr bool kNativeF16 = true;
+using NativeF16 = float16_t;
+#else
+constexpr bool kNativeF16 = false;
+using NativeF16 = float;  // not used
+#endif
+
+/// Does it at least widen and narrow f16 for less than shifts and masks cost?
 #if defined(__aarch64__) && defined(__ARM_NEON)
 constexpr bool kCheapF16 = true;
 #else
-constexpr bool kCheapF16 = false;
+constexpr bool kCheapF16 = kNativeF16;
 #endif
 
 template <size_t bytes>

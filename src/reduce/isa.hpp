@@ -11,7 +11,7 @@ namespace coll::reduce {
 
 /// Everything one instruction set offers; the same source compiled once for each (kernels.cpp).
 struct Table {
-  const char* name;  ///< "avx512", "avx2", "neon", "baseline"
+  const char* name;  ///< "avx512fp16", "avx512", "avx2", "neonfp16", "neon", "baseline"
   Kernels kernels[kReduceOps][kDataTypes];
   CopyKernels copies;
 };

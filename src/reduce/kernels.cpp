@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce/: the [op][dtype] kernels. This file: loops and table, compiled once per instruction set.
 //
-// The build defines COLL_REDUCE_ISA as the namespace (baseline, neon, avx2, avx512) and passes the
+// The build defines COLL_REDUCE_ISA as the namespace (baseline, neon, avx2 …) and passes the
 // matching compiler options; -ffp-contract=off keeps the bits the same everywhere.
 #include "reduce/isa.hpp"
 #include "reduce/passes.hpp"

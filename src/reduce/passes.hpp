@@ -85,7 +85,7 @@ struct HalfPass {
   }
 };
 
-/// sum, prod and avg of 8-bit floats: in f32, by way of f16.
+/// sum, prod and avg of 8-bit floats: in f32 by way of f16, or in f16 where that is enough.
 template <ReduceOp op, class Format>
 struct Float8Pass {
   using Element = std::uint8_t;
@@ -94,6 +94,12 @@ struct Float8Pass {
 
   template <size_t bytes>
   COLL_INLINE Raw<bytes> halves(Raw<bytes> half_a, Raw<bytes> half_b) const {
+    if constexpr (kNativeF16 && op != ReduceOp::avg) {
+      using V = Vector<NativeF16, bytes>;
+      constexpr auto kScale = static_cast<NativeF16>(op == ReduceOp::prod ? Format::kScale : 1.0f);
+      const V a = as<V>(half_a) * kScale;  // exact
+      return as<Raw<bytes>>(arithmetic<op>(a, as<V>(half_b), NativeF16{}));
+    }
     const auto a = widen<bytes>(F16{}, half_a), b = widen<bytes>(F16{}, half_b);
     Pair<bytes> r{arithmetic<op>(a.low, b.low, ranks), arithmetic<op>(a.high, b.high, ranks)};
     if constexpr (op == ReduceOp::prod && Format::kScale != 1.0f) {

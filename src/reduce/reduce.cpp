@@ -2,6 +2,8 @@
 // reduce/: the [op][dtype] kernels. This file: which instruction set this process uses.
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__ARM_NEON) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include <array>
@@ -12,6 +14,9 @@
 namespace coll::reduce {
 
 #if defined(__x86_64__)
+namespace avx512fp16 {
+extern const Table table;
+}
 namespace avx512 {
 extern const Table table;
 }
@@ -20,6 +25,9 @@ extern const Table table;
 }
 #endif
 #if defined(__ARM_NEON)
+namespace neonfp16 {
+extern const Table table;
+}
 namespace neon {
 extern const Table table;
 }
@@ -43,19 +51,33 @@ bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2();
 }
+bool has_avx512fp16() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & bit_AVX512FP16) != 0;
+}
+#elif defined(__ARM_NEON)
+bool has_neonfp16() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0;
+#else
+  return false;
+#endif
+}
 #endif
 
 struct Found {
-  std::array<const Table*, 3> tables{};
+  std::array<const Table*, 4> tables{};
   std::size_t count = 0;
 
   Found() {
 #if defined(__x86_64__)
     __builtin_cpu_init();
+    if (has_avx512fp16()) tables[count++] = &avx512fp16::table;
     if (has_avx512()) tables[count++] = &avx512::table;
     if (has_avx2()) tables[count++] = &avx2::table;
 #endif
 #if defined(__ARM_NEON)
+    if (has_neonfp16()) tables[count++] = &neonfp16::table;
     tables[count++] = &neon::table;
 #else
     tables[count++] = &baseline::table;

@@ -57,7 +57,8 @@ struct CopyKernels {
 };
 const CopyKernels& copy_kernels();
 
-/// The instruction set chosen once at start: "avx512", "avx2", "neon", "baseline".
+/// The instruction set chosen once at start: "avx512fp16", "avx512", "avx2", "neonfp16", "neon",
+/// "baseline".
 /// The knob COLL_ISA asks for a lower one; one that this CPU lacks falls to the best it has.
 std::string_view instruction_set();
 
