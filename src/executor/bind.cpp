@@ -5,6 +5,7 @@
 #include "executor/lending.hpp"
 #include "executor/program.hpp"
 #include "executor/staging.hpp"
+#include "schedule/fan_out.hpp"
 
 namespace coll {
 namespace {
@@ -68,6 +69,11 @@ Status check_size(const Schedule& schedule) {
                 "the schedule of " + schedule.algorithm + " is too large to run");
 }
 
+BoundStep::Stage stage_of(const FanOut& fan_out) {
+  if (fan_out.readers == 0) return BoundStep::Stage::none;
+  return fan_out.first ? BoundStep::Stage::first : BoundStep::Stage::again;
+}
+
 }  // namespace
 
 std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies) {
@@ -122,8 +128,8 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
   program->connections = program->lane_connections;
 
   const std::vector<std::vector<Loan>> loans = find_loans(schedule);
-  const std::vector<std::vector<BoundStep::Stage>> stages = find_stages(schedule);
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
+  std::vector<std::uint32_t> readers(lanes);
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
     const auto index_of = [&](Rank peer) {
       if (peer == kNoRank) return BoundStep::kNone;
@@ -131,12 +137,14 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       return static_cast<std::uint16_t>(at - peers[lane].begin());
     };
     const std::size_t begin = program->steps.size();
+    const std::vector<FanOut> fan_out = fan_outs(schedule.lanes[lane]);
     for (const Step& step : schedule.lanes[lane]) {
       program->steps.push_back(
           bind_step(step, schedule.chunks.parts, index_of(step.source), index_of(step.target)));
       const std::size_t index = program->steps.size() - 1 - begin;
       const Loan& loan = loans[lane][index];
-      program->steps.back().stage = stages[lane][index];
+      program->steps.back().stage = stage_of(fan_out[index]);
+      readers[lane] = std::max(readers[lane], fan_out[index].readers);
       if (shape.loans != Loans::none) program->steps.back().lend = loan.lend;
       program->steps.back().fetch = shape.loans == Loans::all && loan.complete;
     }
@@ -163,6 +171,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       }
       state.siblings = &program->lanes[static_cast<std::size_t>(copy) * lanes];
       state.first_pass = copy;
+      state.stage.readers = readers[lane];
     }
   }
   if (memory) give_places(*program, memory);

@@ -78,6 +78,7 @@ using SharedMemorySource = std::function<SharedMemory(std::size_t bytes)>;
 /// connection has credits, and a lane stages for the same peers each time: when a place's turn
 /// comes again, the credits of the message before have shown that all are done with what it held.
 struct StagePlaces {
+  std::uint32_t readers = 0;   ///< to how many peers the lane sends such messages
   std::byte* begin = nullptr;  ///< null: the lane stages nothing
   std::size_t stride = 0;
   std::uint32_t count = 0;

@@ -61,6 +61,10 @@ inline constexpr PathCost kTcpPath{.alpha_us = 12,
                                    .fetch_us_per_byte = 250e-6,
                                    .fetch_slowdown = 1.6};
 
+/// Messages to several ranks are written once from so many bytes on, to all of them together, as
+/// the executor does it.
+inline constexpr double kStagedBytes = 14 << 10;
+
 /// Whether a call finds its buffers in a core's own cache, which the ranks of the core share.
 constexpr bool in_own_cache(double bytes, double ranks_per_core) {
   return bytes * std::max(1.0, ranks_per_core) <= 1 << 20;

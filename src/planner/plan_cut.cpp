@@ -30,11 +30,16 @@ std::uint32_t slice_for(const World& world, Collective collective, Loans loans) 
 /// them fetched halves the copies, but the receiver makes them all: where messages go both ways at
 /// once that is half the work for either side; where they go one way it shortens the way of a
 /// single slice, and loses against two sides that copy slice after slice in step. What is combined
-/// on arrival gains nothing by being fetched first. Beyond the caches memory is the limit either
-/// way, the sooner the more ranks share it. Measured: docs/performance.md.
-double most_fetched(Collective collective, bool crowded) {
+/// on arrival gains nothing by being fetched first, and what goes to several ranks is copied once
+/// for all of them, which is less work for ranks that share cores. Beyond the caches memory is the
+/// limit either way, the sooner the more ranks share it. Measured: docs/performance.md.
+double most_fetched(const CollectiveSpec& spec, bool crowded) {
   constexpr double kMiB = 1 << 20;
+  const Collective collective = spec.collective;
   if (reduces(collective)) return 0;
+  const bool same_to_all =
+      collective == Collective::broadcast || collective == Collective::all_gather;
+  if (crowded && spec.ranks > 2 && same_to_all) return 0;
   if (collective == Collective::all_gather) return (crowded ? 2 : 32) * kMiB;
   if (collective == Collective::all_to_all) return (crowded ? 16 : 32) * kMiB;
   return kMiB;
@@ -42,11 +47,11 @@ double most_fetched(Collective collective, bool crowded) {
 
 /// To lend saves copies and costs time to wait: the sender's call ends when the receiver has taken
 /// what it lent.
-Loans loans_for(Collective collective, double bytes, const World& world) {
+Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   constexpr double kLeast = 2 << 10, kLeastCrowded = 32 << 10;
   const bool crowded = world.view.ranks_per_core > 1;
   if (!world.shared_memory || bytes < (crowded ? kLeastCrowded : kLeast)) return Loans::none;
-  return bytes <= most_fetched(collective, crowded) ? Loans::all : Loans::shared;
+  return bytes <= most_fetched(spec, crowded) ? Loans::all : Loans::shared;
 }
 
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
@@ -88,7 +93,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   const Cost& cost = plan.cost;
   const double bytes = most_bytes(size_class);
   plan.message_chunks = cost.message_chunks;
-  plan.loans = loans_for(spec.collective, bytes, world);
+  plan.loans = loans_for(spec, bytes, world);
   plan.slice_bytes = sliced(world, plan, slice_for(world, spec.collective, plan.loans));
   plan.lanes = std::min(lanes_for(world, cost.moved() * bytes / plan.slice_bytes), world.max_lanes);
   return plan;

@@ -81,6 +81,7 @@ Network network_of(const World& world, Loans loans, double bytes) {
     network.hand_over_us = kHandOverUs;
   }
   network.step_us = world.view.path.step_us;
+  if (world.shared_memory) network.staged_bytes = kStagedBytes;
   network.copy_us_per_byte = kSharedMemoryPath.send_us_per_byte;
   const bool cached = in_own_cache(bytes, world.view.ranks_per_core);
   const Route inside = route_over(kSharedMemoryPath, loans, cached);

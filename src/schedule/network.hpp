@@ -53,9 +53,12 @@ struct Network {
   /// By rank, the core that its thread runs on, counted from 0; empty: each has its own. Who has to
   /// wait offers the core to the next in turn, whether that one has work or not.
   std::vector<std::uint32_t> core;
-  double hand_over_us = 0;        ///< from one rank of a core to the next
-  double step_us = 0;             ///< what a step costs besides its bytes
-  double copy_us_per_byte = 0;    ///< from one place of a rank to another
+  double hand_over_us = 0;      ///< from one rank of a core to the next
+  double step_us = 0;           ///< what a step costs besides its bytes
+  double copy_us_per_byte = 0;  ///< from one place of a rank to another
+  /// A message that a lane sends to several peers is copied once if it has so many bytes for all of
+  /// them together.
+  double staged_bytes = std::numeric_limits<double>::infinity();
   double reduce_us_per_byte = 0;  ///< to combine, where receive_us_per_byte does not include it
 };
 

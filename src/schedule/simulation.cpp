@@ -37,29 +37,29 @@ Simulation::Simulation(std::span<const Schedule> schedules, const Network& netwo
       disturbance_(disturbance),
       symmetry_(symmetry),
       ranks_(schedules.size()),
+      cores_(network, schedules.size()),
       link_free_(network.links.size()),
       link_busy_(network.links.size()),
       rank_end_(schedules.size()) {
   for (std::uint32_t rank = 0; rank < schedules.size(); ++rank) {
     first_lane_.push_back(static_cast<std::uint32_t>(lanes_.size()));
     const auto lanes = static_cast<std::uint32_t>(schedules[rank].lanes.size());
+    const auto fan_outs = static_cast<std::uint32_t>(fan_outs_.size());
+    if (std::isfinite(network.staged_bytes)) {
+      for (const Lane& lane : schedules[rank].lanes) fan_outs_.push_back(coll::fan_outs(lane));
+    }
     for (std::uint32_t copy = 0; copy < load.copies; ++copy) {
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
         LaneState& state = lanes_.emplace_back();
         state.rank = rank;
         state.lane = lane;
         state.copy = copy;
+        state.fan_outs = fan_outs + lane;
         state.pass = copy;
       }
     }
   }
   first_lane_.push_back(static_cast<std::uint32_t>(lanes_.size()));
-  for (std::uint32_t rank = 0; rank < schedules.size(); ++rank) {
-    const std::uint32_t core = network.core.empty() ? rank : network.core[rank];
-    if (core >= cores_.size()) cores_.resize(core + 1);
-    ranks_[rank].core = core;
-    cores_[core].ranks.push_back(rank);
-  }
 }
 
 /// The FIFO between a lane and the same lane of a peer. Of a group that stands for all, the peer is
@@ -107,11 +107,22 @@ double Simulation::bytes_of(const LaneState& lane, const Step& step) const {
       bytes_of_chunks(windows_, parts, bytes, named.chunk % parts, step.count));
 }
 
+/// Whether the step's message has been copied already, for another peer.
+bool Simulation::is_staged(const LaneState& lane) const {
+  if (fan_outs_.empty()) return false;
+  const FanOut& fan_out = fan_outs_[lane.fan_outs][lane.step];
+  return fan_out.readers > 0 && !fan_out.first &&
+         lane.bytes * fan_out.readers >= network_.staged_bytes;
+}
+
 double Simulation::cost_us(const LaneState& lane, const Step& step) const {
   const double bytes = lane.bytes;
   double us = network_.step_us;
   if (lane.in != kNone) us += fifos_[lane.in].route.receiving_us(bytes);
-  if (lane.out != kNone) us += fifos_[lane.out].route.sending_us(bytes);
+  if (lane.out != kNone) {
+    const Route& route = fifos_[lane.out].route;
+    us += is_staged(lane) ? route.send_us : route.sending_us(bytes);
+  }
   if (step.with.present()) us += bytes * network_.reduce_us_per_byte;
   const bool stays =
       step.from == step.into || (load_.one_buffer && step.from.chunk == step.into.chunk);
@@ -185,63 +196,31 @@ void Simulation::begin(std::uint32_t number, double now) {
     ++out.held;
     if (lane.bytes >= out.route.lent_bytes) ++out.lent;
   }
-  OfRank& rank = ranks_[lane.rank];
-  rank.ready.emplace_back(number, cost_us(lane, step));
-  if (network_.threads) {
-    wake(rank, now);
-  } else {
-    run_next(rank, now);
-  }
+  ranks_[lane.rank].ready.emplace_back(number, cost_us(lane, step));
+  const std::uint32_t core = cores_.core_of(lane.rank);
+  if (!network_.threads) return run_next(lane.rank, now);
+  if (!cores_.idle(core)) return;
+  const double at = cores_.wake(core, now);
+  if (at == now && cores_.holder(core) == lane.rank) return run_next(lane.rank, now);
+  schedule_event(at, core, Kind::turn);
 }
 
-void Simulation::run_next(OfRank& rank, double now) {
-  const auto [lane, cost] = rank.ready.front();
-  rank.ready.pop_front();
-  cores_[rank.core].busy_us += cost;
+void Simulation::run_next(std::uint32_t rank, double now) {
+  const auto [lane, cost] = ranks_[rank].ready.front();
+  ranks_[rank].ready.pop_front();
+  cores_.work(cores_.core_of(rank), cost);
   schedule_event(now + cost, lane, Kind::end);
 }
 
-/// A core that is idle goes around all the same: it takes its next turn where it is by then.
-void Simulation::wake(OfRank& rank, double now) {
-  Core& core = cores_[rank.core];
-  if (core.awake) return;
-  core.awake = true;
-  if (core.ranks.size() == 1) return run_next(rank, now);
-  double at = now;
-  if (const double each = network_.hand_over_us; each > 0) {
-    const double turns = std::ceil((now - core.idle_since) / each);
-    core.turn = (core.turn + static_cast<std::size_t>(turns)) % core.ranks.size();
-    at = std::max(now, core.idle_since + turns * each);
-  }
-  schedule_event(at, rank.core, Kind::turn);
-}
-
-void Simulation::take_turn(std::uint32_t number, double now) {
-  const Core& core = cores_[number];
-  OfRank& rank = ranks_[core.ranks[core.turn]];
-  if (rank.ready.empty()) {
-    pass_on(number, now);
+/// Who has the core goes on, or passes it on if there is somebody who can use it.
+void Simulation::take_turn(std::uint32_t core, double now) {
+  const auto has_work = [&](std::uint32_t rank) { return !ranks_[rank].ready.empty(); };
+  if (has_work(cores_.holder(core))) return run_next(cores_.holder(core), now);
+  if (std::any_of(cores_.ranks(core).begin(), cores_.ranks(core).end(), has_work)) {
+    schedule_event(cores_.pass_on(core, now), core, Kind::turn);
   } else {
-    run_next(rank, now);
+    cores_.rest(core, now);
   }
-}
-
-void Simulation::pass_on(std::uint32_t number, double now) {
-  Core& core = cores_[number];
-  core.awake = std::any_of(core.ranks.begin(), core.ranks.end(),
-                           [&](std::uint32_t rank) { return !ranks_[rank].ready.empty(); });
-  if (core.awake) {
-    core.turn = (core.turn + 1) % core.ranks.size();
-    schedule_event(now + network_.hand_over_us, number, Kind::turn);
-  } else {
-    core.idle_since = now;
-  }
-}
-
-double Simulation::core_busy() const {
-  double most = 0;
-  for (const Core& core : cores_) most = std::max(most, core.busy_us);
-  return network_.threads ? most : 0;
 }
 
 void Simulation::send(const LaneState& lane, double now) {
@@ -328,7 +307,7 @@ void Simulation::end(std::uint32_t number, double now) {
   } else {
     --lanes_left_;
   }
-  if (network_.threads) take_turn(ranks_[lane.rank].core, now);
+  if (network_.threads) take_turn(cores_.core_of(lane.rank), now);
 }
 
 Status Simulation::run() {

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "schedule/core_turns.hpp"
+#include "schedule/fan_out.hpp"
 #include "schedule/simulate.hpp"
 #include "schedule/window.hpp"
 
@@ -30,7 +32,7 @@ class Simulation {
   [[nodiscard]] const std::vector<double>& rank_end() const { return rank_end_; }
   [[nodiscard]] const std::vector<double>& link_busy() const { return link_busy_; }
   /// Of the busiest core, with steps.
-  [[nodiscard]] double core_busy() const;
+  [[nodiscard]] double core_busy() const { return network_.threads ? cores_.busy_us() : 0; }
   [[nodiscard]] std::uint64_t messages() const { return messages_made_; }
 
  private:
@@ -45,8 +47,9 @@ class Simulation {
   };
   enum class Blocked : std::uint8_t { no, wait, empty, full, call };
   struct LaneState {
-    std::uint32_t rank = 0;  ///< its place among the schedules
-    std::uint32_t lane = 0;  ///< of its schedule
+    std::uint32_t rank = 0;      ///< its place among the schedules
+    std::uint32_t lane = 0;      ///< of its schedule
+    std::uint32_t fan_outs = 0;  ///< those of its steps
     std::uint32_t copy = 0;
     std::uint64_t call = 0, pass = 0;
     std::size_t step = 0;
@@ -76,20 +79,10 @@ class Simulation {
     }
   };
   struct OfRank {
-    std::uint64_t call = 0;        ///< that it is in
-    std::uint32_t lanes = 0;       ///< that have something to do
-    std::uint32_t lanes_done = 0;  ///< with the call
-    std::uint32_t core = 0;
+    std::uint64_t call = 0;                              ///< that it is in
+    std::uint32_t lanes = 0;                             ///< that have something to do
+    std::uint32_t lanes_done = 0;                        ///< with the call
     std::deque<std::pair<std::uint32_t, double>> ready;  ///< lanes and the cost of their steps
-  };
-  /// Goes from rank to rank in a circle, and stays with one as long as that has something to do. So
-  /// does it when none has, but then nothing happens until one does.
-  struct Core {
-    std::vector<std::uint32_t> ranks;
-    std::size_t turn = 0;  ///< of these, who has it
-    bool awake = false;    ///< a step or a change of hands is under way
-    double idle_since = 0;
-    double busy_us = 0;
   };
 
   void schedule_event(double at, std::uint32_t subject, Kind kind) {
@@ -97,10 +90,8 @@ class Simulation {
   }
   void begin(std::uint32_t lane, double now);
   void end(std::uint32_t lane, double now);
-  void run_next(OfRank& rank, double now);
-  void wake(OfRank& rank, double now);
+  void run_next(std::uint32_t rank, double now);
   void take_turn(std::uint32_t core, double now);
-  void pass_on(std::uint32_t core, double now);
   void send(const LaneState& lane, double now);
   void cross(std::uint32_t message, double now);
   void unblock(std::uint32_t lane, Blocked why, double now);
@@ -108,6 +99,7 @@ class Simulation {
   void end_call(std::uint32_t rank, double now);
   [[nodiscard]] bool too_early(std::uint32_t lane, const Step& step);
   [[nodiscard]] double cost_us(const LaneState& lane, const Step& step) const;
+  [[nodiscard]] bool is_staged(const LaneState& lane) const;
   [[nodiscard]] double bytes_of(const LaneState& lane, const Step& step) const;
   std::uint32_t fifo(std::uint32_t lane, Rank peer, bool incoming);
   [[nodiscard]] Status stuck() const;
@@ -124,10 +116,12 @@ class Simulation {
   const Disturbance& disturbance_;
   Symmetry symmetry_;
 
+  std::vector<std::vector<FanOut>>
+      fan_outs_;  ///< by first_lane_ of a copy, where messages are staged
   std::vector<LaneState> lanes_;
   std::vector<std::uint32_t> first_lane_;  ///< of a rank, copy-major behind it; one more at the end
   std::vector<OfRank> ranks_;
-  std::vector<Core> cores_;
+  CoreTurns cores_;
   std::vector<Fifo> fifos_;
   std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint32_t>>> by_ends_;
   std::vector<double> link_free_, link_busy_;

@@ -186,9 +186,12 @@ TEST(Planner, LendsLaterWhereRanksShareCores) {
   World world = world_of(8);
   EXPECT_EQ(plan_of(world, all_gather, 8 << 10).loans, Loans::all);
   world.view.ranks_per_core = 4;
-  EXPECT_EQ(plan_of(world, all_gather, 8 << 10).loans, Loans::none);
-  EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::all);
-  EXPECT_EQ(plan_of(world, all_gather, 16 << 20).loans, Loans::shared);
+  EXPECT_EQ(plan_of(world, all_to_all, 8 << 10).loans, Loans::none);
+  EXPECT_EQ(plan_of(world, all_to_all, 64 << 10).loans, Loans::all);
+  EXPECT_EQ(plan_of(world, all_to_all, 64 << 20).loans, Loans::shared);
+  // What all get is rather copied once for all of them.
+  EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::shared);
+  EXPECT_EQ(plan_of(world, broadcast, 64 << 10).loans, Loans::shared);
 }
 
 TEST(Planner, LendsNothingOverTcp) {

@@ -128,6 +128,19 @@ TEST(Simulate, WhatIsLentCostsItsSenderNothingButTime) {
   EXPECT_NEAR(result->each_us, result->us, 1e-6);  // its call ends when the receiver has it
 }
 
+TEST(Simulate, WhatSeveralGetIsCopiedOnceWhereItIsStaged) {
+  constexpr Rank kRanks = 5;
+  Network network;
+  network.route = [](Rank, Rank) { return Route{.send_us = 1, .send_us_per_byte = kBeta}; };
+  const auto linear = built("linear", Collective::broadcast, kRanks);
+  const Load load{.bytes = kBytes, .one_buffer = true};
+  EXPECT_NEAR(simulated_us(linear, network, load), (kRanks - 1) * (1 + kBytes * kBeta), 1e-6);
+  network.staged_bytes = (kRanks - 1) * kBytes;
+  EXPECT_NEAR(simulated_us(linear, network, load), kRanks - 1 + kBytes * kBeta, 1e-6);
+  network.staged_bytes += 1;
+  EXPECT_NEAR(simulated_us(linear, network, load), (kRanks - 1) * (1 + kBytes * kBeta), 1e-6);
+}
+
 TEST(Simulate, ARootKeepsItsDataWhereItIsInOneBuffer) {
   Network network;
   network.route = [](Rank, Rank) { return Route{.alpha_us = kAlpha}; };
