@@ -105,7 +105,7 @@ Result<Planned> plan_call(const ExplainOptions& options) {
   const auto chosen =
       std::find_if(made.candidates.begin(), made.candidates.end(),
                    [&](const Candidate& each) { return each.algorithm == made.plan.algorithm; });
-  made.cuts = cuts(made.world, *chosen, size);
+  made.cuts = cuts(made.world, chosen->plan, size);
   made.bytes = most_bytes(size);
   return made;
 }

@@ -162,9 +162,10 @@ void build(benchmark::State& state, std::string_view algorithm, Collective colle
   state.counters["stored"] = stored;
 }
 
-/// The choice among all algorithms.
+/// The choice among all algorithms for so many ranks, so many on a core.
 void plan(benchmark::State& state) {
-  const coll::World world = world_of(static_cast<Rank>(state.range(0)));
+  coll::World world = world_of(static_cast<Rank>(state.range(0)));
+  world.view.ranks_per_core = static_cast<double>(state.range(1));
   for (auto _ : state) benchmark::DoNotOptimize(plan_of(world, Collective::all_reduce, 0, 1 << 20));
 }
 
@@ -180,6 +181,11 @@ void ranks(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 200, 30);
   for (const std::int64_t ranks : {2, 16, 128}) benchmark->Arg(ranks);
 }
+void ranks_on_cores(benchmark::internal::Benchmark* benchmark) {
+  batches(benchmark, 20, 5);
+  for (const std::int64_t ranks : {2, 16, 128}) benchmark->Args({ranks, 1});
+  for (const std::int64_t ranks : {4, 8, 32}) benchmark->Args({ranks, ranks / 2});
+}
 void many_ranks(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 10, 5);
   benchmark->RangeMultiplier(8)->Range(8, 65536);
@@ -192,7 +198,7 @@ BENCHMARK_CAPTURE(two_ranks, ping_pong, {Collective::send, Collective::recv})->A
 BENCHMARK_CAPTURE(two_ranks, all_reduce, {Collective::all_reduce})->Apply(short_calls);
 BENCHMARK_CAPTURE(two_ranks, all_reduce, {Collective::all_reduce})->Apply(long_calls);
 BENCHMARK(cut)->Apply(ranks);
-BENCHMARK(plan)->Apply(ranks);
+BENCHMARK(plan)->Apply(ranks_on_cores);
 BENCHMARK_CAPTURE(build, ring, "ring", Collective::all_reduce)->Apply(many_ranks);
 BENCHMARK_CAPTURE(build, two_shot, "two_shot", Collective::all_reduce)->Apply(many_ranks);
 BENCHMARK_CAPTURE(build, binomial, "binomial", Collective::all_reduce)->Apply(many_ranks);

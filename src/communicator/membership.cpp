@@ -140,14 +140,18 @@ Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reach
   return make_layout(places);
 }
 
-double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std::int32_t host) {
+/// How many the ranks of a host may use.
+int cores_of(const std::vector<Card>& cards, const Layout& layout, std::int32_t host) {
   cpu_set_t all;
   CPU_ZERO(&all);
-  const std::vector<Rank>& members = layout.members_of(host);
-  for (const Rank rank : members) {
+  for (const Rank rank : layout.members_of(host)) {
     CPU_OR(&all, &all, &cards[static_cast<std::size_t>(rank)].cpus);
   }
-  return static_cast<double>(members.size()) / std::max(1, CPU_COUNT(&all));
+  return std::max(1, CPU_COUNT(&all));
+}
+
+double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std::int32_t host) {
+  return static_cast<double>(layout.members_of(host).size()) / cores_of(cards, layout, host);
 }
 
 Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
@@ -172,6 +176,7 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   for (Rank host = 0; host < world.layout.hosts(); ++host) {
     world.view.ranks_per_core =
         std::max(world.view.ranks_per_core, ranks_per_core(cards, world.layout, host));
+    world.view.cores.push_back(static_cast<std::uint32_t>(cores_of(cards, world.layout, host)));
   }
   const SharedSettings& settings = cards[0].settings;
   world.algorithm = settings.algorithm;

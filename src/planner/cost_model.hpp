@@ -3,6 +3,8 @@
 // cost.
 #pragma once
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "collectives/algorithms.hpp"
 
@@ -61,6 +63,10 @@ inline constexpr PathCost kTcpPath{.alpha_us = 12,
                                    .fetch_us_per_byte = 250e-6,
                                    .fetch_slowdown = 1.6};
 
+/// Where ranks share cores, a byte that is fetched takes so many times as long: between two copies
+/// of one rank others have had the core, its caches and its page tables.
+inline constexpr double kCrowdedFetch = 2;
+
 /// Messages to several ranks are written once from so many bytes on, to all of them together, as
 /// the executor does it.
 inline constexpr double kStagedBytes = 14 << 10;
@@ -84,6 +90,7 @@ inline constexpr double kReadersAtOnce = 8;
 struct CostView {
   PathCost path = kSharedMemoryPath;  ///< the slowest path in use
   double ranks_per_core = 1;          ///< on the most crowded host
+  std::vector<std::uint32_t> cores;   ///< by host; empty: as the line above has it for each
 };
 
 /// Predicted microseconds of a call of `bytes` (the larger buffer of a rank) cut into messages of

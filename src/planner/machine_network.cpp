@@ -209,6 +209,7 @@ class Fabric {
   Route between_processors(std::size_t s, std::size_t t, bool apart, Network& network) {
     const PathCost& path = apart ? kTcpPath : kSharedMemoryPath;
     Route route{.alpha_us = path.alpha_us,
+                .send_us = path.send_us,
                 .send_us_per_byte = path.send_us_per_byte,
                 .receive_us_per_byte = path.receive_us_per_byte,
                 .inline_bytes = path.inline_bytes,
@@ -243,6 +244,7 @@ Network machine_network(const Topology& topology, const Placement& placement) {
           cores.emplace(node, static_cast<std::uint32_t>(cores.size())).first->second);
     }
     network.hand_over_us = kHandOverUs;
+    if (placement.layout.hosts() == 1) network.staged_bytes = kStagedBytes;
     network.step_us = kSharedMemoryPath.step_us;
     network.copy_us_per_byte = kSharedMemoryPath.send_us_per_byte;
   } else {

@@ -99,35 +99,36 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   return plan;
 }
 
-std::vector<Candidate> cuts(const World& world, const Candidate& rule, std::uint32_t size_class) {
-  std::vector<Candidate> list{rule};
-  if (!is_simulated(world, rule.plan.spec)) return list;
+std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class) {
   const double bytes = most_bytes(size_class);
-  const double moved = rule.plan.cost.moved() * bytes;
+  std::vector<Candidate> list{{rule.algorithm, rule, predict(world, rule, bytes)}};
+  if (!is_simulated(world, rule.spec)) return list;
+  const double moved = rule.cost.moved() * bytes;
   const auto weigh = [&](Plan plan) {
     const auto same = [&](const Candidate& of) {
       return of.plan.loans == plan.loans && of.plan.slice_bytes == plan.slice_bytes &&
              of.plan.lanes == plan.lanes;
     };
     if (std::any_of(list.begin(), list.end(), same)) return;
-    list.push_back({rule.algorithm, plan, predict(world, plan, bytes)});
+    list.push_back({plan.algorithm, plan, predict(world, plan, bytes)});
   };
   const auto best = [&] {
     return std::min_element(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
-      return a.prediction.score() < b.prediction.score();
+      return b.prediction.slower(1, a.prediction);
     });
   };
-  if (world.shared_memory && !reduces(rule.plan.spec.collective)) {
-    Plan plan = rule.plan;
+  // A described machine has no such protocols.
+  if (world.shared_memory && !world.network && !reduces(rule.spec.collective)) {
+    Plan plan = rule;
     plan.loans = plan.loans == Loans::all ? Loans::shared : Loans::all;
     plan.slice_bytes = sliced(world, plan, slice_for(world, plan.spec.collective, plan.loans));
     weigh(plan);
   }
   if (world.slice_bytes == 0) {
     Plan plan = best()->plan;
-    for (std::uint32_t slice = kLeastSlice; slice <= world.slot_bytes; slice *= 4) {
-      plan.slice_bytes = sliced(world, plan, slice);
-      if (slice < 4 * moved) weigh(plan);
+    for (std::uint64_t slice = kLeastSlice; slice <= world.slot_bytes; slice *= 4) {
+      plan.slice_bytes = sliced(world, plan, static_cast<std::uint32_t>(slice));
+      if (static_cast<double>(slice) < 4 * moved) weigh(plan);
     }
   }
   if (world.lanes == 0) {
@@ -137,7 +138,7 @@ std::vector<Candidate> cuts(const World& world, const Candidate& rule, std::uint
     }
   }
   const auto chosen = best();
-  if (chosen->prediction.score() * alike(world) < rule.prediction.score()) {
+  if (list.front().prediction.slower(alike(world), chosen->prediction)) {
     std::rotate(list.begin(), chosen, std::next(chosen));
   }
   return list;

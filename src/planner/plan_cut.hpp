@@ -20,7 +20,7 @@ struct Candidate {
 std::uint32_t size_class(std::uint64_t bytes);
 double most_bytes(std::uint32_t size_class);
 
-/// Scores of predictions that differ by less say nothing: so far is the model off where it was
+/// Predictions that differ by less say nothing: so far is the model off where it was
 /// measured (docs/performance.md). Of a described machine nobody knows how far: only what is about
 /// equal is alike.
 double alike(const World& world);
@@ -32,6 +32,6 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
 
 /// The same algorithm in other protocols, slices and lanes, simulated, but for what knobs demand;
 /// the one to take first: that of the rules, unless another is clearly better.
-std::vector<Candidate> cuts(const World& world, const Candidate& rule, std::uint32_t size_class);
+std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class);
 
 }  // namespace coll

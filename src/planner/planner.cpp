@@ -12,11 +12,12 @@
 namespace coll {
 namespace {
 
-/// What a closed formula finds so many times as slow as the best is not worth simulating.
-constexpr double kHopeless = 2;
+/// What a closed formula finds so many times as slow as the best is not worth simulating. It knows
+/// nothing of who waits for whom on shared cores.
+constexpr double kHopeless = 2, kHopelessWhereCrowded = 20;
 
 bool faster(const Candidate& a, const Candidate& b) {
-  return a.prediction.score() < b.prediction.score();
+  return b.prediction.slower(1, a.prediction);
 }
 
 std::string_view text_of(Loans loans) {
@@ -31,8 +32,8 @@ std::string_view text_of(Loans loans) {
   return {};
 }
 
-Plan well_cut(const World& world, const Candidate& candidate, std::uint32_t size_class) {
-  const Candidate best = cuts(world, candidate, size_class).front();
+Plan well_cut(const World& world, const Plan& rule, std::uint32_t size_class) {
+  const Candidate best = cuts(world, rule, size_class).front();
   Plan plan = best.plan;
   plan.predicted_us = best.prediction.us;
   plan.predicted_each_us = best.prediction.each_us;
@@ -88,11 +89,11 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
     list.push_back({&algorithm, plan, estimate(world, plan, bytes)});
   }
   std::stable_sort(list.begin(), list.end(), faster);
-  // The formula knows one kind of path only, and nothing of who waits for whom.
-  const bool formula_holds =
-      !world.network && world.layout.hosts() == 1 && world.view.ranks_per_core <= 1;
+  // The formula knows one kind of path only.
+  const bool formula_holds = !world.network && world.layout.hosts() == 1;
+  const double far = world.view.ranks_per_core > 1 ? kHopelessWhereCrowded : kHopeless;
   const auto hopeful = std::find_if(list.begin(), list.end(), [&](const Candidate& of) {
-    return formula_holds && of.prediction.score() > kHopeless * list.front().prediction.score();
+    return formula_holds && of.prediction.slower(far, list.front().prediction);
   });
   std::for_each(list.begin(), hopeful,
                 [&](Candidate& of) { of.prediction = predict(world, of.plan, bytes); });
@@ -104,7 +105,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
     return std::pair(std::lround(1e6 * (cost.sent + cost.received)), cost.peers);
   };
   const auto same = std::find_if(list.begin(), hopeful, [&](const Candidate& of) {
-    return of.prediction.score() > alike(world) * list.front().prediction.score();
+    return of.prediction.slower(alike(world), list.front().prediction);
   });
   const auto best = std::min_element(
       list.begin(), same,
@@ -124,8 +125,7 @@ Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint
     }
     Plan plan = plan_with(world, spec, *forced, size_class);
     plan.forced = true;
-    return well_cut(world, {forced, plan, predict(world, plan, most_bytes(size_class))},
-                    size_class);
+    return well_cut(world, plan, size_class);
   }
   const std::vector<Candidate> list = candidates(world, spec, size_class);
   COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
@@ -134,7 +134,7 @@ Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint
   const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {
     return tuned == nullptr || each.algorithm == tuned->algorithm;
   });
-  Plan plan = well_cut(world, *chosen, size_class);
+  Plan plan = well_cut(world, chosen->plan, size_class);
   if (tuned != nullptr) plan.measured_us = tuned->us;
   return plan;
 }
@@ -160,9 +160,7 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
   text.back() = '\n';
   const Plan rule = plan_with(world, plan.spec, *plan.algorithm, size_class);
   text += "cuts:";
-  for (const Candidate& each :
-       cuts(world, {rule.algorithm, rule, predict(world, rule, most_bytes(size_class))},
-            size_class)) {
+  for (const Candidate& each : cuts(world, rule, size_class)) {
     std::snprintf(line, sizeof line, "%u x %u bytes, %s", each.plan.lanes, each.plan.slice_bytes,
                   each.plan.loans == Loans::all ? "fetched" : "slots");
     text += text_of(line, each.prediction);

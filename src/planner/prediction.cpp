@@ -17,7 +17,7 @@ constexpr std::uint32_t kCredits = 8;
 /// machine that was described, where only a person waits.
 constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 
-Route route_over(const PathCost& path, Loans loans, bool cached) {
+Route route_over(const PathCost& path, Loans loans, bool cached, bool crowded) {
   const double slow = cached ? 1 : path.slowdown;
   Route route{.alpha_us = path.alpha_us,
               .send_us = path.send_us,
@@ -28,23 +28,26 @@ Route route_over(const PathCost& path, Loans loans, bool cached) {
   if (loans == Loans::all) {
     route.lent_bytes = path.fetched_bytes;
     route.lent_us = path.fetch_us;
-    route.lent_us_per_byte = path.fetch_us_per_byte * (cached ? 1 : path.fetch_slowdown);
+    route.lent_us_per_byte =
+        path.fetch_us_per_byte * (cached ? 1 : path.fetch_slowdown) * (crowded ? kCrowdedFetch : 1);
   }
   return route;
 }
 
-/// By rank its core, where so many share the cores of the most crowded host: neighbours in turn are
-/// on different ones, as a scheduler spreads those it may put anywhere.
-std::vector<std::uint32_t> shared_cores(const Layout& layout, double ranks_per_core) {
-  std::vector<std::uint32_t> members(static_cast<std::size_t>(layout.hosts()));
-  for (const std::int32_t host : layout.host) ++members[static_cast<std::size_t>(host)];
-  const double most = *std::max_element(members.begin(), members.end());
-  const auto cores = static_cast<std::uint32_t>(std::max(1.0, std::round(most / ranks_per_core)));
-  std::fill(members.begin(), members.end(), 0);
-  std::vector<std::uint32_t> core;
-  for (const std::int32_t host : layout.host) {
-    const std::uint32_t place = members[static_cast<std::size_t>(host)]++;
-    core.push_back(static_cast<std::uint32_t>(host) * cores + place % cores);
+/// By rank its core. Neighbours in turn are on different ones, as a scheduler spreads those it may
+/// put anywhere.
+std::vector<std::uint32_t> shared_cores(const Layout& layout, const CostView& view) {
+  std::vector<std::uint32_t> core(layout.host.size());
+  std::uint32_t first = 0;  // of the host
+  for (Rank host = 0; host < layout.hosts(); ++host) {
+    const std::vector<Rank>& members = layout.members_of(host);
+    const double even = std::ceil(static_cast<double>(members.size()) / view.ranks_per_core);
+    const std::uint32_t cores = view.cores.empty() ? static_cast<std::uint32_t>(even)
+                                                   : view.cores[static_cast<std::size_t>(host)];
+    for (std::uint32_t place = 0; place < members.size(); ++place) {
+      core[static_cast<std::size_t>(members[place])] = first + place % cores;
+    }
+    first += cores;
   }
   return core;
 }
@@ -76,16 +79,17 @@ Network network_of(const World& world, Loans loans, double bytes) {
   if (world.network) return *world.network;
   Network network;
   const Layout& layout = world.layout;
-  if (world.view.ranks_per_core > 1) {
-    network.core = shared_cores(layout, world.view.ranks_per_core);
+  const bool crowded = world.view.ranks_per_core > 1;
+  if (crowded) {
+    network.core = shared_cores(layout, world.view);
     network.hand_over_us = kHandOverUs;
   }
   network.step_us = world.view.path.step_us;
   if (world.shared_memory) network.staged_bytes = kStagedBytes;
   network.copy_us_per_byte = kSharedMemoryPath.send_us_per_byte;
   const bool cached = in_own_cache(bytes, world.view.ranks_per_core);
-  const Route inside = route_over(kSharedMemoryPath, loans, cached);
-  const Route outside = route_over(kTcpPath, Loans::none, cached);
+  const Route inside = route_over(kSharedMemoryPath, loans, cached, crowded);
+  const Route outside = route_over(kTcpPath, Loans::none, cached, crowded);
   const bool fetched = loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
     network.links.push_back(

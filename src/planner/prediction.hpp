@@ -2,7 +2,6 @@
 // planner/: from a request to the plan an expert would have chosen. This file: how long a plan's
 // calls should take, by simulating its schedules.
 #pragma once
-#include <cmath>
 #include <string>
 
 #include "planner/plan.hpp"
@@ -18,8 +17,12 @@ struct Prediction {
   std::string bottleneck;  ///< a link's name, "processor" or "latency"; "" if not simulated
   double busy = 0;         ///< the part of the time that it is
 
-  /// What plans are compared by: programs wait for some calls and give others in a row.
-  [[nodiscard]] double score() const { return std::sqrt(us * each_us); }
+  /// Whether it is so many times as slow as another, or more: programs wait for some calls and give
+  /// more of them in a row, so each_us counts twice in a geometric mean. (Its cube, for roots are
+  /// rounded differently by different libraries.)
+  [[nodiscard]] bool slower(double times, const Prediction& than) const {
+    return us * each_us * each_us > times * times * times * than.us * than.each_us * than.each_us;
+  }
 };
 
 /// The network between the ranks of a world for calls of `bytes` whose messages are lent so: shared

@@ -44,7 +44,7 @@ Simulation::Simulation(std::span<const Schedule> schedules, const Network& netwo
   for (std::uint32_t rank = 0; rank < schedules.size(); ++rank) {
     first_lane_.push_back(static_cast<std::uint32_t>(lanes_.size()));
     const auto lanes = static_cast<std::uint32_t>(schedules[rank].lanes.size());
-    const auto fan_outs = static_cast<std::uint32_t>(fan_outs_.size());
+    const auto fan_out = static_cast<std::uint32_t>(fan_outs_.size());
     if (std::isfinite(network.staged_bytes)) {
       for (const Lane& lane : schedules[rank].lanes) fan_outs_.push_back(coll::fan_outs(lane));
     }
@@ -54,7 +54,7 @@ Simulation::Simulation(std::span<const Schedule> schedules, const Network& netwo
         state.rank = rank;
         state.lane = lane;
         state.copy = copy;
-        state.fan_outs = fan_outs + lane;
+        state.fan_out = fan_out + lane;
         state.pass = copy;
       }
     }
@@ -110,7 +110,7 @@ double Simulation::bytes_of(const LaneState& lane, const Step& step) const {
 /// Whether the step's message has been copied already, for another peer.
 bool Simulation::is_staged(const LaneState& lane) const {
   if (fan_outs_.empty()) return false;
-  const FanOut& fan_out = fan_outs_[lane.fan_outs][lane.step];
+  const FanOut& fan_out = fan_outs_[lane.fan_out][lane.step];
   return fan_out.readers > 0 && !fan_out.first &&
          lane.bytes * fan_out.readers >= network_.staged_bytes;
 }

@@ -47,9 +47,9 @@ class Simulation {
   };
   enum class Blocked : std::uint8_t { no, wait, empty, full, call };
   struct LaneState {
-    std::uint32_t rank = 0;      ///< its place among the schedules
-    std::uint32_t lane = 0;      ///< of its schedule
-    std::uint32_t fan_outs = 0;  ///< those of its steps
+    std::uint32_t rank = 0;     ///< its place among the schedules
+    std::uint32_t lane = 0;     ///< of its schedule
+    std::uint32_t fan_out = 0;  ///< in `fan_outs_`
     std::uint32_t copy = 0;
     std::uint64_t call = 0, pass = 0;
     std::size_t step = 0;
@@ -116,8 +116,7 @@ class Simulation {
   const Disturbance& disturbance_;
   Symmetry symmetry_;
 
-  std::vector<std::vector<FanOut>>
-      fan_outs_;  ///< by first_lane_ of a copy, where messages are staged
+  std::vector<std::vector<FanOut>> fan_outs_;  ///< by lane of a schedule, where any are staged
   std::vector<LaneState> lanes_;
   std::vector<std::uint32_t> first_lane_;  ///< of a rank, copy-major behind it; one more at the end
   std::vector<OfRank> ranks_;
