@@ -102,11 +102,10 @@ Result<Planned> plan_call(const ExplainOptions& options) {
   const std::uint32_t size = size_class(options.bytes);
   COLL_ASSIGN(made.plan, make_plan(made.world, made.spec, size));
   made.candidates = candidates(made.world, made.spec, size);
-  const auto chosen =
-      std::find_if(made.candidates.begin(), made.candidates.end(),
-                   [&](const Candidate& each) { return each.algorithm == made.plan.algorithm; });
-  made.cuts = cuts(made.world, chosen->plan, size);
   made.bytes = most_bytes(size);
+  const Plan rule =
+      plan_with(made.world, made.spec, *made.plan.algorithm, made.plan.demanded, size);
+  made.cuts = cuts(made.world, rule, size);
   return made;
 }
 

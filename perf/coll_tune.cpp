@@ -30,7 +30,7 @@ struct TuneOptions {
   std::vector<int> ranks{2};
   std::string operations = "all", sizes = "8,32,128,512,2K,8K,32K,128K,512K,2M,8M,32M,64M";
   std::string transports, table, svg;
-  double seconds = 60;
+  double seconds = 90;
   bool pin = false, print = false, regret = false, json = false;
 };
 
@@ -205,9 +205,11 @@ int run(const TuneOptions& options, int argc, char** argv) {
 int main(int argc, char** argv) {
   perf::TuneOptions options;
   CLI::App app{
-      "Measures which algorithms are fastest on this machine and writes what it found where the\n"
-      "library looks for it; COLL_TUNING names another table or switches tables off. Alone it\n"
-      "starts local ranks; under coll-run, torchrun, mpirun or srun it measures those ranks.",
+      "Measures which algorithms, and which cuts of their calls, are fastest on this machine and\n"
+      "writes what it found where the library looks for it; COLL_TUNING names another table or\n"
+      "switches tables off. Alone it starts local ranks; under coll-run, torchrun, mpirun or srun "
+      "it\n"
+      "measures those ranks.",
       "coll-tune"};
   app.footer(
       "Example: coll-tune -n 2,4,8 --seconds 60\n"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// perf/: tools that measure the library. This file: how coll-tune measures algorithms in turns.
+// perf/: tools that measure the library. This file: how coll-tune measures algorithms and cuts in
+// turns.
 #include "coll_tune_measure.hpp"
 
 #include <algorithm>
@@ -23,6 +24,8 @@ constexpr double kShortestBatch_s = 1e-3;
 constexpr long kMostCalls = 100'000;
 /// Slower than the fastest by so much at the first try, an algorithm gets no rounds.
 constexpr double kNotWorthARound = 8;
+/// The part of the time that algorithms get; the rest is for cuts of the fastest.
+constexpr double kForAlgorithms = 2. / 3;
 
 /// A contender ready to run.
 struct Runner {
@@ -113,15 +116,15 @@ class Track {
   double start_s_ = 0;
 };
 
-/// A communicator for each algorithm that is forced, made when first asked for.
+/// A communicator for each recipe that is forced, made when first asked for.
 class Forced {
  public:
   explicit Forced(const Options& options) : options_(options) {}
-  const Session& of(const coll::Algorithm& algorithm) {
-    std::unique_ptr<Session>& own = sessions_[algorithm.name];
+  const Session& of(const coll::Recipe& recipe) {
+    std::unique_ptr<Session>& own = sessions_[recipe.text()];
     if (!own) {
       Options with = options_;
-      with.algorithm = algorithm.name;
+      with.algorithm = recipe.text();
       own = std::make_unique<Session>(with);
     }
     return *own;
@@ -129,61 +132,112 @@ class Forced {
 
  private:
   const Options& options_;
-  std::map<std::string_view, std::unique_ptr<Session>> sessions_;
+  std::map<std::string, std::unique_ptr<Session>> sessions_;
 };
+
+/// The races of one operation.
+struct Event {
+  Operation operation;
+  std::vector<Race> races;
+};
+
+/// Runs races, all of them in each heat.
+class Course {
+ public:
+  Course(const Session& session, const Options& options, const Tuning& tuning, Progress progress)
+      : session_(session),
+        options_(options),
+        progress_(std::move(progress)),
+        input_(longest(tuning), options.memory),
+        output_(longest(tuning), options.memory) {}
+
+  /// `seconds` for all of them, about.
+  void run(std::vector<Event>& events, double seconds) {
+    const double start = now();
+    std::size_t left = 0;
+    for (const Event& event : events) left += kHeats * event.races.size();
+    for (int heat = 0; heat < kHeats; ++heat) {
+      for (Event& event : events) {
+        Forced forced(options_);
+        for (Race& race : event.races) {
+          std::vector<double> spent{now() - start};
+          session_.combine(spent, Average::slowest);
+          const double rest = std::max(0.0, seconds - spent[0]);
+          run(event.operation, race, forced, heat, rest / static_cast<double>(left--));
+        }
+      }
+    }
+  }
+
+ private:
+  static std::size_t longest(const Tuning& tuning) {
+    return *std::max_element(tuning.sizes.begin(), tuning.sizes.end());
+  }
+
+  void run(Operation operation, Race& race, Forced& forced, int heat, double seconds) {
+    progress_(operation, race.bytes);
+    std::vector<Runner> runners;
+    for (Contender& contender : race.contenders) {
+      if (contender.out) continue;
+      const Point point{operation, COLL_FLOAT32, COLL_SUM, 0,
+                        shape_of(operation, race.bytes, session_.size(), sizeof(float))};
+      runners.push_back({&contender, std::make_unique<Call>(forced.of(contender.recipe), point,
+                                                            false, input_, output_)});
+    }
+    if (heat == 0) runners.front().call->prepare(0);
+    Track(session_, race, runners).run(seconds);
+  }
+
+  const Session& session_;
+  const Options& options_;
+  Progress progress_;
+  Buffer input_, output_;
+};
+
+/// Each size that the operation can have, once.
+std::vector<std::size_t> sizes_of(Operation operation, const Tuning& tuning, int ranks) {
+  std::vector<std::size_t> sizes;
+  for (const std::size_t bytes : tuning.sizes) {
+    const std::size_t whole = shape_of(operation, bytes, ranks, sizeof(float)).bytes;
+    if (whole == 0 && operation != Operation::barrier) continue;
+    if (sizes.empty() || sizes.back() != whole) sizes.push_back(whole);
+  }
+  return sizes;
+}
 
 }  // namespace
 
 std::vector<Race> measure_races(const Session& session, const Options& options,
-                                const Tuning& tuning,
-                                const std::function<void(Operation, std::size_t)>& progress) {
+                                const Tuning& tuning, const Progress& progress) {
   const coll::World& world = world_of(session.comm());
-  const std::size_t most = *std::max_element(tuning.sizes.begin(), tuning.sizes.end());
-  Buffer input(most, options.memory), output(most, options.memory);
-  const auto sizes_of = [&](Operation operation) {
-    std::vector<std::size_t> sizes;
-    for (const std::size_t bytes : tuning.sizes) {
-      const std::size_t whole = shape_of(operation, bytes, session.size(), sizeof(float)).bytes;
-      if (whole == 0 && operation != Operation::barrier) continue;
-      if (sizes.empty() || sizes.back() != whole) sizes.push_back(whole);
-    }
-    return sizes;
-  };
-  std::vector<std::pair<Operation, std::vector<Race>>> lists;
-  std::size_t left = 0;
+  std::vector<Event> algorithms, cuts;
   for (const Operation operation : tuning.operations) {
     const auto collective = static_cast<coll::Collective>(traits(operation).api);
-    std::vector<Race> races;
-    for (const std::size_t bytes : sizes_of(operation))
-      races.push_back(line_up(world, collective, bytes));
-    left += kHeats * races.size();
-    lists.emplace_back(operation, std::move(races));
+    Event& event = algorithms.emplace_back(Event{operation, {}});
+    for (const std::size_t bytes : sizes_of(operation, tuning, session.size()))
+      event.races.push_back(line_up(world, collective, bytes));
   }
-  const double start = now();
-  for (int heat = 0; heat < kHeats; ++heat) {
-    for (auto& [operation, races] : lists) {
-      Forced forced(options);
-      for (Race& race : races) {
-        progress(operation, race.bytes);
-        std::vector<Runner> runners;
-        for (Contender& contender : race.contenders) {
-          if (contender.out) continue;
-          const Point point{operation, COLL_FLOAT32, COLL_SUM, 0,
-                            shape_of(operation, race.bytes, session.size(), sizeof(float))};
-          runners.push_back({&contender, std::make_unique<Call>(forced.of(*contender.algorithm),
-                                                                point, false, input, output)});
-        }
-        if (heat == 0) runners.front().call->prepare(0);
-        std::vector<double> spent{now() - start};
-        session.combine(spent, Average::slowest);
-        const double rest = std::max(0.0, tuning.seconds - spent[0]);
-        Track(session, race, runners).run(rest / static_cast<double>(left--));
-      }
+  Course course(session, options, tuning, progress);
+  course.run(algorithms, kForAlgorithms * tuning.seconds);
+  for (const Event& event : algorithms) {
+    for (const Race& race : event.races) {
+      // Few of the cuts of one size are those of another: each has communicators of its own.
+      Race of_cuts = line_up_cuts(world, race);
+      if (!of_cuts.contenders.empty()) cuts.push_back({event.operation, {std::move(of_cuts)}});
     }
   }
+  course.run(cuts, (1 - kForAlgorithms) * tuning.seconds);
   std::vector<Race> all;
-  for (auto& [operation, races] : lists)
-    std::move(races.begin(), races.end(), std::back_inserter(all));
+  for (Event& event : algorithms)
+    std::move(event.races.begin(), event.races.end(), std::back_inserter(all));
+  for (const Event& event : cuts) {
+    const Race& shown = event.races.front();
+    join(*std::find_if(all.begin(), all.end(),
+                       [&](const Race& race) {
+                         return race.collective == shown.collective && race.bytes == shown.bytes;
+                       }),
+         shown);
+  }
   return all;
 }
 

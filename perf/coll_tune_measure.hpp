@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// perf/: tools that measure the library. This file: how coll-tune measures algorithms in turns.
+// perf/: tools that measure the library. This file: how coll-tune measures algorithms and cuts in
+// turns.
 #pragma once
 #include <functional>
 #include <vector>
@@ -16,14 +17,17 @@ const coll::World& world_of(coll_comm_t comm);
 struct Tuning {
   std::vector<Operation> operations;
   std::vector<std::size_t> sizes;  ///< bytes
-  double seconds = 60;             ///< for everything, about
+  double seconds = 90;             ///< for everything, about
 };
 
+/// Is told of each race that begins.
+using Progress = std::function<void(Operation, std::size_t bytes)>;
+
 /// Every operation with every size, all algorithms of a point in turns: round after round, so that
-/// what disturbs the machine disturbs them all. Each algorithm has a communicator of its own that
-/// it is forced on. Collective; equal on all ranks. `progress` is called before each point.
+/// what disturbs the machine disturbs them all. Then, where a call can be cut in several ways, the
+/// cuts of the fastest. Each recipe has a communicator of its own that it is forced on. Collective;
+/// equal on all ranks.
 std::vector<Race> measure_races(const Session& session, const Options& options,
-                                const Tuning& tuning,
-                                const std::function<void(Operation, std::size_t)>& progress);
+                                const Tuning& tuning, const Progress& progress);
 
 }  // namespace perf

@@ -57,7 +57,7 @@ void each_operation(const std::vector<Race>& races, Use use) {
 
 bool has_table(const std::vector<Race>& races) {
   return std::any_of(races.begin(), races.end(),
-                     [](const Race& race) { return race.by_table != nullptr; });
+                     [](const Race& race) { return race.by_table.has_value(); });
 }
 
 Json to_json(const Regret& regret) {
@@ -84,7 +84,7 @@ std::string to_text(const coll::TuningTable& table) {
                      [](const auto& a, const auto& b) { return a.us < b.us; });
     for (std::size_t i = 0; i < timings.size(); ++i) {
       const coll::Timing& timing = timings[i];
-      text += " " + timing.algorithm;
+      text += " " + timing.recipe.text();
       // Equal schedules are measured once.
       const bool twin = i + 1 < timings.size() && timings[i + 1].us == timing.us &&
                         timings[i + 1].noise_us == timing.noise_us;
@@ -103,8 +103,8 @@ Regret regret_of(const std::vector<Race>& races, bool with_table) {
   regret.races = races.size();
   std::vector<double> regrets, errors;
   for (const Race& race : races) {
-    const bool tabled = with_table && race.by_table != nullptr;
-    regrets.push_back(race.regret(tabled ? race.by_table : race.by_model));
+    regrets.push_back(
+        race.regret(with_table ? race.by_table.value_or(race.by_model) : race.by_model));
     const double error = error_of(race);
     errors.push_back(std::max(error, 1 / error));
   }
@@ -120,21 +120,21 @@ std::string regret_text(const std::vector<Race>& races, const std::string& world
                         const std::string& table) {
   const bool tabled = has_table(races);
   std::string text = fmt::format(
-      "# regret of the planner, {}\n# tuning table: {}\n#\n# {:<13} {:>8}  {:<26} "
-      "{:>9} {:>7}  {:<26} {:>9} {:>8} {:>9}",
+      "# regret of the planner, {}\n# tuning table: {}\n#\n# {:<13} {:>8}  {:<34} "
+      "{:>9} {:>7}  {:<34} {:>9} {:>8} {:>9}",
       world, table.empty() ? "none" : table, "operation", "size", "fastest", "us", "noise",
       "the model's choice", "us", "regret", "pred/meas");
-  text += tabled ? fmt::format("  {:<26} {:>8}\n", "the table's choice", "regret") : "\n";
+  text += tabled ? fmt::format("  {:<34} {:>8}\n", "the table's choice", "regret") : "\n";
   for (const Race& race : races) {
     const Contender &best = race.fastest(), &model = race.of(race.by_model);
     text +=
-        fmt::format("{:<15} {:>8}  {:<26} {:>9} {:>7}  {:<26} {:>9} {:>6.1f} % {:>9.2f}",
-                    name_of(race.collective), size_text(race.bytes), best.algorithm->name,
-                    microseconds(best.us()), microseconds(best.noise_us()), model.algorithm->name,
+        fmt::format("{:<15} {:>8}  {:<34} {:>9} {:>7}  {:<34} {:>9} {:>6.1f} % {:>9.2f}",
+                    name_of(race.collective), size_text(race.bytes), best.recipe.text(),
+                    microseconds(best.us()), microseconds(best.noise_us()), race.by_model.text(),
                     microseconds(model.us()), 100 * race.regret(race.by_model), error_of(race));
-    if (race.by_table != nullptr)
-      text +=
-          fmt::format("  {:<26} {:>6.1f} %", race.by_table->name, 100 * race.regret(race.by_table));
+    if (race.by_table)
+      text += fmt::format("  {:<34} {:>6.1f} %", race.by_table->text(),
+                          100 * race.regret(*race.by_table));
     text += "\n";
   }
   text += "#\n";
@@ -156,18 +156,18 @@ std::string regret_json(const std::vector<Race>& races, const coll::TuningScope&
   for (const Race& race : races) {
     Json one{{"operation", name_of(race.collective)},
              {"bytes", race.bytes},
-             {"fastest", race.fastest().algorithm->name},
-             {"model", race.by_model->name},
+             {"fastest", race.fastest().recipe.text()},
+             {"model", race.by_model.text()},
              {"regret", race.regret(race.by_model)}};
-    if (race.by_table != nullptr) {
-      one["table"] = race.by_table->name;
-      one["regret_with_table"] = race.regret(race.by_table);
+    if (race.by_table) {
+      one["table"] = race.by_table->text();
+      one["regret_with_table"] = race.regret(*race.by_table);
     }
     for (const Contender& each : race.contenders)
-      one["times"][std::string(each.algorithm->name)] = {{"us", each.us()},
-                                                         {"noise_us", each.noise_us()},
-                                                         {"rounds", each.rounds.size()},
-                                                         {"predicted_us", each.predicted_us}};
+      one["times"][each.recipe.text()] = {{"us", each.us()},
+                                          {"noise_us", each.noise_us()},
+                                          {"rounds", each.rounds.size()},
+                                          {"predicted_us", each.predicted_us}};
     json["points"].push_back(one);
   }
   each_operation(races, [&](const std::string& name, const std::vector<Race>& part) {

@@ -49,7 +49,8 @@ constexpr Knob kTable[] = {
      &Knobs::transports},
     {"COLL_ALGORITHM", "", "",
      "Forces algorithms, a comma list: NAME for every operation that has it, or OPERATION=NAME; "
-     "@64K-1M, @-64K or @1M- behind it: for calls of such sizes.",
+     "/2x64K behind it: with 2 lanes and slices of 64 KiB, over the knobs for all calls; "
+     "@64K-1M, @-64K or @1M- at the end: for calls of such sizes.",
      &Knobs::algorithm},
     {"COLL_TUNING", "auto", "",
      "The table of coll-tune to choose algorithms by: its path; auto: this machine's from the "

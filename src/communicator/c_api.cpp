@@ -60,7 +60,7 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
   joining.settings.algorithm = text(config.algorithm, knobs.algorithm);
   COLL_TRY(coll::check_algorithm_knob(joining.settings.algorithm));
   joining.settings.lanes = static_cast<std::uint32_t>(knobs.lanes);
-  joining.settings.slice_bytes = static_cast<std::uint32_t>((knobs.slice_bytes + 63) / 64 * 64);
+  joining.settings.slice_bytes = static_cast<std::uint32_t>(knobs.slice_bytes);
   joining.settings.credits = static_cast<std::uint32_t>(knobs.credits);
   return joining;
 }

@@ -180,8 +180,7 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   }
   const SharedSettings& settings = cards[0].settings;
   world.algorithm = settings.algorithm;
-  world.lanes = settings.lanes;
-  world.slice_bytes = settings.slice_bytes;
+  world.cut = {settings.lanes, settings.slice_bytes};
   out.credits = settings.credits;
   if (cards[0].tuning.empty()) return {};
   Result<TuningTable> tuning = read_tuning_json(cards[0].tuning, "rank 0's tuning table");

@@ -14,8 +14,10 @@ namespace {
 /// One item of the list, as written.
 struct Demand {
   std::string_view operation;  ///< empty: every one that the algorithm has
-  std::string_view algorithm;
+  std::string_view recipe;
   std::string_view sizes;  ///< empty: any
+
+  [[nodiscard]] std::string_view algorithm() const { return recipe.substr(0, recipe.find('/')); }
 };
 
 /// Takes the next item off the list; the empty ones between two commas are skipped.
@@ -36,7 +38,7 @@ bool next_demand(std::string_view& text, Demand& demand) {
     demand.operation = item.substr(0, equals);
     item = item.substr(equals + 1);
   }
-  demand.algorithm = item;
+  demand.recipe = item;
   return true;
 }
 
@@ -73,9 +75,9 @@ std::string quoted(std::string_view text) {
 }
 
 Status check(const Demand& demand) {
-  if (find_algorithm(demand.algorithm) == nullptr) {
+  if (find_algorithm(demand.algorithm()) == nullptr) {
     return failed(Code::invalid_argument,
-                  "COLL_ALGORITHM names the unknown algorithm " + quoted(demand.algorithm),
+                  "COLL_ALGORITHM names the unknown algorithm " + quoted(demand.algorithm()),
                   "the known ones are:" + algorithm_names());
   }
   if (!demand.operation.empty() && !find_collective(demand.operation)) {
@@ -87,10 +89,12 @@ Status check(const Demand& demand) {
                   "COLL_ALGORITHM names the unknown operation " + quoted(demand.operation),
                   "the known ones are:" + operations);
   }
+  if (const auto recipe = read_recipe(demand.recipe); !recipe.ok())
+    return recipe.status().with_context("COLL_ALGORITHM");
   if (!read_sizes(demand.sizes)) {
     return failed(Code::invalid_argument,
                   "COLL_ALGORITHM has the sizes " + quoted(demand.sizes) + " for " +
-                      std::string(demand.algorithm) + ", which are no range",
+                      std::string(demand.recipe) + ", which are no range",
                   "say @64K-1M, @-64K, @1M- or @64K, the smaller size first");
   }
   return {};
@@ -109,19 +113,20 @@ Status check_algorithm_knob(std::string_view text) {
   return {};
 }
 
-const Algorithm* forced_algorithm(std::string_view text, const CollectiveSpec& spec,
-                                  const Layout& layout, std::uint32_t size_class) {
-  const Algorithm* forced = nullptr;
+std::optional<Recipe> forced_recipe(std::string_view text, const CollectiveSpec& spec,
+                                    const Layout& layout, std::uint32_t size_class) {
+  std::optional<Recipe> forced;
   int best = 0;
   for (Demand demand; next_demand(text, demand);) {
-    const Algorithm* algorithm = find_algorithm(demand.algorithm);
+    const Algorithm* algorithm = find_algorithm(demand.algorithm());
+    const Result<Recipe> recipe = read_recipe(demand.recipe);
     const std::optional<Sizes> sizes = read_sizes(demand.sizes);
-    if (algorithm == nullptr || !sizes || !includes(*sizes, size_class)) continue;
+    if (algorithm == nullptr || !recipe.ok() || !sizes || !includes(*sizes, size_class)) continue;
     const bool for_this = demand.operation == name_of(spec.collective);
     if (!for_this && !(demand.operation.empty() && algorithm->supports(spec, layout))) continue;
     const int score = (for_this ? 2 : 0) + (demand.sizes.empty() ? 0 : 1);
-    if (forced != nullptr && score < best) continue;
-    forced = algorithm;
+    if (forced && score < best) continue;
+    forced = *recipe;
     best = score;
   }
   return forced;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "collectives/algorithms.hpp"
+#include "planner/recipe.hpp"
 
 namespace coll {
 
@@ -19,8 +20,9 @@ struct Plan {
   /// Chunks of the longest message of any rank: all ranks must cut their windows alike.
   std::uint32_t message_chunks = 1;
   Loans loans = Loans::none;
+  Cut demanded = {};  ///< of lanes and slices, by knobs or the tuning table
   double predicted_us = 0, predicted_each_us = 0;  ///< as in a Prediction
-  double measured_us = 0;  ///< by the tuning table; 0: it knows nothing of the algorithm
+  double measured_us = 0;  ///< by the tuning table; 0: it knows nothing of the recipe
   bool forced = false;     ///< by the knob COLL_ALGORITHM
 
   /// Enters the digest of each call, so that ranks with different plans notice.

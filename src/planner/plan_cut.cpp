@@ -20,9 +20,11 @@ constexpr std::uint32_t kLeastSlice = 16 << 10;
 /// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What goes
 /// straight from the one caller's memory to the other's is cut coarser: each slice is a system
 /// call. (docs/performance.md)
-std::uint32_t slice_for(const World& world, Collective collective, Loans loans) {
-  if (world.slice_bytes != 0) return std::min(world.slice_bytes, world.slot_bytes);
-  const bool straight = world.shared_memory ? loans == Loans::all : !reduces(collective);
+std::uint32_t slice_for(const World& world, const Plan& plan) {
+  if (const std::uint32_t demanded = plan.demanded.slice_bytes; demanded != 0)
+    return std::min((demanded + 63) / 64 * 64, world.slot_bytes);
+  const bool straight =
+      world.shared_memory ? plan.loans == Loans::all : !reduces(plan.spec.collective);
   return straight ? world.slot_bytes : world.passing_bytes;
 }
 
@@ -56,8 +58,8 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
 
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
 /// other empties one. Those that run side by side each hide the latency of the others.
-std::uint32_t lanes_for(const World& world, double slices) {
-  if (world.lanes != 0) return world.lanes;
+std::uint32_t lanes_for(const World& world, const Plan& plan, double slices) {
+  if (plan.demanded.lanes != 0) return plan.demanded.lanes;
   if (world.network && !world.network->threads) {
     return static_cast<std::uint32_t>(
         std::clamp(slices / kSlicesOfOneLane, 1.0, static_cast<double>(world.max_lanes)));
@@ -68,6 +70,24 @@ std::uint32_t lanes_for(const World& world, double slices) {
 /// Slices of about `bytes`, as the plan's algorithm can cut them.
 std::uint32_t sliced(const World& world, const Plan& plan, std::uint32_t bytes) {
   return std::max(bytes, std::min(world.slot_bytes, plan.message_chunks * 64));
+}
+
+/// The sensible ones, up to one that holds all.
+std::vector<std::uint32_t> slices_to_try(const World& world, double moved) {
+  std::vector<std::uint32_t> slices;
+  for (std::uint64_t slice = kLeastSlice;
+       slice <= world.slot_bytes && static_cast<double>(slice) < 4 * moved; slice *= 4) {
+    slices.push_back(static_cast<std::uint32_t>(slice));
+  }
+  return slices;
+}
+
+/// As many as have a slice each.
+std::vector<std::uint32_t> lanes_to_try(const World& world, double moved, std::uint32_t slice) {
+  std::vector<std::uint32_t> list{1};
+  for (std::uint32_t lanes = 2; lanes <= world.max_lanes && lanes * slice <= moved; lanes *= 2)
+    list.push_back(lanes);
+  return list;
 }
 
 }  // namespace
@@ -85,17 +105,19 @@ double most_bytes(std::uint32_t size_class) {
 }
 
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
-               std::uint32_t size_class) {
+               Cut demanded, std::uint32_t size_class) {
   Plan plan;
   plan.algorithm = &algorithm;
   plan.spec = spec;
+  plan.demanded = demanded;
   plan.cost = algorithm.cost(spec, world.layout);
   const Cost& cost = plan.cost;
   const double bytes = most_bytes(size_class);
   plan.message_chunks = cost.message_chunks;
   plan.loans = loans_for(spec, bytes, world);
-  plan.slice_bytes = sliced(world, plan, slice_for(world, spec.collective, plan.loans));
-  plan.lanes = std::min(lanes_for(world, cost.moved() * bytes / plan.slice_bytes), world.max_lanes);
+  plan.slice_bytes = sliced(world, plan, slice_for(world, plan));
+  plan.lanes =
+      std::min(lanes_for(world, plan, cost.moved() * bytes / plan.slice_bytes), world.max_lanes);
   return plan;
 }
 
@@ -121,25 +143,38 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
   if (world.shared_memory && !world.network && !reduces(rule.spec.collective)) {
     Plan plan = rule;
     plan.loans = plan.loans == Loans::all ? Loans::shared : Loans::all;
-    plan.slice_bytes = sliced(world, plan, slice_for(world, plan.spec.collective, plan.loans));
+    plan.slice_bytes = sliced(world, plan, slice_for(world, plan));
     weigh(plan);
   }
-  if (world.slice_bytes == 0) {
+  if (rule.demanded.slice_bytes == 0) {
     Plan plan = best()->plan;
-    for (std::uint64_t slice = kLeastSlice; slice <= world.slot_bytes; slice *= 4) {
-      plan.slice_bytes = sliced(world, plan, static_cast<std::uint32_t>(slice));
-      if (static_cast<double>(slice) < 4 * moved) weigh(plan);
+    for (const std::uint32_t slice : slices_to_try(world, moved)) {
+      plan.slice_bytes = sliced(world, plan, slice);
+      weigh(plan);
     }
   }
-  if (world.lanes == 0) {
+  if (rule.demanded.lanes == 0) {
     Plan plan = best()->plan;
-    for (plan.lanes = 1; plan.lanes <= world.max_lanes; plan.lanes *= 2) {
-      if (plan.lanes == 1 || plan.lanes * plan.slice_bytes <= moved) weigh(plan);
+    for (const std::uint32_t lanes : lanes_to_try(world, moved, plan.slice_bytes)) {
+      plan.lanes = lanes;
+      weigh(plan);
     }
   }
   const auto chosen = best();
   if (list.front().prediction.slower(alike(world), chosen->prediction)) {
     std::rotate(list.begin(), chosen, std::next(chosen));
+  }
+  return list;
+}
+
+std::vector<Cut> sensible_cuts(const World& world, const Cost& cost, std::uint32_t size_class) {
+  const double moved = cost.moved() * most_bytes(size_class);
+  std::vector<Cut> list;
+  if (moved <= kLeastSlice) return list;
+  for (const std::uint32_t slice : slices_to_try(world, moved)) {
+    for (const std::uint32_t lanes : lanes_to_try(world, moved, slice)) {
+      list.push_back({lanes, slice});
+    }
   }
   return list;
 }

@@ -25,13 +25,19 @@ double most_bytes(std::uint32_t size_class);
 /// equal is alike.
 double alike(const World& world);
 
-/// The plan for calls of `size_class` with this algorithm, which can do them, cut by rules that
-/// measurements have shown to be good; without a prediction.
+/// The plan for calls of `size_class` with this algorithm, which can do them, cut as demanded, as
+/// far as connections carry that, and else by rules that measurements have shown to be good;
+/// without a prediction.
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
-               std::uint32_t size_class);
+               Cut demanded, std::uint32_t size_class);
 
-/// The same algorithm in other protocols, slices and lanes, simulated, but for what knobs demand;
-/// the one to take first: that of the rules, unless another is clearly better.
+/// The same algorithm in other protocols, slices and lanes, simulated, but for what the plan was
+/// demanded to have; the one to take first: that of the rules, unless another is clearly better.
 std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class);
+
+/// Cuts to measure for calls of `size_class`, all that might make a difference: slices up to one
+/// that holds all that a rank moves, lanes as long as there is a slice for each. None where that is
+/// one least slice.
+std::vector<Cut> sensible_cuts(const World& world, const Cost& cost, std::uint32_t size_class);
 
 }  // namespace coll

@@ -59,18 +59,18 @@ std::string explain_tuning(const World& world, const Plan& plan, std::uint32_t s
   const std::vector<Measured> times = measured(world.tuning, plan.spec, world.layout, size_class);
   if (times.empty()) return {};
   std::string text = "measured (" + world.tuning_file + "):";
-  char line[128];
+  char number[64];
   for (const Measured& each : times) {
-    std::snprintf(line, sizeof line, " %s %.2f us;", std::string(each.algorithm->name).c_str(),
-                  each.us);
-    text += line;
+    std::snprintf(number, sizeof number, " %.2f us;", each.us);
+    text.append(" ").append(each.recipe.text()).append(number);
   }
   text.back() = '\n';
   if (plan.forced) return text;
-  return text + "chosen by: " +
-         (plan.algorithm == &model
-              ? "the model; nothing measured faster by more than the noise\n"
-              : "the tuning table, over the model's " + std::string(model.name) + "\n");
+  const Recipe& chosen = better_than_model(times, model)->recipe;
+  if (chosen == Recipe{std::string(model.name)})
+    return text + "chosen by: the model; nothing measured faster by more than the noise\n";
+  return text + "chosen by: the tuning table, over the model's " +
+         (plan.algorithm == &model ? "own cut of " : "") + std::string(model.name) + "\n";
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec, world.layout)) continue;
-    const Plan plan = plan_with(world, spec, algorithm, size_class);
+    const Plan plan = plan_with(world, spec, algorithm, world.cut, size_class);
     list.push_back({&algorithm, plan, estimate(world, plan, bytes)});
   }
   std::stable_sort(list.begin(), list.end(), faster);
@@ -115,26 +115,31 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
 }
 
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class) {
-  if (const Algorithm* forced = forced_algorithm(world.algorithm, spec, world.layout, size_class)) {
-    if (!forced->supports(spec, world.layout)) {
+  if (const auto forced = forced_recipe(world.algorithm, spec, world.layout, size_class)) {
+    const Algorithm& algorithm = *find_algorithm(forced->algorithm);
+    if (!algorithm.supports(spec, world.layout)) {
       return failed(Code::unsupported,
-                    "COLL_ALGORITHM asks for " + std::string(forced->name) + ", which cannot do " +
+                    "COLL_ALGORITHM asks for " + forced->algorithm + ", which cannot do " +
                         std::string(name_of(spec.collective)) + " with " +
                         std::to_string(spec.ranks) + " ranks",
                     "choose another one or unset it");
     }
-    Plan plan = plan_with(world, spec, *forced, size_class);
+    const Cut cut = forced->cut.or_else(world.cut);
+    Plan plan = well_cut(world, plan_with(world, spec, algorithm, cut, size_class), size_class);
     plan.forced = true;
-    return well_cut(world, plan, size_class);
+    return plan;
   }
   const std::vector<Candidate> list = candidates(world, spec, size_class);
   COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
   const std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
   const Measured* tuned = better_than_model(times, *list.front().algorithm);
   const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {
-    return tuned == nullptr || each.algorithm == tuned->algorithm;
+    return tuned == nullptr || each.algorithm->name == tuned->recipe.algorithm;
   });
-  Plan plan = well_cut(world, chosen->plan, size_class);
+  // What knobs demand of every call holds here, too.
+  const Cut cut = world.cut.or_else(tuned != nullptr ? tuned->recipe.cut : Cut{});
+  Plan plan =
+      well_cut(world, plan_with(world, spec, *chosen->algorithm, cut, size_class), size_class);
   if (tuned != nullptr) plan.measured_us = tuned->us;
   return plan;
 }
@@ -158,7 +163,7 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
   const std::vector<Candidate> list = candidates(world, plan.spec, size_class);
   for (const Candidate& each : list) text += text_of(each.algorithm->name, each.prediction);
   text.back() = '\n';
-  const Plan rule = plan_with(world, plan.spec, *plan.algorithm, size_class);
+  const Plan rule = plan_with(world, plan.spec, *plan.algorithm, plan.demanded, size_class);
   text += "cuts:";
   for (const Candidate& each : cuts(world, rule, size_class)) {
     std::snprintf(line, sizeof line, "%u x %u bytes, %s", each.plan.lanes, each.plan.slice_bytes,

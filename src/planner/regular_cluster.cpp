@@ -157,7 +157,7 @@ std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
   const CollectiveSpec spec{collective, ranks, 0};
   if (!algorithm.supports(spec, world.layout)) return std::nullopt;
   const Plan plan =
-      plan_with(world, spec, algorithm, size_class(static_cast<std::uint64_t>(bytes)));
+      plan_with(world, spec, algorithm, {}, size_class(static_cast<std::uint64_t>(bytes)));
   const auto build = [&](Rank rank) { return algorithm.build(spec, world.layout, rank); };
   const Load load{.bytes = bytes,
                   .slice_bytes = static_cast<double>(plan.slice_bytes),

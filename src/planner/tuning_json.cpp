@@ -26,7 +26,7 @@ Json written(const TuningPoint& point) {
   json["date"] = point.date;
   json["us"] = Json::object();
   for (const Timing& timing : point.timings)
-    json["us"][timing.algorithm] = {timing.us, timing.noise_us};
+    json["us"][timing.recipe.text()] = {timing.us, timing.noise_us};
   return json;
 }
 
@@ -58,10 +58,12 @@ TuningPoint point_of(const Json& json) {
   point.scope.ranks_per_core = json.value("ranks_per_core", 0.0);
   if (!(point.scope.ranks_per_core >= 0)) throw std::runtime_error("a number of ranks is below 0");
   point.date = json.value("date", "");
-  for (const auto& [algorithm, times] : json.at("us").items()) {
+  for (const auto& [text, times] : json.at("us").items()) {
     if (!times.is_array() || times.size() != 2)
-      throw std::runtime_error("the times of " + algorithm + " are not [median, noise]");
-    point.timings.push_back({algorithm, microseconds(times[0], 1e-6), microseconds(times[1], 0)});
+      throw std::runtime_error("the times of " + text + " are not [median, noise]");
+    const Result<Recipe> recipe = read_recipe(text);
+    if (!recipe.ok()) throw std::runtime_error(recipe.status().failure()->what);
+    point.timings.push_back({*recipe, microseconds(times[0], 1e-6), microseconds(times[1], 0)});
   }
   return point;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // planner/: from a request to the plan an expert would have chosen. This file: what was measured of
-// algorithms, and what it says of a call.
+// algorithms and cuts, and what it says of a call.
 #include "planner/tuning_table.hpp"
 
 #include <cmath>
@@ -22,9 +22,9 @@ double in_hundredths(double value) {
   return std::round(value * 100) / 100;
 }
 
-const Timing* timing_of(const TuningPoint& point, std::string_view algorithm) {
+const Timing* timing_of(const TuningPoint& point, const Recipe& recipe) {
   for (const Timing& timing : point.timings) {
-    if (timing.algorithm == algorithm) return &timing;
+    if (timing.recipe == recipe) return &timing;
   }
   return nullptr;
 }
@@ -145,23 +145,22 @@ std::vector<Measured> measured(const std::vector<TuningPoint>& points, const Col
   // Plain arithmetic, no logarithms: all ranks must get the same bits, whatever their libm.
   const double up = to > from ? static_cast<double>(size - from) / (to - from) : 0;
   struct Pair {
-    const Algorithm* algorithm;
     const Timing *low, *high;
   };
   std::vector<Pair> pairs;
   double least_low = std::numeric_limits<double>::max(), least_high = least_low;
   for (const Timing& low : near.below->timings) {
-    const Timing* high = timing_of(*near.above, low.algorithm);
-    const Algorithm* algorithm = find_algorithm(low.algorithm);
+    const Timing* high = timing_of(*near.above, low.recipe);
+    const Algorithm* algorithm = find_algorithm(low.recipe.algorithm);
     if (high == nullptr || algorithm == nullptr || !algorithm->supports(spec, layout)) continue;
-    pairs.push_back({algorithm, &low, high});
+    pairs.push_back({&low, high});
     least_low = std::min(least_low, low.us);
     least_high = std::min(least_high, high->us);
   }
   const double below = (1 - up) / least_low, above = up / least_high;
   std::vector<Measured> list;
-  for (const auto& [algorithm, low, high] : pairs) {
-    list.push_back({algorithm, (1 - up) * low->us + up * high->us,
+  for (const auto& [low, high] : pairs) {
+    list.push_back({low->recipe, (1 - up) * low->us + up * high->us,
                     below * low->us + above * high->us,
                     below * low->noise_us + above * high->noise_us});
   }
@@ -173,10 +172,12 @@ std::vector<Measured> measured(const std::vector<TuningPoint>& points, const Col
 const Measured* better_than_model(const std::vector<Measured>& list, const Algorithm& model) {
   if (list.empty()) return nullptr;
   const Measured& best = list.front();
-  for (const Measured& each : list) {
-    if (each.algorithm == &model && each.slowness - best.slowness <= kMostDoubt &&
-        !are_apart(each.slowness, each.noise, best.slowness, best.noise)) {
-      return &each;
+  for (const Recipe& simpler : {Recipe{std::string(model.name)}, Recipe{best.recipe.algorithm}}) {
+    for (const Measured& each : list) {
+      if (each.recipe == simpler && each.slowness - best.slowness <= kMostDoubt &&
+          !are_apart(each.slowness, each.noise, best.slowness, best.noise)) {
+        return &each;
+      }
     }
   }
   return &best;

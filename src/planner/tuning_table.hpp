@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // planner/: from a request to the plan an expert would have chosen. This file: what was measured of
-// algorithms, a value, and what it says of a call.
+// algorithms and cuts, a value, and what it says of a call.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,6 +8,7 @@
 
 #include "base/status.hpp"
 #include "collectives/algorithms.hpp"
+#include "planner/recipe.hpp"
 
 namespace coll {
 
@@ -29,15 +30,15 @@ struct TuningScope {
 
 TuningScope scope_of(const Layout& layout, bool shared_memory, double ranks_per_core);
 
-/// One algorithm in one place.
+/// One recipe in one place.
 struct Timing {
-  std::string algorithm;
+  Recipe recipe;
   double us = 0;        ///< median over rounds
   double noise_us = 0;  ///< half the range that the middle half of the rounds lies in
   friend bool operator==(const Timing&, const Timing&) = default;
 };
 
-/// Algorithms measured in turns: these times may be compared with each other.
+/// Recipes measured in turns: these times may be compared with each other.
 struct TuningPoint {
   Collective collective = Collective::barrier;
   std::uint64_t bytes = 0;  ///< the larger buffer of a rank
@@ -70,9 +71,9 @@ Result<TuningTable> read_tuning_json(std::string_view text, std::string_view nam
 /// Are two measured values apart by more than the noise of their difference?
 bool are_apart(double value, double noise, double other, double other_noise);
 
-/// What is known of an algorithm for one size class.
+/// What is known of a recipe for one size class.
 struct Measured {
-  const Algorithm* algorithm = nullptr;
+  Recipe recipe;  ///< of an algorithm that can do it
   double us = 0;
   double slowness = 1;  ///< time over that of the fastest
   double noise = 0;     ///< in the unit of `slowness`
@@ -83,8 +84,9 @@ struct Measured {
 std::vector<Measured> measured(const std::vector<TuningPoint>& points, const CollectiveSpec& spec,
                                const Layout& layout, std::uint32_t size_class);
 
-/// Which of `list` to take where the model would take `model`: the fastest, but the model's where
-/// the difference is no larger than the noise, and a tenth at most. Null where `list` is empty.
+/// Which of `list` to take where the model would take `model`, cut its own way: the fastest; but
+/// the model's, or else the fastest's algorithm cut as the planner does, where the difference is no
+/// larger than the noise, and a tenth at most. Null where `list` is empty.
 const Measured* better_than_model(const std::vector<Measured>& list, const Algorithm& model);
 
 }  // namespace coll

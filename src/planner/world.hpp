@@ -24,9 +24,8 @@ struct World {
   /// Of a machine that was described and not joined; null: shared memory and TCP, by the layout.
   std::shared_ptr<const Network> network;
   // rank 0's knobs
-  std::string algorithm;          ///< COLL_ALGORITHM
-  std::uint32_t lanes = 0;        ///< COLL_LANES, 0: choose
-  std::uint32_t slice_bytes = 0;  ///< COLL_SLICE_BYTES, 0: choose
+  std::string algorithm;  ///< COLL_ALGORITHM
+  Cut cut = {};           ///< COLL_LANES and COLL_SLICE_BYTES
   // rank 0's tuning table
   std::vector<TuningPoint> tuning;  ///< for this world; they win over the model
   std::string tuning_file;

@@ -17,16 +17,16 @@ Result<Membership> agree(Meeting& meeting, const SharedSettings& settings = {}) 
   return agree_on_membership(meeting, *choices, "", settings, in(seconds(20)));
 }
 
-/// A table that knows one algorithm for broadcasts of 1 KiB among so many ranks.
-FoundTuning table_of(Rank ranks, const std::string& algorithm) {
+/// A table that knows one recipe for broadcasts of 1 KiB among so many ranks.
+FoundTuning table_of(Rank ranks, const std::string& recipe) {
   FoundTuning tuning;
-  tuning.file = algorithm + ".json";
+  tuning.file = recipe + ".json";
   tuning.table.points = {
-      {Collective::broadcast, 1024, {ranks, "", "", 0}, "2026", {{algorithm, 1, 0}}}};
+      {Collective::broadcast, 1024, {ranks, "", "", 0}, "2026", {{*read_recipe(recipe), 1, 0}}}};
   return tuning;
 }
 
-/// Which algorithm each rank plans for a broadcast of 1 KiB, if they have these tables; `warning`
+/// What each rank plans for a broadcast of 1 KiB, if they have these tables; `warning`
 /// gets what was said on standard error.
 std::vector<std::string> planned(const std::vector<FoundTuning>& tables,
                                  std::string* warning = nullptr) {
@@ -43,7 +43,7 @@ std::vector<std::string> planned(const std::vector<FoundTuning>& tables,
       const CollectiveSpec spec{Collective::broadcast, static_cast<Rank>(tables.size()), 0};
       const Result<Plan> plan = make_plan(member->world, spec, size_class(1024));
       ASSERT_TRUE(plan.ok()) << plan.status().text();
-      names[r] = plan->algorithm->name;
+      names[r] = Recipe{std::string(plan->algorithm->name), plan->demanded}.text();
     });
   }
   for (std::thread& rank : ranks) rank.join();
@@ -111,11 +111,13 @@ TEST(Membership, RanksThatShareMemoryShareAHost) {
 TEST(Membership, AllRanksPlanByTheTuningTableOfRankZero) {
   using Names = std::vector<std::string>;
   const FoundTuning none, chain = table_of(3, "chain"), linear = table_of(3, "linear");
+  const FoundTuning cut = table_of(3, "chain/2x512");
   const std::string untuned = planned({none, none, none})[0];
   std::string warning;
   EXPECT_EQ(planned({chain, chain, chain}, &warning), Names(3, "chain"));
   EXPECT_EQ(warning, "");
   EXPECT_EQ(planned({linear, linear, linear}), Names(3, "linear"));
+  EXPECT_EQ(planned({cut, chain, none}), Names(3, "chain/2x512"));
   EXPECT_EQ(planned({chain, linear, none}, &warning), Names(3, "chain"));
   EXPECT_NE(warning.find("ranks 1, 2 have another tuning table than rank 0 (rank 1: linear.json; "
                          "rank 0: chain.json)"),
@@ -135,9 +137,9 @@ TEST(Membership, AllRanksPlanByTheTuningTableOfRankZero) {
 
 TEST(Membership, ATuningTableTooLargeToSendIsLeftOutWithAWarning) {
   FoundTuning large = table_of(2, "chain");
-  large.table.points[0].timings.resize(20'000, {std::string(40, 'x'), 1, 0});
+  large.table.points[0].timings.resize(20'000, {{std::string(40, 'x')}, 1, 0});
   for (std::size_t i = 0; i < large.table.points[0].timings.size(); ++i)
-    large.table.points[0].timings[i].algorithm += std::to_string(i);
+    large.table.points[0].timings[i].recipe.algorithm += std::to_string(i);
   std::string warning;
   EXPECT_EQ(planned({large, large}, &warning), planned({{}, {}}));
   EXPECT_NE(warning.find("chain.json"), std::string::npos) << warning;

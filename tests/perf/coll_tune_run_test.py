@@ -67,6 +67,39 @@ class Program(unittest.TestCase):
         self.assertIn("all_reduce of up to 1024 bytes over 2 ranks: chain,", told.stdout)
         self.assertIn("chosen by: the tuning table", told.stdout)
 
+    def test_cuts_are_measured_where_there_is_something_to_cut(self):
+        done = run(self.cache, COLL_TUNE, "-n", "2", "--seconds", "0.2", "-t", "all_reduce", "--sizes", "1K,1M")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.table(), encoding="utf-8") as file:
+            table = json.load(file)
+        small, large = ({name for name in point["us"] if "/" in name} for point in table["points"])
+        self.assertEqual(small, set())
+        for name in large:
+            self.assertRegex(name, r"^[a-z_]+/[124]x(16384|65536|262144|1048576)$")
+            self.assertIn(name.split("/")[0], table["points"][1]["us"])
+        table["points"][1]["us"] = {"ring/2x32K": [0.001, 0], **table["points"][1]["us"]}
+        with open(self.table(), "w", encoding="utf-8") as file:
+            json.dump(table, file)
+        self.assertIn("ring/2x32768 0.001 (+- 0.000);", run(self.cache, COLL_TUNE, "--print").stdout)
+
+        def told(**more):
+            return run(self.cache, COLL_RUN, "-n", "2", "--no-prefix", "--", COLL_PERF, "--sizes", "1M",
+                       "--explain", **more).stdout
+        self.assertIn(": ring, 2 lanes, slices of 32768 bytes,", told())
+        self.assertIn("ring/2x32768 0.00 us;", told())
+        self.assertIn("chosen by: the tuning table", told())
+        self.assertIn(": ring, 1 lane, slices of 32768 bytes,", told(COLL_LANES="1"))
+        self.assertIn(": two_shot, 4 lanes, slices of 16384 bytes,",
+                      told(COLL_ALGORITHM="two_shot/4x16K@1M", COLL_LANES="1"))
+        done = run(self.cache, COLL_TUNE, "-n", "2", "--seconds", "0.2", "-t", "all_reduce", "--sizes", "1M",
+                   "--regret", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        point = json.loads(done.stdout)["points"][0]
+        self.assertEqual(point["table"], "ring/2x32768")
+        self.assertGreater(len([name for name in point["times"] if "/" in name]), 2)
+        fastest = min(time["us"] for time in point["times"].values())
+        self.assertAlmostEqual(point["regret_with_table"], point["times"]["ring/2x32768"]["us"] / fastest - 1)
+
     def test_later_measurements_join_the_table(self):
         self.assertEqual(tune(self.cache, "-n", "2,3").returncode, 0)
         self.assertEqual(tune(self.cache, "-n", "3", "--transports", "tcp").returncode, 0)

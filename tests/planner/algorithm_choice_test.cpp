@@ -12,11 +12,10 @@ namespace {
 using enum Collective;
 
 /// Of 6 ranks on a host; `bytes` is a power of two.
-std::string_view forced(std::string_view text, Collective collective, std::uint64_t bytes) {
-  const Algorithm* algorithm =
-      forced_algorithm(text, {collective, 6, 0}, Layout::flat(6),
-                       static_cast<std::uint32_t>(std::countr_zero(bytes)));
-  return algorithm == nullptr ? "" : algorithm->name;
+std::string forced(std::string_view text, Collective collective, std::uint64_t bytes) {
+  const auto recipe = forced_recipe(text, {collective, 6, 0}, Layout::flat(6),
+                                    static_cast<std::uint32_t>(std::countr_zero(bytes)));
+  return recipe ? recipe->text() : "";
 }
 
 bool contains(const std::string& text, std::string_view part) {
@@ -66,6 +65,27 @@ TEST(AlgorithmChoice, RefusesUnknownNamesAndListsTheKnownOnes) {
   EXPECT_TRUE(contains(operation.text(), "\"brodcast\"") &&
               contains(operation.text(), " broadcast "))
       << operation.text();
+}
+
+TEST(AlgorithmChoice, ACutComesWithItsAlgorithm) {
+  const char* const text = "ring/4x256K,all_reduce=two_shot/2x64K@1M-,all_reduce=ring@8";
+  EXPECT_EQ(forced(text, all_reduce, 1 << 20), "two_shot/2x65536");
+  EXPECT_EQ(forced(text, all_reduce, 64), "ring/4x262144");
+  EXPECT_EQ(forced(text, all_reduce, 8), "ring");
+  EXPECT_EQ(forced(text, all_gather, 8), "ring/4x262144");
+  EXPECT_TRUE(check_algorithm_knob(text).ok());
+}
+
+TEST(AlgorithmChoice, RefusesCutsThatAreNone) {
+  for (const char* item : {"ring/", "ring/2", "ring/0x64K@1M-", "all_reduce=ring/2y64K"}) {
+    const Status status = check_algorithm_knob(std::string("chain,") + item);
+    EXPECT_EQ(status.code(), Code::invalid_argument) << item;
+    EXPECT_TRUE(contains(status.text(), "COLL_ALGORITHM: ") &&
+                contains(status.text(), "for ring") && contains(status.text(), "ring/2x64K"))
+        << status.text();
+  }
+  const Status name = check_algorithm_knob("chian/2x64K");
+  EXPECT_TRUE(contains(name.text(), "the unknown algorithm \"chian\"")) << name.text();
 }
 
 TEST(AlgorithmChoice, RefusesSizesThatAreNoRange) {

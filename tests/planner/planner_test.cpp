@@ -126,8 +126,7 @@ TEST(Planner, MakesPlansThatTheConnectionsCanCarry) {
 
 TEST(Planner, LetsTheKnobsDecide) {
   World world = world_of(6);
-  world.lanes = 3;
-  world.slice_bytes = 4096;
+  world.cut = {3, 4096};
   world.algorithm = "binomial,all_reduce=ring";
   Plan plan = plan_of(world, all_reduce, 1 << 20);
   EXPECT_EQ(plan.algorithm->name, "ring");
@@ -137,7 +136,7 @@ TEST(Planner, LetsTheKnobsDecide) {
   EXPECT_EQ(plan_of(world, reduce, 8).algorithm->name, "binomial");
   EXPECT_FALSE(plan_of(world, all_to_all, 8).forced);  // binomial cannot
 
-  world.lanes = 100;  // as many as there are
+  world.cut.lanes = 100;  // as many as there are
   EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).lanes, world.max_lanes);
 
   world.algorithm = "all_to_all=ring";
@@ -222,7 +221,7 @@ TEST(Planner, CutsCallsAsSimulationsFindBest) {
   const CollectiveSpec spec{all_reduce, 2, 0};
   const std::uint32_t size = size_class(64 << 20);
   const Algorithm& algorithm = *plan_of(world, all_reduce, 64 << 20).algorithm;
-  const Plan rule = plan_with(world, spec, algorithm, size);
+  const Plan rule = plan_with(world, spec, algorithm, {}, size);
   const Prediction by_rule = predict(world, rule, 64 << 20);
   const Plan plan = plan_of(world, all_reduce, 64 << 20);
   EXPECT_GT(plan.slice_bytes * plan.lanes, rule.slice_bytes * rule.lanes);
@@ -239,7 +238,7 @@ TEST(Planner, KeepsTheRulesCutUnlessAnotherIsClearlyBetter) {
       world.view.ranks_per_core = crowd;
       for (const std::uint64_t bytes : {8ULL, 64ULL << 10, 1ULL << 20, 64ULL << 20}) {
         const Plan plan = plan_of(world, all_gather, bytes);
-        const Plan rule = plan_with(world, plan.spec, *plan.algorithm, size_class(bytes));
+        const Plan rule = plan_with(world, plan.spec, *plan.algorithm, {}, size_class(bytes));
         const double size = most_bytes(size_class(bytes));
         const Prediction by_rule = predict(world, rule, size), best = predict(world, plan, size);
         if (plan.digest() == rule.digest() && plan.loans == rule.loans) {
@@ -263,7 +262,7 @@ TEST(Planner, CutsWhatATableChoosesAsItCutsAnything) {
                    .bytes = 1 << 20,
                    .scope = {},
                    .date = {},
-                   .timings = {{std::string(worst.algorithm->name), 1, 0.01}}}};
+                   .timings = {{{std::string(worst.algorithm->name)}, 1, 0.01}}}};
   const Plan tuned = plan_of(world, all_reduce, 1 << 20);
   EXPECT_EQ(tuned.algorithm, worst.algorithm);
   World forced = world_of(8);
@@ -293,11 +292,64 @@ TEST(Planner, KnowsTheCoresOfEachHost) {
 
 TEST(Planner, CutsAsKnobsDemand) {
   World world = far_apart();
-  world.lanes = 2;
-  world.slice_bytes = 32 << 10;
+  world.cut = {2, 32 << 10};
   const Plan plan = plan_of(world, all_reduce, 64 << 20);
   EXPECT_EQ(plan.lanes, 2U);
   EXPECT_EQ(plan.slice_bytes, 32U << 10);
+}
+
+TEST(Planner, CutsAsTheAlgorithmKnobDemandsOverTheKnobsForAllCalls) {
+  World world = far_apart();
+  world.cut = {1, 32 << 10};
+  world.algorithm = "ring/2x48K@1M-,all_gather=ring/4x16K";
+  const auto cut = [&](Collective collective, std::uint64_t bytes) {
+    const Plan plan = plan_of(world, collective, bytes);
+    EXPECT_EQ(plan.algorithm->name, "ring");
+    EXPECT_TRUE(plan.forced);
+    return Cut{plan.lanes, plan.slice_bytes};
+  };
+  EXPECT_EQ(cut(all_reduce, 64 << 20), (Cut{2, 48 << 10}));
+  EXPECT_EQ(cut(all_gather, 64), (Cut{4, 16 << 10}));
+  const Plan other = plan_of(world, all_reduce, 1 << 10);
+  EXPECT_FALSE(other.forced);
+  EXPECT_EQ((Cut{other.lanes, other.slice_bytes}), (Cut{1, 32 << 10}));
+
+  const Plan plan = plan_of(world, all_reduce, 64 << 20);
+  const std::string text = explain(world, plan, size_class(64 << 20));
+  EXPECT_TRUE(contains(text, "cuts: 2 x 49152 bytes")) << text;
+  EXPECT_FALSE(contains(text, " x 65536")) << text;  // nothing else was weighed
+}
+
+TEST(Planner, CutsNoFurtherThanConnectionsCarry) {
+  World world = world_of(6);
+  const auto cut = [&](const char* demanded) {
+    world.algorithm = demanded;
+    const Plan plan = plan_of(world, all_reduce, 64 << 20);
+    return Cut{plan.lanes, plan.slice_bytes};
+  };
+  EXPECT_EQ(cut("ring/1000x1G"), (Cut{world.max_lanes, world.slot_bytes}));
+  EXPECT_EQ(cut("ring/1x100"), (Cut{1, 128}));  // a multiple of 64
+  world.algorithm = "recursive_halving_doubling/1x1";
+  const Plan plan = plan_of(world, all_reduce, 64 << 20);
+  EXPECT_GE(plan.slice_bytes, plan.message_chunks * 64);
+}
+
+TEST(Planner, CutsToMeasureAreThoseThatMakeADifference) {
+  World world = world_of(2);
+  world.slot_bytes = 1 << 20;
+  const auto list = [&](double moved, std::uint64_t bytes) {
+    Cost cost;
+    cost.sent = moved;
+    return sensible_cuts(world, cost, size_class(bytes));
+  };
+  EXPECT_TRUE(list(1, 16 << 10).empty());
+  EXPECT_TRUE(list(0.5, 32 << 10).empty());
+  using Cuts = std::vector<Cut>;
+  EXPECT_EQ(list(1, 32 << 10), (Cuts{{1, 16 << 10}, {2, 16 << 10}, {1, 64 << 10}}));
+  EXPECT_EQ(list(1, 64 << 10), (Cuts{{1, 16 << 10}, {2, 16 << 10}, {4, 16 << 10}, {1, 64 << 10}}));
+  EXPECT_EQ(list(1, 64 << 20).size(), 12U);
+  world.slot_bytes = 256 << 10;
+  EXPECT_EQ(list(1, 64 << 20).size(), 9U);
 }
 
 TEST(Planner, LetsTheRootSendToAllWhereTheyFetch) {

@@ -24,7 +24,7 @@ class TuningFile : public testing::Test {
   std::string table(const std::string& topology, const std::string& machine,
                     std::uint64_t bytes) const {
     const std::string path = tuning_path(folder_, topology);
-    const TuningPoint point{Collective::broadcast, bytes, {}, "2026", {{"chain", 1, 0}}};
+    const TuningPoint point{Collective::broadcast, bytes, {}, "2026", {{{"chain"}, 1, 0}}};
     const Status written = write_tuning_file(path, {topology, machine, "0.1.0", {point}});
     EXPECT_TRUE(written.ok()) << written.text();
     return path;
