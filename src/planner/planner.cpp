@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <tuple>
 
 #include "base/hash.hpp"
 #include "planner/algorithm_choice.hpp"
@@ -99,10 +100,13 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
                 [&](Candidate& of) { of.prediction = predict(world, of.plan, bytes); });
   std::stable_sort(list.begin(), hopeful, faster);
   // Among those that the model cannot tell apart, the one that moves the least, then the one with
-  // the fewest connections: their slots stay in cache.
+  // the fewest connections, whose slots stay in cache, then, as long as what a call passes on does,
+  // the one with the fewest rounds: it gains most where buffers are read in place.
   const auto burden = [&](const Candidate& of) {
     const Cost& cost = of.plan.cost;
-    return std::pair(std::lround(1e6 * (cost.sent + cost.received)), cost.peers);
+    const bool cached = in_own_cache(bytes, world.view.ranks_per_core);
+    return std::tuple(std::lround(1e6 * (cost.sent + cost.received)), cost.peers,
+                      cached ? cost.rounds : 0);
   };
   const auto same = std::find_if(list.begin(), hopeful, [&](const Candidate& of) {
     return of.prediction.slower(alike(world), list.front().prediction);
