@@ -17,11 +17,7 @@ SharedMemory shared_memory(std::size_t bytes) {
   if (!arena.ok()) return {};
   const Result<std::byte*> block = (*arena)->allocate(bytes);
   if (!block.ok()) return {};
-  // After a fork the arena is another one, which does not know the block.
-  return {*block, [](std::byte* memory) {
-            const Result<SharedArena*> now = SharedArena::of_this_process();
-            if (now.ok()) static_cast<void>((*now)->free(memory));
-          }};
+  return {*block, [arena = *arena](std::byte* memory) { static_cast<void>(arena->free(memory)); }};
 }
 
 }  // namespace

@@ -53,16 +53,13 @@ std::byte* map_aligned(const Fd& descriptor, std::size_t size) {
 }  // namespace
 
 SharedArena::SharedArena(const SharedPlace& place, std::byte* data, std::size_t size)
-    : place_(place), data_(data), size_(size), free_{{0, size}} {}
+    : place_(place), owner_(::getpid()), data_(data), size_(size), free_{{0, size}} {}
 
 Result<SharedArena*> SharedArena::of_this_process() {
-  static std::mutex mutex;
-  static pid_t owner = 0;
   static SharedArena* arena = nullptr;  // for good: peers may read it to the very end
-  const std::lock_guard lock(mutex);
-  if (owner == ::getpid()) return arena;
+  const std::lock_guard lock(SharedSegments::arena_mutex());
+  if (arena != nullptr && arena->owner_ == ::getpid()) return arena;
   COLL_ASSIGN(arena, make());
-  owner = ::getpid();
   return arena;
 }
 
@@ -117,6 +114,9 @@ Result<std::byte*> SharedArena::allocate(std::size_t bytes) {
 }
 
 Status SharedArena::free(std::byte* block) {
+  if (owner_ != ::getpid()) {
+    return failed(Code::invalid_argument, "this memory is of the process that made this one");
+  }
   const std::lock_guard lock(mutex_);
   const auto used =
       used_.find(reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(data_));

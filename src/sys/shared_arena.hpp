@@ -2,6 +2,8 @@
 // sys/: the operating system as values and owners. This file: memory for users that the processes
 // of this host can map.
 #pragma once
+#include <sys/types.h>
+
 #include <cstddef>
 #include <map>
 #include <mutex>
@@ -22,7 +24,8 @@ class SharedArena {
 
   /// Zeroed memory, aligned to a page at least, large blocks to 2 MiB for huge pages.
   Result<std::byte*> allocate(std::size_t bytes);
-  /// Gives back what `allocate` gave.
+  /// Gives back what `allocate` gave in this process. In one made by a fork since then it is
+  /// refused: neither the memory nor the descriptor is there any more.
   Status free(std::byte* block);
 
   /// Where it begins for others; the descriptor is to be passed on.
@@ -34,6 +37,7 @@ class SharedArena {
   static Result<SharedArena*> make();
 
   SharedPlace place_;
+  pid_t owner_;
   std::byte* data_;
   std::size_t size_;
   std::mutex mutex_;

@@ -99,7 +99,7 @@ class Table {
 constinit std::atomic<const Table*> g_current{nullptr};
 constinit std::atomic<std::uint64_t> g_removals{0};
 
-/// What threads that change it share; its mutex is also held over a fork.
+/// What threads that change it share; its mutexes are also held over a fork.
 class Book {
  public:
   static Book& of_process() {
@@ -107,7 +107,8 @@ class Book {
     return *one;
   }
 
-  std::mutex mutex;  // guards what follows
+  std::mutex arena_mutex;  // taken before the other one
+  std::mutex mutex;        // guards what follows
   Segments segments;
   std::uint64_t last_number = SharedPlace::kArena;
 
@@ -123,12 +124,19 @@ class Book {
 
  private:
   Book() {
-    const auto before = [] { of_process().mutex.lock(); };
-    const auto in_parent = [] { of_process().mutex.unlock(); };
+    const auto before = [] {
+      of_process().arena_mutex.lock();
+      of_process().mutex.lock();
+    };
+    const auto in_parent = [] {
+      of_process().mutex.unlock();
+      of_process().arena_mutex.unlock();
+    };
     const auto in_child = [] {
       of_process().segments.clear();  // which closes what is the parent's
       of_process().publish();
       of_process().mutex.unlock();
+      of_process().arena_mutex.unlock();
     };
     if (pthread_atfork(before, in_parent, in_child) != 0) {
       throw std::bad_alloc();  // the only reason it has to fail
@@ -194,6 +202,10 @@ Result<SharedPlace> SharedSegments::add(const std::byte* data, std::size_t bytes
 Result<SharedPlace> SharedSegments::add_arena(const std::byte* data, std::size_t bytes,
                                               Fd descriptor) {
   return add_segment(data, bytes, std::move(descriptor), 0, true);
+}
+
+std::mutex& SharedSegments::arena_mutex() {
+  return Book::of_process().arena_mutex;
 }
 
 Status SharedSegments::remove(const std::byte* data) {

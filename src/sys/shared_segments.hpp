@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 #include "base/status.hpp"
@@ -45,6 +46,8 @@ class SharedSegments {
                                  std::uint64_t offset);
   /// The same for the process's arena.
   static Result<SharedPlace> add_arena(const std::byte* data, std::size_t bytes, Fd descriptor);
+  /// Who looks for the process's arena, or makes it, holds this one. No fork happens meanwhile.
+  static std::mutex& arena_mutex();
   /// Forgets what was added to begin at `data` and closes its descriptor. Not the arena.
   static Status remove(const std::byte* data);
   /// How many were ever removed: who has mapped some looks when this has changed which are left.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -216,9 +217,11 @@ TEST(SharedArena, APageIsMemoryFromItsTouchToItsFree) {
 
 TEST(SharedArena, AForkMakesItsOwn) {
   const Block block = take(4096);
+  SharedArena& parents = arena();
   std::memset(block.data, 7, block.bytes);
   EXPECT_EQ(in_child([&] {
               if (arena().free(block.data).ok()) return 1;  // the parent's
+              if (parents.free(block.data).ok()) return 5;
               if (!is_whole()) return 2;
               const Block own = take(4096);
               if (!holds(own, std::byte{0})) return 3;
@@ -229,6 +232,18 @@ TEST(SharedArena, AForkMakesItsOwn) {
   EXPECT_TRUE(holds(block, std::byte{7}));
   give_back(block);
   EXPECT_TRUE(is_whole());
+}
+
+TEST(SharedArena, AForkMayComeWhileAThreadAsksForIt) {
+  std::atomic<bool> stop{false};
+  std::thread thread([&] {
+    while (!stop) (void)arena();
+  });
+  for (int round = 0; round < 30 && !HasFailure(); ++round) {
+    EXPECT_EQ(in_child([] { return is_whole() ? 0 : 1; }), 0) << "14: it waited in vain";
+  }
+  stop = true;
+  thread.join();
 }
 
 TEST(SharedArena, AForkLetsGoOfItsParentsMemory) {
