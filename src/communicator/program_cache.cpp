@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "executor/cpu_executor.hpp"
+#include "planner/cost_model.hpp"
 #include "sys/shared_arena.hpp"
 
 namespace coll {
@@ -74,6 +75,7 @@ Result<bool> ProgramCache::connect(const CollectiveSpec& spec, std::uint32_t siz
   }
   ProgramShape shape{made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
                      made.plan.digest(), made.plan.loans};
+  shape.least_staged = static_cast<std::uint32_t>(kStagedBytes);
   for (const std::unique_ptr<Transport>& transport : membership_->transports) {
     shape.credits = std::max(shape.credits, credits_of(*transport));
   }

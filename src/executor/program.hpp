@@ -64,10 +64,9 @@ struct ProgramShape {
   std::uint64_t plan_digest = 0;
   Loans loans = Loans::all;
   // For messages that are staged: the most credits of a connection, and from how many bytes on, to
-  // all readers together, it pays. It saves copies into slots, and costs each reader the way to
-  // memory that is not the connection's. (docs/performance.md)
+  // all readers together, it pays (0: all that may be lent).
   std::uint32_t credits = 0;
-  std::uint32_t least_staged = 14 << 10;
+  std::uint32_t least_staged = 0;
 };
 
 /// Memory that other processes of this host can read in place, or null.
