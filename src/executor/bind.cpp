@@ -171,7 +171,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       }
       state.siblings = &program->lanes[static_cast<std::size_t>(copy) * lanes];
       state.first_pass = copy;
-      state.stage.readers = readers[lane];
+      state.places.readers = readers[lane];
     }
   }
   if (memory) give_places(*program, memory);

@@ -157,7 +157,7 @@ bool CpuExecutor::run_fused(Lane& lane, const BoundStep& step, const StepExtent&
   if (target != nullptr && (slot = acquire(lane, *target, step, extent)) == nullptr) return false;
   const std::byte* kept = at(lane, step.into_space, extent.into);
   const bool lend = target != nullptr && may_lend(*target, step, extent, kept);
-  if (lend) slot = lane.stage.staged = nullptr;  // the peer will read what is kept here
+  if (lend) slot = lane.places.staged = nullptr;  // the peer will read what is kept here
   const auto intact = [source] { return source == nullptr || source->intact(); };
 
   if (step.with_space != Space::none) {
@@ -203,14 +203,14 @@ void CpuExecutor::for_each_piece(const Lane& lane, const BoundStep& step, Use us
 
 bool CpuExecutor::send(Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& to = *lane.connections[step.target];
-  if (step.stage == BoundStep::Stage::again && lane.stage.staged != nullptr &&
-      extent.bytes >= to.least_loan() && to.lends(lane.stage.staged, extent.bytes, false)) {
-    return to.lend(lane.stage.staged, extent.bytes, call_->digest);
+  if (step.stage == BoundStep::Stage::again && lane.places.staged != nullptr &&
+      extent.bytes >= to.least_loan() && to.lends(lane.places.staged, extent.bytes, false)) {
+    return to.lend_kept(lane.places.staged, extent.bytes, call_->digest);
   }
   if (extent.one_piece) [[likely]] {
     const std::byte* from = at(lane, step.from_space, extent.from);
     if (may_lend(to, step, extent, from)) {
-      lane.stage.staged = nullptr;
+      if (step.stage == BoundStep::Stage::first) lane.places.staged = nullptr;
       lent_ = true;
       return to.lend(from, extent.bytes, call_->digest);
     }
@@ -229,22 +229,27 @@ inline std::byte* CpuExecutor::acquire(Lane& lane, Connection& to, const BoundSt
                                        const StepExtent& extent) {
   std::byte* slot = to.acquire(extent.bytes);
   if (step.stage != BoundStep::Stage::first) return slot;
-  lane.stage.staged = nullptr;
-  if (slot == nullptr || lane.stage.begin == nullptr || extent.bytes < lane.stage.least ||
-      extent.bytes < to.least_loan() || !to.lends(lane.stage.next(), extent.bytes, false)) {
+  StagePlaces& places = lane.places;
+  places.staged = nullptr;
+  if (slot == nullptr || places.begin == nullptr || extent.bytes < places.least ||
+      extent.bytes < to.least_loan()) {
     return slot;
   }
-  return lane.stage.staged = lane.stage.next();
+  if (!to.lends(places.next(), extent.bytes, false)) {
+    places.pass();  // the next one may lie better
+    return slot;
+  }
+  return places.staged = places.next();
 }
 
 /// Sends what was written to where `acquire` said.
 inline void CpuExecutor::commit(Lane& lane, Connection& to, const BoundStep& step,
                                 const StepExtent& extent) {
-  if (step.stage != BoundStep::Stage::first || lane.stage.staged == nullptr) {
+  if (step.stage != BoundStep::Stage::first || lane.places.staged == nullptr) {
     return to.commit(extent.bytes, call_->digest);
   }
-  lane.stage.take();
-  to.lend(lane.stage.staged, extent.bytes, call_->digest);
+  lane.places.take();
+  to.lend_kept(lane.places.staged, extent.bytes, call_->digest);
 }
 
 inline bool CpuExecutor::may_lend(const Connection& to, const BoundStep& step,

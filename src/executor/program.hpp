@@ -76,6 +76,8 @@ using SharedMemorySource = std::function<SharedMemory(std::size_t bytes)>;
 /// Places for messages that a lane sends to several peers, used in turn. There is one more than a
 /// connection has credits, and a lane stages for the same peers each time: when a place's turn
 /// comes again, the credits of the message before have shown that all are done with what it held.
+/// So at each turn every peer gets a message that takes a credit which only reading gives back, as
+/// all do from a connection's `least_loan` on; be it one that went through slots.
 struct StagePlaces {
   std::uint32_t readers = 0;   ///< to how many peers the lane sends such messages
   std::byte* begin = nullptr;  ///< null: the lane stages nothing
@@ -86,9 +88,12 @@ struct StagePlaces {
   std::byte* staged = nullptr;  ///< what the step before sent, for those who get it again
 
   [[nodiscard]] std::byte* next() const { return begin + turn * stride; }
+  void pass() {
+    if (++turn == count) turn = 0;
+  }
   void take() {
     staged = next();
-    if (++turn == count) turn = 0;
+    pass();
   }
 };
 
@@ -103,7 +108,7 @@ struct Program {
     Connection* const* connections = nullptr;
     std::byte* base[4] = {};  ///< by Space: where the current window begins; scratch stays
     const LaneState* siblings = nullptr;  ///< lane 0 of the same copy, for waits
-    StagePlaces stage;
+    StagePlaces places;
     std::uint64_t first_pass = 0;
     std::uint64_t pass = 0;
     bool done = false;
@@ -117,12 +122,14 @@ struct Program {
   std::vector<Connection*> connections;  ///< all of them, each once, for progress and errors
   std::vector<Connection*> lane_connections;
   std::unique_ptr<std::byte[]> scratch;
-  SharedMemory stage;  ///< the lanes' places
+  SharedMemory places;  ///< of the lanes
   bool needs_progress = false;
 
   Program() = default;
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
+  /// Its places go too, once all have read what is in them; not if peers that live, and have not
+  /// closed their ends, leave some of it unread for 20 ms.
   ~Program();
 
   /// Of the last call, since most calls repeat: its windows, and the steps' extents in every window

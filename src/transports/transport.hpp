@@ -56,12 +56,22 @@ class Connection {
   virtual bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
     return send(data, bytes, digest);
   }
-  /// What was lent may change from now on, though nobody took it: its call has failed.
+  /// Like `lend`, of memory that outlives the call: `flush` does not wait until it is read, and
+  /// `withdraw` does not take it back. It must stay as it is until the message's credit has come
+  /// back, which every loan takes, or `all_read` is true.
+  virtual bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+    return send(data, bytes, digest);
+  }
+  /// What `lend` lent may change from now on, though nobody took it: its call has failed.
   virtual void withdraw() {}
   /// The shortest message for which lending pays; none does where the transport cannot.
   [[nodiscard]] std::size_t least_loan() const { return least_loan_; }
-  /// True once everything sent needs nothing more from this process, nor its memory, to arrive.
+  /// True once everything sent needs nothing more from this process, nor the caller's memory, to
+  /// arrive.
   virtual bool flush() { return true; }
+  /// The peer has read all that was ever lent, or will read no more of it: its end is closed, or
+  /// its process gone, as far as that can be told. Also after a failure.
+  virtual bool all_read() { return true; }
 
   // --- receiving
   // -----------------------------------------------------------------------------------------

@@ -25,59 +25,39 @@ class ExecutorRanks {
     std::uint32_t credits = 2;
     std::uint32_t slice_bytes = 256;
     Loans loans = Loans::all;
-    bool stages = false;  ///< whatever several ranks get
+    bool stages = false;  ///< what several ranks get
+    std::uint32_t least_staged = 0;
+    bool has_memory = true;  ///< for what is staged
   };
 
-  ExecutorRanks(const std::vector<Schedule>& schedules, const Settings& settings)
+  /// Programs of `schedules`, and of `others` over the same connections.
+  ExecutorRanks(const std::vector<Schedule>& schedules, const Settings& settings,
+                const std::vector<Schedule>& others = {}, Loans other_loans = Loans::none)
       : network_(std::make_shared<FakeNetwork>(settings.script)) {
     const auto ranks = static_cast<Rank>(schedules.size());
     for (Rank rank = 0; rank < ranks; ++rank) {
       transports_.push_back(make_fake_transport(network_, {rank, ranks, {1, 2}, ""}));
     }
-    std::uint32_t message_chunks = 1;
-    for (const Schedule& schedule : schedules) {
-      for (const Lane& lane : schedule.lanes) {
-        for (const Step& step : lane) message_chunks = std::max(message_chunks, step.count);
-      }
-    }
-    const std::uint32_t slice = std::max(settings.slice_bytes, message_chunks * 8);
     connections_.resize(schedules.size());
     calls_.resize(schedules.size());
     for (std::size_t r = 0; r < schedules.size(); ++r) {
-      for (const PeerLane& pair : peers_of(schedules[r], settings.copies)) {
-        Result<std::unique_ptr<Connection>> opened =
-            transports_[r]->open({pair.peer, pair.lane, (slice + 63) / 64 * 64, settings.credits},
-                                 transports_[static_cast<std::size_t>(pair.peer)]->descriptor());
-        EXPECT_TRUE(opened.ok()) << opened.status().text();
-        connections_[r][{pair.peer, pair.lane}] = *std::move(opened);
-      }
+      executors_.push_back(std::make_unique<CpuExecutor>(WaitPolicy{}, &stop_));
     }
+    slice_bytes_ =
+        std::max({settings.slice_bytes, message_chunks(schedules) * 8, message_chunks(others) * 8});
+    open(schedules, settings);
+    open(others, settings);
     for (int round = 0; round < 10; ++round) {
       for (const auto& transport : transports_) transport->poll();
     }
-    for (std::size_t r = 0; r < schedules.size(); ++r) {
-      const auto connection = [&](Rank peer, std::uint32_t lane) {
-        return connections_[r].at({peer, lane}).get();
-      };
-      const auto memory = [this](std::size_t bytes) {
-        places_.push_back(std::make_unique<std::byte[]>(bytes));
-        return SharedMemory(places_.back().get(), [this](std::byte*) { ++freed_; });
-      };
-      ProgramShape shape{settings.copies, message_chunks, slice, 0, settings.loans};
-      shape.credits = settings.credits;
-      shape.least_staged = 1;
-      Result<std::unique_ptr<Program>> bound =
-          coll::bind(schedules[r], shape, connection,
-                     settings.stages ? SharedMemorySource(memory) : SharedMemorySource());
-      EXPECT_TRUE(bound.ok()) << bound.status().text();
-      programs_.push_back(*std::move(bound));
-      executors_.push_back(std::make_unique<CpuExecutor>(WaitPolicy{}, &stop_));
-    }
+    add_programs(schedules, settings, settings.loans);
+    if (!others.empty()) add_programs(others, settings, other_loans);
   }
 
-  void start(std::size_t rank, const CallBinding& call) {
+  /// `which` program: 0, or 1 for the others'.
+  void start(std::size_t rank, const CallBinding& call, std::size_t which = 0) {
     calls_[rank] = call;
-    executors_[rank]->start(*programs_[rank], calls_[rank]);
+    executors_[rank]->start(*programs_[which][rank], calls_[rank]);
   }
 
   /// Rounds of randomly chosen ranks until all are done; false after `most` rounds without an end.
@@ -100,20 +80,78 @@ class ExecutorRanks {
   }
 
   /// The rank's program goes; no call of it may be under way.
-  void drop_program(std::size_t rank) { programs_[rank].reset(); }
+  void drop_program(std::size_t rank) { programs_[0][rank].reset(); }
+  /// And its connections.
+  void drop(std::size_t rank) {
+    for (auto& programs : programs_) programs[rank].reset();
+    connections_[rank].clear();
+  }
   /// How many programs have given their places back.
   [[nodiscard]] int freed() const { return freed_; }
+
+  /// How many messages were lent.
+  [[nodiscard]] std::uint64_t loans() const { return network_->loans(); }
 
   CpuExecutor& executor(std::size_t rank) { return *executors_[rank]; }
   std::atomic<bool>& stop() { return stop_; }
 
  private:
+  static std::uint32_t message_chunks(const std::vector<Schedule>& schedules) {
+    std::uint32_t most = 1;
+    for (const Schedule& schedule : schedules) {
+      for (const Lane& lane : schedule.lanes) {
+        for (const Step& step : lane) most = std::max(most, step.count);
+      }
+    }
+    return most;
+  }
+  void open(const std::vector<Schedule>& schedules, const Settings& settings) {
+    for (std::size_t r = 0; r < schedules.size(); ++r) {
+      for (const PeerLane& pair : peers_of(schedules[r], settings.copies)) {
+        std::unique_ptr<Connection>& place = connections_[r][{pair.peer, pair.lane}];
+        if (place) continue;
+        Result<std::unique_ptr<Connection>> opened = transports_[r]->open(
+            {pair.peer, pair.lane, (slice_bytes_ + 63) / 64 * 64, settings.credits},
+            transports_[static_cast<std::size_t>(pair.peer)]->descriptor());
+        EXPECT_TRUE(opened.ok()) << opened.status().text();
+        place = *std::move(opened);
+      }
+    }
+  }
+  void add_programs(const std::vector<Schedule>& schedules, const Settings& settings, Loans loans) {
+    ProgramShape shape{settings.copies, message_chunks(schedules), slice_bytes_, 0, loans};
+    shape.credits = settings.credits;
+    shape.least_staged = settings.least_staged;
+    std::vector<std::unique_ptr<Program>>& programs = programs_.emplace_back();
+    for (std::size_t r = 0; r < schedules.size(); ++r) {
+      const auto connection = [&](Rank peer, std::uint32_t lane) {
+        return connections_[r].at({peer, lane}).get();
+      };
+      const auto memory = [&](std::size_t bytes) {
+        return settings.has_memory ? make_memory(bytes) : SharedMemory();
+      };
+      Result<std::unique_ptr<Program>> bound =
+          coll::bind(schedules[r], shape, connection,
+                     settings.stages ? SharedMemorySource(memory) : SharedMemorySource());
+      EXPECT_TRUE(bound.ok()) << bound.status().text();
+      programs.push_back(*std::move(bound));
+    }
+  }
+  /// It begins 64 bytes after a multiple of 4096.
+  SharedMemory make_memory(std::size_t bytes) {
+    constexpr std::size_t kPage = 4096;
+    std::byte* room = memory_.emplace_back(new std::byte[bytes + 2 * kPage]).get();
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(room) % kPage;
+    return {room + (kPage - past) + 64, [this](std::byte*) { ++freed_; }};
+  }
+
   std::shared_ptr<FakeNetwork> network_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<Connection>>> connections_;
-  std::vector<std::unique_ptr<std::byte[]>> places_;  ///< also of those who do not give them back
+  std::vector<std::unique_ptr<std::byte[]>> memory_;  ///< also of those who do not give it back
   int freed_ = 0;
-  std::vector<std::unique_ptr<Program>> programs_;
+  std::uint32_t slice_bytes_ = 0;
+  std::vector<std::vector<std::unique_ptr<Program>>> programs_;
   std::vector<std::unique_ptr<CpuExecutor>> executors_;
   std::vector<CallBinding> calls_;
   std::atomic<bool> stop_{false};

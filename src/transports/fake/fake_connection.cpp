@@ -18,7 +18,9 @@ FakeConnection::FakeConnection(const ConnectionSpec& spec, FakeTransport* transp
       link_(std::move(link)),
       side_(side),
       lane_(spec.lane) {
-  set_least_loan(network_->script().least_loan);
+  const FakeScript& script = network_->script();
+  const auto own = script.least_loan_to.find(spec.peer);
+  set_least_loan(own != script.least_loan_to.end() ? own->second : script.least_loan);
 }
 
 FakeConnection::~FakeConnection() {
@@ -60,8 +62,9 @@ void FakeConnection::commit(std::size_t bytes, std::uint64_t digest) {
   put(bytes, digest);
 }
 
-bool FakeConnection::put(std::size_t bytes, std::uint64_t digest, const std::byte* lent) {
-  if (out().commit(bytes, digest, lent)) return true;
+bool FakeConnection::put(std::size_t bytes, std::uint64_t digest, const std::byte* lent,
+                         bool kept) {
+  if (out().commit(bytes, digest, lent, kept)) return true;
   link_->cut = true;
   fail_lost();
   return false;
@@ -86,19 +89,37 @@ bool FakeConnection::send(const std::byte* data, std::size_t bytes, std::uint64_
   return put(bytes, digest);
 }
 
-bool FakeConnection::lends(const std::byte* /*data*/, std::size_t bytes, bool /*fetch*/) const {
-  return bytes >= least_loan();
+bool FakeConnection::lends(const std::byte* data, std::size_t bytes, bool /*fetch*/) const {
+  const std::size_t window = network_->script().loan_window;
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  return bytes >= least_loan() && (window == 0 || begin / window == (begin + bytes - 1) / window);
+}
+
+bool FakeConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest,
+                          bool kept) {
+  COLL_CHECK(data != nullptr && lends(data, bytes, true), "a message is lent that may not be");
+  const std::lock_guard lock(link_->mutex);
+  if (outgoing(bytes) == nullptr || !put(bytes, digest, data, kept)) return false;
+  network_->count_loan();
+  return true;
 }
 
 bool FakeConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
-  COLL_CHECK(data != nullptr && bytes >= least_loan(), "a message is lent that may not be");
-  const std::lock_guard lock(link_->mutex);
-  return outgoing(bytes) != nullptr && put(bytes, digest, data);
+  return lend(data, bytes, digest, false);
+}
+
+bool FakeConnection::lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+  return lend(data, bytes, digest, true);
 }
 
 bool FakeConnection::flush() {
   const std::lock_guard lock(link_->mutex);
   return out().flushed();
+}
+
+bool FakeConnection::all_read() {
+  const std::lock_guard lock(link_->mutex);
+  return out().all_read() || link_->closed[1 - side_];
 }
 
 void FakeConnection::withdraw() {

@@ -23,7 +23,9 @@ class FakeConnection final : public Connection {
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
+  bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   bool flush() override;
+  bool all_read() override;
   void withdraw() override;
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
@@ -43,7 +45,9 @@ class FakeConnection final : public Connection {
   FakeFifo& out() { return link_->fifos[side_]; }
   FakeFifo& in() { return link_->fifos[1 - side_]; }
   FakeFifo::Message* outgoing(std::size_t bytes);
-  bool put(std::size_t bytes, std::uint64_t digest, const std::byte* lent = nullptr);
+  bool put(std::size_t bytes, std::uint64_t digest, const std::byte* lent = nullptr,
+           bool kept = false);
+  bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest, bool kept);
   FakeFifo::Message* incoming(std::size_t bytes, std::uint64_t digest);
   [[nodiscard]] bool is_lost() const { return link_->cut || link_->closed[1 - side_]; }
   void fail_lost();

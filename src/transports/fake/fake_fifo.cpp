@@ -37,11 +37,12 @@ FakeFifo::Message* FakeFifo::acquire() {
   return acquired_ ? &at(committed_) : nullptr;
 }
 
-bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest, const std::byte* lent) {
+bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest, const std::byte* lent, bool kept) {
   Message& message = at(committed_);
   message.bytes = bytes;
   message.digest = digest;
   message.lent = lent;
+  message.kept = kept;
   message.leaves_in = draw(sender_random_, script_.max_delay);
   message.arrives_in = draw(sender_random_, script_.max_delay);
   for (const FakeFault& fault : faults_) {
@@ -52,7 +53,7 @@ bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest, const std::byte* 
   }
   acquired_ = false;
   ++committed_;
-  if (lent != nullptr) lent_ = committed_;
+  if (lent != nullptr) (kept ? kept_ : lent_) = committed_;
   plan_send();
   settle();
   return true;

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct FakeScript {
   /// Messages of so many bytes and more may be lent, at least 1: the receiver reads them where they
   /// lie, whenever it looks.
   std::size_t least_loan = ~std::size_t{0};
+  std::map<Rank, std::size_t> least_loan_to = {};  ///< instead, of messages to these ranks
+  /// What lies on both sides of an address that this divides may not be lent; 0: everything may.
+  std::size_t loan_window = 0;
   Transport::Limits limits{.slot_bytes = 4096, .slice_bytes = 4096, .credits = 4};
   std::vector<FakeFault> faults = {};
 };
@@ -48,6 +52,7 @@ class FakeFifo {
   struct Message {
     std::vector<std::byte> payload;   ///< slot_bytes long
     const std::byte* lent = nullptr;  ///< where it lies instead
+    bool kept = false;                ///< and its memory outlives the call
     std::size_t bytes = 0;
     std::uint64_t digest = 0;
     std::uint32_t leaves_in = 0;   ///< calls of the sender's progress()
@@ -62,16 +67,18 @@ class FakeFifo {
   Message* acquire();
   /// `lent`: where the payload lies, if not in the message. False: a fault cut the connection
   /// instead.
-  bool commit(std::size_t bytes, std::uint64_t digest, const std::byte* lent = nullptr);
+  bool commit(std::size_t bytes, std::uint64_t digest, const std::byte* lent = nullptr,
+              bool kept = false);
   /// True as often as the script wants the next message refused; then false until `commit`.
   bool refuses_send() { return refuse(send_refusals_); }
   void progress_sender();
-  /// All messages have left, and what was lent is not needed any more.
+  /// All messages have left, and what was lent until the call ends is not needed any more.
   [[nodiscard]] bool flushed() const { return left_ == committed_ && consumed_ >= lent_; }
+  [[nodiscard]] bool all_read() const { return consumed_ >= lent_ && consumed_ >= kept_; }
 
   void withdraw() { withdrawn_ = withdrawn_ || consumed_ < lent_; }
   [[nodiscard]] bool is_withdrawn(const Message& message) const {
-    return withdrawn_ && message.lent != nullptr;
+    return withdrawn_ && message.lent != nullptr && !message.kept;
   }
 
   /// The next message, null while there is none.
@@ -107,7 +114,8 @@ class FakeFifo {
   std::uint64_t left_ = 0;
   std::uint64_t arrived_ = 0;
   std::uint64_t consumed_ = 0;
-  std::uint64_t lent_ = 0;  ///< up to the last one that was lent
+  std::uint64_t lent_ = 0;  ///< up to the last one that was lent until the call ends
+  std::uint64_t kept_ = 0;  ///< up to the last one whose memory outlives it
   bool withdrawn_ = false;
 };
 

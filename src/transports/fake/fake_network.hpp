@@ -2,6 +2,7 @@
 // transports/fake/: ranks of one process over a scripted network. This file: the script, and the
 // network that the ranks share.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -37,6 +38,10 @@ class FakeNetwork {
 
   [[nodiscard]] const FakeScript& script() const { return script_; }
 
+  /// Messages that were lent, on all links.
+  [[nodiscard]] std::uint64_t loans() const { return loans_; }
+  void count_loan() { ++loans_; }
+
   /// Names a new transport; `leave` when it ends.
   std::uint64_t enter();
   void leave(std::uint64_t transport);
@@ -51,6 +56,7 @@ class FakeNetwork {
   using Key = std::tuple<std::uint64_t, std::uint64_t, Rank, Rank, std::uint32_t>;
 
   const FakeScript script_;
+  std::atomic<std::uint64_t> loans_{0};
   std::mutex mutex_;  ///< guards what follows
   std::uint64_t last_ = 0;
   std::set<std::uint64_t> transports_;

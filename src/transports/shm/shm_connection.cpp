@@ -34,6 +34,7 @@ ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
 
 ShmConnection::~ShmConnection() {
   if (transport_ != nullptr) transport_->forget(this);
+  if (ready_) receiver_.close();
 }
 
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
@@ -83,14 +84,24 @@ bool ShmConnection::lends(const std::byte* data, std::size_t bytes, bool fetch) 
   return peer_reach_.copies && fetch && bytes >= kCopyingBytes;
 }
 
-bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest,
+                         bool kept) {
+  COLL_CHECK(needs_slot(bytes), "a message is lent that is too short to take a slot's credit");
   if (acquire(bytes) == nullptr) return false;
   ShmLoan loan{.address = reinterpret_cast<std::uint64_t>(data),
                .removals = SharedSegments::removals(),
-               .place = SharedSegments::find(data, bytes).value_or(SharedPlace{})};
+               .place = SharedSegments::find(data, bytes).value_or(SharedPlace{}),
+               .kept = kept ? std::uint64_t{1} : 0};
   if (!peer_reach_.in_place(loan.place)) loan.place = {};
   sender_.lend(loan, bytes, digest);
   return true;
+}
+
+bool ShmConnection::all_read() {
+  if (!ready_ || sender_.all_read()) return true;
+  // The number of a process tells something only where it was proved to be the peer's.
+  std::byte nothing{};
+  return reach_.copies && read_peer_memory(peer_pid_, 0, &nothing, 1).code() == Code::peer_lost;
 }
 
 /// Where this process can read the lent payload without copying it; or why it cannot, or null where
@@ -137,7 +148,7 @@ bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
 }
 
 bool ShmConnection::intact() {
-  if (!receiver_.is_lent() || receiver_.intact()) [[likely]]
+  if (!receiver_.is_lent() || receiver_.intact() || receiver_.loan().kept != 0) [[likely]]
     return true;
   fail(failed(Code::peer_lost, "rank " + std::to_string(peer()) +
                                    " took back what it had lent: its call has failed"));

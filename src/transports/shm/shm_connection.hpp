@@ -55,8 +55,14 @@ class ShmConnection final : public Connection {
   }
 
   [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
-  bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
+  bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
+    return lend(data, bytes, digest, false);
+  }
+  bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
+    return lend(data, bytes, digest, true);
+  }
   bool flush() override { return sender_.returned(); }
+  bool all_read() override;
   void withdraw() override { sender_.withdraw(); }
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override {
@@ -95,6 +101,8 @@ class ShmConnection final : public Connection {
   /// From here on lending is cheaper than copying twice: measured, see docs/performance.md.
   static constexpr std::size_t kReadingBytes = 1024;
   static constexpr std::size_t kCopyingBytes = 16 << 10;
+  // A loan takes the credit of a slot, which comes back only when it has been read.
+  static_assert(needs_slot(kReadingBytes) && needs_slot(kCopyingBytes));
 
   /// What the next message is, of which `other` fails the connection.
   ShmReceiver::Next look(std::size_t bytes, std::uint64_t digest) {
@@ -106,6 +114,7 @@ class ShmConnection final : public Connection {
       fail_message(bytes, digest);
     return next;
   }
+  bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest, bool kept);
   void learn_reach();
   Result<const std::byte*> in_place(std::size_t bytes);
   const std::byte* borrow(std::size_t bytes);

@@ -68,11 +68,12 @@ struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> messages;  ///< ever read
   std::atomic<std::uint32_t> slots;     ///< ever read: those of the messages that needed one
   std::atomic<std::uint32_t> reach;     ///< a ShmReach
+  std::atomic<std::uint32_t> closed;    ///< nothing will be read any more
 };
 
 /// Written by the sender only.
 struct alignas(kLinePair) ShmLender {
-  std::atomic<std::uint32_t> withdrawn;  ///< what was lent is no more what it was
+  std::atomic<std::uint32_t> withdrawn;  ///< what was lent, and not kept, is no more what it was
 };
 
 /// What a cell holds in place of a lent payload.
@@ -80,6 +81,7 @@ struct ShmLoan {
   std::uint64_t address = 0;   ///< in the sender's process
   std::uint64_t removals = 0;  ///< of segments of its process, until now
   SharedPlace place;           ///< in these; nowhere: only at the address
+  std::uint64_t kept = 0;      ///< 1: its memory outlives the call, and is never withdrawn
 };
 static_assert(sizeof(ShmLoan) <= kInlineBytes);
 /// Beside the length in a tag: the payload is lent. No message is longer than 1 GiB.
@@ -175,15 +177,14 @@ class ShmSender final : ShmCursor {
   void lend(const ShmLoan& loan, std::size_t bytes, std::uint64_t digest) {
     std::memcpy(cell().payload, &loan, sizeof loan);
     publish(bytes, bytes | kLent, digest);
-    lent_ = true;
-    last_loan_ = sequence();
+    (loan.kept != 0 ? kept_ : lent_) = {.some = true, .last = sequence()};
   }
-  /// The receiver is done with all that was lent.
-  bool returned() {
-    if (!lent_) return true;
-    const std::uint32_t read = fifo_.consumed->messages.load(std::memory_order_acquire);
-    lent_ = static_cast<std::int32_t>(first_ + read - last_loan_) < 0;
-    return !lent_;
+  /// The receiver is done with all that was lent until its call ends.
+  bool returned() { return is_read(lent_); }
+  /// And with what is kept; or it is there no more.
+  bool all_read() {
+    return (is_read(lent_) && is_read(kept_)) ||
+           fifo_.consumed->closed.load(std::memory_order_acquire) != 0;
   }
   /// Before what is outstanding changes. Readers look after they have read.
   void withdraw() {
@@ -198,6 +199,17 @@ class ShmSender final : ShmCursor {
   [[nodiscard]] bool broken() const { return broken_; }
 
  private:
+  struct Loans {
+    bool some = false;       ///< are perhaps not read yet
+    std::uint32_t last = 0;  ///< the number after the last one's
+  };
+
+  bool is_read(Loans& loans) const {
+    if (!loans.some) return true;
+    const std::uint32_t read = fifo_.consumed->messages.load(std::memory_order_acquire);
+    loans.some = static_cast<std::int32_t>(first_ + read - loans.last) < 0;
+    return !loans.some;
+  }
   [[nodiscard]] bool has_credit(std::size_t bytes) const {
     return cells_ > 0 && (slots_ > 0 || !needs_slot(bytes));
   }
@@ -244,8 +256,7 @@ class ShmSender final : ShmCursor {
   std::uint32_t first_ = 0;
   std::uint32_t cells_ = 0, slots_ = 0;  ///< free
   std::uint32_t slots_sent_ = 0;
-  std::uint32_t last_loan_ = 0;  ///< the number after it
-  bool lent_ = false;
+  Loans lent_, kept_;
   bool broken_ = false;
 };
 
@@ -270,6 +281,8 @@ class ShmReceiver final : ShmCursor {
   void say(const ShmReach& reach) {
     fifo_.consumed->reach.store(reach.word(), std::memory_order_relaxed);
   }
+  /// Nothing is read from here on.
+  void close() { fifo_.consumed->closed.store(1, std::memory_order_release); }
   /// Nothing that was read so far had been withdrawn.
   [[nodiscard]] bool intact() const {
     std::atomic_thread_fence(std::memory_order_acquire);

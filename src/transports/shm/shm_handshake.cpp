@@ -17,7 +17,7 @@
 namespace coll {
 namespace {
 
-constexpr std::string_view kVersion = "shm3";
+constexpr std::string_view kVersion = "shm4";
 
 Result<std::string> read_boot_id() {
   std::string id;
