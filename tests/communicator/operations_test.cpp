@@ -10,6 +10,7 @@
 #include "fake_hosts.hpp"
 #include "rank_threads.hpp"
 #include "schedule/chunk_map.hpp"
+#include "sys/shared_arena.hpp"
 #include "test_seed.hpp"
 
 namespace coll::testing {
@@ -279,6 +280,43 @@ TEST(AllReduce, SameBitsOnEveryRankWithEveryAlgorithm) {
       }
     }
   }
+}
+
+/// Where the memory that ranks share is free, small pieces apart.
+std::byte* free_place() {
+  const Result<SharedArena*> arena = SharedArena::of_this_process();
+  COLL_CHECK(arena.ok(), "no arena");
+  const Result<std::byte*> block = (*arena)->allocate((std::size_t{2} << 20) - 1);
+  COLL_CHECK(block.ok() && (*arena)->free(*block).ok(), "no memory");
+  return *block;
+}
+
+/// A root may leave before the others have read what it wrote for all of them.
+TEST(Broadcast, LeavesNoMemoryBehind) {
+  constexpr std::uint64_t kCount = 64 << 10;
+  RanksOptions options;
+  options.transports = "shm";
+  options.settings.algorithm = "linear";
+  int left = 0;
+  for (int round = 0; round < 20; ++round) {
+    const std::byte* before = free_place();
+    run_ranks(4, options, [&](Communicator& comm) {
+      std::vector<std::byte> data(kCount, static_cast<std::byte>(comm.rank() + 1));
+      Request request;
+      request.call = {0, Collective::broadcast, DataType::int8, ReduceOp::sum, 0, kCount};
+      request.input = request.output = data.data();
+      for (int call = 0; call < 3; ++call) {
+        const Status status = comm.run(request);
+        ASSERT_TRUE(status.ok()) << status.text();
+      }
+      EXPECT_EQ(data, std::vector(kCount, std::byte{1}));
+      if (comm.rank() == 0) {
+        EXPECT_GT(free_place(), before) << "else this test shows nothing";
+      }
+    });
+    left += free_place() > before ? 1 : 0;
+  }
+  EXPECT_LT(left, 5) << "on a machine that is busy some readers may be too late";
 }
 
 }  // namespace
