@@ -148,9 +148,12 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
   }
   if (rule.demanded.slice_bytes == 0) {
     Plan plan = best()->plan;
+    // Longer ones would drive the slots out of the caches, which the model does not see.
+    const bool through_slots = world.shared_memory && !world.network && plan.loans != Loans::all;
+    const std::uint32_t longest = through_slots ? world.passing_bytes : world.slot_bytes;
     for (const std::uint32_t slice : slices_to_try(world, moved)) {
       plan.slice_bytes = sliced(world, plan, slice);
-      weigh(plan);
+      if (slice <= longest) weigh(plan);
     }
   }
   if (rule.demanded.lanes == 0) {

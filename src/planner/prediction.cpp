@@ -28,8 +28,8 @@ Route route_over(const PathCost& path, Loans loans, bool cached, bool crowded) {
   if (loans == Loans::all) {
     route.lent_bytes = path.fetched_bytes;
     route.lent_us = path.fetch_us;
-    route.lent_us_per_byte =
-        path.fetch_us_per_byte * (cached ? 1 : path.fetch_slowdown) * (crowded ? kCrowdedFetch : 1);
+    const double far = cached ? (crowded ? kCrowdedFetch : 1) : path.fetch_slowdown;
+    route.lent_us_per_byte = path.fetch_us_per_byte * far;
   }
   return route;
 }

@@ -240,6 +240,9 @@ TEST(Planner, KeepsTheRulesCutUnlessAnotherIsClearlyBetter) {
         const Plan plan = plan_of(world, all_gather, bytes);
         const Plan rule = plan_with(world, plan.spec, *plan.algorithm, {}, size_class(bytes));
         const double size = most_bytes(size_class(bytes));
+        if (plan.loans != Loans::all) {
+          EXPECT_LE(plan.slice_bytes, world.passing_bytes);
+        }
         const Prediction by_rule = predict(world, rule, size), best = predict(world, plan, size);
         if (plan.digest() == rule.digest() && plan.loans == rule.loans) {
           EXPECT_EQ(by_rule.us, best.us);
