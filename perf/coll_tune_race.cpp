@@ -195,11 +195,16 @@ Race line_up_cuts(const coll::World& world, const Race& race) {
   return cuts;
 }
 
+/// Where the uncut algorithm took so many times as long in the second race, ranks that share cores
+/// had fallen into another rhythm, or other work ran: its cuts look fast beside it, and are not.
+constexpr double kOtherRhythm = 1.3;
+
 void join(Race& race, const Race& cuts) {
   for (const Contender& each : cuts.contenders) {
     if (each.recipe.cut == coll::Cut{}) continue;
     const coll::Recipe uncut{each.recipe.algorithm};
     const double us = race.of(uncut).us();
+    if (cuts.of(uncut).us() > kOtherRhythm * us) continue;
     const std::vector<double>& beside = cuts.of(uncut).rounds;  // it is kept: no fewer
     Contender& joined = race.contenders.emplace_back(each);
     for (std::size_t i = 0; i < joined.rounds.size(); ++i)

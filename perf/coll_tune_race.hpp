@@ -51,7 +51,7 @@ Race line_up(const coll::World& world, coll::Collective collective, std::uint64_
 /// contenders where there are no such cuts.
 Race line_up_cuts(const coll::World& world, const Race& race);
 /// Takes over what that one showed of cuts: how they did against the uncut algorithm, round by
-/// round, times what that took in the first race.
+/// round, times what that took in the first race; nothing where that was far slower by then.
 void join(Race& race, const Race& cuts);
 
 /// After a round: those that are behind by far more than the noise are out.

@@ -196,10 +196,16 @@ TEST(TuneRace, ATablesCutRunsBesideItsAlgorithmAndNotAgain) {
   for (const Contender& each : line_up_cuts(world, race).contenders) EXPECT_NE(each.recipe, cut);
 }
 
+TEST(TuneRace, CutsDoNotJoinFromARaceInWhichTheirAlgorithmWasFarSlower) {
+  Race race = race_of({contender("ring", {10, 10})});
+  join(race, race_of({contender("ring", {14, 14}), contender("ring/2x64K", {9, 9})}));
+  EXPECT_EQ(race.contenders.size(), 1U);
+}
+
 TEST(TuneRace, CutsJoinAtTheSpeedOfTheRaceBetweenAlgorithms) {
   Race race = race_of({contender("ring", {10, 10}), contender("chain", {12, 12})});
-  Race cuts = race_of({contender("ring", {20, 40}), contender("chain", {18, 18}),
-                       contender("ring/2x64K", {16, 32}), contender("chain/2x64K", {15, 15}),
+  Race cuts = race_of({contender("ring", {10, 15}), contender("chain", {15, 15}),
+                       contender("ring/2x64K", {8, 12}), contender("chain/2x64K", {12.5, 12.5}),
                        contender("chain/1x16K", {90})});
   cuts.contenders[4].out = true;
   join(race, cuts);
