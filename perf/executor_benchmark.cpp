@@ -166,7 +166,9 @@ void build(benchmark::State& state, std::string_view algorithm, Collective colle
 void plan(benchmark::State& state) {
   coll::World world = world_of(static_cast<Rank>(state.range(0)));
   world.view.ranks_per_core = static_cast<double>(state.range(1));
-  for (auto _ : state) benchmark::DoNotOptimize(plan_of(world, Collective::all_reduce, 0, 1 << 20));
+  const coll::CollectiveSpec spec{Collective::all_reduce, world.layout.ranks(), 0};
+  const std::uint32_t size = coll::size_class(1 << 20);
+  for (auto _ : state) benchmark::DoNotOptimize(coll::plan_afresh(world, spec, size));
 }
 
 void short_calls(benchmark::internal::Benchmark* benchmark) {

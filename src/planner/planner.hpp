@@ -10,7 +10,11 @@
 namespace coll {
 
 /// The plan for calls of `size_class`; fails only if a forced algorithm cannot do the operation.
+/// What was planned for an equal world is remembered, for communicators that are made again and
+/// again, and ranks that are threads of one process.
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class);
+/// The same, thought through anew.
+Result<Plan> plan_afresh(const World& world, const CollectiveSpec& spec, std::uint32_t size_class);
 
 /// All algorithms that could do it, best first; those that a closed formula finds far behind
 /// come last, and are not simulated.

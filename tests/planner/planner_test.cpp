@@ -293,6 +293,25 @@ TEST(Planner, KnowsTheCoresOfEachHost) {
   EXPECT_TRUE(cores(world).empty());
 }
 
+TEST(Planner, RemembersPlansOfEqualWorldsOnly) {
+  World world = world_of(5);
+  for (int round = 0; round < 2; ++round) {
+    world.algorithm = "ring";
+    EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).algorithm->name, "ring");
+    world.algorithm = "two_shot";
+    EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).algorithm->name, "two_shot");
+    world.cut.lanes = 3;
+    EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).lanes, 3U);
+    world.cut.lanes = 0;
+    EXPECT_NE(plan_of(world, all_reduce, 1 << 20).lanes, 3U);
+    world.view.ranks_per_core = 5;
+    const double crowded = plan_of(world, all_reduce, 1 << 20).predicted_us;
+    world.view.ranks_per_core = 1;
+    EXPECT_LT(plan_of(world, all_reduce, 1 << 20).predicted_us, crowded);
+    EXPECT_NE(plan_of(world, broadcast, 8, 1).spec, plan_of(world, broadcast, 8, 2).spec);
+  }
+}
+
 TEST(Planner, CutsAsKnobsDemand) {
   World world = far_apart();
   world.cut = {2, 32 << 10};
