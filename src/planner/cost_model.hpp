@@ -63,8 +63,8 @@ inline constexpr PathCost kTcpPath{.alpha_us = 12,
                                    .fetch_us_per_byte = 250e-6,
                                    .fetch_slowdown = 1.6};
 
-/// Where ranks share cores, a byte that is fetched in cache takes so many times as long: between two
-/// copies of one rank others have had the core, its caches and its page tables.
+/// Where ranks share cores, a byte that is fetched in cache takes so many times as long: between
+/// two copies of one rank others have had the core, its caches and its page tables.
 inline constexpr double kCrowdedFetch = 2;
 
 /// Messages to several ranks are written once from so many bytes on, to all of them together, as

@@ -157,8 +157,7 @@ TEST_P(TransportConformance, WhatIsKeptIsReadWheneverThePeerComes) {
     const auto goes = [&](const auto& send) {
       for (int turn = 0; turn < 100; ++turn) {
         if (send()) return true;
-        nudge(to);
-        nudge(from);
+        nudge(to), nudge(from);
       }
       return false;
     };
@@ -168,8 +167,7 @@ TEST_P(TransportConformance, WhatIsKeptIsReadWheneverThePeerComes) {
     ASSERT_TRUE(keep(1));
     EXPECT_TRUE(pair.drive([&] { return to.flush(); }));
     EXPECT_FALSE(to.all_read());
-    to.withdraw();  // there is nothing
-    // Three messages at once take as many credits.
+    to.withdraw();
     if (!goes([&] { return give(to, lent, 2); }) || !keep(3)) GTEST_SKIP() << "varies its credits";
     EXPECT_FALSE(to.flush());
     Payload got = filled(3);
