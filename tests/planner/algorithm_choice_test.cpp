@@ -6,6 +6,8 @@
 
 #include <bit>
 
+#include "worlds.hpp"
+
 namespace coll {
 namespace {
 
@@ -16,10 +18,6 @@ std::string forced(std::string_view text, Collective collective, std::uint64_t b
   const auto recipe = forced_recipe(text, {collective, 6, 0}, Layout::flat(6),
                                     static_cast<std::uint32_t>(std::countr_zero(bytes)));
   return recipe ? recipe->text() : "";
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST(AlgorithmChoice, ARangeIsForItsSizesAndNoOthers) {

@@ -4,31 +4,12 @@
 
 #include <algorithm>
 
-#include "planner/planner.hpp"
+#include "worlds.hpp"
 
 namespace coll {
 namespace {
 
 using enum Collective;
-
-constexpr std::uint32_t kClasses = 40;  ///< up to 1 TiB
-
-World world_of(Rank ranks) {
-  World world;
-  world.layout = Layout::flat(ranks);
-  return world;
-}
-
-Plan plan_of(const World& world, Collective collective, std::uint64_t bytes, Rank root = 0) {
-  const CollectiveSpec spec{collective, world.layout.ranks(), root};
-  const auto plan = make_plan(world, spec, size_class(bytes));
-  EXPECT_TRUE(plan.ok()) << plan.status().text();
-  return *plan;
-}
-
-[[maybe_unused]] bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// Two ranks far apart: the wire holds more than the connections do in the rules' slices.
 World far_apart() {
