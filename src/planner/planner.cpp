@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <list>
-#include <map>
-#include <mutex>
 #include <tuple>
 
 #include "base/hash.hpp"
 #include "planner/algorithm_choice.hpp"
+#include "planner/plan_memory.hpp"
 
 namespace coll {
 namespace {
@@ -75,24 +73,6 @@ std::string explain_tuning(const World& world, const Plan& plan, std::uint32_t s
     return text + "chosen by: the model; nothing measured faster by more than the noise\n";
   return text + "chosen by: the tuning table, over the model's " +
          (plan.algorithm == &model ? "own cut of " : "") + std::string(model.name) + "\n";
-}
-
-/// Worlds whose plans are remembered, the latest first.
-constexpr std::size_t kMostWorlds = 64;
-struct PlannedWorld {
-  World world;
-  std::map<std::tuple<Collective, Rank, Rank, std::uint32_t>, Plan> plans;
-};
-
-/// Whether both lead to the same plans. The paths are constants, told apart by any of their
-/// members.
-bool plans_alike(const World& a, const World& b) {
-  const auto numbers = [](const World& of) {
-    return std::tie(of.view.path.alpha_us, of.view.ranks_per_core, of.view.cores, of.slot_bytes,
-                    of.passing_bytes, of.max_lanes, of.shared_memory, of.network, of.algorithm,
-                    of.cut, of.tuning);
-  };
-  return a.layout == b.layout && numbers(a) == numbers(b);
 }
 
 }  // namespace
@@ -170,28 +150,9 @@ Result<Plan> plan_afresh(const World& world, const CollectiveSpec& spec, std::ui
 }
 
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class) {
-  if (world.network) return plan_afresh(world, spec, size_class);
-  static std::mutex mutex;
-  static std::list<PlannedWorld> worlds;
-  const std::tuple key(spec.collective, spec.ranks, spec.root, size_class);
-  {
-    // A fork may have left it locked for ever: then nothing is remembered.
-    const std::unique_lock lock(mutex, std::try_to_lock);
-    for (const PlannedWorld& each : worlds) {
-      if (!lock || !plans_alike(each.world, world)) continue;
-      if (const auto at = each.plans.find(key); at != each.plans.end()) return at->second;
-    }
-  }
+  if (const auto remembered = remembered_plan(world, spec, size_class)) return *remembered;
   COLL_ASSIGN(const Plan plan, plan_afresh(world, spec, size_class));
-  const std::unique_lock lock(mutex, std::try_to_lock);
-  if (!lock) return plan;
-  auto at = std::find_if(worlds.begin(), worlds.end(),
-                         [&](const PlannedWorld& each) { return plans_alike(each.world, world); });
-  if (at == worlds.end()) {
-    if (worlds.size() == kMostWorlds) worlds.pop_back();
-    at = worlds.insert(worlds.begin(), {world, {}});
-  }
-  at->plans.emplace(key, plan);
+  remember(world, plan, size_class);
   return plan;
 }
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// planner/: from a request to the plan an expert would have chosen. This file: plans that were made
+// before in this process.
+#pragma once
+#include <optional>
+
+#include "planner/plan.hpp"
+#include "planner/world.hpp"
+
+namespace coll {
+
+/// The plan for such calls in an equal world, if it is remembered: to plan anew takes milliseconds,
+/// and many communicators of a process are alike. Worlds of a described machine are not remembered.
+std::optional<Plan> remembered_plan(const World& world, const CollectiveSpec& spec,
+                                    std::uint32_t size_class);
+void remember(const World& world, const Plan& plan, std::uint32_t size_class);
+
+}  // namespace coll
