@@ -4,6 +4,8 @@
 #include "communicator/program_cache.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/log.hpp"
 #include "executor/cpu_executor.hpp"
@@ -21,7 +23,25 @@ SharedMemory shared_memory(std::size_t bytes) {
   return {*block, [arena = *arena](std::byte* memory) { static_cast<void>(arena->free(memory)); }};
 }
 
+/// Peers that are in the same call, and share cores, come to read within this time.
+constexpr std::chrono::milliseconds kPatience{20};
+
 }  // namespace
+
+ProgramCache::~ProgramCache() {
+  // All ends first: ranks that end together must not wait for each other.
+  for (const auto& [peer, connection] : connections_) {
+    if (connection) connection->stop_reading();
+  }
+  const auto all_read = [this] {
+    return std::ranges::all_of(
+        connections_, [](const auto& entry) { return !entry.second || entry.second->all_read(); });
+  };
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!all_read() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
 
 /// send and recv run between two ranks only, so they must not share FIFOs with what all ranks do.
 std::uint32_t ProgramCache::first_lane(Collective collective) {

@@ -19,6 +19,8 @@ namespace coll {
 class ProgramCache {
  public:
   ProgramCache(Rank rank, const Membership& membership) : rank_(rank), membership_(&membership) {}
+  /// Waits up to 20 ms for peers who are still to read what was staged for them.
+  ~ProgramCache();
 
   struct Entry {
     Plan plan;

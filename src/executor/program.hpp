@@ -128,8 +128,7 @@ struct Program {
   Program() = default;
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
-  /// Its places go too, once all have read what is in them; not if peers that live, and have not
-  /// closed their ends, leave some of it unread for 20 ms.
+  /// Its places go too; but where peers may still read what is in them, they stay for good.
   ~Program();
 
   /// Of the last call, since most calls repeat: its windows, and the steps' extents in every window

@@ -69,8 +69,8 @@ class Connection {
   /// True once everything sent needs nothing more from this process, nor the caller's memory, to
   /// arrive.
   virtual bool flush() { return true; }
-  /// The peer has read all that was ever lent, or will read no more of it: its end is closed, or
-  /// its process gone, as far as that can be told. Also after a failure.
+  /// The peer has read all that was ever lent, or will read no more of it: it has stopped reading,
+  /// or its process is gone, as far as that can be told. Also after a failure.
   virtual bool all_read() { return true; }
 
   // --- receiving
@@ -83,6 +83,8 @@ class Connection {
   /// Was what `peek` shows left as it was until now? If not, its lender has withdrawn it, and this
   /// connection fails; nothing made of it may go further.
   virtual bool intact() { return true; }
+  /// Nothing will be read here any more, so the peer need keep nothing for this end.
+  virtual void stop_reading() {}
   /// Done with what `peek` returned: gives the credit back.
   virtual void release() = 0;
   /// Receives into the caller's memory, with fewer copies where the transport can. False: not

@@ -429,5 +429,5 @@ TEST_P(TransportConformance, TooFewDescriptorsIsAClearFailure) {
 
 }  // namespace coll::test
 
-#include "transport_conformance_loans.hpp"
+#include "transport_conformance_kept.hpp"
 #include "transport_conformance_ranks.hpp"

@@ -119,7 +119,7 @@ bool FakeConnection::flush() {
 
 bool FakeConnection::all_read() {
   const std::lock_guard lock(link_->mutex);
-  return out().all_read() || link_->closed[1 - side_];
+  return out().all_read() || link_->stopped[1 - side_];
 }
 
 void FakeConnection::withdraw() {
@@ -175,6 +175,11 @@ bool FakeConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t d
   std::copy_n(message->place(), bytes, into);
   in().release();
   return true;
+}
+
+void FakeConnection::stop_reading() {
+  const std::lock_guard lock(link_->mutex);
+  link_->stopped[side_] = true;
 }
 
 // --- state

@@ -32,6 +32,7 @@ class FakeConnection final : public Connection {
   bool intact() override;
   void release() override;
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
+  void stop_reading() override;
 
   [[nodiscard]] bool ready() const override { return ready_; }
   void progress() override;

@@ -49,7 +49,7 @@ void FakeNetwork::leave(FakeLink& link, int side) {
   const std::lock_guard lock(mutex_);
   std::erase_if(half_open_, [&](const auto& entry) { return entry.second.get() == &link; });
   const std::lock_guard link_lock(link.mutex);
-  link.closed[side] = true;
+  link.closed[side] = link.stopped[side] = true;
 }
 
 }  // namespace coll

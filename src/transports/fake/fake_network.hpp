@@ -25,9 +25,10 @@ struct FakeLink {
   const std::uint32_t credits;
   FakeFifo fifos[2];
   bool joined[2] = {false, false};
-  bool closed[2] = {false, false};  ///< that end is destroyed
-  bool cut = false;                 ///< by a fault
-  bool mismatched = false;          ///< the ends were opened with different settings
+  bool closed[2] = {false, false};   ///< that end is destroyed
+  bool stopped[2] = {false, false};  ///< that end reads nothing any more
+  bool cut = false;                  ///< by a fault
+  bool mismatched = false;           ///< the ends were opened with different settings
 };
 
 /// What the ranks share; may be used by their threads at once. Everything it does follows from the

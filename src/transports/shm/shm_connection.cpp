@@ -34,7 +34,7 @@ ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
 
 ShmConnection::~ShmConnection() {
   if (transport_ != nullptr) transport_->forget(this);
-  if (ready_) receiver_.close();
+  ShmConnection::stop_reading();
 }
 
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,

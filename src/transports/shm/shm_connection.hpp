@@ -88,6 +88,9 @@ class ShmConnection final : public Connection {
     release();
     return true;
   }
+  void stop_reading() override {
+    if (ready_) receiver_.stop();
+  }
 
   [[nodiscard]] bool ready() const override { return ready_; }
 

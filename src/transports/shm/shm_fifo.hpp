@@ -68,7 +68,7 @@ struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> messages;  ///< ever read
   std::atomic<std::uint32_t> slots;     ///< ever read: those of the messages that needed one
   std::atomic<std::uint32_t> reach;     ///< a ShmReach
-  std::atomic<std::uint32_t> closed;    ///< nothing will be read any more
+  std::atomic<std::uint32_t> stopped;   ///< nothing will be read any more
 };
 
 /// Written by the sender only.
@@ -184,7 +184,7 @@ class ShmSender final : ShmCursor {
   /// And with what is kept; or it is there no more.
   bool all_read() {
     return (is_read(lent_) && is_read(kept_)) ||
-           fifo_.consumed->closed.load(std::memory_order_acquire) != 0;
+           fifo_.consumed->stopped.load(std::memory_order_acquire) != 0;
   }
   /// Before what is outstanding changes. Readers look after they have read.
   void withdraw() {
@@ -282,7 +282,7 @@ class ShmReceiver final : ShmCursor {
     fifo_.consumed->reach.store(reach.word(), std::memory_order_relaxed);
   }
   /// Nothing is read from here on.
-  void close() { fifo_.consumed->closed.store(1, std::memory_order_release); }
+  void stop() { fifo_.consumed->stopped.store(1, std::memory_order_release); }
   /// Nothing that was read so far had been withdrawn.
   [[nodiscard]] bool intact() const {
     std::atomic_thread_fence(std::memory_order_acquire);

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/transports/: every transport keeps the contract of transport.hpp. This file: the part of
+// the suite about payloads that outlive the call that lends them; included by
+// transport_conformance.hpp.
+#pragma once
+#include "transport_conformance_loans.hpp"
+
+namespace coll::test {
+
+/// What is kept by its lender keeps no call waiting, and goes on when a call fails.
+TEST_P(TransportConformance, WhatIsKeptIsReadWheneverThePeerComes) {
+  for (const bool peeks : {true, false}) {
+    LendingPair pair;
+    ASSERT_TRUE(pair.ready);
+    if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
+    Connection& to = *pair.ends[0];
+    Connection& from = *pair.ends[1];
+    EXPECT_TRUE(to.all_read());
+    const Payload kept = filled(1);
+    const Payload lent = filled(2);
+    const auto goes = [&](const auto& send) {
+      for (int turn = 0; turn < 100; ++turn) {
+        if (send()) return true;
+        nudge(to);
+        nudge(from);
+      }
+      return false;
+    };
+    const auto keep = [&](std::uint64_t digest) {
+      return goes([&] { return to.lend_kept(kept.data(), kept.size(), digest); });
+    };
+    ASSERT_TRUE(keep(1));
+    EXPECT_TRUE(pair.drive([&] { return to.flush(); }));
+    EXPECT_FALSE(to.all_read());
+    to.withdraw();  // there is nothing
+    // Three messages at once take as many credits.
+    if (!goes([&] { return give(to, lent, 2); }) || !keep(3)) GTEST_SKIP() << "varies its credits";
+    EXPECT_FALSE(to.flush());
+    Payload got = filled(3);
+    const auto receive = [&](std::uint64_t digest) {
+      return pair.drive([&] {
+        if (!peeks) return from.receive(got.data(), got.size(), digest);
+        const std::byte* place = from.peek(got.size(), digest);
+        if (place == nullptr) return false;
+        std::copy_n(place, got.size(), got.data());
+        EXPECT_TRUE(from.intact());
+        from.release();
+        return true;
+      });
+    };
+    if (peeks) {
+      to.withdraw();
+      ASSERT_TRUE(receive(1));
+      EXPECT_EQ(got, kept);
+      EXPECT_TRUE(pair.drive([&] {
+        if (from.peek(got.size(), 2) != nullptr) from.intact();
+        return !from.status().ok();
+      }));
+      EXPECT_FALSE(to.all_read());
+    } else {
+      ASSERT_TRUE(receive(1) && receive(2));
+      EXPECT_TRUE(pair.drive([&] { return to.flush(); })) << "what is kept came later";
+      EXPECT_FALSE(to.all_read());
+      ASSERT_TRUE(receive(3));
+      EXPECT_EQ(got, kept);
+      EXPECT_TRUE(to.all_read());
+      ASSERT_TRUE(keep(4));
+      EXPECT_FALSE(to.all_read());
+    }
+    pair.ends[1].reset();
+    EXPECT_TRUE(to.all_read()) << "nobody is there any more";
+  }
+}
+
+/// An end that stops reading, at the communicator's end, frees its peer from keeping anything.
+TEST_P(TransportConformance, WhoStopsReadingNeedsNothingKept) {
+  LendingPair pair;
+  ASSERT_TRUE(pair.ready);
+  if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
+  const Payload kept = filled(1);
+  for (const int from : {0, 1}) {
+    Connection& to = *pair.ends[from];
+    ASSERT_TRUE(pair.drive([&] { return to.lend_kept(kept.data(), kept.size(), 1); }));
+    EXPECT_FALSE(to.all_read());
+  }
+  pair.ends[0]->stop_reading();
+  EXPECT_TRUE(pair.ends[1]->all_read());
+  EXPECT_FALSE(pair.ends[0]->all_read()) << "its peer still reads";
+  pair.ends[1]->stop_reading();
+  EXPECT_TRUE(pair.ends[0]->all_read());
+}
+
+}  // namespace coll::test
