@@ -26,17 +26,15 @@ struct PathCost {
   double receive_us_per_byte;  ///< to copy it out, or to combine it
   double slowdown;             ///< how many times so much both cost beyond the caches
   double inline_bytes;         ///< up to which a message travels with its notice
-  double long_us;              ///< that a longer one takes more
+  double line_bytes;           ///< up to which it does so in one cache line
+  double line_us;              ///< that the second line comes later
+  double long_us;              ///< that a longer message takes more
+  double page_bytes;           ///< of which the first so many bytes take more, where cores differ:
+  double page_us_per_byte;     ///< no prefetcher has seen them coming
   double fetched_bytes;        ///< from which one is fetched where it may be
   double fetch_us;             ///< that one takes then
   double fetch_us_per_byte;    ///< and for a byte, instead of both copies
-  double fetch_slowdown;       ///< how many times so much beyond the caches
-
-  /// Of a byte, at both ends together.
-  [[nodiscard]] double beta(Loans loans, bool cached) const {
-    return loans == Loans::all ? fetch_us_per_byte * (cached ? 1 : fetch_slowdown)
-                               : (send_us_per_byte + receive_us_per_byte) * (cached ? 1 : slowdown);
-  }
+  double fetch_slowdown;       ///< how many times so much at most, beyond the caches
 };
 inline constexpr PathCost kSharedMemoryPath{.alpha_us = 0.105,
                                             .step_us = 0.035,
@@ -45,7 +43,11 @@ inline constexpr PathCost kSharedMemoryPath{.alpha_us = 0.105,
                                             .receive_us_per_byte = 57e-6,
                                             .slowdown = 1.45,
                                             .inline_bytes = 112,
+                                            .line_bytes = 48,
+                                            .line_us = 0.09,
                                             .long_us = 0.11,
+                                            .page_bytes = 4096,
+                                            .page_us_per_byte = 38e-6,
                                             .fetched_bytes = 16 << 10,
                                             .fetch_us = 1,
                                             .fetch_us_per_byte = 32e-6,
@@ -57,24 +59,37 @@ inline constexpr PathCost kTcpPath{.alpha_us = 12,
                                    .receive_us_per_byte = 125e-6,
                                    .slowdown = 1.6,
                                    .inline_bytes = 0,
+                                   .line_bytes = 0,
+                                   .line_us = 0,
                                    .long_us = 0,
+                                   .page_bytes = 0,
+                                   .page_us_per_byte = 0,
                                    .fetched_bytes = 0,
                                    .fetch_us = 0,
                                    .fetch_us_per_byte = 250e-6,
                                    .fetch_slowdown = 1.6};
 
-/// Where ranks share cores, a byte that is fetched in cache takes so many times as long: between
-/// two copies of one rank others have had the core, its caches and its page tables.
-inline constexpr double kCrowdedFetch = 2;
+/// To copy a byte from one place of a rank to another, and how many times so much beyond the
+/// caches.
+inline constexpr double kCopyUsPerByte = 25e-6, kCopySlowdown = 2.3;
 
 /// Messages to several ranks are written once from so many bytes on, to all of them together, as
 /// the executor does it.
 inline constexpr double kStagedBytes = 14 << 10;
 
 /// Whether a call finds its buffers in a core's own cache, which the ranks of the core share.
+inline constexpr double kOwnCacheBytes = 1 << 20;
 constexpr bool in_own_cache(double bytes, double ranks_per_core) {
-  return bytes * std::max(1.0, ranks_per_core) <= 1 << 20;
+  return bytes * std::max(1.0, ranks_per_core) <= kOwnCacheBytes;
 }
+
+/// Where ranks share cores, a byte that is fetched in cache takes so many times as long: between
+/// two copies of one rank others have had the core, its caches and its page tables.
+inline constexpr double kCrowdedFetch = 2;
+
+/// How many times as long as in cache a byte takes that is fetched, in a call of `bytes`. Copies
+/// through slots slow down at once beyond a core's own cache; what is fetched, little by little.
+double fetch_slowdown(const PathCost& path, double bytes, double ranks_per_core);
 
 /// A rank that waits for another one on its own core gives the core away and gets it back
 /// (sched_yield).

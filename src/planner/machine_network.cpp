@@ -8,6 +8,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "planner/prediction.hpp"
 #include "topology/topology_path.hpp"
 
 namespace coll {
@@ -208,12 +209,7 @@ class Fabric {
 
   Route between_processors(std::size_t s, std::size_t t, bool apart, Network& network) {
     const PathCost& path = apart ? kTcpPath : kSharedMemoryPath;
-    Route route{.alpha_us = path.alpha_us,
-                .send_us = path.send_us,
-                .send_us_per_byte = path.send_us_per_byte,
-                .receive_us_per_byte = path.receive_us_per_byte,
-                .inline_bytes = path.inline_bytes,
-                .long_us = path.long_us};
+    Route route = route_over(path);
     if (apart) {
       const NodeId out = placement_.nic[s], in = placement_.nic[t];
       if (out == kNoNode || in == kNoNode) return route;
@@ -246,7 +242,7 @@ Network machine_network(const Topology& topology, const Placement& placement) {
     network.hand_over_us = kHandOverUs;
     if (placement.layout.hosts() == 1) network.staged_bytes = kStagedBytes;
     network.step_us = kSharedMemoryPath.step_us;
-    network.copy_us_per_byte = kSharedMemoryPath.send_us_per_byte;
+    network.copy_us_per_byte = kCopyUsPerByte;
   } else {
     network.step_us = kGpuStepUs;
     network.copy_us_per_byte = us_per_byte(kWithinGpu);

@@ -17,19 +17,18 @@ constexpr std::uint32_t kCredits = 8;
 /// machine that was described, where only a person waits.
 constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 
-Route route_over(const PathCost& path, Loans loans, bool cached, bool crowded) {
-  const double slow = cached ? 1 : path.slowdown;
-  Route route{.alpha_us = path.alpha_us,
-              .send_us = path.send_us,
-              .send_us_per_byte = path.send_us_per_byte * slow,
-              .receive_us_per_byte = path.receive_us_per_byte * slow,
-              .inline_bytes = path.inline_bytes,
-              .long_us = path.long_us};
+/// In calls of `bytes`.
+Route route_over(const PathCost& path, Loans loans, double bytes, double ranks_per_core) {
+  Route route = route_over(path);
+  if (!in_own_cache(bytes, ranks_per_core)) {
+    route.send_us_per_byte *= path.slowdown;
+    route.receive_us_per_byte *= path.slowdown;
+  }
+  if (ranks_per_core > 1) route.page_us_per_byte = 0;
   if (loans == Loans::all) {
     route.lent_bytes = path.fetched_bytes;
     route.lent_us = path.fetch_us;
-    const double far = cached ? (crowded ? kCrowdedFetch : 1) : path.fetch_slowdown;
-    route.lent_us_per_byte = path.fetch_us_per_byte * far;
+    route.lent_us_per_byte = path.fetch_us_per_byte * fetch_slowdown(path, bytes, ranks_per_core);
   }
   return route;
 }
@@ -75,21 +74,33 @@ Prediction simulated(const World& world, const Plan& plan, double bytes) {
 
 }  // namespace
 
+Route route_over(const PathCost& path) {
+  return {.alpha_us = path.alpha_us,
+          .send_us = path.send_us,
+          .send_us_per_byte = path.send_us_per_byte,
+          .receive_us_per_byte = path.receive_us_per_byte,
+          .inline_bytes = path.inline_bytes,
+          .line_bytes = path.line_bytes,
+          .line_us = path.line_us,
+          .long_us = path.long_us,
+          .page_bytes = path.page_bytes,
+          .page_us_per_byte = path.page_us_per_byte};
+}
+
 Network network_of(const World& world, Loans loans, double bytes) {
   if (world.network) return *world.network;
   Network network;
   const Layout& layout = world.layout;
-  const bool crowded = world.view.ranks_per_core > 1;
-  if (crowded) {
+  const double crowd = world.view.ranks_per_core;
+  if (crowd > 1) {
     network.core = shared_cores(layout, world.view);
     network.hand_over_us = kHandOverUs;
   }
   network.step_us = world.view.path.step_us;
   if (world.shared_memory) network.staged_bytes = kStagedBytes;
-  network.copy_us_per_byte = kSharedMemoryPath.send_us_per_byte;
-  const bool cached = in_own_cache(bytes, world.view.ranks_per_core);
-  const Route inside = route_over(kSharedMemoryPath, loans, cached, crowded);
-  const Route outside = route_over(kTcpPath, Loans::none, cached, crowded);
+  network.copy_us_per_byte = kCopyUsPerByte * (in_own_cache(bytes, crowd) ? 1 : kCopySlowdown);
+  const Route inside = route_over(kSharedMemoryPath, loans, bytes, crowd);
+  const Route outside = route_over(kTcpPath, Loans::none, bytes, crowd);
   const bool fetched = loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
     network.links.push_back(

@@ -25,6 +25,9 @@ struct Prediction {
   }
 };
 
+/// What one message meets that is copied in and out within the caches, on cores of their own.
+Route route_over(const PathCost& path);
+
 /// The network between the ranks of a world for calls of `bytes` whose messages are lent so: shared
 /// memory within hosts, TCP between them; or the world's own.
 Network network_of(const World& world, Loans loans, double bytes);

@@ -2,6 +2,7 @@
 // schedule/: what a rank does, as a value without bytes. This file: what lies between ranks, as the
 // simulator sees it.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -19,19 +20,31 @@ struct Route {
   double send_us_per_byte = 0;     ///< of the sender's processor
   double receive_us_per_byte = 0;  ///< of the receiver's, to copy or to combine it
   double inline_bytes = 0;         ///< up to which a message travels with its notice
-  double long_us = 0;              ///< that a longer one costs the receiver more
+  double line_bytes = 0;           ///< up to which it does so in one cache line
+  double line_us = 0;              ///< that the second line comes later
+  double long_us = 0;              ///< that a longer message costs the receiver more
+  double page_bytes = 0;           ///< of such a one the first so many bytes cost both sides more,
+  double page_us_per_byte = 0;     ///< by this: nothing has foreseen them
   /// One of so many bytes or more is lent: it costs the sender nothing for a byte, its receiver
   /// `lent_us` and for each byte `lent_us_per_byte`, and the sender's call ends when it has it.
   double lent_bytes = std::numeric_limits<double>::infinity();
   double lent_us = 0, lent_us_per_byte = 0;
   std::vector<std::uint32_t> links{};  ///< crossed, in order; a message streams through all at once
 
+  [[nodiscard]] double crossing_us(double bytes) const {
+    return alpha_us + (bytes > line_bytes && bytes <= inline_bytes ? line_us : 0);
+  }
   [[nodiscard]] double sending_us(double bytes) const {
-    return send_us + (bytes < lent_bytes ? bytes * send_us_per_byte : 0);
+    return send_us + (bytes < lent_bytes ? bytes * send_us_per_byte + page_us(bytes) : 0);
   }
   [[nodiscard]] double receiving_us(double bytes) const {
     if (bytes >= lent_bytes) return lent_us + bytes * lent_us_per_byte;
-    return (bytes > inline_bytes ? long_us : 0) + bytes * receive_us_per_byte;
+    return (bytes > inline_bytes ? long_us : 0) + bytes * receive_us_per_byte + page_us(bytes);
+  }
+
+ private:
+  [[nodiscard]] double page_us(double bytes) const {
+    return bytes > inline_bytes ? std::min(bytes, page_bytes) * page_us_per_byte : 0;
   }
 };
 

@@ -243,7 +243,8 @@ void Simulation::cross(std::uint32_t index, double now) {
   Fifo& fifo = fifos_[message.fifo];
   if (message.link == fifo.route.links.size()) {
     // In order: what comes behind has crossed each link after this.
-    schedule_event(message.arrival + fifo.route.alpha_us, message.fifo, Kind::arrive);
+    const double arrival = message.arrival + fifo.route.crossing_us(message.bytes);
+    schedule_event(arrival, message.fifo, Kind::arrive);
     free_messages_.push_back(index);
     return;
   }

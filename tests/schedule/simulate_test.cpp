@@ -105,6 +105,27 @@ TEST(Simulate, AMessageThatIsNotInItsNoticeCostsItsReceiverMore) {
   EXPECT_NEAR(simulated_us(schedules, network, {.bytes = 2 * kInline}), kAlpha + kLong, 1e-9);
 }
 
+TEST(Simulate, TheFirstBytesAndTheSecondLineCostMore) {
+  constexpr double kLine = 48, kLineUs = 3, kInline = 112, kPage = 4096, kPageUs = 1e-3;
+  Network network;
+  network.route = [](Rank, Rank) {
+    return Route{.alpha_us = kAlpha,
+                 .inline_bytes = kInline,
+                 .line_bytes = kLine,
+                 .line_us = kLineUs,
+                 .page_bytes = kPage,
+                 .page_us_per_byte = kPageUs};
+  };
+  const auto schedules = built("chain", Collective::broadcast, 2);
+  const auto us = [&](double bytes) { return simulated_us(schedules, network, {.bytes = bytes}); };
+  EXPECT_NEAR(us(kLine), kAlpha, 1e-9);
+  EXPECT_NEAR(us(kLine + 1), kAlpha + kLineUs, 1e-9);
+  EXPECT_NEAR(us(kInline), kAlpha + kLineUs, 1e-9);
+  EXPECT_NEAR(us(kInline + 1), kAlpha + 2 * (kInline + 1) * kPageUs, 1e-9);
+  EXPECT_NEAR(us(kPage), kAlpha + 2 * kPage * kPageUs, 1e-9);
+  EXPECT_NEAR(us(3 * kPage), kAlpha + 2 * kPage * kPageUs, 1e-9);
+}
+
 TEST(Simulate, WhatIsLentCostsItsSenderNothingButTime) {
   constexpr double kSend = 2, kLent = 5;
   Network network;
