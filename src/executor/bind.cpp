@@ -5,6 +5,7 @@
 #include "executor/lending.hpp"
 #include "executor/program.hpp"
 #include "executor/staging.hpp"
+#include "executor/streaming.hpp"
 #include "schedule/fan_out.hpp"
 
 namespace coll {
@@ -128,6 +129,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
   program->connections = program->lane_connections;
 
   const std::vector<std::vector<Loan>> loans = find_loans(schedule);
+  const std::vector<std::vector<BoundStep::When>> streams = find_streams(schedule);
   std::vector<std::pair<std::size_t, std::size_t>> ranges;
   std::vector<std::uint32_t> readers(lanes);
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
@@ -143,6 +145,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
           bind_step(step, schedule.chunks.parts, index_of(step.source), index_of(step.target)));
       const std::size_t index = program->steps.size() - 1 - begin;
       const Loan& loan = loans[lane][index];
+      program->steps.back().stream = streams[lane][index];
       program->steps.back().stage = stage_of(fan_out[index]);
       readers[lane] = std::max(readers[lane], fan_out[index].readers);
       if (shape.loans != Loans::none) program->steps.back().lend = loan.lend;

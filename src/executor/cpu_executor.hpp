@@ -75,8 +75,9 @@ class CpuExecutor {
   template <class Use>
   void for_each_piece(const Lane& lane, const BoundStep& step, Use use) const;
   [[nodiscard]] unsigned store_of(const BoundStep& step) const {
-    return static_cast<unsigned>(step.into_space == Space::output ? call_->store
-                                                                  : reduce::Store::cached);
+    const bool streams = step.stream == BoundStep::When::always ||
+                         (step.stream == BoundStep::When::if_apart && call_->apart);
+    return static_cast<unsigned>(streams ? call_->store : reduce::Store::cached);
   }
   std::byte* acquire(Lane& lane, Connection& to, const BoundStep& step, const StepExtent& extent);
   void commit(Lane& lane, Connection& to, const BoundStep& step, const StepExtent& extent);

@@ -62,9 +62,9 @@ Operand lent_operand(const Step& step) {
   return from_source ? step.from : step.into;
 }
 
-BoundStep::Lend lend_of(const Schedule& schedule, const Writes& writes, std::size_t index,
+BoundStep::When lend_of(const Schedule& schedule, const Writes& writes, std::size_t index,
                         const Step& step) {
-  using enum BoundStep::Lend;
+  using enum BoundStep::When;
   const Operand lent = lent_operand(step);
   if (!step.sends() || step.count == 0) return never;
   if (lent.space == Space::output) {

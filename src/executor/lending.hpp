@@ -11,7 +11,7 @@ struct Loan {
   /// takes it, else from where the step keeps it? These chunks must not be written later by the
   /// same lane in the pass, nor by another lane at all. (Passes write different windows of the
   /// user's buffers; scratch is used again in every pass, and never lent.)
-  BoundStep::Lend lend = BoundStep::Lend::never;
+  BoundStep::When lend = BoundStep::When::never;
   /// Is it a result already, which its receiver will copy, and not a part that it will combine?
   /// (What was copied only to be combined had better be combined where it lies.)
   bool complete = false;

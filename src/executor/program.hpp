@@ -24,9 +24,8 @@ struct BoundStep {
     receive,  ///< a message to a local place
     fused,    ///< the rest
   };
-  /// May the receiver fetch what is sent, until the call ends? Only what no later step overwrites,
-  /// be it through the other name that a buffer has in a call in place.
-  enum class Lend : std::uint8_t { never, if_apart, always };
+  /// In which calls: none, those that are not in place, all.
+  enum class When : std::uint8_t { never, if_apart, always };
   /// Steps in a row that send the same to one peer each: the first may write it once to where all
   /// of them read it.
   enum class Stage : std::uint8_t { none, first, again };
@@ -36,7 +35,10 @@ struct BoundStep {
   Space from_space = Space::none, with_space = Space::none, into_space = Space::none;
   bool finish = false;
   bool sends = false, receives = false;
-  Lend lend = Lend::never;
+  /// May the receiver fetch what is sent, until the call ends? Only what no later step overwrites,
+  /// be it through the other name that a buffer has in a call in place.
+  When lend = When::never;
+  When stream = When::never;  ///< a result that need not stay in cache
   Stage stage = Stage::none;
   bool fetch = false;  ///< lend private memory too, for the receiver to copy
   std::uint8_t wait_lane = 0xff;

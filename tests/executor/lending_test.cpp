@@ -10,41 +10,12 @@
 #include <tuple>
 
 #include "built.hpp"
+#include "user_memory.hpp"
 
 namespace coll {
 namespace {
 
-using Lend = BoundStep::Lend;
-
-/// Where a rank's user buffers lie, in chunks of one memory.
-struct Memory {
-  std::int64_t input = 0;
-  std::int64_t output = 0;
-
-  static Memory apart(const Schedule& schedule) {
-    return {.input = 0, .output = schedule.chunks.chunks(Space::input) + 7};
-  }
-  /// The larger buffer is the memory.
-  static Memory in_one(const Schedule& schedule, const InPlace& place) {
-    const std::int64_t inner = std::int64_t{place.offset_blocks} * schedule.chunks.parts;
-    return place.input_inside_output ? Memory{inner, 0} : Memory{0, inner};
-  }
-};
-
-struct Extent {
-  std::int64_t begin = 0, end = 0;
-  friend bool operator==(const Extent&, const Extent&) = default;
-  [[nodiscard]] bool meets(const Extent& other) const {
-    return begin < other.end && other.begin < end;
-  }
-};
-
-/// Empty in scratch, which is no user's memory.
-Extent extent_of(const Memory& memory, const Operand& operand, std::uint32_t count) {
-  if (operand.space != Space::input && operand.space != Space::output) return {};
-  const std::int64_t base = operand.space == Space::input ? memory.input : memory.output;
-  return {base + operand.chunk, base + operand.chunk + count};
-}
+using When = BoundStep::When;
 
 /// Does the memory of the message still hold it when all lanes are through, in whatever order they
 /// went?
@@ -66,34 +37,17 @@ bool stays(const Schedule& schedule, const Memory& memory, std::size_t lane, std
 
 /// A message without a reduction is read where its step takes it, others where the step leaves
 /// them.
-Lend by_brute_force(const Schedule& schedule, std::size_t lane, std::size_t index) {
+When by_brute_force(const Schedule& schedule, std::size_t lane, std::size_t index) {
   const Step step = schedule.lanes[lane][index];
   const Operand lent = step.from.present() && !step.with.present() ? step.from : step.into;
   const bool users = lent.space == Space::input || lent.space == Space::output;
-  if (!step.sends() || step.count == 0 || !users) return Lend::never;
-  if (!stays(schedule, Memory::apart(schedule), lane, index, lent)) return Lend::never;
+  if (!step.sends() || step.count == 0 || !users) return When::never;
+  if (!stays(schedule, Memory::apart(schedule), lane, index, lent)) return When::never;
   const CollectiveSpec& spec = schedule.spec;
   const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
   const bool in_one_too =
       !place.allowed || stays(schedule, Memory::in_one(schedule, place), lane, index, lent);
-  return in_one_too ? Lend::always : Lend::if_apart;
-}
-
-template <class Check>
-void for_each_call(Check check) {
-  for (const Algorithm& algorithm : algorithms()) {
-    for (int i = 0; i < kCollectives; ++i) {
-      for (Rank ranks = 1; ranks <= 9; ++ranks) {
-        for (Rank root = 0; root < (has_root(collective_at(i)) ? ranks : 1); ++root) {
-          const CollectiveSpec spec{collective_at(i), ranks, root};
-          if (!algorithm.supports(spec, Layout::flat(spec.ranks))) continue;
-          SCOPED_TRACE(describe(algorithm, spec));
-          check(build_all(algorithm, spec));
-          if (::testing::Test::HasFailure()) return;  // one is enough
-        }
-      }
-    }
-  }
+  return in_one_too ? When::always : When::if_apart;
 }
 
 TEST(Lending, IsOfMemoryThatNothingOverwrites) {
@@ -143,8 +97,8 @@ TEST(Lending, CallsNoMessageCompleteThatIsCombined) {
 
 /// What the steps of all ranks that send, and of which `of` is true, say.
 template <class Of>
-std::map<Lend, int> count(std::string_view algorithm, Collective collective, Of of) {
-  std::map<Lend, int> found;
+std::map<When, int> count(std::string_view algorithm, Collective collective, Of of) {
+  std::map<When, int> found;
   for (const Schedule& schedule :
        build_all(*find_algorithm(algorithm), {.collective = collective, .ranks = 4})) {
     const auto loans = find_loans(schedule);
@@ -168,14 +122,14 @@ TEST(Lending, IsThereWhereItMatters) {
                                               {"linear", Collective::gather},
                                               {"chain", Collective::broadcast}}) {
     const auto found = count(algorithm, collective, all);
-    EXPECT_GT(found.contains(Lend::always), 0) << algorithm;
+    EXPECT_GT(found.contains(When::always), 0) << algorithm;
     EXPECT_EQ(found.size(), 1U) << algorithm << " for " << name_of(collective);
   }
   // In place the second phase sends what the first one finished.
   for (const char* algorithm : {"two_shot", "ring"}) {
     const auto found = count(algorithm, Collective::all_reduce,
                              [](const Step&, const Loan& loan) { return loan.complete; });
-    EXPECT_GT(found.contains(Lend::always), 0) << algorithm;
+    EXPECT_GT(found.contains(When::always), 0) << algorithm;
     EXPECT_EQ(found.size(), 1U) << algorithm;
   }
 }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: results go past the caches only where no step wants
+// them there, and where it matters they do.
+#include "executor/streaming.hpp"
+
+#include <map>
+
+#include "user_memory.hpp"
+
+namespace coll {
+namespace {
+
+using When = BoundStep::When;
+
+/// Does nothing else that the rank reads or writes lie where the step stores its result?
+bool alone(const Schedule& schedule, const Memory& memory, const Step& result) {
+  const Extent written = extent_of(memory, result.into, result.count);
+  int meetings = 0;
+  for (const Lane& lane : schedule.lanes) {
+    for (const Step& step : lane) {
+      for (const Operand& operand : {step.from, step.with, step.into})
+        meetings += extent_of(memory, operand, step.count).meets(written) ? 1 : 0;
+    }
+  }
+  return meetings == 1;
+}
+
+When by_brute_force(const Schedule& schedule, const Step& step) {
+  if (step.into.space != Space::output || step.count == 0) return When::never;
+  if (!alone(schedule, Memory::apart(schedule), step)) return When::never;
+  const CollectiveSpec& spec = schedule.spec;
+  const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
+  const bool in_one_too = !place.allowed || alone(schedule, Memory::in_one(schedule, place), step);
+  return in_one_too ? When::always : When::if_apart;
+}
+
+TEST(Streaming, IsOfResultsThatNoOtherStepTouches) {
+  for_each_call([](const std::vector<Schedule>& schedules) {
+    for (const Schedule& schedule : schedules) {
+      const auto streams = find_streams(schedule);
+      ASSERT_EQ(streams.size(), schedule.lanes.size());
+      for (std::size_t lane = 0; lane < streams.size(); ++lane) {
+        ASSERT_EQ(streams[lane].size(), schedule.lanes[lane].size());
+        for (std::size_t index = 0; index < streams[lane].size(); ++index) {
+          const Step step = schedule.lanes[lane][index];
+          if (step.count == 0) continue;
+          EXPECT_EQ(streams[lane][index], by_brute_force(schedule, step))
+              << "rank " << schedule.rank << " lane " << lane << " step " << index;
+        }
+      }
+    }
+  });
+}
+
+/// What the steps of a rank that store results say.
+std::map<When, int> count(std::string_view algorithm, const CollectiveSpec& spec, Rank rank) {
+  std::map<When, int> found;
+  const Schedule schedule =
+      build_all(*find_algorithm(algorithm), spec)[static_cast<std::size_t>(rank)];
+  const auto streams = find_streams(schedule);
+  for (std::size_t lane = 0; lane < streams.size(); ++lane) {
+    for (std::size_t index = 0; index < streams[lane].size(); ++index) {
+      if (schedule.lanes[lane][index].into.space == Space::output) ++found[streams[lane][index]];
+    }
+  }
+  return found;
+}
+
+TEST(Streaming, IsThereWhereItMatters) {
+  using Found = std::map<When, int>;
+  // Of two ranks each combines one half and gets the other; in place it has read both.
+  EXPECT_EQ(count("two_shot", {Collective::all_reduce, 2, 0}, 0), (Found{{When::if_apart, 2}}));
+  // What others have is new to its receiver; its own part is there already in place.
+  EXPECT_EQ(count("one_shot", {Collective::all_gather, 4, 0}, 1),
+            (Found{{When::if_apart, 1}, {When::always, 3}}));
+  EXPECT_EQ(count("linear", {Collective::broadcast, 4, 0}, 3), (Found{{When::always, 1}}));
+  // The root takes up one child after the other.
+  EXPECT_EQ(count("binomial", {Collective::reduce, 4, 0}, 0), (Found{{When::never, 2}}));
+}
+
+}  // namespace
+}  // namespace coll
