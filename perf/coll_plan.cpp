@@ -37,12 +37,12 @@ struct ExplainOptions {
 
 Json json_of(const Candidate& candidate, const CollectiveSpec& spec, double bytes) {
   const Prediction& prediction = candidate.prediction;
-  return {{"algorithm", candidate.algorithm->name},
+  return {{"algorithm", candidate.plan.algorithm->name},
           {"us", prediction.us},
           {"busbw_GBps", busbw(spec.collective, spec.ranks, bytes, prediction.us)},
           {"bottleneck", prediction.bottleneck.empty() ? Json() : Json(prediction.bottleneck)},
           {"busy", prediction.busy},
-          {"when", candidate.algorithm->sentence}};
+          {"when", candidate.plan.algorithm->sentence}};
 }
 
 /// One sentence: what bounds the choice, and by how much it is ahead.
@@ -58,9 +58,9 @@ std::string reason(const std::vector<Candidate>& list, const Plan& plan) {
           ? "a closed formula finds it best"
           : fmt::format("{} is busy for {:.0f} % of the time", best.bottleneck, 100 * best.busy);
   text += behind > 1.005
-              ? fmt::format("; {} takes {:.2f} times as long", list[1].algorithm->name, behind)
+              ? fmt::format("; {} takes {:.2f} times as long", list[1].plan.algorithm->name, behind)
               : fmt::format("; {} is as fast, and moves more or needs more connections",
-                            list[1].algorithm->name);
+                            list[1].plan.algorithm->name);
   return text;
 }
 
@@ -148,7 +148,7 @@ void print_text(const Planned& call) {
   fmt::print("\n{:<28} {:>12} {:>10}  {}\n", "candidate", "us", "busbw GB/s", "bottleneck");
   for (const Candidate& each : call.candidates) {
     const Prediction& of = each.prediction;
-    fmt::print("{:<28} {:>12.1f} {:>10.2f}  {}\n", each.algorithm->name, of.us,
+    fmt::print("{:<28} {:>12.1f} {:>10.2f}  {}\n", each.plan.algorithm->name, of.us,
                busbw(call.spec.collective, ranks, call.bytes, of.us),
                of.bottleneck.empty() ? "not simulated"
                                      : fmt::format("{} ({:.0f} %)", of.bottleneck, 100 * of.busy));

@@ -75,11 +75,12 @@ void warn_of_other_tuning(const std::vector<Card>& cards, Rank rank) {
 struct Reach {
   Rank host = 0;           ///< the first rank that it shares memory with; itself, if none before it
   std::uint32_t used = 0;  ///< bit i: it has a path by rank 0's offer i
+  bool leaves = false;     ///< one of its paths, the kernel
 
-  void write(MessageWriter& out) const { out.rank(host).u32(used); }
+  void write(MessageWriter& out) const { out.rank(host).u32(used).u32(leaves ? 1 : 0); }
   /// What rank `rank` published; nothing where it makes no sense beside rank 0's offers.
   static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
-    Reach reach{in.rank(), in.u32()};
+    Reach reach{in.rank(), in.u32(), in.u32() != 0};
     bool memory = false;
     for (std::size_t i = 0; i < zero.offers.size(); ++i) {
       memory = memory || (zero.offers[i].transport == "shm" && (reach.used >> i & 1) != 0);
@@ -116,6 +117,7 @@ Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Members
       out.descriptors[at] = there->descriptor;
       out.pair_names[at] = wanted.transport;
       reach.used |= std::uint32_t{1} << i;
+      reach.leaves = reach.leaves || transport->leaves(there->descriptor);
       if (wanted.transport == "shm") reach.host = std::min(reach.host, peer);
       return {};
     }
@@ -172,7 +174,9 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
     world.slot_bytes = static_cast<std::uint32_t>(slot);
     world.passing_bytes = static_cast<std::uint32_t>(slice);
   }
-  world.view.path = world.shared_memory ? kSharedMemoryPath : kTcpPath;
+  const bool leaves = std::ranges::any_of(reaches, &Reach::leaves);
+  world.view.between = leaves ? kTcpPath : kLoopbackPath;
+  world.view.path = world.shared_memory ? kSharedMemoryPath : world.view.between;
   for (Rank host = 0; host < world.layout.hosts(); ++host) {
     world.view.ranks_per_core =
         std::max(world.view.ranks_per_core, ranks_per_core(cards, world.layout, host));
@@ -259,7 +263,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
 
   // Every rank publishes what its choices mean for all, or why it has none, so that all fail
   // together and see one world.
-  Reach reach{meeting.rank, 0};
+  Reach reach{.host = meeting.rank};
   Status unreachable;
   for (Rank peer = 0; peer < meeting.size && unreachable.ok(); ++peer) {
     if (peer != meeting.rank) {

@@ -69,6 +69,24 @@ inline constexpr PathCost kTcpPath{.alpha_us = 12,
                                    .fetch_us_per_byte = 250e-6,
                                    .fetch_slowdown = 1.6};
 
+/// TCP that does not leave the kernel: the loopback, or a pair of virtual devices.
+inline constexpr PathCost kLoopbackPath{.alpha_us = 3,
+                                        .step_us = 1.5,
+                                        .send_us = 0,
+                                        .send_us_per_byte = 125e-6,
+                                        .receive_us_per_byte = 125e-6,
+                                        .slowdown = 1.6,
+                                        .inline_bytes = 0,
+                                        .line_bytes = 0,
+                                        .line_us = 0,
+                                        .long_us = 0,
+                                        .page_bytes = 0,
+                                        .page_us_per_byte = 0,
+                                        .fetched_bytes = 0,
+                                        .fetch_us = 0,
+                                        .fetch_us_per_byte = 250e-6,
+                                        .fetch_slowdown = 1.6};
+
 /// To copy a byte from one place of a rank to another, and how many times so much beyond the
 /// caches.
 inline constexpr double kCopyUsPerByte = 25e-6, kCopySlowdown = 2.3;
@@ -104,6 +122,7 @@ inline constexpr double kReadersAtOnce = 8;
 /// What the model needs to know of the machine the ranks are on.
 struct CostView {
   PathCost path = kSharedMemoryPath;  ///< the slowest path in use
+  PathCost between = kTcpPath;        ///< those between hosts
   double ranks_per_core = 1;          ///< on the most crowded host
   std::vector<std::uint32_t> cores;   ///< by host; empty: as the line above has it for each
 };

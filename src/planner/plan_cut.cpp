@@ -123,7 +123,7 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
 
 std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class) {
   const double bytes = most_bytes(size_class);
-  std::vector<Candidate> list{{rule.algorithm, rule, predict(world, rule, bytes)}};
+  std::vector<Candidate> list{{rule, predict(world, rule, bytes)}};
   if (!is_simulated(world, rule.spec)) return list;
   const double moved = rule.cost.moved() * bytes;
   const auto weigh = [&](Plan plan) {
@@ -132,7 +132,7 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
              of.plan.lanes == plan.lanes;
     };
     if (std::any_of(list.begin(), list.end(), same)) return;
-    list.push_back({plan.algorithm, plan, predict(world, plan, bytes)});
+    list.push_back({plan, predict(world, plan, bytes)});
   };
   const auto best = [&] {
     return std::min_element(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {

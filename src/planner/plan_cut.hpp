@@ -11,8 +11,7 @@ namespace coll {
 
 /// A plan that the planner weighed, for explanations.
 struct Candidate {
-  const Algorithm* algorithm = nullptr;
-  Plan plan;  ///< with it
+  Plan plan;
   Prediction prediction;
 };
 

@@ -88,7 +88,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.supports(spec, world.layout)) continue;
     const Plan plan = plan_with(world, spec, algorithm, world.cut, size_class);
-    list.push_back({&algorithm, plan, estimate(world, plan, bytes)});
+    list.push_back({plan, estimate(world, plan, bytes)});
   }
   std::stable_sort(list.begin(), list.end(), faster);
   // The formula knows one kind of path only.
@@ -137,14 +137,14 @@ Result<Plan> plan_afresh(const World& world, const CollectiveSpec& spec, std::ui
   const std::vector<Candidate> list = candidates(world, spec, size_class);
   COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
   const std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
-  const Measured* tuned = better_than_model(times, *list.front().algorithm);
+  const Measured* tuned = better_than_model(times, *list.front().plan.algorithm);
   const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {
-    return tuned == nullptr || each.algorithm->name == tuned->recipe.algorithm;
+    return tuned == nullptr || each.plan.algorithm->name == tuned->recipe.algorithm;
   });
   // What knobs demand of every call holds here, too.
   const Cut cut = world.cut.or_else(tuned != nullptr ? tuned->recipe.cut : Cut{});
   Plan plan =
-      well_cut(world, plan_with(world, spec, *chosen->algorithm, cut, size_class), size_class);
+      well_cut(world, plan_with(world, spec, *chosen->plan.algorithm, cut, size_class), size_class);
   if (tuned != nullptr) plan.measured_us = tuned->us;
   return plan;
 }
@@ -173,7 +173,7 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
   text.append("why: ").append(plan.algorithm->sentence).append("\n");
   text += "candidates:";
   const std::vector<Candidate> list = candidates(world, plan.spec, size_class);
-  for (const Candidate& each : list) text += text_of(each.algorithm->name, each.prediction);
+  for (const Candidate& each : list) text += text_of(each.plan.algorithm->name, each.prediction);
   text.back() = '\n';
   const Plan rule = plan_with(world, plan.spec, *plan.algorithm, plan.demanded, size_class);
   text += "cuts:";
@@ -183,7 +183,7 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
     text += text_of(line, each.prediction);
   }
   text.back() = '\n';
-  return text + explain_tuning(world, plan, size_class, *list.front().algorithm);
+  return text + explain_tuning(world, plan, size_class, *list.front().plan.algorithm);
 }
 
 }  // namespace coll

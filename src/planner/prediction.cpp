@@ -100,7 +100,7 @@ Network network_of(const World& world, Loans loans, double bytes) {
   if (world.shared_memory) network.staged_bytes = kStagedBytes;
   network.copy_us_per_byte = kCopyUsPerByte * (in_own_cache(bytes, crowd) ? 1 : kCopySlowdown);
   const Route inside = route_over(kSharedMemoryPath, loans, bytes, crowd);
-  const Route outside = route_over(kTcpPath, Loans::none, bytes, crowd);
+  const Route outside = route_over(world.view.between, Loans::none, bytes, crowd);
   const bool fetched = loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
     network.links.push_back(

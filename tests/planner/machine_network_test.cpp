@@ -142,8 +142,8 @@ TEST(MachineNetwork, HierarchiesWinBetweenHosts) {
       machine_of("host:4 package:2 numa:2 gpu:8 nvlink:switchx18@25GB nic:8@400G pcie:5x16", 32);
   const std::vector<Candidate> list =
       candidates(machine.world, {all_reduce, 32, 0}, size_class(256 << 20));
-  EXPECT_TRUE(list.front().algorithm->name.starts_with("hierarchical"))
-      << list.front().algorithm->name;
+  EXPECT_TRUE(list.front().plan.algorithm->name.starts_with("hierarchical"))
+      << list.front().plan.algorithm->name;
   for (const Candidate& of : list) EXPECT_FALSE(of.prediction.bottleneck.empty());
 }
 

@@ -195,7 +195,7 @@ TEST(Planner, LetsTheRootSendToAllWhereTheyFetch) {
     double best = list.front().prediction.us, linear = 0;
     for (const Candidate& of : list) {
       best = std::min(best, of.prediction.us);
-      if (of.algorithm->name == "linear") linear = of.prediction.us;
+      if (of.plan.algorithm->name == "linear") linear = of.prediction.us;
     }
     return linear / best;
   };

@@ -77,6 +77,14 @@ struct Impostor {
   std::unique_ptr<Connection> victim;
 };
 
+TEST(TcpDescriptor, OneKernelHasOneBoot) {
+  const TcpDescriptor here = descriptor("boot/4/17", {"10.0.0.1:7"});
+  EXPECT_TRUE(of_one_kernel(here, here));
+  EXPECT_TRUE(of_one_kernel(here, descriptor("boot/4/18", {"10.0.0.2:7"})));
+  EXPECT_FALSE(of_one_kernel(here, descriptor("other/4/17", {"10.0.0.2:7"})));
+  EXPECT_FALSE(of_one_kernel(descriptor("", {}), descriptor("", {}))) << "nothing is known of them";
+}
+
 TEST(TcpDescriptor, TextComesBack) {
   const TcpDescriptor made = descriptor("a/1", {"10.0.0.1:7", "[fd00::1]:7", "127.0.0.1:7"});
   const auto back = TcpDescriptor::parse(made.text());

@@ -82,6 +82,7 @@ TEST_F(TcpTwoHosts, Talk) {
   ASSERT_TRUE(zero.ok() && one.ok());
   EXPECT_NE(zero->identity, one->identity);
   EXPECT_TRUE(transports_[0]->accepts(transports_[1]->descriptor()).ok());
+  EXPECT_FALSE(transports_[0]->leaves(transports_[1]->descriptor())) << "one kernel is both hosts";
   ASSERT_TRUE(connect()) << ends_[1]->status().text();
   exchange();
 }

@@ -62,6 +62,14 @@ Result<TcpDescriptor> TcpDescriptor::parse(std::string_view text) {
   return result;
 }
 
+bool of_one_kernel(const TcpDescriptor& one, const TcpDescriptor& other) {
+  // An identity is the boot, then the namespace.
+  const auto boot = [](const TcpDescriptor& of) {
+    return of.identity.substr(0, of.identity.find('/'));
+  };
+  return same_host(boot(one), boot(other));
+}
+
 Status tcp_accepts(const TcpDescriptor& one, const TcpDescriptor& other) {
   if (one.version != other.version) {
     return failed(Code::mismatch,

@@ -24,6 +24,9 @@ struct TcpDescriptor {
   static Result<TcpDescriptor> parse(std::string_view text);
 };
 
+/// Do both run under one kernel, be it in different network namespaces?
+bool of_one_kernel(const TcpDescriptor& one, const TcpDescriptor& other);
+
 /// Could the two talk? The same answer from either side.
 Status tcp_accepts(const TcpDescriptor& one, const TcpDescriptor& other);
 

@@ -64,6 +64,11 @@ Status TcpTransport::accepts(std::string_view peer_descriptor) const {
   return tcp_accepts(descriptor_, peer);
 }
 
+bool TcpTransport::leaves(std::string_view peer_descriptor) const {
+  const Result<TcpDescriptor> peer = TcpDescriptor::parse(peer_descriptor);
+  return !peer.ok() || !of_one_kernel(descriptor_, *peer);
+}
+
 Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spec,
                                                        std::string_view peer_descriptor) {
   COLL_TRY(check_connection(spec_, spec));

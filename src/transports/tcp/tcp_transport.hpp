@@ -18,6 +18,7 @@ class TcpTransport final : public Transport {
   [[nodiscard]] Limits limits() const override;
   [[nodiscard]] const std::string& descriptor() const override { return text_; }
   [[nodiscard]] Status accepts(std::string_view peer_descriptor) const override;
+  [[nodiscard]] bool leaves(std::string_view peer_descriptor) const override;
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer_descriptor) override;
   void poll() override;
