@@ -73,11 +73,11 @@ TEST(Planner, CutsWhatATableChoosesAsItCutsAnything) {
                    .bytes = 1 << 20,
                    .scope = {},
                    .date = {},
-                   .timings = {{{std::string(worst.algorithm->name)}, 1, 0.01}}}};
+                   .timings = {{{std::string(worst.plan.algorithm->name)}, 1, 0.01}}}};
   const Plan tuned = plan_of(world, all_reduce, 1 << 20);
   EXPECT_EQ(tuned.algorithm, worst.algorithm);
   World forced = world_of(8);
-  forced.algorithm = worst.algorithm->name;
+  forced.algorithm = worst.plan.algorithm->name;
   const Plan plan = plan_of(forced, all_reduce, 1 << 20);
   EXPECT_EQ(tuned.digest(), plan.digest());
   EXPECT_EQ(tuned.predicted_us, plan.predicted_us);

@@ -115,6 +115,9 @@ class ShmConnection final : public Connection {
     const auto next = receiver_.next(bytes, digest);
     if (next == ShmReceiver::Next::other) [[unlikely]]
       fail_message(bytes, digest);
+    // Not while messages alternate: the peer would be writing that cell.
+    if (next == ShmReceiver::Next::expected && !streaming_ && needs_slot(bytes))
+      receiver_.foresee(bytes);
     return next;
   }
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest, bool kept);
