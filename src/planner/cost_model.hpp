@@ -70,22 +70,22 @@ inline constexpr PathCost kTcpPath{.alpha_us = 12,
                                    .fetch_slowdown = 1.6};
 
 /// TCP that does not leave the kernel: the loopback, or a pair of virtual devices.
-inline constexpr PathCost kLoopbackPath{.alpha_us = 3,
-                                        .step_us = 1.5,
-                                        .send_us = 0,
-                                        .send_us_per_byte = 125e-6,
-                                        .receive_us_per_byte = 125e-6,
-                                        .slowdown = 1.6,
+inline constexpr PathCost kLoopbackPath{.alpha_us = 0.5,
+                                        .step_us = 0.2,
+                                        .send_us = 2.4,
+                                        .send_us_per_byte = 110e-6,
+                                        .receive_us_per_byte = 110e-6,
+                                        .slowdown = 1.15,
                                         .inline_bytes = 0,
                                         .line_bytes = 0,
                                         .line_us = 0,
                                         .long_us = 0,
-                                        .page_bytes = 0,
-                                        .page_us_per_byte = 0,
+                                        .page_bytes = 4096,
+                                        .page_us_per_byte = 130e-6,
                                         .fetched_bytes = 0,
                                         .fetch_us = 0,
-                                        .fetch_us_per_byte = 250e-6,
-                                        .fetch_slowdown = 1.6};
+                                        .fetch_us_per_byte = 220e-6,
+                                        .fetch_slowdown = 1.15};
 
 /// To copy a byte from one place of a rank to another, and how many times so much beyond the
 /// caches.

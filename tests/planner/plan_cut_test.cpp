@@ -75,7 +75,7 @@ TEST(Planner, CutsWhatATableChoosesAsItCutsAnything) {
                    .date = {},
                    .timings = {{{std::string(worst.plan.algorithm->name)}, 1, 0.01}}}};
   const Plan tuned = plan_of(world, all_reduce, 1 << 20);
-  EXPECT_EQ(tuned.algorithm, worst.algorithm);
+  EXPECT_EQ(tuned.algorithm, worst.plan.algorithm);
   World forced = world_of(8);
   forced.algorithm = worst.plan.algorithm->name;
   const Plan plan = plan_of(forced, all_reduce, 1 << 20);
