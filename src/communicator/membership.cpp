@@ -80,13 +80,16 @@ struct Reach {
   void write(MessageWriter& out) const { out.rank(host).u32(used).u32(leaves ? 1 : 0); }
   /// What rank `rank` published; nothing where it makes no sense beside rank 0's offers.
   static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
-    Reach reach{in.rank(), in.u32(), in.u32() != 0};
+    Reach reach{.host = in.rank(), .used = in.u32()};
+    const std::uint32_t leaves = in.u32();
+    reach.leaves = leaves == 1;
     bool memory = false;
     for (std::size_t i = 0; i < zero.offers.size(); ++i) {
       memory = memory || (zero.offers[i].transport == "shm" && (reach.used >> i & 1) != 0);
     }
-    const bool sensible = reach.host >= 0 && reach.host <= rank && (reach.host == rank || memory) &&
-                          reach.used != 0 && std::uint64_t{reach.used} >> zero.offers.size() == 0;
+    const bool sensible = leaves <= 1 && reach.host >= 0 && reach.host <= rank &&
+                          (reach.host == rank || memory) && reach.used != 0 &&
+                          std::uint64_t{reach.used} >> zero.offers.size() == 0;
     return in.whole() && sensible ? std::optional(reach) : std::nullopt;
   }
 };

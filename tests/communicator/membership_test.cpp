@@ -69,8 +69,8 @@ Status told(const std::vector<std::string>& texts, std::string* heard = nullptr)
 }
 
 /// Not a word of trouble, then the first rank that shares memory with it, and the offers it uses.
-std::string choice(Rank host, std::uint32_t used) {
-  return MessageWriter().text("").rank(host).u32(used).bytes();
+std::string choice(Rank host, std::uint32_t used, std::uint32_t leaves = 0) {
+  return MessageWriter().text("").rank(host).u32(used).u32(leaves).bytes();
 }
 
 TEST(Membership, TwoRanksSeeOneWorld) {
@@ -84,6 +84,26 @@ TEST(Membership, TwoRanksSeeOneWorld) {
   EXPECT_EQ(zero->pair_names, (std::vector<std::string>{"", "tcp"}));
   EXPECT_EQ((*one)->pair_names, (std::vector<std::string>{"tcp", ""}));
   EXPECT_EQ(zero->members[1].pid, getpid());
+  // One kernel moves all they say.
+  EXPECT_EQ(zero->world.view.path.alpha_us, kLoopbackPath.alpha_us);
+}
+
+TEST(Membership, APathThatLeavesTheKernelIsSlowForAll) {
+  std::string card;
+  ASSERT_EQ(told({"", choice(1, 1)}, &card).code(), Code::mismatch);
+  for (const std::uint32_t leaves : {0, 1}) {
+    std::vector<Meeting> meetings = star(2);
+    std::thread other([&] {
+      for (const std::string& text : {card, choice(1, 1, leaves)}) {
+        EXPECT_TRUE(exchange(meetings[1], text, in(seconds(20))).ok());
+      }
+    });
+    const Result<Membership> zero = agree(meetings[0]);
+    other.join();
+    ASSERT_TRUE(zero.ok()) << zero.status().text();
+    EXPECT_EQ(zero->world.view.path.alpha_us,
+              leaves == 1 ? kTcpPath.alpha_us : kLoopbackPath.alpha_us);
+  }
 }
 
 /// Hosts are what ranks can reach of each other: all have the same host name here.
@@ -167,6 +187,7 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
       {card, choice(0, 1)},  // shares memory over TCP
       {card, choice(2, 1)},  // with a later rank
       {card, choice(-1, 1)},
+      {card, choice(1, 1, 2)},
       {card, choice(1, 1) + "x"},
       {card, choice(1, 1).substr(0, 8)},
       {card, ""},
