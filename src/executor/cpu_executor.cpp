@@ -204,7 +204,7 @@ void CpuExecutor::for_each_piece(const Lane& lane, const BoundStep& step, Use us
 bool CpuExecutor::send(Lane& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& to = *lane.connections[step.target];
   if (step.stage == BoundStep::Stage::again && lane.places.staged != nullptr &&
-      extent.bytes >= to.least_loan() && to.lends(lane.places.staged, extent.bytes, false)) {
+      extent.bytes >= to.least_kept() && to.lends(lane.places.staged, extent.bytes, false)) {
     return to.lend_kept(lane.places.staged, extent.bytes, call_->digest);
   }
   if (extent.one_piece) [[likely]] {
@@ -232,7 +232,7 @@ inline std::byte* CpuExecutor::acquire(Lane& lane, Connection& to, const BoundSt
   StagePlaces& places = lane.places;
   places.staged = nullptr;
   if (slot == nullptr || places.begin == nullptr || extent.bytes < places.least ||
-      extent.bytes < to.least_loan()) {
+      extent.bytes < to.least_kept()) {
     return slot;
   }
   if (!to.lends(places.next(), extent.bytes, false)) {

@@ -78,8 +78,8 @@ using SharedMemorySource = std::function<SharedMemory(std::size_t bytes)>;
 /// Places for messages that a lane sends to several peers, used in turn. There is one more than a
 /// connection has credits, and a lane stages for the same peers each time: when a place's turn
 /// comes again, the credits of the message before have shown that all are done with what it held.
-/// So at each turn every peer gets a message that takes a credit which only reading gives back, as
-/// all do from a connection's `least_loan` on; be it one that went through slots.
+/// So at each turn every peer gets a message that takes one of so many credits, which only reading
+/// gives back, as all do from a connection's `least_kept` on; be it one that went through slots.
 struct StagePlaces {
   std::uint32_t readers = 0;   ///< to how many peers the lane sends such messages
   std::byte* begin = nullptr;  ///< null: the lane stages nothing

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transports/: how bytes get from one rank to another. This file: the interface of every transport.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -66,6 +67,9 @@ class Connection {
   virtual void withdraw() {}
   /// The shortest message for which lending pays; none does where the transport cannot.
   [[nodiscard]] std::size_t least_loan() const { return least_loan_; }
+  /// And the shortest for `lend_kept`: of these no more than the spec's credits are under way, as
+  /// long as shorter messages may be more.
+  [[nodiscard]] std::size_t least_kept() const { return std::max(least_loan_, least_kept_); }
   /// True once everything sent needs nothing more from this process, nor the caller's memory, to
   /// arrive.
   virtual bool flush() { return true; }
@@ -109,6 +113,7 @@ class Connection {
  protected:
   Connection(Rank peer, std::size_t slot_bytes) : peer_(peer), slot_bytes_(slot_bytes) {}
   void set_least_loan(std::size_t bytes) { least_loan_ = bytes; }
+  void set_least_kept(std::size_t bytes) { least_kept_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
     if (status_.ok()) status_ = status.at_rank(peer_);
@@ -118,6 +123,7 @@ class Connection {
   Rank peer_ = kNoRank;
   std::size_t slot_bytes_ = 0;
   std::size_t least_loan_ = ~std::size_t{0};
+  std::size_t least_kept_ = 0;
   Status status_;
 };
 

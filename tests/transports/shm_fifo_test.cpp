@@ -55,7 +55,7 @@ bool receive(ShmReceiver& receiver, std::uint64_t value, std::size_t bytes) {
 
 /// How many messages of `bytes` may be under way.
 std::uint32_t room_for(const ShmFifo& fifo, std::size_t bytes) {
-  return needs_slot(bytes) ? fifo.credits : fifo.cell_count();
+  return needs_slot(bytes) ? fifo.slots[fifo.size_of(bytes)].count : fifo.cell_count();
 }
 
 TEST(ShmFifo, NumbersWrapWithoutHarm) {
@@ -155,7 +155,7 @@ TEST(ShmFifo, CreditsThatWereNeverSpentAreNotTaken) {
     const std::size_t bytes = slots ? 128 : 8;
     const std::uint32_t room = room_for(memory.fifo, bytes);
     for (std::uint64_t i = 0; i < room; ++i) ASSERT_TRUE(send(sender, i, bytes));
-    (slots ? memory.fifo.consumed->slots : memory.fifo.consumed->messages).store(room + 1);
+    (slots ? memory.fifo.consumed->slots[1] : memory.fifo.consumed->messages).store(room + 1);
     EXPECT_EQ(sender.acquire(bytes), nullptr);
     EXPECT_TRUE(sender.broken());
   }

@@ -14,22 +14,28 @@ constexpr std::size_t kPage = 4096;
 
 }  // namespace
 
+std::uint32_t ShmLayout::small_slots() const {
+  return slot_bytes > ShmFifo::kSmallBytes ? ShmFifo::kSmallSlots : 0;
+}
+
+std::size_t ShmLayout::slots_bytes() const {
+  return small_slots() * ShmFifo::kSmallStride + credits * slot_bytes;
+}
+
 std::size_t ShmLayout::segment_bytes() const {
-  return round_up(round_up(2 * ShmFifo::control_bytes(credits), kPage) + 2 * credits * slot_bytes,
-                  kPage);
+  return round_up(round_up(2 * ShmFifo::control_bytes(credits), kPage) + 2 * slots_bytes(), kPage);
 }
 
 ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
   const auto index = static_cast<std::size_t>(direction);
   const std::size_t control = ShmFifo::control_bytes(credits);
   std::byte* consumed = segment + index * control;
-  std::byte* slots = segment + round_up(2 * control, kPage) + index * credits * slot_bytes;
+  std::byte* slots = segment + round_up(2 * control, kPage) + index * slots_bytes();
+  const ShmSlots small{slots, ShmFifo::kSmallStride, small_slots()};
   return {.consumed = reinterpret_cast<ShmConsumed*>(consumed),
           .lender = reinterpret_cast<ShmLender*>(consumed + sizeof(ShmConsumed)),
           .cells = reinterpret_cast<ShmCell*>(consumed + sizeof(ShmConsumed) + sizeof(ShmLender)),
-          .slots = slots,
-          .slot_bytes = slot_bytes,
-          .credits = credits};
+          .slots = {small, {slots + small.bytes(), slot_bytes, credits}}};
 }
 
 ShmConnection::~ShmConnection() {
@@ -42,6 +48,7 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   segment_ = std::move(segment);
   sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1));
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
+  if (sender_.has_small_slots()) set_least_kept(ShmFifo::kSmallBytes + 1);
   reach_.said = true;
   reach_.copies = can_read_memory_of(peer);
   reach_.maps = segments != nullptr;
@@ -119,9 +126,9 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
   if (!fetched_) {
     if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
       return *place;
-    fetched_ = fetch(receiver_.slot(), bytes);
+    fetched_ = fetch(receiver_.payload(bytes), bytes);
   }
-  return fetched_ ? receiver_.slot() : nullptr;
+  return fetched_ ? receiver_.payload(bytes) : nullptr;
 }
 
 /// Copies the lent payload to `into`, from where it lies or out of the sender's process.

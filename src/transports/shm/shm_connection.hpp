@@ -22,6 +22,10 @@ struct ShmLayout {
   [[nodiscard]] std::size_t segment_bytes() const;
   /// Direction 0 goes from the end that dials (and made the segment) to the one that listens.
   [[nodiscard]] ShmFifo fifo(std::byte* segment, int direction) const;
+
+ private:
+  [[nodiscard]] std::uint32_t small_slots() const;
+  [[nodiscard]] std::size_t slots_bytes() const;  ///< of one direction
 };
 
 /// Two FIFOs in one segment. No lock or allocation once it is ready, and no call of the operating

@@ -16,8 +16,10 @@ namespace coll {
 //  - a pair of lines, the cell, says that a message is there, how long, of which call, and holds
 //    the payload itself up to 112 bytes: one of up to 48 bytes moves exactly one line;
 //  - longer payloads lie in a slot, written before the cell;
-//  - cells and slots are two rings, since small messages should run far ahead: where ranks share a
-//    core, every time the sender has to wait is a change of processes;
+//  - cells, small and large slots are rings of their own, since small messages should run far
+//  ahead:
+//    every time the sender has to wait costs, a change of processes where ranks share a core; and
+//    large ones should not, for slots that are used in turn have to stay in the caches;
 //  - nobody reads what the other side writes except when it must: the receiver watches the next
 //    cell, the sender looks at the receiver's count only when its credits are spent;
 //  - what only one side needs is not in the segment at all;
@@ -66,7 +68,7 @@ struct ShmReach {
 /// Written by the receiver only.
 struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> messages;  ///< ever read
-  std::atomic<std::uint32_t> slots;     ///< ever read: those of the messages that needed one
+  std::atomic<std::uint32_t> slots[2];  ///< ever read, by size: those of the messages that had one
   std::atomic<std::uint32_t> reach;     ///< a ShmReach
   std::atomic<std::uint32_t> stopped;   ///< nothing will be read any more
 };
@@ -87,20 +89,37 @@ static_assert(sizeof(ShmLoan) <= kInlineBytes);
 /// Beside the length in a tag: the payload is lent. No message is longer than 1 GiB.
 inline constexpr std::size_t kLent = std::size_t{1} << 31;
 
+/// Slots of one size, used in turn.
+struct ShmSlots {
+  std::byte* begin = nullptr;
+  std::size_t stride = 0;
+  std::uint32_t count = 0;
+
+  [[nodiscard]] std::size_t bytes() const { return stride * count; }
+};
+
 /// One direction's place in the segment: the count, the cells, and elsewhere the slots.
 struct ShmFifo {
   ShmConsumed* consumed = nullptr;
   ShmLender* lender = nullptr;
   ShmCell* cells = nullptr;
-  std::byte* slots = nullptr;
-  std::size_t slot_bytes = 0;
-  std::uint32_t credits = 0;  ///< slots
+  ShmSlots
+      slots[2];  ///< small ones, if large ones are larger; large ones, the connection's credits
 
+  /// Up to so many bytes go into small slots. Apart by a little more, that they spread over a
+  /// cache.
+  static constexpr std::size_t kSmallBytes = 4096, kSmallStride = kSmallBytes + kLinePair;
+  static constexpr std::uint32_t kSmallSlots = 32;
+
+  /// Which slots a message of `bytes` goes into, if it needs one.
+  [[nodiscard]] std::size_t size_of(std::size_t bytes) const {
+    return bytes > kSmallBytes || slots[0].count == 0 ? 1 : 0;
+  }
   /// Cells of a direction with so many slots.
   static constexpr std::uint32_t cells_for(std::uint32_t credits) {
     return std::max(credits, std::uint32_t{64});
   }
-  [[nodiscard]] std::uint32_t cell_count() const { return cells_for(credits); }
+  [[nodiscard]] std::uint32_t cell_count() const { return cells_for(slots[1].count); }
   /// Bytes of counts and cells, a multiple of kLinePair.
   static constexpr std::size_t control_bytes(std::uint32_t credits) {
     return sizeof(ShmConsumed) + sizeof(ShmLender) + cells_for(credits) * sizeof(ShmCell);
@@ -126,20 +145,25 @@ class ShmCursor {
  public:
   ShmCursor() = default;
   ShmCursor(const ShmFifo& fifo, std::uint32_t first)
-      : fifo_(fifo), cell_(fifo.cells), slot_(fifo.slots), sequence_(first) {}
+      : fifo_(fifo),
+        cell_(fifo.cells),
+        slot_{fifo.slots[0].begin, fifo.slots[1].begin},
+        sequence_(first) {}
 
   [[nodiscard]] ShmCell& cell() const { return *cell_; }
   [[nodiscard]] std::uint32_t sequence() const { return sequence_; }
   [[nodiscard]] std::byte* payload(std::size_t bytes) const {
-    return needs_slot(bytes) ? slot_ : cell_->payload;
+    return needs_slot(bytes) ? slot_[fifo_.size_of(bytes)] : cell_->payload;
   }
   /// Past a message of `bytes`.
   void advance(std::size_t bytes) {
     ++sequence_;
     if (++cell_ == fifo_.cells + fifo_.cell_count()) cell_ = fifo_.cells;
     if (!needs_slot(bytes)) return;
-    slot_ += fifo_.slot_bytes;
-    if (slot_ == fifo_.slots + fifo_.credits * fifo_.slot_bytes) slot_ = fifo_.slots;
+    const std::size_t size = fifo_.size_of(bytes);
+    const ShmSlots& slots = fifo_.slots[size];
+    slot_[size] += slots.stride;
+    if (slot_[size] == slots.begin + slots.bytes()) slot_[size] = slots.begin;
   }
 
  protected:
@@ -147,7 +171,7 @@ class ShmCursor {
 
  private:
   ShmCell* cell_ = nullptr;
-  std::byte* slot_ = nullptr;
+  std::byte* slot_[2] = {};
   std::uint32_t sequence_ = 0;
 };
 
@@ -155,7 +179,10 @@ class ShmSender final : ShmCursor {
  public:
   ShmSender() = default;
   explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1)
-      : ShmCursor(fifo, first), first_(first), cells_(fifo.cell_count()), slots_(fifo.credits) {}
+      : ShmCursor(fifo, first),
+        first_(first),
+        cells_(fifo.cell_count()),
+        slots_{fifo.slots[0].count, fifo.slots[1].count} {}
 
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {
@@ -170,7 +197,7 @@ class ShmSender final : ShmCursor {
     publish(bytes, bytes, digest);
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming && cells_ > 0) own_next_cell(bytes);
-    if (needs_slot(bytes) && bytes <= kAhead && slots_ > 0) own_next_slot(bytes);
+    if (needs_slot(bytes) && bytes <= kAhead && has_credit(bytes)) own_next_slot(bytes);
   }
   /// Sends where the payload lies instead of the payload; after `acquire`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
@@ -179,6 +206,7 @@ class ShmSender final : ShmCursor {
     publish(bytes, bytes | kLent, digest);
     (loan.kept != 0 ? kept_ : lent_) = {.some = true, .last = sequence()};
   }
+  [[nodiscard]] bool has_small_slots() const { return fifo_.slots[0].count > 0; }
   /// The receiver is done with all that was lent until its call ends.
   bool returned() { return is_read(lent_); }
   /// And with what is kept; or it is there no more.
@@ -211,15 +239,15 @@ class ShmSender final : ShmCursor {
     return !loans.some;
   }
   [[nodiscard]] bool has_credit(std::size_t bytes) const {
-    return cells_ > 0 && (slots_ > 0 || !needs_slot(bytes));
+    return cells_ > 0 && (!needs_slot(bytes) || slots_[fifo_.size_of(bytes)] > 0);
   }
   void publish(std::size_t bytes, std::size_t length_word, std::uint64_t digest) {
     cell().digest = digest;
     cell().tag.store(shm_tag(sequence(), length_word), std::memory_order_release);
     --cells_;
     if (needs_slot(bytes)) {
-      --slots_;
-      ++slots_sent_;
+      --slots_[fifo_.size_of(bytes)];
+      ++slots_sent_[fifo_.size_of(bytes)];
     }
     advance(bytes);
   }
@@ -240,22 +268,26 @@ class ShmSender final : ShmCursor {
   void refill() {
     // Acquire: the receiver's reads of what it gives back came before its counts.
     const std::uint32_t read = fifo_.consumed->messages.load(std::memory_order_acquire);
-    const std::uint32_t slots_read = fifo_.consumed->slots.load(std::memory_order_acquire);
     const std::uint32_t in_flight = sequence() - first_ - read;
-    const std::uint32_t slots_in_flight = slots_sent_ - slots_read;
-    if (in_flight > fifo_.cell_count() || slots_in_flight > fifo_.credits) {
-      broken_ = true;
-    } else {
-      cells_ = fifo_.cell_count() - in_flight;
-      slots_ = fifo_.credits - slots_in_flight;
+    std::uint32_t slots_in_flight[2];
+    broken_ = in_flight > fifo_.cell_count();
+    for (const std::size_t size : {0U, 1U}) {
+      const std::uint32_t slots_read = fifo_.consumed->slots[size].load(std::memory_order_acquire);
+      slots_in_flight[size] = slots_sent_[size] - slots_read;
+      broken_ = broken_ || slots_in_flight[size] > fifo_.slots[size].count;
     }
+    if (broken_) return;
+    cells_ = fifo_.cell_count() - in_flight;
+    for (const std::size_t size : {0U, 1U})
+      slots_[size] = fifo_.slots[size].count - slots_in_flight[size];
   }
 
   static constexpr std::size_t kAhead = 4096;
 
   std::uint32_t first_ = 0;
-  std::uint32_t cells_ = 0, slots_ = 0;  ///< free
-  std::uint32_t slots_sent_ = 0;
+  std::uint32_t cells_ = 0;      ///< free
+  std::uint32_t slots_[2] = {};  ///< free, by size
+  std::uint32_t slots_sent_[2] = {};
   Loans lent_, kept_;
   bool broken_ = false;
 };
@@ -308,7 +340,6 @@ class ShmReceiver final : ShmCursor {
     std::memcpy(&loan, cell().payload, sizeof loan);
     return loan;
   }
-  [[nodiscard]] std::byte* slot() const { return payload(kInlineBytes + 1); }
   /// Length and digest of the next message, which is there.
   [[nodiscard]] std::size_t bytes() const {
     return static_cast<std::uint32_t>(cell().tag.load(std::memory_order_relaxed)) & ~kLent;
@@ -323,7 +354,8 @@ class ShmReceiver final : ShmCursor {
     ++read_;
     advance(length);
     if (needs_slot(length)) {
-      fifo_.consumed->slots.store(++slots_read_, std::memory_order_release);
+      const std::size_t size = fifo_.size_of(length);
+      fifo_.consumed->slots[size].store(++slots_read_[size], std::memory_order_release);
     } else if (read_ % batch_ != 0) {
       return;
     }
@@ -334,7 +366,7 @@ class ShmReceiver final : ShmCursor {
   static constexpr std::size_t kForeseen = 2048;
 
   std::uint32_t read_ = 0;
-  std::uint32_t slots_read_ = 0;
+  std::uint32_t slots_read_[2] = {};
   std::uint32_t batch_ = 1;
 };
 
