@@ -25,7 +25,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Results at least as large as a core's own cache go past it: they would only push out what is
+/// Results at least as large as a core's own cache may go past it: they would only push out what is
 /// needed next, and come back as lines to write. (docs/performance.md)
 std::uint64_t streaming_bytes() {
   constexpr std::uint64_t kUsual = std::uint64_t{2} << 20;  // where the system does not say
@@ -97,6 +97,7 @@ bool Communicator::retire() {
 
 Communicator::~Communicator() {
   gate_.drain();
+  programs_.stop_reading();
   if (watch_) watch_->leave();
 }
 

@@ -28,11 +28,21 @@ constexpr std::chrono::milliseconds kPatience{20};
 
 }  // namespace
 
-ProgramCache::~ProgramCache() {
-  // All ends first: ranks that end together must not wait for each other.
+void ProgramCache::stop_reading() {
   for (const auto& [peer, connection] : connections_) {
     if (connection) connection->stop_reading();
   }
+}
+
+ProgramCache::~ProgramCache() {
+  const bool staged = std::ranges::any_of(table_, [](const auto& classes) {
+    return std::ranges::any_of(classes, [](const std::vector<Entry>& entries) {
+      return std::ranges::any_of(
+          entries, [](const Entry& entry) { return entry.program && entry.program->places; });
+    });
+  });
+  if (!staged) return;
+  stop_reading();
   const auto all_read = [this] {
     return std::ranges::all_of(
         connections_, [](const auto& entry) { return !entry.second || entry.second->all_read(); });

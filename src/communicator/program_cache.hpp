@@ -21,6 +21,9 @@ class ProgramCache {
   ProgramCache(Rank rank, const Membership& membership) : rank_(rank), membership_(&membership) {}
   /// Waits up to 20 ms for peers who are still to read what was staged for them.
   ~ProgramCache();
+  /// No call will run any more: tells the peers that they need keep nothing for this rank. Those
+  /// that end together so do not wait for each other.
+  void stop_reading();
 
   struct Entry {
     Plan plan;

@@ -21,7 +21,7 @@ struct CallBinding {
   const reduce::Kernels* kernels = nullptr;  ///< null where the operation does not reduce
   std::uint64_t digest = 0;
   bool apart = false;                           ///< input and output do not overlap
-  reduce::Store store = reduce::Store::cached;  ///< how results go to the caller's output
+  reduce::Store store = reduce::Store::cached;  ///< of results that no other step touches
 };
 
 /// Runs one call of a program: `start`, then `drive` until it is done. No allocation, lock or

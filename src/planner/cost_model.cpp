@@ -32,8 +32,9 @@ double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loan
   const double latency =
       view.path.alpha_us + view.path.send_us + (crowd > 1 ? kHandOverUs * crowd : 0);
   const double notice = loans == Loans::all ? view.path.fetch_us : view.path.long_us;
+  const bool through_slots = loans != Loans::all && crowd <= 1;
   const double page =
-      2 * std::min(message, view.path.page_bytes) * (crowd > 1 ? 0 : view.path.page_us_per_byte);
+      through_slots ? 2 * std::min(message, view.path.page_bytes) * view.path.page_us_per_byte : 0;
   const double each =
       latency + message * beta + (message > view.path.inline_bytes ? notice + page : 0);
   const double fill = cost.rounds * each;

@@ -12,8 +12,8 @@ namespace coll {
 
 /// The constants of one kind of path between ranks, in the alpha-beta model (Hockney 1994;
 /// Thakur, Rabenseifner, Gropp 2005, section 3), with what LogP calls overhead (Culler et al.
-/// 1993). Defaults are the best fit to times of all algorithms on 2, 4 and 8 ranks of a 2-core
-/// virtual Xeon (Sapphire Rapids class), 2026-11 (docs/performance.md).
+/// 1993). Those within a host are the best fit to times of all algorithms on 2, 4 and 8 ranks of a
+/// 2-core virtual Xeon (Sapphire Rapids class), 2026-11 (docs/performance.md).
 ///
 /// There is no gamma: to combine a received byte costs what to copy it costs, since both wait for
 /// the lines of the other core (reduce against broadcast of 64 KiB to 16 MiB, 2 ranks, same
@@ -52,6 +52,7 @@ inline constexpr PathCost kSharedMemoryPath{.alpha_us = 0.105,
                                             .fetch_us = 1,
                                             .fetch_us_per_byte = 32e-6,
                                             .fetch_slowdown = 4.5};
+/// Ethernet between hosts: a guess at what is usual, for nothing here could be measured there.
 inline constexpr PathCost kTcpPath{.alpha_us = 12,
                                    .step_us = 1.5,
                                    .send_us = 0,

@@ -17,26 +17,27 @@ struct PlannedWorld {
   std::map<std::tuple<Collective, Rank, Rank, std::uint32_t>, Plan> plans;
 };
 
-struct PlanMemory {
-  static constexpr std::size_t kMostWorlds = 64;
+constexpr std::size_t kMostWorlds = 64;
+/// Of larger ones a formula decides, which takes microseconds.
+constexpr Rank kMostRanks = 1024;
 
-  std::mutex mutex;
-  std::list<PlannedWorld> worlds;  ///< the latest first
-};
+/// A fork may have left it locked for ever, so nobody waits for it: who does not get it plans anew.
+constinit std::mutex mutex;
+/// The latest first. Never destroyed: threads of streams may plan until the process ends.
+constinit std::list<PlannedWorld>* worlds = nullptr;
 
-/// It is never destroyed: threads of streams may plan until the process ends. A fork may have left
-/// it locked for ever, so nobody waits for the lock: who does not get it plans anew.
-PlanMemory& memory() {
-  static auto* const only = new PlanMemory;
-  return *only;
+bool remembered(const World& world) {
+  return !world.network && world.layout.ranks() <= kMostRanks;
 }
 
 auto key_of(const CollectiveSpec& spec, std::uint32_t size_class) {
   return std::tuple(spec.collective, spec.ranks, spec.root, size_class);
 }
 
-/// Whether both lead to the same plans. The paths are constants, told apart by any of their
-/// members.
+/// Whether both lead to the same plans. The paths are constants, told apart by their latency.
+static_assert(kSharedMemoryPath.alpha_us != kLoopbackPath.alpha_us &&
+              kSharedMemoryPath.alpha_us != kTcpPath.alpha_us &&
+              kLoopbackPath.alpha_us != kTcpPath.alpha_us);
 bool plans_alike(const World& a, const World& b) {
   const auto numbers = [](const World& of) {
     return std::tie(of.view.path.alpha_us, of.view.between.alpha_us, of.view.ranks_per_core,
@@ -46,35 +47,34 @@ bool plans_alike(const World& a, const World& b) {
   return a.layout == b.layout && numbers(a) == numbers(b);
 }
 
-auto find(std::list<PlannedWorld>& worlds, const World& world) {
-  return std::find_if(worlds.begin(), worlds.end(),
-                      [&](const PlannedWorld& each) { return plans_alike(each.world, world); });
+auto find(const World& world) {
+  return std::ranges::find_if(
+      *worlds, [&](const PlannedWorld& each) { return plans_alike(each.world, world); });
 }
 
 }  // namespace
 
 std::optional<Plan> remembered_plan(const World& world, const CollectiveSpec& spec,
                                     std::uint32_t size_class) {
-  if (world.network) return {};
-  PlanMemory& all = memory();
-  const std::unique_lock lock(all.mutex, std::try_to_lock);
-  if (!lock) return {};
-  const auto known = find(all.worlds, world);
-  if (known == all.worlds.end()) return {};
+  if (!remembered(world)) return {};
+  const std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock || worlds == nullptr) return {};
+  const auto known = find(world);
+  if (known == worlds->end()) return {};
   const auto plan = known->plans.find(key_of(spec, size_class));
   if (plan == known->plans.end()) return {};
   return plan->second;
 }
 
 void remember(const World& world, const Plan& plan, std::uint32_t size_class) {
-  if (world.network) return;
-  PlanMemory& all = memory();
-  const std::unique_lock lock(all.mutex, std::try_to_lock);
+  if (!remembered(world)) return;
+  const std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) return;
-  auto known = find(all.worlds, world);
-  if (known == all.worlds.end()) {
-    if (all.worlds.size() == PlanMemory::kMostWorlds) all.worlds.pop_back();
-    known = all.worlds.insert(all.worlds.begin(), {world, {}});
+  if (worlds == nullptr) worlds = new std::list<PlannedWorld>;
+  auto known = find(world);
+  if (known == worlds->end()) {
+    if (worlds->size() == kMostWorlds) worlds->pop_back();
+    known = worlds->insert(worlds->begin(), {world, {}});
   }
   known->plans.emplace(key_of(plan.spec, size_class), plan);
 }

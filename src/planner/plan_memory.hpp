@@ -10,7 +10,8 @@
 namespace coll {
 
 /// The plan for such calls in an equal world, if it is remembered: to plan anew takes milliseconds,
-/// and many communicators of a process are alike. Worlds of a described machine are not remembered.
+/// and many communicators of a process are alike. Described machines and worlds of over 1,024 ranks
+/// are not remembered.
 std::optional<Plan> remembered_plan(const World& world, const CollectiveSpec& spec,
                                     std::uint32_t size_class);
 void remember(const World& world, const Plan& plan, std::uint32_t size_class);

@@ -10,8 +10,8 @@
 namespace coll {
 
 /// The plan for calls of `size_class`; fails only if a forced algorithm cannot do the operation.
-/// What was planned for an equal world is remembered, for communicators that are made again and
-/// again, and ranks that are threads of one process.
+/// What was planned for an equal world is remembered (plan_memory.hpp), for communicators that are
+/// made again and again.
 Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class);
 /// The same, thought through anew.
 Result<Plan> plan_afresh(const World& world, const CollectiveSpec& spec, std::uint32_t size_class);

@@ -242,9 +242,9 @@ void Simulation::cross(std::uint32_t index, double now) {
   Message& message = messages_[index];
   Fifo& fifo = fifos_[message.fifo];
   if (message.link == fifo.route.links.size()) {
-    // In order: what comes behind has crossed each link after this.
-    const double arrival = message.arrival + fifo.route.crossing_us(message.bytes);
-    schedule_event(arrival, message.fifo, Kind::arrive);
+    // In order: what comes behind has crossed each link after this, and may be a shorter one.
+    fifo.last = std::max(fifo.last, message.arrival + fifo.route.crossing_us(message.bytes));
+    schedule_event(fifo.last, message.fifo, Kind::arrive);
     free_messages_.push_back(index);
     return;
   }

@@ -41,6 +41,7 @@ class Simulation {
     std::uint32_t writer = kNone, reader = kNone;  ///< lanes
     Route route;
     std::uint32_t arrived = 0;  ///< messages there to be taken
+    double last = 0;            ///< when the latest comes or came
     std::uint32_t held = 0;     ///< credits in use
     std::uint32_t lent = 0;     ///< of these messages, those that the writer's call waits for
     bool lost = false;          ///< a message went over a link that had failed

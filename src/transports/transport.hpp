@@ -163,9 +163,7 @@ class Transport {
   /// Could the two ends talk? Symmetric: if a accepts b, b accepts a. If not, the failure says why.
   [[nodiscard]] virtual Status accepts(std::string_view peer_descriptor) const = 0;
   /// Do messages to a peer that it accepts leave this kernel? Symmetric.
-  [[nodiscard]] virtual bool leaves([[maybe_unused]] std::string_view peer_descriptor) const {
-    return false;
-  }
+  [[nodiscard]] virtual bool leaves(std::string_view peer_descriptor) const = 0;
 
   /// Opens this end of a connection; returns at once. The end whose rank is higher dials, the other
   /// one waits for it; neither blocks, whichever comes first. Call `poll` until `ready()` or a

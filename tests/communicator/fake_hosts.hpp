@@ -27,6 +27,7 @@ class WithinHost : public Transport {
     }
     return inner_->accepts(peer.substr(1));
   }
+  [[nodiscard]] bool leaves(std::string_view /*peer*/) const override { return false; }
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer) override {
     return inner_->open(spec, peer.substr(1));
@@ -36,6 +37,13 @@ class WithinHost : public Transport {
  private:
   std::unique_ptr<Transport> inner_;
   std::string descriptor_;
+};
+
+/// A transport whose messages leave the kernel.
+class OverTheWire final : public WithinHost {
+ public:
+  explicit OverTheWire(std::unique_ptr<Transport> inner) : WithinHost(std::move(inner), 0) {}
+  [[nodiscard]] bool leaves(std::string_view /*peer*/) const override { return true; }
 };
 
 /// Shared memory within hosts, TCP between them; hosts[r] is that of rank r.

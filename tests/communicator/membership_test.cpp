@@ -88,6 +88,22 @@ TEST(Membership, TwoRanksSeeOneWorld) {
   EXPECT_EQ(zero->world.view.path.alpha_us, kLoopbackPath.alpha_us);
 }
 
+TEST(Membership, WhatItsTransportSaysOfAPathCounts) {
+  const TransportChoice wire{
+      "tcp", [](const TransportSpec& spec) {
+        Result<std::unique_ptr<Transport>> made = make_tcp_transport(spec);
+        EXPECT_TRUE(made.ok()) << made.status().text();
+        return Result<std::unique_ptr<Transport>>(std::make_unique<OverTheWire>(*std::move(made)));
+      }};
+  std::vector<Meeting> meetings = star(2);
+  std::thread other(
+      [&] { EXPECT_TRUE(agree_on_membership(meetings[1], {wire}, "", {}, in(seconds(20))).ok()); });
+  const auto zero = agree_on_membership(meetings[0], {wire}, "", {}, in(seconds(20)));
+  other.join();
+  ASSERT_TRUE(zero.ok()) << zero.status().text();
+  EXPECT_EQ(zero->world.view.path.alpha_us, kTcpPath.alpha_us);
+}
+
 TEST(Membership, APathThatLeavesTheKernelIsSlowForAll) {
   std::string card;
   ASSERT_EQ(told({"", choice(1, 1)}, &card).code(), Code::mismatch);

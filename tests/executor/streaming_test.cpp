@@ -5,6 +5,9 @@
 
 #include <map>
 
+#include "executor_calls.hpp"
+#include "executor_ranks.hpp"
+#include "test_seed.hpp"
 #include "user_memory.hpp"
 
 namespace coll {
@@ -76,6 +79,49 @@ TEST(Streaming, IsThereWhereItMatters) {
   EXPECT_EQ(count("linear", {Collective::broadcast, 4, 0}, 3), (Found{{When::always, 1}}));
   // The root takes up one child after the other.
   EXPECT_EQ(count("binomial", {Collective::reduce, 4, 0}, 0), (Found{{When::never, 2}}));
+}
+
+/// Sums of which those that pass by the caches are counted.
+int streamed = 0;
+const reduce::Kernels& counting_sums() {
+  static const reduce::Kernels& plain = reduce::kernels(ReduceOp::sum, DataType::int64);
+  static reduce::Kernels counting = plain;
+  counting.combine[1] = [](void* out, const void* a, const void* b, std::size_t n, std::size_t r) {
+    ++streamed;
+    plain.combine[0](out, a, b, n, r);
+  };
+  counting.combine_both[1] = [](void* out, void* out2, const void* a, const void* b, std::size_t n,
+                                std::size_t r) {
+    ++streamed;
+    plain.combine_both[0](out, out2, a, b, n, r);
+  };
+  counting.finish[1] = counting.combine[1];
+  counting.finish_both[1] = counting.combine_both[1];
+  return counting;
+}
+
+TEST(Streaming, TheExecutorGoesByIt) {
+  const CollectiveSpec spec{Collective::all_reduce, 2, 0};
+  for (const bool in_place : {false, true}) {
+    for (const reduce::Store store : {reduce::Store::cached, reduce::Store::streaming}) {
+      testing::ExecutorRanks ranks(build_all(*find_algorithm("two_shot"), spec), {});
+      std::vector<testing::Buffers> buffers;
+      for (const std::size_t rank : {0U, 1U}) buffers.emplace_back(spec, rank, 100, in_place, 0);
+      streamed = 0;
+      for (const std::size_t rank : {0U, 1U}) {
+        CallBinding call = buffers[rank].call(0);
+        call.kernels = &counting_sums();
+        call.store = store;
+        ranks.start(rank, call);
+      }
+      std::mt19937_64 random(test::test_seed());
+      ASSERT_TRUE(ranks.drive(random, 100'000, [&](std::size_t rank) {
+        testing::compare(buffers[rank].take(), spec, rank, 100);
+      }));
+      const bool past = store == reduce::Store::streaming && !in_place;
+      EXPECT_EQ(streamed > 0, past) << (in_place ? "in place" : "apart");
+    }
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/plan_memory.hpp"
 #include "worlds.hpp"
 
 namespace coll {
@@ -101,6 +102,16 @@ TEST(Planner, KnowsTheCoresOfEachHost) {
   EXPECT_TRUE(cores(world).empty());
 }
 
+TEST(Planner, RoutesBetweenHostsAreAsTheWorldHasThem) {
+  World world = far_apart();
+  world.network = nullptr;
+  world.layout = make_layout(std::vector<Place>{{.host = 0}, {.host = 1}});
+  for (const PathCost& path : {kTcpPath, kLoopbackPath}) {
+    world.view.between = path;
+    EXPECT_EQ(network_of(world, Loans::none, 8).route(0, 1).alpha_us, path.alpha_us);
+  }
+}
+
 TEST(Planner, RemembersPlansOfEqualWorldsOnly) {
   World world = world_of(5);
   for (int round = 0; round < 2; ++round) {
@@ -118,6 +129,34 @@ TEST(Planner, RemembersPlansOfEqualWorldsOnly) {
     EXPECT_LT(plan_of(world, all_reduce, 1 << 20).predicted_us, crowded);
     EXPECT_NE(plan_of(world, broadcast, 8, 1).spec, plan_of(world, broadcast, 8, 2).spec);
   }
+}
+
+TEST(Planner, RemembersNothingOfAWorldThatDiffers) {
+  World world = world_of(6);
+  const CollectiveSpec spec{all_gather, 6, 0};
+  const std::uint32_t size = size_class(4096);
+  EXPECT_FALSE(remembered_plan(world, spec, size));
+  const Plan plan = plan_of(world, all_gather, 4096);
+  ASSERT_TRUE(remembered_plan(world, spec, size));
+  EXPECT_EQ(remembered_plan(world, spec, size)->digest(), plan.digest());
+  EXPECT_FALSE(remembered_plan(world, spec, size + 1));
+  EXPECT_FALSE(remembered_plan(world, {broadcast, 6, 0}, size));
+  const auto differs = [&](const auto& change) {
+    World other = world;
+    change(other);
+    return !remembered_plan(other, spec, size);
+  };
+  EXPECT_TRUE(differs([](World& of) {
+    of.layout = make_layout(std::vector<Place>{{.host = 0}, {.host = 1}, {}, {}, {}, {}});
+  }));
+  EXPECT_TRUE(differs([](World& of) { of.view.path = kLoopbackPath; }));
+  EXPECT_TRUE(differs([](World& of) { of.view.between = kLoopbackPath; }));
+  EXPECT_TRUE(differs([](World& of) { of.view.cores = {3}; }));
+  EXPECT_TRUE(differs([](World& of) { of.slot_bytes /= 2; }));
+  EXPECT_TRUE(differs([](World& of) { of.passing_bytes /= 2; }));
+  EXPECT_TRUE(differs([](World& of) { of.shared_memory = false; }));
+  EXPECT_TRUE(differs([](World& of) { of.tuning = {{all_gather, 8, {}, "", {}}}; }));
+  EXPECT_TRUE(differs([](World& of) { of.network = std::make_shared<const Network>(); }));
 }
 
 TEST(Planner, CutsAsKnobsDemand) {

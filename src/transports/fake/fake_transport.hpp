@@ -22,6 +22,7 @@ class FakeTransport final : public Transport {
   [[nodiscard]] Limits limits() const override { return network_->script().limits; }
   [[nodiscard]] const std::string& descriptor() const override { return descriptor_; }
   [[nodiscard]] Status accepts(std::string_view peer_descriptor) const override;
+  [[nodiscard]] bool leaves(std::string_view /*peer_descriptor*/) const override { return false; }
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer_descriptor) override;
   void poll() override;

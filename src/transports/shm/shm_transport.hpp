@@ -26,6 +26,7 @@ class ShmTransport final : public Transport {
   [[nodiscard]] Limits limits() const override;
   [[nodiscard]] const std::string& descriptor() const override { return text_; }
   [[nodiscard]] Status accepts(std::string_view peer_descriptor) const override;
+  [[nodiscard]] bool leaves(std::string_view /*peer_descriptor*/) const override { return false; }
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer_descriptor) override;
   void poll() override;
