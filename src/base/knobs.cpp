@@ -64,7 +64,9 @@ constexpr Knob kTable[] = {
      "0 lets the planner choose.",
      &Knobs::slice_bytes, kBytes},
     {"COLL_CREDITS", "0", "slots",
-     "Slots of a connection, at least 2; 0 lets the transport choose.", &Knobs::credits, kCredits},
+     "Slots of a connection, in shared memory those of over 4 KiB, at least 2; 0 lets the "
+     "transport choose.",
+     &Knobs::credits, kCredits},
     {"COLL_ISA", "", "",
      "Instruction set of the reduction kernels: baseline, avx2, avx512, avx512fp16, neon or "
      "neonfp16; empty is the best there.",

@@ -107,7 +107,7 @@ TEST(Membership, WhatItsTransportSaysOfAPathCounts) {
 TEST(Membership, APathThatLeavesTheKernelIsSlowForAll) {
   std::string card;
   ASSERT_EQ(told({"", choice(1, 1)}, &card).code(), Code::mismatch);
-  for (const std::uint32_t leaves : {0, 1}) {
+  for (const std::uint32_t leaves : {0U, 1U}) {
     std::vector<Meeting> meetings = star(2);
     std::thread other([&] {
       for (const std::string& text : {card, choice(1, 1, leaves)}) {
