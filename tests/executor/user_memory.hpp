@@ -38,6 +38,13 @@ inline Extent extent_of(const Memory& memory, const Operand& operand, std::uint3
   return {base + operand.chunk, base + operand.chunk + count};
 }
 
+/// All ranks on one host; and every third on another one, which hierarchical algorithms need.
+inline std::vector<Layout> layouts_of(Rank ranks) {
+  std::vector<Place> places;
+  for (Rank rank = 0; rank < ranks; ++rank) places.push_back({.host = rank % 3 == 2 ? 1 : 0});
+  return {Layout::flat(ranks), make_layout(places)};
+}
+
 /// Calls check(schedules of all ranks) for every algorithm, operation, root and up to 9 ranks.
 template <class Check>
 void for_each_call(Check check) {
@@ -46,10 +53,12 @@ void for_each_call(Check check) {
       for (Rank ranks = 1; ranks <= 9; ++ranks) {
         for (Rank root = 0; root < (has_root(collective_at(i)) ? ranks : 1); ++root) {
           const CollectiveSpec spec{collective_at(i), ranks, root};
-          if (!algorithm.supports(spec, Layout::flat(spec.ranks))) continue;
-          SCOPED_TRACE(describe(algorithm, spec));
-          check(build_all(algorithm, spec));
-          if (::testing::Test::HasFailure()) return;  // one is enough
+          for (const Layout& layout : layouts_of(ranks)) {
+            if (!algorithm.supports(spec, layout)) continue;
+            SCOPED_TRACE(describe(algorithm, spec));
+            check(build_all(algorithm, spec, layout));
+            if (::testing::Test::HasFailure()) return;  // one is enough
+          }
         }
       }
     }
