@@ -110,6 +110,10 @@ inline constexpr double kCrowdedFetch = 2;
 /// through slots slow down at once beyond a core's own cache; what is fetched, little by little.
 double fetch_slowdown(const PathCost& path, double bytes, double ranks_per_core);
 
+/// Where ranks share cores, the slots that those of one core use in turn may be too many for the
+/// caches, their own and the other cores': then a copy through slots takes so many times as long.
+inline constexpr double kColdSlots = 2.2, kSlotCacheBytes = 4 << 20;
+
 /// A rank that waits for another one on its own core gives the core away and gets it back
 /// (sched_yield).
 inline constexpr double kHandOverUs = 1.3;

@@ -18,12 +18,13 @@ constexpr std::uint32_t kCredits = 8;
 constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 
 /// In calls of `bytes`.
-Route route_over(const PathCost& path, Loans loans, double bytes, double ranks_per_core) {
+Route route_over(const PathCost& path, Loans loans, double bytes, double slots_bytes,
+                 double ranks_per_core) {
   Route route = route_over(path);
-  if (!in_own_cache(bytes, ranks_per_core)) {
-    route.send_us_per_byte *= path.slowdown;
-    route.receive_us_per_byte *= path.slowdown;
-  }
+  const bool cold = ranks_per_core > 1 && slots_bytes * ranks_per_core > kSlotCacheBytes;
+  const double slow = cold ? kColdSlots : !in_own_cache(bytes, ranks_per_core) ? path.slowdown : 1;
+  route.send_us_per_byte *= slow;
+  route.receive_us_per_byte *= slow;
   if (ranks_per_core > 1) route.page_us_per_byte = 0;
   if (loans == Loans::all) {
     route.lent_bytes = path.fetched_bytes;
@@ -51,6 +52,15 @@ std::vector<std::uint32_t> shared_cores(const Layout& layout, const CostView& vi
   return core;
 }
 
+/// Into how many bytes of slots a rank's messages go in turn, on one lane. What is only copied is
+/// staged or fetched where that is much.
+double slots_of(const Plan& plan, double bytes) {
+  if (!reduces(plan.spec.collective)) return 0;
+  const double peers = std::max<double>(1, plan.cost.peers);
+  const double message = std::min<double>(plan.slice_bytes, plan.cost.moved() * bytes / peers);
+  return peers * kCredits * message;
+}
+
 Prediction simulated(const World& world, const Plan& plan, double bytes) {
   std::vector<Schedule> schedules;
   for (Rank rank = 0; rank < plan.spec.ranks; ++rank) {
@@ -64,7 +74,8 @@ Prediction simulated(const World& world, const Plan& plan, double bytes) {
                   .effort = world.network ? kEffortDescribed : kEffort,
                   .in_a_row = !world.network,
                   .one_buffer = plan.spec.collective == Collective::broadcast};
-  const Result<Simulated> result = simulate(schedules, network_of(world, plan.loans, bytes), load);
+  const Result<Simulated> result =
+      simulate(schedules, network_of(world, plan.loans, bytes, slots_of(plan, bytes)), load);
   COLL_CHECK(result.ok(), "schedules that are proved end");
   return {.us = result->us,
           .each_us = load.in_a_row ? result->each_us : result->us,
@@ -87,7 +98,7 @@ Route route_over(const PathCost& path) {
           .page_us_per_byte = path.page_us_per_byte};
 }
 
-Network network_of(const World& world, Loans loans, double bytes) {
+Network network_of(const World& world, Loans loans, double bytes, double slots_bytes) {
   if (world.network) return *world.network;
   Network network;
   const Layout& layout = world.layout;
@@ -99,8 +110,8 @@ Network network_of(const World& world, Loans loans, double bytes) {
   network.step_us = world.view.path.step_us;
   if (world.shared_memory) network.staged_bytes = kStagedBytes;
   network.copy_us_per_byte = kCopyUsPerByte * (in_own_cache(bytes, crowd) ? 1 : kCopySlowdown);
-  const Route inside = route_over(kSharedMemoryPath, loans, bytes, crowd);
-  const Route outside = route_over(world.view.between, Loans::none, bytes, crowd);
+  const Route inside = route_over(kSharedMemoryPath, loans, bytes, slots_bytes, crowd);
+  const Route outside = route_over(world.view.between, Loans::none, bytes, 0, crowd);
   const bool fetched = loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
     network.links.push_back(

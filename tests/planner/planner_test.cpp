@@ -182,6 +182,14 @@ TEST(Planner, LendsLaterWhereRanksShareCores) {
   EXPECT_EQ(plan_of(world, broadcast, 64 << 10).loans, Loans::shared);
 }
 
+/// Who talks to all peers at once uses more slots than the caches hold.
+TEST(Planner, SparesTheCachesWhereManyRanksShareThem) {
+  World world = world_of(8);
+  world.view.ranks_per_core = 4;
+  EXPECT_EQ(plan_of(world, all_reduce, 32 << 10).algorithm->name, "two_shot");
+  EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).algorithm->name, "ring");
+}
+
 TEST(Planner, LendsNothingOverTcp) {
   World world = world_of(4);
   world.shared_memory = false;
