@@ -34,15 +34,19 @@ void ProgramCache::stop_reading() {
   }
 }
 
+bool ProgramCache::stages() const {
+  for (const auto& classes : table_) {
+    for (const std::vector<Entry>& entries : classes) {
+      for (const Entry& entry : entries) {
+        if (entry.program && entry.program->places) return true;
+      }
+    }
+  }
+  return false;
+}
+
 ProgramCache::~ProgramCache() {
-  const bool staged = std::ranges::any_of(table_, [](const auto& classes) {
-    return std::ranges::any_of(classes, [](const std::vector<Entry>& entries) {
-      return std::ranges::any_of(
-          entries, [](const Entry& entry) { return entry.program && entry.program->places; });
-    });
-  });
-  if (!staged) return;
-  stop_reading();
+  if (!stages()) return;
   const auto all_read = [this] {
     return std::ranges::all_of(
         connections_, [](const auto& entry) { return !entry.second || entry.second->all_read(); });

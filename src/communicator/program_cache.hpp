@@ -19,7 +19,8 @@ namespace coll {
 class ProgramCache {
  public:
   ProgramCache(Rank rank, const Membership& membership) : rank_(rank), membership_(&membership) {}
-  /// Waits up to 20 ms for peers who are still to read what was staged for them.
+  /// After `stop_reading`. Waits up to 20 ms for peers who are still to read what was staged for
+  /// them.
   ~ProgramCache();
   /// No call will run any more: tells the peers that they need keep nothing for this rank. Those
   /// that end together so do not wait for each other.
@@ -48,6 +49,7 @@ class ProgramCache {
   using PeerAndLane = std::pair<Rank, std::uint32_t>;
   Entry* entry(const CollectiveSpec& spec, std::uint32_t size_class);
   [[nodiscard]] std::uint32_t credits_of(const Transport& transport) const;
+  [[nodiscard]] bool stages() const;
   [[nodiscard]] static std::uint32_t first_lane(Collective collective);
 
   Rank rank_;

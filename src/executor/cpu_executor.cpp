@@ -254,9 +254,8 @@ inline void CpuExecutor::commit(Lane& lane, Connection& to, const BoundStep& ste
 
 inline bool CpuExecutor::may_lend(const Connection& to, const BoundStep& step,
                                   const StepExtent& extent, const std::byte* data) const {
-  if (extent.bytes < to.least_loan() || step.lend == BoundStep::When::never) return false;
-  if (step.lend == BoundStep::When::if_apart && !call_->apart) return false;
-  return extent.one_piece && to.lends(data, extent.bytes, step.fetch);
+  return extent.bytes >= to.least_loan() && holds(step.lend) && extent.one_piece &&
+         to.lends(data, extent.bytes, step.fetch);
 }
 
 bool CpuExecutor::receive(const Lane& lane, const BoundStep& step, const StepExtent& extent) {

@@ -75,9 +75,11 @@ class CpuExecutor {
   template <class Use>
   void for_each_piece(const Lane& lane, const BoundStep& step, Use use) const;
   [[nodiscard]] unsigned store_of(const BoundStep& step) const {
-    const bool streams = step.stream == BoundStep::When::always ||
-                         (step.stream == BoundStep::When::if_apart && call_->apart);
-    return static_cast<unsigned>(streams ? call_->store : reduce::Store::cached);
+    return static_cast<unsigned>(holds(step.stream) ? call_->store : reduce::Store::cached);
+  }
+  /// In this call?
+  [[nodiscard]] bool holds(BoundStep::When when) const {
+    return when == BoundStep::When::always || (when == BoundStep::When::if_apart && call_->apart);
   }
   std::byte* acquire(Lane& lane, Connection& to, const BoundStep& step, const StepExtent& extent);
   void commit(Lane& lane, Connection& to, const BoundStep& step, const StepExtent& extent);

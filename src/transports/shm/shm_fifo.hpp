@@ -16,10 +16,9 @@ namespace coll {
 //  - a pair of lines, the cell, says that a message is there, how long, of which call, and holds
 //    the payload itself up to 112 bytes: one of up to 48 bytes moves exactly one line;
 //  - longer payloads lie in a slot, written before the cell;
-//  - cells, small and large slots are rings of their own, since small messages should run far
-//  ahead:
-//    every time the sender has to wait costs, a change of processes where ranks share a core; and
-//    large ones should not, for slots that are used in turn have to stay in the caches;
+//  - cells, small and large slots are rings of their own: small messages should run far ahead, for
+//    every time the sender has to wait costs, a change of processes where ranks share a core; large
+//    ones should not, for slots that are used in turn have to stay in the caches;
 //  - nobody reads what the other side writes except when it must: the receiver watches the next
 //    cell, the sender looks at the receiver's count only when its credits are spent;
 //  - what only one side needs is not in the segment at all;
@@ -103,8 +102,7 @@ struct ShmFifo {
   ShmConsumed* consumed = nullptr;
   ShmLender* lender = nullptr;
   ShmCell* cells = nullptr;
-  ShmSlots
-      slots[2];  ///< small ones, if large ones are larger; large ones, the connection's credits
+  ShmSlots slots[2];  ///< small ones, if large ones are larger; large ones, the spec's credits
 
   /// Up to so many bytes go into small slots. Apart by a little more, that they spread over a
   /// cache.
@@ -270,7 +268,7 @@ class ShmSender final : ShmCursor {
     const std::uint32_t read = fifo_.consumed->messages.load(std::memory_order_acquire);
     const std::uint32_t in_flight = sequence() - first_ - read;
     std::uint32_t slots_in_flight[2];
-    broken_ = in_flight > fifo_.cell_count();
+    broken_ = broken_ || in_flight > fifo_.cell_count();
     for (const std::size_t size : {0U, 1U}) {
       const std::uint32_t slots_read = fifo_.consumed->slots[size].load(std::memory_order_acquire);
       slots_in_flight[size] = slots_sent_[size] - slots_read;
