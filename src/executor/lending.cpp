@@ -75,8 +75,7 @@ BoundStep::When lend_of(const Schedule& schedule, const Writes& writes, std::siz
   const CollectiveSpec& spec = schedule.spec;
   const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
   if (!place.allowed) return always;
-  const auto shift = static_cast<std::int64_t>(place.offset_blocks) * schedule.chunks.parts;
-  const std::int64_t alias = place.input_inside_output ? lent.chunk + shift : lent.chunk - shift;
+  const std::int64_t alias = place.output_chunk(lent.chunk, schedule.chunks.parts);
   return writes.spare(alias, step.count, index) ? always : if_apart;
 }
 

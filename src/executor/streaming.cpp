@@ -14,14 +14,12 @@ class Touches {
       : touches_(schedule.chunks.chunks(Space::output)), read_(touches_.size()) {
     const CollectiveSpec& spec = schedule.spec;
     const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
-    const auto shift = static_cast<std::int64_t>(place.offset_blocks) * schedule.chunks.parts;
     for (const Lane& lane : schedule.lanes) {
       for (const Step& step : lane) {
         for (const Operand& operand : {step.from, step.with, step.into}) {
           if (operand.space == Space::output) touch(operand.chunk, step.count);
           if (operand.space != Space::input || !place.allowed) continue;
-          const auto chunk = static_cast<std::int64_t>(operand.chunk);
-          read(place.input_inside_output ? chunk + shift : chunk - shift, step.count);
+          read(place.output_chunk(operand.chunk, schedule.chunks.parts), step.count);
         }
       }
     }

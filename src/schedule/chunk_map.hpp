@@ -67,6 +67,13 @@ struct InPlace {
   bool allowed = false;
   bool input_inside_output = true;
   std::uint32_t offset_blocks = 0;
+
+  /// The output's chunk that is this one of the input in such a call; none where it is negative, or
+  /// beyond the output.
+  [[nodiscard]] std::int64_t output_chunk(std::uint32_t input_chunk, std::uint32_t parts) const {
+    const std::int64_t shift = std::int64_t{offset_blocks} * parts;
+    return input_inside_output ? input_chunk + shift : input_chunk - shift;
+  }
 };
 InPlace in_place(Collective collective, Rank ranks, Rank root, Rank rank);
 
