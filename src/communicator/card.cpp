@@ -9,7 +9,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 7;
+constexpr std::uint32_t kCardVersion = 8;
 constexpr std::uint32_t kMostOffers = 32;
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
@@ -53,6 +53,8 @@ std::string write_card(const Card& card) {
       .u64(static_cast<std::uint64_t>(card.member.pid));
   write_cpus(card.cpus, out);
   out.u32(static_cast<std::uint32_t>(card.numa))
+      .u32(static_cast<std::uint32_t>(card.factors.copy))
+      .u32(static_cast<std::uint32_t>(card.factors.fetch))
       .u32(static_cast<std::uint32_t>(card.offers.size()));
   for (const Card::Offer& offer : card.offers) {
     out.text(offer.transport).u64(offer.slot_bytes).u64(offer.slice_bytes).text(offer.descriptor);
@@ -89,8 +91,10 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   card.member.pid = static_cast<std::int64_t>(in.u64());
   bool sensible = read_cpus(in, card.cpus);
   card.numa = static_cast<std::int32_t>(in.u32());
+  card.factors.copy = static_cast<std::int32_t>(in.u32());
+  card.factors.fetch = static_cast<std::int32_t>(in.u32());
   const std::uint32_t offers = in.u32();
-  sensible = sensible && offers <= kMostOffers;
+  sensible = sensible && card.factors.sensible() && offers <= kMostOffers;
   for (std::uint32_t i = 0; i < offers && sensible && in.good(); ++i) {
     Card::Offer offer;
     offer.transport = in.text();

@@ -15,6 +15,7 @@ struct Card {
   Member member;
   cpu_set_t cpus{};
   std::int32_t numa = -1;  ///< the NUMA node that `cpus` are of, if it is one
+  CopyFactors factors;     ///< as this process measured them
   SharedSettings settings;
   struct Offer {
     std::string transport, descriptor;

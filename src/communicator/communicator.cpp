@@ -2,12 +2,11 @@
 // communicator/: what ties ranks together. This file: the communicator, from joining to leaving.
 #include "communicator/communicator.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/log.hpp"
 #include "communicator/call_digest.hpp"
+#include "communicator/result_store.hpp"
 
 namespace coll {
 namespace {
@@ -23,14 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Results at least as large as a core's own cache may go past it: they would only push out what is
-/// needed next, and come back as lines to write. (docs/performance.md)
-std::uint64_t streaming_bytes() {
-  constexpr std::uint64_t kUsual = std::uint64_t{2} << 20;  // where the system does not say
-  static const long level2 = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return level2 > 0 ? static_cast<std::uint64_t>(level2) : kUsual;
 }
 
 }  // namespace
@@ -64,7 +55,7 @@ Communicator::Communicator(const Joining& joining, Membership membership)
 
 Status Communicator::start(Meeting meeting, double spin_us) {
   COLL_ASSIGN(watch_, start_watch(std::move(meeting), membership_.members, board_));
-  executor_ = std::make_unique<CpuExecutor>(WaitPolicy{spin_us, membership_.crowded},
+  executor_ = std::make_unique<CpuExecutor>(WaitPolicy{spin_us, membership_.neighbours.crowded()},
                                             &watch_->failed_flag());
   return {};
 }
@@ -176,8 +167,7 @@ Status Communicator::bind(const Request& request, const Call& call, BoundCall& b
   // Buffers that meet are in place: the door let nothing else pass.
   binding.apart = !overlap(request.input, block_bytes * shape.input, request.output,
                            block_bytes * shape.output);
-  binding.store = block_bytes * shape.output >= streaming_bytes() ? reduce::Store::streaming
-                                                                  : reduce::Store::cached;
+  binding.store = store_for(block_bytes * shape.output, membership_.neighbours);
   return {};
 }
 

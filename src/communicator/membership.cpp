@@ -16,6 +16,7 @@
 #include "communicator/control_message.hpp"
 #include "communicator/exchange.hpp"
 #include "communicator/ranks_text.hpp"
+#include "sys/memory_costs.hpp"
 #include "sys/net_interfaces.hpp"
 #include "sys/numa_node.hpp"
 
@@ -159,6 +160,12 @@ double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std:
   return static_cast<double>(layout.members_of(host).size()) / cores_of(cards, layout, host);
 }
 
+/// What copies cost this process, beside what the planner takes for usual.
+CopyFactors own_copy_factors() {
+  const MemoryCosts& costs = memory_costs();
+  return copy_factors(costs.copy_us_per_byte, costs.fetch_us_per_byte);
+}
+
 Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
                   Membership& out) {
   World& world = out.world;
@@ -185,6 +192,9 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
         std::max(world.view.ranks_per_core, ranks_per_core(cards, world.layout, host));
     world.view.cores.push_back(static_cast<std::uint32_t>(cores_of(cards, world.layout, host)));
   }
+  std::vector<CopyFactors> factors;
+  for (const Card& card : cards) factors.push_back(card.factors);
+  world.view.factors = agreed(factors, world.layout);
   const SharedSettings& settings = cards[0].settings;
   world.algorithm = settings.algorithm;
   world.cut = {settings.lanes, settings.slice_bytes};
@@ -239,6 +249,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   CPU_ZERO(&mine.cpus);
   sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
+  if (size > 1) mine.factors = own_copy_factors();
   if (size > 1) put_tuning(settings.tuning, meeting.rank, meeting.size, mine);
   const TransportSpec spec{meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface};
   for (const TransportChoice& choice : choices) {
@@ -291,7 +302,8 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   }
   COLL_TRY(make_world(cards, reaches, out));
   const std::int32_t host = out.world.layout.host[static_cast<std::size_t>(meeting.rank)];
-  out.crowded = ranks_per_core(cards, out.world.layout, host) > 1;
+  out.neighbours = {.ranks = static_cast<std::uint32_t>(out.world.layout.members_of(host).size()),
+                    .per_core = ranks_per_core(cards, out.world.layout, host)};
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "communicator/rendezvous.hpp"
+#include "communicator/result_store.hpp"
 #include "communicator/watch.hpp"
 #include "planner/planner.hpp"
 #include "planner/tuning_file.hpp"
@@ -39,7 +40,7 @@ struct Membership {
   World world;
   std::vector<Member> members;
   std::uint32_t credits = 0;  ///< of each connection, 0: the transport's choice
-  bool crowded = false;       ///< more ranks than cores on this rank's host
+  Neighbours neighbours;      ///< of this rank, itself too
   std::vector<std::unique_ptr<Transport>> transports;  ///< those that work on this rank
   std::vector<Transport*> path;                        ///< by peer; null for itself
   std::vector<std::string> descriptors;                ///< by peer, for `path`

@@ -17,31 +17,69 @@ double fetch_slowdown(const PathCost& path, double bytes, double ranks_per_core)
   return least + std::max(0.0, path.fetch_slowdown - least) * doublings / kDoublings;
 }
 
+CopyFactors copy_factors(double copy_us_per_byte, double fetch_us_per_byte) {
+  const auto doublings = [](double us, double usual) {
+    const double least = CopyFactors::kLeast, most = CopyFactors::kMost;
+    return static_cast<std::int32_t>(std::lround(std::clamp(std::log2(us / usual), least, most)));
+  };
+  return {.copy = doublings(copy_us_per_byte, kCopyUsPerByte),
+          .fetch = doublings(fetch_us_per_byte, kSharedMemoryPath.fetch_us_per_byte)};
+}
+
+CopyFactors agreed(const std::vector<CopyFactors>& of_ranks, const Layout& layout) {
+  std::vector<CopyFactors> hosts(static_cast<std::size_t>(layout.hosts()));
+  for (Rank host = 0; host < layout.hosts(); ++host) {
+    const std::vector<Rank>& members = layout.members_of(host);
+    CopyFactors least = of_ranks[static_cast<std::size_t>(members.front())];
+    for (const Rank rank : members) {
+      const CopyFactors& of = of_ranks[static_cast<std::size_t>(rank)];
+      least = {std::min(least.copy, of.copy), std::min(least.fetch, of.fetch)};
+    }
+    hosts[static_cast<std::size_t>(host)] = least;
+  }
+  CopyFactors most = hosts.front();
+  for (const CopyFactors& of : hosts) {
+    most = {std::max(most.copy, of.copy), std::max(most.fetch, of.fetch)};
+  }
+  return most;
+}
+
+PathCost inside_cost(const CostView& view, Collective collective) {
+  PathCost cost = kSharedMemoryPath;
+  if (reduces(collective)) return cost;
+  cost.send_us_per_byte = std::ldexp(cost.send_us_per_byte, view.factors.copy);
+  cost.receive_us_per_byte = std::ldexp(cost.receive_us_per_byte, view.factors.copy);
+  cost.fetch_us_per_byte = std::ldexp(cost.fetch_us_per_byte, view.factors.fetch);
+  return cost;
+}
+
+double copy_us_per_byte(const CostView& view, Collective collective) {
+  return reduces(collective) ? kCopyUsPerByte : std::ldexp(kCopyUsPerByte, view.factors.copy);
+}
+
 double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loans,
-                  const CostView& view) {
-  const double crowd = std::max(1.0, view.ranks_per_core);
+                  const PathCost& path, double ranks_per_core) {
+  const double crowd = std::max(1.0, ranks_per_core);
   const double moved =
       bytes *
       (loans == Loans::all ? std::max(cost.received, cost.sent / kReadersAtOnce) : cost.moved());
   // The first slice crosses every round before the pipeline is full; the rest streams behind it.
   const double message = cost.rounds > 0 ? std::min(slice_bytes, moved / cost.rounds) : 0;
   const double beta = loans == Loans::all
-                          ? view.path.fetch_us_per_byte * fetch_slowdown(view.path, bytes, crowd)
-                          : (view.path.send_us_per_byte + view.path.receive_us_per_byte) *
-                                (in_own_cache(bytes, crowd) ? 1 : view.path.slowdown);
-  const double latency =
-      view.path.alpha_us + view.path.send_us + (crowd > 1 ? kHandOverUs * crowd : 0);
-  const double notice = loans == Loans::all ? view.path.fetch_us : view.path.long_us;
+                          ? path.fetch_us_per_byte * fetch_slowdown(path, bytes, crowd)
+                          : (path.send_us_per_byte + path.receive_us_per_byte) *
+                                (in_own_cache(bytes, crowd) ? 1 : path.slowdown);
+  const double latency = path.alpha_us + path.send_us + (crowd > 1 ? kHandOverUs * crowd : 0);
+  const double notice = loans == Loans::all ? path.fetch_us : path.long_us;
   const bool through_slots = loans != Loans::all && crowd <= 1;
   const double page =
-      through_slots ? 2 * std::min(message, view.path.page_bytes) * view.path.page_us_per_byte : 0;
-  const double each =
-      latency + message * beta + (message > view.path.inline_bytes ? notice + page : 0);
+      through_slots ? 2 * std::min(message, path.page_bytes) * path.page_us_per_byte : 0;
+  const double each = latency + message * beta + (message > path.inline_bytes ? notice + page : 0);
   const double fill = cost.rounds * each;
   const double window = slice_bytes * cost.chunks / cost.message_chunks;
   const double passes = std::max(1.0, std::ceil(bytes / window));
   const double stream = std::max(0.0, moved - cost.rounds * message) * beta;
-  const double own = cost.steps * passes * view.path.step_us;
+  const double own = cost.steps * passes * path.step_us;
   return fill + (stream + own) * crowd;
 }
 

@@ -19,22 +19,22 @@ namespace coll {
 /// the lines of the other core (reduce against broadcast of 64 KiB to 16 MiB, 2 ranks, same
 /// machine).
 struct PathCost {
-  double alpha_us;             ///< one empty message, one way, receiver polling
-  double step_us;              ///< the executor's own time for one step
-  double send_us;              ///< that one takes more which sends
-  double send_us_per_byte;     ///< to copy a byte into a slot
-  double receive_us_per_byte;  ///< to copy it out, or to combine it
-  double slowdown;             ///< how many times so much both cost beyond the caches
-  double inline_bytes;         ///< up to which a message travels with its notice
-  double line_bytes;           ///< up to which it does so in one cache line
-  double line_us;              ///< that the second line comes later
-  double long_us;              ///< that a longer message takes more
-  double page_bytes;           ///< of which the first so many bytes take more, where cores differ:
-  double page_us_per_byte;     ///< no prefetcher has seen them coming
-  double fetched_bytes;        ///< from which one is fetched where it may be
-  double fetch_us;             ///< that one takes then
-  double fetch_us_per_byte;    ///< and for a byte, instead of both copies
-  double fetch_slowdown;       ///< how many times so much at most, beyond the caches
+  double alpha_us = 0;             ///< one empty message, one way, receiver polling
+  double step_us = 0;              ///< the executor's own time for one step
+  double send_us = 0;              ///< that one takes more which sends
+  double send_us_per_byte = 0;     ///< to copy a byte into a slot
+  double receive_us_per_byte = 0;  ///< to copy it out, or to combine it
+  double slowdown = 1;             ///< how many times so much both cost beyond the caches
+  double inline_bytes = 0;         ///< up to which a message travels with its notice
+  double line_bytes = 0;           ///< up to which it does so in one cache line
+  double line_us = 0;              ///< that the second line comes later
+  double long_us = 0;              ///< that a longer message takes more
+  double page_bytes = 0;        ///< of which the first so many bytes take more, where cores differ:
+  double page_us_per_byte = 0;  ///< no prefetcher has seen them coming
+  double fetched_bytes = 0;     ///< from which one is fetched where it may be
+  double fetch_us = 0;          ///< that one takes then
+  double fetch_us_per_byte = 0;  ///< and for a byte, instead of both copies
+  double fetch_slowdown = 1;     ///< how many times so much at most, beyond the caches
 };
 inline constexpr PathCost kSharedMemoryPath{.alpha_us = 0.105,
                                             .step_us = 0.035,
@@ -55,20 +55,9 @@ inline constexpr PathCost kSharedMemoryPath{.alpha_us = 0.105,
 /// Ethernet between hosts: a guess at what is usual, for nothing here could be measured there.
 inline constexpr PathCost kTcpPath{.alpha_us = 12,
                                    .step_us = 1.5,
-                                   .send_us = 0,
                                    .send_us_per_byte = 125e-6,
                                    .receive_us_per_byte = 125e-6,
-                                   .slowdown = 1.6,
-                                   .inline_bytes = 0,
-                                   .line_bytes = 0,
-                                   .line_us = 0,
-                                   .long_us = 0,
-                                   .page_bytes = 0,
-                                   .page_us_per_byte = 0,
-                                   .fetched_bytes = 0,
-                                   .fetch_us = 0,
-                                   .fetch_us_per_byte = 250e-6,
-                                   .fetch_slowdown = 1.6};
+                                   .slowdown = 1.6};
 
 /// TCP that does not leave the kernel: the loopback, or a pair of virtual devices.
 inline constexpr PathCost kLoopbackPath{.alpha_us = 0.5,
@@ -77,16 +66,8 @@ inline constexpr PathCost kLoopbackPath{.alpha_us = 0.5,
                                         .send_us_per_byte = 110e-6,
                                         .receive_us_per_byte = 110e-6,
                                         .slowdown = 1.15,
-                                        .inline_bytes = 0,
-                                        .line_bytes = 0,
-                                        .line_us = 0,
-                                        .long_us = 0,
                                         .page_bytes = 4096,
-                                        .page_us_per_byte = 130e-6,
-                                        .fetched_bytes = 0,
-                                        .fetch_us = 0,
-                                        .fetch_us_per_byte = 220e-6,
-                                        .fetch_slowdown = 1.15};
+                                        .page_us_per_byte = 130e-6};
 
 /// To copy a byte from one place of a rank to another, and how many times so much beyond the
 /// caches.
@@ -124,17 +105,42 @@ inline constexpr double kHandOverUs = 1.3;
 /// guess for hosts of many cores; with two it makes no difference.
 inline constexpr double kReadersAtOnce = 8;
 
+/// How many times as long as the constants say it takes to copy a byte, and to fetch one, in powers
+/// of two: what is measured differs a little each time, and decides only where much depends on it.
+struct CopyFactors {
+  /// A copy from another core also waits for its lines, which one in a core's own cache does not
+  /// show; and where all is dear, or fetching is forbidden, nothing is gained by knowing more.
+  static constexpr std::int32_t kLeast = -1, kMost = 2;
+  std::int32_t copy = 0;
+  std::int32_t fetch = 0;
+
+  [[nodiscard]] bool sensible() const {
+    return std::clamp(copy, kLeast, kMost) == copy && std::clamp(fetch, kLeast, kMost) == fetch;
+  }
+  friend bool operator==(const CopyFactors&, const CopyFactors&) = default;
+};
+CopyFactors copy_factors(double copy_us_per_byte, double fetch_us_per_byte);
+
+/// Those of the slowest host, of which the rank counts that was disturbed the least.
+CopyFactors agreed(const std::vector<CopyFactors>& of_ranks, const Layout& layout);
+
 /// What the model needs to know of the machine the ranks are on.
 struct CostView {
   PathCost path = kSharedMemoryPath;  ///< the slowest path in use
   PathCost between = kTcpPath;        ///< those between hosts
+  CopyFactors factors = {};           ///< within hosts, of what is not combined
   double ranks_per_core = 1;          ///< on the most crowded host
   std::vector<std::uint32_t> cores;   ///< by host; empty: as the line above has it for each
 };
 
+/// The costs of a path within a host, and of copies there, in calls of an operation. What combines
+/// is planned with the same constants everywhere: its bits must not depend on a measurement.
+PathCost inside_cost(const CostView& view, Collective collective);
+double copy_us_per_byte(const CostView& view, Collective collective);
+
 /// Predicted microseconds of a call of `bytes` (the larger buffer of a rank) cut into messages of
 /// at most `slice_bytes`, by a closed formula.
 double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loans,
-                  const CostView& view);
+                  const PathCost& path, double ranks_per_core);
 
 }  // namespace coll

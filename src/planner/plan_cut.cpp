@@ -34,7 +34,8 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
 /// single slice, and loses against two sides that copy slice after slice in step. What is combined
 /// on arrival gains nothing by being fetched first, and what goes to several ranks is copied once
 /// for all of them, which is less work for ranks that share cores. Beyond the caches memory is the
-/// limit either way, the sooner the more ranks share it. Measured: docs/performance.md.
+/// limit either way, the sooner the more ranks share it. (docs/performance.md, where a byte is
+/// fetched in the time of one copy.)
 double most_fetched(const CollectiveSpec& spec, bool crowded) {
   constexpr double kMiB = 1 << 20;
   const Collective collective = spec.collective;
@@ -53,7 +54,9 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   constexpr double kLeast = 2 << 10, kLeastCrowded = 32 << 10;
   const bool crowded = world.view.ranks_per_core > 1;
   if (!world.shared_memory || bytes < (crowded ? kLeastCrowded : kLeast)) return Loans::none;
-  return bytes <= most_fetched(spec, crowded) ? Loans::all : Loans::shared;
+  const PathCost cost = inside_cost(world.view, spec.collective);
+  const bool dear = cost.fetch_us_per_byte > cost.send_us_per_byte + cost.receive_us_per_byte;
+  return bytes <= most_fetched(spec, crowded) && !dear ? Loans::all : Loans::shared;
 }
 
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the

@@ -40,9 +40,9 @@ static_assert(kSharedMemoryPath.alpha_us != kLoopbackPath.alpha_us &&
               kLoopbackPath.alpha_us != kTcpPath.alpha_us);
 bool plans_alike(const World& a, const World& b) {
   const auto numbers = [](const World& of) {
-    return std::tie(of.view.path.alpha_us, of.view.between.alpha_us, of.view.ranks_per_core,
-                    of.view.cores, of.slot_bytes, of.passing_bytes, of.max_lanes, of.shared_memory,
-                    of.network, of.algorithm, of.cut, of.tuning);
+    return std::tie(of.view.path.alpha_us, of.view.between.alpha_us, of.view.factors,
+                    of.view.ranks_per_core, of.view.cores, of.slot_bytes, of.passing_bytes,
+                    of.max_lanes, of.shared_memory, of.network, of.algorithm, of.cut, of.tuning);
   };
   return a.layout == b.layout && numbers(a) == numbers(b);
 }

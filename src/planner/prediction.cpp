@@ -74,8 +74,7 @@ Prediction simulated(const World& world, const Plan& plan, double bytes) {
                   .effort = world.network ? kEffortDescribed : kEffort,
                   .in_a_row = !world.network,
                   .one_buffer = plan.spec.collective == Collective::broadcast};
-  const Result<Simulated> result =
-      simulate(schedules, network_of(world, plan.loans, bytes, slots_of(plan, bytes)), load);
+  const Result<Simulated> result = simulate(schedules, network_of(world, plan, bytes), load);
   COLL_CHECK(result.ok(), "schedules that are proved end");
   return {.us = result->us,
           .each_us = load.in_a_row ? result->each_us : result->us,
@@ -98,7 +97,7 @@ Route route_over(const PathCost& path) {
           .page_us_per_byte = path.page_us_per_byte};
 }
 
-Network network_of(const World& world, Loans loans, double bytes, double slots_bytes) {
+Network network_of(const World& world, const Plan& plan, double bytes) {
   if (world.network) return *world.network;
   Network network;
   const Layout& layout = world.layout;
@@ -109,10 +108,12 @@ Network network_of(const World& world, Loans loans, double bytes, double slots_b
   }
   network.step_us = world.view.path.step_us;
   if (world.shared_memory) network.staged_bytes = kStagedBytes;
-  network.copy_us_per_byte = kCopyUsPerByte * (in_own_cache(bytes, crowd) ? 1 : kCopySlowdown);
-  const Route inside = route_over(kSharedMemoryPath, loans, bytes, slots_bytes, crowd);
+  network.copy_us_per_byte = copy_us_per_byte(world.view, plan.spec.collective) *
+                             (in_own_cache(bytes, crowd) ? 1 : kCopySlowdown);
+  const Route inside = route_over(inside_cost(world.view, plan.spec.collective), plan.loans, bytes,
+                                  slots_of(plan, bytes), crowd);
   const Route outside = route_over(world.view.between, Loans::none, bytes, 0, crowd);
-  const bool fetched = loans == Loans::all;
+  const bool fetched = plan.loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
     network.links.push_back(
         {"memory of rank " + std::to_string(rank), inside.lent_us_per_byte / kReadersAtOnce});
@@ -128,7 +129,10 @@ Network network_of(const World& world, Loans loans, double bytes, double slots_b
 }
 
 Prediction estimate(const World& world, const Plan& plan, double bytes) {
-  const double us = predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, world.view);
+  const PathCost path =
+      world.shared_memory ? inside_cost(world.view, plan.spec.collective) : world.view.path;
+  const double us =
+      predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, path, world.view.ranks_per_core);
   return {.us = us, .each_us = us, .bottleneck = {}, .busy = 0};
 }
 

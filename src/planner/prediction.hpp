@@ -28,10 +28,9 @@ struct Prediction {
 /// What one message meets that is copied in and out within the caches, on cores of their own.
 Route route_over(const PathCost& path);
 
-/// The network between the ranks of a world for calls of `bytes` whose messages are lent so, or go
-/// through `slots_bytes` of slots of each rank: shared memory within hosts, TCP between them; or
-/// the world's own.
-Network network_of(const World& world, Loans loans, double bytes, double slots_bytes = 0);
+/// The network between the ranks of a world for calls of `bytes` by this plan: shared memory within
+/// hosts, TCP between them; or the world's own.
+Network network_of(const World& world, const Plan& plan, double bytes);
 
 /// Of one call of `bytes` (the larger buffer of a rank), by a closed formula. The same on all
 /// ranks, as is the next.

@@ -6,25 +6,17 @@
 #include <fstream>
 #include <string_view>
 
+#include "sys/cpu_list.hpp"
 #include "sys/folder.hpp"
 
 namespace coll {
 namespace {
 
-/// Does "0-3,8" name a processor of the set?
+/// Does the list name a processor of the set?
 bool names_any(std::istream& list, const cpu_set_t& cpus) {
-  for (int first = 0; list >> first;) {
-    int last = first;
-    if (list.peek() == '-') {
-      list.get();
-      list >> last;
-    }
-    for (int cpu = first; cpu <= last && cpu < CPU_SETSIZE; ++cpu) {
-      if (cpu >= 0 && CPU_ISSET(static_cast<std::size_t>(cpu), &cpus)) return true;
-    }
-    list.get();
-  }
-  return false;
+  cpu_set_t both = read_cpu_list(list);
+  CPU_AND(&both, &both, &cpus);
+  return CPU_COUNT(&both) > 0;
 }
 
 }  // namespace

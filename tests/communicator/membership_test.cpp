@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include "communicator/card.hpp"
 #include "communicator/control_message.hpp"
 #include "communicator/exchange.hpp"
 #include "fake_hosts.hpp"
 #include "meeting_ranks.hpp"
+#include "sys/memory_costs.hpp"
 
 namespace coll::testing {
 namespace {
@@ -120,6 +122,31 @@ TEST(Membership, APathThatLeavesTheKernelIsSlowForAll) {
     EXPECT_EQ(zero->world.view.path.alpha_us,
               leaves == 1 ? kTcpPath.alpha_us : kLoopbackPath.alpha_us);
   }
+}
+
+TEST(Membership, WhatCopiesCostCountsOnTheSlowestHost) {
+  std::string text;
+  ASSERT_EQ(told({"", choice(1, 1)}, &text).code(), Code::mismatch);
+  const Result<Card> card = read_card(text, 0);
+  ASSERT_TRUE(card.ok()) << card.status().text();
+  EXPECT_EQ(card->factors,
+            copy_factors(memory_costs().copy_us_per_byte, memory_costs().fetch_us_per_byte));
+  Card slow = *card;
+  slow.factors = {CopyFactors::kMost, CopyFactors::kMost};
+  std::vector<Meeting> meetings = star(2);
+  std::thread other([&] {
+    for (const std::string& published : {write_card(slow), choice(1, 1)}) {
+      EXPECT_TRUE(exchange(meetings[1], published, in(seconds(20))).ok());
+    }
+  });
+  const Result<Membership> zero = agree(meetings[0]);
+  other.join();
+  ASSERT_TRUE(zero.ok()) << zero.status().text();
+  EXPECT_EQ(zero->world.view.factors, slow.factors);
+  EXPECT_EQ(zero->neighbours.ranks, 1U);
+
+  slow.factors.fetch = CopyFactors::kMost + 1;
+  EXPECT_EQ(told({write_card(slow), choice(1, 1)}).code(), Code::mismatch);
 }
 
 /// Hosts are what ranks can reach of each other: all have the same host name here.

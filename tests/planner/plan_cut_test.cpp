@@ -85,7 +85,7 @@ TEST(Planner, CutsWhatATableChoosesAsItCutsAnything) {
 }
 
 TEST(Planner, KnowsTheCoresOfEachHost) {
-  const auto cores = [](const World& world) { return network_of(world, Loans::none, 8).core; };
+  const auto cores = [](const World& world) { return network_of(world, {}, 8).core; };
   World world = world_of(6);
   world.view.ranks_per_core = 3;
   EXPECT_EQ(cores(world), (std::vector<std::uint32_t>{0, 1, 0, 1, 0, 1}));
@@ -108,7 +108,7 @@ TEST(Planner, RoutesBetweenHostsAreAsTheWorldHasThem) {
   world.layout = make_layout(std::vector<Place>{{.host = 0}, {.host = 1}});
   for (const PathCost& path : {kTcpPath, kLoopbackPath}) {
     world.view.between = path;
-    EXPECT_EQ(network_of(world, Loans::none, 8).route(0, 1).alpha_us, path.alpha_us);
+    EXPECT_EQ(network_of(world, {}, 8).route(0, 1).alpha_us, path.alpha_us);
   }
 }
 
@@ -152,6 +152,8 @@ TEST(Planner, RemembersNothingOfAWorldThatDiffers) {
   EXPECT_TRUE(differs([](World& of) { of.view.path = kLoopbackPath; }));
   EXPECT_TRUE(differs([](World& of) { of.view.between = kLoopbackPath; }));
   EXPECT_TRUE(differs([](World& of) { of.view.cores = {3}; }));
+  EXPECT_TRUE(differs([](World& of) { of.view.factors.copy = 1; }));
+  EXPECT_TRUE(differs([](World& of) { of.view.factors.fetch = 1; }));
   EXPECT_TRUE(differs([](World& of) { of.slot_bytes /= 2; }));
   EXPECT_TRUE(differs([](World& of) { of.passing_bytes /= 2; }));
   EXPECT_TRUE(differs([](World& of) { of.shared_memory = false; }));

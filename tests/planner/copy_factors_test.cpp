@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: the house's proofs. This file: what the planner makes of how much copies cost a machine.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "worlds.hpp"
+
+namespace coll {
+namespace {
+
+constexpr double kFetch = kSharedMemoryPath.fetch_us_per_byte;
+
+TEST(CopyFactors, AreWholePowersOfTwo) {
+  EXPECT_EQ(copy_factors(kCopyUsPerByte, kFetch), (CopyFactors{0, 0}));
+  // What is measured of one machine differs a little each time.
+  EXPECT_EQ(copy_factors(1.3 * kCopyUsPerByte, kFetch / 1.3), (CopyFactors{0, 0}));
+  EXPECT_EQ(copy_factors(0.6 * kCopyUsPerByte, 1.8 * kFetch), (CopyFactors{-1, 1}));
+  // A processor of a family 26, 2026-11: 9 ps and 68 ps.
+  EXPECT_EQ(copy_factors(9e-6, 68e-6), (CopyFactors{-1, 1}));
+  const CopyFactors extreme = copy_factors(1e-9, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(extreme, (CopyFactors{CopyFactors::kLeast, CopyFactors::kMost}));
+  EXPECT_TRUE(extreme.sensible());
+  EXPECT_FALSE((CopyFactors{CopyFactors::kLeast - 1, 0}.sensible()));
+  EXPECT_FALSE((CopyFactors{0, CopyFactors::kMost + 1}.sensible()));
+}
+
+TEST(CopyFactors, AreThoseOfTheSlowestHostWhereItWasDisturbedTheLeast) {
+  const Layout layout = make_layout(
+      std::vector<Place>{{.host = 0}, {.host = 1}, {.host = 0}, {.host = 1}, {.host = 0}});
+  EXPECT_EQ(agreed({{0, 1}, {-1, 2}, {2, 0}, {1, 2}, {1, 1}}, layout), (CopyFactors{0, 2}));
+  EXPECT_EQ(agreed({{2, -1}}, Layout::flat(1)), (CopyFactors{2, -1}));
+}
+
+/// What a call of an operation is planned as on a machine of these factors.
+Plan planned(Rank ranks, Collective collective, std::uint64_t bytes, CopyFactors factors,
+             double per_core = 1) {
+  World world = world_of(ranks);
+  world.view.factors = factors;
+  world.view.ranks_per_core = per_core;
+  return plan_of(world, collective, bytes);
+}
+
+TEST(CopyFactors, WhatIsDearToFetchPassesThroughSlots) {
+  using enum Collective;
+  for (const Collective collective : {all_gather, all_to_all, broadcast, send, recv}) {
+    for (const std::uint64_t bytes : {64ULL << 10, 256ULL << 10, 1ULL << 20}) {
+      const auto loans = [&](CopyFactors factors) {
+        return planned(2, collective, bytes, factors).loans;
+      };
+      EXPECT_EQ(loans({}), Loans::all) << name_of(collective) << ' ' << bytes;
+      EXPECT_EQ(loans({-1, 1}), Loans::shared) << name_of(collective) << ' ' << bytes;
+      EXPECT_EQ(loans({0, 2}), Loans::shared) << name_of(collective) << ' ' << bytes;
+      EXPECT_EQ(loans({1, 1}), Loans::all) << name_of(collective) << ' ' << bytes;
+    }
+  }
+}
+
+TEST(CopyFactors, ScaleWhatIsPredictedOfCopies) {
+  for (const Rank ranks : {2, 8}) {
+    const double usual = planned(ranks, Collective::all_gather, 32 << 20, {}).predicted_us;
+    EXPECT_NEAR(planned(ranks, Collective::all_gather, 32 << 20, {1, 1}).predicted_us / usual, 2,
+                0.1);
+  }
+}
+
+/// Bits depend on the plan, and a measurement may differ from one start to the next.
+TEST(CopyFactors, DecideNothingThatCombines) {
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
+    for (const Rank ranks : {2, 3, 8, 33}) {
+      for (const double per_core : {1.0, 4.0}) {
+        for (std::uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 64) {
+          const Plan usual = planned(ranks, collective, bytes, {}, per_core);
+          for (const CopyFactors factors : {CopyFactors{-1, 1}, {2, -1}}) {
+            const Plan plan = planned(ranks, collective, bytes, factors, per_core);
+            EXPECT_EQ(plan.digest(), usual.digest()) << name_of(collective) << ' ' << bytes;
+            EXPECT_EQ(plan.loans, usual.loans) << name_of(collective) << ' ' << bytes;
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace coll
