@@ -5,10 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <limits>
+#include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "test_seed.hpp"
@@ -58,14 +62,19 @@ std::uint32_t room_for(const ShmFifo& fifo, std::size_t bytes) {
   return needs_slot(bytes) ? fifo.slots[fifo.size_of(bytes)].count : fifo.cell_count();
 }
 
+/// Messages in a cell, in a small slot, in a large one; where slots are short, all are large.
+constexpr std::size_t kShort = 8, kSmall = 128, kLarge = 8192;
+
 TEST(ShmFifo, NumbersWrapWithoutHarm) {
-  for (const std::uint32_t credits : {1U, 3U, 8U, 65U}) {
-    Memory memory(credits);
+  for (const auto& [credits, slot_bytes] :
+       {std::pair{1U, kSmall}, std::pair{3U, kSmall}, std::pair{3U, kLarge}, std::pair{8U, kLarge},
+        std::pair{65U, kSmall}}) {
+    Memory memory(credits, slot_bytes);
     const std::uint32_t first = std::numeric_limits<std::uint32_t>::max() - 3 * credits;
     ShmSender sender(memory.fifo, first);
     ShmReceiver receiver(memory.fifo, first);
-    for (std::uint64_t round = 0; round < 10; ++round) {
-      const std::size_t bytes = round % 2 == 0 ? 8 : 128;
+    for (std::uint64_t round = 0; round < 15; ++round) {
+      const std::size_t bytes = std::min(std::array{kShort, kSmall, kLarge}[round % 3], slot_bytes);
       const std::uint64_t room = room_for(memory.fifo, bytes);
       // Credits of small messages come back in batches; messages with a slot bring all back.
       ASSERT_TRUE(send(sender, 1'000'000, 128) && receive(receiver, 1'000'000, 128)) << round;
@@ -83,57 +92,98 @@ TEST(ShmFifo, NumbersWrapWithoutHarm) {
   }
 }
 
-/// Small messages run ahead of large ones, and the other way round, each as far as its own room.
-TEST(ShmFifo, SmallAndLargeMessagesHaveRoomOfTheirOwn) {
-  Memory memory(2);
+/// Messages run ahead of those of other sizes, each as far as its own room.
+TEST(ShmFifo, MessagesOfEachSizeHaveRoomOfTheirOwn) {
+  Memory memory(2, kLarge);
   ShmSender sender(memory.fifo);
   ShmReceiver receiver(memory.fifo);
   std::mt19937_64 random(test_seed());
   std::deque<std::pair<std::uint64_t, std::size_t>> under_way;
-  std::uint32_t slots = 0;
-  for (std::uint64_t value = 1; value <= 20'000; ++value) {
-    const std::size_t bytes = random() % 2 == 0 ? 8 : 128;
-    const bool sent = random() % 3 != 0 && send(sender, value, bytes);
+  std::map<std::size_t, std::uint32_t> by_size, most;
+  for (std::uint64_t value = 1; value <= 50'000; ++value) {
+    // Streaks of one kind: all of its room is to be used up again and again.
+    const std::size_t bytes = std::array{kShort, kSmall, kLarge}[value / 200 % 3];
+    const bool sent = random() % 5 != 0 && send(sender, value, bytes);
     if (sent) {
       under_way.emplace_back(value, bytes);
-      slots += needs_slot(bytes) ? 1 : 0;
-      ASSERT_LE(slots, 2U);
+      most[bytes] = std::max(most[bytes], ++by_size[bytes]);
       ASSERT_LE(under_way.size(), memory.fifo.cell_count());
     } else if (!under_way.empty()) {
       const auto [expected, length] = under_way.front();
       under_way.pop_front();
-      ASSERT_TRUE(receive(receiver, expected, length));
-      slots -= needs_slot(length) ? 1 : 0;
+      ASSERT_TRUE(receive(receiver, expected, length)) << length;
+      --by_size[length];
     }
   }
+  EXPECT_EQ(most[kSmall], ShmFifo::kSmallSlots);
+  EXPECT_EQ(most[kLarge], 2U);
   EXPECT_FALSE(sender.broken());
+}
+
+/// What goes there and comes back one by one needs no more memory than that: the other slots stay
+/// untouched, in the caches and at all.
+TEST(ShmFifo, NoMoreLargeSlotsAreUsedThanAreUnderWay) {
+  constexpr std::uint32_t kCredits = 8;
+  for (const std::uint32_t ahead : {1U, 2U, 5U, kCredits}) {
+    Memory memory(kCredits, kLarge);
+    ShmSender sender(memory.fifo);
+    ShmReceiver receiver(memory.fifo);
+    std::set<std::byte*> places;
+    for (std::uint64_t round = 0; round < 100; ++round) {
+      for (std::uint64_t i = 0; i < ahead; ++i) {
+        places.insert(sender.acquire(kLarge));
+        ASSERT_TRUE(send(sender, round * kCredits + i, kLarge));
+      }
+      for (std::uint64_t i = 0; i < ahead; ++i)
+        ASSERT_TRUE(receive(receiver, round * kCredits + i, kLarge));
+    }
+    EXPECT_GE(places.size(), ahead);
+    // It does not look each time which came back.
+    EXPECT_LE(places.size(), std::min(ahead + 1, kCredits)) << ahead;
+  }
+}
+
+TEST(ShmFifo, ASlotNumberBeyondTheSlotsIsNeverUsed) {
+  Memory memory(2, kLarge);
+  ShmSender sender(memory.fifo);
+  ShmReceiver receiver(memory.fifo);
+  ASSERT_TRUE(send(sender, 7, kLarge));
+  for (const std::uint32_t number : {2U, 1'000'000U, ~0U}) {
+    std::memcpy(memory.fifo.cells[0].payload, &number, sizeof number);
+    ASSERT_EQ(receiver.next(kLarge, 7), ShmReceiver::Next::expected);
+    EXPECT_TRUE(memory.contains(receiver.payload(kLarge), kLarge)) << number;
+  }
 }
 
 TEST(ShmFifo, NothingOverlaps) {
   for (const std::uint32_t credits : {1U, 2U, 7U}) {
-    const ShmLayout layout{192, credits};
-    Memory memory(credits, 192);
+    const ShmLayout layout{kLarge, credits};
+    Memory memory(credits, kLarge);
     // Writing every byte of one direction's payloads leaves the other direction as it was.
     ShmSender there(layout.fifo(memory.pages[0].bytes, 0));
     ShmSender back(layout.fifo(memory.pages[0].bytes, 1));
-    std::vector<std::byte*> places;
+    std::vector<std::pair<std::byte*, std::size_t>> places;
     for (ShmSender* sender : {&there, &back}) {
-      for (std::uint32_t i = 0; i < credits; ++i) {
-        places.push_back(sender->acquire(192));
-        ASSERT_NE(places.back(), nullptr);
-        ASSERT_TRUE(memory.contains(places.back(), 192));
-        std::memset(places.back(), static_cast<int>(places.size()), 192);
-        sender->commit(192, i);
+      for (const std::size_t bytes : {ShmFifo::kSmallBytes, kLarge}) {
+        for (std::uint32_t i = 0; i < std::min(credits, room_for(memory.fifo, bytes)); ++i) {
+          places.emplace_back(sender->acquire(bytes), bytes);
+          ASSERT_NE(places.back().first, nullptr);
+          ASSERT_TRUE(memory.contains(places.back().first, bytes));
+          std::memset(places.back().first, static_cast<int>(places.size()), bytes);
+          sender->commit(bytes, i);
+        }
       }
     }
     for (std::size_t i = 0; i < places.size(); ++i)
-      for (std::size_t at = 0; at < 192; ++at)
-        ASSERT_EQ(places[i][at], static_cast<std::byte>(i + 1));
+      for (std::size_t at = 0; at < places[i].second; ++at)
+        ASSERT_EQ(places[i].first[at], static_cast<std::byte>(i + 1));
     for (int direction : {0, 1}) {
       ShmReceiver receiver(layout.fifo(memory.pages[0].bytes, direction));
-      for (std::uint32_t i = 0; i < credits; ++i) {
-        ASSERT_EQ(receiver.next(192, i), ShmReceiver::Next::expected);
-        receiver.release();
+      for (const std::size_t bytes : {ShmFifo::kSmallBytes, kLarge}) {
+        for (std::uint32_t i = 0; i < std::min(credits, room_for(memory.fifo, bytes)); ++i) {
+          ASSERT_EQ(receiver.next(bytes, i), ShmReceiver::Next::expected);
+          receiver.release();
+        }
       }
     }
   }
@@ -149,13 +199,14 @@ TEST(ShmFifo, ALengthBeyondTheSlotIsNeverUsed) {
 }
 
 TEST(ShmFifo, CreditsThatWereNeverSpentAreNotTaken) {
-  for (const bool slots : {false, true}) {
-    Memory memory(2);
+  for (const std::size_t bytes : {kShort, kSmall, kLarge}) {
+    Memory memory(2, kLarge);
     ShmSender sender(memory.fifo);
-    const std::size_t bytes = slots ? 128 : 8;
     const std::uint32_t room = room_for(memory.fifo, bytes);
     for (std::uint64_t i = 0; i < room; ++i) ASSERT_TRUE(send(sender, i, bytes));
-    (slots ? memory.fifo.consumed->slots[1] : memory.fifo.consumed->messages).store(room + 1);
+    ShmConsumed& consumed = *memory.fifo.consumed;
+    (needs_slot(bytes) ? consumed.slots[memory.fifo.size_of(bytes)] : consumed.messages)
+        .store(room + 1);
     EXPECT_EQ(sender.acquire(bytes), nullptr);
     EXPECT_TRUE(sender.broken());
   }

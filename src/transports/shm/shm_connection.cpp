@@ -95,10 +95,11 @@ bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t
                          bool kept) {
   COLL_CHECK(needs_slot(bytes), "a message is lent that is too short to take a slot's credit");
   if (acquire(bytes) == nullptr) return false;
-  ShmLoan loan{.address = reinterpret_cast<std::uint64_t>(data),
+  ShmLoan loan{.slot = {},
+               .kept = kept ? 1U : 0U,
+               .address = reinterpret_cast<std::uint64_t>(data),
                .removals = SharedSegments::removals(),
-               .place = SharedSegments::find(data, bytes).value_or(SharedPlace{}),
-               .kept = kept ? std::uint64_t{1} : 0};
+               .place = SharedSegments::find(data, bytes).value_or(SharedPlace{})};
   if (!peer_reach_.in_place(loan.place)) loan.place = {};
   sender_.lend(loan, bytes, digest);
   return true;

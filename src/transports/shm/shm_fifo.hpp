@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "sys/shared_segments.hpp"
+#include "transports/shm/shm_slot_deck.hpp"
 
 namespace coll {
 
@@ -16,9 +17,11 @@ namespace coll {
 //  - a pair of lines, the cell, says that a message is there, how long, of which call, and holds
 //    the payload itself up to 112 bytes: one of up to 48 bytes moves exactly one line;
 //  - longer payloads lie in a slot, written before the cell;
-//  - cells, small and large slots are rings of their own: small messages should run far ahead, for
-//    every time the sender has to wait costs, a change of processes where ranks share a core; large
-//    ones should not, for slots that are used in turn have to stay in the caches;
+//  - cells and small slots are rings: small messages should run far ahead, for every time the
+//  sender
+//    has to wait costs, a change of processes where ranks share a core;
+//  - of the large slots the one goes first that came back last, so that no more of them than are
+//    under way at once take room in the caches, or memory at all; the cell says which one it is;
 //  - nobody reads what the other side writes except when it must: the receiver watches the next
 //    cell, the sender looks at the receiver's count only when its credits are spent;
 //  - what only one side needs is not in the segment at all;
@@ -79,16 +82,17 @@ struct alignas(kLinePair) ShmLender {
 
 /// What a cell holds in place of a lent payload.
 struct ShmLoan {
+  ShmSlot slot;
+  std::uint32_t kept = 0;      ///< 1: its memory outlives the call, and is never withdrawn
   std::uint64_t address = 0;   ///< in the sender's process
   std::uint64_t removals = 0;  ///< of segments of its process, until now
   SharedPlace place;           ///< in these; nowhere: only at the address
-  std::uint64_t kept = 0;      ///< 1: its memory outlives the call, and is never withdrawn
 };
-static_assert(sizeof(ShmLoan) <= kInlineBytes);
+static_assert(sizeof(ShmLoan) <= kInlineBytes && offsetof(ShmLoan, slot) == 0);
 /// Beside the length in a tag: the payload is lent. No message is longer than 1 GiB.
 inline constexpr std::size_t kLent = std::size_t{1} << 31;
 
-/// Slots of one size, used in turn.
+/// Slots of one size.
 struct ShmSlots {
   std::byte* begin = nullptr;
   std::size_t stride = 0;
@@ -138,30 +142,33 @@ constexpr bool needs_slot(std::size_t bytes) {
   return bytes > kInlineBytes;
 }
 
-/// The cell and the slot that come next, and the number of the message.
+/// The cell and the small slot that come next, and the number of the message.
 class ShmCursor {
  public:
   ShmCursor() = default;
   ShmCursor(const ShmFifo& fifo, std::uint32_t first)
-      : fifo_(fifo),
-        cell_(fifo.cells),
-        slot_{fifo.slots[0].begin, fifo.slots[1].begin},
-        sequence_(first) {}
+      : fifo_(fifo), cell_(fifo.cells), small_slot_(fifo.slots[0].begin), sequence_(first) {}
 
   [[nodiscard]] ShmCell& cell() const { return *cell_; }
   [[nodiscard]] std::uint32_t sequence() const { return sequence_; }
-  [[nodiscard]] std::byte* payload(std::size_t bytes) const {
-    return needs_slot(bytes) ? slot_[fifo_.size_of(bytes)] : cell_->payload;
+  [[nodiscard]] bool needs_large_slot(std::size_t bytes) const {
+    return needs_slot(bytes) && fifo_.size_of(bytes) == 1;
+  }
+  /// Of a message that does not need a large slot.
+  [[nodiscard]] std::byte* small_payload(std::size_t bytes) const {
+    return needs_slot(bytes) ? small_slot_ : cell_->payload;
+  }
+  [[nodiscard]] std::byte* large_slot(ShmSlot slot) const {
+    return fifo_.slots[1].begin + slot.number * fifo_.slots[1].stride;
   }
   /// Past a message of `bytes`.
   void advance(std::size_t bytes) {
     ++sequence_;
     if (++cell_ == fifo_.cells + fifo_.cell_count()) cell_ = fifo_.cells;
-    if (!needs_slot(bytes)) return;
-    const std::size_t size = fifo_.size_of(bytes);
-    const ShmSlots& slots = fifo_.slots[size];
-    slot_[size] += slots.stride;
-    if (slot_[size] == slots.begin + slots.bytes()) slot_[size] = slots.begin;
+    if (!needs_slot(bytes) || needs_large_slot(bytes)) return;
+    const ShmSlots& slots = fifo_.slots[0];
+    small_slot_ += slots.stride;
+    if (small_slot_ == slots.begin + slots.bytes()) small_slot_ = slots.begin;
   }
 
  protected:
@@ -169,7 +176,7 @@ class ShmCursor {
 
  private:
   ShmCell* cell_ = nullptr;
-  std::byte* slot_[2] = {};
+  std::byte* small_slot_ = nullptr;
   std::uint32_t sequence_ = 0;
 };
 
@@ -180,18 +187,20 @@ class ShmSender final : ShmCursor {
       : ShmCursor(fifo, first),
         first_(first),
         cells_(fifo.cell_count()),
-        slots_{fifo.slots[0].count, fifo.slots[1].count} {}
+        small_slots_(fifo.slots[0].count),
+        large_slots_(fifo.slots[1].count) {}
 
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {
-    if (!has_credit(bytes)) [[unlikely]] {
+    if (!has_credit(bytes) || (needs_large_slot(bytes) && large_slots_.wants_back())) [[unlikely]] {
       refill();
-      if (!has_credit(bytes)) return nullptr;
+      if (broken_ || !has_credit(bytes)) return nullptr;
     }
     return payload(bytes);
   }
   /// `streaming`: the next message will probably follow without one coming back before.
   void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
+    if (needs_large_slot(bytes)) write(large_slots_.top());
     publish(bytes, bytes, digest);
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming && cells_ > 0) own_next_cell(bytes);
@@ -199,8 +208,9 @@ class ShmSender final : ShmCursor {
   }
   /// Sends where the payload lies instead of the payload; after `acquire`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
-  void lend(const ShmLoan& loan, std::size_t bytes, std::uint64_t digest) {
-    std::memcpy(cell().payload, &loan, sizeof loan);
+  void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
+    if (needs_large_slot(bytes)) loan.slot = large_slots_.top();
+    write(loan);
     publish(bytes, bytes | kLent, digest);
     (loan.kept != 0 ? kept_ : lent_) = {.some = true, .last = sequence()};
   }
@@ -237,15 +247,25 @@ class ShmSender final : ShmCursor {
     return !loans.some;
   }
   [[nodiscard]] bool has_credit(std::size_t bytes) const {
-    return cells_ > 0 && (!needs_slot(bytes) || slots_[fifo_.size_of(bytes)] > 0);
+    if (!needs_slot(bytes)) return cells_ > 0;
+    return cells_ > 0 && (needs_large_slot(bytes) ? !large_slots_.empty() : small_slots_ > 0);
+  }
+  [[nodiscard]] std::byte* payload(std::size_t bytes) const {
+    return needs_large_slot(bytes) ? large_slot(large_slots_.top()) : small_payload(bytes);
+  }
+  template <class Note>
+  void write(const Note& note) const {
+    std::memcpy(cell().payload, &note, sizeof note);
   }
   void publish(std::size_t bytes, std::size_t length_word, std::uint64_t digest) {
     cell().digest = digest;
     cell().tag.store(shm_tag(sequence(), length_word), std::memory_order_release);
     --cells_;
-    if (needs_slot(bytes)) {
-      --slots_[fifo_.size_of(bytes)];
-      ++slots_sent_[fifo_.size_of(bytes)];
+    if (needs_large_slot(bytes)) {
+      large_slots_.send();
+    } else if (needs_slot(bytes)) {
+      --small_slots_;
+      ++small_slots_sent_;
     }
     advance(bytes);
   }
@@ -265,27 +285,24 @@ class ShmSender final : ShmCursor {
   }
   void refill() {
     // Acquire: the receiver's reads of what it gives back came before its counts.
-    const std::uint32_t read = fifo_.consumed->messages.load(std::memory_order_acquire);
+    const ShmConsumed& consumed = *fifo_.consumed;
+    const std::uint32_t read = consumed.messages.load(std::memory_order_acquire);
     const std::uint32_t in_flight = sequence() - first_ - read;
-    std::uint32_t slots_in_flight[2];
-    broken_ = broken_ || in_flight > fifo_.cell_count();
-    for (const std::size_t size : {0U, 1U}) {
-      const std::uint32_t slots_read = fifo_.consumed->slots[size].load(std::memory_order_acquire);
-      slots_in_flight[size] = slots_sent_[size] - slots_read;
-      broken_ = broken_ || slots_in_flight[size] > fifo_.slots[size].count;
-    }
+    const std::uint32_t small_in_flight =
+        small_slots_sent_ - consumed.slots[0].load(std::memory_order_acquire);
+    broken_ = broken_ || in_flight > fifo_.cell_count() || small_in_flight > fifo_.slots[0].count ||
+              !large_slots_.take_back(consumed.slots[1].load(std::memory_order_acquire));
     if (broken_) return;
     cells_ = fifo_.cell_count() - in_flight;
-    for (const std::size_t size : {0U, 1U})
-      slots_[size] = fifo_.slots[size].count - slots_in_flight[size];
+    small_slots_ = fifo_.slots[0].count - small_in_flight;
   }
 
   static constexpr std::size_t kAhead = 4096;
 
   std::uint32_t first_ = 0;
-  std::uint32_t cells_ = 0;      ///< free
-  std::uint32_t slots_[2] = {};  ///< free, by size
-  std::uint32_t slots_sent_[2] = {};
+  std::uint32_t cells_ = 0, small_slots_ = 0;  ///< free
+  std::uint32_t small_slots_sent_ = 0;
+  ShmSlotDeck large_slots_;
   Loans lent_, kept_;
   bool broken_ = false;
 };
@@ -314,9 +331,9 @@ class ShmReceiver final : ShmCursor {
   void foresee(std::size_t bytes) {
     if (bytes > kForeseen || foreseen_ == sequence()) return;
     foreseen_ = sequence();
-    ShmCursor behind = *this;
+    ShmReceiver behind = *this;
     behind.advance(bytes);
-    const std::uint64_t tag = behind.cell().tag.load(std::memory_order_relaxed);
+    const std::uint64_t tag = behind.cell().tag.load(std::memory_order_acquire);
     if (tag != shm_tag(behind.sequence(), bytes)) return;
     const std::byte* slot = behind.payload(bytes);
     for (std::size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(slot + at, 0, 2);
@@ -345,7 +362,14 @@ class ShmReceiver final : ShmCursor {
   }
   [[nodiscard]] std::uint64_t digest() const { return cell().digest; }
 
-  using ShmCursor::payload;
+  /// Of the next message, which is there. What the peer wrote stays within the slots.
+  [[nodiscard]] std::byte* payload(std::size_t bytes) const {
+    if (!needs_large_slot(bytes)) return small_payload(bytes);
+    ShmSlot slot;
+    std::memcpy(&slot, cell().payload, sizeof slot);
+    slot.number = std::min(slot.number, fifo_.slots[1].count - 1);
+    return large_slot(slot);
+  }
   /// Gives credits back one by one for slots, whose sender may be waiting, and in batches for small
   /// messages: each time costs both sides a line. At most a batch less one is ever kept back.
   void release() {
