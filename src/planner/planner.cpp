@@ -93,7 +93,8 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   std::stable_sort(list.begin(), list.end(), faster);
   // The formula knows one kind of path only.
   const bool formula_holds = !world.network && world.layout.hosts() == 1;
-  const double far = world.view.ranks_per_core > 1 ? kHopelessWhereCrowded : kHopeless;
+  const bool crowded = world.view.ranks_per_core > 1;
+  const double far = crowded ? kHopelessWhereCrowded : kHopeless;
   const auto hopeful = std::find_if(list.begin(), list.end(), [&](const Candidate& of) {
     return formula_holds && of.prediction.slower(far, list.front().prediction);
   });
@@ -102,12 +103,16 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   std::stable_sort(list.begin(), hopeful, faster);
   // Among those that the model cannot tell apart, the one that moves the least, then the one with
   // the fewest connections, whose slots stay in cache, then, as long as what a call passes on does,
-  // the one with the fewest rounds: it gains most where buffers are read in place.
+  // the one with the fewest rounds: it gains most where buffers are read in place. Where ranks
+  // share cores, and all wait for all, rounds come before connections: each is a change of ranks,
+  // of which the model knows the least.
+  const bool waits = crowded && !has_root(spec.collective);
   const auto burden = [&](const Candidate& of) {
     const Cost& cost = of.plan.cost;
     const bool cached = in_own_cache(bytes, world.view.ranks_per_core);
-    return std::tuple(std::lround(1e6 * (cost.sent + cost.received)), cost.peers,
-                      cached ? cost.rounds : 0);
+    const double rounds = cached ? cost.rounds : 0;
+    return std::tuple(std::lround(1e6 * (cost.sent + cost.received)), waits ? rounds : 0,
+                      cost.peers, rounds);
   };
   const auto same = std::find_if(list.begin(), hopeful, [&](const Candidate& of) {
     return of.prediction.slower(alike(world), list.front().prediction);
@@ -170,6 +175,14 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
       plan.forced ? " (forced by COLL_ALGORITHM)" : "");
   text += line;
   text.append("protocol: messages ").append(text_of(plan.loans)).append("\n");
+  if (const CopyFactors& factors = world.view.factors;
+      factors != CopyFactors{} && !reduces(plan.spec.collective)) {
+    std::snprintf(line, sizeof line,
+                  "measured: to copy a byte takes about %g times, to fetch one %g times as long as "
+                  "the model's constants say\n",
+                  std::ldexp(1, factors.copy), std::ldexp(1, factors.fetch));
+    text += line;
+  }
   text.append("why: ").append(plan.algorithm->sentence).append("\n");
   text += "candidates:";
   const std::vector<Candidate> list = candidates(world, plan.spec, size_class);

@@ -65,6 +65,17 @@ TEST(CopyFactors, ScaleWhatIsPredictedOfCopies) {
   }
 }
 
+TEST(CopyFactors, AreExplainedWhereTheyCount) {
+  World world = world_of(2);
+  const auto explained = [&](Collective collective) {
+    return explain(world, plan_of(world, collective, 1 << 16), 16);
+  };
+  EXPECT_FALSE(contains(explained(Collective::all_gather), "measured:"));
+  world.view.factors = {-1, 2};
+  EXPECT_TRUE(contains(explained(Collective::all_gather), "about 0.5 times, to fetch one 4 times"));
+  EXPECT_FALSE(contains(explained(Collective::all_reduce), "measured:"));
+}
+
 /// Bits depend on the plan, and a measurement may differ from one start to the next.
 TEST(CopyFactors, DecideNothingThatCombines) {
   for (const Collective collective :

@@ -190,6 +190,21 @@ TEST(Planner, SparesTheCachesWhereManyRanksShareThem) {
   EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).algorithm->name, "ring");
 }
 
+TEST(Planner, WhereRanksShareCoresAFewRoundsLessAreWorthConnections) {
+  World world = world_of(8);
+  world.view.ranks_per_core = 4;
+  for (const std::uint64_t bytes : {32ULL, 2ULL << 10, 32ULL << 10}) {
+    const Plan plan = plan_of(world, reduce_scatter, bytes);
+    EXPECT_EQ(plan.algorithm->name, "one_shot") << bytes;
+    // Others are as fast to the model, and have fewer connections.
+    const auto others = candidates(world, plan.spec, size_class(bytes));
+    EXPECT_TRUE(std::ranges::any_of(others, [&](const Candidate& other) {
+      return other.plan.cost.peers < plan.cost.peers &&
+             !other.prediction.slower(alike(world), others.front().prediction);
+    })) << bytes;
+  }
+}
+
 TEST(Planner, LendsNothingOverTcp) {
   World world = world_of(4);
   world.shared_memory = false;
