@@ -6,7 +6,6 @@
 
 #include "base/log.hpp"
 #include "communicator/call_digest.hpp"
-#include "communicator/result_store.hpp"
 
 namespace coll {
 namespace {
@@ -22,6 +21,11 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+const CoreCaches& own_caches() {
+  static const CoreCaches caches = core_caches();
+  return caches;
 }
 
 }  // namespace
@@ -49,6 +53,7 @@ Communicator::Communicator(const Joining& joining, Membership membership)
       size_(joining.size),
       deadline_s_(joining.deadline_s),
       membership_(std::move(membership)),
+      results_(own_caches(), membership_.neighbours),
       programs_(joining.rank, membership_),
       sends_(static_cast<std::size_t>(joining.size)),
       receives_(static_cast<std::size_t>(joining.size)) {}
@@ -167,7 +172,7 @@ Status Communicator::bind(const Request& request, const Call& call, BoundCall& b
   // Buffers that meet are in place: the door let nothing else pass.
   binding.apart = !overlap(request.input, block_bytes * shape.input, request.output,
                            block_bytes * shape.output);
-  binding.store = store_for(block_bytes * shape.output, membership_.neighbours);
+  binding.store = results_.of(block_bytes * shape.output);
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "communicator/call_board.hpp"
 #include "communicator/membership.hpp"
 #include "communicator/program_cache.hpp"
+#include "communicator/result_store.hpp"
 #include "communicator/turn_gate.hpp"
 #include "communicator/watch.hpp"
 #include "executor/cpu_executor.hpp"
@@ -110,6 +111,7 @@ class Communicator {
   Rank size_;
   double deadline_s_;
   Membership membership_;
+  ResultStore results_;
   CallBoard board_;
   std::unique_ptr<Watch> watch_;
   ProgramCache programs_;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "communicator/rendezvous.hpp"
-#include "communicator/result_store.hpp"
 #include "communicator/watch.hpp"
 #include "planner/planner.hpp"
 #include "planner/tuning_file.hpp"
@@ -35,12 +34,19 @@ struct SharedSettings {
   FoundTuning tuning;
 };
 
+/// The ranks of a rank's host, itself too.
+struct Neighbours {
+  std::uint32_t ranks = 1;
+  double per_core = 1;
+  [[nodiscard]] bool crowded() const { return per_core > 1; }
+};
+
 /// The outcome: equal on every rank but for `transports`, `path` and `descriptors`.
 struct Membership {
   World world;
   std::vector<Member> members;
   std::uint32_t credits = 0;  ///< of each connection, 0: the transport's choice
-  Neighbours neighbours;      ///< of this rank, itself too
+  Neighbours neighbours;
   std::vector<std::unique_ptr<Transport>> transports;  ///< those that work on this rank
   std::vector<Transport*> path;                        ///< by peer; null for itself
   std::vector<std::string> descriptors;                ///< by peer, for `path`

@@ -4,26 +4,35 @@
 #pragma once
 #include <cstdint>
 
+#include "communicator/membership.hpp"
 #include "reduce/reduce.hpp"
 #include "sys/core_caches.hpp"
 
 namespace coll {
 
-/// The ranks of a host.
-struct Neighbours {
-  std::uint32_t ranks = 1;
-  double per_core = 1;
-  [[nodiscard]] bool crowded() const { return per_core > 1; }
+/// How a rank had better store its results. One larger than a core's own cache pushes out what is
+/// needed next, and comes back as lines to write: it goes past the caches. Into a shared cache that
+/// is fast it may go all the same, as long as inputs and results of all ranks that share it fit.
+class ResultStore {
+ public:
+  ResultStore(const CoreCaches& caches, const Neighbours& neighbours);
+
+  /// For a result of so many bytes; between the two sizes below whether the shared cache is fast
+  /// decides, which is measured once in a process, in some milliseconds.
+  [[nodiscard]] reduce::Store of(std::uint64_t bytes) const;
+
+  /// From how many bytes on results go past the caches where the shared one is slow, and where it
+  /// is fast.
+  [[nodiscard]] std::uint64_t beyond_own() const { return own_; }
+  [[nodiscard]] std::uint64_t beyond_shared() const { return shared_; }
+
+ private:
+  std::uint64_t own_;
+  std::uint64_t shared_;
 };
 
-/// From how many bytes on a result is better stored past the caches. Larger than a core's own cache
-/// it pushes out what is needed next, and comes back as lines to write; into a shared cache that is
-/// fast it may go all the same, as long as inputs and results of all ranks that share it fit.
-std::uint64_t streaming_bytes(const CoreCaches& caches, bool shared_is_fast,
-                              const Neighbours& neighbours);
-
-/// How this machine had better store a result of so many bytes. Whether its shared cache is fast is
-/// measured once in a process, when that first decides, in a millisecond.
-reduce::Store store_for(std::uint64_t bytes, const Neighbours& neighbours);
+/// Whether it takes twice to three times as long to store past the caches as into the shared one,
+/// or about as long; `own` is what a core's own holds. (docs/performance.md)
+bool shared_cache_is_fast(std::uint64_t own);
 
 }  // namespace coll

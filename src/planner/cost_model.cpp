@@ -18,12 +18,13 @@ double fetch_slowdown(const PathCost& path, double bytes, double ranks_per_core)
 }
 
 CopyFactors copy_factors(double copy_us_per_byte, double fetch_us_per_byte) {
-  const auto doublings = [](double us, double usual) {
-    const double least = CopyFactors::kLeast, most = CopyFactors::kMost;
-    return static_cast<std::int32_t>(std::lround(std::clamp(std::log2(us / usual), least, most)));
+  const auto doublings = [](double us, double usual, double most) {
+    return static_cast<std::int32_t>(
+        std::lround(std::clamp<double>(std::log2(us / usual), CopyFactors::kLeast, most)));
   };
-  return {.copy = doublings(copy_us_per_byte, kCopyUsPerByte),
-          .fetch = doublings(fetch_us_per_byte, kSharedMemoryPath.fetch_us_per_byte)};
+  return {.copy = doublings(copy_us_per_byte, kCopyUsPerByte, CopyFactors::kMostCopy),
+          .fetch = doublings(fetch_us_per_byte, kSharedMemoryPath.fetch_us_per_byte,
+                             CopyFactors::kMostFetch)};
 }
 
 CopyFactors agreed(const std::vector<CopyFactors>& of_ranks, const Layout& layout) {

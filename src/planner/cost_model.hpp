@@ -109,19 +109,21 @@ inline constexpr double kReadersAtOnce = 8;
 /// of two: what is measured differs a little each time, and decides only where much depends on it.
 struct CopyFactors {
   /// A copy from another core also waits for its lines, which one in a core's own cache does not
-  /// show; and where all is dear, or fetching is forbidden, nothing is gained by knowing more.
-  static constexpr std::int32_t kLeast = -1, kMost = 2;
+  /// show, so it does not get much faster. The dearest fetch is dearer than any two copies: that of
+  /// a kernel which forbids it.
+  static constexpr std::int32_t kLeast = -1, kMostCopy = 2, kMostFetch = 4;
   std::int32_t copy = 0;
   std::int32_t fetch = 0;
 
   [[nodiscard]] bool sensible() const {
-    return std::clamp(copy, kLeast, kMost) == copy && std::clamp(fetch, kLeast, kMost) == fetch;
+    return copy >= kLeast && copy <= kMostCopy && fetch >= kLeast && fetch <= kMostFetch;
   }
   friend bool operator==(const CopyFactors&, const CopyFactors&) = default;
 };
 CopyFactors copy_factors(double copy_us_per_byte, double fetch_us_per_byte);
 
-/// Those of the slowest host, of which the rank counts that was disturbed the least.
+/// Of each host, those of the rank that was disturbed the least; of hosts, the slowest copy and the
+/// slowest fetch.
 CopyFactors agreed(const std::vector<CopyFactors>& of_ranks, const Layout& layout);
 
 /// What the model needs to know of the machine the ranks are on.

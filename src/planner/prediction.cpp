@@ -52,13 +52,15 @@ std::vector<std::uint32_t> shared_cores(const Layout& layout, const CostView& vi
   return core;
 }
 
-/// Into how many bytes of slots a rank's messages go in turn, on one lane. What is only copied is
-/// staged or fetched where that is much.
+/// Into how many bytes of slots a rank's messages go, on one lane: of each connection, no more of
+/// them than a call sends and one more, since the slot goes first that came back last. What is only
+/// copied is staged or fetched where that is much.
 double slots_of(const Plan& plan, double bytes) {
   if (!reduces(plan.spec.collective)) return 0;
   const double peers = std::max<double>(1, plan.cost.peers);
-  const double message = std::min<double>(plan.slice_bytes, plan.cost.moved() * bytes / peers);
-  return peers * kCredits * message;
+  const double each = plan.cost.moved() * bytes / peers;
+  const double message = std::min<double>(plan.slice_bytes, each);
+  return peers * std::min(kCredits * message, each + message);
 }
 
 Prediction simulated(const World& world, const Plan& plan, double bytes) {

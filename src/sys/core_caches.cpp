@@ -2,6 +2,9 @@
 // sys/: the operating system as values and owners. This file: the caches of a core.
 #include "sys/core_caches.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <fstream>
 
 #include "sys/cpu_list.hpp"
@@ -41,6 +44,8 @@ CoreCaches core_caches(const std::string& root) {
     const cpu_set_t sharing = read_cpu_list(list);
     caches.shared_by = static_cast<std::uint32_t>(CPU_COUNT(&sharing));
   }
+  if (caches.own == 0 && root.empty())
+    caches.own = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_LEVEL2_CACHE_SIZE)));
   return caches;
 }
 

@@ -14,8 +14,8 @@ struct CoreCaches {
   friend bool operator==(const CoreCaches&, const CoreCaches&) = default;
 };
 
-/// Of the first processor, from ROOT/sys: sysconf(3) tells the third level of a whole package, be
-/// it made of twelve caches.
+/// Of the first processor, from ROOT/sys; where that is silent, the second level from sysconf(3),
+/// which tells the third of a whole package, be it made of twelve caches.
 CoreCaches core_caches(const std::string& root = "");
 
 }  // namespace coll

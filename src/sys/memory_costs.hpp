@@ -6,14 +6,14 @@
 namespace coll {
 
 /// Microseconds per byte, of tens of KiB in the caches: a plain copy, and one by the system call
-/// that reads another process. They lie far apart from machine to machine: process_vm_readv took
-/// 1.3 times as long as a copy on one, 8 times on another (docs/performance.md).
+/// that reads another process. Machines differ: process_vm_readv took little longer than a copy on
+/// one, 8 times as long on another (docs/performance.md).
 struct MemoryCosts {
   double copy_us_per_byte = 0;
   double fetch_us_per_byte = 0;  ///< infinite where the kernel forbids the call altogether
 };
 
-/// Measured in this process when first asked for, in 0.1 ms; the same ever after.
+/// Measured in this process when first asked for, in 0.15 ms; the same ever after.
 const MemoryCosts& memory_costs();
 
 }  // namespace coll

@@ -132,7 +132,7 @@ TEST(Membership, WhatCopiesCostCountsOnTheSlowestHost) {
   EXPECT_EQ(card->factors,
             copy_factors(memory_costs().copy_us_per_byte, memory_costs().fetch_us_per_byte));
   Card slow = *card;
-  slow.factors = {CopyFactors::kMost, CopyFactors::kMost};
+  slow.factors = {CopyFactors::kMostCopy, CopyFactors::kMostFetch};
   std::vector<Meeting> meetings = star(2);
   std::thread other([&] {
     for (const std::string& published : {write_card(slow), choice(1, 1)}) {
@@ -145,7 +145,7 @@ TEST(Membership, WhatCopiesCostCountsOnTheSlowestHost) {
   EXPECT_EQ(zero->world.view.factors, slow.factors);
   EXPECT_EQ(zero->neighbours.ranks, 1U);
 
-  slow.factors.fetch = CopyFactors::kMost + 1;
+  slow.factors.fetch = CopyFactors::kMostFetch + 1;
   EXPECT_EQ(told({write_card(slow), choice(1, 1)}).code(), Code::mismatch);
 }
 

@@ -8,37 +8,37 @@ namespace coll {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
+using enum reduce::Store;
 
-TEST(ResultStore, WhatOutgrowsACoresOwnCacheGoesPastASlowSharedOne) {
-  const CoreCaches caches{.own = 2 * kMiB, .shared = 260 * kMiB, .shared_by = 2};
-  EXPECT_EQ(streaming_bytes(caches, false, {2, 1}), 2 * kMiB);
-  EXPECT_EQ(streaming_bytes({}, false, {2, 1}), 2 * kMiB);
-  EXPECT_EQ(streaming_bytes({}, true, {2, 1}), 2 * kMiB);
+TEST(ResultStore, KeepsInACoresOwnCacheWhatFits) {
+  const ResultStore store({.own = 2 * kMiB, .shared = 260 * kMiB, .shared_by = 2}, {2, 1});
+  EXPECT_EQ(store.beyond_own(), 2 * kMiB);
+  EXPECT_EQ(store.beyond_shared(), 65 * kMiB);
+  EXPECT_EQ(store.of(0), cached);
+  EXPECT_EQ(store.of(2 * kMiB - 1), cached);
+  EXPECT_EQ(store.of(65 * kMiB), streaming);
+  // One answer for all between.
+  EXPECT_EQ(store.of(2 * kMiB), store.of(65 * kMiB - 1));
 }
 
-TEST(ResultStore, AFastSharedCacheHoldsInputsAndResultsOfThoseThatShareIt) {
-  const CoreCaches caches{.own = kMiB, .shared = 32 * kMiB, .shared_by = 8};
-  EXPECT_EQ(streaming_bytes(caches, true, {1, 1}), 16 * kMiB);
-  EXPECT_EQ(streaming_bytes(caches, true, {2, 1}), 8 * kMiB);
-  EXPECT_EQ(streaming_bytes(caches, true, {8, 1}), 2 * kMiB);
+TEST(ResultStore, ASharedCacheHoldsInputsAndResultsOfThoseThatShareIt) {
+  const auto beyond = [](const Neighbours& neighbours) {
+    return ResultStore({.own = kMiB, .shared = 32 * kMiB, .shared_by = 8}, neighbours)
+        .beyond_shared();
+  };
+  EXPECT_EQ(beyond({1, 1}), 16 * kMiB);
+  EXPECT_EQ(beyond({2, 1}), 8 * kMiB);
+  EXPECT_EQ(beyond({8, 1}), 2 * kMiB);
   // Further ranks are on other caches, unless cores have several.
-  EXPECT_EQ(streaming_bytes(caches, true, {64, 1}), 2 * kMiB);
-  EXPECT_EQ(streaming_bytes(caches, true, {64, 1.5}), 32 * kMiB / 2 / 12);
-  EXPECT_EQ(streaming_bytes(caches, true, {64, 4}), kMiB);
+  EXPECT_EQ(beyond({64, 1}), 2 * kMiB);
+  EXPECT_EQ(beyond({64, 1.5}), 32 * kMiB / 2 / 12);
+  EXPECT_EQ(beyond({64, 4}), kMiB);
 }
 
-TEST(ResultStore, IsTheSameAtEverySizeBeyondTheFirstOne) {
-  using enum reduce::Store;
-  const Neighbours alone{1, 1};
-  EXPECT_EQ(store_for(0, alone), cached);
-  EXPECT_EQ(store_for(64 << 10, alone), cached);
-  EXPECT_EQ(store_for(std::uint64_t{1} << 40, alone), streaming);
-  reduce::Store last = cached;
-  for (std::uint64_t bytes = 1 << 10; bytes <= std::uint64_t{1} << 36; bytes *= 2) {
-    const reduce::Store store = store_for(bytes, alone);
-    EXPECT_TRUE(last == cached || store == streaming) << bytes;
-    last = store;
-  }
+TEST(ResultStore, WhatNobodyKnowsOfIsNotCountedOn) {
+  EXPECT_EQ(ResultStore({}, {2, 1}).beyond_own(), 2 * kMiB);
+  EXPECT_EQ(ResultStore({}, {2, 1}).beyond_shared(), 2 * kMiB);
+  EXPECT_EQ(ResultStore({.own = kMiB, .shared = 32 * kMiB}, {1, 1}).beyond_shared(), kMiB);
 }
 
 }  // namespace

@@ -20,10 +20,12 @@ TEST(CopyFactors, AreWholePowersOfTwo) {
   // A processor of a family 26, 2026-11: 9 ps and 68 ps.
   EXPECT_EQ(copy_factors(9e-6, 68e-6), (CopyFactors{-1, 1}));
   const CopyFactors extreme = copy_factors(1e-9, std::numeric_limits<double>::infinity());
-  EXPECT_EQ(extreme, (CopyFactors{CopyFactors::kLeast, CopyFactors::kMost}));
+  EXPECT_EQ(extreme, (CopyFactors{CopyFactors::kLeast, CopyFactors::kMostFetch}));
   EXPECT_TRUE(extreme.sensible());
+  EXPECT_EQ(copy_factors(1, 1), (CopyFactors{CopyFactors::kMostCopy, CopyFactors::kMostFetch}));
+  EXPECT_FALSE((CopyFactors{CopyFactors::kMostCopy + 1, 0}.sensible()));
   EXPECT_FALSE((CopyFactors{CopyFactors::kLeast - 1, 0}.sensible()));
-  EXPECT_FALSE((CopyFactors{0, CopyFactors::kMost + 1}.sensible()));
+  EXPECT_FALSE((CopyFactors{0, CopyFactors::kMostFetch + 1}.sensible()));
 }
 
 TEST(CopyFactors, AreThoseOfTheSlowestHostWhereItWasDisturbedTheLeast) {
@@ -52,6 +54,8 @@ TEST(CopyFactors, WhatIsDearToFetchPassesThroughSlots) {
       EXPECT_EQ(loans({}), Loans::all) << name_of(collective) << ' ' << bytes;
       EXPECT_EQ(loans({-1, 1}), Loans::shared) << name_of(collective) << ' ' << bytes;
       EXPECT_EQ(loans({0, 2}), Loans::shared) << name_of(collective) << ' ' << bytes;
+      EXPECT_EQ(loans({CopyFactors::kMostCopy, CopyFactors::kMostFetch}), Loans::shared)
+          << name_of(collective) << ' ' << bytes;
       EXPECT_EQ(loans({1, 1}), Loans::all) << name_of(collective) << ' ' << bytes;
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: what copies cost, and the caches of a core.
+// tests/: behaviour that can fail. This file: what copies cost.
 #include "sys/memory_costs.hpp"
 
 #include <gtest/gtest.h>
@@ -7,56 +7,24 @@
 
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
 
-#include "sys/core_caches.hpp"
 #include "sys/peer_memory.hpp"
-#include "temporary_folder.hpp"
 
 namespace coll {
 namespace {
 
 TEST(MemoryCosts, AreMeasuredOnce) {
   const MemoryCosts& costs = memory_costs();
-  EXPECT_GT(costs.copy_us_per_byte, 0);
-  EXPECT_TRUE(std::isfinite(costs.copy_us_per_byte));
-  EXPECT_GT(costs.fetch_us_per_byte, 0);
+  // Nothing copies ten terabytes a second, or no megabyte in one.
+  EXPECT_GE(costs.copy_us_per_byte, 1e-7);
+  EXPECT_LT(costs.copy_us_per_byte, 1);
+  EXPECT_GE(costs.fetch_us_per_byte, 1e-7);
   EXPECT_EQ(&memory_costs(), &costs);
   std::byte into[1];
   const std::byte from[1]{};
   const bool allowed =
       read_peer_memory(::getpid(), reinterpret_cast<std::uintptr_t>(from), into, 1).ok();
   EXPECT_EQ(std::isfinite(costs.fetch_us_per_byte), allowed);
-}
-
-class CoreCachesTest : public ::testing::Test {
- protected:
-  void add(const std::string& index, const std::string& level, const std::string& type,
-           const std::string& size, const std::string& sharing) const {
-    const std::filesystem::path folder = root_ + "/sys/devices/system/cpu/cpu0/cache/" + index;
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "level") << level << '\n';
-    std::ofstream(folder / "type") << type << '\n';
-    std::ofstream(folder / "size") << size << '\n';
-    std::ofstream(folder / "shared_cpu_list") << sharing << '\n';
-  }
-  const test::TemporaryFolder temporary_;
-  const std::string& root_ = temporary_.path();
-};
-
-TEST_F(CoreCachesTest, AreReadLevelByLevel) {
-  EXPECT_EQ(core_caches(root_), CoreCaches{});
-  add("index0", "1", "Data", "48K", "0");
-  add("index1", "1", "Instruction", "32K", "0");
-  add("index2", "2", "Unified", "1024K", "0");
-  EXPECT_EQ(core_caches(root_), (CoreCaches{.own = 1 << 20}));
-  add("index3", "3", "Unified", "32M", "0-3,8-11");
-  EXPECT_EQ(core_caches(root_), (CoreCaches{.own = 1 << 20, .shared = 32 << 20, .shared_by = 8}));
-  add("index4", "2", "Instruction", "7K", "0");
-  EXPECT_EQ(core_caches(root_).own, 1U << 20);
-  add("index3", "3", "Unified", "?", "");
-  EXPECT_EQ(core_caches(root_), (CoreCaches{.own = 1 << 20}));
 }
 
 }  // namespace

@@ -143,6 +143,46 @@ TEST(ShmFifo, NoMoreLargeSlotsAreUsedThanAreUnderWay) {
   }
 }
 
+TEST(ShmSlotDeck, CountsMayWrap) {
+  for (const std::uint32_t count : {1U, 3U, 8U}) {
+    std::uint32_t sent = std::numeric_limits<std::uint32_t>::max() - 20, returned = sent;
+    ShmSlotDeck deck(count, sent);
+    std::mt19937 random(test_seed());
+    std::deque<std::uint32_t> under_way;
+    for (int turn = 0; turn < 500; ++turn) {
+      ASSERT_EQ(deck.has_one(), under_way.size() < count);
+      if (random() % 2 == 0 && deck.has_one()) {
+        const std::uint32_t slot = deck.offer().number;
+        ASSERT_EQ(std::ranges::count(under_way, slot), 0);
+        ASSERT_EQ(deck.next().number, slot);
+        deck.send();
+        under_way.push_back(slot);
+        ++sent;
+      } else if (!under_way.empty()) {
+        under_way.pop_front();
+        ASSERT_TRUE(deck.take_back(++returned));
+      }
+    }
+    EXPECT_FALSE(deck.take_back(sent + 1));
+    EXPECT_FALSE(deck.take_back(returned - 1));
+  }
+}
+
+/// Also when slots come back in between, of which one would go first.
+TEST(ShmFifo, ThePlaceOfTheNextMessageStaysUntilItGoes) {
+  Memory memory(8, kLarge);
+  ShmSender sender(memory.fifo);
+  ShmReceiver receiver(memory.fifo);
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(send(sender, i, kLarge));
+  std::byte* place = sender.acquire(kLarge);
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(receive(receiver, i, kLarge));
+  EXPECT_EQ(sender.acquire(kLarge), place);
+  const std::uint64_t value = 77;
+  std::memcpy(place, &value, sizeof value);
+  sender.commit(kLarge, value);
+  EXPECT_TRUE(receive(receiver, value, kLarge));
+}
+
 TEST(ShmFifo, ASlotNumberBeyondTheSlotsIsNeverUsed) {
   Memory memory(2, kLarge);
   ShmSender sender(memory.fifo);
@@ -151,7 +191,9 @@ TEST(ShmFifo, ASlotNumberBeyondTheSlotsIsNeverUsed) {
   for (const std::uint32_t number : {2U, 1'000'000U, ~0U}) {
     std::memcpy(memory.fifo.cells[0].payload, &number, sizeof number);
     ASSERT_EQ(receiver.next(kLarge, 7), ShmReceiver::Next::expected);
-    EXPECT_TRUE(memory.contains(receiver.payload(kLarge), kLarge)) << number;
+    const ShmSlots& slots = memory.fifo.slots[1];
+    EXPECT_GE(receiver.payload(kLarge), slots.begin) << number;
+    EXPECT_LE(receiver.payload(kLarge) + kLarge, slots.begin + slots.bytes()) << number;
   }
 }
 
