@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: behaviour that can fail. This file: a repeated call allocates nothing, locks nothing and
-// asks the operating system for nothing but, where it must wait long, a nap.
+// asks the operating system for nothing but, where it must wait long, a nap, and over TCP to send
+// each message once.
 #include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -23,7 +25,7 @@
 namespace {
 
 thread_local bool t_counting = false;
-std::atomic<int> g_allocations{0}, g_locks{0}, g_system_calls{0}, g_last_call{-1};
+std::atomic<int> g_allocations{0}, g_locks{0}, g_sends{0}, g_system_calls{0}, g_last_call{-1};
 
 }  // namespace
 
@@ -42,6 +44,16 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   static const Lock real = reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
   if (t_counting) ++g_locks;
   return real(mutex);
+}
+
+ssize_t send(int socket, const void* data, std::size_t bytes, int flags) {
+  if (t_counting) ++g_sends;
+  return syscall(SYS_sendto, socket, data, bytes, flags, nullptr, 0);
+}
+
+ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  if (t_counting) ++g_sends;
+  return syscall(SYS_sendmsg, socket, message, flags);
 }
 }
 #endif
@@ -126,6 +138,42 @@ TEST(CallPath, RepeatedCallsAllocateLockAndAskNothing) {
     EXPECT_EQ(g_allocations, 0);
     EXPECT_EQ(g_locks, 0);
     EXPECT_EQ(g_system_calls, 0) << "the last one was number " << g_last_call;
+  });
+}
+
+TEST(CallPath, OverTcpRepeatedCallsAllocateNothingAndSendEachMessageOnce) {
+#ifdef SANITIZED
+  GTEST_SKIP() << "sanitizers allocate on their own";
+#endif
+  static constexpr int kCalls = 100;
+  RanksOptions options;
+  options.transports = "tcp";
+  run_ranks(2, options, [](Communicator& comm) {
+    std::vector<float> in(4000, 1.0f), out(8000);
+    for (const Collective collective :
+         {Collective::broadcast, Collective::all_reduce, Collective::all_gather}) {
+      for (const std::uint64_t count : {2U, 1000U, 4000U}) {
+        Request request;
+        request.call = {0, collective, DataType::float32, ReduceOp::sum, 0, count};
+        request.input = in.data();
+        request.output = out.data();
+        const auto call = [&] {
+          if (!comm.check(request).ok() || !comm.run(request).ok()) std::abort();
+        };
+        call();
+        if (comm.rank() == 0) {
+          g_allocations = g_locks = g_sends = 0;
+          t_counting = true;
+        }
+        for (int i = 0; i < kCalls; ++i) call();
+        t_counting = false;
+        if (comm.rank() != 0) continue;
+        EXPECT_EQ(g_allocations, 0) << name_of(collective) << ' ' << count;
+        EXPECT_EQ(g_locks, 0) << name_of(collective) << ' ' << count;
+        // Of these sizes each rank has one message for the other.
+        EXPECT_EQ(g_sends, kCalls) << name_of(collective) << ' ' << count;
+      }
+    }
   });
 }
 
