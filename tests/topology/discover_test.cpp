@@ -5,8 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
+#include "temporary_folder.hpp"
 #include "topology/topology_path.hpp"
 
 namespace {
@@ -97,6 +102,84 @@ TEST(Discover, NvmlAddsLinksAndGpusAndItsAbsenceIsSaid) {
   EXPECT_EQ(path.links, 2);
   EXPECT_DOUBLE_EQ(path.gbytes_per_s, 50);
   EXPECT_EQ(topology.count(NodeKind::link_switch), 1);
+}
+
+/// A copy of the parts of /proc and /sys that matter.
+class DiscoverFiles : public ::testing::Test {
+ protected:
+  void put(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text << '\n';
+  }
+  /// /sys/class/KIND/NAME of the PCI function at `bus`.
+  void add_device(const std::string& kind, const std::string& name, const std::string& bus) const {
+    const std::string device = root_ + "/sys/devices/pci0000:00/" + bus;
+    std::filesystem::create_directories(device);
+    std::filesystem::create_directories(root_ + "/sys/class/" + kind + "/" + name);
+    std::filesystem::create_directory_symlink(
+        device, root_ + "/sys/class/" + kind + "/" + name + "/device");
+  }
+  [[nodiscard]] Topology found() const {
+    DiscoverySources given = sources();
+    given.root = root_;
+    Topology topology = discover(given);
+    EXPECT_TRUE(check(topology).ok());
+    return topology;
+  }
+  const coll::test::TemporaryFolder folder_;
+  const std::string& root_ = folder_.path();
+};
+
+TEST_F(DiscoverFiles, NicsHaveTheirPortsAndSpeeds) {
+  add_device("infiniband", "mlx5_0", "0000:04:00.0");
+  put("/sys/class/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X NDR)");
+  put("/sys/class/infiniband/mlx5_0/ports/2/rate", "100 Gb/sec (4X EDR)");
+  add_device("net", "ib0", "0000:04:00.0");  // the same function
+  put("/sys/class/net/ib0/speed", "400000");
+  add_device("net", "eth0", "0000:05:00.0");
+  put("/sys/class/net/eth0/speed", "25000");
+  add_device("net", "eth1", "0000:06:00.0");
+  put("/sys/class/net/eth1/speed", "-1");        // no cable
+  put("/sys/class/net/docker0/speed", "10000");  // no device behind it
+  const Topology topology = found();
+  const auto nics = topology.all(NodeKind::nic);
+  ASSERT_EQ(nics.size(), 3U);
+  const auto at = [&](const std::string& bus) {
+    return topology[*std::ranges::find_if(
+        nics, [&](NodeId nic) { return topology[nic].pci.bus == bus; })];
+  };
+  const Node infiniband = at("0000:04:00.0"), ethernet = at("0000:05:00.0");
+  ASSERT_EQ(infiniband.ports.size(), 2U);
+  EXPECT_EQ(infiniband.ports[0].gbits_per_s + infiniband.ports[1].gbits_per_s, 500);
+  EXPECT_EQ(std::ranges::count(infiniband.aliases, "ib0"), 1);
+  ASSERT_EQ(ethernet.ports.size(), 1U);
+  EXPECT_EQ(ethernet.ports[0].gbits_per_s, 25);
+  EXPECT_EQ(at("0000:06:00.0").ports[0].gbits_per_s, 0);
+  // hwloc sees none of them, and that is said.
+  for (const char* bus : {"0000:04:00.0", "0000:05:00.0", "0000:06:00.0"}) {
+    EXPECT_TRUE(std::ranges::any_of(topology.warnings, [&](const std::string& warning) {
+      return warning.find(bus) != std::string::npos;
+    })) << bus;
+  }
+}
+
+TEST_F(DiscoverFiles, TheLeastQuotaOfProcessorTimeCounts) {
+  const auto quota = [&] {
+    const Topology topology = found();
+    for (const auto& [name, value] : topology.nodes.front().info)
+      if (name == "CpuQuota") return value;
+    return std::string();
+  };
+  EXPECT_EQ(quota(), "");
+  put("/proc/self/cgroup", "1:cpu:/old\n0::/jobs/ours");
+  put("/sys/fs/cgroup/cpu.max", "max 100000");
+  EXPECT_EQ(quota(), "");
+  put("/sys/fs/cgroup/cpu.max", "350000 100000");
+  EXPECT_EQ(quota(), std::to_string(3.5));
+  put("/sys/fs/cgroup/jobs/ours/cpu.max", "150000 100000");
+  EXPECT_EQ(quota(), std::to_string(1.5));
+  put("/sys/fs/cgroup/jobs/ours/cpu.max", "nonsense");
+  EXPECT_EQ(quota(), std::to_string(3.5));
 }
 
 }  // namespace
