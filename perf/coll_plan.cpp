@@ -83,9 +83,12 @@ Result<Planned> plan_call(const ExplainOptions& options) {
   const int parts = gpus > 0 ? gpus : std::max(1, made.topology.count(NodeKind::core));
   const Rank ranks = options.ranks > 0 ? options.ranks : static_cast<Rank>(parts);
   if (ranks > kMostDescribedRanks) {
-    return failed(Code::invalid_argument,
-                  fmt::format("{} ranks are more than are simulated pair by pair", ranks),
-                  fmt::format("ask for at most {} with --ranks", kMostDescribedRanks));
+    return failed(
+        Code::invalid_argument,
+        fmt::format("{} ranks are more than are simulated pair by pair", ranks),
+        fmt::format(
+            "ask for at most {} with --ranks; coll-plan scale goes further, for equal hosts",
+            kMostDescribedRanks));
   }
   COLL_ASSIGN(const Placement placement, place_ranks(made.topology, ranks));
   made.world = machine_world(made.topology, placement);
