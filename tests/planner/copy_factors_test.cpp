@@ -92,6 +92,7 @@ TEST(CopyFactors, DecideNothingThatCombines) {
             const Plan plan = planned(ranks, collective, bytes, factors, per_core);
             EXPECT_EQ(plan.digest(), usual.digest()) << name_of(collective) << ' ' << bytes;
             EXPECT_EQ(plan.loans, usual.loans) << name_of(collective) << ' ' << bytes;
+            EXPECT_EQ(plan.predicted_us, usual.predicted_us) << name_of(collective) << ' ' << bytes;
           }
         }
       }
