@@ -17,25 +17,8 @@ namespace {
 /// Of a core's own cache, where the system does not say.
 constexpr std::uint64_t kUsualOwn = std::uint64_t{2} << 20;
 
-}  // namespace
-
-ResultStore::ResultStore(const CoreCaches& caches, const Neighbours& neighbours)
-    : own_(caches.own > 0 ? caches.own : kUsualOwn), shared_(own_) {
-  if (caches.shared_by == 0) return;  // nobody knows who else is there
-  const double most = std::ceil(std::max(1.0, neighbours.per_core) * caches.shared_by);
-  const double sharing = std::min<double>(std::max(1U, neighbours.ranks), most);
-  const double part = static_cast<double>(caches.shared) / 2 / sharing;
-  shared_ = std::max(own_, static_cast<std::uint64_t>(part));
-}
-
-reduce::Store ResultStore::of(std::uint64_t bytes) const {
-  if (bytes < own_) [[likely]]
-    return reduce::Store::cached;
-  if (bytes >= shared_) return reduce::Store::streaming;
-  static const bool fast = shared_cache_is_fast(own_);
-  return fast ? reduce::Store::cached : reduce::Store::streaming;
-}
-
+/// Whether it takes twice to three times as long to store past the caches as into the shared one,
+/// or about as long; `own` is what a core's own holds. (docs/performance.md)
 bool shared_cache_is_fast(std::uint64_t own) {
   constexpr int kRounds = 3;
   // Twice as much as a core's own cache holds is copied as messages are, slice by slice out of
@@ -64,6 +47,25 @@ bool shared_cache_is_fast(std::uint64_t own) {
     }
   }
   return least_us[1] > kMuchLonger * least_us[0];
+}
+
+}  // namespace
+
+ResultStore::ResultStore(const CoreCaches& caches, const Neighbours& neighbours)
+    : own_(caches.own > 0 ? caches.own : kUsualOwn), shared_(own_) {
+  if (caches.shared_by == 0) return;  // nobody knows who else is there
+  const double most = std::ceil(std::max(1.0, neighbours.per_core) * caches.shared_by);
+  const double sharing = std::min<double>(std::max(1U, neighbours.ranks), most);
+  const double part = static_cast<double>(caches.shared) / 2 / sharing;
+  shared_ = std::max(own_, static_cast<std::uint64_t>(part));
+}
+
+reduce::Store ResultStore::of(std::uint64_t bytes) const {
+  if (bytes < own_) [[likely]]
+    return reduce::Store::cached;
+  if (bytes >= shared_) return reduce::Store::streaming;
+  static const bool fast = shared_cache_is_fast(own_);
+  return fast ? reduce::Store::cached : reduce::Store::streaming;
 }
 
 }  // namespace coll

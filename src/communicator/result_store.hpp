@@ -31,8 +31,4 @@ class ResultStore {
   std::uint64_t shared_;
 };
 
-/// Whether it takes twice to three times as long to store past the caches as into the shared one,
-/// or about as long; `own` is what a core's own holds. (docs/performance.md)
-bool shared_cache_is_fast(std::uint64_t own);
-
 }  // namespace coll
