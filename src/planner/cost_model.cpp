@@ -28,34 +28,33 @@ CopyFactors copy_factors(double copy_us_per_byte, double fetch_us_per_byte) {
 }
 
 CopyFactors agreed(const std::vector<CopyFactors>& of_ranks, const Layout& layout) {
-  std::vector<CopyFactors> hosts(static_cast<std::size_t>(layout.hosts()));
+  CopyFactors most{CopyFactors::kLeast, CopyFactors::kLeast};
   for (Rank host = 0; host < layout.hosts(); ++host) {
-    const std::vector<Rank>& members = layout.members_of(host);
-    CopyFactors least = of_ranks[static_cast<std::size_t>(members.front())];
-    for (const Rank rank : members) {
+    CopyFactors least{CopyFactors::kMostCopy, CopyFactors::kMostFetch};
+    for (const Rank rank : layout.members_of(host)) {
       const CopyFactors& of = of_ranks[static_cast<std::size_t>(rank)];
       least = {std::min(least.copy, of.copy), std::min(least.fetch, of.fetch)};
     }
-    hosts[static_cast<std::size_t>(host)] = least;
-  }
-  CopyFactors most = hosts.front();
-  for (const CopyFactors& of : hosts) {
-    most = {std::max(most.copy, of.copy), std::max(most.fetch, of.fetch)};
+    most = {std::max(most.copy, least.copy), std::max(most.fetch, least.fetch)};
   }
   return most;
 }
 
+CopyFactors factors_for(const CostView& view, Collective collective) {
+  return reduces(collective) ? CopyFactors{} : view.factors;
+}
+
 PathCost inside_cost(const CostView& view, Collective collective) {
+  const CopyFactors factors = factors_for(view, collective);
   PathCost cost = kSharedMemoryPath;
-  if (reduces(collective)) return cost;
-  cost.send_us_per_byte = std::ldexp(cost.send_us_per_byte, view.factors.copy);
-  cost.receive_us_per_byte = std::ldexp(cost.receive_us_per_byte, view.factors.copy);
-  cost.fetch_us_per_byte = std::ldexp(cost.fetch_us_per_byte, view.factors.fetch);
+  cost.send_us_per_byte = std::ldexp(cost.send_us_per_byte, factors.copy);
+  cost.receive_us_per_byte = std::ldexp(cost.receive_us_per_byte, factors.copy);
+  cost.fetch_us_per_byte = std::ldexp(cost.fetch_us_per_byte, factors.fetch);
   return cost;
 }
 
 double copy_us_per_byte(const CostView& view, Collective collective) {
-  return reduces(collective) ? kCopyUsPerByte : std::ldexp(kCopyUsPerByte, view.factors.copy);
+  return std::ldexp(kCopyUsPerByte, factors_for(view, collective).copy);
 }
 
 double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loans,

@@ -135,8 +135,11 @@ struct CostView {
   std::vector<std::uint32_t> cores;   ///< by host; empty: as the line above has it for each
 };
 
-/// The costs of a path within a host, and of copies there, in calls of an operation. What combines
-/// is planned with the same constants everywhere: its bits must not depend on a measurement.
+/// Those that count for an operation: what combines is planned with the same constants everywhere,
+/// for its bits must not depend on a measurement.
+CopyFactors factors_for(const CostView& view, Collective collective);
+
+/// The costs of a path within a host, and of copies there, in calls of an operation.
 PathCost inside_cost(const CostView& view, Collective collective);
 double copy_us_per_byte(const CostView& view, Collective collective);
 

@@ -175,8 +175,8 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
       plan.forced ? " (forced by COLL_ALGORITHM)" : "");
   text += line;
   text.append("protocol: messages ").append(text_of(plan.loans)).append("\n");
-  if (const CopyFactors& factors = world.view.factors;
-      factors != CopyFactors{} && !reduces(plan.spec.collective)) {
+  if (const CopyFactors factors = factors_for(world.view, plan.spec.collective);
+      factors != CopyFactors{}) {
     std::snprintf(line, sizeof line,
                   "measured: to copy a byte takes about %g times, to fetch one %g times as long as "
                   "the model's constants say\n",
