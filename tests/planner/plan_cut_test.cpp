@@ -102,6 +102,20 @@ TEST(Planner, KnowsTheCoresOfEachHost) {
   EXPECT_TRUE(cores(world).empty());
 }
 
+/// Of 8 ranks on 2 cores: a call of 256 KiB uses 2 slots of 64 KiB of each peer, and these stay in
+/// the caches, all 8 would not; one of 1 MiB uses more than the caches hold.
+TEST(Planner, CountsTheSlotsThatACallUses) {
+  World world = world_of(8);
+  world.view.ranks_per_core = 4;
+  const auto us_per_byte = [&](std::uint64_t bytes) {
+    const Plan plan =
+        plan_with(world, {all_reduce, 8, 0}, *find_algorithm("two_shot"), {}, size_class(bytes));
+    return network_of(world, plan, static_cast<double>(bytes)).route(0, 1).receive_us_per_byte;
+  };
+  EXPECT_EQ(us_per_byte(256 << 10), kSharedMemoryPath.receive_us_per_byte);
+  EXPECT_EQ(us_per_byte(1 << 20), kSharedMemoryPath.receive_us_per_byte * kColdSlots);
+}
+
 TEST(Planner, RoutesBetweenHostsAreAsTheWorldHasThem) {
   World world = far_apart();
   world.network = nullptr;
