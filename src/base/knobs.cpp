@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/made_once.hpp"
+
 namespace coll {
 namespace {
 
@@ -145,8 +147,7 @@ struct ProcessKnobs {
 };
 
 const ProcessKnobs& process_knobs() {
-  static const ProcessKnobs once;
-  return once;
+  return made_once([] { return ProcessKnobs(); });
 }
 
 }  // namespace

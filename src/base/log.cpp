@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/knobs.hpp"
+#include "base/made_once.hpp"
 
 namespace coll {
 namespace {
@@ -15,14 +16,13 @@ namespace {
 std::atomic<int> g_rank{-1};
 
 LogLevel wanted_level() {
-  static const LogLevel level = [] {
+  return made_once([] {
     const std::string& text = knobs().log;
     if (text == "error") return LogLevel::error;
     if (text == "info") return LogLevel::info;
     if (text == "debug") return LogLevel::debug;
     return LogLevel::warn;
-  }();
-  return level;
+  });
 }
 
 }  // namespace

@@ -6,8 +6,24 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <new>
 
 namespace coll {
+namespace {
+
+const Failure* make_memory_ran_out() {
+  auto* failure = new Failure;
+  failure->code = Code::out_of_resources;
+  failure->what = "memory ran out";
+  failure->hint = "free memory, or raise the limit of the process or its container (ulimit -v)";
+  return failure;
+}
+
+/// Made when the library is loaded, and never destroyed: it is wanted when nothing can be made.
+const Failure* const kMemoryRanOut = make_memory_ran_out();
+
+}  // namespace
 
 std::string_view name_of(Code code) {
   switch (code) {
@@ -74,6 +90,26 @@ Status Status::with_context(std::string_view context) const {
   Failure copy = *failure_;
   copy.what.insert(0, ": ").insert(0, context);
   return Status(std::move(copy));
+}
+
+Status Status::out_of_memory() noexcept {
+  Status status;
+  status.failure_ = {std::shared_ptr<const Failure>(), kMemoryRanOut};  // owns nothing
+  return status;
+}
+
+Status status_of_exception() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      return Status::out_of_memory();
+    } catch (const std::exception& error) {
+      return failed(Code::internal, error.what());
+    }
+  } catch (const std::bad_alloc&) {  // the second failure of two
+    return Status::out_of_memory();
+  }
 }
 
 Status failed(Code code, std::string what, std::string hint, int error, const char* file,

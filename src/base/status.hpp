@@ -64,9 +64,15 @@ class [[nodiscard]] Status {
   /// The same failure behind a few words of context: "connecting to rank 3: …".
   [[nodiscard]] Status with_context(std::string_view context) const;
 
+  /// Code::out_of_resources. Allocates nothing.
+  static Status out_of_memory() noexcept;
+
  private:
   std::shared_ptr<const Failure> failure_;
 };
+
+/// What the exception that is being handled means; to be called in a catch block.
+Status status_of_exception() noexcept;
 
 /// Makes a failed Status and notes the place: `return failed(Code::system, "open …", "hint",
 /// errno);`.

@@ -5,36 +5,38 @@
 
 #include <array>
 
+#include "base/made_once.hpp"
 #include "collectives/patterns.hpp"
 
 namespace coll {
 
 std::span<const Algorithm> algorithms() {
-  static const std::array list{kLocal,
-                               kDirect,
-                               kOneShot,
-                               kTwoShot,
-                               kLinear,
-                               kPairwise,
-                               kRing,
-                               kNeighbourExchange,
-                               kChain,
-                               kBinomial,
-                               kKnomial4,
-                               kKnomial8,
-                               kDoubleBinaryTree,
-                               kRecursiveDoubling,
-                               kRecursiveHalving,
-                               kRecursiveHalvingDoubling,
-                               kScatterAllgather,
-                               kScatterRing,
-                               kCirculant,
-                               kBruck,
-                               kDissemination,
-                               kHierarchicalRing,
-                               kHierarchicalHalving,
-                               kHierarchicalTree};
-  return list;
+  return made_once([] {
+    return std::array{kLocal,
+                      kDirect,
+                      kOneShot,
+                      kTwoShot,
+                      kLinear,
+                      kPairwise,
+                      kRing,
+                      kNeighbourExchange,
+                      kChain,
+                      kBinomial,
+                      kKnomial4,
+                      kKnomial8,
+                      kDoubleBinaryTree,
+                      kRecursiveDoubling,
+                      kRecursiveHalving,
+                      kRecursiveHalvingDoubling,
+                      kScatterAllgather,
+                      kScatterRing,
+                      kCirculant,
+                      kBruck,
+                      kDissemination,
+                      kHierarchicalRing,
+                      kHierarchicalHalving,
+                      kHierarchicalTree};
+  });
 }
 
 const Algorithm* find_algorithm(std::string_view name) {

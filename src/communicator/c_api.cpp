@@ -67,6 +67,7 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
 
 Status join(coll::Joining joining, coll_comm_t* comm) {
   coll::LiveCommunicators& live = coll::LiveCommunicators::of_process();
+  live.expect_exit();
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
   auto made = std::make_unique<coll_comm>();

@@ -32,11 +32,18 @@ namespace coll {
 /// What coll_last_error says: one text per thread, errno's way.
 std::string& last_error();
 
-inline coll_status_t give(const Status& status) {
+/// The code is given also where memory has run out for the text.
+inline coll_status_t give(const Status& status) noexcept {
   if (status.ok()) [[likely]] {
     return COLL_SUCCESS;
   }
-  if (status.code() != Code::in_progress) last_error() = status.text();
+  if (status.code() != Code::in_progress) {
+    try {
+      last_error() = status.text();
+    } catch (const std::bad_alloc&) {
+      last_error() = "out of memory";  // so short that it needs none
+    }
+  }
   return static_cast<coll_status_t>(status.code());
 }
 
@@ -44,16 +51,9 @@ inline coll_status_t give(const Status& status) {
 template <class Body>
 coll_status_t guarded(Body body) noexcept {
   try {
-    try {
-      return give(body());
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      return give(failed(Code::internal, error.what()));
-    }
-  } catch (const std::bad_alloc&) {
-    last_error() = "out of memory";  // so short that it needs none
-    return COLL_OUT_OF_RESOURCES;
+    return give(body());
+  } catch (const std::exception&) {
+    return give(status_of_exception());
   }
 }
 

@@ -3,8 +3,10 @@
 #include "communicator/communicator.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "base/log.hpp"
+#include "base/made_once.hpp"
 #include "communicator/call_digest.hpp"
 
 namespace coll {
@@ -24,8 +26,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 const CoreCaches& own_caches() {
-  static const CoreCaches caches = core_caches();
-  return caches;
+  return made_once([] { return core_caches(); });
 }
 
 }  // namespace
@@ -75,15 +76,19 @@ std::unique_ptr<Communicator> Communicator::refusing(Rank rank, Rank size, const
   return made;
 }
 
-bool Communicator::retire() {
+bool Communicator::retire() noexcept {
   if (!gate_.take_if_idle()) return false;
   {
     const std::lock_guard lock(failure_mutex_);
-    if (failure_.ok()) {
-      failure_ = failed(Code::invalid_usage,
-                        "rank " + std::to_string(rank_) +
-                            " has left the communicator: its process is inside exit",
-                        "call operations before main returns or exit is called");
+    try {
+      if (failure_.ok()) {
+        failure_ = failed(Code::invalid_usage,
+                          "rank " + std::to_string(rank_) +
+                              " has left the communicator: its process is inside exit",
+                          "call operations before main returns or exit is called");
+      }
+    } catch (const std::exception&) {
+      failure_ = status_of_exception();
     }
     failed_.store(true, std::memory_order_release);
   }
@@ -97,7 +102,7 @@ Communicator::~Communicator() {
   if (watch_) watch_->leave();
 }
 
-Status Communicator::run_in_turn(const Request& request, std::uint64_t turn) {
+Status Communicator::run_in_turn(const Request& request, std::uint64_t turn) noexcept {
   gate_.wait(turn);
   const Status status = execute(request);
   gate_.pass();
@@ -122,29 +127,38 @@ Communicator::BoundCall& Communicator::place_of(const Request& request) {
   return bound_[key >> 59];
 }
 
-Status Communicator::execute(const Request& request) {
+Status Communicator::execute(const Request& request) noexcept {
   if (failed_.load(std::memory_order_relaxed) || watch_->failed()) [[unlikely]] {
     return status();
   }
   BoundCall& bound = place_of(request);
   const bool known = bound.program != nullptr && bound.request == request;
-  if (!known) COLL_TRY(check(request));
   Call call = request.call;
+  try {
+    if (!known) COLL_TRY(check(request));
+  } catch (const std::exception&) {
+    return status_of_exception();  // refused at the door: nothing has begun
+  }
   call.sequence = ++numbers(call);
   board_.enter(call);
-  if (!known) {
-    if (Status opened = bind(request, call, bound); !opened.ok()) {
-      board_.leave();
-      return opened;
-    }
+  Status status;
+  try {
+    status = carry_out(request, bound, known, call);
+  } catch (const std::exception&) {
+    status = settle(status_of_exception(), call, kNoRank);
   }
-  bound.binding.digest = numbered(bound.digest, call.sequence);
-  executor_->start(*bound.program, bound.binding);
-  Status status = finish_call(call);
   if (!status.ok()) [[unlikely]]
     executor_->abandon();
   board_.leave();
   return status;
+}
+
+Status Communicator::carry_out(const Request& request, BoundCall& bound, bool known,
+                               const Call& call) {
+  if (!known) COLL_TRY(bind(request, call, bound));
+  bound.binding.digest = numbered(bound.digest, call.sequence);
+  executor_->start(*bound.program, bound.binding);
+  return finish_call(call);
 }
 
 /// Finds the request's program, or makes it, and keeps what the call needs.
@@ -236,19 +250,23 @@ Status Communicator::open(const CollectiveSpec& spec, std::uint32_t size_class, 
 }
 
 /// Makes a failure everybody's and sticky; what all ranks agreed on is what this rank says.
-Status Communicator::settle(const Status& failure, const Call& call, Rank peer) {
-  Status verdict = failure;
-  if (!watch_->failed()) {
-    verdict = failure.code() == Code::mismatch ? watch_->report_mismatch(call, peer, failure)
-                                               : watch_->report(failure.in_call(call.text()));
-  } else {
-    verdict = watch_->failure();
+Status Communicator::settle(const Status& failure, const Call& call, Rank peer) noexcept {
+  Status verdict;
+  try {
+    verdict = verdict_on(failure, call, peer).in_call(call.text());
+  } catch (const std::exception&) {
+    verdict = watch_->report(status_of_exception());
   }
-  verdict = verdict.in_call(call.text());
   const std::lock_guard lock(failure_mutex_);
   if (failure_.ok()) failure_ = verdict;
   failed_.store(true, std::memory_order_release);
   return failure_;
+}
+
+Status Communicator::verdict_on(const Status& failure, const Call& call, Rank peer) {
+  if (watch_->failed()) return watch_->failure();
+  if (failure.code() == Code::mismatch) return watch_->report_mismatch(call, peer, failure);
+  return watch_->report(failure.in_call(call.text()));
 }
 
 Status Communicator::status() const {
@@ -261,8 +279,13 @@ Status Communicator::status() const {
 
 Status Communicator::abort() {
   if (!watch_) return status();
-  [[maybe_unused]] const Status verdict = watch_->report(
-      failed(Code::aborted, "rank " + std::to_string(rank_) + " aborted the communicator"));
+  Status aborted;
+  try {
+    aborted = failed(Code::aborted, "rank " + std::to_string(rank_) + " aborted the communicator");
+  } catch (const std::exception&) {
+    aborted = status_of_exception();  // what matters is that all end
+  }
+  [[maybe_unused]] const Status verdict = watch_->report(aborted);
   return {};
 }
 

@@ -60,14 +60,15 @@ class Communicator {
   /// communication.
   [[nodiscard]] Status check(const Request& request) const;
 
-  /// Checks and runs a request: waits for its turn, then for its end.
+  /// Checks and runs a request: waits for its turn, then for its end. Memory that runs out
+  /// meanwhile is a failure like any other: it becomes all ranks', and stays.
   Status run(const Request& request) {
     const std::uint64_t turn = gate_.take();
     return run_in_turn(request, turn);
   }
   /// For streams: the turn is taken when the user calls, the operation runs later.
   std::uint64_t take_turn() { return gate_.take(); }
-  Status run_in_turn(const Request& request, std::uint64_t turn);
+  Status run_in_turn(const Request& request, std::uint64_t turn) noexcept;
 
   /// The sticky failure. From any thread.
   [[nodiscard]] Status status() const;
@@ -76,9 +77,9 @@ class Communicator {
 
   /// For the process's end: refuses calls from now on, if nobody is inside one (else false). Then
   /// `leave`, or both halves of it where several leave; the destructor does it too.
-  bool retire();
-  void start_leaving() { watch_->start_leaving(); }
-  void leave() { watch_->leave(); }
+  bool retire() noexcept;
+  void start_leaving() noexcept { watch_->start_leaving(); }
+  void leave() noexcept { watch_->leave(); }
   /// In a child made by fork: lets go of what shows this process's death to the others. Nothing
   /// else may be used there any more, not even the destructor.
   void close_in_child() const { watch_->close_in_child(); }
@@ -99,11 +100,13 @@ class Communicator {
     std::uint64_t digest = 0;    ///< of all but the number
   };
 
-  Status execute(const Request& request);
+  Status execute(const Request& request) noexcept;
+  Status carry_out(const Request& request, BoundCall& bound, bool known, const Call& call);
   Status bind(const Request& request, const Call& call, BoundCall& bound);
   Status open(const CollectiveSpec& spec, std::uint32_t size_class, const Call& call);
   Status finish_call(const Call& call);
-  Status settle(const Status& failure, const Call& call, Rank peer);
+  Status settle(const Status& failure, const Call& call, Rank peer) noexcept;
+  Status verdict_on(const Status& failure, const Call& call, Rank peer);
   [[nodiscard]] std::uint64_t& numbers(const Call& call);
   BoundCall& place_of(const Request& request);
 

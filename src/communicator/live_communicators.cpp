@@ -22,22 +22,31 @@ constexpr auto kNap = std::chrono::milliseconds(1);
 
 }  // namespace
 
+/// Made while the library is loaded: no fork comes in between.
+[[maybe_unused]] const LiveCommunicators& kAtLoad = LiveCommunicators::of_process();
+
 LiveCommunicators& LiveCommunicators::of_process() {
   static auto* const one = new LiveCommunicators;  // used at exit, after static objects are gone
   return *one;
 }
 
 LiveCommunicators::LiveCommunicators() {
-  const auto at_exit = [] { of_process().leave_all(); };
   const auto before_fork = [] { of_process().mutex_.lock(); };
   const auto in_parent = [] { of_process().mutex_.unlock(); };
   const auto in_child = [] {
     of_process().abandon_all();
     of_process().mutex_.unlock();
   };
-  if (std::atexit(at_exit) != 0 || pthread_atfork(before_fork, in_parent, in_child) != 0) {
-    throw std::bad_alloc();  // the only reason they have to fail; the C ABI's door catches it
+  if (pthread_atfork(before_fork, in_parent, in_child) != 0) {
+    throw std::bad_alloc();  // the only reason it has to fail
   }
+}
+
+void LiveCommunicators::expect_exit() {
+  const std::lock_guard lock(mutex_);
+  const auto at_exit = [] { of_process().leave_all(); };
+  if (!exit_expected_ && std::atexit(at_exit) != 0) throw std::bad_alloc();
+  exit_expected_ = true;
 }
 
 void LiveCommunicators::enter(Owner& owner) {
@@ -60,6 +69,11 @@ void LiveCommunicators::leave_all() {
   }
   if (!lock) return;
   std::vector<Communicator*> leaving;
+  try {
+    leaving.reserve(owners_.size());
+  } catch (const std::bad_alloc&) {
+    return;  // as if it had been killed
+  }
   for (Owner* owner : owners_) {
     // What calls have sent is on its way: none returns earlier.
     bool idle = (*owner)->retire();

@@ -22,10 +22,12 @@ class LiveCommunicators {
  public:
   using Owner = std::unique_ptr<Communicator>;
 
-  /// The process's only one. To be called before the first communicator joins: objects that are
-  /// made after it, and hold one, are then destroyed before the exit handler runs.
+  /// The process's only one.
   static LiveCommunicators& of_process();
 
+  /// To be called before the first communicator joins: objects that are made after it, and hold
+  /// one, are then destroyed before the exit handler runs.
+  void expect_exit();
   void enter(Owner& owner);
   /// Returns when the exit handler is done with it, if that runs now.
   void forget(Owner& owner);
@@ -40,6 +42,7 @@ class LiveCommunicators {
   void abandon_all();
 
   std::mutex mutex_;  // guards what follows
+  bool exit_expected_ = false;
   std::set<Owner*> owners_;
   std::vector<Owner>
       left_behind_;  ///< the parent's, never to be destroyed: their threads are there

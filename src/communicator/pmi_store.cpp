@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 
+#include "base/made_once.hpp"
 #include "communicator/job_board.hpp"
 
 // One line per message, "cmd=NAME key=value …\n", over a descriptor that the launcher left open
@@ -28,8 +30,7 @@ struct Line {
   std::string unread;
 };
 Line& line() {
-  static auto* const one = new Line;  // used at exit, after static objects are gone
-  return *one;
+  return *made_once([] { return std::make_unique<Line>(); });
 }
 
 Status send_line(Line& pmi, const std::string& command) {

@@ -7,10 +7,12 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
 
+#include "base/made_once.hpp"
 #include "communicator/job_board.hpp"
 #include "sys/own_thread.hpp"
 
@@ -57,8 +59,7 @@ struct Session {
   bool open = false;
 };
 Session& session() {
-  static auto* const one = new Session;  // used at exit, after static objects are gone
-  return *one;
+  return *made_once([] { return std::make_unique<Session>(); });
 }
 
 Status refused(const Library& pmix, const char* doing, int rc) {
@@ -140,7 +141,12 @@ Result<std::string> share_by_pmix(const std::string& name, const std::string& te
                                   Deadline deadline) {
   const auto work = std::make_shared<Work>();
   COLL_ASSIGN(std::thread thread, start_thread("coll-pmix", "to speak PMIx", [=] {
-                Result<std::string> result = share(name, text, gives);
+                Result<std::string> result = Status::out_of_memory();
+                try {
+                  result = share(name, text, gives);
+                } catch (const std::exception&) {
+                  result = status_of_exception();
+                }
                 const std::lock_guard lock(work->mutex);
                 work->result = std::move(result);
                 work->finished.notify_all();

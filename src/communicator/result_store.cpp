@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "base/made_once.hpp"
 #include "sys/clock.hpp"
 
 namespace coll {
@@ -61,7 +62,7 @@ reduce::Store ResultStore::of(std::uint64_t bytes) const {
   if (bytes < own_) [[likely]]
     return reduce::Store::cached;
   if (bytes >= shared_) return reduce::Store::streaming;
-  static const bool fast = shared_cache_is_fast(own_);
+  const bool fast = made_once([this] { return shared_cache_is_fast(own_); });
   return fast ? reduce::Store::cached : reduce::Store::streaming;
 }
 

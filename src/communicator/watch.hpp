@@ -33,8 +33,8 @@ class Watch {
 
   /// This rank failed: all ranks are told; the first failure that reaches the hub is the one all
   /// get. Waits (bounded, 2 s) for the hub's verdict and returns it, so that all ranks say the
-  /// same.
-  virtual Status report(const Status& failure) = 0;
+  /// same. Needs no memory.
+  virtual Status report(const Status& failure) noexcept = 0;
 
   /// This rank's deadline passed in `call`: gathers every rank's place (bounded, 2 s) and fails the
   /// communicator everywhere with the report "rank 3 is in …; ranks 0-2 in …; rank 5 does not
@@ -49,12 +49,12 @@ class Watch {
   /// hub asks all ranks, and if one called something else as its call of that number, fails the
   /// communicator everywhere with a mismatch that names both. (Calls that differ need not exchange
   /// a message.)
-  virtual void doubt(const Call& call) = 0;
+  virtual void doubt(const Call& call) noexcept = 0;
 
   /// This rank leaves in order: its socket's closing is no death. Returns when the others know
   /// (bounded, 2 s). `start_leaving` is its first half: several watches can leave at once.
-  virtual void start_leaving() = 0;
-  virtual void leave() = 0;
+  virtual void start_leaving() noexcept = 0;
+  virtual void leave() noexcept = 0;
 
   /// Closes this process's copies of the star's sockets, for a child made by fork, which has none
   /// of the threads. Nothing else of this object may be used in the child, not even its destructor.

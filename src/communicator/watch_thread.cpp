@@ -13,11 +13,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <exception>
 
 #include "sys/own_thread.hpp"
 
 namespace coll {
 namespace {
+
+/// So many turns may end for want of memory before the watch gives up.
+constexpr int kFailuresSurvived = 8;
 
 /// A host that vanishes closes nothing: the kernel asks, and gives up after about ten seconds.
 void notice_dead_hosts(int fd) {
@@ -83,83 +87,83 @@ Status WatchThread::failure() const {
   return verdict_;
 }
 
-Status WatchThread::report(const Status& failure) {
+Status WatchThread::report(const Status& failure) noexcept {
   COLL_CHECK(!failure.ok(), "a success is no failure to report");
-  Request request;
-  request.failure = failure;
-  return post_and_wait(std::move(request));
+  {
+    std::unique_lock lock(mutex_);
+    if (verdict_.ok() && !ended_) {
+      if (reported_.ok()) reported_ = failure;
+      wait_for_verdict(lock);
+    }
+    if (!verdict_.ok()) return verdict_;
+  }
+  conclude(failure);  // one rank, or this one has left: its own word is all there is
+  return this->failure();
 }
 
 Status WatchThread::report_deadline(const Call& call, double waited_s) {
-  Request request;
-  request.kind = Request::Kind::question;
-  request.question.asker = rank_;
-  request.question.call = call;
-  request.question.waited_s = waited_s;
-  return post_and_wait(std::move(request));
+  Question question;
+  question.asker = rank_;
+  question.call = call;
+  question.waited_s = waited_s;
+  return ask(std::move(question));
 }
 
 Status WatchThread::report_mismatch(const Call& call, Rank peer, const Status& found) {
-  Request request;
-  request.kind = Request::Kind::question;
-  request.question.asker = rank_;
-  request.question.call = call;
-  request.question.reason = Question::Reason::mismatch;
-  request.question.peer = peer;
-  request.question.found = found.text();
-  return post_and_wait(std::move(request));
+  Question question;
+  question.asker = rank_;
+  question.call = call;
+  question.reason = Question::Reason::mismatch;
+  question.peer = peer;
+  question.found = found.text();
+  return ask(std::move(question));
 }
 
-void WatchThread::doubt(const Call& call) {
-  Request request;
-  request.kind = Request::Kind::question;
-  request.question.asker = rank_;
-  request.question.call = call;
-  request.question.reason = Question::Reason::doubt;
+void WatchThread::doubt(const Call& call) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!verdict_.ok() || ended_) return;
-  requests_.push_back(std::move(request));
+  if (!verdict_.ok() || ended_ || question_) return;
+  question_.emplace();
+  question_->asker = rank_;
+  question_->call = call;
+  question_->reason = Question::Reason::doubt;
   wake();
 }
 
-Status WatchThread::post_and_wait(Request request) {
+Status WatchThread::ask(Question question) {
   bool ended = false;
   {
     std::unique_lock lock(mutex_);
-    if (!verdict_.ok()) return verdict_;
-    if (!ended_) {
-      requests_.push_back(request);
-      wake();
-      // The thread itself keeps to the times above; this only guards against its being starved.
-      changed_.wait_for(lock, 2 * kVerdictTime, [this] { return !verdict_.ok() || ended_; });
-      if (!verdict_.ok()) return verdict_;
+    if (verdict_.ok() && !ended_) {
+      question_ = question;
+      wait_for_verdict(lock);
     }
+    if (!verdict_.ok()) return verdict_;
     ended = ended_;
   }
   // One rank, or this one has left: its own word is all there is.
   std::vector<RankPlace> places(static_cast<std::size_t>(size_));
-  if (request.kind == Request::Kind::question) {
-    if (ended) places[static_cast<std::size_t>(rank_)].place = place(request.question);
-    request.failure = places_report(request.question, places, members_);
-  }
-  conclude(request.failure);
+  if (ended) places[static_cast<std::size_t>(rank_)].place = place(question);
+  conclude(places_report(question, places, members_));
   return failure();
 }
 
-void WatchThread::start_leaving() {
+/// Has the thread see the request that was just noted.
+bool WatchThread::wait_for_verdict(std::unique_lock<std::mutex>& lock) {
+  wake();
+  // The thread itself keeps to the times above; this only guards against its being starved.
+  return changed_.wait_for(lock, 2 * kVerdictTime, [this] { return !verdict_.ok() || ended_; });
+}
+
+void WatchThread::start_leaving() noexcept {
   if (!thread_.joinable()) return;
-  Request request;
-  request.kind = Request::Kind::leave;
-  request.departure = {rank_, board_.read().collectives};
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(leaving_, true)) return;
-    requests_.push_back(std::move(request));
+    leaving_ = true;
   }
   wake();
 }
 
-void WatchThread::leave() {
+void WatchThread::leave() noexcept {
   if (!thread_.joinable()) return;
   start_leaving();
   thread_.join();  // the thread keeps to kLeaveTime
@@ -174,34 +178,55 @@ void WatchThread::close_in_child() const {
 
 // --- on the watch's thread
 
-void WatchThread::run() {
-  while (!finishing_) turn();
+void WatchThread::run() noexcept {
+  while (!finishing_) {
+    try {
+      turn();
+    } catch (const std::exception&) {
+      survive(status_of_exception());
+    }
+  }
   for (FrameLink& one : links_) one.close();
   const std::lock_guard lock(mutex_);
   ended_ = true;
   changed_.notify_all();
 }
 
+/// Memory ran out in the midst of a turn, and what the turn was about is lost: that is this rank's
+/// failure. Where there is none even to say so, the links are closed, which tells the others.
+void WatchThread::survive(const Status& failure) noexcept {
+  if (++failures_survived_ > kFailuresSurvived) {
+    finishing_ = true;
+    conclude(failure);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (verdict_.ok() && reported_.ok()) reported_ = failure;
+}
+
 void WatchThread::turn() {
+  take_requests();
   const Deadline now = Clock::now();
   look_at_board(now);
   const Deadline wanted = std::min(on_time(now), next_look_);
   if (finishing_) return;
-  std::vector<pollfd> fds{{event_.get(), POLLIN, 0}};
-  std::vector<Rank> ranks{kNoRank};
-  for (Rank rank = 0; rank < size_; ++rank) {
-    if (!link(rank)) continue;
-    fds.push_back({link(rank).fd(), link(rank).events(), 0});
-    ranks.push_back(rank);
+  polled_.resize(1 + links_.size());  // allocates in the first turn
+  polled_[0] = {event_.get(), POLLIN, 0};
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    polled_[i + 1] = links_[i] ? pollfd{links_[i].fd(), links_[i].events(), 0} : pollfd{-1, 0, 0};
   }
-  const int ready = ::poll(fds.data(), fds.size(), poll_timeout(wanted));
+  const int ready = ::poll(polled_.data(), polled_.size(), poll_timeout(wanted));
   if (ready <= 0) return;
-  for (std::size_t i = 1; i < fds.size(); ++i) {
-    // A hook may have closed the link meanwhile.
-    if ((fds[i].revents & POLLOUT) != 0 && link(ranks[i])) link(ranks[i]).push();
-    if ((fds[i].revents & ~POLLOUT) != 0) hear(ranks[i]);
+  if (polled_[0].revents != 0) {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto got = ::read(event_.get(), &count, sizeof count);
   }
-  if (fds[0].revents != 0) take_requests();
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const short seen = polled_[i + 1].revents;
+    // A hook may have closed the link meanwhile.
+    if ((seen & POLLOUT) != 0 && links_[i]) links_[i].push();
+    if ((seen & ~POLLOUT) != 0) hear(static_cast<Rank>(i));
+  }
 }
 
 void WatchThread::hear(Rank from) {
@@ -223,26 +248,21 @@ void WatchThread::hear(Rank from) {
 }
 
 void WatchThread::take_requests() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto got = ::read(event_.get(), &count, sizeof count);
-  std::vector<Request> requests;
+  Status reported;
+  std::optional<Question> question;
+  bool leave = false;
   {
     const std::lock_guard lock(mutex_);
     if (stop_) finishing_ = true;
-    requests.swap(requests_);
+    reported = std::exchange(reported_, {});
+    question.swap(question_);
+    leave = leaving_ && !leave_begun_;
   }
-  for (const Request& request : requests) {
-    switch (request.kind) {
-      case Request::Kind::report:
-        on_report(request.failure);
-        break;
-      case Request::Kind::question:
-        on_question(request.question);
-        break;
-      case Request::Kind::leave:
-        on_leave(request.departure);
-        break;
-    }
+  if (!reported.ok()) on_report(reported);
+  if (question) on_question(*question);
+  if (leave) {
+    on_leave({rank_, board_.read().collectives});
+    leave_begun_ = true;
   }
 }
 

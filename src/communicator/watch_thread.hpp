@@ -2,8 +2,11 @@
 // communicator/: what ties ranks together. This file: the watch's thread, the part that hub and
 // spokes share.
 #pragma once
+#include <poll.h>
+
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,12 +33,12 @@ inline constexpr auto kLeftTick = std::chrono::milliseconds(100);  // the same o
 class WatchThread : public Watch {
  public:
   [[nodiscard]] Status failure() const override;
-  Status report(const Status& failure) override;
+  Status report(const Status& failure) noexcept override;
   Status report_deadline(const Call& call, double waited_s) override;
   Status report_mismatch(const Call& call, Rank peer, const Status& found) override;
-  void doubt(const Call& call) override;
-  void start_leaving() override;
-  void leave() override;
+  void doubt(const Call& call) noexcept override;
+  void start_leaving() noexcept override;
+  void leave() noexcept override;
   void close_in_child() const override;
 
  protected:
@@ -73,36 +76,38 @@ class WatchThread : public Watch {
   std::vector<FrameLink> links_;  ///< by rank; empty where there is none (any more)
 
  private:
-  struct Request {
-    enum class Kind { report, question, leave } kind = Kind::report;
-    Status failure;
-    Question question;
-    Departure departure;
-  };
-  void run();
+  void run() noexcept;
   void turn();
   void hear(Rank from);
   void take_requests();
   void look_at_board(Deadline now);
   void check_departures(const CallBoard::Reading& reading, Deadline now);
+  void survive(const Status& failure) noexcept;
   void wake();
-  Status post_and_wait(Request request);
+  Status ask(Question question);
+  bool wait_for_verdict(std::unique_lock<std::mutex>& lock);
 
   const CallBoard& board_;
   Fd event_;
   std::thread thread_;
 
-  mutable std::mutex mutex_;  // guards the next six
+  mutable std::mutex mutex_;  // guards the next seven
   std::condition_variable changed_;
   Status verdict_;
-  std::vector<Request> requests_;
+  // Requests to the thread. The first failure is the one that counts, and a verdict answers every
+  // question, so there is room for what matters without allocating any.
+  Status reported_;
+  std::optional<Question> question_;
   bool leaving_ = false;
   bool stop_ = false;
   bool ended_ = false;
 
   // The watch's thread only.
   bool finishing_ = false;
-  CallBoard::Reading seen_;  ///< at the last look
+  bool leave_begun_ = false;
+  int failures_survived_ = 0;
+  std::vector<pollfd> polled_;  ///< the event, then links_ in order
+  CallBoard::Reading seen_;     ///< at the last look
   Deadline seen_since_;
   Deadline next_look_;
   std::vector<Departure> departures_;

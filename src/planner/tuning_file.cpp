@@ -9,19 +9,20 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
+#include "base/made_once.hpp"
 #include "sys/folder.hpp"
 #include "sys/machine_signature.hpp"
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
 
 namespace files = std::filesystem;
 
-constexpr std::uintmax_t kMostBytes = 64 << 20;  // a table of everything is a hundredth of it
+constexpr std::size_t kMostBytes = 64 << 20;  // a table of everything is a hundredth of it
 
 /// Those that coll-tune writes by itself, in order.
 std::vector<std::string> tables_in(const std::string& directory) {
@@ -50,20 +51,10 @@ std::string tuning_path(const std::string& directory, const std::string& topolog
 }
 
 Result<TuningTable> read_tuning_file(const std::string& path) {
-  std::error_code error;
-  const std::uintmax_t bytes = files::file_size(path, error);
-  if (error)
-    return failed(Code::system, "tuning table " + path, "measure one with coll-tune",
-                  error.value());
-  if (bytes > kMostBytes) {
-    return failed(Code::invalid_argument,
-                  path + " is no tuning table: it has " + std::to_string(bytes) + " bytes");
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return system_failure("reading the tuning table " + path, errno);
-  return read_tuning_json(text.str(), path);
+  const Result<std::string> text = read_file(path, kMostBytes);
+  if (text.ok()) return read_tuning_json(*text, path);
+  const Failure& why = *text.status().failure();
+  return failed(why.code, "tuning table: " + why.what, "measure one with coll-tune", why.error);
 }
 
 Status write_tuning_file(const std::string& path, const TuningTable& table) {
@@ -123,12 +114,12 @@ FoundTuning find_tuning(std::string_view knob, const std::string& directory,
 }
 
 const FoundTuning& process_tuning() {
-  static const FoundTuning once =
-      find_tuning(knobs().tuning, tuning_directory([](const char* name) -> const char* {
-                    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once
-                  }),
-                  [] { return machine_signature(); });
-  return once;
+  return made_once([] {
+    return find_tuning(knobs().tuning, tuning_directory([](const char* name) -> const char* {
+                         return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once
+                       }),
+                       [] { return machine_signature(); });
+  });
 }
 
 }  // namespace coll

@@ -9,6 +9,7 @@
 #include <array>
 
 #include "base/knobs.hpp"
+#include "base/made_once.hpp"
 #include "reduce/isa.hpp"
 
 namespace coll::reduce {
@@ -86,14 +87,13 @@ struct Found {
 };
 
 const Table& chosen() {
-  static const Table& table = table_for(knobs().isa);
-  return table;
+  return *made_once([] { return &table_for(knobs().isa); });
 }
 
 }  // namespace
 
 std::span<const Table* const> tables() {
-  static const Found found;
+  const Found& found = made_once([] { return Found(); });
   return {found.tables.data(), found.count};
 }
 

@@ -2,21 +2,33 @@
 // sys/: the operating system as values and owners. This file: processors as Linux lists them.
 #include "sys/cpu_list.hpp"
 
+#include <algorithm>
+#include <charconv>
+
 namespace coll {
 
-cpu_set_t read_cpu_list(std::istream& list) {
+cpu_set_t read_cpu_list(std::string_view list) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
-  for (int first = 0; list >> first;) {
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  int first = 0;
+  const auto number = [&](int& into) {
+    const auto [after, error] = std::from_chars(at, end, into);
+    at = after;
+    return error == std::errc();
+  };
+  while (number(first)) {
     int last = first;
-    if (list.peek() == '-') {
-      list.get();
-      list >> last;
+    if (at != end && *at == '-') {
+      ++at;
+      if (!number(last)) break;
     }
-    for (int cpu = first; cpu <= last && cpu < CPU_SETSIZE; ++cpu) {
-      if (cpu >= 0) CPU_SET(static_cast<std::size_t>(cpu), &cpus);
+    for (int cpu = std::max(first, 0); cpu <= last && cpu < CPU_SETSIZE; ++cpu) {
+      CPU_SET(static_cast<std::size_t>(cpu), &cpus);
     }
-    list.get();
+    if (at == end || *at != ',') break;
+    ++at;
   }
   return cpus;
 }

@@ -3,11 +3,11 @@
 #pragma once
 #include <sched.h>
 
-#include <istream>
+#include <string_view>
 
 namespace coll {
 
 /// The set that "0-3,8" names, up to where it makes sense.
-cpu_set_t read_cpu_list(std::istream& list);
+cpu_set_t read_cpu_list(std::string_view list);
 
 }  // namespace coll

@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <string>
+
+#include "sys/folder.hpp"
 
 namespace coll {
 
 Status raise_file_limit(std::size_t needed, std::size_t wanted, std::string_view what_for) {
-  std::error_code ignored;
-  const auto files = std::filesystem::directory_iterator("/proc/self/fd", ignored);
-  const auto open = static_cast<rlim_t>(std::distance(begin(files), end(files)));
+  const auto open = static_cast<rlim_t>(entries_of("/proc/self/fd").size());
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   if (limit.rlim_cur < open + wanted && limit.rlim_cur < limit.rlim_max) {

@@ -2,17 +2,24 @@
 // sys/: the operating system as values and owners. This file: folders, listed without exceptions.
 #include "sys/folder.hpp"
 
+#include <dirent.h>
+
 #include <algorithm>
+#include <memory>
+#include <string_view>
 
 namespace coll {
 
+// Not std::filesystem::directory_iterator: where memory runs out, libstdc++'s ends the process.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
-  std::error_code error;
-  // A range-for would throw where a later entry cannot be read.
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    paths.push_back(at->path());
+  const auto close = [](DIR* one) { ::closedir(one); };
+  const std::unique_ptr<DIR, decltype(close)> open(::opendir(folder.c_str()), close);
+  if (!open) return paths;
+  // One thread reads this DIR, and readdir(3) is safe then.
+  while (const dirent* entry = ::readdir(open.get())) {  // NOLINT(concurrency-mt-unsafe)
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") paths.push_back(folder / name);
   }
   std::sort(paths.begin(), paths.end());
   return paths;

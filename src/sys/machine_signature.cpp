@@ -3,34 +3,31 @@
 // line.
 #include "sys/machine_signature.hpp"
 
-#include <fstream>
+#include <functional>
 #include <map>
 #include <vector>
 
 #include "sys/folder.hpp"
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
 
 namespace files = std::filesystem;
 
-std::string first_line(const files::path& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
-}
-
 /// What the first processor says of its make; kernels name that differently.
 std::string processor(const std::string& root) {
   constexpr const char* kFields[] = {"model name",      "cpu family", "model",      "stepping",
                                      "CPU implementer", "CPU part",   "CPU variant"};
-  std::map<std::string, std::string> said;
-  std::ifstream lines(root + "/proc/cpuinfo");
-  for (std::string line; std::getline(lines, line) && !line.empty();) {
+  const Result<std::string> cpuinfo = read_file(root + "/proc/cpuinfo");
+  if (!cpuinfo.ok()) return {};
+  std::map<std::string, std::string, std::less<>> said;
+  std::string_view rest = *cpuinfo;
+  for (std::string_view line = take_line(rest); !line.empty(); line = take_line(rest)) {
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos || colon + 2 > line.size()) continue;
-    said[line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1)] = line.substr(colon + 2);
+    const std::string_view field = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
+    said[std::string(field)] = line.substr(colon + 2);
   }
   std::string text;
   for (const char* field : kFields)
@@ -42,10 +39,10 @@ std::string processor(const std::string& root) {
 std::map<std::string, int> devices(const std::string& root) {
   std::map<std::string, int> counts;
   for (const files::path& folder : entries_of(root + "/sys/bus/pci/devices")) {
-    const std::string kind = first_line(folder / "class").substr(0, 4);
+    const std::string kind = first_line_of(folder / "class").substr(0, 4);
     if (kind != "0x02" && kind != "0x03" && kind != "0x12") continue;
     const auto id = [&](const char* file) {
-      const std::string word = first_line(folder / file);
+      const std::string word = first_line_of(folder / file);
       return word.starts_with("0x") ? word.substr(2) : word;
     };
     ++counts[id("vendor") + ":" + id("device")];
@@ -63,11 +60,11 @@ std::string machine_signature(const std::string& root) {
   const std::string system = root + "/sys/devices/system/";
   std::string caches;
   for (const files::path& cache : entries_of(system + "cpu/cpu0/cache"))
-    if (const std::string size = first_line(cache / "size"); !size.empty())
+    if (const std::string size = first_line_of(cache / "size"); !size.empty())
       caches += (caches.empty() ? "" : " ") + size;
   add("", processor(root));
-  add("PUs ", first_line(system + "cpu/present"));
-  add("NUMA nodes ", first_line(system + "node/online"));
+  add("PUs ", first_line_of(system + "cpu/present"));
+  add("NUMA nodes ", first_line_of(system + "node/online"));
   add("caches ", caches);
   for (const auto& [device, count] : devices(root)) add(std::to_string(count) + "x ", device);
   std::string text;

@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/made_once.hpp"
 #include "sys/clock.hpp"
 #include "sys/peer_memory.hpp"
 
@@ -68,8 +69,7 @@ MemoryCosts measure() {
 }  // namespace
 
 const MemoryCosts& memory_costs() {
-  static const MemoryCosts costs = measure();
-  return costs;
+  return made_once(measure);
 }
 
 }  // namespace coll

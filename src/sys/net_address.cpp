@@ -12,7 +12,9 @@
 #include <charconv>
 #include <condition_variable>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <new>
 
 #include "sys/own_thread.hpp"
 
@@ -73,32 +75,46 @@ NetAddress numeric(const HostPort& from) {
   return NetAddress::from_bytes(AF_INET6, bytes.data(), from.port, scope);
 }
 
+struct Found {
+  int error = 0;         ///< as getaddrinfo's
+  int system_error = 0;  ///< errno, where `error` says so
+  std::vector<NetAddress> addresses;
+};
+
 /// What the looking-up thread and the waiting one share; the last of them frees it.
 struct Lookup {
   std::mutex mutex;
   std::condition_variable finished;
   bool done = false;
-  int error = 0;
-  int system_error = 0;
-  std::vector<NetAddress> found;
+  Found found;
 };
 
-void look_up(Lookup& lookup, const HostPort& what) {
+Found look_up(const HostPort& what) {
+  Found found;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int error = getaddrinfo(what.host.c_str(), nullptr, &hints, &list);
-  const int system_error = error == EAI_SYSTEM ? errno : 0;
-  std::vector<NetAddress> found;
-  for (const addrinfo* one = list; one != nullptr; one = one->ai_next) {
+  addrinfo* first = nullptr;
+  found.error = getaddrinfo(what.host.c_str(), nullptr, &hints, &first);
+  if (found.error == EAI_SYSTEM) found.system_error = errno;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> list(found.error == 0 ? first : nullptr,
+                                                                freeaddrinfo);
+  for (const addrinfo* one = list.get(); one != nullptr; one = one->ai_next) {
     const NetAddress address = NetAddress::from_raw(one->ai_addr).with_port(what.port);
-    if (address.family() != 0 && std::ranges::count(found, address) == 0) found.push_back(address);
+    if (address.family() == 0 || std::ranges::count(found.addresses, address) != 0) continue;
+    found.addresses.push_back(address);
   }
-  if (list != nullptr) freeaddrinfo(list);
+  return found;
+}
+
+void look_up_for(Lookup& lookup, const HostPort& what) noexcept {
+  Found found;
+  try {
+    found = look_up(what);
+  } catch (const std::bad_alloc&) {
+    found.error = EAI_MEMORY;
+  }
   const std::lock_guard lock(lookup.mutex);
   lookup.done = true;
-  lookup.error = error;
-  lookup.system_error = system_error;
   lookup.found = std::move(found);
   lookup.finished.notify_all();
 }
@@ -235,7 +251,7 @@ Result<std::vector<NetAddress>> resolve(std::string_view host_and_port, Deadline
   if (Clock::now() >= deadline) return too_late();
   const auto lookup = std::make_shared<Lookup>();
   COLL_ASSIGN(std::thread thread, start_thread("coll-lookup", "to look up \"" + parts.host + "\"",
-                                               [lookup, parts] { look_up(*lookup, parts); }));
+                                               [lookup, parts] { look_up_for(*lookup, parts); }));
   thread.detach();
   std::unique_lock lock(lookup->mutex);
   const auto done = [&] { return lookup->done; };
@@ -244,12 +260,14 @@ Result<std::vector<NetAddress>> resolve(std::string_view host_and_port, Deadline
   } else if (!lookup->finished.wait_until(lock, deadline, done)) {
     return too_late();
   }
-  if (lookup->error != 0 || lookup->found.empty()) {
-    const char* why = lookup->error != 0 ? gai_strerror(lookup->error) : "it has no address";
+  Found& found = lookup->found;
+  if (found.error == EAI_MEMORY) return Status::out_of_memory();
+  if (found.error != 0 || found.addresses.empty()) {
+    const char* why = found.error != 0 ? gai_strerror(found.error) : "it has no address";
     return failed(Code::unreachable, "looking up the host name \"" + parts.host + "\": " + why,
-                  "check the name, or give a numeric address", lookup->system_error);
+                  "check the name, or give a numeric address", found.system_error);
   }
-  return std::move(lookup->found);
+  return std::move(found.addresses);
 }
 
 }  // namespace coll

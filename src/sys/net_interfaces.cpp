@@ -12,8 +12,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <memory>
+
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
@@ -96,10 +97,9 @@ std::string host_name() {
 }
 
 std::string network_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
+  const std::string boot = first_line_of("/proc/sys/kernel/random/boot_id");
   struct stat space {};
-  if (!std::getline(file, boot) || stat("/proc/thread-self/ns/net", &space) != 0) return {};
+  if (boot.empty() || stat("/proc/thread-self/ns/net", &space) != 0) return {};
   return boot + "/" + std::to_string(space.st_dev) + "/" + std::to_string(space.st_ino);
 }
 

@@ -3,17 +3,17 @@
 #include "sys/numa_node.hpp"
 
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 
 #include "sys/cpu_list.hpp"
 #include "sys/folder.hpp"
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
 
 /// Does the list name a processor of the set?
-bool names_any(std::istream& list, const cpu_set_t& cpus) {
+bool names_any(std::string_view list, const cpu_set_t& cpus) {
   cpu_set_t both = read_cpu_list(list);
   CPU_AND(&both, &both, &cpus);
   return CPU_COUNT(&both) > 0;
@@ -29,8 +29,7 @@ int numa_node_of(const cpu_set_t& cpus, const std::string& root) {
     char* end = nullptr;
     const long node = std::strtol(name.c_str() + 4, &end, 10);
     if (end == name.c_str() + 4 || *end != 0) continue;
-    std::ifstream list(entry / "cpulist");
-    if (!names_any(list, cpus)) continue;
+    if (!names_any(first_line_of(entry / "cpulist"), cpus)) continue;
     if (found >= 0) return -1;
     found = static_cast<int>(node);
   }

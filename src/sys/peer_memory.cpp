@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "sys/fork_safe_mutex.hpp"
 #include "sys/proof.hpp"
 
 namespace coll {
@@ -18,21 +19,21 @@ namespace {
 
 /// Where the others look for this process's number.
 std::uint64_t g_number[2];  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+ForkSafeMutex g_mutex;      // of the number and its maker
+pid_t g_made_by = 0;
 
 }  // namespace
 
 MemoryProof memory_proof() {
-  static std::mutex mutex;
-  static pid_t made_by = 0;
-  const std::lock_guard lock(mutex);
-  if (made_by != ::getpid()) {  // a fork has its parent's numbers
-    made_by = ::getpid();
+  const std::lock_guard lock(g_mutex);
+  if (g_made_by != ::getpid()) {  // a fork has its parent's numbers
+    g_made_by = ::getpid();
     // Without random numbers the proof is zero, which nobody believes.
     const auto drawn = random_bytes(sizeof g_number);
     std::memset(g_number, 0, sizeof g_number);
     if (drawn.ok()) std::memcpy(g_number, drawn->data(), sizeof g_number);
   }
-  return {made_by, reinterpret_cast<std::uint64_t>(&g_number), {g_number[0], g_number[1]}};
+  return {g_made_by, reinterpret_cast<std::uint64_t>(&g_number), {g_number[0], g_number[1]}};
 }
 
 Status read_peer_memory(std::int64_t pid, std::uint64_t address, std::byte* into,

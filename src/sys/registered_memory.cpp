@@ -13,13 +13,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
 
 #include "sys/fd.hpp"
 #include "sys/memory_segment.hpp"
 #include "sys/shared_segments.hpp"
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
@@ -72,12 +72,11 @@ Status refuse(const std::string& what, const char* hint, int error = 0) {
 /// The shared mapping of [begin, begin + bytes); one that the kernel keeps in pieces, as after a
 /// madvise for a part of it, is one. The failure says what lies there instead.
 Result<Mapping> shared_mapping_of(std::uintptr_t begin, std::size_t bytes) {
-  std::ifstream maps("/proc/self/maps");
-  if (!maps) return system_failure("reading /proc/self/maps", errno);
+  COLL_ASSIGN(const std::string maps, read_file("/proc/self/maps"));
   Mapping whole;
-  for (std::string line; std::getline(maps, line);) {
+  for (std::string_view rest = maps; !rest.empty();) {
     Mapping next;
-    if (!Mapping::parse(line, next) || next.end <= begin) continue;
+    if (!Mapping::parse(std::string(take_line(rest)), next) || next.end <= begin) continue;
     if (whole.end == 0) {
       if (next.begin > begin) break;
       if (!next.shared) return refuse("it is private memory: " + next.text(), kPrivateHint);

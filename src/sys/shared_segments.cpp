@@ -103,7 +103,7 @@ constinit std::atomic<std::uint64_t> g_removals{0};
 class Book {
  public:
   static Book& of_process() {
-    static auto* const one = new Book;  // readers may come to the very end
+    static auto* const one = new Book;  // made at load; readers may come to the very end
     return *one;
   }
 
@@ -147,6 +147,9 @@ class Book {
   Table* spare_ = nullptr;
   Table* current_ = nullptr;
 };
+
+/// Made while the library is loaded: no fork comes in between.
+[[maybe_unused]] const Book& kAtLoad = Book::of_process();
 
 Status refuse_overlap(const Segment& other, Address begin) {
   if (other.place.segment == SharedPlace::kArena) {

@@ -7,6 +7,9 @@
 
 #include <array>
 #include <csignal>
+#include <new>
+
+#include "failing_allocations.hpp"
 
 namespace coll {
 namespace {
@@ -32,6 +35,23 @@ TEST(OwnThread, BlocksSignalsButThoseOfItsOwnFaults) {
     EXPECT_EQ(sigismember(&here, taken), 0) << taken << " is blocked on the caller's now";
   }
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE}) EXPECT_EQ(sigismember(&there, fault), 0);
+}
+
+TEST(OwnThread, LeavesTheCallersSignalsAloneWhereMemoryRunsOut) {
+  using coll::test::FailingAllocations;
+  long which = 0;
+  for (bool fired = true; fired;) {
+    FailingAllocations::arm(++which, FailingAllocations::Mode::one);
+    try {
+      auto thread = start_thread("coll-test", "that may not start", [] {});
+      if (thread.ok()) thread->join();
+    } catch (const std::bad_alloc&) {  // as documented: the door catches it
+    }
+    fired = FailingAllocations::disarm();
+    const sigset_t here = mask_of_this_thread();
+    EXPECT_EQ(sigismember(&here, SIGTERM), 0) << "after allocation " << which << " failed";
+  }
+  EXPECT_GT(which, 1);
 }
 
 }  // namespace

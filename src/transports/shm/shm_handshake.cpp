@@ -8,11 +8,11 @@
 
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <vector>
 
 #include "sys/proof.hpp"
 #include "sys/shared_arena.hpp"
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
@@ -20,8 +20,7 @@ namespace {
 constexpr std::string_view kVersion = "shm4";
 
 Result<std::string> read_boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  std::string id = first_line_of("/proc/sys/kernel/random/boot_id");
   if (id.empty())
     return failed(Code::unsupported, "cannot read /proc/sys/kernel/random/boot_id",
                   "without it ranks of one host cannot recognise each other; mount /proc");

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
+
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
@@ -19,6 +20,14 @@ bool same_host(const std::string& one, const std::string& other) {
 bool holds(const std::vector<NetAddress>& list, const NetAddress& address) {
   return std::ranges::any_of(
       list, [&](const auto& one) { return one.with_port(address.port()) == address; });
+}
+
+/// Is the word a number, and nothing else?
+template <class Number>
+bool is_number(std::string_view word, Number& number) {
+  const char* const end = word.data() + word.size();
+  const auto [after, error] = std::from_chars(word.data(), end, number);
+  return error == std::errc() && after == end;
 }
 
 /// Has `one` an address of this family that another host can tell from its own?
@@ -39,13 +48,14 @@ std::string TcpDescriptor::text() const {
 
 Result<TcpDescriptor> TcpDescriptor::parse(std::string_view text) {
   TcpDescriptor result;
-  std::istringstream words{std::string(text.substr(0, 8192))};
-  std::string head;
-  words >> head >> result.port >> result.identity;
-  const auto [end, error] = std::from_chars(head.data() + std::min<std::size_t>(4, head.size()),
-                                            head.data() + head.size(), result.version);
-  if (!words || !head.starts_with("tcp/") || error != std::errc() ||
-      end != head.data() + head.size()) {
+  std::string_view rest = text.substr(0, 8192);
+  std::string_view head = take_word(rest);
+  const bool named = head.starts_with("tcp/");
+  if (named) head.remove_prefix(4);
+  const std::string_view port = take_word(rest);
+  result.identity = take_word(rest);
+  if (!named || !is_number(head, result.version) || !is_number(port, result.port) ||
+      result.identity.empty()) {
     return failed(Code::mismatch,
                   "\"" + std::string(text.substr(0, 80)) + "\" is no tcp descriptor",
                   "run the same version of the library on all ranks");
@@ -53,7 +63,9 @@ Result<TcpDescriptor> TcpDescriptor::parse(std::string_view text) {
   if (result.identity == "-") result.identity.clear();
   // Later versions may write what follows in another way.
   if (result.version != kTcpWireVersion) return result;
-  for (std::string word; result.addresses.size() < kMostAddresses && words >> word;) {
+  while (result.addresses.size() < kMostAddresses) {
+    const std::string word(take_word(rest));
+    if (word.empty()) break;
     COLL_ASSIGN(const NetAddress address,
                 NetAddress::parse((word.find(':') == std::string::npos ? word : "[" + word + "]") +
                                   ":" + std::to_string(result.port)));

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/made_once.hpp"
 #include "sys/socket.hpp"
 
 namespace coll {
@@ -26,15 +27,14 @@ void set(int fd, int level, int option, int value) {
 
 /// The system's default for new sockets; empty where it cannot be told.
 const std::string& system_congestion_control() {
-  static const std::string name = [] {
+  return made_once([] {
     const Fd fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     char text[16] = {};
     socklen_t size = sizeof text - 1;
     if (!fresh || getsockopt(fresh.get(), IPPROTO_TCP, TCP_CONGESTION, text, &size) != 0)
       text[0] = 0;
     return std::string(text);
-  }();
-  return name;
+  });
 }
 
 bool take_congestion_control(int fd, const std::string& name) {

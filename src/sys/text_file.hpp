@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// sys/: the operating system as values and owners. This file: short files, read whole.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+
+namespace coll {
+
+/// A whole file, which may be one of /proc that has no size; refuses more than `most` bytes. (Not
+/// std::ifstream: where memory runs out, a stream only ends early.)
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t most = 64 << 20);
+/// The first line of a file, "" where it cannot be read: how /sys tells a value.
+std::string first_line_of(const std::filesystem::path& path);
+/// Takes the next line off `rest`, without its end.
+std::string_view take_line(std::string_view& rest);
+/// Takes the next word off `rest`, "" where there is none: what spaces, tabs or line ends divide.
+std::string_view take_word(std::string_view& rest);
+
+}  // namespace coll

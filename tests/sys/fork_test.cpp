@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: a fork in the midst of what another thread does.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "base/made_once.hpp"
+#include "child_process.hpp"
+#include "sys/fork_safe_mutex.hpp"
+
+namespace coll {
+namespace {
+
+std::promise<void>* g_making = nullptr;
+std::shared_future<void>* g_go_on = nullptr;
+
+int answer() {
+  return made_once([] {
+    if (g_making != nullptr) {
+      g_making->set_value();
+      g_go_on->wait();
+    }
+    return 42;
+  });
+}
+
+TEST(Fork, DuringTheMakingOfAValueLeavesTheChildNothingToWaitFor) {
+  std::promise<void> making;
+  std::promise<void> go_on;
+  std::shared_future<void> may_go_on = go_on.get_future().share();
+  g_making = &making;
+  g_go_on = &may_go_on;
+  std::thread maker([] { EXPECT_EQ(answer(), 42); });
+  making.get_future().wait();
+  EXPECT_EQ(testing::in_child([] {
+              g_making = nullptr;  // the child's own making does not wait
+              return answer();
+            }),
+            42);
+  go_on.set_value();
+  maker.join();
+  g_making = nullptr;
+  EXPECT_EQ(answer(), 42);
+}
+
+ForkSafeMutex g_mutex;
+ForkSafeMutex g_other;
+int g_guarded = 0;
+
+TEST(Fork, FindsForkSafeMutexesFreeAndWhatTheyGuardWhole) {
+  std::promise<void> inside;
+  std::thread worker([&] {
+    g_mutex.lock();
+    g_guarded = 1;  // half of the work
+    inside.set_value();
+    // The fork below is waiting by now, or will: either way it sees both halves.
+    std::this_thread::yield();
+    g_guarded = 2;
+    g_mutex.unlock();
+  });
+  inside.get_future().wait();
+  EXPECT_EQ(testing::in_child([] {
+              const std::lock_guard lock(g_mutex);
+              const std::lock_guard other(g_other);
+              return g_guarded;
+            }),
+            2);
+  worker.join();
+  const std::lock_guard lock(g_mutex);
+  EXPECT_EQ(g_guarded, 2);
+}
+
+}  // namespace
+}  // namespace coll
