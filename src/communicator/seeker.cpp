@@ -59,6 +59,7 @@ void Seeker::fail(Attempt& attempt, std::string why) {
     log(LogLevel::debug, "rendezvous: " + attempt.address.text() + ": " + why);
   }
   attempt.last = std::move(why);
+  attempt.spent = {};
   attempt.link.close();
   attempt.state = State::idle;
   attempt.due = Clock::now() + attempt.pause;
@@ -85,6 +86,7 @@ void Seeker::dial_due(Deadline now) {
     Result<Fd> fd = begin_dial(attempt.address);
     if (!fd.ok()) {
       fail(attempt, error_text(fd.status()));
+      if (fd.status().code() == Code::out_of_resources) attempt.spent = fd.status();
       continue;
     }
     attempt.link = FrameLink(*std::move(fd), kHandshakeLimit);
@@ -249,6 +251,7 @@ Status Seeker::give_up() {
 Status Seeker::not_found(const std::string& source) const {
   std::string what = "rank " + std::to_string(me_.rank) + " found no hub (" + source + ")";
   std::string hint = "see whether the other ranks run, and whether this host can reach them";
+  Code code = Code::unreachable;
   for (const Attempt& attempt : attempts_) {
     // What a hub has said once counts more than what the next try is waiting for.
     what += "; " + attempt.address.text() + ": " +
@@ -258,9 +261,13 @@ Status Seeker::not_found(const std::string& source) const {
           "set the same COLL_SECRET, or none, on all ranks, and see that no other job uses this "
           "address";
     }
+    if (!attempt.spent.ok()) {
+      code = attempt.spent.code();
+      hint = attempt.spent.failure()->hint;
+    }
   }
   if (attempts_.empty()) what += "; no address is known yet";
-  return failed(Code::unreachable, std::move(what), std::move(hint));
+  return failed(code, std::move(what), std::move(hint));
 }
 
 }  // namespace coll

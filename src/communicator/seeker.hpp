@@ -42,6 +42,7 @@ class Seeker {
     std::string hub_nonce;
     std::string nonce;
     std::string last = "not tried yet";
+    Status spent;                  ///< what this process lacked to dial, at the last try
     const char* of_key = nullptr;  ///< what a hub here has shown of its key, if it is another
   };
   /// What to say if it ended now.
