@@ -196,13 +196,22 @@ void Seeker::hear(Attempt& attempt, std::optional<Result<Meeting>>& result) {
       case FrameLink::Got::nothing:
         return;
       case FrameLink::Got::closed:
-        return fail(attempt, attempt.state == State::admitted
-                                 ? "the hub went away before all ranks were there"
-                                 : "it closed the connection");
+        // It says what came of the meeting before it closes anything in order.
+        if (attempt.state == State::admitted) result = Result<Meeting>(hub_died(attempt));
+        return fail(attempt, "it closed the connection");
       case FrameLink::Got::garbage:
         return fail(attempt, kNoHub);
     }
   }
+}
+
+Status Seeker::hub_died(const Attempt& attempt) const {
+  const std::string who =
+      hub_ == kNoRank ? "the hub" : "the hub, rank " + std::to_string(hub_) + ",";
+  return failed(Code::peer_lost,
+                who + " at " + attempt.address.text() + " went away before all ranks were there",
+                "see that rank's output for the reason")
+      .at_rank(hub_);
 }
 
 std::optional<Result<Meeting>> Seeker::step(Deadline until) {
