@@ -206,7 +206,7 @@ Result<Meeting> meet_unique_id(const MeetingPlace& place, const Claimant& me, De
 }
 
 Result<Meeting> meet_pmi(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
-  // The name must differ between communicators and say nothing of the key.
+  // The name says nothing of the key.
   const std::string name = "coll-" + to_hex(prove(place.key, "pmi")).substr(0, 16);
   Door door;
   std::string text;

@@ -423,9 +423,9 @@ TEST(Meet, ADeathOfTheHubEndsTheMeetingAtOnce) {
 /// Who has been told goes on to the next meeting, though the hub still tells those that come late.
 TEST(Meet, WhoTriesAgainMeetsTheOthersAtTheirNextTry) {
   const MeetingPlace place = tcp_place(free_port());
-  std::vector<Comer> comers = everybody(3, place, milliseconds(500));
+  std::vector<Comer> comers = everybody(3, place);
   comers.pop_back();
-  comers[1].patience = seconds(20);
+  comers[1].patience = milliseconds(500);
   std::vector<std::optional<Result<Meeting>>> second(3);
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
