@@ -36,7 +36,6 @@ class WatchThread : public Watch {
   void doubt(const Call& call) override;
   void start_leaving() override;
   void leave() override;
-  void close_in_child() const override;
 
  protected:
   WatchThread(Meeting meeting, std::vector<Member> members, const CallBoard& board);

@@ -208,6 +208,52 @@ TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) 
   ranks.expect_all_good();
 }
 
+/// Where there is no star any more, data connections show it. (Shared memory does not.)
+TEST(ProcessEndOverTcp, AChildDoesNotHideItsParentsDeathFromThoseThatTheHubHasLeft) {
+  const Meetings meetings;
+  const Signal hub_left, child_is_there, finished;
+  RankProcesses ranks(3, [&](int rank) {
+    const coll_comm_t comm = join(meetings.place(0), "tcp", 3, rank);
+    if (comm == nullptr) return 1;
+    int value = 0;
+    for (const int from : {1, 2}) {  // both connect
+      if (rank == 0) break;
+      const coll_status_t met = rank == from
+                                    ? coll_send(&value, 1, COLL_INT32, 3 - rank, comm, nullptr)
+                                    : coll_recv(&value, 1, COLL_INT32, 3 - rank, comm, nullptr);
+      if (wrong(rank, "meeting", met, COLL_SUCCESS)) return 1;
+    }
+    if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
+    if (rank == 0) {
+      if (wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS)) return 1;
+      hub_left.give();
+      hub_left.give();
+      return 0;
+    }
+    hub_left.wait();
+    if (rank == 2) {
+      child_is_there.wait();
+      const coll_status_t status = coll_recv(&value, 1, COLL_INT32, 1, comm, nullptr);
+      const bool bad = wrong(rank, "recv", status, COLL_PEER_LOST, "rank 1");
+      finished.give();
+      return bad ? 1 : 0;
+    }
+    if (fork() == 0) {
+      alarm(kPatience_s);
+      child_is_there.give();
+      finished.wait();  // the child outlives its parent
+      _exit(0);
+    }
+    raise(SIGSTOP);  // killed by the test, which so knows that it has forked
+    return 0;
+  });
+  int status = 0;
+  ASSERT_EQ(waitpid(ranks.pid(1), &status, WUNTRACED), ranks.pid(1));
+  kill(ranks.pid(1), SIGKILL);
+  EXPECT_TRUE(WIFSIGNALED(ranks.wait_for(1)));
+  ranks.expect_all_good();
+}
+
 TEST_P(ProcessEnd, AChildThatExitsHarmsNobody) {
   const Meetings meetings;
   RankProcesses ranks(2, [&](int rank) {
