@@ -249,18 +249,26 @@ Status Communicator::open(const CollectiveSpec& spec, std::uint32_t size_class, 
   }
 }
 
-/// Makes a failure everybody's and sticky; what all ranks agreed on is what this rank says.
+/// Makes a failure everybody's and sticky. What sticks is what all ranks agreed on, word for word;
+/// only what this call returns names this rank's call, where the failure came from none.
 Status Communicator::settle(const Status& failure, const Call& call, Rank peer) noexcept {
   Status verdict;
   try {
-    verdict = verdict_on(failure, call, peer).in_call(call.text());
+    verdict = verdict_on(failure, call, peer);
   } catch (const std::exception&) {
     verdict = watch_->report(status_of_exception());
   }
-  const std::lock_guard lock(failure_mutex_);
-  if (failure_.ok()) failure_ = verdict;
-  failed_.store(true, std::memory_order_release);
-  return failure_;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_.ok()) failure_ = verdict;
+    failed_.store(true, std::memory_order_release);
+    verdict = failure_;
+  }
+  try {
+    return verdict.in_call(call.text());
+  } catch (const std::exception&) {
+    return verdict;
+  }
 }
 
 Status Communicator::verdict_on(const Status& failure, const Call& call, Rank peer) {

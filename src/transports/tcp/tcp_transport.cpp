@@ -26,11 +26,11 @@ void drop(const NetAddress& who, const std::string& why) {
 }  // namespace
 
 TcpTransport::TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses,
-                           Fd listener)
+                           std::string identity, Fd listener)
     : spec_(spec), addresses_(std::move(addresses)), listener_(std::move(listener)) {
   const NetAddress local = local_address(listener_.get());
   descriptor_.port = local.port();
-  descriptor_.identity = network_identity();
+  descriptor_.identity = std::move(identity);
   for (const InterfaceAddress& one : addresses_) {
     // Without IPv6 the listener is an IPv4 one.
     if (local.family() == AF_INET && one.address.family() != AF_INET) continue;
@@ -44,10 +44,12 @@ TcpTransport::TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddre
 
 Result<std::unique_ptr<Transport>> TcpTransport::make(const TransportSpec& spec) {
   COLL_ASSIGN(std::vector<InterfaceAddress> addresses, host_addresses(spec.interface));
+  // It reads files, so it comes before the listener takes what may be the last descriptor.
+  std::string identity = network_identity();
   COLL_ASSIGN(Fd listener, listen_everywhere());
   tcp_tune_early(listener.get());
   return std::unique_ptr<Transport>(
-      new TcpTransport(spec, std::move(addresses), std::move(listener)));
+      new TcpTransport(spec, std::move(addresses), std::move(identity), std::move(listener)));
 }
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec) {

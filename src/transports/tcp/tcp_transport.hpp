@@ -35,7 +35,8 @@ class TcpTransport final : public Transport {
     bool known = false;
   };
 
-  TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses, Fd listener);
+  TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses,
+               std::string identity, Fd listener);
   void let_in();
   bool listen_to(Guest& guest);
   bool connect(Guest& guest);
