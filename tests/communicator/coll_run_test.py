@@ -215,6 +215,13 @@ class CollRun(unittest.TestCase):
         self.assertEqual(process.wait(timeout=60), 128 + signal.SIGTERM)
         process.communicate()
 
+    def test_what_nobody_reads_does_not_outlive_the_time(self):
+        process = start("-n", "1", "--timeout", "0.5", "--grace", "0.3", shell="seq 40000")
+        self.assertEqual(process.wait(timeout=60), 124)
+        _, err = process.communicate()
+        self.assertEqual(err, "coll-run: the time of 0.5 s is over with output that nobody has "
+                         "read\n")
+
     def test_a_slow_reader_gets_everything(self):
         # More than pipes and coll-run keep: the ranks wait. The first line is read once they cannot
         # but do so.
