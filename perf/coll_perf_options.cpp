@@ -144,6 +144,7 @@ std::vector<std::size_t> sweep(std::size_t first, std::size_t last, double facto
     sizes.push_back(size);
     const double next = factor > 1 ? static_cast<double>(size) * factor
                                    : static_cast<double>(size) + static_cast<double>(step);
+    if (next >= static_cast<double>(last) + 1) break;  // perhaps beyond all whole numbers
     size = std::max(size + 1, static_cast<std::size_t>(next));
   }
   return sizes;
@@ -187,7 +188,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       ->check(CLI::Range(1, 100'000));
   app.add_option("--target", options.target_s, "Seconds to measure each point for, without -n")
       ->capture_default_str()
-      ->check(CLI::Range(1e-4, 3600.0));
+      ->check(seconds_from(1e-4, 3600))
+      ->type_name("S");
   app.add_option("-c,--check", options.checks, "Check results so many times per point; 0: never")
       ->capture_default_str()
       ->check(CLI::Range(0, 1'000'000));

@@ -13,7 +13,9 @@ int main(int argc, char** argv) {
       "the rank before it. When a rank fails, coll-run says which and how, gives the others a "
       "grace\n"
       "period to fail by themselves, kills them, and exits with the first failure's code (128 + N\n"
-      "for signal N). For tests and demos; torchrun, mpirun and srun are for real jobs.",
+      "for signal N). Nothing that the ranks started outlives a job that failed, or a coll-run "
+      "that\n"
+      "was killed. For tests and demos; torchrun, mpirun and srun are for real jobs.",
       "coll-run"};
   app.footer(
       "Example: coll-run -n 4 -- ./hello --verbose\n"
@@ -27,14 +29,16 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"tcp", "file"}))
       ->capture_default_str();
   app.add_flag("--pin", options.pin, "Bind each rank to its share of the cores");
-  app.add_flag("!--no-prefix", options.prefix,
-               "Leave the ranks' output as it is; lines of several ranks may mix");
+  app.add_flag(
+      "!--no-prefix", options.prefix,
+      "Let the ranks write where coll-run does, without it between them and whoever reads; "
+      "lines of several ranks may mix");
   app.add_option("--timeout", options.timeout_s, "End the ranks after so many seconds; 0: never")
-      ->check(CLI::NonNegativeNumber)
+      ->check(perf::seconds_from(0))
       ->type_name("S");
   app.add_option("--grace", options.grace_s,
                  "How long the others may go on once a rank has failed or a signal came")
-      ->check(CLI::NonNegativeNumber)
+      ->check(perf::seconds_from(0))
       ->type_name("S")
       ->capture_default_str();
   app.add_option("command", options.command, "The program and its arguments, after --")

@@ -2,40 +2,62 @@
 // perf/: tools around the library. This file: lines found in what a rank writes.
 #include "coll_run_output.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace perf {
+namespace {
 
-void RankOutput::write_line(std::string line) {
-  line = prefix_ + line + "\n";
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t now = ::write(to_, line.data() + done, line.size() - done);
-    if (now > 0) done += static_cast<std::size_t>(now);
-    if (now < 0 && errno != EINTR) return;  // nobody reads us: the ranks go on
-  }
-}
+constexpr std::size_t kBytes = 16384;
 
-bool RankOutput::pump() {
+}  // namespace
+
+/// Puts the whole lines, and what is behind them if it is the last or too long to wait for its end.
+void RankOutput::put_lines(bool last) {
   constexpr std::size_t kLongestLine = 65536;
-  char bytes[16384];
-  const ssize_t got = ::read(from_, bytes, sizeof bytes);
-  if (got < 0) return errno == EINTR || errno == EAGAIN;
-  pending_.append(bytes, static_cast<std::size_t>(got));
+  std::string lines;
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = pending_.find('\n', begin)) != std::string::npos;) {
-    write_line(pending_.substr(begin, end - begin));
+    lines += prefix_;
+    lines.append(pending_, begin, end + 1 - begin);
     begin = end + 1;
   }
   pending_.erase(0, begin);
-  if (!pending_.empty() && (got == 0 || pending_.size() > kLongestLine)) {
-    write_line(pending_);
+  if (!pending_.empty() && (last || pending_.size() > kLongestLine)) {
+    lines += prefix_ + pending_ + "\n";
     pending_.clear();
   }
+  if (!lines.empty()) to_->put(lines);
+}
+
+bool RankOutput::pump() {
+  char bytes[kBytes];
+  const ssize_t got = ::read(from_, bytes, sizeof bytes);
+  if (got < 0) return errno == EINTR || errno == EAGAIN;
+  pending_.append(bytes, static_cast<std::size_t>(got));
+  put_lines(got == 0);
   if (got == 0) ::close(from_);
   return got > 0;
+}
+
+void RankOutput::finish() {
+  int left = 0;
+  if (::ioctl(from_, FIONREAD, &left) != 0) left = 0;
+  char bytes[kBytes];
+  while (left > 0) {
+    const ssize_t got =
+        ::read(from_, bytes, std::min(sizeof bytes, static_cast<std::size_t>(left)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    pending_.append(bytes, static_cast<std::size_t>(got));
+    left -= static_cast<int>(got);
+    put_lines(false);
+  }
+  put_lines(true);
+  ::close(from_);
 }
 
 }  // namespace perf

@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// perf/: tools around the library. This file: fork, watch, forward signals, report who died.
+// perf/: tools around the library. This file: watch ranks, forward signals, report who died.
 #include "coll_run_ranks.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "coll_run_environment.hpp"
+#include "coll_run_family.hpp"
 #include "coll_run_output.hpp"
+#include "coll_run_start.hpp"
+#include "sys/clock.hpp"
 
 namespace perf {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using coll::Clock;
+using coll::Deadline;
 
-constexpr int kTimedOut = 124;
-constexpr int kNotStarted = 127;
-
-Clock::time_point after(double seconds) {
-  return Clock::now() +
-         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-}
-
-template <class... Args>
-void say(fmt::format_string<Args...> text, Args&&... args) {
-  fmt::print(stderr, "coll-run: {}\n", fmt::format(text, std::forward<Args>(args)...));
-}
+constexpr auto kLongestTurn = std::chrono::seconds(1);
+/// For what writes a little later than its rank ends, such as a shell's `> >(filter)`.
+constexpr auto kStragglers = std::chrono::milliseconds(200);
+constexpr auto kIdle = std::chrono::milliseconds(50);
 
 std::string ranks_text(int count) {
   return fmt::format("{} rank{}", count, count == 1 ? "" : "s");
+}
+
+bool is_one_file(int a, int b) {
+  struct stat one {};
+  struct stat other {};
+  return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
 }
 
 struct RankProcess {
@@ -52,84 +53,71 @@ struct RankProcess {
 
 class Run {
  public:
-  explicit Run(const RunOptions& options) : options_(options) {}
+  Run(const RunOptions& options, const sigset_t& before, int signals, int life, int room)
+      : options_(options),
+        before_(before),
+        signals_(signals),
+        life_(life),
+        room_(room),
+        out_(STDOUT_FILENO, room),
+        // Lines of both in one file stay whole, and in order.
+        error_(is_one_file(STDOUT_FILENO, STDERR_FILENO) ? out_ : Sink(STDERR_FILENO, room)) {}
   int run();
 
  private:
-  bool start(int rank, const JobEnvironment& job);
-  [[noreturn]] void become(int rank, const JobEnvironment& job, int out, int error, int failure);
-  void turn();
+  bool start_all(const JobEnvironment& job);
+  void watch();
+  void read_what_is_left();
+  void hand_over();
+  bool turn(Deadline wake);
   void take_signals();
   void reap();
   void ended(int rank, int status);
   void on_time();
   void signal_all(int signal) const;
+  void hurry(int code);
   [[nodiscard]] int running() const {
     return static_cast<int>(std::ranges::count(ranks_, true, &RankProcess::running));
   }
+  /// We ended the job, and nobody has taken what was left to say.
+  [[nodiscard]] bool gives_up() const { return hurried_ && Clock::now() >= *kill_; }
+  template <class... Args>
+  void say(fmt::format_string<Args...> text, Args&&... args) {
+    error_.put(fmt::format("coll-run: {}\n", fmt::format(text, std::forward<Args>(args)...)));
+  }
 
   const RunOptions& options_;
-  sigset_t before_{};
-  int signals_ = -1;
+  const sigset_t& before_;
+  int signals_, life_, room_;
+  Sink out_, error_;
   std::vector<RankProcess> ranks_;
   std::vector<RankOutput> outputs_;
   int code_ = 0;
-  std::optional<Clock::time_point> timeout_;
-  std::optional<Clock::time_point> kill_;
-  bool killed_ = false;
+  std::optional<Deadline> timeout_;
+  std::optional<Deadline> kill_;
+  bool hurried_ = false;   ///< the ranks were told to end
+  bool killed_ = false;    ///< and made to
+  bool deserted_ = false;  ///< the process that a user started is gone
 };
 
-/// In the child, until the program runs.
-void Run::become(int rank, const JobEnvironment& job, int out, int error, int failure) {
-  // No orphans when coll-run is killed itself; it may be dead already.
-  const pid_t parent = getppid();
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kNotStarted);
-  setpgid(0, 0);  // a key on the terminal reaches coll-run alone, which forwards it
-  sigprocmask(SIG_SETMASK, &before_, nullptr);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  if (out >= 0) dup2(out, STDOUT_FILENO);
-  if (error >= 0) dup2(error, STDERR_FILENO);
-  if (options_.pin) pin_to_share(rank, options_.ranks);
-  job.set(rank);
-  std::vector<char*> arguments;
-  for (const std::string& word : options_.command)
-    arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  const int why = errno;
-  [[maybe_unused]] const auto told = write(failure, &why, sizeof why);
-  _exit(kNotStarted);
-}
-
-bool Run::start(int rank, const JobEnvironment& job) {
-  int out[2] = {-1, -1};
-  int error[2] = {-1, -1};
-  int failure[2] = {-1, -1};
-  const bool piped =
-      !options_.prefix || (pipe2(out, O_CLOEXEC) == 0 && pipe2(error, O_CLOEXEC) == 0);
-  const pid_t pid = piped && pipe2(failure, O_CLOEXEC) == 0 ? fork() : -1;
-  if (pid == 0) become(rank, job, out[1], error[1], failure[1]);
-  int why = pid < 0 ? errno : 0;
-  if (pid > 0) {
-    setpgid(pid, pid);  // also here: whoever comes first
-    ranks_.push_back({pid, true});
-    close(failure[1]);
-    // Closed by the exec, or the reason why there was none.
-    while (read(failure[0], &why, sizeof why) < 0 && errno == EINTR) {
-    }
+bool Run::start_all(const JobEnvironment& job) {
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const StartedRank started = start_rank({.rank = rank,
+                                            .ranks = options_.ranks,
+                                            .pin = options_.pin,
+                                            .piped = options_.prefix,
+                                            .signals = &before_,
+                                            .job = &job,
+                                            .command = &options_.command});
+    if (started.pid > 0) ranks_.push_back({started.pid, true});
+    if (started.out >= 0) outputs_.emplace_back(started.out, out_, fmt::format("[{}] ", rank));
+    if (started.error >= 0)
+      outputs_.emplace_back(started.error, error_, fmt::format("[{}] ", rank));
+    if (started.why == 0) continue;
+    say("cannot start rank {}, {}: {}", rank, options_.command[0], std::strerror(started.why));
+    return false;
   }
-  for (const int fd : {out[1], error[1], failure[0]}) {
-    if (fd >= 0) close(fd);
-  }
-  if (options_.prefix && pid > 0) {
-    outputs_.emplace_back(out[0], STDOUT_FILENO, fmt::format("[{}] ", rank));
-    outputs_.emplace_back(error[0], STDERR_FILENO, fmt::format("[{}] ", rank));
-  }
-  if (why == 0) return true;
-  say("cannot start rank {}, {}: {}", rank, options_.command[0], std::strerror(why));
-  return false;
+  return true;
 }
 
 void Run::signal_all(int signal) const {
@@ -139,15 +127,25 @@ void Run::signal_all(int signal) const {
   }
 }
 
+/// The job is to end, and what is left of it when the grace period is over does not count.
+void Run::hurry(int code) {
+  hurried_ = true;
+  if (code_ == 0) code_ = code;
+  if (!kill_) kill_ = coll::after(options_.grace_s);
+}
+
 void Run::take_signals() {
   signalfd_siginfo info{};
   while (read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD) continue;
-    say("got {}, forwarding it to {}", strsignal(signal), ranks_text(running()));
+    if (running() > 0) {
+      say("got {}, forwarding it to {}", strsignal(signal), ranks_text(running()));
+    } else {
+      say("got {}, with output that nobody has read", strsignal(signal));
+    }
     signal_all(signal);
-    if (code_ == 0) code_ = 128 + signal;
-    if (!kill_) kill_ = after(options_.grace_s);
+    hurry(128 + signal);
   }
 }
 
@@ -163,7 +161,7 @@ void Run::ended(int rank, int status) {
                   : fmt::format("exited with code {}", code);
   std::string then;
   if (!kill_) {
-    kill_ = after(options_.grace_s);
+    kill_ = coll::after(options_.grace_s);
     if (running() > 0)
       then = fmt::format("; waiting {:g} s for the other {}", options_.grace_s, running());
   }
@@ -171,12 +169,12 @@ void Run::ended(int rank, int status) {
   say("rank {} (pid {}) {}{}", rank, one.pid, how, then);
 }
 
+/// Also those that were adopted.
 void Run::reap() {
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    int status = 0;
-    if (ranks_[rank].running && waitpid(ranks_[rank].pid, &status, WNOHANG) == ranks_[rank].pid) {
-      ended(static_cast<int>(rank), status);
-    }
+  int status = 0;
+  for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto at = std::ranges::find(ranks_, pid, &RankProcess::pid);
+    if (at != ranks_.end() && at->running) ended(static_cast<int>(at - ranks_.begin()), status);
   }
 }
 
@@ -184,11 +182,14 @@ void Run::on_time() {
   const auto now = Clock::now();
   if (timeout_ && now >= *timeout_) {
     timeout_.reset();
-    say("the time of {:g} s is over with {} running; ending them", options_.timeout_s,
-        ranks_text(running()));
-    if (code_ == 0) code_ = kTimedOut;
+    if (running() > 0) {
+      say("the time of {:g} s is over with {} running; ending them", options_.timeout_s,
+          ranks_text(running()));
+    } else {
+      say("the time of {:g} s is over with output that nobody has read", options_.timeout_s);
+    }
     signal_all(SIGTERM);
-    if (!kill_) kill_ = after(options_.grace_s);
+    hurry(kTimedOut);
   }
   if (kill_ && now >= *kill_ && !killed_ && running() > 0) {
     std::string who;
@@ -197,68 +198,96 @@ void Run::on_time() {
     }
     say("killing what still runs: rank {}", who);
     killed_ = true;
-    signal_all(SIGKILL);
   }
+  if (killed_) kill_children();  // every time: the children of those before are ours now
 }
 
-void Run::turn() {
-  std::vector<pollfd> fds{{signals_, POLLIN, 0}};
-  for (const RankOutput& one : outputs_) fds.push_back({one.fd(), POLLIN, 0});
-  auto wake = Clock::now() + std::chrono::seconds(1);
+/// Waits for something to happen, and sees to it. False if nothing did until `wake`.
+bool Run::turn(Deadline wake) {
+  std::vector<pollfd> fds{{signals_, POLLIN, 0}, {life_, 0, 0}, {room_, POLLIN, 0}};
+  const std::size_t before = fds.size();
+  for (const RankOutput& one : outputs_) fds.push_back({one.has_room() ? one.fd() : -1, POLLIN, 0});
   if (timeout_) wake = std::min(wake, *timeout_);
-  if (kill_ && !killed_) wake = std::min(wake, *kill_);
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake - Clock::now()).count();
-  poll(fds.data(), fds.size(), static_cast<int>(std::max<long>(wait, 0)));
+  if (kill_ && !killed_ && (hurried_ || running() > 0)) wake = std::min(wake, *kill_);
+  const bool any = poll(fds.data(), fds.size(), coll::poll_timeout(wake)) > 0;
   std::set<int> over;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (fds[i + 1].revents != 0 && !outputs_[i].pump()) over.insert(outputs_[i].fd());
+    if (fds[before + i].revents != 0 && !outputs_[i].pump()) over.insert(outputs_[i].fd());
   }
   std::erase_if(outputs_, [&](const RankOutput& one) { return over.contains(one.fd()); });
+  std::uint64_t ignored = 0;
+  if (fds[2].revents != 0) [[maybe_unused]]
+    const auto got = read(room_, &ignored, sizeof ignored);
+  if (fds[1].revents != 0) deserted_ = true;
   if (fds[0].revents != 0) take_signals();
   reap();
   on_time();
+  return any;
+}
+
+/// Until all have ended; where they were told to, with everything that they started.
+void Run::watch() {
+  while (!deserted_ && (running() > 0 || (hurried_ && !gives_up() && has_children()))) {
+    turn(Clock::now() + kLongestTurn);
+  }
+}
+
+/// What ranks left in the pipes. A process that keeps one open is not waited for.
+void Run::read_what_is_left() {
+  const Deadline until = Clock::now() + kStragglers;
+  while (!deserted_ && !outputs_.empty() && Clock::now() < until) {
+    if (!turn(Clock::now() + kIdle)) break;
+  }
+  for (RankOutput& one : outputs_) one.finish();
+  outputs_.clear();
+}
+
+/// Waits until all output was taken, as any program does whose reader is slow.
+void Run::hand_over() {
+  for (Sink* sink : {&out_, &error_}) {
+    while (!deserted_ && !gives_up() && !sink->is_empty()) turn(Clock::now() + kLongestTurn);
+    const int error = sink->error();
+    if (error != 0 && error != EPIPE) say("cannot write the output: {}", std::strerror(error));
+  }
 }
 
 int Run::run() {
-  sigset_t ours;
-  sigemptyset(&ours);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
-    sigaddset(&ours, signal);
-  }
-  sigprocmask(SIG_BLOCK, &ours, &before_);
-  signals_ = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
   JobEnvironment job;
-  if (signals_ < 0 || !job.prepare(options_.ranks, options_.rendezvous)) {
+  if (!job.prepare(options_.ranks, options_.rendezvous)) {
     say("cannot prepare the job: {}", std::strerror(errno));
-    return kNotStarted;
-  }
-  for (int rank = 0; rank < options_.ranks; ++rank) {
-    if (start(rank, job)) continue;
+    code_ = kNotStarted;
+  } else if (!start_all(job)) {
     signal_all(SIGKILL);
     killed_ = true;
     code_ = kNotStarted;
-    break;
   }
-  if (options_.timeout_s > 0) timeout_ = after(options_.timeout_s);
-  while (running() > 0) turn();
-  // What the ranks left in the pipes; a grandchild that keeps one open is not waited for.
-  const auto until = Clock::now() + std::chrono::milliseconds(200);
-  while (!outputs_.empty() && Clock::now() < until) {
-    std::vector<pollfd> fds;
-    for (const RankOutput& one : outputs_) fds.push_back({one.fd(), POLLIN, 0});
-    if (poll(fds.data(), fds.size(), 50) <= 0) break;
-    std::erase_if(outputs_, [&](RankOutput& one) {
-      const auto at = std::ranges::find(fds, one.fd(), &pollfd::fd);
-      return at->revents != 0 && !one.pump();
-    });
+  if (options_.timeout_s > 0) timeout_ = coll::after(options_.timeout_s);
+  // Not before: a process with one thread is a better one to fork.
+  for (Sink* sink : {&out_, &error_}) {
+    const coll::Status started = sink->start();
+    if (started.ok()) continue;
+    fmt::print(stderr, "coll-run: {}\n", started.text());
+    kill_family();
+    return kNotStarted;
   }
+  watch();
+  read_what_is_left();
+  // What ranks that did well leave running is theirs to decide.
+  if (deserted_ || code_ != 0) kill_family();
+  hand_over();
   return code_;
 }
 
 }  // namespace
 
-int run_ranks(const RunOptions& options) {
-  return Run(options).run();
+int keep_ranks(const RunOptions& options, const sigset_t& before, const sigset_t& ours, int life) {
+  const int signals = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+  const int room = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (signals < 0 || room < 0) {
+    fmt::print(stderr, "coll-run: cannot prepare the job: {}\n", std::strerror(errno));
+    return kNotStarted;
+  }
+  return Run(options, before, signals, life, room).run();
 }
 
 }  // namespace perf

@@ -221,7 +221,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(2, 4096))
       ->capture_default_str();
   app.add_option("--seconds", options.seconds, "Time to measure for, about, per number of ranks")
-      ->check(CLI::Range(0.1, 1e6))
+      ->check(perf::seconds_from(0.1, 1e6))
+      ->type_name("S")
       ->capture_default_str();
   app.add_option("-t,--operations", options.operations, "A comma list, as coll-perf has them")
       ->capture_default_str();

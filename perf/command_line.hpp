@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -24,6 +26,20 @@ inline std::optional<int> parse_command_line(CLI::App& app, int argc, const char
     fmt::print(stderr, "{0}: {1}; {0} --help says more\n", app.get_name(), error.what());
     return kBadUsage;
   }
+}
+
+/// For an option in seconds. CLI's own checks of ranges let NaN pass.
+inline CLI::Validator seconds_from(double least,
+                                   double most = std::numeric_limits<double>::infinity()) {
+  std::string range = std::isinf(most) ? fmt::format("from {:g} on", least)
+                                       : fmt::format("from {:g} to {:g}", least, most);
+  const auto check = [=](const std::string& text) {
+    double seconds = 0;
+    const bool good =
+        CLI::detail::lexical_cast(text, seconds) && seconds >= least && seconds <= most;
+    return good ? std::string() : fmt::format("{} is not a number of seconds {}", text, range);
+  };
+  return {check, range};
 }
 
 /// The words of a comma list, the empty ones left out.

@@ -13,6 +13,7 @@
 #include "communicator/communicator.hpp"
 #include "communicator/host_stream.hpp"
 #include "communicator/live_communicators.hpp"
+#include "sys/float_mode.hpp"
 
 struct coll_comm {
   ~coll_comm() { coll::LiveCommunicators::of_process().forget(communicator); }
@@ -50,6 +51,7 @@ inline coll_status_t give(const Status& status) noexcept {
 /// Every function's door. What can still throw behind it is memory running out.
 template <class Body>
 coll_status_t guarded(Body body) noexcept {
+  const UsualFloatMode mode;  // streams' threads inherit it from coll_stream_create
   try {
     return give(body());
   } catch (const std::exception&) {

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/made_once.hpp"
 #include "communicator/call_digest.hpp"
+#include "sys/clock.hpp"
 
 namespace coll {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 /// then again after twice as long, and so on.
 constexpr double kFirstDoubt_s = 0.3;
 constexpr double kLongestPatience_s = 30;
-/// Thirty years: what the clock can count is not far beyond.
-constexpr double kLongestConnect_s = 1e9;
-
-using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -38,8 +35,7 @@ bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t 
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining) {
-  const std::chrono::duration<double> patience(std::min(joining.connect_s, kLongestConnect_s));
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  const Deadline deadline = after(joining.connect_s);
   COLL_ASSIGN(Meeting meeting, meet(joining.place, joining.rank, joining.size, deadline));
   COLL_ASSIGN(Membership membership,
               agree_on_membership(meeting, joining.transports, joining.interface, joining.settings,

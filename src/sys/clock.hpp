@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sys/: the operating system as values and owners. This file: the one clock that all waiting uses.
 #pragma once
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -10,6 +11,15 @@ namespace coll {
 using Clock = std::chrono::steady_clock;
 /// When to give up; `Deadline::max()` waits for ever.
 using Deadline = Clock::time_point;
+
+/// When so many seconds from `start` are over, and the only place where a user's seconds become the
+/// clock's ticks. Beyond thirty years (infinity, and NaN, which the doors refuse) it is thirty
+/// years: what the clock counts is not far beyond, and who waits adds to a deadline.
+inline Deadline after(double seconds, Deadline start = Clock::now()) {
+  constexpr double kLongest_s = 1e9;
+  const double wait_s = seconds < kLongest_s ? std::max(seconds, 0.0) : kLongest_s;
+  return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(wait_s));
+}
 
 inline std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));

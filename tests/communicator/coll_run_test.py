@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/: behaviour that can fail. This file: coll-run starts, prefixes, forwards, reports and ends
 # its ranks.
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -38,6 +40,27 @@ def wait_until_gone(pids):
     while any(alive(pid) for pid in pids) and time.monotonic() < until:
         time.sleep(0.01)
     return [pid for pid in pids if alive(pid)]
+
+
+def cpu_time(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return pid, stat.read().rsplit(")", 1)[1].split()[11:13]
+    except FileNotFoundError:
+        return pid, None
+
+
+def below(pid):
+    """All processes below this one."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="ascii") as stat:
+                if int(stat.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    found += [int(name), *below(int(name))]
+        except FileNotFoundError:
+            pass
+    return found
 
 
 class CollRun(unittest.TestCase):
@@ -132,6 +155,131 @@ class CollRun(unittest.TestCase):
         process.kill()
         process.communicate(timeout=60)
         self.assertEqual(wait_until_gone(pids), [])
+
+    def test_nothing_that_ranks_started_is_left_when_it_is_killed_itself(self):
+        # Below a shell, in a session of its own, and one whose parent has ended.
+        process = start("-n", "2", "--no-prefix", shell="sleep 60 & echo $!; "
+                        "setsid sh -c 'echo $$; exec sleep 60' & "
+                        "(sleep 60 & echo $!); wait; true")
+        pids = [int(process.stdout.readline()) for _ in range(6)]
+        process.kill()
+        process.communicate(timeout=60)
+        self.assertEqual(wait_until_gone(pids), [])
+
+    def test_a_time_out_reaches_what_ranks_started_elsewhere(self):
+        process = start("-n", "2", "--no-prefix", "--timeout", "0.5", "--grace", "0.3",
+                        shell="setsid sh -c 'trap : TERM; echo $$; while :; do sleep 60; done' & "
+                        "wait; true")
+        pids = [int(process.stdout.readline()) for _ in range(2)]
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 124)
+        self.assertEqual([pid for pid in pids if alive(pid)], [])
+
+    def test_a_failure_leaves_nothing_and_a_success_what_it_wants(self):
+        for code in (5, 0):
+            process = start("-n", "1", shell=f"sleep 60 & echo $!; exit {code}")
+            pid = int(process.stdout.readline().split()[1])
+            process.communicate(timeout=60)
+            self.assertEqual((process.returncode, alive(pid)), (code, code == 0))
+            if code == 0:
+                os.kill(pid, signal.SIGKILL)
+
+    def test_children_that_it_has_from_before_are_left_alone(self):
+        done = subprocess.run(["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!; "
+                               f"exec {COLL_RUN} -n 1 -- false"], text=True, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        pid = int(done.stdout)
+        self.assertEqual((done.returncode, alive(pid)), (1, True))
+        os.kill(pid, signal.SIGKILL)
+
+    def test_a_reader_that_goes_away_ends_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = start("-n", "2", shell="for i in $(seq 20000); do echo $i; done; "
+                            f"echo whole > {folder}/$RANK")
+            process.stdout.readline()
+            process.stdout.close()
+            err = process.stderr.read()
+            self.assertEqual((process.wait(timeout=60), err), (0, ""))
+            self.assertEqual(sorted(os.listdir(folder)), ["0", "1"])
+
+    def test_a_reader_that_stops_delays_no_time_out(self):
+        for chatter in ("yes", "yes >&2"):
+            process = start("-n", "2", "--timeout", "0.5", "--grace", "0.3", shell=chatter)
+            self.assertEqual(process.wait(timeout=60), 124)
+            process.communicate()
+
+    def test_a_reader_that_stops_delays_no_signal(self):
+        process = start("-n", "2", "--grace", "0.3", shell="yes")
+        process.stdout.readline()
+        process.terminate()
+        self.assertEqual(process.wait(timeout=60), 128 + signal.SIGTERM)
+        process.communicate()
+
+    def test_what_nobody_reads_does_not_outlive_the_time(self):
+        process = start("-n", "1", "--timeout", "0.5", "--grace", "0.3", shell="seq 40000")
+        self.assertEqual(process.wait(timeout=60), 124)
+        _, err = process.communicate()
+        self.assertEqual(err, "coll-run: the time of 0.5 s is over with output that nobody has "
+                         "read\n")
+
+    def test_a_slow_reader_gets_everything(self):
+        # More than pipes and coll-run keep: the ranks wait. The first line is read once they cannot
+        # but do so.
+        process = start("-n", "2", shell="seq 400000; echo end >&2")
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        until = time.monotonic() + 60
+        last = None
+        while time.monotonic() < until:  # nothing moves any more
+            now = [cpu_time(pid) for pid in below(process.pid)]
+            if now == last and len(now) > 2:
+                break
+            last = now
+            time.sleep(0.1)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        lines = out.splitlines()
+        for rank in range(2):
+            self.assertEqual([line for line in lines if line.startswith(f"[{rank}] ")],
+                             [f"[{rank}] {i}" for i in range(1, 400001)])
+        self.assertEqual(sorted(err.splitlines()), ["[0] end", "[1] end"])
+
+    def test_an_output_that_does_not_block_loses_nothing(self):
+        out, into = os.pipe()
+        os.set_blocking(into, False)
+        with subprocess.Popen([COLL_RUN, "-n", "1", "--", "seq", "100000"], stdout=into,
+                              stderr=subprocess.PIPE) as process, os.fdopen(out) as reader:
+            os.close(into)
+            self.assertEqual(reader.read().splitlines(), [f"[0] {i}" for i in range(1, 100001)])
+            self.assertEqual(process.wait(timeout=60), 0)
+
+    def test_a_full_disk_is_told(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([COLL_RUN, "-n", "1", "--", "echo", "x"], stdout=full, text=True,
+                                  stderr=subprocess.PIPE, check=False, timeout=60)
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, "coll-run: cannot write the output: No space left on device\n"))
+
+    def test_ranks_take_signals_as_others_do(self):
+        command = ["grep", "-E", "Sig(Blk|Ign|Cgt)", "/proc/self/status"]
+        self.assertEqual(subprocess.check_output([COLL_RUN, "-n", "1", "--no-prefix", "--", *command]),
+                         subprocess.check_output(command))
+
+    def test_more_time_than_clocks_count_is_no_end(self):
+        for time_s in ("1e9", "1e12", "1e18", "1e300", "inf"):
+            code, out, err = run("-n", "2", "--timeout", time_s, "--grace", time_s,
+                                 shell="[ $RANK = 0 ] && exit 3; sleep 0.2; echo done")
+            self.assertEqual((code, out), (3, "[1] done\n"), time_s)
+            self.assertNotIn("killing", err)
+            self.assertNotIn("is over", err)
+
+    def test_times_that_are_none_are_refused(self):
+        for option in ("--timeout", "--grace"):
+            for bad in ("nan", "-nan", "-1", "-inf", "x", ""):
+                done = subprocess.run([COLL_RUN, "-n", "1", f"{option}={bad}", "--", "true"],
+                                      check=False, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), bad)
+                self.assertRegex(done.stderr, rf"\Acoll-run: {option}: .+\n\Z")
 
     def test_pinning_shares_the_cores_out(self):
         cores = sorted(os.sched_getaffinity(0))

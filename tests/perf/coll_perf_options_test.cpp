@@ -43,6 +43,8 @@ TEST(Sweep, StepsAndFactors) {
   EXPECT_EQ(sweep(0, 3, 2, 0), (Sizes{0, 1, 2}));
   EXPECT_EQ(sweep(5, 5, 2, 0), (Sizes{5}));
   EXPECT_EQ(sweep(1, 4, 1.1, 0), (Sizes{1, 2, 3, 4}));  // it always goes on
+  EXPECT_EQ(sweep(2, 3, 1.9, 0), (Sizes{2, 3}));
+  EXPECT_EQ(sweep(8, 64, 1e300, 0), (Sizes{8}));
 }
 
 TEST(Options, NcclTestsLine) {
@@ -124,6 +126,10 @@ TEST(Options, RefusalsNameTheTrouble) {
   EXPECT_NE(refusal({"--in-place", "maybe"}).find("both, only or never"), std::string::npos);
   EXPECT_NE(refusal({"--overlap", "dance"}).find("work or sleep"), std::string::npos);
   EXPECT_NE(refusal({"--sizes", ","}).find("no sizes"), std::string::npos);
+  for (const char* none : {"nan", "-nan", "inf", "0", "-1", "1e300", "x"}) {
+    EXPECT_NE(refusal({"--target", none}).find("not a number of seconds"), std::string::npos)
+        << none;
+  }
   EXPECT_NE(refusal({"--wat"}).find("--wat"), std::string::npos);
 }
 

@@ -147,7 +147,7 @@ class Program(unittest.TestCase):
 
     def test_what_makes_no_sense_is_refused(self):
         for arguments in (["-t", "all_redoce"], ["--sizes", "x"], ["-n", "1"], ["--seconds", "0"],
-                          ["-t", "sendrecv"]):
+                          ["--seconds", "nan"], ["--seconds", "inf"], ["-t", "sendrecv"]):
             done = run(self.cache, COLL_TUNE, *arguments)
             self.assertEqual(done.returncode, 2, arguments)
             self.assertIn("coll-tune", done.stderr)
