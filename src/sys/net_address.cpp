@@ -153,6 +153,10 @@ NetAddress NetAddress::with_scope(std::uint32_t scope) const {
   return copy;
 }
 
+bool NetAddress::is_any() const {
+  return family_ != 0 && std::ranges::count(bytes_, 0) == std::ssize(bytes_);
+}
+
 bool NetAddress::is_loopback() const {
   if (family_ == AF_INET) return bytes_[0] == 127;
   return family_ == AF_INET6 && bytes_[15] == 1 &&

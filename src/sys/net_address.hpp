@@ -45,6 +45,8 @@ class NetAddress {
   [[nodiscard]] NetAddress with_port(std::uint16_t port) const;
   [[nodiscard]] NetAddress with_scope(std::uint32_t scope) const;
 
+  /// 0.0.0.0 or ::, which to a listener is every address of the host.
+  [[nodiscard]] bool is_any() const;
   [[nodiscard]] bool is_loopback() const;
   [[nodiscard]] bool is_link_local() const;
   /// Are the first `bits` bits of both the same (and the family)?
