@@ -12,7 +12,7 @@
 
 #include "base/log.hpp"
 #include "communicator/frame_link.hpp"
-#include "communicator/ranks_text.hpp"
+#include "communicator/hub_texts.hpp"
 #include "sys/file_limit.hpp"
 #include "sys/socket.hpp"
 
@@ -67,14 +67,14 @@ class Hub {
   /// Tells a rank that has proved itself why it cannot stay.
   void refuse(Stranger& stranger, const Claim& claim, const Status& why);
   void refuse_doubted();
-  [[nodiscard]] Status taken(const Claimant& newcomer) const;
   Status hear_member(Arrived& member);
   /// Sends a frame to every member and waits (bounded) until it is out.
   void tell_all(const std::string& frame);
   void drop(Stranger& stranger, const char* why);
   /// After a failure: tells it to those that come late, for a moment.
   void tell_latecomers(const Status& failure, Deadline deadline);
-  [[nodiscard]] Status missing() const;
+  [[nodiscard]] Status missing();
+  Arrived& member(Rank rank) { return members_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool complete() const { return present_ + 1 == me_.size; }
   [[nodiscard]] bool in_one_network() const;
 
@@ -86,9 +86,7 @@ class Hub {
   std::deque<Stranger> strangers_;
   Rank present_ = 0;  ///< members that have confirmed
   Status verdict_;    ///< the failure, once there is one
-  Status refused_;    ///< why the last one could not stay
-  std::size_t wrong_keys_ = 0;
-  std::string last_wrong_key_;
+  Turned turned_;
 };
 
 void Hub::drop(Stranger& stranger, const char* why) {
@@ -141,18 +139,9 @@ void Hub::refuse(Stranger& stranger, const Claim& claim, const Status& why) {
 
 void Hub::refuse_doubted() {
   for (Stranger& one : strangers_) {
-    if (one.link && one.claim && !one.refused) refuse(one, *one.claim, taken(one.claim->who));
+    if (one.link && one.claim && !one.refused)
+      refuse(one, *one.claim, taken_rank(member(one.claim->who.rank).who, one.claim->who));
   }
-}
-
-Status Hub::taken(const Claimant& newcomer) const {
-  const Claimant& holder =
-      newcomer.rank == me_.rank ? me_ : members_[static_cast<std::size_t>(newcomer.rank)].who;
-  return failed(Code::invalid_usage,
-                "two processes claim to be rank " + std::to_string(newcomer.rank) + ": " +
-                    holder.text() + ", which came first, and " + newcomer.text(),
-                "give every process its own rank")
-      .at_rank(newcomer.rank);
 }
 
 Status Hub::admit(Stranger& stranger, const Claim& claim) {
@@ -162,21 +151,16 @@ Status Hub::admit(Stranger& stranger, const Claim& claim) {
     return verdict_;
   }
   if (who.size != me_.size) {
-    refused_ =
-        failed(Code::invalid_usage,
-               "rank " + std::to_string(who.rank) + " (" + who.text() + ") was started as one of " +
-                   std::to_string(who.size) + " ranks, rank " + std::to_string(me_.rank) + " (" +
-                   me_.text() + ") as one of " + std::to_string(me_.size),
-               "start all ranks with the same size");
-    refuse(stranger, claim, refused_);
+    turned_.last = other_size(me_, who);
+    refuse(stranger, claim, turned_.last);
     return {};
   }
   if (who.rank < 0 || who.rank >= who.size) {
     drop(stranger, "its rank is out of range");
     return {};
   }
-  Arrived& member = members_[static_cast<std::size_t>(who.rank)];
-  const Claimant* holder = who.rank == me_.rank ? &me_ : member.link ? &member.who : nullptr;
+  Arrived& held = member(who.rank);
+  const Claimant* holder = who.rank == me_.rank ? &me_ : held.link ? &held.who : nullptr;
   if (holder != nullptr && holder->instance == me_.instance && who.instance == me_.instance) {
     drop(stranger, "it is this process itself");
     return {};
@@ -189,13 +173,13 @@ Status Hub::admit(Stranger& stranger, const Claim& claim) {
       return {};
     }
     if (holder != &me_ && Clock::now() < stranger.until) return {};
-    refused_ = taken(who);
-    refuse(stranger, claim, refused_);
+    turned_.last = taken_rank(*holder, who);
+    refuse(stranger, claim, turned_.last);
     return {};
   }
-  if (member.confirmed) --present_;  // the same process by another connection
-  member = {std::move(stranger.link), who, false};
-  member.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim.nonce)));
+  if (held.confirmed) --present_;  // the same process by another connection
+  held = {std::move(stranger.link), who, false};
+  held.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim.nonce)));
   return {};
 }
 
@@ -209,8 +193,8 @@ Status Hub::hear_claim(Stranger& stranger, const std::string& frame) {
     return {};
   }
   if (!is_proved(*sealed, key_, stranger.nonce)) {
-    ++wrong_keys_;
-    last_wrong_key_ = stranger.from;
+    ++turned_.wrong_keys;
+    turned_.last_wrong_key = stranger.from;
     stranger.link.send(pack_refusal(Refused::key));
     drop(stranger, "another job or another COLL_SECRET");
     return {};
@@ -334,28 +318,12 @@ void Hub::tell_latecomers(const Status& failure, Deadline deadline) {
   }
 }
 
-Status Hub::missing() const {
+Status Hub::missing() {
   std::vector<Rank> absent;
   for (Rank rank = 0; rank < me_.size; ++rank) {
-    if (rank != me_.rank && !members_[static_cast<std::size_t>(rank)].confirmed)
-      absent.push_back(rank);
+    if (rank != me_.rank && !member(rank).confirmed) absent.push_back(rank);
   }
-  std::string what = ranks_text(absent) + " of " + std::to_string(me_.size) +
-                     (absent.size() == 1 ? " has" : " have") + " not come to the rendezvous (" +
-                     source_ + "; listening at " + listeners_.text() + " of host " + me_.host + ")";
-  std::string hint =
-      "see whether they started and can reach this host; COLL_CONNECT_S is how long to wait";
-  if (!refused_.ok()) {
-    what += "; refused: " + refused_.failure()->what;
-    hint = refused_.failure()->hint;
-  }
-  if (wrong_keys_ > 0) {
-    what += "; refused " + std::to_string(wrong_keys_) +
-            (wrong_keys_ == 1 ? " connection" : " connections") +
-            " of another job or with another COLL_SECRET, the last: " + last_wrong_key_;
-    hint = "set the same COLL_SECRET, or none, on all ranks";
-  }
-  return failed(Code::deadline, what, hint).at_rank(absent.size() == 1 ? absent.front() : kNoRank);
+  return ranks_missing(absent, me_, source_, listeners_, turned_);
 }
 
 /// By what each says of its network and by the way it came: a copied machine says the same of

@@ -41,8 +41,10 @@ class Hosts {
     }
     std::vector<NetAddress> ours;
     for (const NetAddress& address : *all) {
-      if (address.is_any()) wide_ = true;
-      if (const NetAddress own = own_address(address); own.family() != 0) add(ours, own);
+      // Who dials a wildcard on this host comes by loopback.
+      const NetAddress meant = address.is_any() ? NetAddress::loopback(address.family()) : address;
+      wide_ = wide_ || address.is_any();
+      if (const NetAddress own = own_address(meant); own.family() != 0) add(ours, own);
     }
     const bool is_name = !NetAddress::parse(text).ok();
     if (is_name && !is_localhost(host) && !ours.empty() &&

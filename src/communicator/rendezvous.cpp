@@ -153,7 +153,6 @@ Result<Meeting> meet_tcp(const MeetingPlace& place, const Claimant& me, Deadline
   }
   COLL_ASSIGN(const std::vector<NetAddress> hosts,
               hub_addresses(place.addresses, place.interfaces, place.source, deadline));
-  COLL_ASSIGN(const NetAddress loopback, NetAddress::parse("127.0.0.1:0"));
   Seeker rival(me);
   std::vector<NetAddress> taken;
   for (;;) {
@@ -167,7 +166,8 @@ Result<Meeting> meet_tcp(const MeetingPlace& place, const Claimant& me, Deadline
       }
       refused = listeners.status();
       if (refused.failure()->error != EADDRINUSE) return refused.with_context(place.source);
-      for (const NetAddress& host : hosts.empty() ? std::vector{loopback} : hosts) {
+      for (const NetAddress& host :
+           hosts.empty() ? std::vector{NetAddress::loopback(AF_INET)} : hosts) {
         const NetAddress here = host.with_port(port);
         if (std::ranges::count(taken, here) == 0) taken.push_back(here);
       }

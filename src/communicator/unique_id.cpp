@@ -85,8 +85,8 @@ Result<Listeners> listen_for_id(std::string_view interfaces) {
   COLL_ASSIGN(std::vector<NetAddress> addresses, listening_addresses(interfaces));
   if (addresses.empty()) return Listeners::open({});
   std::erase_if(addresses, std::not_fn(is_routable));
-  addresses.push_back(*NetAddress::parse("127.0.0.1:0"));
-  addresses.push_back(*NetAddress::parse("[::1]:0"));
+  addresses.push_back(NetAddress::loopback(AF_INET));
+  addresses.push_back(NetAddress::loopback(AF_INET6));
   return Listeners::open(addresses);
 }
 

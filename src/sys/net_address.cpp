@@ -141,6 +141,12 @@ NetAddress NetAddress::any(int family, std::uint16_t port) {
   return from_bytes(family, kZero.data(), port);
 }
 
+NetAddress NetAddress::loopback(int family, std::uint16_t port) {
+  constexpr std::array<std::uint8_t, 16> kFour{127, 0, 0, 1};
+  constexpr std::array<std::uint8_t, 16> kSix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return from_bytes(family, family == AF_INET ? kFour.data() : kSix.data(), port);
+}
+
 NetAddress NetAddress::with_port(std::uint16_t port) const {
   NetAddress copy = *this;
   copy.port_ = port;

@@ -34,6 +34,7 @@ class NetAddress {
   static NetAddress from_bytes(int family, const std::uint8_t* bytes, std::uint16_t port,
                                std::uint32_t scope = 0);
   static NetAddress any(int family, std::uint16_t port = 0);
+  static NetAddress loopback(int family, std::uint16_t port = 0);  ///< 127.0.0.1 or ::1
 
   [[nodiscard]] int family() const { return family_; }
   [[nodiscard]] std::uint16_t port() const { return port_; }

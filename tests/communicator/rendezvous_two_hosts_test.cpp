@@ -101,9 +101,8 @@ TEST_F(RendezvousTwoHosts, SeveralHostsOfARendezvousAreOneHubs) {
 
 TEST_F(RendezvousTwoHosts, AWildcardAsksForTheInterfaces) {
   EXPECT_THAT(hub_at("0.0.0.0"), ElementsAre(has_ipv6() ? "::" : "0.0.0.0"));
-  const Hosts one = hub_at("0.0.0.0", "h0");
-  EXPECT_THAT(one, Contains("10.79.0.1"));
-  EXPECT_THAT(one, Not(Contains("127.0.0.1")));
+  EXPECT_THAT(hub_at("0.0.0.0", "h0"), IsSupersetOf({"10.79.0.1", "127.0.0.1"}))
+      << "who dials it here comes by loopback";
 }
 
 // A forwarded address, a service's: other hosts reach it, and this one does not have it.
