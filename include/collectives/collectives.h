@@ -88,11 +88,13 @@ COLL_API coll_status_t coll_get_unique_id(coll_unique_id_t* id);
 COLL_API coll_status_t coll_comm_init_rank(coll_comm_t* comm, int size, const coll_unique_id_t* id,
                                            int rank, const coll_config_t* config);
 
-/* Joins as the launcher says: COLL_*, torchrun's, Open MPI's, MPICH's or Slurm's variables. The
- * n-th such call of every process joins the n-th communicator. `config` may be null. */
+/* Joins as the launcher says: COLL_*, torchrun's, Open MPI's, MPICH's or Slurm's variables. Ranks
+ * that call it several times join one communicator after another; one whose call has failed calls
+ * again, and meets the others whether their calls have failed too or not. `config` may be null. */
 COLL_API coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config);
 
-/* Joins at config->rendezvous ("tcp://host:port", where rank 0 listens, or "file:///path"). */
+/* Joins at config->rendezvous ("tcp://host:port", where rank 0 listens, or "file:///path"); else
+ * as coll_comm_init_env. */
 COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
                                       const coll_config_t* config);
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // communicator/: what ties ranks together. This file: the C ABI of communicators.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <string>
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
 #include "communicator/c_api_door.hpp"
+#include "communicator/join_turn.hpp"
 #include "communicator/launch.hpp"
 #include "communicator/unique_id.hpp"
 #include "planner/algorithm_choice.hpp"
@@ -69,6 +68,7 @@ Status join(coll::Joining joining, coll_comm_t* comm) {
   coll::LiveCommunicators& live = coll::LiveCommunicators::of_process();
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
+  COLL_ASSIGN(const auto turn, coll::JoinTurn::take(joining));
   auto made = std::make_unique<coll_comm>();
   COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
   live.enter(made->communicator);
@@ -87,14 +87,9 @@ Status check_place(const char* function, const coll_comm_t* comm, int size, int 
   return {};
 }
 
-/// The place of the n-th communicator that this rank joins there. All ranks count alike: nothing
-/// that one of them alone may fail in comes before it.
-Result<coll::MeetingPlace> next_place(const std::string& rendezvous, int rank) {
-  static std::mutex mutex;
-  static std::map<std::pair<std::string, int>, unsigned> joined;
-  const std::lock_guard lock(mutex);
-  const std::string key = "communicator " + std::to_string(joined[{rendezvous, rank}]++);
-  return coll::place_from_text(rendezvous, key, coll::knobs().secret, "rendezvous " + rendezvous);
+Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
+  return coll::place_from_text(rendezvous, "rendezvous", coll::knobs().secret,
+                               "rendezvous " + rendezvous);
 }
 
 }  // namespace
@@ -162,7 +157,7 @@ coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_c
       return failed(Code::invalid_argument, "coll_comm_init: no rendezvous is given",
                     "set config->rendezvous or COLL_RENDEZVOUS to tcp://HOST:PORT or file:///PATH");
     }
-    COLL_ASSIGN(coll::MeetingPlace place, next_place(rendezvous, rank));
+    COLL_ASSIGN(coll::MeetingPlace place, place_at(rendezvous));
     COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
     joining.place = std::move(place);
     joining.rank = rank;
@@ -173,16 +168,14 @@ coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_c
 
 coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config) {
   return guarded([&]() -> Status {
-    static std::atomic<unsigned> generations{0};
-    const unsigned generation = generations.fetch_add(1);  // first: all ranks count alike
     if (comm == nullptr) return null_argument("coll_comm_init_env", "comm");
     COLL_ASSIGN(const coll_config_t chosen, read_config(config));
     const auto get = [](const char* name) -> const char* {
       return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): launchers set these before main
     };
-    COLL_ASSIGN(coll::Launch launch, coll::read_launch(get, generation));
+    COLL_ASSIGN(coll::Launch launch, coll::read_launch(get));
     if (chosen.rendezvous != nullptr) {
-      COLL_ASSIGN(launch.place, next_place(chosen.rendezvous, launch.rank));
+      COLL_ASSIGN(launch.place, place_at(chosen.rendezvous));
     }
     COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
     joining.place = std::move(launch.place);

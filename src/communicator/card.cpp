@@ -9,7 +9,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 8;
+constexpr std::uint32_t kCardVersion = 9;
 constexpr std::uint32_t kMostOffers = 32;
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
@@ -57,7 +57,12 @@ std::string write_card(const Card& card) {
       .u32(static_cast<std::uint32_t>(card.factors.fetch))
       .u32(static_cast<std::uint32_t>(card.offers.size()));
   for (const Card::Offer& offer : card.offers) {
-    out.text(offer.transport).u64(offer.slot_bytes).u64(offer.slice_bytes).text(offer.descriptor);
+    out.text(offer.transport).u8(offer.viable.ok() ? 1 : 0);
+    if (offer.viable.ok()) {
+      out.u64(offer.slot_bytes).u64(offer.slice_bytes).text(offer.descriptor);
+    } else {
+      out.failure(*offer.viable.failure());
+    }
   }
   return out.bytes();
 }
@@ -98,11 +103,16 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   for (std::uint32_t i = 0; i < offers && sensible && in.good(); ++i) {
     Card::Offer offer;
     offer.transport = in.text();
-    offer.slot_bytes = in.u64();
-    offer.slice_bytes = in.u64();
-    offer.descriptor = in.text();
-    sensible = offer.slice_bytes > 0 && offer.slice_bytes <= offer.slot_bytes &&
-               offer.slot_bytes <= kMostSlotBytes;
+    const std::uint8_t viable = in.u8();
+    if (viable == 0) {
+      offer.viable = Status(in.failure());
+    } else {
+      offer.slot_bytes = in.u64();
+      offer.slice_bytes = in.u64();
+      offer.descriptor = in.text();
+      sensible = viable == 1 && offer.slice_bytes > 0 && offer.slice_bytes <= offer.slot_bytes &&
+                 offer.slot_bytes <= kMostSlotBytes;
+    }
     card.offers.push_back(std::move(offer));
   }
   if (!in.whole() || !sensible) return unreadable(rank, "card");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status.hpp"
 #include "communicator/membership.hpp"
 
 namespace coll {
@@ -17,10 +18,12 @@ struct Card {
   std::int32_t numa = -1;  ///< the NUMA node that `cpus` are of, if it is one
   CopyFactors factors;     ///< as this process measured them
   SharedSettings settings;
+  /// A transport that the rank was told to use.
   struct Offer {
     std::string transport, descriptor;
     std::uint64_t slot_bytes = 0;
     std::uint64_t slice_bytes = 0;
+    Status viable = {};  ///< why it cannot; then the rest means nothing
   };
   std::vector<Offer> offers;
   std::string tuning_file;

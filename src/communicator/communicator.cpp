@@ -235,7 +235,8 @@ Status Communicator::open(const CollectiveSpec& spec, std::uint32_t size_class, 
   }
 }
 
-/// Makes a failure everybody's and sticky; what all ranks agreed on is what this rank says.
+/// Makes a failure everybody's and sticky. What sticks is what all ranks agreed on, word for word;
+/// only what this call returns names this rank's call, where the failure came from none.
 Status Communicator::settle(const Status& failure, const Call& call, Rank peer) {
   Status verdict = failure;
   if (!watch_->failed()) {
@@ -244,11 +245,10 @@ Status Communicator::settle(const Status& failure, const Call& call, Rank peer) 
   } else {
     verdict = watch_->failure();
   }
-  verdict = verdict.in_call(call.text());
   const std::lock_guard lock(failure_mutex_);
   if (failure_.ok()) failure_ = verdict;
   failed_.store(true, std::memory_order_release);
-  return failure_;
+  return failure_.in_call(call.text());
 }
 
 Status Communicator::status() const {

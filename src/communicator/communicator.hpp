@@ -79,9 +79,6 @@ class Communicator {
   bool retire();
   void start_leaving() { watch_->start_leaving(); }
   void leave() { watch_->leave(); }
-  /// In a child made by fork: lets go of what shows this process's death to the others. Nothing
-  /// else may be used there any more, not even the destructor.
-  void close_in_child() const { watch_->close_in_child(); }
 
   /// For a person: how a call of `count` elements would run.
   Result<std::string> explain_call(Collective collective, std::uint64_t count, DataType type) const;

@@ -54,6 +54,7 @@ class Hub {
   Hub(Listeners listeners, const std::string& key, const Claimant& me, const std::string& source)
       : listeners_(std::move(listeners)), key_(key), me_(me), source_(source) {
     members_.resize(static_cast<std::size_t>(me.size));
+    told_.resize(members_.size());
   }
 
   Result<Meeting> run(Deadline deadline, const HubChore& chore);
@@ -75,6 +76,10 @@ class Hub {
   void tell_latecomers(const Status& failure, Deadline deadline);
   [[nodiscard]] Status missing();
   Arrived& member(Rank rank) { return members_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] bool in_range(const Claimant& who) const {
+    return who.rank >= 0 && who.rank < me_.size;
+  }
+  std::string& told(Rank rank) { return told_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool complete() const { return present_ + 1 == me_.size; }
   [[nodiscard]] bool in_one_network() const;
 
@@ -84,8 +89,9 @@ class Hub {
   const std::string& source_;
   std::vector<Arrived> members_;  ///< by rank; its own without a link
   std::deque<Stranger> strangers_;
-  Rank present_ = 0;  ///< members that have confirmed
-  Status verdict_;    ///< the failure, once there is one
+  Rank present_ = 0;               ///< members that have confirmed
+  Status verdict_;                 ///< the failure, once there is one
+  std::vector<std::string> told_;  ///< by rank: the instance that has been sent the failure
   Turned turned_;
 };
 
@@ -147,7 +153,13 @@ void Hub::refuse_doubted() {
 Status Hub::admit(Stranger& stranger, const Claim& claim) {
   const Claimant& who = claim.who;
   if (!verdict_.ok()) {
+    const bool again = in_range(who) && !told(who.rank).empty() && told(who.rank) != who.instance;
+    if (again) {
+      drop(stranger, "it has heard what came of this meeting, and comes for the next one");
+      return {};
+    }
     refuse(stranger, claim, verdict_);
+    if (in_range(who)) told(who.rank) = who.instance;
     return verdict_;
   }
   if (who.size != me_.size) {
@@ -155,7 +167,7 @@ Status Hub::admit(Stranger& stranger, const Claim& claim) {
     refuse(stranger, claim, turned_.last);
     return {};
   }
-  if (who.rank < 0 || who.rank >= who.size) {
+  if (!in_range(who)) {
     drop(stranger, "its rank is out of range");
     return {};
   }
@@ -234,21 +246,19 @@ Status Hub::hear_member(Arrived& member) {
       ++present_;
       return {};
     }
-    if (const auto failure = read_failure(frame)) {
+    if (const auto failure = read_failure(frame); failure && verdict_.ok()) {
       Status why = missing();
       return why.with_context("rank " + std::to_string(member.who.rank) + " (" + member.who.text() +
                               ") gave up waiting");
     }
   }
-  // It may come again (a restarted process); until then it is missing.
-  if (log_enabled(LogLevel::info)) {
-    log(LogLevel::info, "rendezvous: rank " + std::to_string(member.who.rank) + " (" +
-                            member.who.text() + ") is gone again");
-  }
-  if (member.confirmed) --present_;
-  member.confirmed = false;
   member.link.close();
-  return {};
+  if (!member.confirmed || !verdict_.ok()) return {};  // it has turned to another address, or heard
+  return failed(Code::peer_lost,
+                "rank " + std::to_string(member.who.rank) + " (" + member.who.text() +
+                    ") went away before all ranks were there",
+                "see that rank's output for the reason")
+      .at_rank(member.who.rank);
 }
 
 Status Hub::turn(Deadline until) {
@@ -310,11 +320,13 @@ void Hub::tell_all(const std::string& frame) {
 
 void Hub::tell_latecomers(const Status& failure, Deadline deadline) {
   verdict_ = failure;
-  auto told = std::ranges::count_if(members_,
-                                    [](const Arrived& one) { return static_cast<bool>(one.link); });
+  told(me_.rank) = me_.instance;
+  for (const Arrived& member : members_) {
+    if (member.link) told(member.who.rank) = member.who.instance;
+  }
   const auto until = std::min(deadline, Clock::now() + kVerdictTime);
-  while (told + 1 < me_.size && Clock::now() < until) {
-    if (!turn(until).ok()) ++told;  // hear_claim has told it
+  while (std::ranges::count(told_, std::string()) > 0 && Clock::now() < until) {
+    [[maybe_unused]] const Status heard = turn(until);
   }
 }
 

@@ -13,10 +13,17 @@
 
 namespace coll {
 
+namespace {
+constexpr std::uint32_t kClosed = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+}  // namespace
+
 static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT);
 
 HubLinks::HubLinks(Meeting& meeting)
-    : meeting_(meeting), ready_(epoll_create1(EPOLL_CLOEXEC)), wanted_(meeting.links.size()) {
+    : meeting_(meeting),
+      ready_(epoll_create1(EPOLL_CLOEXEC)),
+      wanted_(meeting.links.size()),
+      gone_(wanted_) {
   for (Fd& fd : meeting.links) links_.emplace_back(std::move(fd), kTextLimit + 64);
   watched_.resize(links_.size());
 }
@@ -69,7 +76,11 @@ Result<std::vector<HubLinks::Heard>> HubLinks::turn(Deadline until) {
       Heard heard{rank, FrameLink::Got::nothing, {}};
       heard.got = link.receive(heard.frame);
       wanted_[at(rank)] = heard.got == FrameLink::Got::nothing;
+      gone_[at(rank)] = heard.got == FrameLink::Got::closed;
       if (!wanted_[at(rank)]) all.push_back(std::move(heard));
+    } else if ((events[static_cast<std::size_t>(i)].events & kClosed) != 0) {
+      gone_[at(rank)] = true;
+      all.push_back({rank, FrameLink::Got::closed, {}});
     }
     attend(rank);
   }
@@ -80,12 +91,13 @@ Result<std::vector<HubLinks::Heard>> HubLinks::turn(Deadline until) {
 void HubLinks::attend(Rank rank) {
   const FrameLink& link = links_[at(rank)];
   const std::uint32_t events = (wanted_[at(rank)] ? std::uint32_t{EPOLLIN} : 0) |
-                               (link.sending() ? std::uint32_t{EPOLLOUT} : 0);
+                               (link.sending() ? std::uint32_t{EPOLLOUT} : 0) |
+                               (gone_[at(rank)] ? 0 : std::uint32_t{EPOLLRDHUP});
   if (events == watched_[at(rank)]) return;
   epoll_event event{};
   event.events = events;
   event.data.u32 = static_cast<std::uint32_t>(rank);
-  // A link that nothing is expected of would still report that it is broken, again and again.
+  // A link that is still watched would report that it is broken again and again.
   const int what = events == 0               ? EPOLL_CTL_DEL
                    : watched_[at(rank)] == 0 ? EPOLL_CTL_ADD
                                              : EPOLL_CTL_MOD;

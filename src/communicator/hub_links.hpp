@@ -38,7 +38,8 @@ class HubLinks {
     FrameLink::Got got = FrameLink::Got::nothing;
     std::string frame;
   };
-  /// Sends, and hears what is wanted; empty when `until` has passed, or now and then before.
+  /// Sends, and hears what is wanted, and, once, that a rank's link was closed; empty when `until`
+  /// has passed, or now and then before.
   Result<std::vector<Heard>> turn(Deadline until);
 
  private:
@@ -51,6 +52,7 @@ class HubLinks {
   Fd ready_;
   std::vector<FrameLink> links_;        ///< by rank; its own is empty
   std::vector<bool> wanted_;            ///< by rank
+  std::vector<bool> gone_;              ///< by rank: its closed link has been reported
   std::vector<std::uint32_t> watched_;  ///< by rank: what epoll knows
   Status trouble_;
 };

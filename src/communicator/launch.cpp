@@ -117,7 +117,7 @@ Result<Who> find_who(const GetVariable& get) {
 
 }  // namespace
 
-Result<Launch> read_launch(const GetVariable& get, unsigned generation) {
+Result<Launch> read_launch(const GetVariable& get) {
   COLL_ASSIGN(const Who who, find_who(get));
   Launch launch;
   launch.rank = who.rank;
@@ -128,7 +128,7 @@ Result<Launch> read_launch(const GetVariable& get, unsigned generation) {
       launch.local_rank = *number;
     }
   }
-  COLL_ASSIGN(launch.place, launch_place(who.set->launcher, who.size, get, generation));
+  COLL_ASSIGN(launch.place, launch_place(who.set->launcher, who.size, get));
   if (log_enabled(LogLevel::info)) {
     log(LogLevel::info, "rank " + std::to_string(launch.rank) + " of " +
                             std::to_string(launch.size) + " by " + who.text() + "; meeting by " +

@@ -30,11 +30,9 @@ using GetVariable = std::function<const char*(const char*)>;
 /// starts torchrun, and mpirun its daemons, whose processes inherit it; and so do the processes of
 /// an interactive `srun --pty`. Where a launcher brings no place of its own, MASTER_ADDR and
 /// MASTER_PORT are taken if set. Nothing set: an error listing what was looked for.
-///
-/// `generation` counts the communicators this process made from its environment; it enters the key.
-Result<Launch> read_launch(const GetVariable& get, unsigned generation);
+Result<Launch> read_launch(const GetVariable& get);
 
-/// "tcp://host:port" or "file:///path" as a place; `key` separates communicators that use the same
+/// "tcp://host:port" or "file:///path" as a place; `key` separates jobs that use the same
 /// one, `secret` is COLL_SECRET, `source` says in messages where the text comes from.
 Result<MeetingPlace> place_from_text(std::string_view text, std::string_view key,
                                      std::string_view secret, std::string source);

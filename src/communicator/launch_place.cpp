@@ -106,7 +106,7 @@ std::string temporary_directory(const GetVariable& get) {
   return is_set(get, "TMPDIR") ? value(get, "TMPDIR") : "/tmp";
 }
 
-Result<MeetingPlace> open_mpi_place(const GetVariable& get, unsigned generation) {
+Result<MeetingPlace> open_mpi_place(const GetVariable& get) {
   MeetingPlace place;
   // The daemon's address tells two mpirun apart that drew the same name for their job.
   place.key = "open mpi " + value(get, "PMIX_NAMESPACE") + " " + value(get, "PMIX_SERVER_URI2") +
@@ -118,7 +118,7 @@ Result<MeetingPlace> open_mpi_place(const GetVariable& get, unsigned generation)
     }
     place.kind = MeetingPlace::Kind::file;
     place.path = temporary_directory(get) + "/coll-" + std::to_string(geteuid()) + "-" +
-                 to_hex(prove("path", place.key)).substr(0, 16) + "." + std::to_string(generation);
+                 to_hex(prove("path", place.key)).substr(0, 16);
     place.source = "Open MPI, all ranks on one host, " + place.path;
     return place;
   }
@@ -176,8 +176,7 @@ Result<MeetingPlace> slurm_place(const GetVariable& get) {
   return place;
 }
 
-Result<MeetingPlace> own_place(Launcher launcher, Rank size, const GetVariable& get,
-                               unsigned generation) {
+Result<MeetingPlace> own_place(Launcher launcher, Rank size, const GetVariable& get) {
   constexpr const char* kNames[] = {"COLL_RANK, COLL_SIZE", "torchrun", "Open MPI", "MPICH",
                                     "Slurm"};
   COLL_ASSIGN(std::optional<MeetingPlace> master,
@@ -190,7 +189,7 @@ Result<MeetingPlace> own_place(Launcher launcher, Rank size, const GetVariable& 
   }
   switch (launcher) {
     case Launcher::open_mpi:
-      return open_mpi_place(get, generation);
+      return open_mpi_place(get);
     case Launcher::mpich:
       return mpich_place(get);
     case Launcher::slurm:
@@ -247,23 +246,16 @@ Result<MeetingPlace> place_from_text(std::string_view text, std::string_view key
       "write tcp://HOST:PORT, where rank 0 listens, or file:///PATH, which all ranks share");
 }
 
-Result<MeetingPlace> launch_place(Launcher launcher, Rank size, const GetVariable& get,
-                                  unsigned generation) {
-  const std::string count = "\ncommunicator " + std::to_string(generation);
+Result<MeetingPlace> launch_place(Launcher launcher, Rank size, const GetVariable& get) {
   const std::string secret = value(get, "COLL_SECRET");
   if (is_set(get, "COLL_RENDEZVOUS")) {
-    COLL_ASSIGN(MeetingPlace place,
-                place_from_text(value(get, "COLL_RENDEZVOUS"), "COLL_RENDEZVOUS" + count, secret,
-                                "COLL_RENDEZVOUS"));
-    // Files of their own: a leftover of an earlier communicator is not even looked at.
-    if (place.kind == MeetingPlace::Kind::file && generation > 0) {
-      place.path += "." + std::to_string(generation);
-    }
+    COLL_ASSIGN(MeetingPlace place, place_from_text(value(get, "COLL_RENDEZVOUS"),
+                                                    "COLL_RENDEZVOUS", secret, "COLL_RENDEZVOUS"));
     place.interfaces = value(get, "COLL_INTERFACE");
     return place;
   }
-  COLL_ASSIGN(MeetingPlace place, own_place(launcher, size, get, generation));
-  place.key = with_secret(std::move(place.key) + count, secret);
+  COLL_ASSIGN(MeetingPlace place, own_place(launcher, size, get));
+  place.key = with_secret(std::move(place.key), secret);
   place.secret = place.secret || !secret.empty();
   place.interfaces = value(get, "COLL_INTERFACE");
   return place;

@@ -77,7 +77,6 @@ void LiveCommunicators::abandon_all() {
   forks_.fetch_add(1, std::memory_order_relaxed);
   for (Owner* owner : owners_) {
     const Communicator& parents = **owner;
-    parents.close_in_child();
     Owner refusing = Communicator::refusing(
         parents.rank(), parents.size(),
         failed(Code::invalid_usage,

@@ -16,8 +16,7 @@ namespace coll {
 /// end without having destroyed them is no death. A process that is killed, crashes, or exits while
 /// one of its threads or streams is inside a call, has died.
 ///
-/// In a child made by fork its parent's communicators are replaced by ones that refuse every call,
-/// and the sockets that show the parent's death to the other ranks are closed.
+/// In a child made by fork its parent's communicators are replaced by ones that refuse every call.
 class LiveCommunicators {
  public:
   using Owner = std::unique_ptr<Communicator>;

@@ -84,16 +84,36 @@ struct Reach {
     Reach reach{.host = in.rank(), .used = in.u32()};
     const std::uint32_t leaves = in.u32();
     reach.leaves = leaves == 1;
-    bool memory = false;
+    bool memory = false, viable = true;
     for (std::size_t i = 0; i < zero.offers.size(); ++i) {
-      memory = memory || (zero.offers[i].transport == "shm" && (reach.used >> i & 1) != 0);
+      if ((reach.used >> i & 1) == 0) continue;
+      memory = memory || zero.offers[i].transport == "shm";
+      viable = viable && zero.offers[i].viable.ok();
     }
-    const bool sensible = leaves <= 1 && reach.host >= 0 && reach.host <= rank &&
+    const bool sensible = viable && leaves <= 1 && reach.host >= 0 && reach.host <= rank &&
                           (reach.host == rank || memory) && reach.used != 0 &&
                           std::uint64_t{reach.used} >> zero.offers.size() == 0;
     return in.whole() && sensible ? std::optional(reach) : std::nullopt;
   }
 };
+
+struct NotViable {
+  Rank where = kNoRank;
+  Status why;
+};
+
+/// Why a transport of rank 0's cannot join these two; nothing where it may.
+std::optional<NotViable> not_viable(const std::vector<Card>& cards, const std::string& transport,
+                                    Rank one, Rank two) {
+  for (const Rank rank : {Rank{0}, one, two}) {
+    const Card::Offer* offer = cards[static_cast<std::size_t>(rank)].offer(transport);
+    if (offer == nullptr) {
+      return NotViable{rank, failed(Code::unreachable, "its COLL_TRANSPORTS does not name it")};
+    }
+    if (!offer->viable.ok()) return NotViable{rank, offer->viable};
+  }
+  return std::nullopt;
+}
 
 /// The best transport of both: rank 0's order is everybody's.
 Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Membership& out,
@@ -101,14 +121,21 @@ Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Members
   const Card& mine = cards[static_cast<std::size_t>(rank)];
   const Card& theirs = cards[static_cast<std::size_t>(peer)];
   std::string reasons;
+  Rank at_fault = peer;
+  bool spent = false;
   for (std::size_t i = 0; i < cards[0].offers.size(); ++i) {
     const Card::Offer& wanted = cards[0].offers[i];
-    const Card::Offer *here = mine.offer(wanted.transport), *there = theirs.offer(wanted.transport);
-    if (here == nullptr || there == nullptr) {
-      reasons += " " + wanted.transport + ": not viable on rank " +
-                 std::to_string(here == nullptr ? rank : peer) + ";";
+    if (const auto without = not_viable(cards, wanted.transport, rank, peer)) {
+      reasons += " " + wanted.transport + ": not viable on rank " + std::to_string(without->where) +
+                 ": " + without->why.text() + ";";
+      // What can be mended there is said of the first rank that lacks something.
+      if (without->why.code() == Code::out_of_resources && !spent) {
+        spent = true;
+        at_fault = without->where;
+      }
       continue;
     }
+    const Card::Offer* const there = theirs.offer(wanted.transport);
     for (const std::unique_ptr<Transport>& transport : out.transports) {
       if (transport->name() != wanted.transport) continue;
       const Status accepted = transport->accepts(there->descriptor);
@@ -126,13 +153,14 @@ Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Members
       return {};
     }
   }
-  return failed(Code::unreachable,
+  return failed(spent ? Code::out_of_resources : Code::unreachable,
                 "rank " + std::to_string(rank) + " (" + mine.member.host +
                     ") has no path to rank " + std::to_string(peer) + " (" + theirs.member.host +
                     "):" + reasons,
-                "allow another transport with COLL_TRANSPORTS or another interface with "
-                "COLL_INTERFACE")
-      .at_rank(peer);
+                spent ? "free or raise there what is named"
+                      : "allow another transport with COLL_TRANSPORTS or another interface with "
+                        "COLL_INTERFACE; COLL_LOG=info says which paths were tried")
+      .at_rank(at_fault);
 }
 
 /// Hosts by what the ranks can reach of each other: ranks that share memory share a host.
@@ -257,7 +285,13 @@ Result<Membership> agree_on_membership(Meeting& meeting,
     if (size == 1) break;  // one rank costs nothing
     Result<std::unique_ptr<Transport>> made = choice.make(spec);
     if (!made.ok()) {
-      log(LogLevel::info, "transport " + choice.name + " is not viable: " + made.status().text());
+      // To go on without is what the ranks were told to; but for want of something it is a pity.
+      const bool spent = made.status().code() == Code::out_of_resources;
+      log(spent ? LogLevel::warn : LogLevel::info,
+          "transport " + choice.name + " is not viable: " + made.status().text());
+      Card::Offer& none = mine.offers.emplace_back();
+      none.transport = choice.name;
+      none.viable = made.status();
       continue;
     }
     const Transport::Limits limits = (*made)->limits();
@@ -286,16 +320,20 @@ Result<Membership> agree_on_membership(Meeting& meeting,
     }
   }
   MessageWriter verdict;
-  verdict.text(unreachable.ok() ? "" : unreachable.failure()->what);
-  reach.write(verdict);
+  verdict.u8(unreachable.ok() ? 1 : 0);
+  if (unreachable.ok()) {
+    reach.write(verdict);
+  } else {
+    verdict.failure(*unreachable.failure());
+  }
   COLL_ASSIGN(const std::vector<std::string> verdicts,
               exchange(meeting, verdict.bytes(), deadline));
   std::vector<Reach> reaches(size);
   for (std::size_t r = 0; r < size && size > 1; ++r) {
     MessageReader in(verdicts[r]);
-    if (std::string what = in.text(); !what.empty()) {
-      return failed(Code::unreachable, std::move(what),
-                    "see COLL_TRANSPORTS, COLL_INTERFACE and, with COLL_LOG=info, the paths tried");
+    if (in.u8() == 0 && in.good()) {
+      Status failure(in.failure());
+      return in.whole() ? failure : unreadable(static_cast<Rank>(r), "failure to find a path");
     }
     const auto one = Reach::read(in, static_cast<Rank>(r), cards[0]);
     if (!one) return unreadable(static_cast<Rank>(r), "choice of paths");

@@ -26,6 +26,8 @@ struct Line {
   bool open = false;
   std::string kvs;
   std::string unread;
+  unsigned barriers = 0;    ///< passed so far: all processes of the job count alike
+  bool in_barrier = false;  ///< said to be in one, and has not heard its end
 };
 Line& line() {
   static auto* const one = new Line;  // used at exit, after static objects are gone
@@ -82,10 +84,9 @@ std::string field(const std::string& answer, const std::string& key) {
   return spaced.substr(from, spaced.find_first_of(" \n", from) - from);
 }
 
-/// Asks, and wants this answer, with rc=0 if it has an rc.
-Result<std::string> ask(Line& pmi, const std::string& command, const std::string& wants,
-                        Deadline deadline) {
-  COLL_TRY(send_line(pmi, command));
+/// Wants this answer to what was asked, with rc=0 if it has an rc.
+Result<std::string> answer_to(Line& pmi, const std::string& command, const std::string& wants,
+                              Deadline deadline) {
   COLL_ASSIGN(std::string answer, read_line(pmi, deadline, command));
   const std::string rc = field(answer, "rc");
   if (field(answer, "cmd") != wants || (!rc.empty() && rc != "0")) {
@@ -95,6 +96,24 @@ Result<std::string> ask(Line& pmi, const std::string& command, const std::string
                   "MASTER_PORT");
   }
   return answer;
+}
+
+Result<std::string> ask(Line& pmi, const std::string& command, const std::string& wants,
+                        Deadline deadline) {
+  COLL_TRY(send_line(pmi, command));
+  return answer_to(pmi, command, wants, deadline);
+}
+
+/// Passes the barrier, or goes on waiting in the one where an earlier try's time was up: the
+/// launcher answers once, however late.
+Status pass_barrier(Line& pmi, Deadline deadline) {
+  const std::string command = "cmd=barrier_in";
+  if (!pmi.in_barrier) COLL_TRY(send_line(pmi, command));
+  pmi.in_barrier = true;
+  COLL_TRY(answer_to(pmi, command, "barrier_out", deadline).status());
+  pmi.in_barrier = false;
+  ++pmi.barriers;
+  return {};
 }
 
 void say_goodbye() {
@@ -125,15 +144,19 @@ Result<std::string> share_by_pmi(int fd, const std::string& name, const std::str
   Line& pmi = line();
   const std::lock_guard lock(pmi.mutex);
   COLL_TRY(open_line(pmi, fd, deadline));
+  // What an earlier try has put leads to a door that is closed.
+  if (gives && pmi.in_barrier) COLL_TRY(pass_barrier(pmi, deadline));
+  // Nothing can be put twice.
+  const std::string key = name + "-" + std::to_string(pmi.barriers);
   if (gives) {
     COLL_ASSIGN(const std::string put,
-                ask(pmi, "cmd=put kvsname=" + pmi.kvs + " key=" + name + " value=" + text,
+                ask(pmi, "cmd=put kvsname=" + pmi.kvs + " key=" + key + " value=" + text,
                     "put_result", deadline));
   }
-  COLL_ASSIGN(const std::string barrier, ask(pmi, "cmd=barrier_in", "barrier_out", deadline));
+  COLL_TRY(pass_barrier(pmi, deadline));
   if (gives) return text;
   COLL_ASSIGN(const std::string got,
-              ask(pmi, "cmd=get kvsname=" + pmi.kvs + " key=" + name, "get_result", deadline));
+              ask(pmi, "cmd=get kvsname=" + pmi.kvs + " key=" + key, "get_result", deadline));
   return field(got, "value");
 }
 

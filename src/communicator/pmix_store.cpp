@@ -55,6 +55,7 @@ struct Session {
   Library pmix;
   Proc me{};
   bool open = false;
+  unsigned fences = 0;  ///< passed so far: all processes of the job count alike
 };
 Session& session() {
   static auto* const one = new Session;  // used at exit, after static objects are gone
@@ -103,12 +104,13 @@ Result<std::string> share(const std::string& name, const std::string& text, bool
   const std::lock_guard lock(one.mutex);
   COLL_TRY(open_session(one));
   const Library& pmix = one.pmix;
+  const std::string key = name + "-" + std::to_string(one.fences);
   if (gives) {
     Value value{};
     value.type = kString;
     std::string copy = text;
     value.text = copy.data();
-    if (const int rc = pmix.put(kGlobal, name.c_str(), &value); rc != 0) {
+    if (const int rc = pmix.put(kGlobal, key.c_str(), &value); rc != 0) {
       return refused(pmix, "PMIx_Put", rc);
     }
     if (const int rc = pmix.commit(); rc != 0) return refused(pmix, "PMIx_Commit", rc);
@@ -116,11 +118,12 @@ Result<std::string> share(const std::string& name, const std::string& text, bool
   if (const int rc = pmix.fence(nullptr, 0, nullptr, 0); rc != 0) {
     return refused(pmix, "PMIx_Fence", rc);
   }
+  ++one.fences;
   if (gives) return text;
   Proc giver = one.me;
   giver.rank = 0;
   Value* value = nullptr;
-  if (const int rc = pmix.get(&giver, name.c_str(), nullptr, 0, &value); rc != 0) {
+  if (const int rc = pmix.get(&giver, key.c_str(), nullptr, 0, &value); rc != 0) {
     return refused(pmix, "PMIx_Get", rc);
   }
   std::string got = value->type == kString && value->text != nullptr ? value->text : "";
@@ -134,7 +137,44 @@ struct Work {
   std::mutex mutex;
   std::condition_variable finished;
   std::optional<Result<std::string>> result;
+
+  /// False when the deadline passes first.
+  bool wait(Deadline deadline) {
+    std::unique_lock lock(mutex);
+    const auto done = [this] { return result.has_value(); };
+    if (deadline != Deadline::max()) return finished.wait_until(lock, deadline, done);
+    finished.wait(lock, done);
+    return true;
+  }
 };
+
+/// The work of a try whose time was up: it is in the fence, which it passes with all the others.
+struct LeftBehind {
+  std::mutex mutex;
+  std::shared_ptr<Work> work;
+  static LeftBehind& of_process() {
+    static auto* const one = new LeftBehind;
+    return *one;
+  }
+};
+
+Result<std::shared_ptr<Work>> begin_to_share(const std::string& name, const std::string& text,
+                                             bool gives) {
+  auto work = std::make_shared<Work>();
+  COLL_ASSIGN(std::thread thread, start_thread("coll-pmix", "to speak PMIx", [=] {
+                Result<std::string> result = share(name, text, gives);
+                const std::lock_guard lock(work->mutex);
+                work->result = std::move(result);
+                work->finished.notify_all();
+              }));
+  thread.detach();
+  return work;
+}
+
+Status nobody_comes() {
+  return failed(Code::deadline, "PMIx: not all processes of the job came to the fence in time",
+                "all processes of the job must create the communicator");
+}
 
 }  // namespace
 
@@ -145,22 +185,18 @@ bool pmix_loads() {
 // PMIx waits as long as it likes, so it does on a thread that is left behind at the deadline.
 Result<std::string> share_by_pmix(const std::string& name, const std::string& text, bool gives,
                                   Deadline deadline) {
-  const auto work = std::make_shared<Work>();
-  COLL_ASSIGN(std::thread thread, start_thread("coll-pmix", "to speak PMIx", [=] {
-                Result<std::string> result = share(name, text, gives);
-                const std::lock_guard lock(work->mutex);
-                work->result = std::move(result);
-                work->finished.notify_all();
-              }));
-  thread.detach();
-  std::unique_lock lock(work->mutex);
-  const auto done = [&] { return work->result.has_value(); };
-  if (deadline == Deadline::max()) {
-    work->finished.wait(lock, done);
-  } else if (!work->finished.wait_until(lock, deadline, done)) {
-    return failed(Code::deadline, "PMIx: not all processes of the job came to the fence in time",
-                  "all processes of the job must create the communicator");
+  LeftBehind& left = LeftBehind::of_process();
+  const std::lock_guard lock(left.mutex);
+  if (left.work != nullptr && gives) {
+    if (!left.work->wait(deadline)) return nobody_comes();
+    left.work.reset();  // what it has given leads to a door that is closed
   }
+  if (left.work == nullptr) {
+    COLL_ASSIGN(left.work, begin_to_share(name, text, gives));
+  }
+  if (!left.work->wait(deadline)) return nobody_comes();
+  const auto work = std::move(left.work);
+  const std::lock_guard result_lock(work->mutex);
   return *work->result;
 }
 

@@ -72,9 +72,10 @@ class AddressBook {
 using Aim = std::function<Status(Seeker&)>;
 
 /// Seeks until the deadline. `aim` may fail for good, or leave its trouble to be named at the end.
-Result<Meeting> seek(const Claimant& me, const std::string& source, Deadline deadline,
+Result<Meeting> seek(const Claimant& me, const MeetingPlace& place, Deadline deadline,
                      const Aim& aim) {
-  Seeker seeker(me);
+  // The maker of a unique id may be any rank.
+  Seeker seeker(me, place.kind == MeetingPlace::Kind::unique_id ? kNoRank : 0);
   Status trouble;
   while (Clock::now() < deadline) {
     if (!seeker.admitted()) trouble = aim(seeker);
@@ -83,7 +84,7 @@ Result<Meeting> seek(const Claimant& me, const std::string& source, Deadline dea
     }
   }
   if (seeker.admitted()) return seeker.give_up();
-  const Status lost = seeker.not_found(source);
+  const Status lost = seeker.not_found(place.source);
   return trouble.ok() ? lost : lost.with_context(trouble.failure()->what);
 }
 
@@ -146,7 +147,7 @@ Result<Meeting> meet_tcp(const MeetingPlace& place, const Claimant& me, Deadline
   }
   if (me.rank != 0) {
     AddressBook book(place.addresses);
-    return seek(me, place.source, deadline, [&](Seeker& seeker) {
+    return seek(me, place, deadline, [&](Seeker& seeker) {
       seeker.aim(book.look_up(deadline), place.key);
       return book.failure();
     });
@@ -195,7 +196,7 @@ Status yield_to_first(const MeetingPlace& place, const Claimant& me, Deadline de
 
 Result<Meeting> meet_file(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
   if (me.rank != 0) {
-    return seek(me, place.source, deadline, [&](Seeker& seeker) {
+    return seek(me, place, deadline, [&](Seeker& seeker) {
       const Result<std::optional<UniqueId>> id = read_id(place.path);
       if (!id.ok()) return id.status();
       if (!*id) return failed(Code::unreachable, "there is no file " + place.path + " yet");
@@ -233,14 +234,14 @@ Result<Meeting> meet_unique_id(const MeetingPlace& place, const Claimant& me, De
     return hold_meeting(std::move(listeners), place.key, me, place.source, deadline, {});
   }
   COLL_ASSIGN(const std::vector<NetAddress> addresses, numeric(place.addresses));
-  return seek(me, place.source, deadline, [&](Seeker& seeker) {
+  return seek(me, place, deadline, [&](Seeker& seeker) {
     seeker.aim(addresses, place.key);
     return Status();
   });
 }
 
 Result<Meeting> meet_pmi(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
-  // The name must differ between communicators and say nothing of the key.
+  // The name says nothing of the key.
   const std::string name = "coll-" + to_hex(prove(place.key, "pmi")).substr(0, 16);
   Door door;
   std::string text;
@@ -253,7 +254,7 @@ Result<Meeting> meet_pmi(const MeetingPlace& place, const Claimant& me, Deadline
   const std::optional<UniqueId> id = id_from_text(shared);
   if (!id) return failed(Code::mismatch, place.source + " gave something else than rank 0 put in");
   if (me.rank != 0) {
-    return seek(me, place.source, deadline,
+    return seek(me, place, deadline,
                 [&](Seeker& seeker) { return aim_at(seeker, *id, place.key); });
   }
   COLL_ASSIGN(const MeetingPlace mine, place_of(*id, place.key));

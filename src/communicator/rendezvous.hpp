@@ -12,8 +12,10 @@
 
 namespace coll {
 
-/// Where and as whom to meet. `key` separates jobs and communicators that use the same place:
-/// whoever shows another key is a stranger and is dropped without harm.
+/// Where and as whom to meet. `key` separates jobs that use the same place: whoever shows another
+/// key is a stranger and is dropped without harm. The communicators that a job makes at one place
+/// need no names: its ranks meet there for one after another (join_turn.hpp). Numbers would part a
+/// rank whose try failed alone, or that was started anew, from those that wait for it.
 struct MeetingPlace {
   enum class Kind { unique_id, tcp, file, pmi } kind = Kind::tcp;
   std::vector<std::string>
@@ -21,7 +23,7 @@ struct MeetingPlace {
   /// file: where the hub writes its addresses; pmi: which store (job_board.hpp); unique_id: its
   /// nonce
   std::string path;
-  std::string key;         ///< shared by all ranks of this communicator
+  std::string key;         ///< shared by all ranks of the job
   std::string interfaces;  ///< where to listen and what to publish, as the knob COLL_INTERFACE
   std::string source;      ///< for messages: "MASTER_ADDR, MASTER_PORT (torchrun)", "unique id"
   bool secret = false;     ///< tcp: the key has something in it that a stranger cannot guess

@@ -40,7 +40,8 @@ std::string error_text(const Status& status) {
 
 }  // namespace
 
-Seeker::Seeker(Claimant me) : me_(std::move(me)), random_(std::hash<std::string>()(me_.instance)) {}
+Seeker::Seeker(Claimant me, Rank hub)
+    : me_(std::move(me)), hub_(hub), random_(std::hash<std::string>()(me_.instance)) {}
 
 void Seeker::aim(std::vector<NetAddress> addresses, std::string key) {
   const bool same = key == key_ && std::ranges::equal(addresses, attempts_, {}, {},
@@ -65,6 +66,7 @@ void Seeker::fail(Attempt& attempt, std::string why) {
     log(LogLevel::debug, "rendezvous: " + attempt.address.text() + ": " + why);
   }
   attempt.last = std::move(why);
+  attempt.spent = {};
   attempt.link.close();
   attempt.state = State::idle;
   // Thousands of ranks that were refused together shall not come again together.
@@ -95,6 +97,7 @@ void Seeker::dial_due(Deadline now) {
     Result<Fd> fd = begin_dial(attempt.address);
     if (!fd.ok()) {
       fail(attempt, error_text(fd.status()));
+      if (fd.status().code() == Code::out_of_resources) attempt.spent = fd.status();
       continue;
     }
     attempt.link = FrameLink(*std::move(fd), kHandshakeLimit);
@@ -205,13 +208,22 @@ void Seeker::hear(Attempt& attempt, std::optional<Result<Meeting>>& result) {
       case FrameLink::Got::nothing:
         return;
       case FrameLink::Got::closed:
-        return fail(attempt, attempt.state == State::admitted
-                                 ? "the hub went away before all ranks were there"
-                                 : "it closed the connection");
+        // It says what came of the meeting before it closes anything in order.
+        if (attempt.state == State::admitted) result = Result<Meeting>(hub_died(attempt));
+        return fail(attempt, "it closed the connection");
       case FrameLink::Got::garbage:
         return fail(attempt, kNoHub);
     }
   }
+}
+
+Status Seeker::hub_died(const Attempt& attempt) const {
+  const std::string who =
+      hub_ == kNoRank ? "the hub" : "the hub, rank " + std::to_string(hub_) + ",";
+  return failed(Code::peer_lost,
+                who + " at " + attempt.address.text() + " went away before all ranks were there",
+                "see that rank's output for the reason")
+      .at_rank(hub_);
 }
 
 std::optional<Result<Meeting>> Seeker::step(Deadline until) {
@@ -264,6 +276,7 @@ Status Seeker::give_up() {
 Status Seeker::not_found(const std::string& source) const {
   std::string what = "rank " + std::to_string(me_.rank) + " found no hub (" + source + ")";
   std::string hint = "see whether the other ranks run, and whether this host can reach them";
+  Code code = Code::unreachable;
   for (const Attempt& attempt : attempts_) {
     // What a hub has said once counts more than what the next try is waiting for.
     what += "; " + attempt.address.text() + ": " +
@@ -273,9 +286,13 @@ Status Seeker::not_found(const std::string& source) const {
           "set the same COLL_SECRET, or none, on all ranks, and see that no other job uses this "
           "address";
     }
+    if (!attempt.spent.ok()) {
+      code = attempt.spent.code();
+      hint = attempt.spent.failure()->hint;
+    }
   }
   if (attempts_.empty()) what += "; no address is known yet";
-  return failed(Code::unreachable, std::move(what), std::move(hint));
+  return failed(code, std::move(what), std::move(hint));
 }
 
 }  // namespace coll

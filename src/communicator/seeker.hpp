@@ -19,10 +19,12 @@ namespace coll {
 /// failure an address is left alone for a while, twice as long each time.
 class Seeker {
  public:
-  explicit Seeker(Claimant me);
+  /// `hub` is the hub's rank, where that is known before it says so.
+  explicit Seeker(Claimant me, Rank hub = kNoRank);
   /// Whom to dial, and the key of the meeting; replaces what was there, unless it is the same.
   void aim(std::vector<NetAddress> addresses, std::string key);
-  /// Works until `until` at most. The meeting, the hub's failure, or nothing yet.
+  /// Works until `until` at most. The meeting, a failure (the hub's, or that the hub is gone that
+  /// had let this rank in), or nothing yet.
   std::optional<Result<Meeting>> step(Deadline until);
   [[nodiscard]] bool aimed() const { return !attempts_.empty(); }
   /// No address has led to a hub at the first try.
@@ -45,8 +47,10 @@ class Seeker {
     std::string hub_nonce;
     std::string nonce;
     std::string last = "not tried yet";
+    Status spent;                  ///< what this process lacked to dial, at the last try
     const char* of_key = nullptr;  ///< what a hub here has shown of its key, if it is another
   };
+  [[nodiscard]] Status hub_died(const Attempt& attempt) const;
   /// What to say if it ended now.
   static const char* trouble_at(const Attempt& attempt);
   void dial_due(Deadline now);
@@ -57,6 +61,7 @@ class Seeker {
                   std::optional<Result<Meeting>>& result);
 
   Claimant me_;
+  Rank hub_;
   std::string key_;
   std::vector<Attempt> attempts_;
   bool admitted_ = false;

@@ -56,10 +56,6 @@ class Watch {
   virtual void start_leaving() = 0;
   virtual void leave() = 0;
 
-  /// Closes this process's copies of the star's sockets, for a child made by fork, which has none
-  /// of the threads. Nothing else of this object may be used in the child, not even its destructor.
-  virtual void close_in_child() const = 0;
-
  protected:
   std::atomic<bool> failed_{false};
 };

@@ -16,7 +16,11 @@ class WatchHub final : public WatchThread {
       : WatchThread(std::move(meeting), std::move(members), board),
         left_(static_cast<std::size_t>(size_), false) {}
   ~WatchHub() override { stop(); }
-  Status begin() { return start(); }
+  Status begin() {
+    Status begun = start().with_context(name(rank_)).at_rank(rank_);
+    if (!begun.ok()) tell_all(pack_verdict(begun));
+    return begun;
+  }
 
  private:
   void on_report(const Status& failure) override { decide(failure); }

@@ -14,7 +14,11 @@ class WatchSpoke final : public WatchThread {
   WatchSpoke(Meeting meeting, std::vector<Member> members, const CallBoard& board)
       : WatchThread(std::move(meeting), std::move(members), board) {}
   ~WatchSpoke() override { stop(); }
-  Status begin() { return start(); }
+  Status begin() {
+    Status begun = start().with_context(name(rank_)).at_rank(rank_);
+    if (!begun.ok()) link(hub_).send(pack_report(begun));
+    return begun;
+  }
 
  private:
   void on_report(const Status& failure) override;

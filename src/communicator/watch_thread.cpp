@@ -165,13 +165,6 @@ void WatchThread::leave() {
   thread_.join();  // the thread keeps to kLeaveTime
 }
 
-// Reads nothing but numbers: at the fork the thread may have been anywhere.
-void WatchThread::close_in_child() const {
-  for (const FrameLink& one : links_) {
-    if (one) ::close(one.fd());
-  }
-}
-
 // --- on the watch's thread
 
 void WatchThread::run() {

@@ -36,11 +36,11 @@ class WatchThread : public Watch {
   void doubt(const Call& call) override;
   void start_leaving() override;
   void leave() override;
-  void close_in_child() const override;
 
  protected:
   WatchThread(Meeting meeting, std::vector<Member> members, const CallBoard& board);
-  /// Begins the thread; a meeting of one rank needs none.
+  /// Begins the thread; a meeting of one rank needs none. Where it cannot, the final class tells
+  /// the others, who may have begun theirs: to them a closed socket would look like a death.
   Status start();
   /// Ends it at once. Each final class calls it in its destructor: the hooks must be there until
   /// then.

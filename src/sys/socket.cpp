@@ -16,7 +16,8 @@ namespace {
 constexpr int kBacklog = 4096;  // the system cuts it to net.core.somaxconn
 
 Result<Fd> make_socket(int family) {
-  Fd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Fd fd = Fd::kept_from_children(
+      [&] { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
   if (!fd) return system_failure("making a TCP socket", errno);
   return fd;
 }
@@ -71,7 +72,8 @@ bool has_caller(int listener) {
 
 Result<Fd> accept_next(int listener) {
   for (;;) {
-    Fd fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd fd = Fd::kept_from_children(
+        [&] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
     if (fd) return fd;
     // These say that the one who dialled is gone again, or that the network hiccuped for it.
     const int error = errno;

@@ -14,8 +14,8 @@
 
 namespace coll {
 
-// Every socket made here is non-blocking and closed on exec; writing to a dead one raises no
-// signal.
+// Every socket made here is non-blocking and closed on exec and in forked children; writing to a
+// dead one raises no signal.
 
 // --- making them
 // ---------------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ struct alignas(cmsghdr) Control {
 };
 
 Result<Fd> make_socket() {
-  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Fd fd = Fd::kept_from_children(
+      [] { return ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
   if (!fd) return system_failure("socket(AF_UNIX)", errno);
   return fd;
 }
@@ -76,8 +77,11 @@ Result<std::optional<Fd>> unix_dial(std::string_view name) {
 }
 
 Result<std::optional<Fd>> unix_accept(const Fd& listener) {
-  Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (fd) return std::optional<Fd>(std::move(fd));
+  Fd fd = Fd::kept_from_children(
+      [&] { return ::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
+  if (fd) {
+    return std::optional<Fd>(std::move(fd));
+  }
   const int error = errno;
   if (is_later(error) || error == ECONNABORTED) return std::optional<Fd>();
   if ((error == EMFILE || error == ENFILE) && !has_caller(listener.get()))

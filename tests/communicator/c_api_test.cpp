@@ -2,12 +2,10 @@
 // tests/: behaviour that can fail. This file: the library as users link it: bad input, streams,
 // several communicators, disagreement and abort.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <collectives/collectives.hpp>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <string>
@@ -132,50 +130,6 @@ TEST(CApi, NamesOnlyStatusesThatThereAre) {
   for (const int other : {COLL_INTERNAL + 1, 255, 256, 256 + COLL_MISMATCH, -1, 0x7fffffff}) {
     EXPECT_STREQ(coll_status_name(static_cast<coll_status_t>(other)), "unknown status") << other;
   }
-}
-
-/// A file in the temporary directory that nobody has yet.
-std::string fresh_file() {
-  static std::atomic<int> files{0};
-  const std::string name = "coll-c-api-" + std::to_string(getpid()) + "-" + std::to_string(files++);
-  return "file://" + (std::filesystem::temp_directory_path() / name).string();
-}
-
-/// Runs `body` for each rank on a thread of its own.
-void on_threads(int size, const std::function<void(int rank)>& body) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) threads.emplace_back(body, rank);
-  for (std::thread& thread : threads) thread.join();
-}
-
-TEST(CApi, TheConfigsInterfaceIsTheRendezvousToo) {
-  const std::string place = fresh_file();
-  on_threads(2, [&](int rank) {
-    coll_config_t config = COLL_CONFIG_INIT;
-    config.rendezvous = place.c_str();
-    config.interface = "nosuch0";
-    config.transports = "shm";
-    config.connect_s = 0.5;
-    coll_comm_t comm = nullptr;
-    EXPECT_NE(coll_comm_init(&comm, 2, rank, &config), COLL_SUCCESS);
-    EXPECT_TRUE(rank != 0 || last_error_says("nosuch0")) << coll_last_error();
-  });
-}
-
-TEST(CApi, ARankThatFailedByItselfIsInStepWhenAllTryAgain) {
-  const std::string place = fresh_file();
-  on_threads(2, [&](int rank) {
-    coll_config_t config = COLL_CONFIG_INIT;
-    config.rendezvous = place.c_str();
-    config.connect_s = 0.2;
-    config.algorithm = rank == 1 ? "none that exists" : nullptr;
-    coll_comm_t comm = nullptr;
-    EXPECT_NE(coll_comm_init(&comm, 2, rank, &config), COLL_SUCCESS);
-    config.connect_s = 20;
-    config.algorithm = nullptr;
-    ASSERT_EQ(coll_comm_init(&comm, 2, rank, &config), COLL_SUCCESS) << coll_last_error();
-    EXPECT_EQ(coll_comm_destroy(comm), COLL_SUCCESS);
-  });
 }
 
 TEST(CApi, ExplainsItsChoice) {

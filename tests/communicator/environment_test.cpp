@@ -20,22 +20,24 @@ void set(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
 }
 
-TEST(Environment, ARankThatFailedByItselfIsInStepWhenAllTryAgain) {
+TEST(Environment, ARankThatFailedByItselfMeetsThoseAtTheirFirstTry) {
   const Meetings meetings;
   RankProcesses ranks(2, [&](int rank) {
     set("COLL_RANK", std::to_string(rank));
     set("COLL_SIZE", "2");
     set("COLL_RENDEZVOUS", meetings.place(0));
     coll_config_t config = COLL_CONFIG_INIT;
-    config.connect_s = 0.2;
-    config.algorithm = rank == 1 ? "none that exists" : nullptr;
-    coll_comm_t comm = nullptr;
-    if (coll_comm_init_env(&comm, &config) == COLL_SUCCESS) return 1;
     config.connect_s = 20;
+    config.algorithm = "none that exists";
+    coll_comm_t comm = nullptr;
+    if (rank == 1 && coll_comm_init_env(&comm, &config) == COLL_SUCCESS) return 1;
     config.algorithm = nullptr;
-    if (coll_comm_init_env(&comm, &config) == COLL_SUCCESS) return 0;
-    std::cerr << coll_last_error() << "\n";
-    return 2;
+    for (int time = 0; time < 2; ++time) {
+      if (coll_comm_init_env(&comm, &config) == COLL_SUCCESS) continue;
+      std::cerr << coll_last_error() << "\n";
+      return 2;
+    }
+    return 0;
   });
   ranks.expect_all_good();
 }

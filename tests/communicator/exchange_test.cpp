@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "communicator/control_message.hpp"
+#include "communicator/exchange_words.hpp"
 #include "meeting_ranks.hpp"
 #include "sys/socket_frame.hpp"
 
@@ -26,6 +27,28 @@ TEST(Exchange, ARankThatGoesAwayFailsOnAll) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+/// The hub waits for another rank, and has heard this one already.
+TEST(Exchange, ARankThatGoesAwayAfterItsTextFailsOnAllAtOnce) {
+  std::vector<Meeting> ranks = star(4);
+  const auto hub = static_cast<std::size_t>(ranks[0].hub);
+  const std::size_t gone = (hub + 1) % 4, silent = (hub + 2) % 4, other = (hub + 3) % 4;
+  ASSERT_TRUE(send_frame(ranks[gone].links[hub].get(), pack_text(0, "x"), in(seconds(10))).ok());
+  std::vector<std::thread> threads;
+  const auto begin = Clock::now();
+  for (const std::size_t i : {hub, other}) {
+    threads.emplace_back([&, i] {
+      const auto texts = exchange(ranks[i], "x", in(seconds(60)));
+      ASSERT_FALSE(texts.ok());
+      EXPECT_EQ(texts.status().code(), Code::peer_lost) << texts.status().text();
+      EXPECT_EQ(texts.status().rank(), static_cast<Rank>(gone));
+    });
+  }
+  ranks[gone].links[hub].reset();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(Clock::now() - begin, seconds(30));
+  EXPECT_TRUE(ranks[silent].links[hub]);
 }
 
 TEST(Exchange, ARankThatDoesNotComeIsNamedOnAll) {

@@ -18,13 +18,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Variables = std::map<std::string, std::string>;
 
-Result<Launch> read(const Variables& variables, unsigned generation = 0) {
-  return read_launch(
-      [&](const char* name) {
-        const auto found = variables.find(name);
-        return found == variables.end() ? nullptr : found->second.c_str();
-      },
-      generation);
+Result<Launch> read(const Variables& variables) {
+  return read_launch([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
 }
 
 Variables with(Variables variables, const Variables& more) {
@@ -81,18 +79,16 @@ TEST(Launch, TorchrunsPortIsTheFirstOfSeveralThatAllRanksKnow) {
   EXPECT_EQ(six->place.addresses[0], "[fe80::1]:29500");
 }
 
-// Whatever tells two jobs, or two communicators of a job, apart must be in the key; whatever may
-// differ between ranks of one job must not.
-TEST(Launch, TheKeyNamesJobCommunicatorAndSecret) {
+// Whatever tells two jobs apart must be in the key; whatever may differ between ranks of one job
+// must not.
+TEST(Launch, TheKeyNamesJobAndSecret) {
   std::set<std::string> keys;
   for (const Variables& more :
        {Variables{}, Variables{{"MASTER_PORT", "29501"}}, Variables{{"TORCHELASTIC_RUN_ID", "x"}},
         Variables{{"TORCHELASTIC_RESTART_COUNT", "1"}}, Variables{{"COLL_SECRET", "s"}}}) {
-    for (const unsigned generation : {0U, 1U}) {
-      keys.insert(read(with(kTorchrun, more), generation)->place.key);
-    }
+    keys.insert(read(with(kTorchrun, more))->place.key);
   }
-  EXPECT_EQ(keys.size(), 10U);
+  EXPECT_EQ(keys.size(), 5U);
   EXPECT_EQ(read(with(kTorchrun, {{"MASTER_ADDR", "localhost"}}))->place.key,
             read(kTorchrun)->place.key)
       << "some operators call rank 0's own host so";
@@ -190,13 +186,6 @@ TEST(Launch, CollVariablesDecide) {
 
   EXPECT_THAT(read(mine).status().text(), HasSubstr("COLL_RENDEZVOUS"));
   EXPECT_TRUE(read({{"COLL_RANK", "0"}, {"COLL_SIZE", "1"}}).ok()) << "one rank meets nobody";
-}
-
-TEST(Launch, FilesOfSeveralCommunicatorsDiffer) {
-  const Variables variables = with(kTorchrun, {{"COLL_RENDEZVOUS", "file:///tmp/x"}});
-  EXPECT_EQ(read(variables, 0)->place.path, "/tmp/x");
-  EXPECT_NE(read(variables, 1)->place.path, "/tmp/x");
-  EXPECT_NE(read(kOpenMpi, 0)->place.path, read(kOpenMpi, 1)->place.path);
 }
 
 TEST(Launch, PlacesThatAreNoneAreRefused) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: behaviour that can fail. This file: a program for launchers: meets twice, says who was
-// there.
+// there. With a FILE, rank 1 first tries alone, and the others come once it has made that file.
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
 
 #include "communicator/exchange.hpp"
 #include "communicator/launch.hpp"
@@ -11,10 +14,26 @@
 
 namespace {
 
-coll::Result<std::string> meet_once(unsigned generation) {
+using coll::Launch;
+
+coll::Result<Launch> read_own_launch() {
+  return coll::read_launch([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+/// What the rank waits for; a try alone fails.
+void begin_alone(const Launch& launch, const std::string& file) {
+  if (launch.rank == 1) {
+    const auto soon = coll::Clock::now() + std::chrono::milliseconds(300);
+    if (coll::meet(launch.place, launch.rank, launch.size, soon).ok()) std::abort();
+    std::ofstream(file) << "tried\n";
+  }
+  while (!std::filesystem::exists(file)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+coll::Result<std::string> meet_once(const Launch& launch) {
   using namespace coll;
-  const auto get = [](const char* name) -> const char* { return std::getenv(name); };
-  COLL_ASSIGN(const Launch launch, read_launch(get, generation));
   const Deadline deadline = Clock::now() + std::chrono::seconds(20);
   COLL_ASSIGN(Meeting meeting, meet(launch.place, launch.rank, launch.size, deadline));
   COLL_ASSIGN(const auto texts, exchange(meeting, std::to_string(launch.rank), deadline));
@@ -25,9 +44,11 @@ coll::Result<std::string> meet_once(unsigned generation) {
 
 }  // namespace
 
-int main() {
-  for (const unsigned generation : {0U, 1U}) {
-    const coll::Result<std::string> seen = meet_once(generation);
+int main(int count, char** arguments) {
+  const coll::Result<Launch> launch = read_own_launch();
+  if (launch.ok() && count > 1) begin_alone(*launch, arguments[1]);
+  for (int time = 0; time < 2; ++time) {
+    const auto seen = launch.ok() ? meet_once(*launch) : launch.status();
     // One write per line: the ranks share an output.
     const std::string line = (seen.ok() ? *seen : seen.status().text()) + "\n";
     std::fputs(line.c_str(), stdout);

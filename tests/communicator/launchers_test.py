@@ -30,6 +30,12 @@ class Launchers(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(done.stdout.count(everybody), 2 * ranks, done.stdout)
 
+    def expect_met_again(self, command, launcher, ranks, **environment):
+        """Rank 1 tries before the others come, gives up, and tries again."""
+        with tempfile.TemporaryDirectory() as place:
+            self.expect_met([*command, os.path.join(place, "tried")], launcher, ranks,
+                            **environment)
+
     def need(self, *names):
         for name in names:
             if shutil.which(name):
@@ -45,6 +51,19 @@ class Launchers(unittest.TestCase):
     def test_coll_run_by_file(self):
         self.expect_met([COLL_RUN, "--no-prefix", "-n", "4", "--rendezvous", "file", "--", RANK],
                         "torchrun", 4)
+
+    def test_a_rank_that_tries_again_meets_the_others(self):
+        self.expect_met_again([COLL_RUN, "--no-prefix", "-n", "4", "--", RANK], "torchrun", 4)
+        self.expect_met_again([COLL_RUN, "--no-prefix", "-n", "4", "--rendezvous", "file", "--",
+                               RANK], "torchrun", 4)
+
+    def test_a_rank_that_tries_again_meets_the_others_by_open_mpi(self):
+        self.expect_met_again([*self.open_mpi(4), RANK], "Open MPI", 4)
+        self.expect_met_again([*self.open_mpi(3), "env", "OMPI_COMM_WORLD_LOCAL_SIZE=1", RANK],
+                              "Open MPI", 3, ASAN_OPTIONS="detect_leaks=0")
+
+    def test_a_rank_that_tries_again_meets_the_others_by_mpich(self):
+        self.expect_met_again([self.need("mpiexec.hydra"), "-n", "4", RANK], "MPICH", 4)
 
     def test_open_mpi_on_one_host(self):
         self.expect_met([*self.open_mpi(4), RANK], "Open MPI", 4)

@@ -70,9 +70,9 @@ Status told(const std::vector<std::string>& texts, std::string* heard = nullptr)
   return outcome;
 }
 
-/// Not a word of trouble, then the first rank that shares memory with it, and the offers it uses.
+/// No trouble, then the first rank that shares memory with it, and the offers it uses.
 std::string choice(Rank host, std::uint32_t used, std::uint32_t leaves = 0) {
-  return MessageWriter().text("").rank(host).u32(used).u32(leaves).bytes();
+  return MessageWriter().u8(1).rank(host).u32(used).u32(leaves).bytes();
 }
 
 TEST(Membership, TwoRanksSeeOneWorld) {
@@ -219,7 +219,7 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
   std::string endless = card.substr(0, card.size() / 2);
   endless += std::string(64, '\xff');
   std::string other_version = card;
-  other_version[0] = 9;
+  other_version[0] = 77;
   const std::vector<std::vector<std::string>> bad = {
       {card.substr(0, card.size() - 1), ""},
       {card + "x", ""},
@@ -234,6 +234,7 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
       {card, choice(1, 1) + "x"},
       {card, choice(1, 1).substr(0, 8)},
       {card, ""},
+      {card, MessageWriter().u8(0).text("a failure it is not").bytes()},
   };
   for (const auto& texts : bad) {
     const Status failure = told(texts);

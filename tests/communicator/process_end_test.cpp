@@ -3,6 +3,7 @@
 // having destroyed their communicators.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <collectives/collectives.hpp>
@@ -144,6 +145,43 @@ TEST_P(ProcessEnd, ToBeKilledIsADeath) {
   ranks.expect_all_good();
 }
 
+/// Whatever call each rank is in.
+TEST_P(ProcessEnd, ADeathStaysInTheSameWordsOnAllRanks) {
+  const Meetings meetings;
+  const std::array<Signal, 3> met;  // the first barrier is over on that rank
+  std::array<int, 2> lines{};
+  ASSERT_EQ(pipe(lines.data()), 0);
+  RankProcesses ranks(4, [&](int rank) {
+    const coll_comm_t comm = join(meetings.place(0), GetParam(), 4, rank);
+    if (comm == nullptr) return 1;
+    if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
+    if (rank == 3) {
+      for (const Signal& signal : met) signal.wait();
+      raise(SIGKILL);
+    }
+    met[static_cast<std::size_t>(rank)].give();
+    int value = 0;
+    const coll_status_t lost = rank == 0 ? coll_recv(&value, 1, COLL_INT32, 3, comm, nullptr)
+                                         : coll_barrier(comm, nullptr);
+    const char* text = nullptr;
+    if (wrong(rank, "call", lost, COLL_PEER_LOST, "[in ") ||
+        wrong(rank, "status", coll_comm_status(comm, &text), COLL_PEER_LOST, "rank 3")) {
+      return 1;
+    }
+    const std::string line = std::string(text) + "\n";
+    return write(lines[1], line.data(), line.size()) > 0 ? 0 : 2;
+  });
+  EXPECT_TRUE(WIFSIGNALED(ranks.wait_for(3)));
+  ranks.expect_all_good();
+  close(lines[1]);
+  std::string all(65536, '\0');
+  all.resize(
+      static_cast<std::size_t>(std::max<ssize_t>(read(lines[0], all.data(), all.size()), 0)));
+  close(lines[0]);
+  const std::string first = all.substr(0, all.find('\n') + 1);
+  EXPECT_EQ(all, first + first + first);
+}
+
 /// A user's static object that outlives the library's own end, and still holds the communicator.
 struct Late {
   coll_comm_t comm = nullptr;
@@ -204,6 +242,52 @@ TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) 
     raise(SIGKILL);
     return 0;
   });
+  EXPECT_TRUE(WIFSIGNALED(ranks.wait_for(1)));
+  ranks.expect_all_good();
+}
+
+/// Where there is no star any more, data connections show it. (Shared memory does not.)
+TEST(ProcessEndOverTcp, AChildDoesNotHideItsParentsDeathFromThoseThatTheHubHasLeft) {
+  const Meetings meetings;
+  const Signal hub_left, child_is_there, finished;
+  RankProcesses ranks(3, [&](int rank) {
+    const coll_comm_t comm = join(meetings.place(0), "tcp", 3, rank);
+    if (comm == nullptr) return 1;
+    int value = 0;
+    for (const int from : {1, 2}) {  // both connect
+      if (rank == 0) break;
+      const coll_status_t met = rank == from
+                                    ? coll_send(&value, 1, COLL_INT32, 3 - rank, comm, nullptr)
+                                    : coll_recv(&value, 1, COLL_INT32, 3 - rank, comm, nullptr);
+      if (wrong(rank, "meeting", met, COLL_SUCCESS)) return 1;
+    }
+    if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
+    if (rank == 0) {
+      if (wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS)) return 1;
+      hub_left.give();
+      hub_left.give();
+      return 0;
+    }
+    hub_left.wait();
+    if (rank == 2) {
+      child_is_there.wait();
+      const coll_status_t status = coll_recv(&value, 1, COLL_INT32, 1, comm, nullptr);
+      const bool bad = wrong(rank, "recv", status, COLL_PEER_LOST, "rank 1");
+      finished.give();
+      return bad ? 1 : 0;
+    }
+    if (fork() == 0) {
+      alarm(kPatience_s);
+      child_is_there.give();
+      finished.wait();  // the child outlives its parent
+      _exit(0);
+    }
+    raise(SIGSTOP);  // killed by the test, which so knows that it has forked
+    return 0;
+  });
+  int status = 0;
+  ASSERT_EQ(waitpid(ranks.pid(1), &status, WUNTRACED), ranks.pid(1));
+  kill(ranks.pid(1), SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(ranks.wait_for(1)));
   ranks.expect_all_good();
 }

@@ -293,6 +293,94 @@ TEST(Meet, AnImpostorHubWithoutTheKeyIsNotBelieved) {
   EXPECT_THAT(claims, Not(HasSubstr("the-key-itself")));
 }
 
+/// A rank's side of the meeting by hand, until the hub has let it in.
+Fd claim_by_hand(const MeetingPlace& place, Rank rank, Rank size) {
+  const NetAddress address = *NetAddress::parse(place.addresses[0]);
+  Result<Fd> fd = dial(address, in(seconds(10)));
+  while (!fd.ok()) fd = dial(address, in(seconds(10)));
+  const auto greeting = recv_frame(fd->get(), kHandshakeLimit, in(seconds(10)));
+  COLL_CHECK(greeting.ok(), "the hub greets");
+  const Claimant me = *this_claimant(rank, size);
+  const std::string nonce(kNonceBytes, 'n');
+  const std::string proof = claim_proof(place.key, read_greeting(*greeting)->nonce, nonce, me);
+  COLL_CHECK(send_frame(fd->get(), pack_claim(me, nonce, proof), in(seconds(10))).ok(), "claiming");
+  const auto welcome = recv_frame(fd->get(), kHandshakeLimit, in(seconds(10)));
+  COLL_CHECK(welcome.ok() && read_welcome(*welcome).has_value(), "the hub lets the rank in");
+  return *std::move(fd);
+}
+
+TEST(Meet, ADeathBeforeAllAreThereEndsTheMeetingAtOnceOnAll) {
+  const MeetingPlace place = tcp_place(free_port());
+  std::vector<Comer> comers = everybody(4, place, seconds(60));
+  comers.resize(2);  // rank 2 dies, rank 3 never comes
+  std::thread dies([&] {
+    const Fd link = claim_by_hand(place, 2, 4);
+    ASSERT_TRUE(send_frame(link.get(), pack_confirm(), in(seconds(10))).ok());
+  });
+  const auto begin = Clock::now();
+  const Meetings meetings = meet_all(comers);
+  dies.join();
+  EXPECT_LT(Clock::now() - begin, seconds(30));
+  for (const auto& one : meetings) {
+    ASSERT_FALSE(one->ok());
+    EXPECT_EQ(one->status().code(), Code::peer_lost) << one->status().text();
+    EXPECT_EQ(one->status().rank(), 2);
+    EXPECT_THAT(one->status().text(), HasSubstr("rank 2 (pid " + std::to_string(getpid())));
+    EXPECT_EQ(one->status().text(), meetings[0]->status().text());
+  }
+}
+
+TEST(Meet, ADeathOfTheHubEndsTheMeetingAtOnce) {
+  const Result<Fd> listener = listen_everywhere();
+  ASSERT_TRUE(listener.ok());
+  const MeetingPlace place = tcp_place(local_address(listener->get()).port());
+  std::thread hub([&] {
+    ASSERT_TRUE(*wait_for(listener->get(), POLLIN, in(seconds(10))));
+    const Result<Fd> link = accept_next(listener->get());
+    const std::string nonce(kNonceBytes, 'n');
+    ASSERT_TRUE(send_frame(link->get(), pack_greeting(nonce), in(seconds(10))).ok());
+    const auto claim = recv_frame(link->get(), kHandshakeLimit, in(seconds(10)));
+    ASSERT_TRUE(claim.ok() && read_claim(*claim).has_value());
+    const std::string proof = welcome_proof(place.key, nonce, read_claim(*claim)->nonce);
+    ASSERT_TRUE(send_frame(link->get(), pack_welcome(proof), in(seconds(10))).ok());
+    const auto confirm = recv_frame(link->get(), kHandshakeLimit, in(seconds(10)));
+    ASSERT_TRUE(confirm.ok() && word_of(*confirm) == Word::confirm);
+  });
+  const auto begin = Clock::now();
+  const Result<Meeting> meeting = meet(place, 1, 3, in(seconds(60)));
+  hub.join();
+  EXPECT_LT(Clock::now() - begin, seconds(30));
+  EXPECT_EQ(meeting.status().code(), Code::peer_lost) << meeting.status().text();
+  EXPECT_EQ(meeting.status().rank(), 0);
+  EXPECT_THAT(meeting.status().text(), HasSubstr("the hub, rank 0, at " + place.addresses[0]));
+}
+
+/// Who has been told goes on to the next meeting, though the hub still tells those that come late.
+TEST(Meet, WhoTriesAgainMeetsTheOthersAtTheirNextTry) {
+  const MeetingPlace place = tcp_place(free_port());
+  std::vector<Comer> comers = everybody(3, place);
+  comers.pop_back();
+  comers[1].patience = milliseconds(500);
+  std::vector<std::optional<Result<Meeting>>> second(3);
+  std::vector<std::thread> threads;
+  std::atomic<int> failures{0};
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      if (rank < 2) {
+        const Comer& one = comers[rank];
+        const auto first = meet(place, one.rank, one.size, in(one.patience));
+        EXPECT_THAT(first.status().text(), HasSubstr("rank 2 of 3 has not come"));
+        ++failures;
+      } else {
+        while (failures < 2) std::this_thread::yield();
+      }
+      second[rank].emplace(meet(place, static_cast<Rank>(rank), 3, in(seconds(20))));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect_whole(second);
+}
+
 TEST(Meet, ATakenPortIsWaitedForThenNamed) {
   Result<Fd> other = listen_everywhere();
   ASSERT_TRUE(other.ok());

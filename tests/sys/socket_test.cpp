@@ -2,6 +2,7 @@
 // tests/sys/: the operating system as the library sees it. This file: sockets and frames.
 #include "sys/socket.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "child_process.hpp"
 #include "sys/socket_frame.hpp"
 #include "sys/unix_socket.hpp"
 
@@ -236,6 +238,30 @@ TEST(Frame, FailsWithTheReason) {
     ends.a.reset();
     EXPECT_EQ(recv_frame(ends.b.get(), 100, soon()).status().code(), Code::peer_lost);
   }
+}
+
+TEST(Socket, AForkedChildHasNoneOfItsParents) {
+  Result<Fd> listener = listen_at(loopback(AF_INET));
+  ASSERT_TRUE(listener.ok()) << listener.status().text();
+  Ends ends;
+  const int status = testing::in_child([&] {
+    for (const int fd : {listener->get(), ends.a.get(), ends.b.get()}) {
+      if (fcntl(fd, F_GETFD) != -1) return 1;
+    }
+    // Their numbers are given anew, the parent's objects do not own them.
+    std::vector<Fd> own;
+    for (int i = 0; i < 64; ++i) own.push_back(*listen_at(loopback(AF_INET)));
+    listener->reset();
+    ends.a.reset();
+    for (const Fd& one : own) {
+      if (fcntl(one.get(), F_GETFD) == -1) return 2;
+    }
+    return 0;
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(send_some(ends.a.get(), std::as_bytes(std::span("x"))).bytes > 0);
+  ends.a.reset();
+  ASSERT_TRUE(*wait_for(ends.b.get(), POLLIN, soon()));
 }
 
 }  // namespace

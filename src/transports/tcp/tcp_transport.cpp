@@ -27,11 +27,11 @@ void drop(const NetAddress& who, const std::string& why) {
 }  // namespace
 
 TcpTransport::TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses,
-                           Listeners listeners)
+                           std::string identity, Listeners listeners)
     : spec_(spec), addresses_(std::move(addresses)), listeners_(std::move(listeners)) {
   const std::vector<NetAddress> heard = listeners_.addresses();
   descriptor_.port = listeners_.port();
-  descriptor_.identity = network_identity();
+  descriptor_.identity = std::move(identity);
   for (const InterfaceAddress& one : addresses_) {
     const NetAddress address = one.address.with_port(descriptor_.port);
     // Everywhere is so by one socket of both families, or of IPv4 where there is no IPv6.
@@ -54,10 +54,12 @@ Result<std::unique_ptr<Transport>> TcpTransport::make(const TransportSpec& spec)
     if (std::ranges::any_of(addresses, loopback)) std::erase_if(addresses, std::not_fn(loopback));
     for (const InterfaceAddress& one : addresses) published.push_back(one.address);
   }
+  // It reads files, so it comes before the listeners take what may be the last descriptor.
+  std::string identity = network_identity();
   COLL_ASSIGN(Listeners listeners, Listeners::open(published));
   for (const Fd& socket : listeners.sockets()) tcp_tune_early(socket.get());
   return std::unique_ptr<Transport>(
-      new TcpTransport(spec, std::move(addresses), std::move(listeners)));
+      new TcpTransport(spec, std::move(addresses), std::move(identity), std::move(listeners)));
 }
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec) {

@@ -37,7 +37,7 @@ class TcpTransport final : public Transport {
   };
 
   TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses,
-               Listeners listeners);
+               std::string identity, Listeners listeners);
   void let_in();
   bool listen_to(Guest& guest);
   bool connect(Guest& guest);

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// communicator/: what ties ranks together. This file: the lines in which threads wait to join.
+#include "communicator/join_turn.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "sys/clock.hpp"
+
+namespace coll {
+namespace {
+
+constexpr auto kGlance = std::chrono::milliseconds(5);  // between two looks at the line
+
+/// All lines of the process. The mutex is also held over a fork.
+struct Lines {
+  std::mutex mutex;
+  std::map<std::string, std::deque<std::uint64_t>> waiting;  ///< the first of each joins now
+  std::uint64_t last = 0;
+
+  static Lines& of_process() {
+    static auto* const one = new Lines;  // threads may join to the very end
+    return *one;
+  }
+
+ private:
+  Lines() {
+    const auto before = [] { of_process().mutex.lock(); };
+    const auto in_parent = [] { of_process().mutex.unlock(); };
+    const auto in_child = [] {
+      of_process().waiting.clear();  // those threads are the parent's
+      of_process().mutex.unlock();
+    };
+    if (pthread_atfork(before, in_parent, in_child) != 0) {
+      throw std::bad_alloc();  // the only reason it has to fail
+    }
+  }
+};
+
+std::string line_of(const Joining& joining) {
+  std::string line =
+      std::to_string(joining.rank) + " " + joining.place.key + " " + joining.place.path;
+  for (const std::string& address : joining.place.addresses) line += " " + address;
+  return line;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JoinTurn>> JoinTurn::take(Joining& joining) {
+  if (joining.place.kind == MeetingPlace::Kind::unique_id) return std::unique_ptr<JoinTurn>();
+  std::unique_ptr<JoinTurn> turn(new JoinTurn(line_of(joining)));
+  Lines& lines = Lines::of_process();
+  std::unique_lock lock(lines.mutex);
+  std::deque<std::uint64_t>& line = lines.waiting[turn->line_];
+  line.push_back(lines.last + 1);
+  turn->number_ = ++lines.last;
+  const auto begin = Clock::now();
+  while (line.front() != turn->number_) {
+    lock.unlock();
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (waited.count() >= joining.connect_s) {
+      return failed(Code::deadline,
+                    "another thread of this process was joining at the same place (" +
+                        joining.place.source + ") as rank " + std::to_string(joining.rank) +
+                        " all the time",
+                    "join one communicator after another, in the same order on all ranks");
+    }
+    std::this_thread::sleep_for(kGlance);
+    lock.lock();
+  }
+  const std::chrono::duration<double> waited = Clock::now() - begin;
+  joining.connect_s = std::max(joining.connect_s - waited.count(), 0.0);
+  return turn;
+}
+
+JoinTurn::~JoinTurn() {
+  Lines& lines = Lines::of_process();
+  const std::lock_guard lock(lines.mutex);
+  const auto line = lines.waiting.find(line_);
+  if (line == lines.waiting.end()) return;
+  std::erase(line->second, number_);
+  if (line->second.empty()) lines.waiting.erase(line);
+}
+
+}  // namespace coll
