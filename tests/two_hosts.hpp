@@ -10,9 +10,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "sys/fd.hpp"
+#include "sys/net_address.hpp"
 
 namespace coll::test {
 
@@ -57,6 +61,32 @@ class TwoHosts : public ::testing::Test {
   static Fd this_network() { return Fd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)); }
   /// The calling thread is at this host from now on.
   void at(int host) const { ASSERT_EQ(::setns(hosts_[host].get(), CLONE_NEWNET), 0); }
+
+  /// The addresses at which something listens on the calling thread's host.
+  static std::set<std::string> heard_here() {
+    std::set<std::string> hosts;
+    for (const char* table : {"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"}) {
+      std::ifstream file(table);
+      std::string line;
+      while (std::getline(file, line)) {
+        std::istringstream words(line);
+        std::string number, local, remote, state;
+        words >> number >> local >> remote >> state;
+        if (state != "0A") continue;
+        // Words of four bytes, each a number in the host's order.
+        std::string bytes;
+        for (std::size_t at = 0; at < local.find(':'); at += 8) {
+          const auto word =
+              static_cast<std::uint32_t>(std::stoul(local.substr(at, 8), nullptr, 16));
+          bytes.append(reinterpret_cast<const char*>(&word), sizeof word);
+        }
+        hosts.insert(NetAddress::from_bytes(bytes.size() == 4 ? AF_INET : AF_INET6,
+                                            reinterpret_cast<const std::uint8_t*>(bytes.data()), 0)
+                         .host());
+      }
+    }
+    return hosts;
+  }
 
  private:
   Fd home_;

@@ -76,7 +76,11 @@ COLL_API size_t coll_dtype_size(coll_dtype_t type);
  * --------------------------------------------------------------------------------- */
 
 /* Makes an id. The calling process must become one of the ranks: it listens for the others from now
- * on, at the interfaces that COLL_INTERFACE names (a config's come too late for that). */
+ * on, at the interfaces that COLL_INTERFACE names (a config's come too late for that). It does so
+ * until a rank of it joins with the id, so an id that is never used keeps a descriptor. Of more
+ * unused ids than this, the oldest is closed, with a warning: its ranks will not find each other.
+ */
+#define COLL_UNUSED_IDS_MAX 128
 COLL_API coll_status_t coll_get_unique_id(coll_unique_id_t* id);
 
 /* Joins the communicator of `id` as `rank` of `size`; returns when all ranks are there, or fails by

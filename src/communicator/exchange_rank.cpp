@@ -151,9 +151,9 @@ Status RankExchange::turn(Deadline until) {
 
 Result<std::string> RankExchange::run(std::string_view mine) {
   Fd& link = meeting_.links[static_cast<std::size_t>(meeting_.hub)];
-  hub_ = FrameLink(std::move(link), kPacketLimit);
   const Rank relay = tree_.parent(meeting_.rank);
   if (relay != meeting_.hub) door_.emplace(meeting_, relay, call_time_);
+  hub_ = FrameLink(std::move(link), kPacketLimit);
   hub_.send(pack_text(door_ ? door_->open() : std::uint16_t{0}, mine));
   // The hub decides, and may do so at the last moment.
   const Deadline until =

@@ -56,8 +56,8 @@ struct TextWord {
 std::string pack_text(std::uint16_t port, std::string_view text);
 std::optional<TextWord> read_text(std::string_view frame);
 
-/// Both by rank; `doors` may be empty. A door is "10.0.0.1:1234"; ":1234" on the hub's host; ""
-/// where there is none.
+/// Both by rank; `doors` may be empty. A door is "10.0.0.1:1234"; ":1234" on the hub's host, where
+/// others than the ranks of that host dial too; "" where there is none.
 std::string pack_packet(const std::vector<std::string>& texts,
                         const std::vector<std::string>& doors);
 bool is_packet(std::string_view frame);

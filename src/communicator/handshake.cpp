@@ -29,16 +29,22 @@ std::string identity(const Claimant& who) {
       .rank(who.rank)
       .rank(who.size)
       .u64(static_cast<std::uint64_t>(who.pid))
+      .u64(who.network)
       .text(who.host)
       .raw(who.instance)
       .bytes();
+}
+
+std::string proof_of_claim(std::string_view key, std::string_view hub_nonce, std::string_view nonce,
+                           std::string_view who) {
+  return prove(key, MessageWriter().raw("claim").raw(hub_nonce).raw(nonce).raw(who).bytes());
 }
 
 }  // namespace
 
 Result<Claimant> this_claimant(Rank rank, Rank size) {
   COLL_ASSIGN(std::string instance, random_bytes(kNonceBytes));
-  return Claimant{rank, size, getpid(), host_name(), std::move(instance)};
+  return Claimant{rank, size, getpid(), network_number(), host_name(), std::move(instance)};
 }
 
 std::optional<Word> word_of(std::string_view frame) {
@@ -53,16 +59,7 @@ std::string pack_greeting(std::string_view nonce) {
 }
 
 std::string pack_claim(const Claimant& who, std::string_view nonce, std::string_view proof) {
-  return begin(Word::claim)
-      .u32(kWireVersion)
-      .raw(nonce)
-      .raw(proof)
-      .rank(who.rank)
-      .rank(who.size)
-      .u64(static_cast<std::uint64_t>(who.pid))
-      .text(who.host)
-      .raw(who.instance)
-      .bytes();
+  return begin(Word::claim).u32(kWireVersion).raw(nonce).raw(proof).raw(identity(who)).bytes();
 }
 
 std::string pack_welcome(std::string_view proof) {
@@ -77,8 +74,8 @@ std::string pack_refusal(Refused why) {
   return begin(Word::refusal).u8(static_cast<std::uint8_t>(why)).bytes();
 }
 
-std::string pack_start(Rank hub, std::string_view random) {
-  return begin(Word::start).rank(hub).raw(random).bytes();
+std::string pack_start(const Start& start) {
+  return begin(Word::start).rank(start.hub).u8(start.one_network ? 1 : 0).raw(start.random).bytes();
 }
 
 std::string pack_failure(const Status& failure) {
@@ -101,18 +98,32 @@ std::optional<std::uint32_t> read_claim_version(std::string_view frame) {
   return message ? std::optional(message->u32()) : std::nullopt;
 }
 
-std::optional<Claim> read_claim(std::string_view frame) {
+std::optional<SealedClaim> read_claim(std::string_view frame) {
+  constexpr std::size_t kFixed =
+      1 + kMagic.size() + sizeof(std::uint32_t) + kNonceBytes + kProofBytes;
   auto message = open(frame, Word::claim);
-  if (!message || message->u32() != kWireVersion) return std::nullopt;
-  Claim claim;
+  if (!message || message->u32() != kWireVersion || frame.size() < kFixed) return std::nullopt;
+  SealedClaim claim;
   claim.nonce = message->raw(kNonceBytes);
   claim.proof = message->raw(kProofBytes);
-  claim.who.rank = message->rank();
-  claim.who.size = message->rank();
-  claim.who.pid = static_cast<std::int64_t>(message->u64());
-  claim.who.host = message->text();
-  claim.who.instance = message->raw(kNonceBytes);
-  return message->whole() ? std::optional(claim) : std::nullopt;
+  claim.who = frame.substr(kFixed);
+  return claim;
+}
+
+bool is_proved(const SealedClaim& claim, std::string_view key, std::string_view hub_nonce) {
+  return same_proof(claim.proof, proof_of_claim(key, hub_nonce, claim.nonce, claim.who));
+}
+
+std::optional<Claimant> read_claimant(const SealedClaim& claim) {
+  MessageReader message(claim.who);
+  Claimant who;
+  who.rank = message.rank();
+  who.size = message.rank();
+  who.pid = static_cast<std::int64_t>(message.u64());
+  who.network = message.u64();
+  who.host = message.text();
+  who.instance = message.raw(kNonceBytes);
+  return message.whole() ? std::optional(who) : std::nullopt;
 }
 
 std::optional<std::string> read_welcome(std::string_view frame) {
@@ -135,8 +146,10 @@ std::optional<Start> read_start(std::string_view frame) {
   if (!message) return std::nullopt;
   Start start;
   start.hub = message->rank();
+  const std::uint8_t one_network = message->u8();
+  start.one_network = one_network == 1;
   start.random = message->raw(kNonceBytes);
-  return message->whole() ? std::optional(start) : std::nullopt;
+  return message->whole() && one_network <= 1 ? std::optional(start) : std::nullopt;
 }
 
 std::optional<Status> read_failure(std::string_view frame) {
@@ -148,8 +161,7 @@ std::optional<Status> read_failure(std::string_view frame) {
 
 std::string claim_proof(std::string_view key, std::string_view hub_nonce, std::string_view nonce,
                         const Claimant& who) {
-  return prove(key,
-               MessageWriter().raw("claim").raw(hub_nonce).raw(nonce).raw(identity(who)).bytes());
+  return proof_of_claim(key, hub_nonce, nonce, identity(who));
 }
 
 std::string welcome_proof(std::string_view key, std::string_view hub_nonce,

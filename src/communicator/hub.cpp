@@ -8,10 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <deque>
+#include <optional>
 
 #include "base/log.hpp"
 #include "communicator/frame_link.hpp"
-#include "communicator/ranks_text.hpp"
+#include "communicator/hub_texts.hpp"
 #include "sys/file_limit.hpp"
 #include "sys/socket.hpp"
 
@@ -23,14 +24,23 @@ using std::chrono::seconds;
 
 constexpr std::size_t kStrangers = 128;     // beyond the ranks that are missing
 constexpr auto kStrangerTime = seconds(5);  // to prove the key
+constexpr auto kDoubtTime = seconds(1);     // for news that the holder of a rank is gone
 constexpr auto kVerdictTime = seconds(1);   // to get the verdict out
 constexpr auto kChorePeriod = milliseconds(100);
+
+/// One that is proved.
+struct Claim {
+  Claimant who;
+  std::string nonce;
+};
 
 struct Stranger {
   FrameLink link;
   std::string nonce;
   std::string from;
   Deadline until;
+  std::optional<Claim> claim{};  ///< proved, but another process holds the rank
+  bool refused = false;          ///< it has been told why
 };
 
 struct Arrived {
@@ -41,8 +51,8 @@ struct Arrived {
 
 class Hub {
  public:
-  Hub(Fd listener, const std::string& key, const Claimant& me, const std::string& source)
-      : listener_(std::move(listener)), key_(key), me_(me), source_(source) {
+  Hub(Listeners listeners, const std::string& key, const Claimant& me, const std::string& source)
+      : listeners_(std::move(listeners)), key_(key), me_(me), source_(source) {
     members_.resize(static_cast<std::size_t>(me.size));
     told_.resize(members_.size());
   }
@@ -55,20 +65,25 @@ class Hub {
   Status hear_stranger(Stranger& stranger);
   Status hear_claim(Stranger& stranger, const std::string& frame);
   Status admit(Stranger& stranger, const Claim& claim);
+  /// Tells a rank that has proved itself why it cannot stay.
+  void refuse(Stranger& stranger, const Claim& claim, const Status& why);
+  void refuse_doubted();
   Status hear_member(Arrived& member);
   /// Sends a frame to every member and waits (bounded) until it is out.
   void tell_all(const std::string& frame);
   void drop(Stranger& stranger, const char* why);
   /// After a failure: tells it to those that come late, for a moment.
   void tell_latecomers(const Status& failure, Deadline deadline);
-  [[nodiscard]] Status missing() const;
+  [[nodiscard]] Status missing();
+  Arrived& member(Rank rank) { return members_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool in_range(const Claimant& who) const {
     return who.rank >= 0 && who.rank < me_.size;
   }
   std::string& told(Rank rank) { return told_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] bool complete() const { return present_ + 1 == me_.size; }
+  [[nodiscard]] bool in_one_network() const;
 
-  Fd listener_;
+  Listeners listeners_;
   const std::string& key_;
   const Claimant& me_;
   const std::string& source_;
@@ -77,8 +92,7 @@ class Hub {
   Rank present_ = 0;               ///< members that have confirmed
   Status verdict_;                 ///< the failure, once there is one
   std::vector<std::string> told_;  ///< by rank: the instance that has been sent the failure
-  std::size_t wrong_keys_ = 0;
-  std::string last_wrong_key_;
+  Turned turned_;
 };
 
 void Hub::drop(Stranger& stranger, const char* why) {
@@ -91,7 +105,7 @@ void Hub::drop(Stranger& stranger, const char* why) {
 Status Hub::accept_all() {
   // One turn takes no more than this; a flood cannot keep the members waiting.
   for (std::size_t taken = 0; taken < kStrangers + members_.size(); ++taken) {
-    Result<Fd> next = accept_next(listener_.get());
+    Result<Fd> next = listeners_.accept();
     if (!next.ok()) {
       const int error = next.status().failure()->error;
       if ((error == EMFILE || error == ENFILE) && !strangers_.empty()) {
@@ -121,77 +135,95 @@ Status Hub::accept_all() {
   return {};
 }
 
+void Hub::refuse(Stranger& stranger, const Claim& claim, const Status& why) {
+  // The proof first, or it would not believe the rest.
+  stranger.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim.nonce)));
+  stranger.link.send(pack_failure(why));
+  stranger.refused = true;
+  stranger.until = Clock::now() + kStrangerTime;  // closed before it has read, it might not
+}
+
+void Hub::refuse_doubted() {
+  for (Stranger& one : strangers_) {
+    if (one.link && one.claim && !one.refused)
+      refuse(one, *one.claim, taken_rank(member(one.claim->who.rank).who, one.claim->who));
+  }
+}
+
 Status Hub::admit(Stranger& stranger, const Claim& claim) {
   const Claimant& who = claim.who;
   if (!verdict_.ok()) {
     const bool again = in_range(who) && !told(who.rank).empty() && told(who.rank) != who.instance;
-    if (!again) return verdict_;
-    drop(stranger, "it has heard what came of this meeting, and comes for the next one");
-    return {};
+    if (again) {
+      drop(stranger, "it has heard what came of this meeting, and comes for the next one");
+      return {};
+    }
+    refuse(stranger, claim, verdict_);
+    if (in_range(who)) told(who.rank) = who.instance;
+    return verdict_;
   }
   if (who.size != me_.size) {
-    return failed(Code::invalid_usage,
-                  "rank " + std::to_string(who.rank) + " (" + who.text() +
-                      ") was started as one of " + std::to_string(who.size) + " ranks, rank " +
-                      std::to_string(me_.rank) + " (" + me_.text() + ") as one of " +
-                      std::to_string(me_.size),
-                  "start all ranks with the same size");
+    turned_.last = other_size(me_, who);
+    refuse(stranger, claim, turned_.last);
+    return {};
   }
   if (!in_range(who)) {
     drop(stranger, "its rank is out of range");
     return {};
   }
-  Arrived& member = members_[static_cast<std::size_t>(who.rank)];
-  const Claimant* holder = who.rank == me_.rank ? &me_ : member.link ? &member.who : nullptr;
+  Arrived& held = member(who.rank);
+  const Claimant* holder = who.rank == me_.rank ? &me_ : held.link ? &held.who : nullptr;
   if (holder != nullptr && holder->instance == me_.instance && who.instance == me_.instance) {
     drop(stranger, "it is this process itself");
     return {};
   }
   if (holder != nullptr && holder->instance != who.instance) {
-    return failed(Code::invalid_usage,
-                  "two processes claim to be rank " + std::to_string(who.rank) + ": " +
-                      holder->text() + ", and " + who.text(),
-                  "give every process its own rank")
-        .at_rank(who.rank);
+    // The news that the holder has died may be on its way; that of the hub itself is not.
+    if (holder != &me_ && !stranger.claim) {
+      stranger.until = Clock::now() + kDoubtTime;
+      stranger.claim = claim;
+      return {};
+    }
+    if (holder != &me_ && Clock::now() < stranger.until) return {};
+    turned_.last = taken_rank(*holder, who);
+    refuse(stranger, claim, turned_.last);
+    return {};
   }
-  if (member.confirmed) --present_;  // the same process by another connection
-  member = {std::move(stranger.link), who, false};
-  member.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim.nonce)));
+  if (held.confirmed) --present_;  // the same process by another connection
+  held = {std::move(stranger.link), who, false};
+  held.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim.nonce)));
   return {};
 }
 
 Status Hub::hear_claim(Stranger& stranger, const std::string& frame) {
   const auto version = read_claim_version(frame);
-  const auto claim = read_claim(frame);
-  if (!claim) {
+  const auto sealed = read_claim(frame);
+  if (!sealed) {
     const bool other = version.has_value() && *version != kWireVersion;
     stranger.link.send(pack_refusal(other ? Refused::version : Refused::garbage));
     drop(stranger, other ? "it speaks another version" : "it speaks another language");
     return {};
   }
-  if (!same_proof(claim->proof, claim_proof(key_, stranger.nonce, claim->nonce, claim->who))) {
-    ++wrong_keys_;
-    last_wrong_key_ = "a process that says it is rank " + std::to_string(claim->who.rank) +
-                      " from " + stranger.from;
+  if (!is_proved(*sealed, key_, stranger.nonce)) {
+    ++turned_.wrong_keys;
+    turned_.last_wrong_key = stranger.from;
     stranger.link.send(pack_refusal(Refused::key));
     drop(stranger, "another job or another COLL_SECRET");
     return {};
   }
-  Status admitted = admit(stranger, *claim);
-  if (!admitted.ok() && stranger.link) {
-    // Who brought the failure shall hear of it too: the proof first, or it would not believe it.
-    stranger.link.send(pack_welcome(welcome_proof(key_, stranger.nonce, claim->nonce)));
-    stranger.link.send(pack_failure(admitted));
-    if (in_range(claim->who)) told(claim->who.rank) = claim->who.instance;
+  auto who = read_claimant(*sealed);
+  if (!who) {
+    drop(stranger, "it speaks another language");
+    return {};
   }
-  return admitted;
+  return admit(stranger, {*std::move(who), std::string(sealed->nonce)});
 }
 
 Status Hub::hear_stranger(Stranger& stranger) {
   std::string frame;
   switch (stranger.link.receive(frame)) {
     case FrameLink::Got::frame:
-      return hear_claim(stranger, frame);
+      return stranger.claim || stranger.refused ? Status() : hear_claim(stranger, frame);
     case FrameLink::Got::nothing:
       return {};
     case FrameLink::Got::closed:
@@ -232,7 +264,7 @@ Status Hub::hear_member(Arrived& member) {
 Status Hub::turn(Deadline until) {
   std::vector<pollfd> fds;
   std::vector<std::size_t> ranks;
-  fds.push_back({listener_.get(), POLLIN, 0});
+  fds.push_back({listeners_.fd(), POLLIN, 0});
   for (const Stranger& one : strangers_) {
     fds.push_back({one.link.fd(), one.link.events(), 0});
     until = std::min(until, one.until);
@@ -260,7 +292,12 @@ Status Hub::turn(Deadline until) {
     const short seen = fds[1 + i].revents;
     if ((seen & POLLOUT) != 0) stranger.link.push();
     if ((seen & ~POLLOUT) != 0) COLL_TRY(hear_stranger(stranger));
-    if (stranger.link && now >= stranger.until) drop(stranger, "it proved nothing in time");
+    if (stranger.link && stranger.claim && !stranger.refused) {
+      COLL_TRY(admit(stranger, *stranger.claim));
+    }
+    if (stranger.link && now >= stranger.until) {
+      drop(stranger, stranger.refused ? "it has been refused" : "it proved nothing in time");
+    }
   }
   std::erase_if(strangers_, [](const Stranger& one) { return !one.link; });
   if ((fds[0].revents & POLLIN) != 0) COLL_TRY(accept_all());
@@ -293,25 +330,24 @@ void Hub::tell_latecomers(const Status& failure, Deadline deadline) {
   }
 }
 
-Status Hub::missing() const {
+Status Hub::missing() {
   std::vector<Rank> absent;
   for (Rank rank = 0; rank < me_.size; ++rank) {
-    if (rank != me_.rank && !members_[static_cast<std::size_t>(rank)].confirmed)
-      absent.push_back(rank);
+    if (rank != me_.rank && !member(rank).confirmed) absent.push_back(rank);
   }
-  std::string what = ranks_text(absent) + " of " + std::to_string(me_.size) +
-                     (absent.size() == 1 ? " has" : " have") + " not come to the rendezvous (" +
-                     source_ + ", port " + std::to_string(local_address(listener_.get()).port()) +
-                     " on host " + me_.host + ")";
-  std::string hint =
-      "see whether they started and can reach this host; COLL_CONNECT_S is how long to wait";
-  if (wrong_keys_ > 0) {
-    what += "; refused " + std::to_string(wrong_keys_) +
-            (wrong_keys_ == 1 ? " connection" : " connections") +
-            " of another job or with another COLL_SECRET, the last: " + last_wrong_key_;
-    hint = "set the same COLL_SECRET, or none, on all ranks";
-  }
-  return failed(Code::deadline, what, hint).at_rank(absent.size() == 1 ? absent.front() : kNoRank);
+  return ranks_missing(absent, me_, source_, listeners_, turned_);
+}
+
+/// By what each says of its network and by the way it came: a copied machine says the same of
+/// itself, and what a tunnel brings seems to come from here.
+bool Hub::in_one_network() const {
+  return std::ranges::all_of(members_, [&](const Arrived& one) {
+    if (!one.link) return true;  // the hub itself
+    const NetAddress from = remote_address(one.link.fd());
+    const bool here =
+        from.is_loopback() || from.with_port(0) == local_address(one.link.fd()).with_port(0);
+    return here && one.who.network != 0 && one.who.network == me_.network;
+  });
 }
 
 Result<Meeting> Hub::run(Deadline deadline, const HubChore& chore) {
@@ -332,8 +368,10 @@ Result<Meeting> Hub::run(Deadline deadline, const HubChore& chore) {
     tell_latecomers(failure, deadline);
     return failure;
   }
-  tell_all(pack_start(me_.rank, *random));
   Meeting meeting;
+  meeting.one_network = in_one_network();
+  tell_all(pack_start({me_.rank, meeting.one_network, *random}));
+  refuse_doubted();
   meeting.rank = meeting.hub = me_.rank;
   meeting.size = me_.size;
   name_job(key_, *random, meeting.job);
@@ -343,9 +381,9 @@ Result<Meeting> Hub::run(Deadline deadline, const HubChore& chore) {
 
 }  // namespace
 
-Result<Meeting> hold_meeting(Fd listener, const std::string& key, const Claimant& me,
+Result<Meeting> hold_meeting(Listeners listeners, const std::string& key, const Claimant& me,
                              const std::string& source, Deadline deadline, const HubChore& chore) {
-  return Hub(std::move(listener), key, me, source).run(deadline, chore);
+  return Hub(std::move(listeners), key, me, source).run(deadline, chore);
 }
 
 }  // namespace coll

@@ -48,7 +48,7 @@ void HubLinks::send(Rank rank, std::shared_ptr<const std::string> frame) {
 
 std::string HubLinks::door(Rank rank, std::uint16_t port) const {
   const NetAddress address = remote_address(links_[at(rank)].fd());
-  if (address.is_loopback()) return ":" + std::to_string(port);
+  if (address.is_loopback() && !meeting_.one_network) return ":" + std::to_string(port);
   // A link-local one's scope means something on this host only.
   const bool anywhere = address.family() != 0 && !address.is_link_local();
   return anywhere ? address.with_port(port).text() : "";

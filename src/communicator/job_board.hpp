@@ -16,6 +16,9 @@ namespace coll {
 Result<std::string> share_in_job(const std::string& store, const std::string& name,
                                  const std::string& text, bool gives, Deadline deadline);
 
+/// Is the library of PMIx here?
+bool pmix_loads();
+
 /// Its two ways.
 Result<std::string> share_by_pmi(int fd, const std::string& name, const std::string& text,
                                  bool gives, Deadline deadline);

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <optional>
 
+#include "communicator/job_board.hpp"
 #include "sys/proof.hpp"
 
 namespace coll {
@@ -29,6 +30,18 @@ bool is_set(const GetVariable& get, const char* name) {
 
 std::string with_secret(std::string key, std::string_view secret) {
   return key.append("\nsecret ").append(secret);
+}
+
+/// 128 bits in hexadecimal, as a UUID has: not a name that somebody has thought of.
+bool is_random(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdefABCDEF";
+  std::size_t digits = 0;
+  for (const char c : text) {
+    const bool digit = kDigits.find(c) != std::string_view::npos;
+    if (!digit && c != '-') return false;
+    if (digit) ++digits;
+  }
+  return digits >= 32;
 }
 
 /// A number that all ranks find from the same text.
@@ -83,6 +96,8 @@ Result<std::optional<MeetingPlace>> master_place(const GetVariable& get, const c
   // Not MASTER_ADDR: some operators give rank 0 "localhost" and the others its name.
   place.key = "master " + std::to_string(port) + " " + value(get, "TORCHELASTIC_RUN_ID") + " " +
               value(get, "TORCHELASTIC_RESTART_COUNT");
+  // `torchrun --standalone` draws one; who wants to can for any other job.
+  place.secret = is_random(value(get, "TORCHELASTIC_RUN_ID"));
   add_ports(place, value(get, "MASTER_ADDR"), port);
   return std::optional(std::move(place));
 }
@@ -136,8 +151,15 @@ Result<MeetingPlace> slurm_place(const GetVariable& get) {
   const std::string first = first_host(value(get, list));
   const std::string job = value(get, "SLURM_JOB_ID") + "." + value(get, "SLURM_STEP_ID");
   MeetingPlace place;
-  place.kind = MeetingPlace::Kind::tcp;
   place.key = "slurm " + job;
+  // What can be known of a job is no secret; what its PMIx server hands out is.
+  if (is_set(get, "PMIX_NAMESPACE") && pmix_loads()) {
+    place.kind = MeetingPlace::Kind::pmi;
+    place.path = "pmix";
+    place.source = "Slurm's PMIx";
+    return place;
+  }
+  place.kind = MeetingPlace::Kind::tcp;
   place.source = std::string("Slurm, first host of ") + list + ", a port from the job's number";
   const unsigned port = kFirstPort + number_from("slurm " + job) % kPorts;
   if (first.empty() || !is_set(get, "SLURM_JOB_ID")) {
@@ -200,6 +222,7 @@ Result<MeetingPlace> place_from_text(std::string_view text, std::string_view key
                                      std::string_view secret, std::string source) {
   MeetingPlace place;
   place.key = with_secret(std::string(key), secret);
+  place.secret = !secret.empty();
   place.source = std::move(source);
   if (text.starts_with("tcp://")) {
     std::string address(text.substr(6));
@@ -233,6 +256,7 @@ Result<MeetingPlace> launch_place(Launcher launcher, Rank size, const GetVariabl
   }
   COLL_ASSIGN(MeetingPlace place, own_place(launcher, size, get));
   place.key = with_secret(std::move(place.key), secret);
+  place.secret = place.secret || !secret.empty();
   place.interfaces = value(get, "COLL_INTERFACE");
   return place;
 }

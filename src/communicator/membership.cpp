@@ -279,7 +279,8 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
   if (size > 1) mine.factors = own_copy_factors();
   if (size > 1) put_tuning(settings.tuning, meeting.rank, meeting.size, mine);
-  const TransportSpec spec{meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface};
+  const TransportSpec spec{
+      meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface, meeting.one_network};
   for (const TransportChoice& choice : choices) {
     if (size == 1) break;  // one rank costs nothing
     Result<std::unique_ptr<Transport>> made = choice.make(spec);

@@ -70,15 +70,18 @@ Status refused(const Library& pmix, const char* doing, int rc) {
       "set COLL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT");
 }
 
+void* open_library() {
+  return dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+}
+
 Status open_session(Session& one) {
   if (one.open) return {};
-  void* const handle = dlopen("libpmix.so.2", RTLD_NOW | RTLD_LOCAL);
+  void* const handle = open_library();
   if (handle == nullptr) {
-    return failed(
-        Code::unsupported,
-        "ranks on several hosts under Open MPI meet by libpmix.so.2, which does not load: " +
-            std::string(dlerror()),  // NOLINT(concurrency-mt-unsafe)
-        "set COLL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT");
+    return failed(Code::unsupported,
+                  "ranks meet by libpmix.so.2, which does not load: " +
+                      std::string(dlerror()),  // NOLINT(concurrency-mt-unsafe)
+                  "set COLL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT");
   }
   Library& pmix = one.pmix;
   if (!find(handle, "PMIx_Init", pmix.init) || !find(handle, "PMIx_Finalize", pmix.finalize) ||
@@ -180,6 +183,10 @@ Status nobody_comes() {
 }
 
 }  // namespace
+
+bool pmix_loads() {
+  return open_library() != nullptr;
+}
 
 // PMIx waits as long as it likes, so it does on a thread that is left behind at the deadline.
 Result<std::string> share_by_pmix(const std::string& name, const std::string& text, bool gives,

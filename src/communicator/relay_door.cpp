@@ -8,6 +8,7 @@
 #include "communicator/control_message.hpp"
 #include "communicator/exchange_words.hpp"
 #include "communicator/handshake.hpp"
+#include "sys/net_interfaces.hpp"
 #include "sys/proof.hpp"
 #include "sys/socket.hpp"
 
@@ -23,24 +24,38 @@ std::string relay_key(const Meeting& meeting, Rank child) {
                "relay to rank " + std::to_string(child));
 }
 
+/// A relay dials what the hub has seen of this rank (HubLinks::door).
+Result<Listeners> RelayDoor::listen() const {
+  if (!link_.is_loopback() || one_network_) return Listeners::open({link_});
+  // Relays on other hosts know the hub's host by any of its addresses, those here by loopback.
+  COLL_ASSIGN(std::vector<NetAddress> addresses, listening_addresses(interfaces_));
+  if (!addresses.empty() && std::ranges::count(addresses, link_.with_port(0)) == 0) {
+    addresses.push_back(link_);
+  }
+  return Listeners::open(addresses);
+}
+
 std::uint16_t RelayDoor::open() {
-  Result<Fd> listener = listen_everywhere();
-  if (!listener.ok()) return 0;
-  listener_ = *std::move(listener);
-  return local_address(listener_.get()).port();
+  Result<Listeners> listeners = listen();
+  if (!listeners.ok()) return 0;
+  listeners_ = *std::move(listeners);
+  return listeners_.port();
 }
 
 void RelayDoor::watch(std::vector<pollfd>& fds) const {
-  if (listener_) fds.push_back({listener_.get(), POLLIN, 0});
+  if (listeners_) fds.push_back({listeners_.fd(), POLLIN, 0});
   for (const Caller& one : callers_) fds.push_back({one.link.fd(), one.link.events(), 0});
 }
 
 void RelayDoor::accept_callers() {
-  for (std::size_t taken = 0; listener_ && taken < kCallers; ++taken) {
-    Result<Fd> next = accept_next(listener_.get());
+  for (std::size_t taken = 0; listeners_ && taken < kCallers; ++taken) {
+    Result<Fd> next = listeners_.accept();
     if (next.ok() && !*next) return;
     Result<std::string> nonce = random_bytes(kNonceBytes);
-    if (!next.ok() || !nonce.ok()) return listener_.reset();  // the hub will bring it
+    if (!next.ok() || !nonce.ok()) {
+      listeners_ = {};  // the hub will bring it
+      return;
+    }
     const auto unproved = [](const Caller& one) { return !one.proved; };
     if (std::ranges::count_if(callers_, unproved) == std::ptrdiff_t{kCallers}) {
       callers_.erase(std::ranges::find_if(callers_, unproved));
@@ -68,8 +83,9 @@ std::optional<std::string> RelayDoor::hear(Caller& caller) const {
     }
     if (caller.proved) return frame;
     const auto claim = read_claim(frame);
-    if (!claim || claim->who.rank != relay_ || claim->who.size != size_ ||
-        !same_proof(claim->proof, claim_proof(key_, caller.nonce, claim->nonce, claim->who))) {
+    const bool proved = claim && is_proved(*claim, key_, caller.nonce);
+    const auto who = proved ? read_claimant(*claim) : std::nullopt;
+    if (!who || who->rank != relay_ || who->size != size_) {
       caller.link.close();
       return std::nullopt;
     }

@@ -11,6 +11,8 @@
 #include "communicator/frame_link.hpp"
 #include "communicator/rendezvous.hpp"
 #include "sys/clock.hpp"
+#include "sys/listeners.hpp"
+#include "sys/socket.hpp"
 
 namespace coll {
 
@@ -25,7 +27,10 @@ class RelayDoor {
       : key_(relay_key(meeting, meeting.rank)),
         relay_(relay),
         size_(meeting.size),
-        call_time_(call_time) {}
+        call_time_(call_time),
+        link_(local_address(meeting.links[static_cast<std::size_t>(meeting.hub)].get())),
+        one_network_(meeting.one_network),
+        interfaces_(meeting.interfaces) {}
 
   /// The port; 0 where there is no way to listen.
   std::uint16_t open();
@@ -41,6 +46,7 @@ class RelayDoor {
     Deadline until;  ///< to prove the key
     bool proved = false;
   };
+  [[nodiscard]] Result<Listeners> listen() const;
   void accept_callers();
   /// Nothing yet, or the packet; a stranger's link is closed.
   std::optional<std::string> hear(Caller& caller) const;
@@ -49,7 +55,10 @@ class RelayDoor {
   Rank relay_;
   Rank size_;
   Clock::duration call_time_;
-  Fd listener_;
+  NetAddress link_;  ///< this end of the link with the hub
+  bool one_network_;
+  std::string interfaces_;
+  Listeners listeners_;
   std::list<Caller> callers_;
 };
 

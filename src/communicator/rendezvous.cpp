@@ -3,11 +3,14 @@
 #include "communicator/rendezvous.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <map>
 #include <thread>
 
+#include "base/log.hpp"
 #include "communicator/hub.hpp"
+#include "communicator/hub_addresses.hpp"
 #include "communicator/job_board.hpp"
 #include "communicator/meeting_file.hpp"
 #include "communicator/seeker.hpp"
@@ -20,6 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+constexpr auto kRivalTime = seconds(2);     // for another hub to show itself; a leftover does not
 constexpr auto kGlance = milliseconds(25);  // between two looks at a file or a taken port
 
 /// Host names looked up once, and again while there is no hub: a name may begin to exist, or move.
@@ -121,6 +125,17 @@ Result<std::uint16_t> port_of(const std::string& address) {
   return static_cast<std::uint16_t>(port);
 }
 
+/// Once per process: further communicators of it are no news.
+void warn_of_no_secret(const Listeners& listeners, const MeetingPlace& place) {
+  static std::atomic<bool> warned{false};
+  if (warned.exchange(true)) return;
+  log(LogLevel::warn,
+      "rendezvous (" + place.source + "): whoever reaches " + listeners.text() +
+          " can pose as a rank of this job, as no secret protects it; set COLL_SECRET to one "
+          "random "
+          "word on all ranks: COLL_SECRET=$(openssl rand -hex 16); see docs/security.md");
+}
+
 Result<Meeting> meet_tcp(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
   std::vector<std::uint16_t> ports;
   for (const std::string& address : place.addresses) {
@@ -137,26 +152,46 @@ Result<Meeting> meet_tcp(const MeetingPlace& place, const Claimant& me, Deadline
       return book.failure();
     });
   }
+  COLL_ASSIGN(const std::vector<NetAddress> hosts,
+              hub_addresses(place.addresses, place.interfaces, place.source, deadline));
   Seeker rival(me);
   std::vector<NetAddress> taken;
   for (;;) {
     Status refused;
     for (const std::uint16_t port : ports) {
-      Result<Fd> listener = listen_everywhere(port);
-      if (listener.ok()) {
-        return hold_meeting(*std::move(listener), place.key, me, place.source, deadline,
+      Result<Listeners> listeners = Listeners::open(hosts, port);
+      if (listeners.ok()) {
+        if (!place.secret && listeners->beyond_loopback()) warn_of_no_secret(*listeners, place);
+        return hold_meeting(*std::move(listeners), place.key, me, place.source, deadline,
                             [&] { return taken.empty() ? Status() : challenge(rival); });
       }
-      refused = listener.status();
+      refused = listeners.status();
       if (refused.failure()->error != EADDRINUSE) return refused.with_context(place.source);
-      COLL_ASSIGN(const NetAddress here, NetAddress::parse("127.0.0.1:" + std::to_string(port)));
-      if (std::ranges::count(taken, here) == 0) taken.push_back(here);
+      for (const NetAddress& host :
+           hosts.empty() ? std::vector{NetAddress::loopback(AF_INET)} : hosts) {
+        const NetAddress here = host.with_port(port);
+        if (std::ranges::count(taken, here) == 0) taken.push_back(here);
+      }
     }
     rival.aim(taken, place.key);
     COLL_TRY(challenge(rival));
     if (Clock::now() >= deadline) return refused.with_context(place.source);
     std::this_thread::sleep_for(kGlance);
   }
+}
+
+/// The failure of a hub that is at the file already. Whatever else is there is a leftover.
+Status yield_to_first(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
+  const Result<std::optional<UniqueId>> there = read_id(place.path);
+  if (!there.ok() || !*there) return {};
+  Seeker first(me);
+  if (!aim_at(first, **there, place.key).ok()) return {};
+  const Deadline until = std::min(deadline, Clock::now() + kRivalTime);
+  while (Clock::now() < until && !first.has_failed_everywhere()) {
+    const auto answer = first.step(std::min(until, Clock::now() + kGlance));
+    if (answer && !answer->ok()) return answer->status();
+  }
+  return {};
 }
 
 Result<Meeting> meet_file(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
@@ -168,6 +203,7 @@ Result<Meeting> meet_file(const MeetingPlace& place, const Claimant& me, Deadlin
       return aim_at(seeker, **id, place.key);
     });
   }
+  COLL_TRY(yield_to_first(place, me, deadline));
   COLL_ASSIGN(Door door, open_door(place.interfaces));
   COLL_TRY(publish_id(place.path, door.id));
   COLL_ASSIGN(const MeetingPlace mine, place_of(door.id, place.key));
@@ -182,21 +218,20 @@ Result<Meeting> meet_file(const MeetingPlace& place, const Claimant& me, Deadlin
     // Once begun, the challenge goes on: a rival that fails takes its file away.
     if (there.ok() && *there) COLL_TRY(aim_at(rival, **there, place.key));
     if (rival.aimed()) COLL_TRY(challenge(rival));
-    // Give another hub of this job a second to show itself; a leftover does not.
-    if (!replaced) replaced = Clock::now() + seconds(1);
+    if (!replaced) replaced = Clock::now() + kRivalTime;
     if (Clock::now() < *replaced) return {};
     replaced.reset();
     return publish_id(place.path, door.id);
   };
   Result<Meeting> meeting =
-      hold_meeting(std::move(door.listener), mine.key, me, place.source, deadline, keep);
+      hold_meeting(std::move(door.listeners), mine.key, me, place.source, deadline, keep);
   withdraw_id(place.path, door.id);
   return meeting;
 }
 
 Result<Meeting> meet_unique_id(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
-  if (Fd listener = take_door(place)) {
-    return hold_meeting(std::move(listener), place.key, me, place.source, deadline, {});
+  if (Listeners listeners = take_door(place)) {
+    return hold_meeting(std::move(listeners), place.key, me, place.source, deadline, {});
   }
   COLL_ASSIGN(const std::vector<NetAddress> addresses, numeric(place.addresses));
   return seek(me, place, deadline, [&](Seeker& seeker) {
@@ -223,7 +258,21 @@ Result<Meeting> meet_pmi(const MeetingPlace& place, const Claimant& me, Deadline
                 [&](Seeker& seeker) { return aim_at(seeker, *id, place.key); });
   }
   COLL_ASSIGN(const MeetingPlace mine, place_of(*id, place.key));
-  return hold_meeting(std::move(door.listener), mine.key, me, place.source, deadline, {});
+  return hold_meeting(std::move(door.listeners), mine.key, me, place.source, deadline, {});
+}
+
+Result<Meeting> meet_at(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
+  switch (place.kind) {
+    case MeetingPlace::Kind::unique_id:
+      return meet_unique_id(place, me, deadline);
+    case MeetingPlace::Kind::tcp:
+      return meet_tcp(place, me, deadline);
+    case MeetingPlace::Kind::file:
+      return meet_file(place, me, deadline);
+    case MeetingPlace::Kind::pmi:
+      return meet_pmi(place, me, deadline);
+  }
+  return failed(Code::internal, "an unknown kind of rendezvous");
 }
 
 }  // namespace
@@ -238,23 +287,17 @@ Result<Meeting> meet(const MeetingPlace& place, Rank rank, Rank size, Deadline d
   COLL_ASSIGN(const Claimant me, this_claimant(rank, size));
   if (size == 1) {
     if (place.kind == MeetingPlace::Kind::unique_id) take_door(place);
-    Meeting alone{rank, size, rank, {}, {}};
+    Meeting alone;
+    alone.rank = alone.hub = rank;
+    alone.size = size;
     alone.links.resize(1);
     COLL_ASSIGN(const std::string random, random_bytes(kNonceBytes));
     name_job(place.key, random, alone.job);
     return alone;
   }
-  switch (place.kind) {
-    case MeetingPlace::Kind::unique_id:
-      return meet_unique_id(place, me, deadline);
-    case MeetingPlace::Kind::tcp:
-      return meet_tcp(place, me, deadline);
-    case MeetingPlace::Kind::file:
-      return meet_file(place, me, deadline);
-    case MeetingPlace::Kind::pmi:
-      return meet_pmi(place, me, deadline);
-  }
-  return failed(Code::internal, "an unknown kind of rendezvous");
+  COLL_ASSIGN(Meeting meeting, meet_at(place, me, deadline));
+  meeting.interfaces = place.interfaces;
+  return meeting;
 }
 
 }  // namespace coll

@@ -24,8 +24,9 @@ struct MeetingPlace {
   /// nonce
   std::string path;
   std::string key;         ///< shared by all ranks of the job
-  std::string interfaces;  ///< which the hub publishes (file, pmi), as the knob COLL_INTERFACE
+  std::string interfaces;  ///< where to listen and what to publish, as the knob COLL_INTERFACE
   std::string source;      ///< for messages: "MASTER_ADDR, MASTER_PORT (torchrun)", "unique id"
+  bool secret = false;     ///< tcp: the key has something in it that a stranger cannot guess
 };
 
 /// One rank's sockets after the meeting: a star. The hub (rank 0, or the rank whose process made
@@ -36,12 +37,15 @@ struct Meeting {
   Rank hub = 0;
   std::vector<Fd> links;          ///< hub: by rank, its own empty; others: exactly [hub]'s
   std::uint64_t job[2] = {0, 0};  ///< drawn by the hub at random, the communicator's secret name
+  bool one_network = false;  ///< all ranks are in one network namespace of one host, and met there
+  std::string interfaces;    ///< the place's
   [[nodiscard]] bool is_hub() const { return rank == hub; }
 };
 
 /// Meets the other ranks. Fails by the deadline with a message that lists who is missing (hub), or
-/// what was tried at which address and why each failed (others); two processes claiming one rank,
-/// or different sizes, is an error on all that names them. Blocking; init only.
+/// what was tried at which address and why each failed (others). Who claims a rank that another
+/// process holds, or another size, is refused with an error that names both, and the others meet
+/// without it. Blocking; init only.
 Result<Meeting> meet(const MeetingPlace& place, Rank rank, Rank size,
                      std::chrono::steady_clock::time_point deadline);
 

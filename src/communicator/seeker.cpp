@@ -20,7 +20,9 @@ using std::chrono::seconds;
 
 constexpr auto kDialTime = seconds(5);
 constexpr auto kAnswerTime = seconds(3);  // a greeting, or the answer to a claim
-constexpr auto kLongestPause = milliseconds(250);
+constexpr auto kFirstPause = milliseconds(10);
+constexpr auto kLongestPause = milliseconds(250);  // while nobody listens
+constexpr auto kLongestRefusedPause = seconds(1);  // where somebody answers, but does not let it in
 
 constexpr const char* kNoHub = "something else than a hub answers";
 constexpr const char* kNoAnswer = "no answer";
@@ -38,6 +40,9 @@ std::string error_text(const Status& status) {
 
 }  // namespace
 
+Seeker::Seeker(Claimant me, Rank hub)
+    : me_(std::move(me)), hub_(hub), random_(std::hash<std::string>()(me_.instance)) {}
+
 void Seeker::aim(std::vector<NetAddress> addresses, std::string key) {
   const bool same = key == key_ && std::ranges::equal(addresses, attempts_, {}, {},
                                                       [](const Attempt& a) { return a.address; });
@@ -48,12 +53,14 @@ void Seeker::aim(std::vector<NetAddress> addresses, std::string key) {
   for (const NetAddress& address : addresses) {
     Attempt attempt;
     attempt.address = address;
+    attempt.pause = kFirstPause;
     attempt.due = Clock::now();
     attempts_.push_back(std::move(attempt));
   }
 }
 
 void Seeker::fail(Attempt& attempt, std::string why) {
+  const bool answered = attempt.state != State::idle && attempt.state != State::dialing;
   if (attempt.state == State::admitted) admitted_ = false;
   if (why != attempt.last && log_enabled(LogLevel::debug)) {
     log(LogLevel::debug, "rendezvous: " + attempt.address.text() + ": " + why);
@@ -62,8 +69,12 @@ void Seeker::fail(Attempt& attempt, std::string why) {
   attempt.spent = {};
   attempt.link.close();
   attempt.state = State::idle;
-  attempt.due = Clock::now() + attempt.pause;
-  attempt.pause = std::min<milliseconds>(attempt.pause * 3 / 2, kLongestPause);
+  // Thousands of ranks that were refused together shall not come again together.
+  std::uniform_int_distribution<milliseconds::rep> jitter(attempt.pause.count() / 2,
+                                                          attempt.pause.count());
+  attempt.due = Clock::now() + milliseconds(jitter(random_));
+  attempt.pause =
+      std::min<milliseconds>(attempt.pause * 2, answered ? kLongestRefusedPause : kLongestPause);
 }
 
 const char* Seeker::trouble_at(const Attempt& attempt) {
@@ -141,6 +152,7 @@ void Seeker::hear_frame(Attempt& attempt, const std::string& frame,
     }
     attempt.link.send(pack_confirm());
     attempt.state = State::admitted;
+    attempt.pause = kFirstPause;
     attempt.due = Deadline::max();
     admitted_ = true;
     for (Attempt& other : attempts_) {
@@ -166,6 +178,7 @@ void Seeker::hear_frame(Attempt& attempt, const std::string& frame,
   meeting.rank = me_.rank;
   meeting.size = me_.size;
   meeting.hub = start->hub;
+  meeting.one_network = start->one_network;
   name_job(key_, start->random, meeting.job);
   meeting.links.resize(static_cast<std::size_t>(me_.size));
   meeting.links[static_cast<std::size_t>(start->hub)] = attempt.link.take();
@@ -184,7 +197,6 @@ void Seeker::hear(Attempt& attempt, std::optional<Result<Meeting>>& result) {
     set_nodelay(attempt.link.fd());
     attempt.state = State::greeting;
     attempt.due = Clock::now() + kAnswerTime;
-    attempt.pause = milliseconds(10);
   }
   attempt.link.push();
   std::string frame;
@@ -239,6 +251,10 @@ std::optional<Result<Meeting>> Seeker::step(Deadline until) {
     claim_one();
   } while (!result && Clock::now() < until);
   return result;
+}
+
+bool Seeker::has_failed_everywhere() const {
+  return std::ranges::all_of(attempts_, [](const Attempt& one) { return one.pause > kFirstPause; });
 }
 
 Status Seeker::give_up() {

@@ -3,6 +3,7 @@
 #pragma once
 #include <chrono>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -14,18 +15,20 @@
 namespace coll {
 
 /// Dials all addresses in parallel, again and again, until one of them is a hub that proves the
-/// key; then waits there for the hub's word. Strangers that answer are told nothing and left alone
-/// for a while.
+/// key; then waits there for the hub's word. Strangers that answer are told nothing. After each
+/// failure an address is left alone for a while, twice as long each time.
 class Seeker {
  public:
   /// `hub` is the hub's rank, where that is known before it says so.
-  explicit Seeker(Claimant me, Rank hub = kNoRank) : me_(std::move(me)), hub_(hub) {}
+  explicit Seeker(Claimant me, Rank hub = kNoRank);
   /// Whom to dial, and the key of the meeting; replaces what was there, unless it is the same.
   void aim(std::vector<NetAddress> addresses, std::string key);
   /// Works until `until` at most. The meeting, a failure (the hub's, or that the hub is gone that
   /// had let this rank in), or nothing yet.
   std::optional<Result<Meeting>> step(Deadline until);
   [[nodiscard]] bool aimed() const { return !attempts_.empty(); }
+  /// No address has led to a hub at the first try.
+  [[nodiscard]] bool has_failed_everywhere() const;
   /// A hub has let this rank in and waits for others.
   [[nodiscard]] bool admitted() const { return admitted_; }
   /// Tells the hub that this rank's time is up; what all ranks return, if the hub still says so.
@@ -39,8 +42,8 @@ class Seeker {
     NetAddress address;
     State state = State::idle;
     FrameLink link;
-    Deadline due;  ///< idle: dial then; else: give up then
-    std::chrono::milliseconds pause{10};
+    Deadline due;                       ///< idle: dial then; else: give up then
+    std::chrono::milliseconds pause{};  ///< after the next failure; grows until it is let in
     std::string hub_nonce;
     std::string nonce;
     std::string last = "not tried yet";
@@ -62,6 +65,7 @@ class Seeker {
   std::string key_;
   std::vector<Attempt> attempts_;
   bool admitted_ = false;
+  std::minstd_rand random_;
 };
 
 }  // namespace coll

@@ -3,18 +3,20 @@
 // used.
 #include "communicator/unique_id.hpp"
 
+#include <collectives/collectives.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
+#include <deque>
+#include <functional>
 #include <mutex>
 
 #include "base/hash.hpp"
+#include "base/log.hpp"
 #include "communicator/control_message.hpp"
 #include "sys/net_interfaces.hpp"
 #include "sys/proof.hpp"
-#include "sys/socket.hpp"
 
 namespace coll {
 namespace {
@@ -34,10 +36,8 @@ std::string sum_of(std::string_view id) {
       .bytes();
 }
 
-/// 0 where it cannot be told; then nobody is taken for a neighbour.
-std::uint64_t network_hash() {
-  const std::string identity = network_identity();
-  return identity.empty() ? 0 : hash_of(identity);
+bool is_routable(const NetAddress& address) {
+  return !address.is_loopback() && !address.is_link_local();
 }
 
 UniqueId pack(std::string_view nonce, std::uint16_t port, std::vector<NetAddress> addresses) {
@@ -48,7 +48,7 @@ UniqueId pack(std::string_view nonce, std::uint16_t port, std::vector<NetAddress
   std::uint8_t count = 0;
   const std::size_t room = UniqueId::kBytes - kSumBytes - 32;
   for (const NetAddress& address : addresses) {
-    if (address.is_loopback() || address.is_link_local()) continue;
+    if (!is_routable(address)) continue;
     if (packed.size() + 1 + address.size() > room) break;
     packed += static_cast<char>(address.size());
     packed.append(reinterpret_cast<const char*>(address.bytes()), address.size());
@@ -59,7 +59,7 @@ UniqueId pack(std::string_view nonce, std::uint16_t port, std::vector<NetAddress
       .u8(count)
       .u8(static_cast<std::uint8_t>(port & 0xff))
       .u8(static_cast<std::uint8_t>(port >> 8));
-  message.u64(network_hash()).raw(nonce).raw(packed);
+  message.u64(network_number()).raw(nonce).raw(packed);
   UniqueId id;
   std::ranges::copy(message.bytes(), id.bytes.begin());
   std::ranges::copy(sum_of(id.view()), id.bytes.end() - kSumBytes);
@@ -67,16 +67,27 @@ UniqueId pack(std::string_view nonce, std::uint16_t port, std::vector<NetAddress
 }
 
 struct Kept {
-  Fd listener;
+  std::string nonce;
+  Listeners listeners;
   pid_t owner;
 };
 struct Doors {
   std::mutex mutex;
-  std::map<std::string, Kept> by_nonce;
+  std::deque<Kept> unused;  ///< the oldest first
 };
 Doors& doors() {
   static auto* const all = new Doors;  // lives to the end, whatever is destroyed before
   return *all;
+}
+
+/// What leads to it must be heard: the addresses in the id, and loopback.
+Result<Listeners> listen_for_id(std::string_view interfaces) {
+  COLL_ASSIGN(std::vector<NetAddress> addresses, listening_addresses(interfaces));
+  if (addresses.empty()) return Listeners::open({});
+  std::erase_if(addresses, std::not_fn(is_routable));
+  addresses.push_back(NetAddress::loopback(AF_INET));
+  addresses.push_back(NetAddress::loopback(AF_INET6));
+  return Listeners::open(addresses);
 }
 
 }  // namespace
@@ -84,19 +95,25 @@ Doors& doors() {
 Result<Door> open_door(std::string_view interfaces) {
   COLL_ASSIGN(const std::vector<InterfaceAddress> found, host_addresses(interfaces));
   COLL_ASSIGN(const std::string nonce, random_bytes(kNonceBytes));
-  COLL_ASSIGN(Fd listener, listen_everywhere());
+  COLL_ASSIGN(Listeners listeners, listen_for_id(interfaces));
   std::vector<NetAddress> addresses;
   for (const InterfaceAddress& one : found) addresses.push_back(one.address);
-  const std::uint16_t port = local_address(listener.get()).port();
-  return Door{std::move(listener), pack(nonce, port, std::move(addresses))};
+  const UniqueId id = pack(nonce, listeners.port(), std::move(addresses));
+  return Door{std::move(listeners), id};
 }
 
 Result<UniqueId> make_unique_id(std::string_view interfaces) {
   COLL_ASSIGN(Door door, open_door(interfaces));
   Doors& all = doors();
   const std::lock_guard lock(all.mutex);
-  all.by_nonce[std::string(door.id.view().substr(16, kNonceBytes))] = {std::move(door.listener),
-                                                                       getpid()};
+  if (all.unused.size() == COLL_UNUSED_IDS_MAX) {
+    log(LogLevel::warn, "no rank has used " + std::to_string(COLL_UNUSED_IDS_MAX) +
+                            " unique ids of this process: closed the oldest, whose ranks will not "
+                            "find each other; make an id where a communicator is made of it");
+    all.unused.pop_front();
+  }
+  all.unused.push_back(
+      {std::string(door.id.view().substr(16, kNonceBytes)), std::move(door.listeners), getpid()});
   return door.id;
 }
 
@@ -119,7 +136,7 @@ Result<MeetingPlace> place_of(const UniqueId& id, std::string_view secret) {
   place.source = "unique id";
   place.path = to_hex(message.raw(kNonceBytes));
   place.key = place.path + "/" + std::string(secret);
-  if (network != 0 && network == network_hash()) {
+  if (network != 0 && network == network_number()) {
     place.addresses.push_back("127.0.0.1:" + std::to_string(port));
     place.addresses.push_back("[::1]:" + std::to_string(port));
   }
@@ -136,15 +153,15 @@ Result<MeetingPlace> place_of(const UniqueId& id, std::string_view secret) {
   return place;
 }
 
-Fd take_door(const MeetingPlace& place) {
+Listeners take_door(const MeetingPlace& place) {
   Doors& all = doors();
   const std::lock_guard lock(all.mutex);
-  const auto found = all.by_nonce.find(from_hex(place.path));
-  if (found == all.by_nonce.end()) return {};
-  Fd listener = std::move(found->second.listener);
-  const bool ours = found->second.owner == getpid();
-  all.by_nonce.erase(found);
-  return ours ? std::move(listener) : Fd();
+  const auto found = std::ranges::find(all.unused, from_hex(place.path), &Kept::nonce);
+  if (found == all.unused.end()) return {};
+  Listeners listeners = std::move(found->listeners);
+  const bool ours = found->owner == getpid();
+  all.unused.erase(found);
+  return ours ? std::move(listeners) : Listeners();
 }
 
 }  // namespace coll

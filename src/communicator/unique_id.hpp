@@ -8,8 +8,7 @@
 
 #include "base/status.hpp"
 #include "communicator/rendezvous.hpp"
-#include "sys/fd.hpp"
-#include "sys/net_address.hpp"
+#include "sys/listeners.hpp"
 
 namespace coll {
 
@@ -25,7 +24,8 @@ struct UniqueId {
 
 /// Listens, and makes the id. The calling process must become one of the ranks: the listener waits
 /// in it until a rank of this process meets with the id, and that rank is the hub. `interfaces`
-/// (COLL_INTERFACE) says which addresses go into it.
+/// (COLL_INTERFACE) says where to listen and which addresses go into it; loopback is heard always.
+/// A process keeps COLL_UNUSED_IDS_MAX unused ids: one more closes the oldest, with a warning.
 Result<UniqueId> make_unique_id(std::string_view interfaces);
 
 /// The place that an id stands for, for whoever knows the secret too. A damaged id, or one of
@@ -34,13 +34,13 @@ Result<MeetingPlace> place_of(const UniqueId& id, std::string_view secret);
 
 /// A listener with the id that leads to it.
 struct Door {
-  Fd listener;
+  Listeners listeners;
   UniqueId id;
 };
 Result<Door> open_door(std::string_view interfaces);
 
 /// The listener that this process has opened for the place of a unique id, once; empty if it is
 /// another process's, or taken. (A child made by fork does not own its parent's.)
-Fd take_door(const MeetingPlace& place);
+Listeners take_door(const MeetingPlace& place);
 
 }  // namespace coll

@@ -157,6 +157,12 @@ NetAddress NetAddress::any(int family, std::uint16_t port) {
   return from_bytes(family, kZero.data(), port);
 }
 
+NetAddress NetAddress::loopback(int family, std::uint16_t port) {
+  constexpr std::array<std::uint8_t, 16> kFour{127, 0, 0, 1};
+  constexpr std::array<std::uint8_t, 16> kSix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return from_bytes(family, family == AF_INET ? kFour.data() : kSix.data(), port);
+}
+
 NetAddress NetAddress::with_port(std::uint16_t port) const {
   NetAddress copy = *this;
   copy.port_ = port;
@@ -167,6 +173,10 @@ NetAddress NetAddress::with_scope(std::uint32_t scope) const {
   NetAddress copy = *this;
   copy.scope_ = family_ == AF_INET6 ? scope : 0;
   return copy;
+}
+
+bool NetAddress::is_any() const {
+  return family_ != 0 && std::ranges::count(bytes_, 0) == std::ssize(bytes_);
 }
 
 bool NetAddress::is_loopback() const {

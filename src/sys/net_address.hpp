@@ -34,6 +34,7 @@ class NetAddress {
   static NetAddress from_bytes(int family, const std::uint8_t* bytes, std::uint16_t port,
                                std::uint32_t scope = 0);
   static NetAddress any(int family, std::uint16_t port = 0);
+  static NetAddress loopback(int family, std::uint16_t port = 0);  ///< 127.0.0.1 or ::1
 
   [[nodiscard]] int family() const { return family_; }
   [[nodiscard]] std::uint16_t port() const { return port_; }
@@ -45,6 +46,8 @@ class NetAddress {
   [[nodiscard]] NetAddress with_port(std::uint16_t port) const;
   [[nodiscard]] NetAddress with_scope(std::uint32_t scope) const;
 
+  /// 0.0.0.0 or ::, which to a listener is every address of the host.
+  [[nodiscard]] bool is_any() const;
   [[nodiscard]] bool is_loopback() const;
   [[nodiscard]] bool is_link_local() const;
   /// Are the first `bits` bits of both the same (and the family)?

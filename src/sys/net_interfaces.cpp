@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/hash.hpp"
 #include "sys/text_file.hpp"
 
 namespace coll {
@@ -90,6 +91,14 @@ Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob) {
   return list;
 }
 
+Result<std::vector<NetAddress>> listening_addresses(std::string_view knob) {
+  std::vector<NetAddress> list;
+  if (knob.empty()) return list;
+  COLL_ASSIGN(const std::vector<InterfaceAddress> allowed, host_addresses(knob));
+  for (const InterfaceAddress& one : allowed) list.push_back(one.address);
+  return list;
+}
+
 std::string host_name() {
   char name[256] = "";
   if (gethostname(name, sizeof name - 1) != 0 || *name == '\0') return "unknown";
@@ -101,6 +110,11 @@ std::string network_identity() {
   struct stat space {};
   if (boot.empty() || stat("/proc/thread-self/ns/net", &space) != 0) return {};
   return boot + "/" + std::to_string(space.st_dev) + "/" + std::to_string(space.st_ino);
+}
+
+std::uint64_t network_number() {
+  const std::string identity = network_identity();
+  return identity.empty() ? 0 : Fnv1a().text(identity).value();
 }
 
 }  // namespace coll

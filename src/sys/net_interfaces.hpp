@@ -26,11 +26,17 @@ bool interface_allowed(std::string_view name, std::string_view knob);
 /// an error that lists the interfaces there are.
 Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob);
 
+/// Where to listen so that the allowed addresses, and no others, are reached; none means
+/// everywhere, where the knob allows every interface.
+Result<std::vector<NetAddress>> listening_addresses(std::string_view knob);
+
 /// This host's name, for messages only; never empty.
 std::string host_name();
 
 /// Names this boot of this machine and its network namespace: two processes that see the same text
 /// reach each other over loopback. Empty where it cannot be told.
 std::string network_identity();
+/// The same as a number; 0 where it cannot be told: then nobody is to be taken for a neighbour.
+std::uint64_t network_number();
 
 }  // namespace coll

@@ -180,7 +180,8 @@ struct TransportSpec {
   Rank rank = kNoRank;
   Rank size = 0;
   std::uint64_t job[2] = {0, 0};
-  std::string interface;  ///< as the knob COLL_INTERFACE
+  std::string interface;     ///< as the knob COLL_INTERFACE
+  bool one_network = false;  ///< all ranks reach each other over this host's loopback
 };
 
 /// Is it a connection that this rank can have? The same answer from every transport.

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "communicator/job_board.hpp"
 #include "communicator/launch_place.hpp"
 
 namespace coll {
@@ -218,6 +219,31 @@ TEST(Launch, SlurmMeetsOnItsFirstHost) {
   const Result<Launch> other = read(with(kSlurm, {{"SLURM_STEP_ID", "1"}}));
   EXPECT_NE(other->place.addresses[0], launch->place.addresses[0]);
   EXPECT_NE(other->place.key, launch->place.key);
+}
+
+TEST(Launch, SlurmMeetsByPmixWhereItServesIt) {
+  const Result<Launch> launch = read(with(kSlurm, {{"PMIX_NAMESPACE", "slurm.pmix.77.0"}}));
+  ASSERT_TRUE(launch.ok());
+  EXPECT_EQ(launch->place.kind, pmix_loads() ? MeetingPlace::Kind::pmi : MeetingPlace::Kind::tcp);
+  EXPECT_EQ(launch->place.key, read(kSlurm)->place.key);
+}
+
+TEST(Launch, ASecretIsWhatNobodyCanGuess) {
+  const auto secret = [](const Variables& variables) { return read(variables)->place.secret; };
+  EXPECT_FALSE(secret(kTorchrun));
+  EXPECT_FALSE(secret(kSlurm));
+  EXPECT_FALSE(secret(with(kTorchrun, {{"COLL_SECRET", ""}})));
+  EXPECT_FALSE(secret(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "none"}})));
+  EXPECT_FALSE(secret(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "20261122-1"}})));
+  EXPECT_FALSE(secret(
+      with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "my-training-of-a-large-model-in-november"}})));
+  EXPECT_TRUE(
+      secret(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "5b1f7e0c-93f1-4e06-8c57-0f6bd9a0f7b3"}})));
+  EXPECT_FALSE(secret(with(kTorchrun, {{"COLL_RENDEZVOUS", "tcp://host:1"}})));
+  for (const Variables& variables :
+       {kTorchrun, kSlurm, with(kTorchrun, {{"COLL_RENDEZVOUS", "tcp://host:1"}})}) {
+    EXPECT_TRUE(secret(with(variables, {{"COLL_SECRET", "s"}})));
+  }
 }
 
 TEST(FirstHost, OfSlurmsLists) {

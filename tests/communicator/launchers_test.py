@@ -73,6 +73,14 @@ class Launchers(unittest.TestCase):
         self.expect_met([*self.open_mpi(3), "env", "OMPI_COMM_WORLD_LOCAL_SIZE=1", RANK],
                         "Open MPI", 3, ASAN_OPTIONS="detect_leaks=0")
 
+    def test_slurm_with_pmix(self):
+        # Open MPI's PMIx server in the place of Slurm's; the host that Slurm names leads nowhere.
+        as_slurm = ("export SLURM_PROCID=$OMPI_COMM_WORLD_RANK SLURM_NTASKS=$OMPI_COMM_WORLD_SIZE "
+                    "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=nowhere.invalid; "
+                    "unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE; exec \"$0\"")
+        self.expect_met([*self.open_mpi(3), "sh", "-c", as_slurm, RANK], "Slurm", 3,
+                        ASAN_OPTIONS="detect_leaks=0")
+
     def test_mpich(self):
         self.expect_met([self.need("mpiexec.hydra"), "-n", "4", RANK], "MPICH", 4)
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "communicator/exchange.hpp"
 #include "communicator/rendezvous.hpp"
 #include "communicator/unique_id.hpp"
 #include "sys/clock.hpp"
@@ -77,6 +78,50 @@ inline MeetingPlace tcp_place(std::uint16_t port, std::string key = "job") {
   place.key = std::move(key);
   place.source = "test";
   return place;
+}
+
+inline MeetingPlace file_place(const std::string& path, std::string key = "job") {
+  MeetingPlace place;
+  place.kind = MeetingPlace::Kind::file;
+  place.path = path;
+  place.key = std::move(key);
+  place.source = "file " + path;
+  return place;
+}
+
+/// All met, the star is whole, and texts get around.
+inline void expect_whole(Meetings& meetings) {
+  std::vector<std::thread> threads;
+  const auto size = static_cast<Rank>(meetings.size());
+  for (auto& one : meetings) ASSERT_TRUE(one->ok()) << one->status().text();
+  std::vector<std::vector<std::string>> seen(meetings.size());
+  for (std::size_t i = 0; i < meetings.size(); ++i) {
+    Meeting& meeting = **meetings[i];
+    EXPECT_EQ(meeting.rank, static_cast<Rank>(i));
+    EXPECT_EQ(meeting.size, size);
+    EXPECT_EQ(meeting.hub, (*meetings[0])->hub);
+    EXPECT_EQ(meeting.job[0], (*meetings[0])->job[0]);
+    EXPECT_EQ(meeting.job[1], (*meetings[0])->job[1]);
+    EXPECT_NE(meeting.job[0], 0U);
+    ASSERT_EQ(meeting.links.size(), meetings.size());
+    for (Rank peer = 0; peer < size; ++peer) {
+      const bool linked = meeting.is_hub() ? peer != meeting.rank : peer == meeting.hub;
+      EXPECT_EQ(static_cast<bool>(meeting.links[static_cast<std::size_t>(peer)]), linked);
+    }
+    threads.emplace_back([&, i] {
+      for (const char* round : {"a", "b"}) {
+        const auto texts = exchange(meeting, round + std::to_string(i), in(seconds(10)));
+        ASSERT_TRUE(texts.ok()) << texts.status().text();
+        seen[i].insert(seen[i].end(), texts->begin(), texts->end());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::string> expected;
+  for (const char* round : {"a", "b"}) {
+    for (Rank rank = 0; rank < size; ++rank) expected.push_back(round + std::to_string(rank));
+  }
+  for (const auto& texts : seen) EXPECT_EQ(texts, expected);
 }
 
 /// Meets by a unique id; every rank's meeting, in rank order.

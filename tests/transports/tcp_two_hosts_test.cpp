@@ -126,6 +126,30 @@ TEST_F(TcpTwoHosts, NoWayAtAllListsEveryAddress) {
   }
 }
 
+TEST_F(TcpTwoHosts, APortIsHeardWhereItIsPublished) {
+  at(0);
+  TransportSpec spec = spec_of(0, 2, fresh_job());
+  const auto heard = [&] {
+    auto made = make_tcp_transport(spec);
+    EXPECT_TRUE(made.ok()) << made.status().text();
+    const auto published = TcpDescriptor::parse((*made)->descriptor());
+    std::set<std::string> hosts = heard_here();
+    for (const NetAddress& one : published->addresses) EXPECT_TRUE(hosts.erase(one.host()));
+    EXPECT_TRUE(hosts.empty()) << *hosts.begin() << " is heard and not published";
+    return published->addresses;
+  };
+  spec.interface = "h0";
+  for (const NetAddress& one : heard()) EXPECT_FALSE(one.is_loopback()) << one.text();
+  spec.interface = "lo";
+  for (const NetAddress& one : heard()) EXPECT_TRUE(one.is_loopback()) << one.text();
+  spec.interface = "";
+  spec.one_network = true;
+  for (const NetAddress& one : heard()) EXPECT_TRUE(one.is_loopback()) << one.text();
+  // As in a container without it.
+  ASSERT_TRUE(run("ip link set lo down"));
+  EXPECT_TRUE(make_tcp_transport(spec).ok());
+}
+
 TEST_F(TcpTwoHosts, TheKnobChoosesTheInterface) {
   start("h");
   for (const auto& transport : transports_) {

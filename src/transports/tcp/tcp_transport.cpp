@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 
 #include "base/log.hpp"
 #include "sys/socket.hpp"
@@ -26,17 +27,19 @@ void drop(const NetAddress& who, const std::string& why) {
 }  // namespace
 
 TcpTransport::TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses,
-                           std::string identity, Fd listener)
-    : spec_(spec), addresses_(std::move(addresses)), listener_(std::move(listener)) {
-  const NetAddress local = local_address(listener_.get());
-  descriptor_.port = local.port();
+                           std::string identity, Listeners listeners)
+    : spec_(spec), addresses_(std::move(addresses)), listeners_(std::move(listeners)) {
+  const std::vector<NetAddress> heard = listeners_.addresses();
+  descriptor_.port = listeners_.port();
   descriptor_.identity = std::move(identity);
   for (const InterfaceAddress& one : addresses_) {
-    // Without IPv6 the listener is an IPv4 one.
-    if (local.family() == AF_INET && one.address.family() != AF_INET) continue;
-    const NetAddress address = one.address.with_scope(0).with_port(local.port());
-    if (std::ranges::count(descriptor_.addresses, address) == 0) {
-      descriptor_.addresses.push_back(address);
+    const NetAddress address = one.address.with_port(descriptor_.port);
+    // Everywhere is so by one socket of both families, or of IPv4 where there is no IPv6.
+    const bool listened = heard.front().is_any()
+                              ? heard.front().family() == AF_INET6 || address.family() == AF_INET
+                              : std::ranges::count(heard, address) > 0;
+    if (listened && std::ranges::count(descriptor_.addresses, address.with_scope(0)) == 0) {
+      descriptor_.addresses.push_back(address.with_scope(0));
     }
   }
   text_ = descriptor_.text();
@@ -44,12 +47,19 @@ TcpTransport::TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddre
 
 Result<std::unique_ptr<Transport>> TcpTransport::make(const TransportSpec& spec) {
   COLL_ASSIGN(std::vector<InterfaceAddress> addresses, host_addresses(spec.interface));
-  // It reads files, so it comes before the listener takes what may be the last descriptor.
+  COLL_ASSIGN(std::vector<NetAddress> published, listening_addresses(spec.interface));
+  if (published.empty() && spec.one_network) {
+    // Unless loopback is down here.
+    const auto loopback = [](const InterfaceAddress& one) { return one.address.is_loopback(); };
+    if (std::ranges::any_of(addresses, loopback)) std::erase_if(addresses, std::not_fn(loopback));
+    for (const InterfaceAddress& one : addresses) published.push_back(one.address);
+  }
+  // It reads files, so it comes before the listeners take what may be the last descriptor.
   std::string identity = network_identity();
-  COLL_ASSIGN(Fd listener, listen_everywhere());
-  tcp_tune_early(listener.get());
+  COLL_ASSIGN(Listeners listeners, Listeners::open(published));
+  for (const Fd& socket : listeners.sockets()) tcp_tune_early(socket.get());
   return std::unique_ptr<Transport>(
-      new TcpTransport(spec, std::move(addresses), std::move(identity), std::move(listener)));
+      new TcpTransport(spec, std::move(addresses), std::move(identity), std::move(listeners)));
 }
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec) {
@@ -117,7 +127,7 @@ void TcpTransport::let_in() {
       drop(oldest->address, "too many others came");
       guests_.erase(oldest);
     }
-    Result<Fd> fd = accept_next(listener_.get());
+    Result<Fd> fd = listeners_.accept();
     if (!fd.ok()) {
       const auto idle = std::ranges::find(guests_, false, &Guest::known);
       if (idle == guests_.end()) return fail_accepting(fd.status());

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sys/listeners.hpp"
 #include "transports/tcp/tcp_connection.hpp"
 #include "transports/tcp/tcp_descriptor.hpp"
 
@@ -36,7 +37,7 @@ class TcpTransport final : public Transport {
   };
 
   TcpTransport(const TransportSpec& spec, std::vector<InterfaceAddress> addresses,
-               std::string identity, Fd listener);
+               std::string identity, Listeners listeners);
   void let_in();
   bool listen_to(Guest& guest);
   bool connect(Guest& guest);
@@ -44,7 +45,7 @@ class TcpTransport final : public Transport {
 
   TransportSpec spec_;
   std::vector<InterfaceAddress> addresses_;
-  Fd listener_;
+  Listeners listeners_;
   TcpDescriptor descriptor_;
   std::string text_;
   TcpConnection::Waiting waiting_;
