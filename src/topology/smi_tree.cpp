@@ -125,6 +125,7 @@ class TreeBuilder {
     Node node;
     node.parent = parent;
     node.name = device.name;
+    node.model = device.model;
     node.cpus = device.cpus;
     if (device.name.starts_with("GPU")) {
       node.kind = NodeKind::gpu;

@@ -214,8 +214,11 @@ std::vector<std::vector<NodeId>> link_islands(const Topology& topology) {
     }
     return id;
   };
+  const auto passes = [&](NodeId id) {  // a processor that GPUs have links to does not
+    return topology[id].kind == NodeKind::gpu || topology[id].kind == NodeKind::link_switch;
+  };
   for (const Link& link : topology.links) {
-    if (link.kind == LinkKind::network) continue;
+    if (link.kind == LinkKind::network || !passes(link.from) || !passes(link.to)) continue;
     const NodeId a = root(link.from), b = root(link.to);
     island[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
   }
