@@ -81,8 +81,8 @@ std::span<const Link> Topology::links_from(NodeId id) const {
   const auto first =
       std::lower_bound(links.begin(), links.end(), id,
                        [](const Link& link, NodeId from) { return link.from < from; });
-  auto end = first;
-  while (end != links.end() && end->from == id) ++end;
+  const auto end = std::upper_bound(first, links.end(), id,
+                                    [](NodeId from, const Link& link) { return from < link.from; });
   return {first, end};
 }
 
@@ -182,7 +182,7 @@ Status check(const Topology& topology) {
     if (!real(link.from) || !real(link.to) || link.from == link.to)
       return broken("a link goes from node " + std::to_string(link.from) + " to " +
                     std::to_string(link.to));
-    if (link.count < 1 || !(link.gbytes_per_s >= 0))
+    if (link.count < 1 || link.count > kMostParallel || !(link.gbytes_per_s >= 0))
       return broken("a link from node " + std::to_string(link.from) + " has no count or bandwidth");
   }
   if (!std::is_sorted(topology.links.begin(), topology.links.end(), by_ends) ||

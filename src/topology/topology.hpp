@@ -115,6 +115,9 @@ enum class Distance : std::uint8_t {
 inline constexpr int kDistances = 9;
 std::string_view name_of(Distance distance);
 
+/// More parallel links than this between two parts are a mistake.
+inline constexpr int kMostParallel = 1 << 20;
+
 /// What a source says of two devices outright, where the tree does not say the same.
 struct ToldDistance {
   NodeId a = kNoNode, b = kNoNode;  ///< a < b
