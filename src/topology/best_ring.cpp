@@ -117,7 +117,7 @@ Ring greedy_ring(const PairTable& classes) {
 /// Moves runs of one to three members to where they cost less, until there is no such place (Or
 /// 1976). Runs keep their direction, so links of one direction are no problem.
 void improve(Ring& ring, const PairTable& classes, SearchBudget& budget) {
-  constexpr int kLooks = 6;  // entries of the table for one place of a run
+  constexpr int kLooks = 64;  // what comparing one place for a run costs, in looks at the table
   const auto n = ring.size();
   const auto cost_of = [&](std::size_t i, std::size_t j) {
     return classes.at(ring[i % n], ring[j % n]);

@@ -93,7 +93,7 @@ class RingWalk {
       return links_.at(ring_.back(), a) > links_.at(ring_.back(), b);
     });
     for (const int to : next) {
-      if (--looks_ < 0 || !budget_.take(links_.members())) return false;
+      if (--looks_ < 0 || !budget_.take(std::int64_t{8} * links_.members())) return false;
       enter(to);
       if (extend()) return true;
       leave();
@@ -185,11 +185,11 @@ RingPacking pack_rings(const PairTable& links, SearchBudget& budget) {
   for (int i = 0; i < kTries && !full() && !budget.spent; ++i) {
     std::vector<Ring> rings = random_packing(links, random, budget);
     if (rings.size() > packing.rings.size()) packing.rings = std::move(rings);
-    if (packing.rings.size() == kMostPacked) break;
+    if (packing.rings.size() == kMostPacked && !full()) budget.spent = true;
     if (i == 0 && packing.rings.empty() && !full()) break;  // most likely there is none at all
   }
   packing.optimal = full();
-  if (packing.optimal || budget.spent || packing.rings.size() == kMostPacked) return packing;
+  if (packing.optimal || budget.spent) return packing;
   const std::vector<Ring> all = RingWalk(links, budget).all(kMostRings);
   if (all.size() <= kMostRings && !budget.spent)
     packing.optimal =

@@ -29,7 +29,7 @@ struct SearchBudget {
 };
 
 /// Among more GPUs of a host than this no ring is looked for: they are taken in order.
-inline constexpr std::size_t kMostSearched = 1024;
+inline constexpr std::size_t kMostSearched = 256;
 
 /// The single best ring: as few hops as possible of the worst class that it needs, then of the next
 /// better class, and so on (so a bottleneck is first avoided, then met as rarely as possible).

@@ -115,12 +115,6 @@ NodeId Topology::add(Node node) {
   return size() - 1;
 }
 
-void Topology::connect(LinkKind kind, NodeId a, NodeId b, int count, double gbytes_per_s) {
-  for (const Link& link :
-       {Link{kind, a, b, count, gbytes_per_s}, Link{kind, b, a, count, gbytes_per_s}})
-    links.insert(std::upper_bound(links.begin(), links.end(), link, by_ends), link);
-}
-
 void Topology::connect_all(std::span<const Link> one_way) {
   for (const Link& link : one_way) {
     links.push_back(link);
@@ -129,9 +123,10 @@ void Topology::connect_all(std::span<const Link> one_way) {
   std::stable_sort(links.begin(), links.end(), by_ends);
 }
 
-void Topology::tell(NodeId a, NodeId b, Distance distance) {
-  const ToldDistance said{std::min(a, b), std::max(a, b), distance};
-  told.insert(std::upper_bound(told.begin(), told.end(), said, by_pair), said);
+void Topology::tell_all(std::span<const ToldDistance> distances) {
+  for (const auto& [a, b, distance] : distances)
+    told.push_back({std::min(a, b), std::max(a, b), distance});
+  std::stable_sort(told.begin(), told.end(), by_pair);
 }
 
 namespace {

@@ -297,10 +297,38 @@ TEST(Synthetic, IsWhatItSays) {
   EXPECT_EQ(path_between(topology, gpus[0], gpus[3]).distance, Distance::link);
   EXPECT_EQ(path_between(topology, gpus[0], gpus[4]).distance, Distance::net);
   for (const char* bad : {"host:0", "gpu:x", "hosts:2 gpu:1", "host:1000000 core:1000",
-                          "nvlink:star", "nic:2@fast", "pcie:9x16"}) {
+                          "nvlink:star", "nic:2@fast", "pcie:9x16", "gpu:3000 nvlink:all",
+                          "host:200000 gpu:4 nvlink:all", "host:400000 gpu:2 nvlink:switch"}) {
     const auto result = read_topology(bad, "test");
     EXPECT_FALSE(result.ok()) << bad;
   }
+}
+
+TEST(Synthetic, ManyLinksAreReadAtOnce) {
+  // Each shape has the links that it says.
+  for (const auto& [line, links] : {std::pair{"gpu:2000 nvlink:all", 2000 * 1999},
+                                    {"gpu:2000 nvlink:ring", 2 * 2000},
+                                    {"gpu:7 nvlink:pairs", 2 * 3},
+                                    {"gpu:2 nvlink:ring", 2},
+                                    {"gpu:1 nvlink:ring", 0},
+                                    {"gpu:6 nvlink:switch", 2 * 6}}) {
+    const Topology topology = read(line);
+    EXPECT_EQ(topology.links.size(), static_cast<std::size_t>(links)) << line;
+  }
+}
+
+TEST(Matrix, OfManyGpusIsReadAtOnce) {
+  std::string text;
+  constexpr int kGpus = 600;
+  for (int gpu = 0; gpu < kGpus; ++gpu) text += "\tGPU" + std::to_string(gpu);
+  for (int row = 0; row < kGpus; ++row) {
+    text += "\nGPU" + std::to_string(row);
+    for (int column = 0; column < kGpus; ++column)
+      text += row == column ? "\tX" : (row + column) % 3 == 0 ? "\tSYS" : "\tPIX";
+  }
+  const Topology topology = read(text + "\n");
+  EXPECT_EQ(topology.count(NodeKind::gpu), kGpus);
+  EXPECT_FALSE(topology.told.empty());
 }
 
 TEST(Faults, SayFileAndLine) {
