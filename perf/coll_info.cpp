@@ -232,7 +232,7 @@ void print_findings(const Json& found) {
                  packing["optimal"].get<bool>()
                      ? "as many as there can be"
                      : fmt::format("of {} at most{}", packing["bound"].get<int>(),
-                               cut_text(packing["cut_short"])));
+                                   cut_text(packing["cut_short"])));
     for (const Json& ring : packing["rings"]) fmt::print(" {}\n", text_of(ring));
   }
   if (const Json& direct = found.value("direct", Json{{"pattern", "none"}});

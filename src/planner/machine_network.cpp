@@ -23,9 +23,7 @@ constexpr double us_per_byte(double gbytes_per_s) {
 class Fabric {
  public:
   Fabric(const Topology& topology, const Placement& placement)
-      : topology_(topology),
-        placement_(placement),
-        one_host_(topology.count(NodeKind::host) == 1) {
+      : topology_(topology), placement_(placement), one_host_(topology.count(NodeKind::host) == 1) {
     for (const RingHop& hop : placement.ring_hops)
       ring_nics_[{hop.from, hop.to}].emplace_back(hop.out, hop.in);
   }
@@ -182,7 +180,8 @@ class Fabric {
       std::string narrowest;
       for (const std::uint32_t each : way.links) {
         const Network::Link& link = network.links[each];
-        if (ways.size() == 1 || (in_all(each) && &way == &ways.front())) route.links.push_back(each);
+        if (ways.size() == 1 || (in_all(each) && &way == &ways.front()))
+          route.links.push_back(each);
         if (ways.size() == 1 || in_all(each)) continue;
         const double rate = 1e-3 / link.us_per_byte;
         if (least == 0 || rate < least) narrowest = link.name;

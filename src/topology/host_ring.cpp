@@ -106,8 +106,8 @@ class HostSearch {
   }
 
   /// Where each pair has links of its own: paths that share none, for each GPU one that begins
-  /// there and one that ends there (Williams 1949, "Experimental designs balanced for the estimation
-  /// of residual effects of treatments"). They end at the first one's partner.
+  /// there and one that ends there (Williams 1949, "Experimental designs balanced for the
+  /// estimation of residual effects of treatments"). They end at the first one's partner.
   std::vector<int> zigzag(int first) {
     if (partners_.empty()) pair_up();
     const int n = size();
@@ -133,8 +133,8 @@ class HostSearch {
       const auto far = [&](int other) {
         return pci_path_between(topology_, gpus_[at(one)], gpus_[at(other)]).distance;
       };
-      const auto other = std::min_element(left.begin(), left.end(),
-                                          [&](int a, int b) { return far(a) < far(b); });
+      const auto other =
+          std::min_element(left.begin(), left.end(), [&](int a, int b) { return far(a) < far(b); });
       partners_[at(pair)] = one;
       partners_[at(pair + n / 2)] = *other;
       left.erase(other);

@@ -192,8 +192,7 @@ RingPacking pack_rings(const PairTable& links, SearchBudget& budget) {
   if (packing.optimal || budget.spent) return packing;
   const std::vector<Ring> all = RingWalk(links, budget).all(kMostRings);
   if (all.size() <= kMostRings && !budget.spent)
-    packing.optimal =
-        ExhaustivePacking(links, all, budget).improve(packing.rings, packing.bound);
+    packing.optimal = ExhaustivePacking(links, all, budget).improve(packing.rings, packing.bound);
   return packing;
 }
 

@@ -107,8 +107,7 @@ void add_rings(const Topology& topology, Placement& placement) {
     }
     hops.back().to = ring.order[0];
     hops.back().in = ring.hosts[0].nic;
-    std::erase_if(hops,
-                  [](const RingHop& hop) { return hop.out == kNoNode || hop.in == kNoNode; });
+    std::erase_if(hops, [](const RingHop& hop) { return hop.out == kNoNode || hop.in == kNoNode; });
     placement.ring_hops.insert(placement.ring_hops.end(), hops.begin(), hops.end());
     rings.push_back(std::move(ring.order));
   }

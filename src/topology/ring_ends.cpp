@@ -22,8 +22,8 @@ class Matching {
   std::vector<int> find(const std::vector<int>& banned) {
     banned_ = banned;
     // Near to far within the NUMA node, shared by ever more; only then to other nodes.
-    for (const auto& [from, to] : {std::pair(Distance::self, Distance::node),
-                                   std::pair(Distance::sys, Distance::unknown)}) {
+    for (const auto& [from, to] :
+         {std::pair(Distance::self, Distance::node), std::pair(Distance::sys, Distance::unknown)}) {
       reachable_ = static_cast<int>(to);
       for (share_ = 1; share_ <= distances_.size() && can_more(); ++share_)
         for (reach_ = static_cast<int>(from); reach_ <= static_cast<int>(to); ++reach_) augment();
@@ -86,8 +86,7 @@ class Matching {
 std::vector<RingEnds> ring_ends(const std::vector<std::vector<int>>& distances, int gpus) {
   const std::vector<int> nobody(distances.size(), kNone);
   const std::vector<int> first = Matching(distances, gpus).find(nobody);
-  const std::vector<int> last =
-      gpus > 1 ? Matching(distances, gpus).find(first) : first;
+  const std::vector<int> last = gpus > 1 ? Matching(distances, gpus).find(first) : first;
   std::vector<RingEnds> ends;
   for (std::size_t nic = 0; nic < first.size(); ++nic) ends.push_back({first[nic], last[nic]});
   return ends;

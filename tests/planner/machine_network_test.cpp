@@ -177,12 +177,17 @@ TEST(MachineNetwork, TakesUnknownPciFromNamesNeighboursAndNics) {
   EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@100G")), kPcie, 0.1);
   EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@200G")), 31.5, 0.1) << "what the NICs need";
   EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@400G")), 63, 0.1);
-  for (const auto& [name, gbytes_per_s] :
-       {std::pair{"NVIDIA H100 80GB HBM3", 63.0}, {"NVIDIA GeForce RTX 5090", 63.0},
-        {"NVIDIA GeForce RTX 4090", 31.5}, {"NVIDIA GeForce RTX 3090", 31.5},
-        {"NVIDIA A100-SXM4-40GB", 31.5}, {"NVIDIA L40S", 31.5}, {"Tesla T4", 15.75},
-        {"Tesla V100-SXM2-16GB", 15.75}, {"AMD Instinct MI300X", 63.0},
-        {"AMD Instinct MI210", 31.5}, {"an unknown one", kPcie}}) {
+  for (const auto& [name, gbytes_per_s] : {std::pair{"NVIDIA H100 80GB HBM3", 63.0},
+                                           {"NVIDIA GeForce RTX 5090", 63.0},
+                                           {"NVIDIA GeForce RTX 4090", 31.5},
+                                           {"NVIDIA GeForce RTX 3090", 31.5},
+                                           {"NVIDIA A100-SXM4-40GB", 31.5},
+                                           {"NVIDIA L40S", 31.5},
+                                           {"Tesla T4", 15.75},
+                                           {"Tesla V100-SXM2-16GB", 15.75},
+                                           {"AMD Instinct MI300X", 63.0},
+                                           {"AMD Instinct MI210", 31.5},
+                                           {"an unknown one", kPcie}}) {
     Topology topology = silent("host:2 gpu:2 nic:2@100G");
     gpu0(topology).model = name;
     EXPECT_NEAR(rate(topology), gbytes_per_s, 0.1) << name;

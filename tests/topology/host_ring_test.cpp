@@ -223,8 +223,9 @@ TEST(HostRings, RatherShareAGpuThanCrossThePackages) {
 }
 
 TEST(HostRings, OfAMeshShareNoLink) {
-  for (const char* line : {"gpu:8 xgmi:all@64GB nic:8@400G pcie:5x16", "gpu:6 nvlink:all nic:6",
-                           "package:2 gpu:16 nvlink:all nic:16 pciswitch:4", "gpu:2 nvlink:all nic:2"}) {
+  for (const char* line :
+       {"gpu:8 xgmi:all@64GB nic:8@400G pcie:5x16", "gpu:6 nvlink:all nic:6",
+        "package:2 gpu:16 nvlink:all nic:16 pciswitch:4", "gpu:2 nvlink:all nic:2"}) {
     const Topology topology = machine(line);
     std::map<std::pair<NodeId, NodeId>, int> used;
     for (const HostRing& ring : host_rings(topology, topology.all(NodeKind::gpu)))
