@@ -140,7 +140,7 @@ PairTable two_meshes(int each) {
 }
 
 TEST(PackRings, EndWithTheirBudgetAndSaySo) {
-  SearchBudget budget;
+  SearchBudget budget{.left = 20'000'000, .spent = false};
   const RingPacking none = pack_rings(two_meshes(20), budget);
   EXPECT_TRUE(none.rings.empty());
   EXPECT_FALSE(none.optimal);
