@@ -159,23 +159,32 @@ Json findings(const coll::Topology& topology) {
   const auto place = [&](coll::NodeId gpu) {
     return std::find(gpus.begin(), gpus.end(), gpu) - gpus.begin();
   };
+  if (gpus.size() > coll::kMostSearched) {
+    found["not_searched"] = fmt::format("{} GPUs in a host are more than {}: no ring is looked for",
+                                        gpus.size(), coll::kMostSearched);
+    return found;
+  }
   const coll::PairTable distances = distance_table(topology, gpus);
-  const coll::Ring best = best_ring(distances);
+  coll::SearchBudget for_best, for_links, for_nics;
+  const coll::Ring best = best_ring(distances, for_best);
   std::map<int, int> hops;
   for (std::size_t i = 0; i < best.size(); ++i)
     ++hops[distances.at(best[i], best[(i + 1) % best.size()])];
   found["best_ring"]["order"] = best;
+  found["best_ring"]["cut_short"] = for_best.spent;
   for (const auto& [distance, count] : hops)
     found["best_ring"]["hops"][std::string(name_of(static_cast<coll::Distance>(distance)))] = count;
-  if (const coll::RingPacking packing = pack_rings(link_table(topology, gpus)); packing.bound > 0)
-    found["link_rings"] = {
-        {"rings", packing.rings}, {"bound", packing.bound}, {"optimal", packing.optimal}};
+  if (const coll::RingPacking packing = pack_rings(link_table(topology, gpus), for_links);
+      packing.bound > 0)
+    found["link_rings"] = {{"rings", packing.rings},
+                           {"bound", packing.bound},
+                           {"optimal", packing.optimal},
+                           {"cut_short", for_links.spent}};
   const coll::Direct direct = direct_pattern(topology, gpus);
   found["direct"] = {{"pattern", name_of(direct.pattern)},
                      {"links", direct.links},
                      {"gbytes_per_s", direct.gbytes_per_s}};
-  const std::vector<coll::NicRing> rings = nic_rings(topology, all);
-  double sum = 0;
+  const std::vector<coll::NicRing> rings = nic_rings(topology, all, for_nics);
   for (const coll::NicRing& ring : rings) {
     const coll::HostRing& first = ring.hosts[0];
     if (first.nic == coll::kNoNode) continue;
@@ -184,9 +193,9 @@ Json findings(const coll::Topology& topology) {
     found["nic_rings"].push_back({{"nic", label(topology, first.nic)},
                                   {"order", order},
                                   {"gbytes_per_s", ring.gbytes_per_s}});
-    sum += ring.gbytes_per_s;
   }
-  found["nic_rings_gbytes_per_s"] = sum;
+  found["nic_rings_gbytes_per_s"] = rings_gbytes_per_s(topology, rings);
+  found["nic_rings_cut_short"] = for_nics.spent;
   return found;
 }
 
@@ -194,6 +203,11 @@ std::string text_of(const Json& order) {
   std::string text;
   for (const Json& place : order) text += fmt::format(" {}", place.get<int>());
   return text;
+}
+
+/// After what a search found, if its budget ended before it did.
+std::string cut_text(const Json& cut_short) {
+  return cut_short.get<bool>() ? ", the search was cut short" : "";
 }
 
 std::string speed_of(const Json& row) {
@@ -206,17 +220,19 @@ void print_findings(const Json& found) {
     fmt::print("best ring:{} (", text_of(found["best_ring"]["order"]));
     for (const char* comma = ""; const auto& [distance, count] : found["best_ring"]["hops"].items())
       fmt::print("{}{} {}", std::exchange(comma, ", "), count.get<int>(), distance);
-    fmt::print(")\n");
+    fmt::print("){}\n", cut_text(found["best_ring"]["cut_short"]));
   }
+  if (found.contains("not_searched")) fmt::print("{}\n", found["not_searched"].get<std::string>());
   if (found.contains("link_rings")) {
     const Json& packing = found["link_rings"];
     if (packing["rings"].empty())
-      fmt::print("no ring over links alone\n");
+      fmt::print("no ring over links alone{}\n", cut_text(packing["cut_short"]));
     else
       fmt::print("{} rings over links that share none, {}:\n", packing["rings"].size(),
                  packing["optimal"].get<bool>()
                      ? "as many as there can be"
-                     : fmt::format("of {} at most", packing["bound"].get<int>()));
+                     : fmt::format("of {} at most{}", packing["bound"].get<int>(),
+                                   cut_text(packing["cut_short"])));
     for (const Json& ring : packing["rings"]) fmt::print(" {}\n", text_of(ring));
   }
   if (const Json& direct = found.value("direct", Json{{"pattern", "none"}});
@@ -226,11 +242,12 @@ void print_findings(const Json& found) {
                direct["links"].get<int>(), speed_of(direct));
   if (found.contains("nic_rings")) {
     const double sum = found["nic_rings_gbytes_per_s"].get<double>();
-    fmt::print("rings between hosts, {}{}:\n",
+    fmt::print("rings between hosts, {}{}{}:\n",
                found["nic_rings"].size() == 1
                    ? "over one NIC"
                    : fmt::format("each of {} over its own NIC", found["nic_rings"].size()),
-               sum > 0 ? fmt::format(", {:.4g} GB/s together", sum) : "");
+               sum > 0 ? fmt::format(", {:.4g} GB/s together", sum) : "",
+               cut_text(found["nic_rings_cut_short"]));
     for (const Json& ring : found["nic_rings"])
       fmt::print("  {}:{}{}\n", ring["nic"].get<std::string>(), text_of(ring["order"]),
                  speed_of(ring));

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "planner/prediction.hpp"
+#include "topology/gpu_models.hpp"
 #include "topology/topology_path.hpp"
 
 namespace coll {
@@ -22,9 +23,10 @@ constexpr double us_per_byte(double gbytes_per_s) {
 class Fabric {
  public:
   Fabric(const Topology& topology, const Placement& placement)
-      : topology_(topology),
-        placement_(placement),
-        one_host_(topology.count(NodeKind::host) == 1) {}
+      : topology_(topology), placement_(placement), one_host_(topology.count(NodeKind::host) == 1) {
+    for (const RingHop& hop : placement.ring_hops)
+      ring_nics_[{hop.from, hop.to}].emplace_back(hop.out, hop.in);
+  }
 
   Route route(Rank source, Rank target, Network& network) {
     const auto s = static_cast<std::size_t>(source), t = static_cast<std::size_t>(target);
@@ -35,9 +37,7 @@ class Fabric {
     Route route;
     if (apart) {
       set(route, kNetworkHop);
-      leave(a, placement_.nic[s], route, network);
-      cross(placement_.nic[s], placement_.nic[t], s + t, route, network);
-      enter(placement_.nic[t], b, route, network);
+      between_hosts(s, t, route, network);
     } else if (a == b) {
       set(route, {kLinkHop.alpha_us, 0});
       use({"memory of " + name(a), a, a}, kWithinGpu, route, network);
@@ -106,46 +106,94 @@ class Fabric {
     }
   }
 
-  /// The devices, switches and ports from a part up to (not including) `top`.
-  [[nodiscard]] std::vector<NodeId> up_to(NodeId id, NodeId top) const {
-    std::vector<NodeId> way;
-    for (; id != kNoNode && id != top; id = topology_[id].parent) way.push_back(id);
-    return way;
-  }
-
-  [[nodiscard]] NodeId meeting_point(NodeId a, NodeId b) const {
-    const std::vector<NodeId> way = up_to(a, kNoNode);
-    while (b != kNoNode && std::find(way.begin(), way.end(), b) == way.end()) {
-      b = topology_[b].parent;
-    }
-    return b;
+  /// What a device's PCI link moves that nobody has told of: as its name says; else as the fastest
+  /// device of its host does, and as its NICs need.
+  double assumed_pci(NodeId device) {
+    if (const double usual = usual_pci_gbytes_per_s(topology_[device]); usual > 0) return usual;
+    const NodeId host = topology_.above(device, NodeKind::host);
+    const auto [known, fresh] = assumed_pci_.emplace(host, kPcie);
+    if (!fresh) return known->second;
+    for (const NodeKind kind : {NodeKind::gpu, NodeKind::nic})
+      for (const NodeId each : topology_.parts(host, kind)) {
+        const Node& node = topology_[each];
+        double& rate = known->second;
+        rate = std::max({rate, node.pci.gbytes_per_s, usual_pci_gbytes_per_s(node)});
+        if (node.pci.gbytes_per_s <= 0)
+          while (rate < port_gbytes_per_s(node)) rate *= 2;  // a generation more
+      }
+    return known->second;
   }
 
   void through_pci(NodeId a, NodeId b, Route& route, Network& network) {
-    const NodeId top = meeting_point(a, b);
+    const PciWay way = pci_way(topology_, a, b);
     const auto pass = [&](NodeId part, bool up) {
       double rate = topology_[part].pci.gbytes_per_s * kPcieYield;
       const NodeKind kind = topology_[part].kind;
-      if (rate <= 0 && (kind == NodeKind::gpu || kind == NodeKind::nic)) rate = kPcie * kPcieYield;
+      if (rate <= 0 && (kind == NodeKind::gpu || kind == NodeKind::nic))
+        rate = assumed_pci(part) * kPcieYield;
       use({"PCI of " + name(part) + (up ? ", up" : ", down"), up ? part : kNoNode,
            up ? kNoNode : part},
           rate, route, network);
     };
-    for (const NodeId part : up_to(a, top)) pass(part, true);
+    for (const NodeId part : way.up) pass(part, true);
     const NodeId package_a = topology_.above(a, NodeKind::package);
     const NodeId package_b = topology_.above(b, NodeKind::package);
     if (package_a != package_b && package_a != kNoNode && package_b != kNoNode) {
       use({name(package_a) + " to " + name(package_b), package_a, package_b}, kBetweenPackages,
           route, network);
     }
-    std::vector<NodeId> down = up_to(b, top);
-    std::reverse(down.begin(), down.end());
-    for (const NodeId part : down) pass(part, false);
+    for (const NodeId part : way.down) pass(part, false);
   }
 
   [[nodiscard]] double port_rate(NodeId nic) const {
     const double rate = port_gbytes_per_s(topology_[nic]);
     return (rate > 0 ? rate : kNic) * kNetworkYield;
+  }
+
+  /// Over the NICs of the ring that has this hop; else over those nearest to both.
+  void between_hosts(std::size_t s, std::size_t t, Route& route, Network& network) {
+    std::vector<std::pair<NodeId, NodeId>> nics{{placement_.nic[s], placement_.nic[t]}};
+    if (const auto ring = ring_nics_.find({static_cast<Rank>(s), static_cast<Rank>(t)});
+        ring != ring_nics_.end())
+      nics = ring->second;
+    std::vector<Route> out(nics.size()), over(nics.size()), in(nics.size());
+    for (std::size_t i = 0; i < nics.size(); ++i) {
+      leave(placement_.node[s], nics[i].first, out[i], network);
+      cross(nics[i].first, nics[i].second, s + t, over[i], network);
+      enter(nics[i].second, placement_.node[t], in[i], network);
+    }
+    for (const std::vector<Route>& side : {out, over, in}) side_by_side(side, route, network);
+  }
+
+  /// Several rings between the same two ranks: where their ways part they are as wide as all of
+  /// them together.
+  void side_by_side(const std::vector<Route>& ways, Route& route, Network& network) {
+    const auto in_all = [&](std::uint32_t link) {
+      return std::ranges::all_of(ways, [&](const Route& way) {
+        return std::ranges::find(way.links, link) != way.links.end();
+      });
+    };
+    std::string names;
+    double sum = 0, message_us = 0;
+    for (const Route& way : ways) {
+      double least = 0;
+      std::string narrowest;
+      for (const std::uint32_t each : way.links) {
+        const Network::Link& link = network.links[each];
+        if (ways.size() == 1 || (in_all(each) && &way == &ways.front()))
+          route.links.push_back(each);
+        if (ways.size() == 1 || in_all(each)) continue;
+        const double rate = 1e-3 / link.us_per_byte;
+        if (least == 0 || rate < least) narrowest = link.name;
+        narrow(least, rate);
+        message_us = std::max(message_us, link.message_us);
+      }
+      sum += least;
+      if (least > 0) names += (names.empty() ? "" : " beside ") + narrowest;
+    }
+    if (sum <= 0) return;
+    use({names, kNoNode, kNoNode}, sum, route, network,
+        message_us / static_cast<double>(ways.size()));
   }
 
   void leave(NodeId device, NodeId nic, Route& route, Network& network) {
@@ -224,6 +272,8 @@ class Fabric {
   const Placement& placement_;
   bool one_host_;
   std::map<Key, std::uint32_t> links_;
+  std::map<NodeId, double> assumed_pci_;  ///< by host
+  std::map<std::pair<Rank, Rank>, std::vector<std::pair<NodeId, NodeId>>> ring_nics_;
 };
 
 }  // namespace

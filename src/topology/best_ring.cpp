@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include "base/check.hpp"
 #include "topology/ring_search.hpp"
@@ -115,7 +116,8 @@ Ring greedy_ring(const PairTable& classes) {
 
 /// Moves runs of one to three members to where they cost less, until there is no such place (Or
 /// 1976). Runs keep their direction, so links of one direction are no problem.
-void improve(Ring& ring, const PairTable& classes) {
+void improve(Ring& ring, const PairTable& classes, SearchBudget& budget) {
+  constexpr int kLooks = 64;  // what comparing one place for a run costs, in looks at the table
   const auto n = ring.size();
   const auto cost_of = [&](std::size_t i, std::size_t j) {
     return classes.at(ring[i % n], ring[j % n]);
@@ -127,6 +129,7 @@ void improve(Ring& ring, const PairTable& classes) {
       for (std::size_t at = 0; at < n && !better; ++at) {
         // The run is at … at + run - 1; it goes between `to` and its next.
         for (std::size_t to = at + run; to < at + n - 1 && !better; ++to) {
+          if (!budget.take(kLooks)) return;
           const int removed[] = {cost_of(at + n - 1, at), cost_of(at + run - 1, at + run),
                                  cost_of(to, to + 1)};
           const int added[] = {cost_of(at + n - 1, at + run), cost_of(to, at),
@@ -143,7 +146,6 @@ void improve(Ring& ring, const PairTable& classes) {
       }
     }
   }
-  std::rotate(ring.begin(), std::find(ring.begin(), ring.end(), 0), ring.end());
 }
 
 Hops hops_of(const Ring& ring, const PairTable& classes) {
@@ -162,16 +164,22 @@ Ring in_order(const Ring& ring, const PairTable& classes) {
 
 }  // namespace
 
-Ring best_ring(const PairTable& classes) {
+Ring best_ring(const PairTable& classes, SearchBudget& budget) {
   const int members = classes.members();
   for (int a = 0; a < members; ++a)
     for (int b = 0; b < members; ++b)
       COLL_CHECK(classes.at(a, b) >= 0 && classes.at(a, b) < kClasses, "a hop has a class 0 to 15");
   if (members == 0) return {};
   if (members == 1) return {0};
-  if (members <= kExact) return in_order(ExactRing(classes).find(), classes);
-  Ring ring = greedy_ring(classes);
-  improve(ring, classes);
+  const std::int64_t others = members - 1, pairs = others * others;
+  if (members <= kExact && budget.take((std::int64_t{1} << others) * pairs / 2))
+    return in_order(ExactRing(classes).find(), classes);
+  Ring ring(static_cast<std::size_t>(members));
+  std::iota(ring.begin(), ring.end(), 0);
+  if (!budget.take(pairs)) return ring;
+  ring = greedy_ring(classes);
+  improve(ring, classes, budget);
+  std::rotate(ring.begin(), std::find(ring.begin(), ring.end(), 0), ring.end());
   return in_order(ring, classes);
 }
 

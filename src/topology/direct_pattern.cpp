@@ -23,9 +23,9 @@ Direct direct_pattern(const Topology& topology, std::span<const NodeId> gpus) {
   for (int a = 0; a < direct.members(); ++a)
     for (int b = 0; b < direct.members(); ++b) {
       if (a == b) continue;
+      if (mesh ? direct.at(a, b) != first.links : direct.at(a, b) > 0) return {};
       const NodeId from = gpus[static_cast<std::size_t>(a)], to = gpus[static_cast<std::size_t>(b)];
-      if ((direct.at(a, b) > 0) != mesh || link_path_between(topology, from, to) != first)
-        return {};
+      if (link_path_between(topology, from, to) != first) return {};
     }
   return {mesh ? DirectPattern::mesh : DirectPattern::fabric, first.links, first.gbytes_per_s};
 }

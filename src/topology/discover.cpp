@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/log.hpp"
+#include "topology/gpu_models.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/reader_text.hpp"
 
@@ -99,7 +100,10 @@ Topology discover(const DiscoverySources& sources) {
     warn(topology, without_hwloc);
   }
   topology.source = this_machine ? "this machine" : "hwloc";
-  if (!this_machine) return topology;  // the other sources would speak of another machine
+  if (!this_machine) {  // the other sources would speak of another machine
+    warn_of_missing_links(topology);
+    return topology;
+  }
 
   Node& host = topology.nodes.front();
   CpuSet usable = host.cpus;
@@ -118,6 +122,7 @@ Topology discover(const DiscoverySources& sources) {
   } else {
     add_nvml(topology, *gpus);
   }
+  warn_of_missing_links(topology);
   return topology;
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "topology/ring_search.hpp"
 #include "topology/topology.hpp"
 
 namespace coll {
@@ -18,10 +19,19 @@ struct HostRing {
   friend bool operator==(const HostRing&, const HostRing&) = default;
 };
 
-/// One for each NIC that serves these GPUs, all of one host (rail_nics). The GPUs nearest to the
-/// NIC enter and leave; between them as few hops as possible of the worst kind, and links that no
-/// ring before has taken. Exact up to 16 GPUs, as best_ring. Without NICs one ring.
-std::vector<HostRing> host_rings(const Topology& topology, std::span<const NodeId> gpus);
+/// Rings over more NICs of a host than this are not looked for: more than any host has.
+inline constexpr std::size_t kMostNicRings = 128;
+
+/// One for each NIC that serves these GPUs, all of one host (rail_nics). Each enters and leaves by
+/// GPUs near its NIC, by others than the rings before as far as there are (ring_ends). Between them
+/// as few hops as possible of the worst kind, and links that no ring before has taken. Exact up to
+/// 16 GPUs, as best_ring. Without NICs one ring.
+std::vector<HostRing> host_rings(const Topology& topology, std::span<const NodeId> gpus,
+                                 SearchBudget& budget);
+inline std::vector<HostRing> host_rings(const Topology& topology, std::span<const NodeId> gpus) {
+  SearchBudget budget;
+  return host_rings(topology, gpus, budget);
+}
 
 /// One ring through GPUs of any hosts.
 struct NicRing {
@@ -32,7 +42,17 @@ struct NicRing {
 
 /// As many rings as the host with the fewest NICs for these GPUs has of them, each over one NIC of
 /// every host. Equal hosts are searched once.
-std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus);
+std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus,
+                               SearchBudget& budget);
+inline std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus) {
+  SearchBudget budget;
+  return nic_rings(topology, gpus, budget);
+}
+
+/// What all of these move together when they run at once, 1e9 bytes/s: as much as the part that
+/// most of them share for its width allows, be it a NIC's port, a PCI link, or links between GPUs.
+/// 0: unknown.
+double rings_gbytes_per_s(const Topology& topology, std::span<const NicRing> rings);
 
 /// Orders of the group for rings that can run at once: within one host over links of their own if
 /// there are such rings, else the best one; between hosts those of nic_rings. At least one.

@@ -54,6 +54,15 @@ LinkClaims::Claim nvlinks(double megabytes_per_s) {
 
 constexpr std::uint16_t kNvidia = 0x10de;
 
+/// A package or a part of it, or a bridge that a processor shows on the PCI bus.
+bool leads_to_processor(const Node& node) {
+  const bool device =
+      node.kind == NodeKind::gpu || node.kind == NodeKind::nic || node.kind == NodeKind::pci_device;
+  const bool port = node.kind == NodeKind::pci_port || node.kind == NodeKind::pci_switch;
+  if (!device && !port) return true;
+  return node.pci.class_code >> 8 == 0x06 && node.pci.vendor != kNvidia;
+}
+
 NodeId fabric_of(Topology& topology) {
   for (NodeId id = 0; id < topology.size(); ++id)
     if (topology[id].kind == NodeKind::link_switch) return id;
@@ -85,8 +94,7 @@ void add_links(const Xml& element, LinkKind kind, Topology& topology, const GpIn
       if (row == column || value <= 0 || value > 1e9 || from == kNoNode || to == kNoNode) continue;
       if (topology[from].kind == NodeKind::gpu) {
         const std::uint16_t target = topology[to].pci.class_code;
-        const bool processor = target >> 8 == 0x06 && topology[to].pci.vendor != kNvidia;
-        if (processor) {  // a bridge of it (POWER): the link goes into the package
+        if (leads_to_processor(topology[to])) {  // POWER: the link goes into the package
           while (to != 0 && topology[to].kind != NodeKind::package) to = topology[to].parent;
         } else if (topology[to].kind != NodeKind::gpu) {
           if (std::find(switches.begin(), switches.end(), to) == switches.end()) {

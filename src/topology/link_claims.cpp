@@ -14,6 +14,7 @@ void LinkClaims::claim(NodeId from, NodeId to, LinkKind kind, int count, double 
 }
 
 void LinkClaims::settle(Topology& topology) const {
+  std::vector<Link> links;
   for (const auto& [ends, claim] : claims_) {
     const auto [from, to] = ends;
     const std::string names = label(topology, from) + " and " + label(topology, to);
@@ -38,8 +39,9 @@ void LinkClaims::settle(Topology& topology) const {
                     " assumed");
     }
     if (both) believed.gbytes_per_s = std::min(claim.gbytes_per_s, reverse->second.gbytes_per_s);
-    topology.connect(believed.kind, from, to, believed.count, believed.gbytes_per_s);
+    links.push_back({believed.kind, from, to, believed.count, believed.gbytes_per_s});
   }
+  topology.connect_all(links);
 }
 
 bool LinkClaims::drop_if_uniform_across_packages(Topology& topology,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "topology/host_ring.hpp"
 #include "topology/ring_search.hpp"
@@ -27,7 +28,8 @@ int position(const std::vector<NodeId>& nodes, NodeId id) {
 /// The rings of hosts; those of hosts of equal build, with the same GPUs in the group, are alike.
 class EqualHosts {
  public:
-  explicit EqualHosts(const Topology& topology) : topology_(topology) {
+  EqualHosts(const Topology& topology, SearchBudget& budget)
+      : topology_(topology), budget_(budget) {
     const std::vector<std::uint64_t> hashes = host_hashes(topology);
     const std::vector<NodeId> hosts = topology.all(NodeKind::host);
     for (std::size_t at = 0; at < hosts.size(); ++at) hash_[hosts[at]] = hashes[at];
@@ -41,7 +43,7 @@ class EqualHosts {
     const auto [known, is_new] = known_.emplace(std::pair(hash_.at(host), chosen), Known{});
     Known& entry = known->second;
     if (is_new) {
-      entry.rings = host_rings(topology_, members);
+      entry.rings = host_rings(topology_, members, budget_);
       for (const HostRing& ring : entry.rings) {
         entry.nics.push_back(position(nics, ring.nic));
         std::vector<int>& order = entry.orders.emplace_back();
@@ -66,6 +68,7 @@ class EqualHosts {
     std::vector<std::vector<int>> orders;
   };
   const Topology& topology_;
+  SearchBudget& budget_;
   std::map<NodeId, std::uint64_t> hash_;
   std::map<std::pair<std::uint64_t, std::vector<int>>, Known> known_;
 };
@@ -82,9 +85,10 @@ std::map<NodeId, Members> by_host(const Topology& topology, std::span<const Node
 
 }  // namespace
 
-std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus) {
+std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus,
+                               SearchBudget& budget) {
   const std::map<NodeId, Members> hosts = by_host(topology, gpus);
-  EqualHosts equal(topology);
+  EqualHosts equal(topology, budget);
   std::vector<std::vector<HostRing>> found;
   std::size_t fewest = gpus.empty() ? 0 : std::numeric_limits<std::size_t>::max();
   for (const auto& [host, members] : hosts) {
@@ -116,6 +120,10 @@ std::vector<std::vector<int>> ring_orders(const Topology& topology, std::span<co
   const bool one_host = std::all_of(gpus.begin(), gpus.end(), [&](NodeId gpu) {
     return topology.above(gpu, NodeKind::host) == topology.above(gpus[0], NodeKind::host);
   });
+  if (gpus.size() > kMostSearched && one_host) {
+    std::iota(orders.emplace_back(gpus.size()).begin(), orders[0].end(), 0);
+    return orders;
+  }
   if (one_host)
     orders = pack_rings(link_table(topology, gpus)).rings;
   else

@@ -12,7 +12,6 @@ namespace {
 constexpr int kTries = 2000;              ///< random packings before a search of all
 constexpr int kLooks = 4000;              ///< hops tried for one ring of a random packing
 constexpr std::size_t kMostRings = 4096;  ///< different rings that a search of all takes on
-constexpr std::uint64_t kMostSteps = 20'000'000;
 
 int fewest_links(const PairTable& links) {
   const int members = links.members();
@@ -43,8 +42,8 @@ bool has(const PairTable& links, const Ring& ring) {
 /// Rings by depth first search, each step first to where the most links lead.
 class RingWalk {
  public:
-  explicit RingWalk(const PairTable& links)
-      : links_(links), visited_(static_cast<std::size_t>(links.members())) {}
+  RingWalk(const PairTable& links, SearchBudget& budget)
+      : links_(links), budget_(budget), visited_(static_cast<std::size_t>(links.members())) {}
 
   /// One ring, in a random order of equal choices; empty: none found in so many looks.
   Ring find(std::mt19937& random, int looks) {
@@ -53,7 +52,7 @@ class RingWalk {
     start();
     return extend() ? ring_ : Ring{};
   }
-  /// All rings, or `most` + 1 of them.
+  /// All rings, or `most` + 1 of them; as many as the budget allows.
   std::vector<Ring> all(std::size_t most) {
     std::vector<Ring> found;
     start();
@@ -94,7 +93,7 @@ class RingWalk {
       return links_.at(ring_.back(), a) > links_.at(ring_.back(), b);
     });
     for (const int to : next) {
-      if (--looks_ < 0) return false;
+      if (--looks_ < 0 || !budget_.take(std::int64_t{8} * links_.members())) return false;
       enter(to);
       if (extend()) return true;
       leave();
@@ -108,6 +107,7 @@ class RingWalk {
       return;
     }
     for (const int to : choices()) {
+      if (!budget_.take(links_.members())) return;
       enter(to);
       collect(found, most);
       leave();
@@ -115,6 +115,7 @@ class RingWalk {
   }
 
   const PairTable& links_;
+  SearchBudget& budget_;
   std::vector<bool> visited_;
   Ring ring_;
   std::mt19937* random_ = nullptr;
@@ -122,37 +123,39 @@ class RingWalk {
 };
 
 /// Ring after ring until there is none left.
-std::vector<Ring> random_packing(PairTable links, std::mt19937& random) {
+std::vector<Ring> random_packing(PairTable links, std::mt19937& random, SearchBudget& budget) {
   std::vector<Ring> rings;
-  while (true) {
-    const Ring ring = RingWalk(links).find(random, kLooks);
-    if (ring.empty()) return rings;
+  while (rings.size() < kMostPacked) {
+    const Ring ring = RingWalk(links, budget).find(random, kLooks);
+    if (ring.empty()) break;
     take(links, ring, 1);
     rings.push_back(ring);
   }
+  return rings;
 }
 
 /// Every set of the given rings that shares no link, until one has more than `best`.
 class ExhaustivePacking {
  public:
-  ExhaustivePacking(const PairTable& links, const std::vector<Ring>& rings)
-      : links_(links), rings_(rings) {}
+  ExhaustivePacking(const PairTable& links, const std::vector<Ring>& rings, SearchBudget& budget)
+      : links_(links), rings_(rings), budget_(budget) {}
 
   /// True: `best` is as large as can be.
   bool improve(std::vector<Ring>& best, int bound) {
     best_ = &best;
     bound_ = static_cast<std::size_t>(bound);
     search(0);
-    return steps_ < kMostSteps;
+    return !budget_.spent;
   }
 
  private:
   void search(std::size_t from) {
     if (chosen_.size() > best_->size()) *best_ = chosen_;
+    if (!budget_.take(std::int64_t{links_.members()} * links_.members())) return;
     const auto more = static_cast<std::size_t>(fewest_links(links_));
     if (best_->size() >= bound_ || chosen_.size() + more <= best_->size()) return;
     for (std::size_t i = from; i < rings_.size(); ++i) {
-      if (++steps_ >= kMostSteps) return;
+      if (!budget_.take(links_.members())) return;
       if (!has(links_, rings_[i])) continue;
       take(links_, rings_[i], 1);
       chosen_.push_back(rings_[i]);
@@ -167,28 +170,29 @@ class ExhaustivePacking {
   const std::vector<Ring>& rings_;
   std::vector<Ring> chosen_;
   std::vector<Ring>* best_ = nullptr;
+  SearchBudget& budget_;
   std::size_t bound_ = 0;
-  std::uint64_t steps_ = 0;
 };
 
 }  // namespace
 
-RingPacking pack_rings(const PairTable& links) {
+RingPacking pack_rings(const PairTable& links, SearchBudget& budget) {
   RingPacking packing;
   if (links.members() < 2) return {.rings = {}, .bound = 0, .optimal = true};
   packing.bound = fewest_links(links);
   std::mt19937 random(1);  // NOLINT: all ranks shall find the same
   const auto full = [&] { return static_cast<int>(packing.rings.size()) >= packing.bound; };
-  for (int i = 0; i < kTries && !full(); ++i) {
-    std::vector<Ring> rings = random_packing(links, random);
-    if (rings.size() > packing.rings.size() || i == 0) packing.rings = std::move(rings);
+  for (int i = 0; i < kTries && !full() && !budget.spent; ++i) {
+    std::vector<Ring> rings = random_packing(links, random, budget);
+    if (rings.size() > packing.rings.size()) packing.rings = std::move(rings);
+    if (packing.rings.size() == kMostPacked && !full()) budget.spent = true;
     if (i == 0 && packing.rings.empty() && !full()) break;  // most likely there is none at all
   }
   packing.optimal = full();
-  if (packing.optimal) return packing;
-  const std::vector<Ring> all = RingWalk(links).all(kMostRings);
-  if (all.size() <= kMostRings)
-    packing.optimal = ExhaustivePacking(links, all).improve(packing.rings, packing.bound);
+  if (packing.optimal || budget.spent) return packing;
+  const std::vector<Ring> all = RingWalk(links, budget).all(kMostRings);
+  if (all.size() <= kMostRings && !budget.spent)
+    packing.optimal = ExhaustivePacking(links, all, budget).improve(packing.rings, packing.bound);
   return packing;
 }
 

@@ -86,6 +86,33 @@ class NicChoice {
   std::vector<int> users_;
 };
 
+/// Rings over all ranks: one over each NIC where there are several hosts.
+void add_rings(const Topology& topology, Placement& placement) {
+  std::vector<std::vector<Rank>>& rings = placement.layout.rings;
+  if (placement.layout.hosts() == 1) {
+    rings = ring_orders(topology, placement.node);
+    return;
+  }
+  rings.clear();
+  for (NicRing& ring : nic_rings(topology, placement.node)) {
+    std::vector<RingHop> hops;
+    std::size_t place = 0;
+    for (const HostRing& host : ring.hosts) {
+      const Rank first = ring.order[place];
+      place += host.gpus.size();
+      hops.push_back({ring.order[place - 1], 0, host.nic, kNoNode});
+      RingHop& before = hops[hops.size() > 1 ? hops.size() - 2 : 0];
+      before.to = first;
+      before.in = host.nic;
+    }
+    hops.back().to = ring.order[0];
+    hops.back().in = ring.hosts[0].nic;
+    std::erase_if(hops, [](const RingHop& hop) { return hop.out == kNoNode || hop.in == kNoNode; });
+    placement.ring_hops.insert(placement.ring_hops.end(), hops.begin(), hops.end());
+    rings.push_back(std::move(ring.order));
+  }
+}
+
 }  // namespace
 
 Result<Placement> place_ranks(const Topology& topology, Rank ranks) {
@@ -141,7 +168,7 @@ Result<Placement> place_ranks(const Topology& topology, Rank ranks) {
   }
   placement.layout = make_layout(places);
   if (on_gpus && ranks > 1 && ranks <= units) {
-    placement.layout.rings = ring_orders(topology, placement.node);
+    add_rings(topology, placement);
   }
   return placement;
 }

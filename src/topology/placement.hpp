@@ -8,11 +8,19 @@
 
 namespace coll {
 
+/// A hop of one of the layout's rings from host to host, over the NICs that are this ring's.
+struct RingHop {
+  Rank from = 0, to = 0;
+  NodeId out = kNoNode, in = kNoNode;
+  friend bool operator==(const RingHop&, const RingHop&) = default;
+};
+
 /// Where each rank of a job would run.
 struct Placement {
   Layout layout;
   std::vector<NodeId> node;  ///< of each rank: its GPU, or its core
   std::vector<NodeId> nic;   ///< of each rank: the nearest NIC of its host; kNoNode without any
+  std::vector<RingHop> ring_hops;  ///< ring after ring; none where hosts have no NICs
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 

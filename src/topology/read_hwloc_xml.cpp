@@ -120,7 +120,9 @@ class HwlocReader {
         node.bytes =
             std::max<std::int64_t>(0, attribute_or<std::int64_t>(object, "local_memory", 0));
         // Version 1 hangs a second memory (MCDRAM) below a group, with no processors of its own.
-        if (version_ < 2 && node.cpus.empty()) node.cpus = topology_[node.parent].cpus;
+        // Memory of GPUs hangs below the machine: it is near to no processor.
+        if (version_ < 2 && node.cpus.empty() && topology_[node.parent].kind != NodeKind::host)
+          node.cpus = topology_[node.parent].cpus;
         break;
       case NodeKind::cache:
         node.bytes = std::max<std::int64_t>(0, attribute_or<std::int64_t>(object, "cache_size", 0));

@@ -86,6 +86,7 @@ class SmiReader {
       if (line.empty() || line.front() == '#') continue;
       if (line.starts_with("Legend") || line.starts_with("NIC Legend")) in_legend_ = true;
       const std::vector<std::string_view> words = split(line, " \t\r");
+      if (line.starts_with("GPU ") && read_model(line)) continue;
       if (in_legend_)
         read_legend(words);
       else if (matrix_.devices.empty())
@@ -100,12 +101,25 @@ class SmiReader {
     if (rows_ < static_cast<int>(matrix_.devices.size()))
       topology_.warn(std::to_string(matrix_.devices.size()) + " devices in the header, " +
                      std::to_string(rows_) + " rows: the others are taken from their columns");
+    for (SmiDevice& device : matrix_.devices)
+      if (const auto model = models_.find(device.name); model != models_.end())
+        device.model = model->second;
     build_smi_tree(matrix_, topology_);
     COLL_TRY(check(topology_));
     return std::move(topology_);
   }
 
  private:
+  /// "GPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-…)", as `nvidia-smi -L` prints it.
+  bool read_model(std::string_view line) {
+    const std::size_t colon = line.find(": ");
+    if (colon == line.npos || !number<int>(line.substr(4, colon - 4))) return false;
+    const std::string_view model = line.substr(colon + 2);
+    models_["GPU" + std::string(line.substr(4, colon - 4))] =
+        trimmed(model.substr(0, std::min(model.find(" (UUID"), model.size())));
+    return true;
+  }
+
   Status read_header(const std::vector<std::string_view>& words, int line) {
     bool devices = true;
     std::vector<std::string> names;
@@ -127,7 +141,7 @@ class SmiReader {
                         "up to 1024 are read");
     for (std::string& name : names) {
       matrix_.index[name] = matrix_.devices.size();
-      matrix_.devices.push_back({std::move(name), {}, {}, {}, {}});
+      matrix_.devices.push_back({std::move(name), {}, {}, {}, {}, {}});
     }
     matrix_.cells.resize(matrix_.devices.size() * matrix_.devices.size());
     return {};
@@ -181,6 +195,7 @@ class SmiReader {
   std::string_view name_;
   Topology topology_;
   SmiMatrix matrix_;
+  std::map<std::string, std::string> models_;
   std::vector<Extra> extras_;
   bool in_legend_ = false;
   int rows_ = 0;

@@ -32,11 +32,12 @@ class Synthetic {
   Result<Topology> read() {
     for (const std::string_view word : split(text_, " \t\r\n")) COLL_TRY(read_word(word));
     const double all = 1.0 * std::max(1, want_.racks) * want_.hosts *
-                       (5.0 + want_.gpus + want_.nics +
+                       (5.0 + want_.gpus + want_.nics + links_of_host() +
                         1.0 * want_.packages * want_.numa *
                             (3.0 + want_.switches + want_.cores * (1.0 + want_.pus)));
     if (all > kMostNodes)
-      return bad(text_, "more than 4194304 parts", "describe fewer hosts or cores");
+      return bad(text_, "more than 4194304 parts and links",
+                 "describe fewer hosts, cores or GPUs with links");
     if (1.0 * want_.packages * want_.numa * want_.cores * want_.pus > CpuSet::kLimit)
       return bad(text_, "more than 65536 PUs in a host", "describe fewer");
     topology_.source = trimmed(text_);
@@ -146,6 +147,12 @@ class Synthetic {
     return {};
   }
 
+  /// In both directions, also those of the NICs to the network.
+  [[nodiscard]] double links_of_host() const {
+    const double gpus = want_.links.empty() ? 0 : want_.gpus;
+    return 2.0 * want_.nics + (want_.links == "all" ? gpus * (gpus - 1) : 2 * gpus);
+  }
+
   NodeId add(NodeKind kind, NodeId parent, int index, CpuSet cpus = {}) {
     Node node;
     node.kind = kind;
@@ -217,7 +224,7 @@ class Synthetic {
 
   void add_links(NodeId host, const std::vector<NodeId>& gpus) {
     const auto join = [&](NodeId a, NodeId b) {
-      topology_.connect(want_.link_kind, a, b, want_.link_count, want_.link_gbytes);
+      links_.push_back({want_.link_kind, a, b, want_.link_count, want_.link_gbytes});
     };
     const std::size_t count = gpus.size();
     if (count < 2 || want_.links.empty()) return;
@@ -227,13 +234,12 @@ class Synthetic {
       for (const NodeId gpu : gpus) join(gpu, fabric);
       return;
     }
-    for (std::size_t a = 0; a < count; ++a)
-      for (std::size_t b = a + 1; b < count; ++b) {
-        const bool neighbours = b == a + 1 || (a == 0 && b + 1 == count);
-        if (want_.links == "all" || (want_.links == "ring" && neighbours) ||
-            (want_.links == "pairs" && a % 2 == 0 && b == a + 1))
-          join(gpus[a], gpus[b]);
-      }
+    for (std::size_t a = 0; a + 1 < count; ++a)
+      if (want_.links == "all")
+        for (std::size_t b = a + 1; b < count; ++b) join(gpus[a], gpus[b]);
+      else if (want_.links == "ring" || a % 2 == 0)
+        join(gpus[a], gpus[a + 1]);
+    if (want_.links == "ring" && count > 2) join(gpus.back(), gpus.front());
   }
 
   /// NIC i of every host plugs into switch i mod their number: one rail per switch.
@@ -241,26 +247,26 @@ class Synthetic {
     const int wanted = want_.network >= 0                           ? want_.network
                        : std::max(1, want_.racks) * want_.hosts > 1 ? 1
                                                                     : 0;
-    if (wanted == 0 || nics_.empty()) return;
+    if (wanted == 0 || nics_.empty()) return topology_.connect_all(links_);
     std::vector<NodeId> switches;
     for (int each = 0; each < wanted; ++each) {
       switches.push_back(add(NodeKind::network_switch, kNoNode, each));
       topology_.nodes.back().name = "switch " + std::to_string(each);
       topology_.nodes.back().level = 1;
     }
-    std::vector<Link> plugs;
     for (std::size_t at = 0; at < nics_.size(); ++at) {
       const auto nic = at % static_cast<std::size_t>(want_.nics);
-      plugs.push_back(
+      links_.push_back(
           {LinkKind::network, nics_[at], switches[nic % switches.size()], 1, want_.nic_gbits / 8});
     }
-    topology_.connect_all(plugs);
+    topology_.connect_all(links_);
   }
 
   std::string_view text_, name_;
   Request want_;
   Topology topology_;
   std::vector<NodeId> nics_;
+  std::vector<Link> links_;  ///< one direction of each
 };
 
 }  // namespace

@@ -7,9 +7,20 @@
 #include <fstream>
 #include <sstream>
 
+#include "topology/gpu_models.hpp"
 #include "topology/reader_text.hpp"
 
 namespace coll {
+
+namespace {
+
+/// Of one host, as its tools describe it.
+Result<Topology> with_warnings(Result<Topology> read) {
+  if (read.ok()) warn_of_missing_links(*read);
+  return read;
+}
+
+}  // namespace
 
 Result<Topology> read_topology(std::string_view text, std::string_view name) {
   const std::string_view body = trimmed(text);
@@ -23,10 +34,10 @@ Result<Topology> read_topology(std::string_view text, std::string_view name) {
                                                               : read_topology_json(text, name);
   }
   if (body.front() == '<') {
-    if (body.find("<system") != body.npos) return read_nccl_xml(text, name);
-    return read_hwloc_xml(text, name);
+    const bool nccl = body.find("<system") != body.npos;
+    return with_warnings(nccl ? read_nccl_xml(text, name) : read_hwloc_xml(text, name));
   }
-  if (body.find("GPU0") != body.npos) return read_smi_matrix(text, name);
+  if (body.find("GPU0") != body.npos) return with_warnings(read_smi_matrix(text, name));
   if (body.find('\n') == body.npos && body.find(':') != body.npos)
     return read_synthetic(text, name);
   return unreadable(

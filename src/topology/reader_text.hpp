@@ -53,9 +53,10 @@ std::optional<std::string> bus_number(std::string_view text);
 /// (8b/10b up to 5 GT/s, 128b/130b from 8; PCI Express base specification).
 double pci_gbytes_per_s(double transfers_per_s, int lanes);
 
-/// Is a function of this class (0x03xx, 0x12xx) one to compute with? A VGA adapter is if it has a
-/// name of a compute runtime or a PCI Express link to feed it; management controllers have neither.
-bool computes(std::uint16_t class_code, bool has_runtime_name, double gbytes_per_s);
+/// Is a function of class 0x03xx or 0x12xx one to compute with? A VGA adapter is if it has a name
+/// of a compute runtime or a PCI Express link to feed it. Management controllers have neither.
+/// Where the link's speed is unknown (0), the maker decides: NVIDIA's and AMD's cards are.
+bool computes(const PciFunction& pci, bool has_runtime_name);
 inline bool is_network(std::uint16_t class_code) {
   return class_code >> 8 == 0x02;
 }

@@ -3,6 +3,7 @@
 #include "topology/settle.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "topology/reader_text.hpp"
@@ -65,42 +66,67 @@ void warn_of_twins(Topology& topology) {
                     " times: taken as different devices, told apart by their place");
 }
 
+/// Whether a link is one that idle hardware trains down to: 2.5 or 5 GT/s per lane. Where only the
+/// rate is told, its line code shows that: these speeds move 0.25 or 0.5 GB/s per lane, faster ones
+/// no such round numbers.
+bool may_sleep(const PciFunction& pci) {
+  constexpr double kIdle = 5, kWidest = 8;  // GT/s; GB/s of 16 lanes at that
+  if (pci.transfers_per_s > 0) return pci.transfers_per_s <= kIdle;
+  const double quarters = pci.gbytes_per_s * 4;
+  return pci.gbytes_per_s > 0 && pci.gbytes_per_s <= kWidest &&
+         std::abs(quarters - std::round(quarters)) < 0.05;
+}
+
+/// How many times as fast `other` is, per lane if both say so.
+double times_as_fast(const PciFunction& other, const PciFunction& pci) {
+  if (pci.transfers_per_s > 0 && other.transfers_per_s > 0)
+    return other.transfers_per_s / pci.transfers_per_s;
+  return pci.gbytes_per_s > 0 ? other.gbytes_per_s / pci.gbytes_per_s : 0;
+}
+
+std::string speed_text(const PciFunction& pci) {
+  const bool lanes = pci.transfers_per_s > 0;
+  return std::to_string(lanes ? pci.transfers_per_s : pci.gbytes_per_s).substr(0, 4) +
+         (lanes ? " GT/s" : " GB/s");
+}
+
 }  // namespace
 
 void wake_uplinks(Topology& topology) {
-  constexpr double kIdle = 5, kAwake = 16;  // GT/s
+  constexpr double kAsleep = 3;  // times slower than what is below it; a generation is 2
   // Children come after parents: backwards, each node has seen all below it.
-  std::vector<double> fastest(topology.nodes.size());
   std::vector<NodeId> fastest_below(topology.nodes.size(), kNoNode);
   for (NodeId id = topology.size() - 1; id >= 0; --id) {
-    const auto at = static_cast<std::size_t>(id);
-    Node& node = topology.nodes[at];
+    Node& node = topology.nodes[static_cast<std::size_t>(id)];
     PciFunction& pci = node.pci;
-    if (node.kind == NodeKind::pci_switch && pci.transfers_per_s > 0 &&
-        pci.transfers_per_s <= kIdle && fastest[at] >= kAwake) {
-      const PciFunction& model = topology[fastest_below[at]].pci;
-      topology.warn("the uplink of PCI switch " + pci.bus + " says " +
-                    std::to_string(pci.transfers_per_s).substr(0, 4) +
-                    " GT/s above devices of more: idle or virtual; the speed of " + model.bus +
-                    " is assumed");
+    const NodeId fastest = fastest_below[static_cast<std::size_t>(id)];
+    const bool port = node.kind == NodeKind::pci_switch || node.kind == NodeKind::pci_port;
+    if (port && fastest != kNoNode && may_sleep(pci) &&
+        times_as_fast(topology[fastest].pci, pci) >= kAsleep) {
+      const PciFunction& model = topology[fastest].pci;
+      topology.warn(
+          (node.kind == NodeKind::pci_switch ? "the uplink of PCI switch " : "PCI port ") +
+          pci.bus + " says " + speed_text(pci) +
+          " above devices of more: idle or virtual; the speed of " + model.bus + " is assumed");
+      const int lanes = std::max(pci.lanes, model.lanes);
       pci.transfers_per_s = model.transfers_per_s;
-      pci.lanes = std::max(pci.lanes, model.lanes);
-      pci.gbytes_per_s = pci_gbytes_per_s(pci.transfers_per_s, pci.lanes);
+      pci.lanes = lanes;
+      pci.gbytes_per_s = model.transfers_per_s > 0 ? pci_gbytes_per_s(model.transfers_per_s, lanes)
+                                                   : model.gbytes_per_s;
     }
     if (node.parent == kNoNode) continue;
-    const auto parent = static_cast<std::size_t>(node.parent);
-    const double here = std::max(fastest[at], pci.transfers_per_s);
-    if (here > fastest[parent]) {
-      fastest[parent] = here;
-      fastest_below[parent] = pci.transfers_per_s >= here ? id : fastest_below[at];
-    }
+    NodeId& above = fastest_below[static_cast<std::size_t>(node.parent)];
+    for (const NodeId each : {id, fastest})
+      if (each != kNoNode && topology[each].pci.gbytes_per_s > 0 &&
+          (above == kNoNode || times_as_fast(topology[each].pci, topology[above].pci) > 1))
+        above = each;
   }
 }
 
 void settle_devices(Topology& topology) {
   for (Node& node : topology.nodes) {
     if (node.kind != NodeKind::pci_device) continue;
-    if (computes(node.pci.class_code, has_runtime_name(node), node.pci.gbytes_per_s)) {
+    if (computes(node.pci, has_runtime_name(node))) {
       node.kind = NodeKind::gpu;
     } else if (is_network(node.pci.class_code)) {
       node.kind = NodeKind::nic;

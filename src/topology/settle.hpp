@@ -13,8 +13,9 @@ namespace coll {
 /// - two functions with one bus number, and uplinks that sleep, are warned of and corrected.
 void settle_devices(Topology& topology);
 
-/// A switch whose uplink runs at up to 5 GT/s above devices at 16 or more is idle and saves power,
-/// or virtual: PCI Express trains down and up by itself. Takes the fastest device's link for it.
+/// A switch or port that runs at up to 5 GT/s per lane and is three times slower than what is below
+/// it is idle and saves power, or virtual: PCI Express trains down and up by itself. Takes the
+/// fastest link below for it.
 void wake_uplinks(Topology& topology);
 
 /// Speeds of ports above this, in 1e9 bit/s, are in another unit than the format's (kb/s for Mb/s).

@@ -125,6 +125,7 @@ class TreeBuilder {
     Node node;
     node.parent = parent;
     node.name = device.name;
+    node.model = device.model;
     node.cpus = device.cpus;
     if (device.name.starts_with("GPU")) {
       node.kind = NodeKind::gpu;
@@ -155,16 +156,18 @@ class TreeBuilder {
       fabric = add(NodeKind::link_switch, 0);
       topology_.nodes.back().name = "NVSwitch";
     }
+    std::vector<Link> links;
     for (std::size_t a = 0; a < width_; ++a) {
       int own = 0;
       for (std::size_t b = 0; b < width_; ++b) {
         own = std::max(own, cell(a, b).links);
         if (fabric == kNoNode && a < b && cell(a, b).links > 0)
-          topology_.connect(LinkKind::nvlink, nodes_[a], nodes_[b], cell(a, b).links, 0);
+          links.push_back({LinkKind::nvlink, nodes_[a], nodes_[b], cell(a, b).links, 0});
       }
       if (fabric != kNoNode && own > 0)
-        topology_.connect(LinkKind::nvlink, nodes_[a], fabric, own, 0);
+        links.push_back({LinkKind::nvlink, nodes_[a], fabric, own, 0});
     }
+    topology_.connect_all(links);
   }
 
   void tell_the_rest() {
@@ -179,7 +182,7 @@ class TreeBuilder {
         ++against;
         told.push_back({nodes_[a], nodes_[b], said});
       }
-    for (const ToldDistance& each : told) topology_.tell(each.a, each.b, each.distance);
+    topology_.tell_all(told);
     if (against > 0)
       topology_.warn(
           std::to_string(against) +

@@ -18,6 +18,7 @@ struct SmiCell {
 struct SmiDevice {
   std::string name;
   std::string alias;  ///< "mlx5_0" of NIC0
+  std::string model;  ///< of a GPU, if `nvidia-smi -L` stands beside the matrix
   CpuSet cpus, numa;  ///< near it
   CpuSet own_numa;    ///< its memory as a NUMA node
 };

@@ -81,8 +81,8 @@ std::span<const Link> Topology::links_from(NodeId id) const {
   const auto first =
       std::lower_bound(links.begin(), links.end(), id,
                        [](const Link& link, NodeId from) { return link.from < from; });
-  auto end = first;
-  while (end != links.end() && end->from == id) ++end;
+  const auto end = std::upper_bound(first, links.end(), id,
+                                    [](NodeId from, const Link& link) { return from < link.from; });
   return {first, end};
 }
 
@@ -115,12 +115,6 @@ NodeId Topology::add(Node node) {
   return size() - 1;
 }
 
-void Topology::connect(LinkKind kind, NodeId a, NodeId b, int count, double gbytes_per_s) {
-  for (const Link& link :
-       {Link{kind, a, b, count, gbytes_per_s}, Link{kind, b, a, count, gbytes_per_s}})
-    links.insert(std::upper_bound(links.begin(), links.end(), link, by_ends), link);
-}
-
 void Topology::connect_all(std::span<const Link> one_way) {
   for (const Link& link : one_way) {
     links.push_back(link);
@@ -129,9 +123,10 @@ void Topology::connect_all(std::span<const Link> one_way) {
   std::stable_sort(links.begin(), links.end(), by_ends);
 }
 
-void Topology::tell(NodeId a, NodeId b, Distance distance) {
-  const ToldDistance said{std::min(a, b), std::max(a, b), distance};
-  told.insert(std::upper_bound(told.begin(), told.end(), said, by_pair), said);
+void Topology::tell_all(std::span<const ToldDistance> distances) {
+  for (const auto& [a, b, distance] : distances)
+    told.push_back({std::min(a, b), std::max(a, b), distance});
+  std::stable_sort(told.begin(), told.end(), by_pair);
 }
 
 namespace {
@@ -182,7 +177,7 @@ Status check(const Topology& topology) {
     if (!real(link.from) || !real(link.to) || link.from == link.to)
       return broken("a link goes from node " + std::to_string(link.from) + " to " +
                     std::to_string(link.to));
-    if (link.count < 1 || !(link.gbytes_per_s >= 0))
+    if (link.count < 1 || link.count > kMostParallel || !(link.gbytes_per_s >= 0))
       return broken("a link from node " + std::to_string(link.from) + " has no count or bandwidth");
   }
   if (!std::is_sorted(topology.links.begin(), topology.links.end(), by_ends) ||

@@ -115,6 +115,9 @@ enum class Distance : std::uint8_t {
 inline constexpr int kDistances = 9;
 std::string_view name_of(Distance distance);
 
+/// More parallel links than this between two parts are a mistake.
+inline constexpr int kMostParallel = 1 << 20;
+
 /// What a source says of two devices outright, where the tree does not say the same.
 struct ToldDistance {
   NodeId a = kNoNode, b = kNoNode;  ///< a < b
@@ -173,11 +176,10 @@ struct Topology {
 
   // For readers.
   NodeId add(Node node);
-  /// Both directions. Cheap for nodes of the last host; for many links at once see connect_all.
-  void connect(LinkKind kind, NodeId a, NodeId b, int count, double gbytes_per_s);
   /// Each of these in both directions.
   void connect_all(std::span<const Link> one_way);
-  void tell(NodeId a, NodeId b, Distance distance);
+  /// Whichever end is named first.
+  void tell_all(std::span<const ToldDistance> distances);
   void warn(std::string text) { warnings.push_back(std::move(text)); }
 };
 

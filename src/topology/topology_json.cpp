@@ -123,9 +123,11 @@ Topology topology_of(const Json& json) {
                               each.at("from").get<NodeId>(), each.at("to").get<NodeId>(),
                               each.at("count").get<int>(), each.value("gbytes_per_s", 0.0)});
   topology.connect_all({});  // brings them in order, whoever wrote them
+  std::vector<ToldDistance> told;
   for (const Json& each : json.value("told", Json::array()))
-    topology.tell(each.at("a").get<NodeId>(), each.at("b").get<NodeId>(),
-                  named<Distance>(each.at("distance").get<std::string>(), kDistances));
+    told.push_back({each.at("a").get<NodeId>(), each.at("b").get<NodeId>(),
+                    named<Distance>(each.at("distance").get<std::string>(), kDistances)});
+  topology.tell_all(told);
   for (const Json& each : json.value("latencies", Json::array()))
     topology.latencies.push_back({each.at("host").get<NodeId>(),
                                   each.at("nodes").get<std::vector<std::int32_t>>(),

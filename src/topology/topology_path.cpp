@@ -50,6 +50,16 @@ Distance across_bridges(const Topology& topology, NodeId a, NodeId b, NodeId hos
 
 }  // namespace
 
+PciWay pci_way(const Topology& topology, NodeId a, NodeId b) {
+  PciWay way{chain(topology, a), chain(topology, b)};
+  while (!way.up.empty() && !way.down.empty() && way.up.back() == way.down.back()) {
+    way.up.pop_back();
+    way.down.pop_back();
+  }
+  std::reverse(way.down.begin(), way.down.end());
+  return way;
+}
+
 Path pci_path_between(const Topology& topology, NodeId a, NodeId b) {
   Path path;
   if (a == b) return {Distance::self, 0, 0};
@@ -84,23 +94,26 @@ Path pci_path_between(const Topology& topology, NodeId a, NodeId b) {
 
 Path link_path_between(const Topology& topology, NodeId a, NodeId b) {
   Path direct, through;
-  for (const Link& link : topology.links_from(a)) {
-    if (link.kind == LinkKind::network) continue;
-    if (link.to == b) {
-      direct.distance = Distance::link;
-      direct.links += link.count;
-      direct.gbytes_per_s += link.count * link.gbytes_per_s;
-    } else if (topology[link.to].kind == NodeKind::link_switch) {
-      for (const Link& next : topology.links_from(b)) {  // both ways alike; a switch has more
-        if (next.to != link.to) continue;
-        through.distance = Distance::link;
-        through.links += std::min(link.count, next.count);
-        through.gbytes_per_s +=
-            std::min(link.count * link.gbytes_per_s, next.count * next.gbytes_per_s);
-      }
+  const std::span<const Link> out = topology.links_from(a);  // in order of `to`
+  auto link = std::lower_bound(out.begin(), out.end(), b,
+                               [](const Link& each, NodeId to) { return each.to < to; });
+  for (; link != out.end() && link->to == b; ++link) {
+    if (link->kind == LinkKind::network) continue;
+    direct.distance = Distance::link;
+    direct.links += link->count;
+    direct.gbytes_per_s += link->count * link->gbytes_per_s;
+  }
+  if (direct.distance == Distance::link) return direct;
+  for (const Link& up : out) {
+    if (topology[up.to].kind != NodeKind::link_switch) continue;
+    for (const Link& next : topology.links_from(b)) {  // both ways alike; a switch has more
+      if (next.to != up.to) continue;
+      through.distance = Distance::link;
+      through.links += std::min(up.count, next.count);
+      through.gbytes_per_s += std::min(up.count * up.gbytes_per_s, next.count * next.gbytes_per_s);
     }
   }
-  return direct.distance == Distance::link ? direct : through;
+  return through;
 }
 
 namespace {
@@ -214,8 +227,11 @@ std::vector<std::vector<NodeId>> link_islands(const Topology& topology) {
     }
     return id;
   };
+  const auto passes = [&](NodeId id) {  // a processor that GPUs have links to does not
+    return topology[id].kind == NodeKind::gpu || topology[id].kind == NodeKind::link_switch;
+  };
   for (const Link& link : topology.links) {
-    if (link.kind == LinkKind::network) continue;
+    if (link.kind == LinkKind::network || !passes(link.from) || !passes(link.to)) continue;
     const NodeId a = root(link.from), b = root(link.to);
     island[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
   }

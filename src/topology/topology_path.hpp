@@ -3,6 +3,7 @@
 // other, and what fits through what lies between them.
 #pragma once
 #include <algorithm>
+#include <vector>
 
 #include "topology/topology.hpp"
 
@@ -27,6 +28,13 @@ Path path_between(const Topology& topology, NodeId a, NodeId b);
 
 /// The way through PCI and the processors only.
 Path pci_path_between(const Topology& topology, NodeId a, NodeId b);
+
+/// The parts that this way leads through: from `a` up, and then down to `b`, both of them with it;
+/// without the part above both where it turns.
+struct PciWay {
+  std::vector<NodeId> up, down;
+};
+PciWay pci_way(const Topology& topology, NodeId a, NodeId b);
 
 /// Links from `a` to `b` in this direction, direct or through a fabric of link switches.
 Path link_path_between(const Topology& topology, NodeId a, NodeId b);

@@ -13,7 +13,8 @@ bool only_for_devices(NodeKind kind) {
 void forget_details(Node& node) {
   node.aliases.clear();
   std::erase_if(node.info, [](const auto& each) {
-    return each.first != "CPUModel" && each.first != "CpuQuota";
+    return each.first != "CPUModel" && each.first != "CpuQuota" && each.first != "sm" &&
+           each.first != "gcn";
   });
 }
 

@@ -65,6 +65,18 @@ class CollInfo(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertRegex(done.stderr, r"\Acoll-info: cannot write .*: No such file")
 
+    def test_huge_machines_end_soon(self):
+        done = run("--topology", "gpu:3000 nvlink:all")  # within the time limit of run
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("more than 4194304 parts and links", done.stderr)
+        for line, left in (("gpu:3000 nvlink:ring", "3000 GPUs in a host are more than 256: no ring"),
+                           ("gpu:64 nvlink:allx1024", "of 64512 at most, the search was cut short"),
+                           ("gpu:16 nvlink:ring nic:1000", "together, the search was cut short")):
+            done = run("--topology", line)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(left, done.stdout)
+        self.assertNotIn("cut short", run("--topology", "gpu:16 nvlink:all nic:16").stdout)
+
     def test_refusals(self):
         done = run("--wat")
         self.assertEqual((done.returncode, done.stdout), (2, ""))

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "planner/planner.hpp"
+#include "topology/host_ring.hpp"
 #include "topology/read_topology.hpp"
 
 namespace coll {
@@ -21,18 +22,33 @@ struct Machine {
   World world;
 };
 
-Machine machine_of(const std::string& what, Rank ranks) {
-  Machine machine;
+Topology topology_of(const std::string& what) {
   const Result<Topology> read = read_topology_file(what);
   EXPECT_TRUE(read.ok()) << read.status().text();
-  if (!read.ok()) return machine;
-  machine.topology = *read;
+  return read.ok() ? *read : Topology{};
+}
+
+Machine machine_of(const Topology& topology, Rank ranks) {
+  Machine machine;
+  machine.topology = topology;
   const Result<Placement> placed = place_ranks(machine.topology, ranks);
   EXPECT_TRUE(placed.ok()) << placed.status().text();
   if (!placed.ok()) return machine;
   machine.placement = *placed;
   machine.world = machine_world(machine.topology, machine.placement);
   return machine;
+}
+
+Machine machine_of(const std::string& what, Rank ranks) {
+  return machine_of(topology_of(what), ranks);
+}
+
+std::vector<std::string> names_on(const Machine& machine, Rank source, Rank target) {
+  const Network& network = *machine.world.network;
+  std::vector<std::string> list;
+  for (const std::uint32_t link : network.route(source, target).links)
+    list.push_back(network.links[link].name);
+  return list;
 }
 
 /// GB/s of all_reduce as nccl-tests counts them, by this algorithm or by the planner's choice.
@@ -93,13 +109,7 @@ TEST(MachineNetwork, UsesAllLinksOfACubeMesh) {
 TEST(MachineNetwork, TakesTheWayThatThePartsAllow) {
   const Machine bridged = machine_of("package:2 gpu:4 nvlink:pairsx4@25GB pcie:4x16", 4);
   const Network& network = *bridged.world.network;
-  const auto names = [&](Rank source, Rank target) {
-    std::vector<std::string> list;
-    for (const std::uint32_t link : network.route(source, target).links) {
-      list.push_back(network.links[link].name);
-    }
-    return list;
-  };
+  const auto names = [&](Rank source, Rank target) { return names_on(bridged, source, target); };
   using Names = std::vector<std::string>;
   EXPECT_EQ(names(0, 1), (Names{"GPU0 to GPU1"}));
   EXPECT_EQ(names(1, 0), (Names{"GPU1 to GPU0"})) << "each direction is a link of its own";
@@ -108,6 +118,88 @@ TEST(MachineNetwork, TakesTheWayThatThePartsAllow) {
   EXPECT_LT(link.alpha_us, bus.alpha_us);
   const double rate = 1e-3 / network.links[link.links[0]].us_per_byte;
   EXPECT_NEAR(rate, 4 * 25 * kNvlinkYield, 1e-6);
+}
+
+TEST(MachineNetwork, RingsBetweenHostsUseANicEach) {
+  struct Case {
+    const char* text;
+    Rank ranks;
+    double gbytes_per_s;  ///< what all NICs, or what is narrower, move
+  };
+  for (const Case& of :
+       {Case{"host:2 package:2 gpu:8 nvlink:switchx18@25GB nic:8@400G pcie:5x16 pciswitch:4", 16,
+             400},
+        Case{"host:2 package:2 gpu:8 nvlink:switchx18@25GB nic:8@400G pcie:5x16 pciswitch:2", 16,
+             400},
+        Case{"host:2 gpu:8 xgmi:all@64GB nic:8@400G pcie:5x16", 16, 400},
+        Case{"host:3 package:2 gpu:4 nvlink:switchx12@25GB nic:4@200G pcie:4x16", 12, 100},
+        Case{"host:2 gpu:1 nic:2@100G pcie:5x16", 2, 25},
+        Case{"host:2 gpu:2 nvlink:allx4@25GB nic:4@100G pcie:5x16", 4, 50},
+        Case{"host:2 package:2 gpu:4 nvlink:switchx12@25GB nic:16@100G pcie:4x16 pciswitch:2", 8,
+             4 * 31.5}}) {
+    SCOPED_TRACE(of.text);
+    const Machine machine = machine_of(of.text, of.ranks);
+    // coll-info says the same.
+    const auto rings = nic_rings(machine.topology, machine.placement.node);
+    EXPECT_NEAR(rings_gbytes_per_s(machine.topology, rings), of.gbytes_per_s, 0.1);
+    ASSERT_EQ(machine.placement.layout.rings.size(), rings.size());
+    const double busbw = all_reduce_busbw(machine, kGiB, "ring");
+    EXPECT_GT(busbw, 0.98 * kPcieYield * of.gbytes_per_s);
+    EXPECT_LE(busbw, 1.01 * of.gbytes_per_s);
+    for (const RingHop& hop : machine.placement.ring_hops) {
+      bool out = false, in = false;
+      for (const std::string& name : names_on(machine, hop.from, hop.to)) {
+        out = out || name.find(label(machine.topology, hop.out) + " of") != name.npos;
+        in = in || name.find(label(machine.topology, hop.in) + " of") != name.npos;
+      }
+      EXPECT_TRUE(out && in) << hop.from << " to " << hop.to;
+    }
+  }
+}
+
+TEST(MachineNetwork, TakesUnknownPciFromNamesNeighboursAndNics) {
+  const auto rate = [](const Topology& topology) {
+    const Machine machine = machine_of(topology, 4);
+    const Network& network = *machine.world.network;
+    for (const std::uint32_t link : network.route(0, 2).links)
+      if (network.links[link].name.starts_with("PCI of GPU0"))
+        return 1e-3 / network.links[link].us_per_byte / kPcieYield;
+    return 0.0;
+  };
+  const auto silent = [](const char* text) {
+    Topology topology = topology_of(text);
+    for (Node& node : topology.nodes) node.pci = {};
+    return topology;
+  };
+  const auto gpu0 = [](Topology& topology) -> Node& {
+    return topology.nodes[static_cast<std::size_t>(topology.all(NodeKind::gpu)[0])];
+  };
+  EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@100G")), kPcie, 0.1);
+  EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@200G")), 31.5, 0.1) << "what the NICs need";
+  EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@400G")), 63, 0.1);
+  for (const auto& [name, gbytes_per_s] : {std::pair{"NVIDIA H100 80GB HBM3", 63.0},
+                                           {"NVIDIA GeForce RTX 5090", 63.0},
+                                           {"NVIDIA GeForce RTX 4090", 31.5},
+                                           {"NVIDIA GeForce RTX 3090", 31.5},
+                                           {"NVIDIA A100-SXM4-40GB", 31.5},
+                                           {"NVIDIA L40S", 31.5},
+                                           {"Tesla T4", 15.75},
+                                           {"Tesla V100-SXM2-16GB", 15.75},
+                                           {"AMD Instinct MI300X", 63.0},
+                                           {"AMD Instinct MI210", 31.5},
+                                           {"an unknown one", kPcie}}) {
+    Topology topology = silent("host:2 gpu:2 nic:2@100G");
+    gpu0(topology).model = name;
+    EXPECT_NEAR(rate(topology), gbytes_per_s, 0.1) << name;
+  }
+  Topology by_capability = silent("host:2 gpu:2 nic:2@100G");
+  gpu0(by_capability).info.emplace_back("sm", "90");
+  EXPECT_NEAR(rate(by_capability), 63, 0.1);
+  Topology beside = silent("host:2 gpu:2 nic:2@100G");
+  beside.nodes[static_cast<std::size_t>(beside.all(NodeKind::gpu)[1])].pci.gbytes_per_s = 31.5;
+  EXPECT_NEAR(rate(beside), 31.5, 0.1);
+  EXPECT_NEAR(rate(topology_of("host:2 gpu:2 nic:2@400G pcie:3x8")), kPcie / 2, 0.1)
+      << "what is told holds";
 }
 
 TEST(MachineNetwork, LeavesAHostThroughTheNearestNic) {

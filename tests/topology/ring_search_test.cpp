@@ -130,6 +130,55 @@ TEST(PackRings, FillAFullMesh) {
   EXPECT_EQ(pack_rings(mesh(4, 2)).rings.size(), 6U);
 }
 
+/// Two full meshes with one pair of links between them: many ways, and no ring.
+PairTable two_meshes(int each) {
+  PairTable links(2 * each);
+  for (int a = 0; a < 2 * each; ++a)
+    for (int b = 0; b < 2 * each; ++b) links.at(a, b) = a != b && a / each == b / each ? 1 : 0;
+  links.at(0, each) = links.at(each, 0) = 1;
+  return links;
+}
+
+TEST(PackRings, EndWithTheirBudgetAndSaySo) {
+  SearchBudget budget{.left = 20'000'000, .spent = false};
+  const RingPacking none = pack_rings(two_meshes(20), budget);
+  EXPECT_TRUE(none.rings.empty());
+  EXPECT_FALSE(none.optimal);
+  EXPECT_TRUE(budget.spent);
+  EXPECT_GT(none.bound, 0);
+  // With little to spend it still has whole rings.
+  for (const std::int64_t looks : {0, 10, 1000, 100'000}) {
+    SearchBudget little{.left = looks, .spent = false};
+    const RingPacking some = pack_rings(mesh(12, 2), little);
+    expect_packing(mesh(12, 2), some);
+    EXPECT_TRUE(some.optimal != little.spent) << looks;
+  }
+  // Parallel links in any number.
+  SearchBudget parallel;
+  const RingPacking many = pack_rings(mesh(5, kMostParallel / 4), parallel);
+  EXPECT_EQ(many.rings.size(), kMostPacked);
+  EXPECT_TRUE(parallel.spent);
+  EXPECT_EQ(many.bound, kMostParallel);
+}
+
+TEST(BestRing, EndsWithItsBudgetAndSaysSo) {
+  PairTable classes(200);
+  std::mt19937_64 random(test::test_seed());
+  for (int a = 0; a < 200; ++a)
+    for (int b = 0; b < 200; ++b) classes.at(a, b) = static_cast<int>(random() % 9);
+  Counts before{};
+  for (const std::int64_t looks : {0, 100'000, 1'000'000}) {
+    SearchBudget little{.left = looks, .spent = false};
+    const Ring ring = best_ring(classes, little);
+    expect_ring(ring, 200);
+    EXPECT_TRUE(little.spent);
+    if (looks > 0) {
+      EXPECT_LE(hops_of(classes, ring), before) << "more looks are no worse";
+    }
+    before = hops_of(classes, ring);
+  }
+}
+
 TEST(PackRings, OfAChainAreNone) {
   PairTable links(4);
   for (int i = 0; i < 3; ++i) links.at(i, i + 1) = links.at(i + 1, i) = 2;

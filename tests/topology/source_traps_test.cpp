@@ -103,6 +103,122 @@ TEST(Hwloc, DisplaysAreNoGpusAndMemoryWithoutPusIsMemory) {
   EXPECT_EQ(topology[topology.all(NodeKind::numa)[1]].cpus.count(), 0);
 }
 
+/// Two GPUs of this name and number.
+std::string two_gpus(const std::string& name, const std::string& device) {
+  std::string text;
+  for (const char* bus : {"0000:01:00.0", "0000:02:00.0"})
+    text += R"(<object type="PCIDev" pci_busid=")" + std::string(bus) + R"(" pci_type="0302 [)" +
+            device + R"(] [0:0] a1"><info name="PCIDevice" value=")" + name + R"("/></object>)";
+  return text;
+}
+
+TEST(Hwloc, AnUnknownPciSpeedIsNotSlow) {
+  const Topology topology = read(hwloc(
+      R"(<object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0300 [10de:2204] [0:0] a1"
+          pci_link_speed="0.000000"/>
+         <object type="PCIDev" pci_busid="0000:02:00.0" pci_type="0300 [1002:73bf] [0:0] c1"/>
+         <object type="PCIDev" pci_busid="0000:03:00.0" pci_type="0300 [1002:515e] [0:0] 02"
+          pci_link_speed="0.000000"/>
+         <object type="PCIDev" pci_busid="0000:04:00.0" pci_type="0300 [10de:0a65] [0:0] a2"
+          pci_link_speed="0.250000"/>)"));
+  std::vector<std::string> gpus;
+  for (const NodeId gpu : topology.all(NodeKind::gpu)) gpus.push_back(topology[gpu].pci.bus);
+  EXPECT_EQ(gpus, (std::vector<std::string>{"0000:01:00.0", "0000:02:00.0"}))
+      << "a server's ES1000 is a display, and so is what is known to be slow";
+}
+
+/// A port of the root, the two of a switch, and a GPU, with what hwloc says of their links.
+std::string behind_ports(const char* root, const char* up, const char* down, const char* gpu) {
+  const auto port = [](const char* bus, const char* speed) {
+    return std::string(R"(<object type="Bridge" bridge_type="1-1" pci_busid=")") + bus +
+           R"(" pci_type="0604 [8086:2030] [0:0] 04" pci_link_speed=")" + speed + "\">";
+  };
+  return hwloc(
+      port("0000:17:00.0", root) + port("0000:18:00.0", up) + port("0000:19:00.0", down) +
+      R"(<object type="PCIDev" pci_busid="0000:1a:00.0" pci_type="0302 [10de:1eb8] [0:0] a1"
+          pci_link_speed=")" +
+      gpu + R"("/></object></object></object>)");
+}
+
+TEST(Hwloc, PortsThatSleepAboveAGpuAreAsFastAsIt) {
+  const auto speeds = [](const Topology& topology) {
+    std::vector<double> found;
+    for (const Node& node : topology.nodes)
+      if (node.kind == NodeKind::pci_port) found.push_back(node.pci.gbytes_per_s);
+    return found;
+  };
+  using Speeds = std::vector<double>;
+  const Topology idle = read(behind_ports("2.000000", "2.000000", "2.000000", "15.753846"));
+  EXPECT_EQ(speeds(idle), Speeds(3, 15.753846));
+  EXPECT_TRUE(warned_of(idle, "0000:17:00.0 says 2.00 GB/s"));
+  EXPECT_EQ(speeds(read(behind_ports("4.000000", "4.000000", "15.753846", "15.753846"))),
+            Speeds(3, 15.753846));
+  // Few lanes at full speed are few lanes, and a generation less is one.
+  for (const char* lanes : {"1.969231", "3.938462", "7.876923", "8.000000"}) {
+    const Topology narrow = read(behind_ports(lanes, lanes, lanes, "15.753846"));
+    EXPECT_EQ(speeds(narrow), Speeds(3, std::stod(lanes)));
+    EXPECT_FALSE(warned_of(narrow, "says"));
+  }
+}
+
+/// Two GPUs and what they have links to: hwloc lists all of them in one matrix.
+std::string linked_to(const std::string& object, const std::string& index) {
+  const auto gpu = [](int n) {
+    const std::string number = std::to_string(n);
+    return R"(<object type="PCIDev" gp_index="2)" + number + R"(" pci_busid="0004:0)" + number +
+           R"(:00.0" pci_type="0302 [10de:15f9] [0:0] a1"><object type="OSDev" gp_index="3)" +
+           number + R"(" name="nvml)" + number + R"(" osdev_type="1"/></object>)";
+  };
+  return hwloc(gpu(0) + gpu(1) + object, R"(<distances2 nbobjs="3" kind="10" name="NVLinkBandwidth">
+ <indexes>OSDev:30 OSDev:31 )" + index +
+                                             R"(</indexes>
+ <u64values>0 40000 40000 40000 0 40000 40000 40000 0</u64values></distances2>)");
+}
+
+TEST(Hwloc, LinksThatEndAtAPackageEndAtAProcessor) {
+  std::string text = linked_to("", "Package:7");
+  text.replace(text.find(R"(type="Package")"), 14, R"(type="Package" gp_index="7")");
+  const Topology topology = read(text);
+  EXPECT_EQ(topology.count(NodeKind::link_switch), 0) << "there is no NVSwitch";
+  const auto gpus = topology.all(NodeKind::gpu);
+  EXPECT_EQ(link_path_between(topology, gpus[0], gpus[1]).links, 2);
+  EXPECT_EQ(link_path_between(topology, gpus[0], topology.all(NodeKind::package)[0]).links, 2);
+  EXPECT_TRUE(topology.warnings.empty()) << topology.warnings[0];
+  // A function of unknown kind is no processor.
+  const Topology fabric = read(
+      linked_to(R"(<object type="PCIDev" gp_index="8" pci_busid="0005:01:00.0"/>)", "PCIDev:8"));
+  EXPECT_EQ(fabric.count(NodeKind::link_switch), 1);
+}
+
+TEST(Hwloc, MemoryBelowTheMachineHasNoProcessors) {
+  const Topology topology = read(R"(<topology><object type="Machine" cpuset="0xff">
+ <object type="NUMANode" os_index="0" cpuset="0x0f" nodeset="0x1" local_memory="1024"/>
+ <object type="Group" cpuset="0xf0"><object type="NUMANode" os_index="8" cpuset="0xf0"/>
+  <object type="NUMANode" os_index="1" cpuset="0x0" local_memory="16"/></object>
+ <object type="NUMANode" os_index="252" cpuset="0x0" local_memory="512"/>
+ <object type="NUMANode" os_index="255" local_memory="512"/></object></topology>)");
+  std::vector<int> cpus;
+  for (const NodeId id : topology.all(NodeKind::numa)) cpus.push_back(topology[id].cpus.count());
+  EXPECT_EQ(cpus, (std::vector<int>{4, 4, 4, 0, 0})) << "of a group: beside its processors";
+}
+
+TEST(GpuModels, ThatAlwaysHaveLinksAreMissedWithoutThem) {
+  const auto names = [](const std::string& name, const std::string& device) {
+    std::string text = hwloc(two_gpus(name, device));
+    return warned_of(read(text), "always joined by links");
+  };
+  EXPECT_TRUE(names("Tesla V100-SXM2-16GB", "10de:0001"));
+  EXPECT_TRUE(names("NVIDIA H100 80GB HBM3", "10de:0001"));
+  EXPECT_TRUE(names("NVIDIA B200", "10de:0001"));
+  EXPECT_TRUE(names("", "10de:20b0")) << "A100 by its number";
+  EXPECT_TRUE(names("", "1002:74a1")) << "MI300X by its number";
+  EXPECT_TRUE(names("AMD Instinct MI250X", "1002:0001"));
+  for (const char* card : {"NVIDIA A100-PCIE-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA H100 NVL",
+                           "NVIDIA H200 NVL", "Tesla T4", "NVIDIA GeForce RTX 3090", ""})
+    EXPECT_FALSE(names(card, "10de:0001")) << card;
+  EXPECT_FALSE(warned_of(read(linked_to("", "OSDev:99")), "always")) << "these have links";
+}
+
 std::string xgmi(const char* serial1, const char* values, const char* hive) {
   const auto gpu = [&](int n, const char* serial) {
     const std::string number = std::to_string(n);
@@ -154,6 +270,14 @@ TEST(Matrix, AsPastedFromATerminal) {
   EXPECT_EQ(topology[nics[0]].ports[0].name, "mlx5_0");
 }
 
+TEST(Matrix, TakesNamesFromTheListBesideIt) {
+  const Topology topology = read(
+      "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-1)\nGPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-2)\n"
+      "\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tSYS\tX\n");
+  EXPECT_EQ(topology[topology.all(NodeKind::gpu)[1]].model, "NVIDIA A100-SXM4-40GB");
+  EXPECT_TRUE(warned_of(topology, "always joined by links"));
+}
+
 TEST(Matrix, WhereHalvesDifferTheFartherHolds) {
   const Topology topology = read("dev\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tSYS\tX\n");
   const auto gpus = topology.all(NodeKind::gpu);
@@ -173,10 +297,38 @@ TEST(Synthetic, IsWhatItSays) {
   EXPECT_EQ(path_between(topology, gpus[0], gpus[3]).distance, Distance::link);
   EXPECT_EQ(path_between(topology, gpus[0], gpus[4]).distance, Distance::net);
   for (const char* bad : {"host:0", "gpu:x", "hosts:2 gpu:1", "host:1000000 core:1000",
-                          "nvlink:star", "nic:2@fast", "pcie:9x16"}) {
+                          "nvlink:star", "nic:2@fast", "pcie:9x16", "gpu:3000 nvlink:all",
+                          "host:200000 gpu:4 nvlink:all", "host:400000 gpu:2 nvlink:switch"}) {
     const auto result = read_topology(bad, "test");
     EXPECT_FALSE(result.ok()) << bad;
   }
+}
+
+TEST(Synthetic, ManyLinksAreReadAtOnce) {
+  // Each shape has the links that it says.
+  for (const auto& [line, links] : {std::pair{"gpu:2000 nvlink:all", 2000 * 1999},
+                                    {"gpu:2000 nvlink:ring", 2 * 2000},
+                                    {"gpu:7 nvlink:pairs", 2 * 3},
+                                    {"gpu:2 nvlink:ring", 2},
+                                    {"gpu:1 nvlink:ring", 0},
+                                    {"gpu:6 nvlink:switch", 2 * 6}}) {
+    const Topology topology = read(line);
+    EXPECT_EQ(topology.links.size(), static_cast<std::size_t>(links)) << line;
+  }
+}
+
+TEST(Matrix, OfManyGpusIsReadAtOnce) {
+  std::string text;
+  constexpr int kGpus = 600;
+  for (int gpu = 0; gpu < kGpus; ++gpu) text += "\tGPU" + std::to_string(gpu);
+  for (int row = 0; row < kGpus; ++row) {
+    text += "\nGPU" + std::to_string(row);
+    for (int column = 0; column < kGpus; ++column)
+      text += row == column ? "\tX" : (row + column) % 3 == 0 ? "\tSYS" : "\tPIX";
+  }
+  const Topology topology = read(text + "\n");
+  EXPECT_EQ(topology.count(NodeKind::gpu), kGpus);
+  EXPECT_FALSE(topology.told.empty());
 }
 
 TEST(Faults, SayFileAndLine) {

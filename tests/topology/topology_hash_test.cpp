@@ -42,7 +42,7 @@ TEST(TopologyHash, SeesWhatPlansDependOn) {
   changed.nodes[static_cast<std::size_t>(changed.all(NodeKind::gpu)[0])].model = "another";
   EXPECT_NE(topology_hash(changed), hash);
   changed = machine(kLine);
-  changed.tell(5, 6, Distance::sys);
+  changed.tell_all(std::vector<ToldDistance>{{5, 6, Distance::sys}});
   EXPECT_NE(topology_hash(changed), hash);
 }
 
@@ -74,7 +74,7 @@ TEST(HostHashes, AreEqualForHostsOfEqualBuild) {
   EXPECT_NE(hashes[0], host_hashes(machine("gpu:4 nvlink:all nic:2"))[0]);
   Topology changed = machine("host:3 gpu:4 nvlink:pairs nic:2");
   const auto gpus = changed.all(NodeKind::gpu);
-  changed.tell(gpus[4], gpus[5], Distance::phb);
+  changed.tell_all(std::vector<ToldDistance>{{gpus[4], gpus[5], Distance::phb}});
   EXPECT_EQ(host_hashes(changed)[0], hashes[0]);
   EXPECT_NE(host_hashes(changed)[1], hashes[1]);
 }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// topology/: the machine as an immutable value. This file: which GPUs rings over several NICs enter
+// and leave a host by.
+#pragma once
+#include <vector>
+
+#include "topology/pair_table.hpp"
+
+namespace coll {
+
+/// Where one ring enters and leaves, as places in the group.
+struct RingEnds {
+  int first = 0;
+  int last = 0;
+  friend bool operator==(const RingEnds&, const RingEnds&) = default;
+};
+
+/// For each NIC a first and a last GPU, such that as few rings as possible share one: none, where
+/// there are no more NICs than GPUs. Near ones before far ones; but a ring rather shares a GPU than
+/// goes to another NUMA node for one of its own. `distances`: a row for each NIC, a Distance for
+/// each GPU. The first GPU is never the last one, if there are two.
+std::vector<RingEnds> ring_ends(const std::vector<std::vector<int>>& distances, int gpus);
+
+}  // namespace coll

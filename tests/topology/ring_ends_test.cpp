@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/topology/: machines as values. This file: where rings over several NICs enter and leave a
+// host, and what they move together.
+#include "topology/ring_ends.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "topology/host_ring.hpp"
+#include "topology/read_topology.hpp"
+#include "topology/topology_path.hpp"
+
+namespace coll {
+namespace {
+
+Topology machine(const std::string& text) {
+  auto read = read_topology(text, "test");
+  EXPECT_TRUE(read.ok()) << read.status().text();
+  return read.ok() ? *std::move(read) : Topology{};
+}
+
+Distance to_nic(const Topology& topology, NodeId nic, NodeId gpu) {
+  return pci_path_between(topology, nic, gpu).distance;
+}
+
+TEST(RingEnds, AreGpusOfTheirOwn) {
+  for (const char* line :
+       {"package:2 gpu:8 nvlink:switchx18 nic:8@400G pciswitch:4 pcie:5x16",
+        "package:2 gpu:8 nvlink:switchx18 nic:8@400G pciswitch:2 pcie:5x16",
+        "package:2 numa:2 gpu:8 nvlink:switchx12 nic:4@200G pcie:4x16",
+        "package:2 gpu:8 xgmi:all@64GB nic:8@400G pciswitch:4 pcie:5x16",
+        "gpu:8 xgmi:all@64GB nic:8@400G", "package:2 gpu:8 nvlink:ring nic:8@100G pciswitch:2",
+        "package:2 gpu:4 nvlink:pairs nic:4@100G", "gpu:5 nvlink:all nic:5", "gpu:2 nic:2",
+        "package:2 gpu:20 nvlink:ring nic:10"}) {
+    SCOPED_TRACE(line);
+    const Topology topology = machine(line);
+    std::set<NodeId> first, last;
+    for (const HostRing& ring : host_rings(topology, topology.all(NodeKind::gpu))) {
+      EXPECT_TRUE(first.insert(ring.gpus.front()).second) << "two enter by one GPU";
+      EXPECT_TRUE(last.insert(ring.gpus.back()).second) << "two leave by one GPU";
+      EXPECT_LE(to_nic(topology, ring.nic, ring.gpus.front()), Distance::node);
+      EXPECT_LE(to_nic(topology, ring.nic, ring.gpus.back()), Distance::node);
+    }
+  }
+}
+
+TEST(RingEnds, OfMoreNicsThanGpusShareThemEqually) {
+  const Topology topology = machine("package:2 gpu:4 nvlink:switchx18 nic:16@100G pciswitch:2");
+  std::map<NodeId, int> first, last;
+  for (const HostRing& ring : host_rings(topology, topology.all(NodeKind::gpu))) {
+    ++first[ring.gpus.front()];
+    ++last[ring.gpus.back()];
+    EXPECT_EQ(to_nic(topology, ring.nic, ring.gpus.front()), Distance::pix);
+  }
+  for (const auto& ends : {first, last}) {
+    ASSERT_EQ(ends.size(), 4U);
+    for (const auto& [gpu, rings] : ends) EXPECT_EQ(rings, 4);
+  }
+  const Topology single = machine("gpu:1 nic:3");
+  EXPECT_EQ(host_rings(single, single.all(NodeKind::gpu)).size(), 3U);
+}
+
+TEST(RingEnds, RatherShareAGpuThanCrossThePackages) {
+  // All NICs on the second package.
+  const Topology topology = machine(
+      "dev\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tNIC2\n"
+      "GPU0\tX\tNV18\tNV18\tNV18\tSYS\tSYS\tSYS\n"
+      "GPU1\tNV18\tX\tNV18\tNV18\tSYS\tSYS\tSYS\n"
+      "GPU2\tNV18\tNV18\tX\tNV18\tNODE\tNODE\tNODE\n"
+      "GPU3\tNV18\tNV18\tNV18\tX\tNODE\tNODE\tNODE\n"
+      "NIC0\tSYS\tSYS\tNODE\tNODE\tX\tNODE\tNODE\n"
+      "NIC1\tSYS\tSYS\tNODE\tNODE\tNODE\tX\tNODE\n"
+      "NIC2\tSYS\tSYS\tNODE\tNODE\tNODE\tNODE\tX\n");
+  const auto rings = host_rings(topology, topology.all(NodeKind::gpu));
+  ASSERT_EQ(rings.size(), 3U);
+  for (const HostRing& ring : rings) {
+    EXPECT_GE(topology[ring.gpus.front()].index, 2);
+    EXPECT_GE(topology[ring.gpus.back()].index, 2);
+  }
+}
+
+TEST(RingEnds, OfAMeshShareNoLink) {
+  for (const char* line :
+       {"gpu:8 xgmi:all@64GB nic:8@400G pcie:5x16", "gpu:6 nvlink:all nic:6",
+        "package:2 gpu:16 nvlink:all nic:16 pciswitch:4", "gpu:2 nvlink:all nic:2"}) {
+    const Topology topology = machine(line);
+    std::map<std::pair<NodeId, NodeId>, int> used;
+    for (const HostRing& ring : host_rings(topology, topology.all(NodeKind::gpu)))
+      for (std::size_t i = 0; i + 1 < ring.gpus.size(); ++i)
+        EXPECT_EQ((used[std::pair(ring.gpus[i], ring.gpus[i + 1])]++), 0) << line;
+  }
+}
+
+TEST(NicRings, TogetherMoveWhatTheirPartsAllow) {
+  const auto together = [](const char* line) {
+    const Topology topology = machine(line);
+    return rings_gbytes_per_s(topology, nic_rings(topology, topology.all(NodeKind::gpu)));
+  };
+  // Eight NICs; all rings over the two PCI links of each GPU; over a ring of links; without rates.
+  EXPECT_EQ(together("host:2 package:2 gpu:8 nvlink:switchx18 nic:8@400G pciswitch:4 pcie:5x16"),
+            8 * 50);
+  EXPECT_NEAR(together("host:2 gpu:8 nic:8@400G pcie:4x16"), 31.5, 0.1);
+  EXPECT_EQ(together("host:2 gpu:4 nvlink:ring@25GB nic:2@400G pcie:5x16"), 2 * 25);
+  EXPECT_EQ(together("host:2 gpu:1 nic:2@100G pcie:5x16"), 2 * 12.5);
+  EXPECT_EQ(together("gpu:4 nvlink:switchx12"), 12 * 25);
+}
+
+TEST(RingEnds, OfNobodyAndOfStrangers) {
+  EXPECT_TRUE(ring_ends({}, 3).empty());
+  // Nothing is near: they share what there is, and never enter where they leave.
+  const std::vector<int> unknown(2, static_cast<int>(Distance::unknown));
+  std::map<int, int> first;
+  for (const RingEnds& ends : ring_ends(std::vector(5, unknown), 2)) {
+    EXPECT_NE(ends.first, ends.last);
+    ++first[ends.first];
+  }
+  EXPECT_EQ(first[0] + first[1], 5);
+  EXPECT_GE(std::min(first[0], first[1]), 2);
+}
+
+}  // namespace
+}  // namespace coll
