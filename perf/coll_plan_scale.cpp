@@ -39,22 +39,30 @@ std::map<Rank, std::string_view> best_of(const Curves& curves) {
   return best;
 }
 
+/// Of the algorithms that were asked for; else of those that are the fastest somewhere. What cannot
+/// be the fastest is not simulated to find out which.
+std::vector<const Algorithm*> drawn(const RegularCluster& cluster, Collective collective,
+                                    double bytes, const ScaleOptions& options) {
+  std::vector<const Algorithm*> list;
+  for (const std::string& name : options.algorithms) list.push_back(find_algorithm(name));
+  for (Rank hosts = 1; options.algorithms.empty() && hosts * cluster.per_host <= options.most_ranks;
+       hosts *= 2) {
+    const auto best = fastest(cluster, hosts, collective, bytes);
+    if (best && std::ranges::find(list, best->algorithm) == list.end()) {
+      list.push_back(best->algorithm);
+    }
+  }
+  return list;
+}
+
 Curves curves_of(const RegularCluster& cluster, Collective collective, double bytes,
                  const ScaleOptions& options) {
   Curves curves;
-  for (const Algorithm& algorithm : algorithms()) {
-    const auto& wanted = options.algorithms;
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), algorithm.name) == wanted.end())
-      continue;
+  for (const Algorithm* algorithm : drawn(cluster, collective, bytes, options)) {
     for (Rank hosts = 1; hosts * cluster.per_host <= options.most_ranks; hosts *= 2) {
-      const auto prediction = predict(cluster, hosts, algorithm, collective, bytes);
-      if (prediction) curves[algorithm.name][hosts * cluster.per_host] = *prediction;
+      const auto prediction = predict(cluster, hosts, *algorithm, collective, bytes);
+      if (prediction) curves[algorithm->name][hosts * cluster.per_host] = *prediction;
     }
-  }
-  if (options.algorithms.empty()) {
-    std::map<std::string_view, bool> ahead;
-    for (const auto& [ranks, algorithm] : best_of(curves)) ahead[algorithm] = true;
-    std::erase_if(curves, [&](const auto& each) { return !ahead.contains(each.first); });
   }
   return curves;
 }

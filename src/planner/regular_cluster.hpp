@@ -30,6 +30,22 @@ World world_of(const RegularCluster& cluster, Rank hosts);
 std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
                                   const Algorithm& algorithm, Collective collective, double bytes);
 
+/// No prediction of it is shorter: what a few ranks' schedules show (schedule/least_time.hpp), in
+/// milliseconds, however many ranks there are.
+double least_us(const RegularCluster& cluster, Rank hosts, const Algorithm& algorithm,
+                Collective collective, double bytes);
+
+/// Of all algorithms whose call can be predicted the fastest, by branch and bound: those that could
+/// be the fastest are simulated, the most promising first, until what is left takes longer even at
+/// the least.
+struct Fastest {
+  const Algorithm* algorithm = nullptr;
+  Prediction prediction;
+  int simulated = 0;  ///< algorithms
+};
+std::optional<Fastest> fastest(const RegularCluster& cluster, Rank hosts, Collective collective,
+                               double bytes);
+
 /// Whether all groups of a rank's host do the same, as far as time is concerned: a sample of ranks
 /// and steps has peers moved by the symmetry, and messages as long. (verify_symmetric.hpp proves it
 /// whole, where a proof is wanted.)
