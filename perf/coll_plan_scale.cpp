@@ -39,29 +39,36 @@ std::map<Rank, std::string_view> best_of(const Curves& curves) {
   return best;
 }
 
-/// Of the algorithms that were asked for; else of those that are the fastest somewhere. What cannot
-/// be the fastest is not simulated to find out which.
-std::vector<const Algorithm*> drawn(const RegularCluster& cluster, Collective collective,
-                                    double bytes, const ScaleOptions& options) {
-  std::vector<const Algorithm*> list;
-  for (const std::string& name : options.algorithms) list.push_back(find_algorithm(name));
-  for (Rank hosts = 1; options.algorithms.empty() && hosts * cluster.per_host <= options.most_ranks;
-       hosts *= 2) {
-    const auto best = fastest(cluster, hosts, collective, bytes);
-    if (best && std::ranges::find(list, best->algorithm) == list.end()) {
-      list.push_back(best->algorithm);
+/// Of the algorithms that were asked for.
+Curves curves_asked_for(const RegularCluster& cluster, Collective collective, double bytes,
+                        const ScaleOptions& options) {
+  Curves curves;
+  for (const std::string& name : options.algorithms) {
+    const Algorithm& algorithm = *find_algorithm(name);
+    for (Rank hosts = 1; hosts * cluster.per_host <= options.most_ranks; hosts *= 2) {
+      const auto prediction = predict(cluster, hosts, algorithm, collective, bytes);
+      if (prediction) curves[algorithm.name][hosts * cluster.per_host] = *prediction;
     }
   }
-  return list;
+  return curves;
 }
 
-Curves curves_of(const RegularCluster& cluster, Collective collective, double bytes,
-                 const ScaleOptions& options) {
+/// Of those that are the fastest somewhere. What cannot be is not simulated to find out, and where
+/// another one is the fastest only what takes a moment.
+Curves curves_of_fastest(const RegularCluster& cluster, Collective collective, double bytes,
+                         const ScaleOptions& options) {
+  constexpr double kMoment = kMostSteps / 20;
   Curves curves;
-  for (const Algorithm* algorithm : drawn(cluster, collective, bytes, options)) {
+  for (Rank hosts = 1; hosts * cluster.per_host <= options.most_ranks; hosts *= 2) {
+    const auto best = fastest(cluster, hosts, collective, bytes);
+    if (best) curves[best->algorithm->name][hosts * cluster.per_host] = best->prediction;
+  }
+  for (auto& [name, points] : curves) {
     for (Rank hosts = 1; hosts * cluster.per_host <= options.most_ranks; hosts *= 2) {
-      const auto prediction = predict(cluster, hosts, *algorithm, collective, bytes);
-      if (prediction) curves[algorithm->name][hosts * cluster.per_host] = *prediction;
+      const Rank ranks = hosts * cluster.per_host;
+      if (points.contains(ranks)) continue;
+      const auto other = predict(cluster, hosts, *find_algorithm(name), collective, bytes, kMoment);
+      if (other) points[ranks] = *other;
     }
   }
   return curves;
@@ -132,6 +139,7 @@ int plan_scale(const ScaleOptions& options) {
                options.most_ranks, topology->source);
   }
   for (const std::uint64_t bytes : options.bytes) {
+    const auto curves_of = options.algorithms.empty() ? curves_of_fastest : curves_asked_for;
     const Curves curves = curves_of(*cluster, *collective, static_cast<double>(bytes), options);
     if (!options.picture.empty() && !draw(curves, static_cast<double>(bytes), options)) return 1;
     if (!options.json) print_table(curves, static_cast<double>(bytes));

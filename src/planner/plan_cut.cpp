@@ -161,7 +161,8 @@ std::vector<Plan> plans_with(const World& world, const CollectiveSpec& spec,
   Plan plan = plans.front();
   plan.slice_bytes = sliced(world, plan, flagged);
   plan.lanes = lanes_of(world, plan, most_bytes(size_class));
-  if (plan.slice_bytes != plans.front().slice_bytes) plans.push_back(plan);
+  // A schedule of many chunks cannot be cut so finely.
+  if (plan.slice_bytes == flagged) plans.push_back(plan);
   return plans;
 }
 

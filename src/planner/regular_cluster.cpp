@@ -14,10 +14,6 @@
 namespace coll {
 namespace {
 
-/// Steps that are worth simulating for one point of a curve, all ranks and passes together: some
-/// seconds.
-constexpr double kMostSteps = 1e7;
-
 /// A host that stands for all may have chunks that are a little shorter than those of others, where
 /// bytes do not come out even; so a prediction may be below what its schedules take at least.
 constexpr double kUneven = 0.95;
@@ -109,7 +105,8 @@ class ClusterCall {
   /// By the better of the plans that the planner compares, unless none takes less than `to_beat`;
   /// none if they are too many steps, either.
   [[nodiscard]] std::optional<Prediction> predict(
-      const Algorithm& algorithm, double to_beat = std::numeric_limits<double>::infinity()) const {
+      const Algorithm& algorithm, double to_beat = std::numeric_limits<double>::infinity(),
+      double most_steps = kMostSteps) const {
     const auto build = builder(algorithm);
     std::optional<Symmetry> symmetry;
     if (hosts_ > 1) symmetry = symmetry_of(build, spec_.ranks, cluster_.per_host);
@@ -120,7 +117,7 @@ class ClusterCall {
     std::optional<Prediction> best;
     for (const auto& [least, plan] : plans(algorithm)) {
       if (least >= to_beat) break;
-      const double most = kMostSteps / passes_simulated(plan);
+      const double most = most_steps / passes_simulated(plan);
       while (schedules.size() < count && steps <= most) {
         schedules.push_back(build(static_cast<Rank>(schedules.size())));
         for (const Lane& lane : schedules.back().lanes) steps += static_cast<double>(lane.size());
@@ -245,9 +242,11 @@ World world_of(const RegularCluster& cluster, Rank hosts) {
 }
 
 std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
-                                  const Algorithm& algorithm, Collective collective, double bytes) {
+                                  const Algorithm& algorithm, Collective collective, double bytes,
+                                  double most_steps) {
   const ClusterCall call(cluster, hosts, collective, bytes);
-  return call.can(algorithm) ? call.predict(algorithm) : std::nullopt;
+  if (!call.can(algorithm)) return std::nullopt;
+  return call.predict(algorithm, std::numeric_limits<double>::infinity(), most_steps);
 }
 
 double least_us(const RegularCluster& cluster, Rank hosts, const Algorithm& algorithm,

@@ -25,10 +25,15 @@ Result<RegularCluster> regular_cluster(const Topology& topology);
 /// The world of so many hosts.
 World world_of(const RegularCluster& cluster, Rank hosts);
 
+/// Steps that are worth simulating for one point of a curve, all ranks and passes together: some
+/// seconds.
+inline constexpr double kMostSteps = 1e7;
+
 /// What a call of the algorithm takes there; none if it cannot do it, or if hosts are not all alike
 /// to it and all their ranks are too many to simulate.
 std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
-                                  const Algorithm& algorithm, Collective collective, double bytes);
+                                  const Algorithm& algorithm, Collective collective, double bytes,
+                                  double most_steps = kMostSteps);
 
 /// No prediction of it is shorter: what a few ranks' schedules show (schedule/least_time.hpp), in
 /// milliseconds, however many ranks there are.
