@@ -199,8 +199,11 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
     for (const std::uint32_t slice : slices_to_try(world, moved)) {
       if (slice > longest) continue;
       plan.slice_bytes = sliced(world, plan, slice);
-      if (side_by_side(world)) plan.lanes = lanes_of(world, plan, bytes);
       weigh(plan);
+      if (!side_by_side(world)) continue;
+      Plan abreast = plan;
+      abreast.lanes = lanes_of(world, plan, bytes);
+      weigh(abreast);
     }
   }
   if (rule.demanded.lanes == 0) {
