@@ -39,22 +39,37 @@ std::map<Rank, std::string_view> best_of(const Curves& curves) {
   return best;
 }
 
-Curves curves_of(const RegularCluster& cluster, Collective collective, double bytes,
-                 const ScaleOptions& options) {
+/// Of the algorithms that were asked for.
+Curves curves_asked_for(const RegularCluster& cluster, Collective collective, double bytes,
+                        const ScaleOptions& options) {
   Curves curves;
-  for (const Algorithm& algorithm : algorithms()) {
-    const auto& wanted = options.algorithms;
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), algorithm.name) == wanted.end())
-      continue;
+  for (const std::string& name : options.algorithms) {
+    const Algorithm& algorithm = *find_algorithm(name);
     for (Rank hosts = 1; hosts * cluster.per_host <= options.most_ranks; hosts *= 2) {
       const auto prediction = predict(cluster, hosts, algorithm, collective, bytes);
       if (prediction) curves[algorithm.name][hosts * cluster.per_host] = *prediction;
     }
   }
-  if (options.algorithms.empty()) {
-    std::map<std::string_view, bool> ahead;
-    for (const auto& [ranks, algorithm] : best_of(curves)) ahead[algorithm] = true;
-    std::erase_if(curves, [&](const auto& each) { return !ahead.contains(each.first); });
+  return curves;
+}
+
+/// Of those that are the fastest somewhere. What cannot be is not simulated to find out, and where
+/// another one is the fastest only what takes a moment.
+Curves curves_of_fastest(const RegularCluster& cluster, Collective collective, double bytes,
+                         const ScaleOptions& options) {
+  constexpr double kMoment = kMostSteps / 20;
+  Curves curves;
+  for (Rank hosts = 1; hosts * cluster.per_host <= options.most_ranks; hosts *= 2) {
+    const auto best = fastest(cluster, hosts, collective, bytes);
+    if (best) curves[best->algorithm->name][hosts * cluster.per_host] = best->prediction;
+  }
+  for (auto& [name, points] : curves) {
+    for (Rank hosts = 1; hosts * cluster.per_host <= options.most_ranks; hosts *= 2) {
+      const Rank ranks = hosts * cluster.per_host;
+      if (points.contains(ranks)) continue;
+      const auto other = predict(cluster, hosts, *find_algorithm(name), collective, bytes, kMoment);
+      if (other) points[ranks] = *other;
+    }
   }
   return curves;
 }
@@ -124,6 +139,7 @@ int plan_scale(const ScaleOptions& options) {
                options.most_ranks, topology->source);
   }
   for (const std::uint64_t bytes : options.bytes) {
+    const auto curves_of = options.algorithms.empty() ? curves_of_fastest : curves_asked_for;
     const Curves curves = curves_of(*cluster, *collective, static_cast<double>(bytes), options);
     if (!options.picture.empty() && !draw(curves, static_cast<double>(bytes), options)) return 1;
     if (!options.json) print_table(curves, static_cast<double>(bytes));

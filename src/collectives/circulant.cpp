@@ -5,16 +5,21 @@
 // Algorithm: circulant
 // Idea: rank r sums the blocks r … r+w-1 (modulo n), at first all n. In each round it sends the
 //   second half of them to the rank that they begin with and takes that many sums of its first half
-//   from the rank as far before it, until only block r is left. all_reduce gathers the blocks the
-//   same way back. No rank is extra, whatever their number. A message is cut in two where its
-//   blocks wrap around to 0; a block not yet summed is copied to go with others that are.
+//   from the rank as far before it, until only block r is left. all_reduce gathers the blocks in
+//   the same rounds backwards: rank r has the blocks up to r and gets as many before these, again
+//   from a rank before it. So it waits for the same ranks in both halves. Were it to gather from
+//   those behind, some would get rounds ahead of others, and block links with long messages while
+//   others wait for short ones. No rank is extra, whatever their number. A message is cut in two
+//   where its blocks wrap around to 0; a block not yet summed is copied to go with others that are.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
-//   reduce_scatter | most + copy       | L   | part   | part   | part | kept | n//2 | met
-//   all_reduce     | 2*most + copy - 1 | 2*L | 2*part | 2*part | part | 0    | n//2 | met
+//   reduce_scatter | max(there) + copy    | L   | part   | part   | part | kept | n//2 | met
+//   all_reduce     | max(both) + copy - 1 | 2*L | 2*part | 2*part | part | 0    | n//2 | met
 //   where part = (n-1)/n;
 //   rounds = [(-(-n // 2**(k+1)), -(-n // 2**k) + -n // 2**(k+1)) for k in range(L)];
 //   wraps = lambda first, count: first % n + count > n;
-//   most = max(sum(2 + wraps(r, m) + wraps(r+s, m) for s, m in rounds) for r in range(n));
+//   there = [sum(2 + wraps(r, m) + wraps(r+s, m) for s, m in rounds) for r in range(n)];
+//   back = [sum(2 + wraps(r-m+1, m) + wraps(r-s-m+1, m) for s, m in rounds) for r in range(n)];
+//   both = [there[r] + back[r] for r in range(n)];
 //   copy = n > 5 and n % 2; kept = n*(n > 2); met = 2*L - (n % 2 == 0) - 2*(n in [3, 5])
 // Wins: medium messages when the number of ranks is no power of two: the bytes of a ring in
 //   ceil(log2(n)) rounds each way.
@@ -65,6 +70,9 @@ Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
     for (const auto& [skip, count] : rounds) {
       for_each_piece(rank, count, n, count_piece);
       for_each_piece(rank + skip, count, n, count_piece);
+      if (!both) continue;
+      for_each_piece(rank - count + 1, skip > 1 ? count : 0, n, count_piece);
+      for_each_piece(rank - skip - count + 1, count, n, count_piece);
     }
     most = std::max(most, steps);
   }
@@ -74,7 +82,7 @@ Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
           .sent = both ? 2 * part : part,
           .received = both ? 2 * part : part,
           .reduced = part,
-          .steps = (both ? 2 * most - 1 : most) + (copies_middle(n) ? 1 : 0),
+          .steps = most + (copies_middle(n) ? 1 : 0),
           .scratch_chunks = both || n == 2 ? 0 : index_of(n),
           .message_chunks = index_of(n / 2),
           .peers = n == 3 || n == 5 ? met - 2 : met,
@@ -111,18 +119,18 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
       const Operand into = last && !both ? output(0) : Operand{sums, index_of(first)};
       Step& step = lane.receive_reduce(from, {with, index_of(first)}, into, index_of(length));
       step.finish = last;
-      if (last && both) step.target = from;  // the way back begins
+      if (last && both) step.target = wrapped(rank + 1, n);  // the way back begins
     });
     summed = std::max(summed, count);
   }
   for (std::size_t i = both ? rounds.size() : 0; i-- > 0;) {
     const auto [skip, count] = rounds[i];
-    const Rank to = wrapped(rank - skip, n);
-    const Rank from = wrapped(rank + skip, n);
-    for_each_piece(rank, skip > 1 ? count : 0, n, [&](Rank first, Rank length) {
+    const Rank to = wrapped(rank + skip, n);
+    const Rank from = wrapped(rank - skip, n);
+    for_each_piece(rank - count + 1, skip > 1 ? count : 0, n, [&](Rank first, Rank length) {
       lane.send(output(index_of(first)), to, index_of(length));
     });
-    for_each_piece(from, count, n, [&](Rank first, Rank length) {
+    for_each_piece(from - count + 1, count, n, [&](Rank first, Rank length) {
       lane.receive(from, output(index_of(first)), index_of(length));
     });
   }

@@ -19,7 +19,7 @@
 // Cost: counted in the built schedules; rounds are the sum of the phases'.
 // Wins: hierarchical_ring: large messages; hierarchical_halving: medium ones, and many hosts;
 //   hierarchical_tree: small ones. Only with several hosts, of which one at least has several
-//   ranks.
+//   ranks. On one host its islands are the hosts (rank_groups.hpp): GPUs with links among them.
 // Source: Kielmann et al.: MagPIe: MPI's collective communication operations for clustered wide
 //   area systems (PPoPP 1999); Graham et al.: Cheetah: a framework for scalable hierarchical
 //   collective operations (CCGrid 2011); rails: Cho et al.: BlueConnect: decomposing all-reduce for
@@ -32,6 +32,7 @@
 #include <utility>
 
 #include "collectives/patterns.hpp"
+#include "collectives/rank_groups.hpp"
 
 namespace coll {
 
@@ -254,22 +255,28 @@ constexpr Hierarchy kOfTrees{
 
 template <const Hierarchy& kHow>
 constexpr Algorithm algorithm(std::string_view sentence) {
-  return {
-      kHow.name, sentence,
-      [](const CollectiveSpec& spec, const Layout& layout) { return supports(kHow, spec, layout); },
-      [](const CollectiveSpec& spec, const Layout& layout) { return cost(kHow, spec, layout); },
-      [](const CollectiveSpec& spec, const Layout& layout, Rank rank) {
-        return composed(kHow, spec, layout, rank).schedule;
-      }};
+  return {kHow.name, sentence,
+          [](const CollectiveSpec& spec, const Layout& layout) {
+            return on_groups(layout,
+                             [&](const Layout& hosts) { return supports(kHow, spec, hosts); });
+          },
+          [](const CollectiveSpec& spec, const Layout& layout) {
+            return on_groups(layout, [&](const Layout& hosts) { return cost(kHow, spec, hosts); });
+          },
+          [](const CollectiveSpec& spec, const Layout& layout, Rank rank) {
+            return on_groups(layout, [&](const Layout& hosts) {
+              return composed(kHow, spec, hosts, rank).schedule;
+            });
+          }};
 }
 
 }  // namespace
 
-constinit const Algorithm kHierarchicalRing =
-    algorithm<kOfRings>("large messages, several hosts: each rail moves its part between them");
+constinit const Algorithm kHierarchicalRing = algorithm<kOfRings>(
+    "large messages, several hosts or islands: each rail moves its part between them");
 constinit const Algorithm kHierarchicalHalving = algorithm<kOfHalving>(
-    "medium messages, several hosts: rails, few rounds inside and between hosts");
+    "medium messages, several hosts or islands: rails, few rounds inside and between them");
 constinit const Algorithm kHierarchicalTree =
-    algorithm<kOfTrees>("small messages, several hosts: one message per host and round");
+    algorithm<kOfTrees>("small messages, several hosts or islands: one message per host and round");
 
 }  // namespace coll

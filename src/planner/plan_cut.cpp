@@ -16,6 +16,27 @@ constexpr double kSlicesOfOneLane = 2, kSlicesOfOneSocket = 8;
 /// The shortest slice to consider: of less, what each costs besides its bytes is the larger part.
 constexpr std::uint32_t kLeastSlice = 16 << 10;
 
+bool side_by_side(const World& world) {
+  return world.network && !world.network->threads;
+}
+
+/// The way between the first and the last rank, the farthest there is on most machines.
+Route far_route(const World& world) {
+  return world.network->route(0, world.layout.ranks() - 1);
+}
+
+/// The longest slice that GPUs of a described machine send with flags: shorter than any other, but
+/// without what a long message costs. 0 where there is none such.
+std::uint32_t flagged_slice(const World& world) {
+  if (!side_by_side(world) || world.layout.ranks() < 2) return 0;
+  const double bytes = std::min(far_route(world).inline_bytes, double{kLeastSlice});
+  return static_cast<std::uint32_t>(bytes) / 64 * 64;
+}
+
+double longest_message(const Plan& plan, double bytes) {
+  return bytes * plan.cost.message_chunks / plan.cost.chunks;
+}
+
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
 /// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What goes
 /// straight from the one caller's memory to the other's is cut coarser: each slice is a system
@@ -60,14 +81,20 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
 }
 
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
-/// other empties one. Those that run side by side each hide the latency of the others.
-std::uint32_t lanes_for(const World& world, const Plan& plan, double slices) {
-  if (plan.demanded.lanes != 0) return plan.demanded.lanes;
-  if (world.network && !world.network->threads) {
+/// other empties one. Those that run side by side each hide the latency of the others; flagged
+/// slices of one message go all at once.
+std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
+  if (plan.demanded.lanes != 0) return std::min(plan.demanded.lanes, world.max_lanes);
+  const double slices = plan.cost.moved() * bytes / plan.slice_bytes;
+  if (side_by_side(world)) {
+    const bool flagged = plan.slice_bytes <= flagged_slice(world);
+    const double wanted = flagged ? std::ceil(longest_message(plan, bytes) / plan.slice_bytes)
+                                  : slices / kSlicesOfOneLane;
     return static_cast<std::uint32_t>(
-        std::clamp(slices / kSlicesOfOneLane, 1.0, static_cast<double>(world.max_lanes)));
+        std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
-  return slices > (world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket) ? 2 : 1;
+  const double of_one = world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket;
+  return std::min(slices > of_one ? 2U : 1U, world.max_lanes);
 }
 
 /// Slices of about `bytes`, as the plan's algorithm can cut them.
@@ -78,6 +105,9 @@ std::uint32_t sliced(const World& world, const Plan& plan, std::uint32_t bytes) 
 /// The sensible ones, up to one that holds all.
 std::vector<std::uint32_t> slices_to_try(const World& world, double moved) {
   std::vector<std::uint32_t> slices;
+  if (const std::uint32_t flagged = flagged_slice(world); flagged > 0 && flagged < kLeastSlice) {
+    slices.push_back(flagged);
+  }
   for (std::uint64_t slice = kLeastSlice;
        slice <= world.slot_bytes && static_cast<double>(slice) < 4 * moved; slice *= 4) {
     slices.push_back(static_cast<std::uint32_t>(slice));
@@ -119,9 +149,21 @@ Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& 
   plan.message_chunks = cost.message_chunks;
   plan.loans = loans_for(spec, bytes, world);
   plan.slice_bytes = sliced(world, plan, slice_for(world, plan));
-  plan.lanes =
-      std::min(lanes_for(world, plan, cost.moved() * bytes / plan.slice_bytes), world.max_lanes);
+  plan.lanes = lanes_of(world, plan, bytes);
   return plan;
+}
+
+std::vector<Plan> plans_with(const World& world, const CollectiveSpec& spec,
+                             const Algorithm& algorithm, Cut demanded, std::uint32_t size_class) {
+  std::vector<Plan> plans{plan_with(world, spec, algorithm, demanded, size_class)};
+  const std::uint32_t flagged = flagged_slice(world);
+  if (flagged == 0 || demanded.slice_bytes != 0) return plans;
+  Plan plan = plans.front();
+  plan.slice_bytes = sliced(world, plan, flagged);
+  plan.lanes = lanes_of(world, plan, most_bytes(size_class));
+  // A schedule of many chunks cannot be cut so finely.
+  if (plan.slice_bytes == flagged) plans.push_back(plan);
+  return plans;
 }
 
 std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class) {
@@ -155,8 +197,13 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
     const bool through_slots = world.shared_memory && !world.network && plan.loans != Loans::all;
     const std::uint32_t longest = through_slots ? world.passing_bytes : world.slot_bytes;
     for (const std::uint32_t slice : slices_to_try(world, moved)) {
+      if (slice > longest) continue;
       plan.slice_bytes = sliced(world, plan, slice);
-      if (slice <= longest) weigh(plan);
+      weigh(plan);
+      if (!side_by_side(world)) continue;
+      Plan abreast = plan;
+      abreast.lanes = lanes_of(world, plan, bytes);
+      weigh(abreast);
     }
   }
   if (rule.demanded.lanes == 0) {

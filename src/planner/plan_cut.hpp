@@ -30,6 +30,12 @@ double alike(const World& world);
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
                Cut demanded, std::uint32_t size_class);
 
+/// That plan, and between GPUs of a described machine also the one in slices that are short enough
+/// to travel with flags: which of both is faster depends on every message of the schedule, so each
+/// algorithm is judged by its better one.
+std::vector<Plan> plans_with(const World& world, const CollectiveSpec& spec,
+                             const Algorithm& algorithm, Cut demanded, std::uint32_t size_class);
+
 /// The same algorithm in other protocols, slices and lanes, simulated, but for what the plan was
 /// demanded to have; the one to take first: that of the rules, unless another is clearly better.
 std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class);

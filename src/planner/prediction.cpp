@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/least_time.hpp"
 #include "schedule/simulate.hpp"
 
 namespace coll {
@@ -63,19 +64,23 @@ double slots_of(const Plan& plan, double bytes) {
   return peers * std::min(kCredits * message, each + message);
 }
 
+Load load_of(const World& world, const Plan& plan, double bytes) {
+  return {.bytes = bytes,
+          .slice_bytes = static_cast<double>(plan.slice_bytes),
+          .message_chunks = plan.message_chunks,
+          .copies = plan.lanes,
+          .credits = kCredits,
+          .effort = world.network ? kEffortDescribed : kEffort,
+          .in_a_row = !world.network,
+          .one_buffer = plan.spec.collective == Collective::broadcast};
+}
+
 Prediction simulated(const World& world, const Plan& plan, double bytes) {
   std::vector<Schedule> schedules;
   for (Rank rank = 0; rank < plan.spec.ranks; ++rank) {
     schedules.push_back(plan.algorithm->build(plan.spec, world.layout, rank));
   }
-  const Load load{.bytes = bytes,
-                  .slice_bytes = static_cast<double>(plan.slice_bytes),
-                  .message_chunks = plan.message_chunks,
-                  .copies = plan.lanes,
-                  .credits = kCredits,
-                  .effort = world.network ? kEffortDescribed : kEffort,
-                  .in_a_row = !world.network,
-                  .one_buffer = plan.spec.collective == Collective::broadcast};
+  const Load load = load_of(world, plan, bytes);
   const Result<Simulated> result = simulate(schedules, network_of(world, plan, bytes), load);
   COLL_CHECK(result.ok(), "schedules that are proved end");
   return {.us = result->us,
@@ -146,6 +151,14 @@ bool is_simulated(const World& world, const CollectiveSpec& spec) {
 Prediction predict(const World& world, const Plan& plan, double bytes) {
   return is_simulated(world, plan.spec) ? simulated(world, plan, bytes)
                                         : estimate(world, plan, bytes);
+}
+
+double least_us(const World& world, const Plan& plan, double bytes) {
+  const Rank ranks = plan.spec.ranks, some[] = {0, ranks / 2, ranks - 1};
+  const auto build = [&](Rank rank) {
+    return plan.algorithm->build(plan.spec, world.layout, rank);
+  };
+  return least_us(build, some, network_of(world, plan, bytes), load_of(world, plan, bytes));
 }
 
 }  // namespace coll

@@ -7,15 +7,16 @@
 #include <unordered_map>
 
 #include "planner/planner.hpp"
+#include "schedule/least_time.hpp"
 #include "schedule/simulate.hpp"
 #include "topology/topology_hash.hpp"
 
 namespace coll {
 namespace {
 
-/// Steps that are worth simulating for one point of a curve, all ranks and passes together: some
-/// seconds.
-constexpr double kMostSteps = 1e7;
+/// A host that stands for all may have chunks that are a little shorter than those of others, where
+/// bytes do not come out even; so a prediction may be below what its schedules take at least.
+constexpr double kUneven = 0.95;
 
 /// The links of the pair's first host, and for each link of the pair which of these it is.
 struct HostLinks {
@@ -87,6 +88,96 @@ std::optional<Symmetry> symmetry_of(const std::function<Schedule(Rank)>& build, 
   return std::nullopt;
 }
 
+/// A call on so many hosts, by any algorithm.
+class ClusterCall {
+ public:
+  ClusterCall(const RegularCluster& cluster, Rank hosts, Collective collective, double bytes)
+      : cluster_(cluster),
+        hosts_(hosts),
+        world_(world_of(cluster, hosts)),
+        spec_{collective, world_.layout.ranks(), 0},
+        bytes_(bytes) {}
+
+  [[nodiscard]] bool can(const Algorithm& algorithm) const {
+    return algorithm.supports(spec_, world_.layout);
+  }
+
+  /// By the better of the plans that the planner compares, unless none takes less than `to_beat`;
+  /// none if they are too many steps, either.
+  [[nodiscard]] std::optional<Prediction> predict(
+      const Algorithm& algorithm, double to_beat = std::numeric_limits<double>::infinity(),
+      double most_steps = kMostSteps) const {
+    const auto build = builder(algorithm);
+    std::optional<Symmetry> symmetry;
+    if (hosts_ > 1) symmetry = symmetry_of(build, spec_.ranks, cluster_.per_host);
+    const Network network = cluster_network(cluster_, symmetry ? 1 : hosts_);
+    const auto count = static_cast<std::size_t>(symmetry ? cluster_.per_host : spec_.ranks);
+    std::vector<Schedule> schedules;
+    double steps = 0;
+    std::optional<Prediction> best;
+    for (const auto& [least, plan] : plans(algorithm)) {
+      if (least >= to_beat) break;
+      const double most = most_steps / passes_simulated(plan);
+      while (schedules.size() < count && steps <= most) {
+        schedules.push_back(build(static_cast<Rank>(schedules.size())));
+        for (const Lane& lane : schedules.back().lanes) steps += static_cast<double>(lane.size());
+      }
+      if (steps > most) continue;
+      const Result<Simulated> result =
+          simulate(schedules, network, load_of(plan), {}, symmetry.value_or(Symmetry{}));
+      if (!result.ok() || result->us >= to_beat) continue;
+      to_beat = result->us;
+      best = {.us = result->us,
+              .each_us = result->us,
+              .bottleneck = result->bottleneck,
+              .busy = result->busy};
+    }
+    return best;
+  }
+
+  /// No plan takes less.
+  [[nodiscard]] double least_us(const Algorithm& algorithm) const {
+    return plans(algorithm).front().first;
+  }
+
+ private:
+  [[nodiscard]] std::function<Schedule(Rank)> builder(const Algorithm& algorithm) const {
+    return [&](Rank rank) { return algorithm.build(spec_, world_.layout, rank); };
+  }
+
+  /// The plans that the planner compares, behind what each takes at least, the least first.
+  [[nodiscard]] std::vector<std::pair<double, Plan>> plans(const Algorithm& algorithm) const {
+    const Rank some[] = {0, spec_.ranks / 2, spec_.ranks - 1};
+    std::vector<std::pair<double, Plan>> list;
+    for (const Plan& plan :
+         plans_with(world_, spec_, algorithm, {}, size_class(static_cast<std::uint64_t>(bytes_)))) {
+      const double least = coll::least_us(builder(algorithm), some, *world_.network, load_of(plan));
+      list.emplace_back(kUneven * least, plan);
+    }
+    std::ranges::stable_sort(list, {}, [](const auto& each) { return each.first; });
+    return list;
+  }
+
+  [[nodiscard]] Load load_of(const Plan& plan) const {
+    return {.bytes = bytes_,
+            .slice_bytes = static_cast<double>(plan.slice_bytes),
+            .message_chunks = plan.message_chunks,
+            .copies = plan.lanes,
+            .effort = 0};  // as few passes as show the rate
+  }
+
+  [[nodiscard]] double passes_simulated(const Plan& plan) const {
+    const double each = static_cast<double>(plan.slice_bytes) * plan.cost.chunks;
+    return std::clamp(bytes_ * plan.cost.message_chunks / each, 1.0, 6.0 * plan.lanes);
+  }
+
+  const RegularCluster& cluster_;
+  Rank hosts_;
+  World world_;
+  CollectiveSpec spec_;
+  double bytes_;
+};
+
 }  // namespace
 
 bool looks_symmetric(const std::function<Schedule(Rank)>& build, Rank ranks,
@@ -151,44 +242,38 @@ World world_of(const RegularCluster& cluster, Rank hosts) {
 }
 
 std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
-                                  const Algorithm& algorithm, Collective collective, double bytes) {
-  const World world = world_of(cluster, hosts);
-  const Rank ranks = world.layout.ranks();
-  const CollectiveSpec spec{collective, ranks, 0};
-  if (!algorithm.supports(spec, world.layout)) return std::nullopt;
-  const Plan plan =
-      plan_with(world, spec, algorithm, {}, size_class(static_cast<std::uint64_t>(bytes)));
-  const auto build = [&](Rank rank) { return algorithm.build(spec, world.layout, rank); };
-  const Load load{.bytes = bytes,
-                  .slice_bytes = static_cast<double>(plan.slice_bytes),
-                  .message_chunks = plan.message_chunks,
-                  .copies = plan.lanes,
-                  .effort = 0};  // as few passes as show the rate
-  const double passes = bytes * plan.cost.message_chunks / (load.slice_bytes * plan.cost.chunks);
-  const double simulated_passes = std::clamp(passes, 1.0, 6.0 * load.copies);
-  const auto simulated = [&](Rank count, Rank links_of,
-                             const Symmetry& symmetry) -> std::optional<Prediction> {
-    std::vector<Schedule> schedules;
-    double steps = 0;
-    for (Rank rank = 0; rank < count; ++rank) {
-      schedules.push_back(build(rank));
-      for (const Lane& lane : schedules.back().lanes) steps += static_cast<double>(lane.size());
-      if (steps * simulated_passes > kMostSteps) return std::nullopt;
-    }
-    const Result<Simulated> result =
-        simulate(schedules, cluster_network(cluster, links_of), load, {}, symmetry);
-    if (!result.ok()) return std::nullopt;
-    return Prediction{.us = result->us,
-                      .each_us = result->us,
-                      .bottleneck = result->bottleneck,
-                      .busy = result->busy};
-  };
-  if (hosts > 1) {
-    if (const auto symmetry = symmetry_of(build, ranks, cluster.per_host)) {
-      return simulated(cluster.per_host, 1, *symmetry);
-    }
+                                  const Algorithm& algorithm, Collective collective, double bytes,
+                                  double most_steps) {
+  const ClusterCall call(cluster, hosts, collective, bytes);
+  if (!call.can(algorithm)) return std::nullopt;
+  return call.predict(algorithm, std::numeric_limits<double>::infinity(), most_steps);
+}
+
+double least_us(const RegularCluster& cluster, Rank hosts, const Algorithm& algorithm,
+                Collective collective, double bytes) {
+  return ClusterCall(cluster, hosts, collective, bytes).least_us(algorithm);
+}
+
+std::optional<Fastest> fastest(const RegularCluster& cluster, Rank hosts, Collective collective,
+                               double bytes) {
+  const ClusterCall call(cluster, hosts, collective, bytes);
+  std::vector<std::pair<double, const Algorithm*>> list;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (call.can(algorithm)) list.emplace_back(call.least_us(algorithm), &algorithm);
   }
-  return simulated(ranks, hosts, {});
+  std::ranges::stable_sort(list, {}, [](const auto& each) { return each.first; });
+  std::optional<Fastest> best;
+  int simulated = 0;
+  for (const auto& [least, algorithm] : list) {
+    const double to_beat = best ? best->prediction.us : std::numeric_limits<double>::infinity();
+    if (least >= to_beat) break;
+    ++simulated;
+    if (const auto prediction = call.predict(*algorithm, to_beat)) {
+      best = {algorithm, *prediction, simulated};
+    }
+    if (best) best->simulated = simulated;
+  }
+  return best;
 }
 
 }  // namespace coll

@@ -23,7 +23,7 @@ enum class PartsOf : std::uint8_t { stretch, stride, mirrored };
 class Motion {
  public:
   /// By `by` ranks, a multiple of symmetry.size, 0 <= by < ranks. `of` is the schedule of any rank;
-  /// all have the same chunks.
+  /// all have the same chunks. It, and the steps to be moved, keep the rules (step_rules.hpp).
   Motion(const Symmetry& symmetry, PartsOf parts, const Schedule& of, Rank by);
 
   [[nodiscard]] Rank rank(Rank from) const;

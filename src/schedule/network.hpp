@@ -48,6 +48,11 @@ struct Route {
   }
 };
 
+/// A call between GPUs that is cut into slices short enough to travel with their notice has a flag
+/// beside every word, and takes so many times its bytes of a link: NCCL plans its LL protocol with
+/// a quarter of the bandwidth (2.18, src/graph/tuning.cc).
+inline constexpr double kFlaggedTimes = 4;
+
 /// The machines under a set of ranks in the alpha-beta model (Hockney 1994), with what several
 /// messages share: links, and the thread of a rank. A link carries one message at a time, in the
 /// order in which they reach it; slices of different calls and lanes take turns so, as they would
@@ -73,6 +78,13 @@ struct Network {
   /// them together.
   double staged_bytes = std::numeric_limits<double>::infinity();
   double reduce_us_per_byte = 0;  ///< to combine, where receive_us_per_byte does not include it
+
+  /// How long a message of a call in slices of `slice_bytes` occupies a link of its route.
+  [[nodiscard]] double occupied_us(const Link& link, const Route& of, double slice_bytes,
+                                   double bytes) const {
+    const bool flagged = !threads && slice_bytes > 0 && slice_bytes <= of.inline_bytes;
+    return link.message_us + (flagged ? kFlaggedTimes : 1) * bytes * link.us_per_byte;
+  }
 };
 
 }  // namespace coll

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/load_windows.hpp"
 #include "schedule/simulation.hpp"
 
 namespace coll {
@@ -17,22 +18,6 @@ namespace {
 constexpr std::uint64_t kPassesBeyondCredits = 4, kMostCredits = 16;
 /// Calls in a row, up to so many more than one, show the rate.
 constexpr std::uint64_t kCalls = 4;
-
-std::uint32_t blocks_of(const CollectiveSpec& spec) {
-  const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, spec.root);
-  return std::max({shape.input, shape.output, 1U});
-}
-
-Windows windows_of(std::span<const Schedule> schedules, const Load& load) {
-  const std::uint32_t parts = schedules.front().chunks.parts;
-  const auto block =
-      static_cast<std::uint64_t>(std::llround(load.bytes / blocks_of(schedules.front().spec)));
-  const double slice = load.slice_bytes > 0
-                           ? load.slice_bytes
-                           : static_cast<double>(block + 64) * load.message_chunks + 64;
-  return cut_windows(block, 1, parts, load.message_chunks, static_cast<std::uint64_t>(slice),
-                     load.copies);
-}
 
 std::uint64_t passes_to_run(std::span<const Schedule> schedules, const Load& load) {
   double steps = 0;
@@ -51,7 +36,7 @@ std::uint64_t passes_to_run(std::span<const Schedule> schedules, const Load& loa
 Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& network,
                            const Load& load, const Disturbance& disturbance,
                            const Symmetry& symmetry) {
-  const Windows windows = windows_of(schedules, load);
+  const Windows windows = windows_of(schedules.front(), load);
   const auto run = [&](std::uint64_t passes) -> Result<Simulation> {
     const std::uint64_t calls = std::max<std::uint64_t>(1, passes / windows.passes);
     Simulation simulation(schedules, network, load, windows, calls,

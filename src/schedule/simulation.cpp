@@ -7,23 +7,10 @@
 #include <cmath>
 #include <tuple>
 
+#include "schedule/load_windows.hpp"
 #include "schedule/schedule_fault.hpp"
 
 namespace coll {
-namespace {
-
-/// The bytes of `count` chunks from `part` on in a window of `bytes` per block, as the executor
-/// cuts it.
-std::uint64_t bytes_of_chunks(const Windows& windows, std::uint32_t parts, std::uint64_t bytes,
-                              std::uint32_t part, std::uint32_t count) {
-  const auto begin_of = [&](std::uint64_t of) { return std::min(of * windows.chunk, bytes); };
-  if (part + count <= parts) return begin_of(part + count) - begin_of(part);
-  const std::uint64_t blocks = (part + count) / parts;  // that the range goes into, whole or not
-  return blocks * begin_of(parts) + begin_of((part + count) % parts) - begin_of(part);
-}
-
-}  // namespace
-
 Simulation::Simulation(std::span<const Schedule> schedules, const Network& network,
                        const Load& load, const Windows& windows, std::uint64_t calls,
                        std::uint64_t passes, const Disturbance& disturbance,
@@ -94,17 +81,6 @@ std::uint32_t Simulation::fifo(std::uint32_t lane, Rank peer, bool incoming) {
   }
   known.emplace(peer, found);
   return found;
-}
-
-double Simulation::bytes_of(const LaneState& lane, const Step& step) const {
-  if (step.count == 0) return 0;
-  const std::uint64_t begin = lane.pass * windows_.elements;
-  const std::uint64_t bytes =
-      std::min(windows_.elements, windows_.count - std::min(windows_.count, begin));
-  const Operand& named = step.named();
-  const std::uint32_t parts = schedules_[lane.rank].chunks.parts;
-  return static_cast<double>(
-      bytes_of_chunks(windows_, parts, bytes, named.chunk % parts, step.count));
 }
 
 /// Whether the step's message has been copied already, for another peer.
@@ -189,7 +165,7 @@ void Simulation::begin(std::uint32_t number, double now) {
     lane.blocked = Blocked::full;
     return;
   }
-  lane.bytes = bytes_of(lane, step);
+  lane.bytes = bytes_in_pass(windows_, schedules_[lane.rank].chunks.parts, step, lane.pass);
   if (lane.in != kNone) --fifos_[lane.in].arrived;
   if (lane.out != kNone) {
     Fifo& out = fifos_[lane.out];
@@ -258,8 +234,9 @@ void Simulation::cross(std::uint32_t index, double now) {
     fifo.lost = true;
     return;
   }
-  const Network::Link& of = network_.links[link];
-  const double us = (of.message_us + message.bytes * of.us_per_byte) / share;
+  const double us =
+      network_.occupied_us(network_.links[link], fifo.route, load_.slice_bytes, message.bytes) /
+      share;
   link_free_[link] = from + us;
   link_busy_[link] += us;
   message.arrival = std::max(message.arrival, from + us);

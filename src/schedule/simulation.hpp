@@ -101,7 +101,6 @@ class Simulation {
   [[nodiscard]] bool too_early(std::uint32_t lane, const Step& step);
   [[nodiscard]] double cost_us(const LaneState& lane, const Step& step) const;
   [[nodiscard]] bool is_staged(const LaneState& lane) const;
-  [[nodiscard]] double bytes_of(const LaneState& lane, const Step& step) const;
   std::uint32_t fifo(std::uint32_t lane, Rank peer, bool incoming);
   [[nodiscard]] Status stuck() const;
 

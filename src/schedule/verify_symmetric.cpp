@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t kPasses = 2;  ///< as in verify.cpp
 
 Status check_symmetry(const CollectiveSpec& spec, const Symmetry& symmetry) {
-  if (symmetry.fits(spec.ranks) && !has_root(spec.collective)) return {};
+  if (spec.ranks > 0 && symmetry.fits(spec.ranks) && !has_root(spec.collective)) return {};
   return failed(Code::invalid_argument,
                 "a " + std::string(name_of(spec.collective)) + " of " + std::to_string(spec.ranks) +
                     " ranks has no symmetry of groups of " + std::to_string(symmetry.size));
@@ -38,21 +38,22 @@ struct FirstGroup {
   PartsOf parts = PartsOf::stretch;
 };
 
-/// Every rank is a rank of the first group, moved.
+/// Every rank is a rank of the first group, moved. The first group's steps are looked at by
+/// themselves first: no motion says where a step goes that breaks the rules.
 Result<FirstGroup> first_group(const std::function<Schedule(Rank)>& build,
                                const Symmetry& symmetry) {
   FirstGroup group{.schedules = {build(0)}};
   const CollectiveSpec spec = group.schedules[0].spec;
   COLL_TRY(check_symmetry(spec, symmetry));
-  for (Rank rank = 1; rank < spec.ranks; ++rank) {
-    Schedule schedule = build(rank);
-    if (rank < symmetry.size) {
-      if (schedule.rank != rank || schedule.spec != spec) {
-        return fault(rank, "has the schedule of another rank or operation");
-      }
-      group.schedules.push_back(std::move(schedule));
-      continue;
+  for (Rank rank = 0; rank < symmetry.size; ++rank) {
+    if (rank > 0) group.schedules.push_back(build(rank));
+    if (group.schedules.back().rank != rank || group.schedules.back().spec != spec) {
+      return fault(rank, "has the schedule of another rank or operation");
     }
+  }
+  COLL_TRY(check_steps(group.schedules));
+  for (Rank rank = symmetry.size; rank < spec.ranks; ++rank) {
+    const Schedule schedule = build(rank);
     if (rank == symmetry.size) group.parts = parts_of(group.schedules, symmetry, schedule);
     const Schedule& original = group.schedules[static_cast<std::size_t>(rank % symmetry.size)];
     COLL_TRY(check_moved(original, symmetry, group.parts, rank - original.rank, schedule));
@@ -103,7 +104,6 @@ Result<Verified> verify_symmetric(const std::function<Schedule(Rank)>& build,
   if (credits == 0) return failed(Code::invalid_argument, "a FIFO holds at least one message");
   COLL_ASSIGN(const FirstGroup first, first_group(build, symmetry));
   const std::vector<Schedule>& group = first.schedules;
-  COLL_TRY(check_steps(group));
   COLL_TRY(check_lane_order(group));
 
   FoldedRun apart(group, symmetry, first.parts, credits, kPasses, false);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: the house's proofs. This file: what the algorithms say of themselves, as text for
 // scripts/gen-algorithms-doc.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +13,8 @@
 namespace coll {
 namespace {
 
-constexpr Rank kMostRanks = 64;
+constexpr Rank kEveryCount = 64;  ///< up to here all numbers of ranks
+constexpr Rank kLarge[] = {65, 96, 100, 127, 128, 257};
 
 /// "4": ranks on one host; "2x3": 2 hosts of 3 ranks; "1+3+2": hosts of so many.
 Layout layout_of(const std::string& text) {
@@ -45,9 +47,11 @@ void print_cost(const Algorithm& algorithm, Collective collective, const Layout&
 void print_costs() {
   for (const Algorithm& algorithm : algorithms()) {
     for (int i = 0; i < kCollectives; ++i) {
-      for (Rank ranks = 1; ranks <= kMostRanks; ++ranks) {
+      const auto print_flat = [&](Rank ranks) {
         print_cost(algorithm, collective_at(i), Layout::flat(ranks), std::to_string(ranks));
-      }
+      };
+      for (Rank ranks = 1; ranks <= kEveryCount; ++ranks) print_flat(ranks);
+      std::ranges::for_each(kLarge, print_flat);
     }
   }
 }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
 #include "built.hpp"
+#include "collectives/rank_groups.hpp"
 #include "schedule/verify.hpp"
 #include "test_seed.hpp"
 
@@ -32,9 +34,27 @@ Layout layout_of(const std::vector<Rank>& hosts) {
   return make_layout(places);
 }
 
+/// One host, with islands of so many ranks each: `apart`, one after the other, or ranks of islands
+/// in turns.
+Layout islands_of(const std::vector<Rank>& islands, bool apart) {
+  std::vector<Place> places;
+  std::vector<Rank> left = islands;
+  const Rank ranks = std::accumulate(islands.begin(), islands.end(), 0);
+  for (std::size_t island = 0; static_cast<Rank>(places.size()) < ranks;) {
+    if (left[island] > 0) {
+      --left[island];
+      places.push_back({.island = static_cast<std::int32_t>(island)});
+    }
+    if (!apart || left[island] == 0) island = (island + 1) % islands.size();
+  }
+  return make_layout(places);
+}
+
 std::string text_of(const Layout& layout) {
   std::string text = "hosts of ranks";
   for (const std::int32_t host : layout.host) text += ' ' + std::to_string(host);
+  text += ", islands";
+  for (const std::int32_t island : layout.island) text += ' ' + std::to_string(island);
   return text;
 }
 
@@ -105,6 +125,75 @@ TEST(Hierarchical, WantsSeveralHostsAndOneOfSeveralRanks) {
     EXPECT_FALSE(algorithm->supports(spec, Layout::flat(4)));
     EXPECT_FALSE(algorithm->supports(spec, layout_of({1, 1, 1, 1})));
     EXPECT_TRUE(algorithm->supports(spec, layout_of({1, 1, 2})));
+  }
+}
+
+/// On one host islands are what hosts are among several; where each rank is one, NUMA nodes are.
+TEST(Hierarchical, TakesTheIslandsOfOneHost) {
+  const auto groups = [](const std::vector<Place>& places) {
+    const Layout layout = make_layout(places);
+    const bool supported =
+        hierarchical().front()->supports({Collective::all_reduce, layout.ranks(), 0}, layout);
+    const auto islands = islands_as_hosts(layout);
+    EXPECT_EQ(supported, layout.hosts() > 1 || islands.has_value());
+    return islands ? islands->members : std::vector<std::vector<Rank>>{};
+  };
+  using Groups = std::vector<std::vector<Rank>>;
+  const auto island = [](std::int32_t number, std::int32_t numa = -1) {
+    return Place{.numa = numa, .island = number};
+  };
+  EXPECT_EQ(groups({island(7), island(3), island(7), island(3)}), (Groups{{0, 2}, {1, 3}}));
+  EXPECT_EQ(groups({island(0, 0), island(0, 1), island(1, 0)}), (Groups{{0, 1}, {2}}));
+  EXPECT_EQ(groups({island(0, 5), island(1, 5), island(2, 2)}), (Groups{{0, 1}, {2}}))
+      << "GPUs without links";
+  EXPECT_EQ(groups({island(0, 0), island(0, 0), island(0, 1)}), Groups{}) << "one island";
+  EXPECT_EQ(groups({island(-1, 0), island(-1, 0), island(-1, 1)}), Groups{}) << "processors";
+  EXPECT_EQ(groups({island(0), island(1), island(2)}), Groups{}) << "no NUMA nodes";
+  EXPECT_EQ(groups({island(0, 0), island(1, 1), island(2, 2)}), Groups{}) << "one rank in each";
+  EXPECT_EQ(groups({island(0)}), Groups{});
+  EXPECT_EQ(groups({{.host = 1, .island = 0}, {.host = 1, .island = 1}, {.host = 2}}), Groups{})
+      << "several hosts are the groups";
+}
+
+TEST(Hierarchical, IsProvedOnIslands) {
+  for (const std::vector<Rank>& islands : std::vector<std::vector<Rank>>{{2, 2},
+                                                                         {3, 3},
+                                                                         {4, 4},
+                                                                         {2, 2, 2},
+                                                                         {2, 2, 2, 2},
+                                                                         {5, 5, 5},
+                                                                         {1, 2},
+                                                                         {2, 1},
+                                                                         {1, 3, 2},
+                                                                         {3, 5},
+                                                                         {2, 7, 3},
+                                                                         {4, 1, 1, 4},
+                                                                         {2, 1, 1, 1, 1}}) {
+    for (const bool apart : {true, false}) {
+      const Layout layout = islands_of(islands, apart);
+      const auto supported = [&](const Algorithm* of) {
+        return of->supports({Collective::all_reduce, layout.ranks(), 0}, layout);
+      };
+      EXPECT_TRUE(std::ranges::all_of(hierarchical(), supported)) << text_of(layout);
+      prove_all(layout, all_roots(layout.ranks()));
+    }
+  }
+}
+
+TEST(Hierarchical, IsProvedOnAnyIslands) {
+  std::mt19937_64 random(test::test_seed());
+  for (int round = 0; round < 60; ++round) {
+    const auto below = [&](std::uint64_t n) { return static_cast<std::int32_t>(random() % n); };
+    const Rank ranks = 1 + below(40);
+    const auto islands = static_cast<std::uint64_t>(1 + below(static_cast<std::uint64_t>(ranks)));
+    std::vector<Place> places;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      const bool linked = islands < static_cast<std::uint64_t>(ranks);
+      places.push_back(
+          {.numa = below(4), .island = linked ? below(islands) : rank, .rail = below(3)});
+    }
+    prove_all(make_layout(places), {below(static_cast<std::uint64_t>(ranks))});
+    if (HasFailure()) return;
   }
 }
 

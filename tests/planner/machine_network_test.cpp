@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "planner/planner.hpp"
 #include "topology/host_ring.hpp"
@@ -29,8 +31,7 @@ Topology topology_of(const std::string& what) {
 }
 
 Machine machine_of(const Topology& topology, Rank ranks) {
-  Machine machine;
-  machine.topology = topology;
+  Machine machine{.topology = topology, .placement = {}, .world = {}};
   const Result<Placement> placed = place_ranks(machine.topology, ranks);
   EXPECT_TRUE(placed.ok()) << placed.status().text();
   if (!placed.ok()) return machine;
@@ -237,6 +238,63 @@ TEST(MachineNetwork, HierarchiesWinBetweenHosts) {
   EXPECT_TRUE(list.front().plan.algorithm->name.starts_with("hierarchical"))
       << list.front().plan.algorithm->name;
   for (const Candidate& of : list) EXPECT_FALSE(of.prediction.bottleneck.empty());
+}
+
+/// GPUs in so many groups, each with links among all of its own, as two cubes of four whose bridge
+/// is gone, or the three GPUs of either socket of a POWER9.
+Machine islands_of(const std::string& line, Rank gpus, Rank islands) {
+  const Result<Topology> read = read_synthetic(line, "a line");
+  EXPECT_TRUE(read.ok()) << read.status().text();
+  Topology topology = *read;
+  const std::vector<NodeId> all = topology.all(NodeKind::gpu);
+  const auto island = [&](NodeId id) {
+    const auto at = std::find(all.begin(), all.end(), id) - all.begin();
+    return at * islands / gpus;
+  };
+  std::erase_if(topology.links,
+                [&](const Link& link) { return island(link.from) != island(link.to); });
+  return machine_of(topology, gpus);
+}
+
+/// The planner's choice, and how many times as long the best of all others takes.
+std::pair<std::string_view, double> ahead_of_flat_ones(const Machine& machine,
+                                                       Collective collective, double bytes) {
+  const std::vector<Candidate> list =
+      candidates(machine.world, {collective, machine.world.layout.ranks(), 0},
+                 size_class(static_cast<std::uint64_t>(bytes)));
+  double flat = std::numeric_limits<double>::infinity();
+  for (const Candidate& of : list) {
+    if (!of.plan.algorithm->name.starts_with("hierarchical"))
+      flat = std::min(flat, of.prediction.us);
+  }
+  return {list.front().plan.algorithm->name, flat / list.front().prediction.us};
+}
+
+TEST(MachineNetwork, HierarchiesWinBetweenIslandsOfAHost) {
+  struct Case {
+    const char* line;
+    Rank gpus;
+    Collective collective;
+    double ahead;
+  };
+  constexpr const char* kTriplets = "gpu:6 nvlink:allx3@25GB pcie:4x16";
+  constexpr const char* kQuads = "gpu:8 nvlink:allx4@25GB pcie:4x16";
+  for (const Case& of : {Case{kTriplets, 6, all_reduce, 2.8}, Case{kTriplets, 6, all_gather, 2.8},
+                         Case{kTriplets, 6, reduce_scatter, 2.8}, Case{kQuads, 8, all_gather, 3.5},
+                         Case{kQuads, 8, broadcast, 2.3}}) {
+    const auto [chosen, ahead] =
+        ahead_of_flat_ones(islands_of(of.line, of.gpus, 2), of.collective, kGiB / 4);
+    EXPECT_TRUE(chosen.starts_with("hierarchical")) << of.line << ": " << chosen;
+    EXPECT_GT(ahead, of.ahead) << of.line << ", " << name_of(of.collective);
+  }
+  // All in one island, or each by itself on one NUMA node: nothing to be gained.
+  for (const char* line : {kQuads, "gpu:8 pcie:4x16"}) {
+    const auto [chosen, ahead] = ahead_of_flat_ones(machine_of(line, 8), all_gather, kGiB / 4);
+    EXPECT_FALSE(chosen.starts_with("hierarchical")) << line << ": " << chosen;
+  }
+  // Of a few KiB each message counts.
+  EXPECT_FALSE(ahead_of_flat_ones(islands_of(kQuads, 8, 2), all_gather, 1024)
+                   .first.starts_with("hierarchical"));
 }
 
 TEST(MachineNetwork, CoresTalkThroughMemory) {

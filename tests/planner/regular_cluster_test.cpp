@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "planner/planner.hpp"
 #include "topology/read_topology.hpp"
 
@@ -39,11 +41,13 @@ TEST(RegularCluster, OneHostStandsForAll) {
       for (const double bytes : {1 << 10, 1 << 20, 1 << 26}) {
         const auto folded = predict(of, count, *find_algorithm(name), all_reduce, bytes);
         ASSERT_TRUE(folded.has_value()) << name;
-        whole.algorithm = name;
-        const Result<Plan> plan = make_plan(whole, {all_reduce, 4 * count, 0},
-                                            size_class(static_cast<std::uint64_t>(bytes)));
-        ASSERT_TRUE(plan.ok());
-        EXPECT_NEAR(folded->us, plan->predicted_us, 0.05 * plan->predicted_us)
+        const CollectiveSpec spec{all_reduce, 4 * count, 0};
+        double us = std::numeric_limits<double>::infinity();
+        for (const Plan& plan : plans_with(whole, spec, *find_algorithm(name), {},
+                                           size_class(static_cast<std::uint64_t>(bytes)))) {
+          us = std::min(us, predict(whole, plan, bytes).us);
+        }
+        EXPECT_NEAR(folded->us, us, 0.05 * us)
             << name << ", " << count << " hosts, " << bytes << " bytes";
       }
     }
@@ -78,6 +82,67 @@ TEST(RegularCluster, RingsNeedTheirLatencyAndTreesDoNot) {
   EXPECT_NEAR(us("ring", 2048, 8) / us("ring", 1024, 8), 2, 0.05);
   EXPECT_LT(us("recursive_doubling", 2048, 8) / us("recursive_doubling", 1024, 8), 1.2);
   EXPECT_LT(us("hierarchical_ring", 64, 1 << 30), us("ring", 64, 1 << 30));
+}
+
+/// What branch and bound leaves out could not have been the fastest.
+TEST(RegularCluster, FindsTheFastestWithoutSimulatingAll) {
+  const RegularCluster of = cluster();
+  int possible = 0, simulated = 0;
+  for (const Collective collective :
+       {all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, gather, barrier}) {
+    for (const Rank hosts : {1, 2, 3, 8}) {
+      for (const double bytes : {0, 1 << 10, 100'000, 1 << 20, 64 << 20}) {
+        SCOPED_TRACE(std::string(name_of(collective)) + ", " + std::to_string(hosts) + " hosts, " +
+                     std::to_string(bytes) + " bytes");
+        double least = std::numeric_limits<double>::infinity();
+        for (const Algorithm& algorithm : algorithms()) {
+          const auto prediction = predict(of, hosts, algorithm, collective, bytes);
+          if (!prediction) continue;
+          ++possible;
+          least = std::min(least, prediction->us);
+          EXPECT_LE(least_us(of, hosts, algorithm, collective, bytes), prediction->us)
+              << algorithm.name;
+        }
+        const auto found = fastest(of, hosts, collective, bytes);
+        ASSERT_TRUE(found.has_value());
+        EXPECT_EQ(found->prediction.us, least);
+        simulated += found->simulated;
+      }
+    }
+  }
+  EXPECT_LT(3 * simulated, possible) << "too little is left out";
+}
+
+/// Of 65,536 ranks that are not alike, no schedule has to be kept to leave an algorithm out.
+TEST(RegularCluster, FindsTheFastestOfManyRanks) {
+  const auto found = fastest(cluster(), 16384, all_reduce, 1 << 20);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_LE(found->simulated, 3);
+}
+
+/// The cut decides between one long message and many short ones, so that no size and no number of
+/// ranks is a cliff.
+TEST(RegularCluster, TimesGrowWithoutCliffs) {
+  const RegularCluster of = cluster();
+  const auto us = [&](const char* name, Rank hosts, double bytes) {
+    const auto prediction = predict(of, hosts, *find_algorithm(name), all_reduce, bytes);
+    EXPECT_TRUE(prediction.has_value()) << name;
+    return prediction ? prediction->us : 0;
+  };
+  for (const char* name : {"ring", "recursive_doubling"}) {
+    for (double bytes = 16 << 10; bytes <= 64 << 20; bytes *= 2) {
+      for (Rank hosts = 2; hosts <= 64; hosts *= 2) {
+        SCOPED_TRACE(std::string(name) + " of " + std::to_string(bytes) + " bytes on " +
+                     std::to_string(hosts) + " hosts");
+        const double here = us(name, hosts, bytes);
+        const double more = us(name, hosts, 2 * bytes), farther = us(name, 2 * hosts, bytes);
+        EXPECT_GT(more, 0.9 * here);
+        EXPECT_LT(more, 2.5 * here);
+        EXPECT_GT(farther, 0.8 * here);
+        EXPECT_LT(farther, 2.2 * here);
+      }
+    }
+  }
 }
 
 TEST(RegularCluster, SaysWhatItNeeds) {

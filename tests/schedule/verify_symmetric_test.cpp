@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "mutation.hpp"
@@ -143,6 +144,52 @@ TEST(VerifySymmetric, KnowsWhatHasNoSymmetry) {
   EXPECT_FALSE(by_symmetry(samples::ring_all_reduce(5), {Symmetry::Kind::shift, 0}).ok());
   EXPECT_FALSE(by_symmetry(samples::ring_all_gather(6), kExclusiveOr).ok());
   EXPECT_FALSE(by_symmetry(samples::ring_all_gather(8), kExclusiveOr).ok());
+}
+
+/// Steps that no proof would pass are refused before they are moved: a step that no motion can move
+/// must not be moved, however it is damaged.
+TEST(VerifySymmetric, RefusesStepsThatAreNoneBeforeItMovesThem) {
+  using Damage = void (*)(Schedule&);
+  struct Case {
+    const char* text;  ///< of the failure
+    Damage damage;
+  };
+  for (const Case& of : {
+           Case{"has operands, but no chunks (count 0)",
+                [](Schedule& s) {
+                  samples::change(s.lanes[0], [](auto& steps) {
+                    for (Step& step : steps) step.count = 0;
+                  });
+                }},
+           Case{"of 0 parts", [](Schedule& s) { s.chunks.parts = 0; }},
+           Case{"not a rank",
+                [](Schedule& s) {
+                  samples::change(s.lanes[0], [](auto& steps) {
+                    for (Step& step : steps) step.target = 1 << 30;
+                  });
+                }},
+           Case{"such chunks",
+                [](Schedule& s) {
+                  samples::change(s.lanes[0], [](auto& steps) {
+                    for (Step& step : steps) {
+                      for (Operand* operand : {&step.from, &step.with, &step.into}) {
+                        if (operand->present()) operand->chunk = 0xfffffff0;
+                      }
+                    }
+                  });
+                }},
+       }) {
+    for (const Sample& sample : symmetric_samples()) {
+      if (sample.set[0].spec.collective == Collective::barrier) continue;
+      Set all = sample.set, first = sample.set;
+      std::for_each(all.begin(), all.end(), of.damage);
+      of.damage(first[0]);
+      for (const Set& damaged : {all, first}) {
+        EXPECT_THAT(by_symmetry(damaged, sample.symmetry).text(), HasSubstr(of.text))
+            << sample.name;
+      }
+    }
+  }
 }
 
 /// However a lane is cut into repeats, its image is the same steps.
