@@ -145,8 +145,8 @@ void cut(benchmark::State& state) {
   Nowhere nowhere;
   const auto program = bind_nowhere(ring(state), nowhere);
   std::uint64_t count = 1 << 20;
-  coll::Cut cut;
-  for (auto _ : state) cut.make(*program, count ^= 1, sizeof(float));
+  coll::Extents extents;
+  for (auto _ : state) extents.make(*program, count ^= 1, sizeof(float));
   state.counters["steps"] = static_cast<double>(program->steps.size());
 }
 

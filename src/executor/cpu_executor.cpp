@@ -21,24 +21,17 @@ bool is_done(const Cursor& lane) {
 /// In numbers: an operand that this rank does not have is at nothing plus an offset, never looked
 /// at.
 std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
-  const auto base = reinterpret_cast<std::uintptr_t>(lane.base[static_cast<int>(space)]);
-  return reinterpret_cast<std::byte*>(base + offset);
+  return reinterpret_cast<std::byte*>(lane.base[static_cast<int>(space)] + offset);
 }
 
 /// Enters the window of `lane.pass`.
 void enter_window(const Run& run, Cursor& lane) {
-  const Windows& windows = run.cut.windows;
-  const std::vector<BoundStep>& steps = run.program->steps;
-  const bool last = lane.pass + 1 == windows.passes;
+  const Windows& windows = run.extents.windows;
   lane.next = lane.lane->begin;
-  lane.extent = run.cut.extents.data() + (lane.next - steps.data()) + (last ? steps.size() : 0);
+  lane.extent = lane.pass + 1 == windows.passes ? lane.last_extents : lane.extents;
   const std::uint64_t offset = lane.pass * windows.elements * run.call.element_bytes;
-  const auto window_of = [offset](std::byte* buffer) {
-    return buffer == nullptr ? nullptr : buffer + offset;
-  };
-  // Never written: `into` is not the input.
-  lane.base[kInput] = window_of(const_cast<std::byte*>(run.call.input));
-  lane.base[kOutput] = window_of(run.call.output);
+  lane.base[kInput] = reinterpret_cast<std::uintptr_t>(run.call.input) + offset;
+  lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output) + offset;
 }
 
 void take_tickets(const Cursor& lane) {
@@ -101,9 +94,9 @@ inline bool Mover::advance(Cursor& lane) {
     ++lane.extent;
     if (++lane.next != lane.lane->end) continue;
     lane.pass += program_.shape.copies;
-    if (lane.pass >= run_.cut.windows.passes) {
+    if (lane.pass >= run_.extents.windows.passes) {
       lane.state = Cursor::State::done;
-      pass_turn(lane);
+      if (run_.queued) pass_turn(lane);
       --run_.left;
       break;
     }
@@ -173,10 +166,11 @@ template <class Use>
 void Mover::for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const {
   const auto place = [&](Space space, BoundOperand operand, std::uint64_t block,
                          std::uint64_t element) {
-    const std::uint64_t elements = (operand.block + block) * run_.cut.period(space) + element;
+    const std::uint64_t elements = (operand.block + block) * run_.extents.period(space) + element;
     return at(lane, space, elements * call_.element_bytes);
   };
-  for_each_stretch(run_.cut.windows, program_.chunks.parts, step, run_.cut.elements_of(lane.pass),
+  for_each_stretch(run_.extents.windows, program_.chunks.parts, step,
+                   run_.extents.elements_of(lane.pass),
                    [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
                      if (n == 0) return;
                      use(place(step.from_space, step.from, block, element),
@@ -329,18 +323,25 @@ void Mover::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
 
 void CpuExecutor::begin(Run& run) {
   run.left = run.lanes.size();
-  run.lent = false;
-  run.flushed = false;
+  run.queued = run.lent = run.flushed = false;
   for (Cursor& lane : run.lanes) {
     lane.pass = lane.lane->first_pass;
-    if (lane.pass >= run.cut.windows.passes || lane.lane->begin == lane.lane->end) {
+    if (lane.pass >= run.extents.windows.passes || lane.lane->begin == lane.lane->end) {
       lane.state = Cursor::State::done;
       --run.left;
       continue;
     }
-    take_tickets(lane);
-    lane.state = has_turn(lane) ? Cursor::State::moving : Cursor::State::waiting;
+    lane.state = Cursor::State::moving;
     enter_window(run, lane);
+  }
+}
+
+void CpuExecutor::queue(Run& run) {
+  run.queued = true;
+  for (Cursor& lane : run.lanes) {
+    if (is_done(lane)) continue;
+    take_tickets(lane);
+    if (!has_turn(lane)) lane.state = Cursor::State::waiting;
   }
 }
 

@@ -16,6 +16,7 @@ class CpuExecutor final : public Executor {
   static constexpr std::uint32_t kLeastCredits = 2;
 
   void begin(Run& run) override;
+  void queue(Run& run) override;
   bool advance(Run& run) override;
   void abandon(Run& run) override;
 };

@@ -10,9 +10,10 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Begins a bound run: it takes its place in the order of its connections. No allocation, lock or
-  /// system call between here and the first message.
+  /// Begins a bound run. No allocation, lock or system call between here and the first message.
   virtual void begin(Run& run) = 0;
+  /// Gives a run its tickets, behind all that have theirs on the same connections.
+  virtual void queue(Run& run) = 0;
   /// One round over the run's lanes; true if anything moved.
   virtual bool advance(Run& run) = 0;
   /// The run has failed and ends here: what it lent is withdrawn before the caller may change it.

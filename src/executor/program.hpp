@@ -134,13 +134,13 @@ struct Program {
   ~Program();
 };
 
-/// How a call's elements are cut, and where that puts each step's data: the same for every call of
-/// so many elements of a type.
-struct Cut {
+/// How a call's elements are cut into windows, and where that puts each step's data: the same for
+/// every call of so many elements of a type.
+struct Extents {
   Windows windows;
   std::size_t element_bytes = 0;
   /// The steps' extents in every window but the last, then in the last.
-  std::vector<StepExtent> extents;
+  std::vector<StepExtent> steps;
 
   /// Allocates when it grows.
   void make(const Program& program, std::uint64_t count, std::size_t bytes_of_element);

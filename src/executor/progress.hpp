@@ -14,6 +14,11 @@ class Progress {
   /// Begins a bound run, which must stay where it is until it is done or abandoned.
   void begin(Run& run) {
     executor_->begin(run);
+    if (first_ != nullptr) [[unlikely]] {
+      // Only the first can have been alone.
+      if (!first_->queued) executor_->queue(*first_);
+      executor_->queue(run);
+    }
     run.next_open = nullptr;
     *last_ = &run;
     last_ = &run.next_open;

@@ -24,8 +24,8 @@ struct CallBinding {
 
 /// One call: its buffers, and where each of its lanes is. It is made once and used again for calls
 /// that repeat, which then allocate nothing. Several runs may be in flight on one communicator, of
-/// one program or of several: on each direction of a connection they take turns in the order in
-/// which they were begun.
+/// one program or of several. On each direction of a connection they take turns in the order in
+/// which they were begun; a run that is alone has all of them, and no tickets.
 struct Run {
   struct Cursor {
     enum class State : std::uint8_t {
@@ -36,8 +36,10 @@ struct Run {
     State state = State::done;
     const BoundStep* next = nullptr;
     const StepExtent* extent = nullptr;  ///< of `next`, in the current window
-    std::byte* base[4] = {};  ///< by Space: where the current window begins; scratch stays
+    std::uintptr_t base[4] = {};  ///< by Space: where the current window begins; scratch stays
     const Program::Lane* lane = nullptr;
+    const StepExtent* extents = nullptr;       ///< of the first step
+    const StepExtent* last_extents = nullptr;  ///< the same in the last window
     StagePlaces* places = nullptr;
     std::uint64_t pass = 0;
     const Cursor* siblings = nullptr;  ///< lane 0 of the same copy, for waits
@@ -56,10 +58,11 @@ struct Run {
 
   CallBinding call;
   Program* program = nullptr;  ///< null: nothing is bound
-  Cut cut;
+  Extents extents;
   std::vector<Cursor> lanes;
   std::vector<std::uint32_t> tickets;
   std::size_t left = 0;  ///< lanes that are not done
+  bool queued = false;   ///< its lanes have tickets, since it is not alone in flight
   bool lent = false;     ///< a peer may still read the caller's memory
   bool flushed = true;
   Run* next_open = nullptr;  ///< of those in flight, the one begun after it
