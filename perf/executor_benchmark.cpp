@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "executor/cpu_executor.hpp"
+#include "executor/drive.hpp"
 #include "planner/planner.hpp"
 #include "shared_link_benchmark.hpp"
 #include "sides_benchmark.hpp"
@@ -40,6 +41,14 @@ coll::Plan plan_of(const coll::World& world, Collective collective, Rank root, s
   return *coll::make_plan(world, spec, coll::size_class(bytes));
 }
 
+/// What moves one rank's calls.
+struct Runner {
+  explicit Runner(const std::atomic<bool>& stop) : driver(progress, {}, &stop) {}
+  CpuExecutor executor;
+  coll::Progress progress{executor};
+  coll::Driver driver;
+};
+
 /// A plan that one rank has bound, and a call of it on `bytes` of buffers of its own.
 class Bound {
  public:
@@ -51,34 +60,36 @@ class Bound {
     program_ = *coll::bind(
         schedule, {plan.lanes, plan.message_chunks, plan.slice_bytes, plan.digest(), plan.loans},
         [&](Rank, std::uint32_t lane) { return &link->end(lane); });
-    call_.input = input_.data();
-    call_.output = output_.data();
-    call_.element_bytes = sizeof(float);
-    call_.count = bytes / call_.element_bytes;
-    call_.kernels = &coll::reduce::kernels(coll::ReduceOp::sum, coll::DataType::float32);
-    call_.digest = plan.digest();
-    call_.apart = true;
+    CallBinding call;
+    call.input = input_.data();
+    call.output = output_.data();
+    call.element_bytes = sizeof(float);
+    call.count = bytes / call.element_bytes;
+    call.kernels = &coll::reduce::kernels(coll::ReduceOp::sum, coll::DataType::float32);
+    call.digest = plan.digest();
+    call.apart = true;
+    run_.bind(*program_, call);
   }
 
   /// To its end, or to that of the benchmark.
-  void run(CpuExecutor& executor) {
-    executor.start(*program_, call_);
-    while (executor.drive(1) == CpuExecutor::Outcome::idle) {
+  void run(Runner& runner) {
+    runner.progress.begin(run_);
+    while (runner.driver.drive(run_, 1) == coll::Driver::Outcome::idle) {
     }
   }
 
  private:
   std::vector<std::byte> input_, output_;
   std::unique_ptr<coll::Program> program_;
-  CallBinding call_;
+  coll::Run run_;
 };
 
 /// One rank alone, which copies: the least a call costs between `start` and its end.
 void one_rank(benchmark::State& state) {
   const std::atomic<bool> never{false};
-  CpuExecutor executor({}, &never);
+  Runner runner(never);
   Bound call(Collective::all_reduce, 0, static_cast<std::size_t>(state.range(0)), 0, nullptr);
-  for (auto _ : state) call.run(executor);
+  for (auto _ : state) call.run(runner);
 }
 
 /// Two ranks: rank 0 calls `collectives` one after the other, rank 1 in the opposite order.
@@ -89,7 +100,7 @@ void two_ranks(benchmark::State& state, std::vector<Collective> collectives) {
   const SharedLink link(ranks, world.max_lanes, world.slot_bytes);
   if (!link.ready()) return state.SkipWithError("no connection");
   if (ranks.rank() == 1) std::ranges::reverse(collectives);
-  CpuExecutor executor({}, &ranks.stop());
+  Runner runner(ranks.stop());
   std::vector<std::unique_ptr<Bound>> calls;
   for (const Collective collective : collectives) {
     const bool pair = collective == Collective::send || collective == Collective::recv;
@@ -97,7 +108,7 @@ void two_ranks(benchmark::State& state, std::vector<Collective> collectives) {
                                             ranks.rank(), &link));
   }
   const auto round = [&] {
-    for (const auto& call : calls) call->run(executor);
+    for (const auto& call : calls) call->run(runner);
   };
   ranks.partner([&] {
     while (!ranks.stop()) round();
@@ -134,7 +145,8 @@ void cut(benchmark::State& state) {
   Nowhere nowhere;
   const auto program = bind_nowhere(ring(state), nowhere);
   std::uint64_t count = 1 << 20;
-  for (auto _ : state) program->cut(count ^= 1, sizeof(float));
+  coll::Extents extents;
+  for (auto _ : state) extents.make(*program, count ^= 1, sizeof(float));
   state.counters["steps"] = static_cast<double>(program->steps.size());
 }
 

@@ -57,8 +57,8 @@ Communicator::Communicator(const Joining& joining, Membership membership)
 
 Status Communicator::start(Meeting meeting, double spin_us) {
   COLL_ASSIGN(watch_, start_watch(std::move(meeting), membership_.members, board_));
-  executor_ = std::make_unique<CpuExecutor>(WaitPolicy{spin_us, membership_.neighbours.crowded()},
-                                            &watch_->failed_flag());
+  driver_ = std::make_unique<Driver>(
+      progress_, WaitPolicy{spin_us, membership_.neighbours.crowded()}, &watch_->failed_flag());
   return {};
 }
 
@@ -128,7 +128,7 @@ Status Communicator::execute(const Request& request) noexcept {
     return status();
   }
   BoundCall& bound = place_of(request);
-  const bool known = bound.program != nullptr && bound.request == request;
+  const bool known = bound.run.program != nullptr && bound.request == request;
   Call call = request.call;
   try {
     if (!known) COLL_TRY(check(request));
@@ -143,8 +143,8 @@ Status Communicator::execute(const Request& request) noexcept {
   } catch (const std::exception&) {
     status = settle(status_of_exception(), call, kNoRank);
   }
-  if (!status.ok()) [[unlikely]]
-    executor_->abandon();
+  if (!status.ok() && !bound.run.done()) [[unlikely]]
+    progress_.abandon(bound.run);
   board_.leave();
   return status;
 }
@@ -152,14 +152,13 @@ Status Communicator::execute(const Request& request) noexcept {
 Status Communicator::carry_out(const Request& request, BoundCall& bound, bool known,
                                const Call& call) {
   if (!known) COLL_TRY(bind(request, call, bound));
-  bound.binding.digest = numbered(bound.digest, call.sequence);
-  executor_->start(*bound.program, bound.binding);
-  return finish_call(call);
+  bound.run.call.digest = numbered(bound.digest, call.sequence);
+  progress_.begin(bound.run);
+  return finish_call(call, bound.run);
 }
 
 /// Finds the request's program, or makes it, and keeps what the call needs.
 Status Communicator::bind(const Request& request, const Call& call, BoundCall& bound) {
-  bound.program = nullptr;
   const CollectiveSpec spec{call.collective, size_, has_root(call.collective) ? call.root : 0};
   const std::uint64_t block_bytes = call.count * size_of(call.type);
   const std::uint32_t size_class =
@@ -169,10 +168,8 @@ Status Communicator::bind(const Request& request, const Call& call, BoundCall& b
     COLL_TRY(open(spec, size_class, call));
     entry = programs_.find(spec.collective, spec.root, size_class);
   }
-  bound.request = request;
-  bound.program = entry->program.get();
-  bound.digest = digest_of(call, rank_, bound.program->shape.plan_digest);
-  CallBinding& binding = bound.binding;
+  bound.digest = digest_of(call, rank_, entry->program->shape.plan_digest);
+  CallBinding binding;
   binding.input = static_cast<const std::byte*>(request.input);
   binding.output = static_cast<std::byte*>(request.output);
   binding.count = call.count;
@@ -183,28 +180,30 @@ Status Communicator::bind(const Request& request, const Call& call, BoundCall& b
   binding.apart = !overlap(request.input, block_bytes * shape.input, request.output,
                            block_bytes * shape.output);
   binding.store = results_.of(block_bytes * shape.output);
+  bound.run.bind(*entry->program, binding);
+  bound.request = request;
   return {};
 }
 
 /// Drives the started call to its end; asks after the others when nothing moves.
-Status Communicator::finish_call(const Call& call) {
+Status Communicator::finish_call(const Call& call, const Run& run) {
   double waited_s = 0;
   const auto until_deadline = [&](double wish_s) {
     return deadline_s_ > 0 ? std::min(wish_s, deadline_s_ - waited_s) : wish_s;
   };
   double patience_s = until_deadline(kFirstDoubt_s);
   while (true) {
-    switch (executor_->drive(patience_s)) {
-      case CpuExecutor::Outcome::done:
+    switch (driver_->drive(run, patience_s)) {
+      case Driver::Outcome::done:
         return {};
-      case CpuExecutor::Outcome::stopped:
+      case Driver::Outcome::stopped:
         return settle(watch_->failure(), call, kNoRank);
-      case CpuExecutor::Outcome::failed: {
-        const Connection& connection = *executor_->failed_connection();
+      case Driver::Outcome::failed: {
+        const Connection& connection = *failed_connection(run);
         return settle(connection.status(), call, connection.peer());
       }
-      case CpuExecutor::Outcome::idle:
-        waited_s = executor_->moved() ? patience_s : waited_s + patience_s;
+      case Driver::Outcome::idle:
+        waited_s = driver_->moved() ? patience_s : waited_s + patience_s;
         break;
     }
     if (watch_->failed()) return settle(watch_->failure(), call, kNoRank);

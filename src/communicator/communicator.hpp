@@ -13,6 +13,7 @@
 #include "communicator/turn_gate.hpp"
 #include "communicator/watch.hpp"
 #include "executor/cpu_executor.hpp"
+#include "executor/drive.hpp"
 
 namespace coll {
 
@@ -92,16 +93,15 @@ class Communicator {
   /// training step's gradients): one compare then finds all that the call needs.
   struct BoundCall {
     Request request;
-    CallBinding binding;
-    Program* program = nullptr;  ///< null: nothing here
-    std::uint64_t digest = 0;    ///< of all but the number
+    Run run;
+    std::uint64_t digest = 0;  ///< of all but the number
   };
 
   Status execute(const Request& request) noexcept;
   Status carry_out(const Request& request, BoundCall& bound, bool known, const Call& call);
   Status bind(const Request& request, const Call& call, BoundCall& bound);
   Status open(const CollectiveSpec& spec, std::uint32_t size_class, const Call& call);
-  Status finish_call(const Call& call);
+  Status finish_call(const Call& call, const Run& run);
   Status settle(const Status& failure, const Call& call, Rank peer) noexcept;
   Status verdict_on(const Status& failure, const Call& call, Rank peer);
   [[nodiscard]] std::uint64_t& numbers(const Call& call);
@@ -115,7 +115,9 @@ class Communicator {
   CallBoard board_;
   std::unique_ptr<Watch> watch_;
   ProgramCache programs_;
-  std::unique_ptr<CpuExecutor> executor_;
+  CpuExecutor executor_;
+  Progress progress_{executor_};
+  std::unique_ptr<Driver> driver_;
   TurnGate gate_;
   std::uint64_t sequence_ = 0;
   std::vector<std::uint64_t> sends_, receives_;  ///< by peer

@@ -38,7 +38,7 @@ bool ProgramCache::stages() const {
   for (const auto& classes : table_) {
     for (const std::vector<Entry>& entries : classes) {
       for (const Entry& entry : entries) {
-        if (entry.program && entry.program->places) return true;
+        if (entry.program && entry.program->staging) return true;
       }
     }
   }

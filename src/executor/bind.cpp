@@ -70,6 +70,29 @@ Status check_size(const Schedule& schedule) {
                 "the schedule of " + schedule.algorithm + " is too large to run");
 }
 
+/// The directions of connections that each lane uses, each once: there its calls take turns.
+void bind_turns(Program& program) {
+  std::vector<std::size_t> first;
+  for (const Program::Lane& lane : program.lanes) {
+    first.push_back(program.lane_turns.size());
+    for (const BoundStep* step = lane.begin; step != lane.end; ++step) {
+      const auto note = [&](CallTurns& turns) {
+        const auto begin = program.lane_turns.begin() + static_cast<std::ptrdiff_t>(first.back());
+        if (std::find(begin, program.lane_turns.end(), &turns) == program.lane_turns.end()) {
+          program.lane_turns.push_back(&turns);
+        }
+      };
+      if (step->sends) note(lane.connections[step->target]->sending);
+      if (step->receives) note(lane.connections[step->source]->receiving);
+    }
+  }
+  first.push_back(program.lane_turns.size());
+  for (std::size_t lane = 0; lane < program.lanes.size(); ++lane) {
+    program.lanes[lane].turns =
+        std::span(program.lane_turns).subspan(first[lane], first[lane + 1] - first[lane]);
+  }
+}
+
 BoundStep::Stage stage_of(const FanOut& fan_out) {
   if (fan_out.readers == 0) return BoundStep::Stage::none;
   return fan_out.first ? BoundStep::Stage::first : BoundStep::Stage::again;
@@ -153,30 +176,28 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
     }
     ranges.emplace_back(begin, program->steps.size());
   }
-  program->extents.resize(2 * program->steps.size());
-
   const std::size_t chunk_bytes =
       std::max<std::size_t>(shape.slice_bytes / shape.message_chunks, 8);
   const std::size_t scratch_bytes = (chunk_bytes * schedule.scratch_chunks + 63) / 64 * 64;
   program->lanes.resize(static_cast<std::size_t>(lanes) * copies);
+  program->places.resize(program->lanes.size());
   if (scratch_bytes > 0) {
     program->scratch = std::make_unique<std::byte[]>(scratch_bytes * program->lanes.size());
   }
   for (std::uint32_t copy = 0; copy < copies; ++copy) {
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       const std::size_t at = static_cast<std::size_t>(copy) * lanes + lane;
-      Program::LaneState& state = program->lanes[at];
-      state.begin = program->steps.data() + ranges[lane].first;
-      state.end = program->steps.data() + ranges[lane].second;
-      state.connections = program->lane_connections.data() + first_connection[at];
-      if (program->scratch) {
-        state.base[static_cast<int>(Space::scratch)] = program->scratch.get() + at * scratch_bytes;
-      }
-      state.siblings = &program->lanes[static_cast<std::size_t>(copy) * lanes];
-      state.first_pass = copy;
-      state.places.readers = readers[lane];
+      Program::Lane& bound = program->lanes[at];
+      bound.begin = program->steps.data() + ranges[lane].first;
+      bound.end = program->steps.data() + ranges[lane].second;
+      bound.connections = program->lane_connections.data() + first_connection[at];
+      if (program->scratch) bound.scratch = program->scratch.get() + at * scratch_bytes;
+      bound.first_sibling = copy * lanes;
+      bound.first_pass = copy;
+      program->places[at].readers = readers[lane];
     }
   }
+  bind_turns(*program);
   if (memory) give_places(*program, memory);
   return program;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: the CPU's executor, one call at a time, driven by who
-// waits.
+// executor/: runs schedules. This file: the executor of the CPU.
 #include "executor/cpu_executor.hpp"
 
 #include <algorithm>
@@ -10,125 +9,103 @@
 namespace coll {
 namespace {
 
+using Cursor = Run::Cursor;
+
 constexpr int kInput = static_cast<int>(Space::input);
 constexpr int kOutput = static_cast<int>(Space::output);
 
-/// In numbers: an operand that this rank does not have is at nothing plus an offset, never looked
-/// at.
-std::byte* at(const Program::LaneState& lane, Space space, std::uint64_t offset) {
-  const auto base = reinterpret_cast<std::uintptr_t>(lane.base[static_cast<int>(space)]);
-  return reinterpret_cast<std::byte*>(base + offset);
+bool is_done(const Cursor& lane) {
+  return lane.state == Cursor::State::done;
 }
 
-}  // namespace
-
-void CpuExecutor::start(Program& program, const CallBinding& call) {
-  program_ = &program;
-  call_ = &call;
-  program.cut(call.count, call.element_bytes);
-  left_ = program.lanes.size();
-  lent_ = false;
-  flushed_ = false;
-  failed_ = nullptr;
-  for (Lane& lane : program.lanes) {
-    lane.pass = lane.first_pass;
-    lane.done = lane.pass >= program.windows.passes || lane.begin == lane.end;
-    if (lane.done) {
-      --left_;
-    } else {
-      enter_window(lane);
-    }
-  }
+/// In numbers: an operand that this rank does not have is at nothing plus an offset, never looked
+/// at.
+std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
+  return reinterpret_cast<std::byte*>(lane.base[static_cast<int>(space)] + offset);
 }
 
 /// Enters the window of `lane.pass`.
-void CpuExecutor::enter_window(Lane& lane) {
-  const Windows& windows = program_->windows;
-  const bool last = lane.pass + 1 == windows.passes;
-  lane.next = lane.begin;
-  lane.extent = program_->extents.data() + (lane.begin - program_->steps.data()) +
-                (last ? program_->steps.size() : 0);
-  const std::uint64_t offset = lane.pass * windows.elements * call_->element_bytes;
-  const auto window_of = [offset](std::byte* buffer) {
-    return buffer == nullptr ? nullptr : buffer + offset;
-  };
-  // Never written: `into` is not the input.
-  lane.base[kInput] = window_of(const_cast<std::byte*>(call_->input));
-  lane.base[kOutput] = window_of(call_->output);
+void enter_window(const Run& run, Cursor& lane) {
+  const Windows& windows = run.extents.windows;
+  lane.next = lane.lane->begin;
+  lane.extent = lane.pass + 1 == windows.passes ? lane.last_extents : lane.extents;
+  const std::uint64_t offset = lane.pass * windows.elements * run.call.element_bytes;
+  lane.base[kInput] = reinterpret_cast<std::uintptr_t>(run.call.input) + offset;
+  lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output) + offset;
 }
 
-CpuExecutor::Outcome CpuExecutor::drive(double idle_s) {
-  Waiter waiter(policy_);
-  moved_ = false;
-  while (true) {
-    if (poll()) {
-      moved_ = true;
-      if (done()) return Outcome::done;
-      waiter.reset();
-      continue;
-    }
-    if (done()) return Outcome::done;
-    if (!waiter.turn(program_->connections)) continue;
-    if (find_failure()) return Outcome::failed;
-    if (stop_->load(std::memory_order_relaxed)) return Outcome::stopped;
-    if (waiter.waited_s() > idle_s) return Outcome::idle;
+void take_tickets(const Cursor& lane) {
+  std::uint32_t* ticket = lane.tickets;
+  for (CallTurns* turns : lane.lane->turns) *ticket++ = turns->taken++;
+}
+
+/// Are all earlier calls done with the lane's connections?
+bool has_turn(const Cursor& lane) {
+  const std::uint32_t* ticket = lane.tickets;
+  return std::ranges::all_of(lane.lane->turns,
+                             [&](const CallTurns* turns) { return turns->passed == *ticket++; });
+}
+
+void pass_turn(const Cursor& lane) {
+  for (CallTurns* turns : lane.lane->turns) ++turns->passed;
+}
+
+/// Moves the lanes of one run.
+class Mover {
+ public:
+  explicit Mover(Run& run) : run_(run), program_(*run.program), call_(run.call) {}
+  bool advance(Cursor& lane);
+
+ private:
+  bool run_step(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  bool run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  bool send(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  bool receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  void copy(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+            const std::byte* message, std::byte* slot);
+  void reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+              const std::byte* message, std::byte* slot);
+  void reduce_run(const BoundStep& step, std::byte* into, std::byte* slot, const std::byte* from,
+                  const std::byte* with, std::uint64_t elements);
+  template <class Use>
+  void for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const;
+  [[nodiscard]] unsigned store_of(const BoundStep& step) const {
+    return static_cast<unsigned>(holds(step.stream) ? call_.store : reduce::Store::cached);
   }
-}
-
-bool CpuExecutor::poll() {
-  bool moved = false;
-  for (Lane& lane : program_->lanes) {
-    if (lane.done) continue;
-    moved |= advance(lane);
+  /// In this call?
+  [[nodiscard]] bool holds(BoundStep::When when) const {
+    return when == BoundStep::When::always || (when == BoundStep::When::if_apart && call_.apart);
   }
-  if (left_ == 0 && !flushed_) {
-    flushed_ = !(program_->needs_progress || lent_) || flush();
-    moved |= flushed_;
-  }
-  if (!moved && program_->needs_progress) {
-    for (Connection* connection : program_->connections) connection->progress();
-  }
-  return moved;
-}
+  std::byte* acquire(Cursor& lane, Connection& to, const BoundStep& step, const StepExtent& extent);
+  void commit(Cursor& lane, Connection& to, const BoundStep& step, const StepExtent& extent);
+  [[nodiscard]] bool may_lend(const Connection& to, const BoundStep& step, const StepExtent& extent,
+                              const std::byte* data) const;
+  [[nodiscard]] static bool wait_is_over(const Cursor& lane, const BoundStep& step);
 
-bool CpuExecutor::flush() {
-  bool all = true;
-  for (Connection* connection : program_->connections) all &= connection->flush();
-  return all;
-}
+  Run& run_;
+  const Program& program_;
+  const CallBinding& call_;
+};
 
-void CpuExecutor::abandon() {
-  if (program_ == nullptr) return;
-  for (Connection* connection : program_->connections) connection->withdraw();
-}
-
-bool CpuExecutor::find_failure() {
-  for (const Connection* connection : program_->connections) {
-    if (connection->status().ok()) continue;
-    failed_ = connection;
-    return true;
-  }
-  return false;
-}
-
-inline bool CpuExecutor::advance(Lane& lane) {
+inline bool Mover::advance(Cursor& lane) {
   bool moved = false;
   while (run_step(lane, *lane.next, *lane.extent)) {
     moved = true;
     ++lane.extent;
-    if (++lane.next != lane.end) continue;
-    lane.pass += program_->shape.copies;
-    if (lane.pass >= program_->windows.passes) {
-      lane.done = true;
-      --left_;
+    if (++lane.next != lane.lane->end) continue;
+    lane.pass += program_.shape.copies;
+    if (lane.pass >= run_.extents.windows.passes) {
+      lane.state = Cursor::State::done;
+      if (run_.queued) pass_turn(lane);
+      --run_.left;
       break;
     }
-    enter_window(lane);
+    enter_window(run_, lane);
   }
   return moved;
 }
 
-inline bool CpuExecutor::run_step(Lane& lane, const BoundStep& step, const StepExtent& extent) {
+inline bool Mover::run_step(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   if (step.wait_lane != 0xff && !wait_is_over(lane, step)) return false;
   if (step.kind == BoundStep::Kind::fused) return run_fused(lane, step, extent);
   if (step.kind == BoundStep::Kind::send) {
@@ -140,24 +117,24 @@ inline bool CpuExecutor::run_step(Lane& lane, const BoundStep& step, const StepE
   return receive(lane, step, extent);
 }
 
-bool CpuExecutor::wait_is_over(const Lane& lane, const BoundStep& step) {
-  const Lane& other = lane.siblings[step.wait_lane];
-  if (other.done || other.pass != lane.pass) return other.done || other.pass > lane.pass;
-  return other.next - other.begin > step.wait_step;
+bool Mover::wait_is_over(const Cursor& lane, const BoundStep& step) {
+  const Cursor& other = lane.siblings[step.wait_lane];
+  if (is_done(other) || other.pass != lane.pass) return is_done(other) || other.pass > lane.pass;
+  return other.next - other.lane->begin > step.wait_step;
 }
 
-bool CpuExecutor::run_fused(Lane& lane, const BoundStep& step, const StepExtent& extent) {
-  Connection* source = step.receives ? lane.connections[step.source] : nullptr;
-  Connection* target = step.sends ? lane.connections[step.target] : nullptr;
+bool Mover::run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  Connection* source = step.receives ? lane.lane->connections[step.source] : nullptr;
+  Connection* target = step.sends ? lane.lane->connections[step.target] : nullptr;
   const std::byte* message = nullptr;
   std::byte* slot = nullptr;
-  if (source != nullptr && (message = source->peek(extent.bytes, call_->digest)) == nullptr) {
+  if (source != nullptr && (message = source->peek(extent.bytes, call_.digest)) == nullptr) {
     return false;
   }
   if (target != nullptr && (slot = acquire(lane, *target, step, extent)) == nullptr) return false;
   const std::byte* kept = at(lane, step.into_space, extent.into);
   const bool lend = target != nullptr && may_lend(*target, step, extent, kept);
-  if (lend) slot = lane.places.staged = nullptr;  // the peer will read what is kept here
+  if (lend) slot = lane.places->staged = nullptr;  // the peer will read what is kept here
   const auto intact = [source] { return source == nullptr || source->intact(); };
 
   if (step.with_space != Space::none) {
@@ -176,8 +153,8 @@ bool CpuExecutor::run_fused(Lane& lane, const BoundStep& step, const StepExtent&
     }
   }
   if (lend) {
-    target->lend(kept, extent.bytes, call_->digest);  // its credit was there already
-    lent_ = true;
+    target->lend(kept, extent.bytes, call_.digest);  // its credit was there already
+    run_.lent = true;
   }
   if (source != nullptr) source->release();
   return true;
@@ -186,35 +163,36 @@ bool CpuExecutor::run_fused(Lane& lane, const BoundStep& step, const StepExtent&
 /// Calls use(from, with, into, elements) for each contiguous piece of the step's chunks; the places
 /// of operands that the step lacks mean nothing.
 template <class Use>
-void CpuExecutor::for_each_piece(const Lane& lane, const BoundStep& step, Use use) const {
+void Mover::for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const {
   const auto place = [&](Space space, BoundOperand operand, std::uint64_t block,
                          std::uint64_t element) {
-    const std::uint64_t elements = (operand.block + block) * program_->period(space) + element;
-    return at(lane, space, elements * call_->element_bytes);
+    const std::uint64_t elements = (operand.block + block) * run_.extents.period(space) + element;
+    return at(lane, space, elements * call_.element_bytes);
   };
-  for_each_run(*program_, step, program_->elements_of(lane.pass),
-               [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
-                 if (n == 0) return;
-                 use(place(step.from_space, step.from, block, element),
-                     place(step.with_space, step.with, block, element),
-                     place(step.into_space, step.into, block, element), n);
-               });
+  for_each_stretch(run_.extents.windows, program_.chunks.parts, step,
+                   run_.extents.elements_of(lane.pass),
+                   [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
+                     if (n == 0) return;
+                     use(place(step.from_space, step.from, block, element),
+                         place(step.with_space, step.with, block, element),
+                         place(step.into_space, step.into, block, element), n);
+                   });
 }
 
-bool CpuExecutor::send(Lane& lane, const BoundStep& step, const StepExtent& extent) {
-  Connection& to = *lane.connections[step.target];
-  if (step.stage == BoundStep::Stage::again && lane.places.staged != nullptr &&
-      extent.bytes >= to.least_kept() && to.lends(lane.places.staged, extent.bytes, false)) {
-    return to.lend_kept(lane.places.staged, extent.bytes, call_->digest);
+bool Mover::send(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  Connection& to = *lane.lane->connections[step.target];
+  if (step.stage == BoundStep::Stage::again && lane.places->staged != nullptr &&
+      extent.bytes >= to.least_kept() && to.lends(lane.places->staged, extent.bytes, false)) {
+    return to.lend_kept(lane.places->staged, extent.bytes, call_.digest);
   }
   if (extent.one_piece) [[likely]] {
     const std::byte* from = at(lane, step.from_space, extent.from);
     if (may_lend(to, step, extent, from)) {
-      if (step.stage == BoundStep::Stage::first) lane.places.staged = nullptr;
-      lent_ = true;
-      return to.lend(from, extent.bytes, call_->digest);
+      if (step.stage == BoundStep::Stage::first) lane.places->staged = nullptr;
+      run_.lent = true;
+      return to.lend(from, extent.bytes, call_.digest);
     }
-    if (step.stage != BoundStep::Stage::first) return to.send(from, extent.bytes, call_->digest);
+    if (step.stage != BoundStep::Stage::first) return to.send(from, extent.bytes, call_.digest);
   }
   std::byte* place = acquire(lane, to, step, extent);
   if (place == nullptr) return false;
@@ -225,11 +203,11 @@ bool CpuExecutor::send(Lane& lane, const BoundStep& step, const StepExtent& exte
 
 /// Where to write the step's message: the next place of the lane if it is to be staged, else the
 /// slot; null while no credit is free.
-inline std::byte* CpuExecutor::acquire(Lane& lane, Connection& to, const BoundStep& step,
-                                       const StepExtent& extent) {
+inline std::byte* Mover::acquire(Cursor& lane, Connection& to, const BoundStep& step,
+                                 const StepExtent& extent) {
   std::byte* slot = to.acquire(extent.bytes);
   if (step.stage != BoundStep::Stage::first) return slot;
-  StagePlaces& places = lane.places;
+  StagePlaces& places = *lane.places;
   places.staged = nullptr;
   if (slot == nullptr || places.begin == nullptr || extent.bytes < places.least ||
       extent.bytes < to.least_kept()) {
@@ -243,30 +221,30 @@ inline std::byte* CpuExecutor::acquire(Lane& lane, Connection& to, const BoundSt
 }
 
 /// Sends what was written to where `acquire` said.
-inline void CpuExecutor::commit(Lane& lane, Connection& to, const BoundStep& step,
-                                const StepExtent& extent) {
-  if (step.stage != BoundStep::Stage::first || lane.places.staged == nullptr) {
-    return to.commit(extent.bytes, call_->digest);
+inline void Mover::commit(Cursor& lane, Connection& to, const BoundStep& step,
+                          const StepExtent& extent) {
+  if (step.stage != BoundStep::Stage::first || lane.places->staged == nullptr) {
+    return to.commit(extent.bytes, call_.digest);
   }
-  lane.places.take();
-  to.lend_kept(lane.places.staged, extent.bytes, call_->digest);
+  lane.places->take();
+  to.lend_kept(lane.places->staged, extent.bytes, call_.digest);
 }
 
-inline bool CpuExecutor::may_lend(const Connection& to, const BoundStep& step,
-                                  const StepExtent& extent, const std::byte* data) const {
+inline bool Mover::may_lend(const Connection& to, const BoundStep& step, const StepExtent& extent,
+                            const std::byte* data) const {
   return extent.bytes >= to.least_loan() && holds(step.lend) && extent.one_piece &&
          to.lends(data, extent.bytes, step.fetch);
 }
 
-bool CpuExecutor::receive(const Lane& lane, const BoundStep& step, const StepExtent& extent) {
-  Connection& from = *lane.connections[step.source];
+bool Mover::receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  Connection& from = *lane.lane->connections[step.source];
   // Past the caches from where it lies; what is fetched comes without a store of ours.
   const bool streams =
-      store_of(step) != 0 && from.peeks_in_place() && program_->shape.loans != Loans::all;
+      store_of(step) != 0 && from.peeks_in_place() && program_.shape.loans != Loans::all;
   if (extent.one_piece && !streams) [[likely]] {
-    return from.receive(at(lane, step.into_space, extent.into), extent.bytes, call_->digest);
+    return from.receive(at(lane, step.into_space, extent.into), extent.bytes, call_.digest);
   }
-  const std::byte* message = from.peek(extent.bytes, call_->digest);
+  const std::byte* message = from.peek(extent.bytes, call_.digest);
   if (message == nullptr) return false;
   copy(lane, step, extent, message, nullptr);
   if (!from.intact()) return false;
@@ -276,8 +254,8 @@ bool CpuExecutor::receive(const Lane& lane, const BoundStep& step, const StepExt
 
 /// Copies the step's chunks from `message`, or else from their local place, to `slot`, or else to
 /// theirs.
-inline void CpuExecutor::copy(const Lane& lane, const BoundStep& step, const StepExtent& extent,
-                              const std::byte* message, std::byte* slot) {
+inline void Mover::copy(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+                        const std::byte* message, std::byte* slot) {
   const bool streaming = slot == nullptr && store_of(step) != 0;
   const auto run = [&](std::byte* to, const std::byte* from, std::size_t bytes) {
     if (to == from || bytes == 0) return;
@@ -294,7 +272,7 @@ inline void CpuExecutor::copy(const Lane& lane, const BoundStep& step, const Ste
   }
   for_each_piece(lane, step,
                  [&](const std::byte* from, const std::byte*, std::byte* into, std::uint64_t n) {
-                   const std::size_t length = n * call_->element_bytes;
+                   const std::size_t length = n * call_.element_bytes;
                    if (message != nullptr) from = std::exchange(message, message + length);
                    if (slot != nullptr) into = std::exchange(slot, slot + length);
                    run(into, from, length);
@@ -302,8 +280,8 @@ inline void CpuExecutor::copy(const Lane& lane, const BoundStep& step, const Ste
 }
 
 /// value = from op with, to the local place, to `slot`, or to both.
-void CpuExecutor::reduce(const Lane& lane, const BoundStep& step, const StepExtent& extent,
-                         const std::byte* message, std::byte* slot) {
+void Mover::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+                   const std::byte* message, std::byte* slot) {
   if (extent.one_piece) {
     if (extent.bytes == 0) return;
     reduce_run(step, at(lane, step.into_space, extent.into), slot,
@@ -314,17 +292,17 @@ void CpuExecutor::reduce(const Lane& lane, const BoundStep& step, const StepExte
   for_each_piece(
       lane, step,
       [&](const std::byte* from, const std::byte* with, std::byte* into, std::uint64_t n) {
-        const std::size_t length = n * call_->element_bytes;
+        const std::size_t length = n * call_.element_bytes;
         if (message != nullptr) from = std::exchange(message, message + length);
         reduce_run(step, into, slot, from, with, n);
         if (slot != nullptr) slot += length;
       });
 }
 
-void CpuExecutor::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
-                             const std::byte* from, const std::byte* with, std::uint64_t elements) {
-  const reduce::Kernels& kernels = *call_->kernels;
-  const auto ranks = static_cast<std::size_t>(program_->ranks);
+void Mover::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
+                       const std::byte* from, const std::byte* with, std::uint64_t elements) {
+  const reduce::Kernels& kernels = *call_.kernels;
+  const auto ranks = static_cast<std::size_t>(program_.ranks);
   const unsigned how = store_of(step);
   const auto& combine = step.finish ? kernels.finish : kernels.combine;
   const auto& combine_both = step.finish ? kernels.finish_both : kernels.combine_both;
@@ -337,8 +315,61 @@ void CpuExecutor::reduce_run(const BoundStep& step, std::byte* into, std::byte* 
   } else {
     // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
     combine[0](into, from, with, elements, ranks);
-    std::memcpy(slot, into, elements * call_->element_bytes);
+    std::memcpy(slot, into, elements * call_.element_bytes);
   }
+}
+
+}  // namespace
+
+void CpuExecutor::begin(Run& run) {
+  run.left = run.lanes.size();
+  run.queued = run.lent = run.flushed = false;
+  for (Cursor& lane : run.lanes) {
+    lane.pass = lane.lane->first_pass;
+    if (lane.pass >= run.extents.windows.passes || lane.lane->begin == lane.lane->end) {
+      lane.state = Cursor::State::done;
+      --run.left;
+      continue;
+    }
+    lane.state = Cursor::State::moving;
+    enter_window(run, lane);
+  }
+}
+
+void CpuExecutor::queue(Run& run) {
+  run.queued = true;
+  for (Cursor& lane : run.lanes) {
+    if (is_done(lane)) continue;
+    take_tickets(lane);
+    if (!has_turn(lane)) lane.state = Cursor::State::waiting;
+  }
+}
+
+bool CpuExecutor::advance(Run& run) {
+  bool moved = false;
+  Mover mover(run);
+  for (Cursor& lane : run.lanes) {
+    if (lane.state == Cursor::State::waiting && has_turn(lane)) lane.state = Cursor::State::moving;
+    if (lane.state == Cursor::State::moving) moved |= mover.advance(lane);
+  }
+  const std::vector<Connection*>& connections = run.program->connections;
+  const bool needs_progress = run.program->needs_progress;
+  if (run.left == 0 && !run.flushed) {
+    run.flushed = true;
+    if (needs_progress || run.lent) {
+      // Of all that was lent on these connections: what later calls lend is waited for, too.
+      for (Connection* connection : connections) run.flushed &= connection->flush();
+    }
+    moved |= run.flushed;
+  }
+  if (!moved && needs_progress) {
+    for (Connection* connection : connections) connection->progress();
+  }
+  return moved;
+}
+
+void CpuExecutor::abandon(Run& run) {
+  for (Connection* connection : run.program->connections) connection->withdraw();
 }
 
 }  // namespace coll

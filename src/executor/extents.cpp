@@ -6,25 +6,26 @@
 namespace coll {
 namespace {
 
-StepExtent extent_of(const Program& program, const BoundStep& step, std::uint64_t elements) {
-  const std::uint64_t first = std::min(step.length.part * program.windows.chunk, elements);
+StepExtent extent_of(const Program& program, const Extents& call, const BoundStep& step,
+                     std::uint64_t elements) {
+  const std::uint64_t first = std::min(step.length.part * call.windows.chunk, elements);
   const auto offset = [&](Space space, BoundOperand operand) {
-    return (operand.block * program.period(space) + first) * program.element_bytes;
+    return (operand.block * call.period(space) + first) * call.element_bytes;
   };
   StepExtent extent;
   extent.from = offset(step.from_space, step.from);
   extent.with = offset(step.with_space, step.with);
   extent.into = offset(step.into_space, step.into);
   std::uint64_t sum = 0;
-  for_each_run(program, step, elements,
-               [&](std::uint64_t, std::uint64_t, std::uint64_t n) { sum += n; });
+  for_each_stretch(call.windows, program.chunks.parts, step, elements,
+                   [&](std::uint64_t, std::uint64_t, std::uint64_t n) { sum += n; });
   extent.elements = static_cast<std::uint32_t>(sum);
-  extent.bytes = static_cast<std::uint32_t>(sum * program.element_bytes);
+  extent.bytes = static_cast<std::uint32_t>(sum * call.element_bytes);
   bool one_piece = true;
   for (const Space space : {step.from_space, step.with_space, step.into_space}) {
     if (space == Space::none) continue;
     one_piece = one_piece && (step.length.part + step.count <= program.chunks.parts ||
-                              elements == program.period(space));
+                              elements == call.period(space));
   }
   extent.one_piece = one_piece;
   return extent;
@@ -32,13 +33,16 @@ StepExtent extent_of(const Program& program, const BoundStep& step, std::uint64_
 
 }  // namespace
 
-void Program::cut_anew(std::uint64_t count, std::size_t bytes_of_element) {
-  windows = cut_windows(count, bytes_of_element, chunks.parts, shape.message_chunks,
-                        shape.slice_bytes, shape.copies);
+void Extents::make(const Program& program, std::uint64_t count, std::size_t bytes_of_element) {
+  const std::size_t all = program.steps.size();
+  steps.resize(2 * all);
+  windows = cut_windows(count, bytes_of_element, program.chunks.parts, program.shape.message_chunks,
+                        program.shape.slice_bytes, program.shape.copies);
   element_bytes = bytes_of_element;
-  for (std::size_t step = 0; step < steps.size(); ++step) {
-    extents[step] = extent_of(*this, steps[step], elements_of(0));
-    extents[steps.size() + step] = extent_of(*this, steps[step], elements_of(windows.passes - 1));
+  for (std::size_t step = 0; step < all; ++step) {
+    steps[step] = extent_of(program, *this, program.steps[step], elements_of(0));
+    steps[all + step] =
+        extent_of(program, *this, program.steps[step], elements_of(windows.passes - 1));
   }
 }
 

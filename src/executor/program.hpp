@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "schedule/schedule.hpp"
@@ -99,32 +100,31 @@ struct StagePlaces {
   }
 };
 
-/// A plan's schedule bound to connections and scratch, ready to run any call of its plan. One call
-/// at a time; the lanes' progress lives here so that a call allocates nothing.
+/// A plan's schedule bound to connections and scratch: what all calls of the plan share. Nothing in
+/// it changes from call to call but scratch and places, which are the lane's: a lane of a call has
+/// them from the time it has its turn on its connections until it is done (run.hpp).
 struct Program {
-  struct LaneState {
+  struct Lane {
     const BoundStep* begin = nullptr;
     const BoundStep* end = nullptr;
-    const BoundStep* next = nullptr;
-    const StepExtent* extent = nullptr;  ///< of `next`, in the current window
     Connection* const* connections = nullptr;
-    std::byte* base[4] = {};  ///< by Space: where the current window begins; scratch stays
-    const LaneState* siblings = nullptr;  ///< lane 0 of the same copy, for waits
-    StagePlaces places;
+    std::span<CallTurns* const> turns;  ///< of the directions that it sends or receives in
+    std::byte* scratch = nullptr;
+    std::uint32_t first_sibling = 0;  ///< lane 0 of the same copy, for waits
     std::uint64_t first_pass = 0;
-    std::uint64_t pass = 0;
-    bool done = false;
   };
 
   ChunkMap chunks;
   Rank ranks = 1;
   ProgramShape shape;
   std::vector<BoundStep> steps;
-  std::vector<LaneState> lanes;          ///< copy-major: copy 0's lanes, copy 1's lanes…
+  std::vector<Lane> lanes;               ///< copy-major: copy 0's lanes, copy 1's lanes…
+  std::vector<StagePlaces> places;       ///< by lane
   std::vector<Connection*> connections;  ///< all of them, each once, for progress and errors
   std::vector<Connection*> lane_connections;
+  std::vector<CallTurns*> lane_turns;
   std::unique_ptr<std::byte[]> scratch;
-  SharedMemory places;  ///< of the lanes
+  SharedMemory staging;  ///< where `places` lie
   bool needs_progress = false;
 
   Program() = default;
@@ -132,18 +132,18 @@ struct Program {
   Program& operator=(const Program&) = delete;
   /// Its places go too; but where peers may still read what is in them, they stay for good.
   ~Program();
+};
 
-  /// Of the last call, since most calls repeat: its windows, and the steps' extents in every window
-  /// but the last, then in the last.
+/// How a call's elements are cut into windows, and where that puts each step's data: the same for
+/// every call of so many elements of a type.
+struct Extents {
   Windows windows;
   std::size_t element_bytes = 0;
-  std::vector<StepExtent> extents;
+  /// The steps' extents in every window but the last, then in the last.
+  std::vector<StepExtent> steps;
 
-  /// Cuts the elements of a call, unless the last call's were the same.
-  void cut(std::uint64_t count, std::size_t bytes_of_element) {
-    if (windows.count == count && element_bytes == bytes_of_element) return;
-    cut_anew(count, bytes_of_element);
-  }
+  /// Allocates when it grows.
+  void make(const Program& program, std::uint64_t count, std::size_t bytes_of_element);
   /// Elements from one block to the next: windows are cut out of the user's blocks, scratch holds
   /// one window.
   [[nodiscard]] std::uint64_t period(Space space) const {
@@ -154,18 +154,15 @@ struct Program {
     const std::uint64_t begin = pass * windows.elements;
     return std::min(windows.elements, windows.count - std::min(windows.count, begin));
   }
-
- private:
-  void cut_anew(std::uint64_t count, std::size_t bytes_of_element);
 };
 
 /// Calls use(block, first element of the part, elements) for each stretch of the step's chunks, in
 /// a window of `elements`, that is contiguous in every space; `block` counts from the operand's
 /// own.
 template <class Use>
-void for_each_run(const Program& program, const BoundStep& step, std::uint64_t elements, Use use) {
-  const std::uint64_t chunk = program.windows.chunk;
-  const std::uint32_t parts = program.chunks.parts;
+void for_each_stretch(const Windows& windows, std::uint32_t parts, const BoundStep& step,
+                      std::uint64_t elements, Use use) {
+  const std::uint64_t chunk = windows.chunk;
   std::uint64_t part = step.length.part;
   std::uint64_t left = step.count;
   for (std::uint64_t block = 0; left > 0; ++block, part = 0) {

@@ -12,6 +12,13 @@
 
 namespace coll {
 
+/// The calls that use one direction of a connection, one after the other: who was begun first goes
+/// first. The transport does not look at it.
+struct CallTurns {
+  std::uint32_t taken = 0;
+  std::uint32_t passed = 0;
+};
+
 /// One end of a connection: two bounded FIFOs of messages to one peer, one in each direction, each
 /// with one writer and one reader. Used by one thread at a time, never blocking: what cannot be
 /// done now says so and is tried again with the same arguments. Messages arrive whole, in order,
@@ -106,6 +113,8 @@ class Connection {
   /// A descriptor to poll(2) for reading while there is nothing to do, -1 where there is none.
   [[nodiscard]] virtual int wait_fd() const { return -1; }
   [[nodiscard]] const Status& status() const { return status_; }
+
+  CallTurns sending, receiving;
 
   [[nodiscard]] Rank peer() const { return peer_; }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }

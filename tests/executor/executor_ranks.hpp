@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "executor/cpu_executor.hpp"
+#include "executor/drive.hpp"
 #include "schedule/schedule.hpp"
 #include "transports/fake/fake_transport.hpp"
 
@@ -39,9 +40,9 @@ class ExecutorRanks {
       transports_.push_back(make_fake_transport(network_, {rank, ranks, {1, 2}, ""}));
     }
     connections_.resize(schedules.size());
-    calls_.resize(schedules.size());
     for (std::size_t r = 0; r < schedules.size(); ++r) {
-      executors_.push_back(std::make_unique<CpuExecutor>(WaitPolicy{}, &stop_));
+      progress_.push_back(std::make_unique<Progress>(executor_));
+      runs_.push_back(std::make_unique<Run>());
     }
     slice_bytes_ =
         std::max({settings.slice_bytes, message_chunks(schedules) * 8, message_chunks(others) * 8});
@@ -56,21 +57,25 @@ class ExecutorRanks {
 
   /// `which` program: 0, or 1 for the others'.
   void start(std::size_t rank, const CallBinding& call, std::size_t which = 0) {
-    calls_[rank] = call;
-    executors_[rank]->start(*programs_[which][rank], calls_[rank]);
+    begin(rank, *runs_[rank], call, which);
+  }
+  /// The same with a run of the test's own, so that several are in flight.
+  void begin(std::size_t rank, Run& run, const CallBinding& call, std::size_t which = 0) {
+    run.bind(*programs_[which][rank], call);
+    progress_[rank]->begin(run);
   }
 
   /// Rounds of randomly chosen ranks until all are done; false after `most` rounds without an end.
   /// Calls ended(rank) as soon as that rank's user may use the buffers again.
   template <class Ended>
   bool drive(std::mt19937_64& random, std::uint64_t most, Ended ended) {
-    std::size_t left = executors_.size();
-    std::vector<bool> done(executors_.size());
+    std::size_t left = runs_.size();
+    std::vector<bool> done(runs_.size());
     for (std::uint64_t round = 0; round < most && left > 0; ++round) {
-      const std::size_t rank = random() % executors_.size();
+      const std::size_t rank = random() % runs_.size();
       if (done[rank]) continue;
-      executors_[rank]->poll();
-      if (executors_[rank]->done()) {
+      progress_[rank]->poll();
+      if (runs_[rank]->done()) {
         done[rank] = true;
         ended(rank);
         --left;
@@ -92,7 +97,11 @@ class ExecutorRanks {
   /// How many messages were lent.
   [[nodiscard]] std::uint64_t loans() const { return network_->loans(); }
 
-  CpuExecutor& executor(std::size_t rank) { return *executors_[rank]; }
+  Progress& progress(std::size_t rank) { return *progress_[rank]; }
+  /// Of the last `start`.
+  Run& run(std::size_t rank) { return *runs_[rank]; }
+  /// What a caller of that run waits with.
+  Driver driver(std::size_t rank) { return {*progress_[rank], WaitPolicy{}, &stop_}; }
   std::atomic<bool>& stop() { return stop_; }
 
  private:
@@ -152,8 +161,9 @@ class ExecutorRanks {
   int freed_ = 0;
   std::uint32_t slice_bytes_ = 0;
   std::vector<std::vector<std::unique_ptr<Program>>> programs_;
-  std::vector<std::unique_ptr<CpuExecutor>> executors_;
-  std::vector<CallBinding> calls_;
+  CpuExecutor executor_;
+  std::vector<std::unique_ptr<Progress>> progress_;
+  std::vector<std::unique_ptr<Run>> runs_;
   std::atomic<bool> stop_{false};
 };
 

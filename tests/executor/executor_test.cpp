@@ -87,29 +87,29 @@ TEST(CpuExecutor, EveryAlgorithmThatStagesForSome) {
                       true);
 }
 
-TEST(CpuExecutor, StopsWhenToldTo) {
+TEST(Driver, StopsWhenToldTo) {
   const CollectiveSpec spec{Collective::barrier, 2, 0};
   ExecutorRanks ranks(build_all(*find_algorithm("dissemination"), spec), {});
   ranks.start(0, {});  // rank 1 never comes
-  EXPECT_EQ(ranks.executor(0).drive(0.001), CpuExecutor::Outcome::idle);
+  EXPECT_EQ(ranks.driver(0).drive(ranks.run(0), 0.001), Driver::Outcome::idle);
   ranks.stop() = true;
-  EXPECT_EQ(ranks.executor(0).drive(10), CpuExecutor::Outcome::stopped);
+  EXPECT_EQ(ranks.driver(0).drive(ranks.run(0), 10), Driver::Outcome::stopped);
 }
 
-TEST(CpuExecutor, ReportsTheConnectionThatFailed) {
+TEST(Driver, SeesTheConnectionThatFailed) {
   const CollectiveSpec spec{Collective::barrier, 2, 0};
   ExecutorRanks::Settings settings;
   settings.script.faults.push_back({.kind = FakeFault::Kind::cut, .from = 1, .to = 0});
   ExecutorRanks ranks(build_all(*find_algorithm("dissemination"), spec), settings);
   ranks.start(0, {});
   ranks.start(1, {});
-  ranks.executor(1).poll();
-  ASSERT_EQ(ranks.executor(0).drive(10), CpuExecutor::Outcome::failed);
-  EXPECT_EQ(ranks.executor(0).failed_connection()->peer(), 1);
-  EXPECT_EQ(ranks.executor(0).failed_connection()->status().code(), Code::peer_lost);
+  ranks.progress(1).poll();
+  ASSERT_EQ(ranks.driver(0).drive(ranks.run(0), 10), Driver::Outcome::failed);
+  EXPECT_EQ(failed_connection(ranks.run(0))->peer(), 1);
+  EXPECT_EQ(failed_connection(ranks.run(0))->status().code(), Code::peer_lost);
 }
 
-TEST(CpuExecutor, AnotherCallsMessageIsAMismatch) {
+TEST(Driver, AnotherCallsMessageIsAMismatch) {
   const CollectiveSpec spec{Collective::barrier, 2, 0};
   ExecutorRanks ranks(build_all(*find_algorithm("dissemination"), spec), {});
   CallBinding call;
@@ -117,9 +117,9 @@ TEST(CpuExecutor, AnotherCallsMessageIsAMismatch) {
   ranks.start(0, call);
   call.digest = 2;
   ranks.start(1, call);
-  ranks.executor(1).poll();
-  ASSERT_EQ(ranks.executor(0).drive(10), CpuExecutor::Outcome::failed);
-  EXPECT_EQ(ranks.executor(0).failed_connection()->status().code(), Code::mismatch);
+  ranks.progress(1).poll();
+  ASSERT_EQ(ranks.driver(0).drive(ranks.run(0), 10), Driver::Outcome::failed);
+  EXPECT_EQ(failed_connection(ranks.run(0))->status().code(), Code::mismatch);
 }
 
 TEST(Windows, CoverEveryElementOnceAndFitTheSlice) {

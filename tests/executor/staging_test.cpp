@@ -43,8 +43,8 @@ class AtOwnPace {
       buffers_[rank].emplace(job.spec, rank, job.count, false, number);
       ranks_->start(rank, buffers_[rank]->call(number), job.program);
     }
-    const bool moved = ranks_->executor(rank).poll();
-    if (!ranks_->executor(rank).done()) return moved;
+    const bool moved = ranks_->progress(rank).poll();
+    if (!ranks_->run(rank).done()) return moved;
     compare(buffers_[rank]->take(), job.spec, rank, job.count, number);
     buffers_[rank].reset();
     ++next_[rank];
@@ -199,15 +199,15 @@ TEST(Staging, OutlivesALaterCallThatFails) {
     ASSERT_EQ(pace.calls(0), 1U);
     pace.step(0);
     EXPECT_EQ(pace.calls(0), lends ? 1U : 2U) << "what is the user's keeps the call from its end";
-    ranks.executor(0).abandon();
+    ranks.progress(0).abandon(ranks.run(0));
     for (const std::size_t reader : {1U, 2U}) {
       pace.step(reader);
       EXPECT_EQ(pace.calls(reader), 1U);
       pace.step(reader);
       EXPECT_EQ(pace.calls(reader), lends ? 1U : 2U);
       if (!lends) continue;
-      ASSERT_EQ(ranks.executor(reader).drive(10), CpuExecutor::Outcome::failed);
-      EXPECT_EQ(ranks.executor(reader).failed_connection()->status().code(), Code::peer_lost);
+      ASSERT_EQ(ranks.driver(reader).drive(ranks.run(reader), 10), Driver::Outcome::failed);
+      EXPECT_EQ(failed_connection(ranks.run(reader))->status().code(), Code::peer_lost);
     }
   }
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor/: runs schedules. This file: all runs in flight move forward.
+#pragma once
+#include "executor/executor.hpp"
+
+namespace coll {
+
+/// The runs in flight of one communicator, in the order in which they were begun. Who calls `poll`
+/// is the owner's policy: the caller who waits, a thread, an event loop; one at a time.
+class Progress {
+ public:
+  explicit Progress(Executor& executor) : executor_(&executor) {}
+
+  /// Begins a bound run, which must stay where it is until it is done or abandoned.
+  void begin(Run& run) {
+    executor_->begin(run);
+    if (first_ != nullptr) [[unlikely]] {
+      // Only the first can have been alone.
+      if (!first_->queued) executor_->queue(*first_);
+      executor_->queue(run);
+    }
+    run.next_open = nullptr;
+    *last_ = &run;
+    last_ = &run.next_open;
+  }
+  /// One round over all runs in flight; true if anything moved. Forgets those that are done.
+  bool poll() {
+    bool moved = false;
+    for (Run** at = &first_; *at != nullptr;) {
+      Run& run = **at;
+      moved |= executor_->advance(run);
+      if (run.done()) {
+        forget(at);
+      } else {
+        at = &run.next_open;
+      }
+    }
+    return moved;
+  }
+  /// Ends a run that has failed. Those begun after it on the same connections never get their turn.
+  void abandon(Run& run) {
+    executor_->abandon(run);
+    for (Run** at = &first_; *at != nullptr; at = &(*at)->next_open) {
+      if (*at == &run) return forget(at);
+    }
+  }
+  [[nodiscard]] bool idle() const { return first_ == nullptr; }
+
+ private:
+  void forget(Run** at) {
+    Run& run = **at;
+    if (last_ == &run.next_open) last_ = at;
+    *at = run.next_open;
+  }
+
+  Executor* executor_;
+  Run* first_ = nullptr;
+  Run** last_ = &first_;
+};
+
+/// A connection of the run that has failed, or null.
+const Connection* failed_connection(const Run& run);
+
+}  // namespace coll

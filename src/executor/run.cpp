@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor/: runs schedules. This file: the run, one call of a program in flight.
+#include "executor/run.hpp"
+
+namespace coll {
+
+void Run::bind(Program& of, const CallBinding& with) {
+  const bool same_program = program == &of;
+  const bool same_extents = same_program && extents.windows.count == with.count &&
+                            extents.element_bytes == with.element_bytes;
+  program = nullptr;  // until all is there: what follows allocates
+  if (!same_extents) extents.make(of, with.count, with.element_bytes);
+  if (!same_program) {
+    lanes.assign(of.lanes.size(), {});
+    tickets.resize(of.lane_turns.size());
+    std::uint32_t* ticket = tickets.data();
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      const Program::Lane& lane = of.lanes[i];
+      Cursor& cursor = lanes[i];
+      cursor.lane = &lane;
+      cursor.places = &of.places[i];
+      cursor.siblings = &lanes[lane.first_sibling];
+      cursor.base[static_cast<int>(Space::scratch)] =
+          reinterpret_cast<std::uintptr_t>(lane.scratch);
+      cursor.tickets = ticket;
+      ticket += lane.turns.size();
+    }
+  }
+  for (Cursor& cursor : lanes) {  // the extents may have moved
+    const std::ptrdiff_t first = cursor.lane->begin - of.steps.data();
+    cursor.extents = extents.steps.data() + first;
+    cursor.last_extents = cursor.extents + of.steps.size();
+  }
+  call = with;
+  program = &of;
+}
+
+}  // namespace coll

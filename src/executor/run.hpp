@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor/: runs schedules. This file: the run, one call of a program in flight.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "executor/program.hpp"
+#include "reduce/reduce.hpp"
+
+namespace coll {
+
+/// What a call adds to its program.
+struct CallBinding {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t count = 0;  ///< elements of one block
+  std::size_t element_bytes = 1;
+  const reduce::Kernels* kernels = nullptr;  ///< null where the operation does not reduce
+  std::uint64_t digest = 0;
+  bool apart = false;                           ///< input and output do not overlap
+  reduce::Store store = reduce::Store::cached;  ///< of results that no other step touches
+};
+
+/// One call: its buffers, and where each of its lanes is. It is made once and used again for calls
+/// that repeat, which then allocate nothing. Several runs may be in flight on one communicator, of
+/// one program or of several. On each direction of a connection they take turns in the order in
+/// which they were begun; a run that is alone has all of them, and no tickets.
+struct Run {
+  struct Cursor {
+    enum class State : std::uint8_t {
+      waiting,  ///< for its turn on its connections
+      moving,
+      done,
+    };
+    State state = State::done;
+    const BoundStep* next = nullptr;
+    const StepExtent* extent = nullptr;  ///< of `next`, in the current window
+    std::uintptr_t base[4] = {};  ///< by Space: where the current window begins; scratch stays
+    const Program::Lane* lane = nullptr;
+    const StepExtent* extents = nullptr;       ///< of the first step
+    const StepExtent* last_extents = nullptr;  ///< the same in the last window
+    StagePlaces* places = nullptr;
+    std::uint64_t pass = 0;
+    const Cursor* siblings = nullptr;  ///< lane 0 of the same copy, for waits
+    std::uint32_t* tickets = nullptr;  ///< one for each of the lane's turns
+  };
+
+  Run() = default;
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  /// Makes it a run of `call`; keeps what it can of the one before, which must be over. Allocates
+  /// unless that had the same program and shape.
+  void bind(Program& of, const CallBinding& with);
+
+  [[nodiscard]] bool done() const { return left == 0 && flushed; }
+
+  CallBinding call;
+  Program* program = nullptr;  ///< null: nothing is bound
+  Extents extents;
+  std::vector<Cursor> lanes;
+  std::vector<std::uint32_t> tickets;
+  std::size_t left = 0;  ///< lanes that are not done
+  bool queued = false;   ///< its lanes have tickets, since it is not alone in flight
+  bool lent = false;     ///< a peer may still read the caller's memory
+  bool flushed = true;
+  Run* next_open = nullptr;  ///< of those in flight, the one begun after it
+};
+
+}  // namespace coll

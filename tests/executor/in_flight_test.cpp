@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/: behaviour that can fail. This file: several calls in flight at once give the right
+// results, in any order of progress.
+#include <array>
+#include <deque>
+#include <optional>
+
+#include "built.hpp"
+#include "executor_calls.hpp"
+#include "test_seed.hpp"
+
+namespace coll::testing {
+namespace {
+
+struct Job {
+  std::size_t program = 0;
+  std::uint64_t count = 0;
+  bool in_place = false;
+};
+
+/// One rank with up to `most` calls in flight. All ranks begin the same calls in the same order,
+/// each when it likes.
+class RankInFlight {
+ public:
+  RankInFlight(ExecutorRanks& ranks, std::size_t rank, const std::vector<CollectiveSpec>& specs,
+               const std::vector<Job>& jobs, std::size_t most)
+      : ranks_(&ranks), rank_(rank), specs_(&specs), jobs_(&jobs), most_(most) {}
+
+  [[nodiscard]] bool over() const { return next_ == jobs_->size() && open_.empty(); }
+  /// Calls that ended before one that was begun earlier.
+  [[nodiscard]] int overtaken() const { return overtaken_; }
+
+  void begin_another() {
+    if (next_ == jobs_->size() || open_.size() == most_) return;
+    const Job& job = (*jobs_)[next_];
+    auto call = take_spare();
+    call->number = next_++;
+    call->buffers.emplace((*specs_)[job.program], rank_, job.count, job.in_place, call->number);
+    ranks_->begin(rank_, call->run, call->buffers->call(call->number), job.program);
+    open_.push_back(std::move(call));
+    settle();  // a rank that has no part in a call ends it here
+  }
+  void poll() {
+    ranks_->progress(rank_).poll();
+    settle();
+  }
+
+ private:
+  struct Open {
+    Run run;
+    std::optional<Buffers> buffers;
+    std::uint64_t number = 0;
+  };
+
+  std::unique_ptr<Open> take_spare() {
+    if (spare_.empty()) return std::make_unique<Open>();
+    auto one = std::move(spare_.back());
+    spare_.pop_back();
+    return one;
+  }
+  void settle() {
+    for (std::size_t i = 0; i < open_.size();) {
+      if (!open_[i]->run.done()) {
+        ++i;
+        continue;
+      }
+      if (i > 0) ++overtaken_;
+      Open& ended = *open_[i];
+      const Job& job = (*jobs_)[ended.number];
+      compare(ended.buffers->take(), (*specs_)[job.program], rank_, job.count, ended.number);
+      spare_.push_back(std::move(open_[i]));
+      open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  ExecutorRanks* ranks_;
+  std::size_t rank_;
+  const std::vector<CollectiveSpec>* specs_;
+  const std::vector<Job>* jobs_;
+  std::size_t most_;
+  std::size_t next_ = 0;
+  int overtaken_ = 0;
+  std::deque<std::unique_ptr<Open>> open_;
+  std::vector<std::unique_ptr<Open>> spare_;
+};
+
+struct Chosen {
+  const Algorithm* algorithm = nullptr;
+  CollectiveSpec spec;
+};
+
+Chosen choose(Rank size, std::mt19937_64& random) {
+  while (true) {
+    const Algorithm& algorithm = algorithms()[random() % algorithms().size()];
+    const CollectiveSpec spec{static_cast<Collective>(random() % kCollectives), size,
+                              static_cast<Rank>(random() % static_cast<unsigned>(size))};
+    if (spec.collective == Collective::send || spec.collective == Collective::recv) continue;
+    if (algorithm.supports(spec, Layout::flat(size))) return {&algorithm, spec};
+  }
+}
+
+TEST(InFlight, CallsOfTwoProgramsOverTheSameConnectionsKeepTheirOrder) {
+  std::mt19937_64 random(test::test_seed());
+  int overtaken = 0;
+  for (int round = 0; round < 400; ++round) {
+    const auto size = static_cast<Rank>(2 + random() % 6);
+    const Chosen one = choose(size, random), other = choose(size, random);
+    SCOPED_TRACE("round " + std::to_string(round) + ": " + describe(*one.algorithm, one.spec) +
+                 " and " + describe(*other.algorithm, other.spec));
+    ExecutorRanks::Settings settings;
+    settings.script.seed = random();
+    settings.script.least_loan = random() % 2 == 0 ? 1 : settings.script.least_loan;
+    settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
+    settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
+    settings.slice_bytes = 64U << (random() % 4);
+    settings.stages = random() % 2 == 0;
+    settings.loans = settings.stages ? Loans::none : Loans::all;
+    ExecutorRanks ranks(build_all(*one.algorithm, one.spec), settings,
+                        build_all(*other.algorithm, other.spec), Loans::none);
+    const std::vector<CollectiveSpec> specs{one.spec, other.spec};
+    std::vector<Job> jobs(20);
+    for (Job& job : jobs) job = {random() % 2, random() % 200, random() % 3 == 0};
+    std::deque<RankInFlight> all;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(size); ++rank) {
+      all.emplace_back(ranks, rank, specs, jobs, 1 + random() % 5);
+    }
+    const auto over = [&] { return std::ranges::all_of(all, &RankInFlight::over); };
+    for (std::uint64_t turn = 0; !over(); ++turn) {
+      ASSERT_LT(turn, 5'000'000U) << "no end in sight";
+      RankInFlight& rank = all[random() % all.size()];
+      if (random() % 4 == 0) {
+        rank.begin_another();
+      } else {
+        rank.poll();
+      }
+      if (HasFatalFailure()) return;
+    }
+    for (const RankInFlight& rank : all) overtaken += rank.overtaken();
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(overtaken, 0) << "calls on other connections need not wait for each other";
+}
+
+/// Both send first: what each sends must not wait for the other's receiving, nor receiving for
+/// sending.
+TEST(InFlight, TwoRanksThatBothSendFirstGetThrough) {
+  std::mt19937_64 random(test::test_seed());
+  const auto schedule_of = [](Collective collective, Rank self) {
+    const CollectiveSpec spec{collective, 2, 1 - self};
+    return find_algorithm("direct")->build(spec, Layout::flat(2), self);
+  };
+  ExecutorRanks::Settings settings;
+  settings.credits = 2;
+  settings.slice_bytes = 64;
+  ExecutorRanks ranks({schedule_of(Collective::send, 0), schedule_of(Collective::send, 1)},
+                      settings,
+                      {schedule_of(Collective::recv, 0), schedule_of(Collective::recv, 1)});
+  constexpr std::size_t kCount = 1000;  // far more than the credits hold
+  std::vector<Elements> from(2, Elements(kCount)), into(2, Elements(kCount, -1));
+  std::array<coll::Run, 4> runs;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (std::size_t i = 0; i < kCount; ++i) from[rank][i] = input_at(rank, i, 0);
+    CallBinding call;
+    call.count = kCount;
+    call.element_bytes = 8;
+    call.apart = true;
+    call.digest = 1;
+    call.input = reinterpret_cast<const std::byte*>(from[rank].data());
+    ranks.begin(rank, runs[2 * rank], call, 0);
+    call.input = nullptr;
+    call.output = reinterpret_cast<std::byte*>(into[rank].data());
+    ranks.begin(rank, runs[2 * rank + 1], call, 1);
+  }
+  const auto over = [&] { return std::ranges::all_of(runs, &coll::Run::done); };
+  for (int turn = 0; !over() && turn < 1'000'000; ++turn) ranks.progress(random() % 2).poll();
+  ASSERT_TRUE(over()) << "they wait for each other";
+  EXPECT_EQ(into[0], from[1]);
+  EXPECT_EQ(into[1], from[0]);
+}
+
+}  // namespace
+}  // namespace coll::testing
