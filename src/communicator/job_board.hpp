@@ -16,6 +16,9 @@ namespace coll {
 Result<std::string> share_in_job(const std::string& store, const std::string& name,
                                  const std::string& text, bool gives, Deadline deadline);
 
+/// The failure of a child made by fork, to which the launcher does not speak.
+Status line_of_the_parent(const char* store);
+
 /// Is the library of PMIx here?
 bool pmix_loads();
 

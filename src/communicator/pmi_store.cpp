@@ -23,6 +23,7 @@ namespace {
 /// The process's line to its launcher. Opened once; a launcher takes a process that ends without
 /// saying goodbye for a crash.
 struct Line {
+  const pid_t owner = ::getpid();
   std::mutex mutex;
   int fd = -1;
   bool open = false;
@@ -119,6 +120,7 @@ Status pass_barrier(Line& pmi, Deadline deadline) {
 
 void say_goodbye() {
   Line& pmi = line();
+  if (pmi.owner != ::getpid()) return;
   const std::lock_guard lock(pmi.mutex);
   if (!pmi.open) return;
   [[maybe_unused]] const auto answer =
@@ -140,9 +142,18 @@ Status open_line(Line& pmi, int fd, Deadline deadline) {
 
 }  // namespace
 
+Status line_of_the_parent(const char* store) {
+  return failed(Code::invalid_usage,
+                std::string(store) +
+                    ": the launcher speaks to the process that it started, and this "
+                    "is a child of it, made by fork",
+                "set COLL_RENDEZVOUS for ranks in children, or join before the fork");
+}
+
 Result<std::string> share_by_pmi(int fd, const std::string& name, const std::string& text,
                                  bool gives, Deadline deadline) {
   Line& pmi = line();
+  if (pmi.owner != ::getpid()) return line_of_the_parent("PMI");
   const std::lock_guard lock(pmi.mutex);
   COLL_TRY(open_line(pmi, fd, deadline));
   // What an earlier try has put leads to a door that is closed.

@@ -2,6 +2,7 @@
 // communicator/: what ties ranks together. This file: PMIx, the store of Open MPI's launcher,
 // loaded at run time.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
 #include <condition_variable>
@@ -53,6 +54,7 @@ bool find(void* handle, const char* name, Function& function) {
 }
 
 struct Session {
+  const pid_t owner = ::getpid();
   std::mutex mutex;
   Library pmix;
   Proc me{};
@@ -96,7 +98,9 @@ Status open_session(Session& one) {
   }
   one.open = true;
   // A launcher takes a process that ends without saying goodbye for a crash.
-  std::atexit([] { session().pmix.finalize(nullptr, 0); });
+  std::atexit([] {
+    if (session().owner == ::getpid()) session().pmix.finalize(nullptr, 0);
+  });
   return {};
 }
 
@@ -154,8 +158,7 @@ struct LeftBehind {
   std::mutex mutex;
   std::shared_ptr<Work> work;
   static LeftBehind& of_process() {
-    static auto* const one = new LeftBehind;
-    return *one;
+    return *made_once([] { return std::make_unique<LeftBehind>(); });
   }
 };
 
@@ -191,6 +194,7 @@ bool pmix_loads() {
 // PMIx waits as long as it likes, so it does on a thread that is left behind at the deadline.
 Result<std::string> share_by_pmix(const std::string& name, const std::string& text, bool gives,
                                   Deadline deadline) {
+  if (session().owner != ::getpid()) return line_of_the_parent("PMIx");
   LeftBehind& left = LeftBehind::of_process();
   const std::lock_guard lock(left.mutex);
   if (left.work != nullptr && gives) {

@@ -11,10 +11,13 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "base/hash.hpp"
 #include "base/log.hpp"
+#include "base/made_once.hpp"
 #include "communicator/control_message.hpp"
+#include "sys/fork_safe_mutex.hpp"
 #include "sys/net_interfaces.hpp"
 #include "sys/proof.hpp"
 
@@ -71,14 +74,11 @@ struct Kept {
   Listeners listeners;
   pid_t owner;
 };
-struct Doors {
-  std::mutex mutex;
-  std::deque<Kept> unused;  ///< the oldest first
-};
-Doors& doors() {
-  static auto* const all = new Doors;  // lives to the end, whatever is destroyed before
-  return *all;
+/// The oldest first. Guarded by g_unused; a socket is closed when that is free again.
+std::deque<Kept>& unused() {
+  return made_once([] { return std::deque<Kept>(); });
 }
+ForkSafeMutex g_unused;
 
 /// What leads to it must be heard: the addresses in the id, and loopback.
 Result<Listeners> listen_for_id(std::string_view interfaces) {
@@ -104,16 +104,22 @@ Result<Door> open_door(std::string_view interfaces) {
 
 Result<UniqueId> make_unique_id(std::string_view interfaces) {
   COLL_ASSIGN(Door door, open_door(interfaces));
-  Doors& all = doors();
-  const std::lock_guard lock(all.mutex);
-  if (all.unused.size() == COLL_UNUSED_IDS_MAX) {
+  std::optional<Kept> oldest;
+  {
+    const std::lock_guard lock(g_unused);
+    std::deque<Kept>& all = unused();
+    all.push_back(
+        {std::string(door.id.view().substr(16, kNonceBytes)), std::move(door.listeners), getpid()});
+    if (all.size() > COLL_UNUSED_IDS_MAX) {
+      oldest = std::move(all.front());
+      all.pop_front();
+    }
+  }
+  if (oldest) {
     log(LogLevel::warn, "no rank has used " + std::to_string(COLL_UNUSED_IDS_MAX) +
                             " unique ids of this process: closed the oldest, whose ranks will not "
                             "find each other; make an id where a communicator is made of it");
-    all.unused.pop_front();
   }
-  all.unused.push_back(
-      {std::string(door.id.view().substr(16, kNonceBytes)), std::move(door.listeners), getpid()});
   return door.id;
 }
 
@@ -154,14 +160,17 @@ Result<MeetingPlace> place_of(const UniqueId& id, std::string_view secret) {
 }
 
 Listeners take_door(const MeetingPlace& place) {
-  Doors& all = doors();
-  const std::lock_guard lock(all.mutex);
-  const auto found = std::ranges::find(all.unused, from_hex(place.path), &Kept::nonce);
-  if (found == all.unused.end()) return {};
-  Listeners listeners = std::move(found->listeners);
-  const bool ours = found->owner == getpid();
-  all.unused.erase(found);
-  return ours ? std::move(listeners) : Listeners();
+  const std::string nonce = from_hex(place.path);
+  std::optional<Kept> taken;
+  {
+    const std::lock_guard lock(g_unused);
+    std::deque<Kept>& all = unused();
+    const auto found = std::ranges::find(all, nonce, &Kept::nonce);
+    if (found == all.end()) return {};
+    taken = std::move(*found);
+    all.erase(found);
+  }
+  return taken->owner == getpid() ? std::move(taken->listeners) : Listeners();
 }
 
 }  // namespace coll

@@ -10,11 +10,13 @@
 #include <atomic>
 #include <functional>
 #include <new>
+#include <random>
 #include <string>
 #include <string_view>
 
 #include "failing_allocations.hpp"
 #include "rank_processes.hpp"
+#include "test_seed.hpp"
 
 namespace collectives::testing {
 namespace {
@@ -208,9 +210,11 @@ class OutOfMemory : public ::testing::TestWithParam<Scenario> {};
 
 TEST_P(OutOfMemory, FailsLikeAnythingElse) {
   const Scenario scenario = GetParam();
+  const std::uint64_t seed = coll::test::test_seed();
   const SharedBoard shared;
   Board& board = *shared;
   RankProcesses ranks(kRanks, [&](int rank) {
+    std::mt19937_64 random(seed);
     Rank self;
     self.rank = rank;
     self.transports = scenario.transports;
@@ -230,7 +234,10 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
       if (self.comm != nullptr && self.leave() != COLL_SUCCESS) ++bad;
       board.meet();
       if (!more) break;
-      which += scenario.mode == Mode::one ? 1 : 1 + which / 8;
+      // Whose partner is not there yet has to wait for it: of joining, a sample.
+      const std::uint64_t most = scenario.act == Act::join ? 6 : 1;
+      const auto step = static_cast<long>(1 + random() % most);
+      which += scenario.mode == Mode::one ? step : step + which / 8;
     }
     if (rank == scenario.victim) std::cerr << trials << " trials\n";
     return std::min(bad, 100);
