@@ -56,8 +56,7 @@ typedef struct coll_config {
 #define COLL_CONFIG_INIT \
   { sizeof(coll_config_t), COLL_CONFIG_VERSION, 0, -1.0, -1.0, NULL, NULL, NULL, NULL }
 
-/* --- the library
- * ----------------------------------------------------------------------------------- */
+/* --- the library --- */
 
 /* Version of the library that runs: major * 10000 + minor * 100 + patch. */
 COLL_API int coll_version(void);
@@ -72,8 +71,7 @@ COLL_API const char* coll_last_error(void);
 /* Bytes of one element; 0 for an unknown type. */
 COLL_API size_t coll_dtype_size(coll_dtype_t type);
 
-/* --- communicators
- * --------------------------------------------------------------------------------- */
+/* --- communicators --- */
 
 /* Makes an id. The calling process must become one of the ranks: it listens for the others from now
  * on, at the interfaces that COLL_INTERFACE names (a config's come too late for that). It does so
@@ -120,10 +118,10 @@ COLL_API coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t oper
                                          coll_dtype_t type, char* text, size_t capacity,
                                          size_t* length);
 
-/* --- operations
- * ------------------------------------------------------------------------------------ `count` is
- * in elements. Buffers need no alignment. A null stream blocks. Buffers belong to the operation
- * until it is finished. In place is allowed as said; any other overlap is refused. */
+/* --- operations --- */
+
+/* `count` is in elements. Buffers need no alignment. A null stream blocks. Buffers belong to the
+ * operation until it is finished. In place is allowed as said; any other overlap is refused. */
 
 /* recv[i] = op over ranks of send[i], on every rank. In place: send == recv. */
 COLL_API coll_status_t coll_all_reduce(const void* send, void* recv, size_t count,
@@ -162,7 +160,8 @@ COLL_API coll_status_t coll_scatter(const void* send, void* recv, size_t count, 
                                     int root, coll_comm_t comm, coll_stream_t stream);
 
 /* The n-th send of a rank to a peer meets the peer's n-th recv from it, with equal count and type.
- * A blocking send may wait for its recv: two ranks that both send first must use streams. */
+ * A send may wait for its recv, on a stream too: of two ranks let one receive first, or use a
+ * communicator for each direction. */
 COLL_API coll_status_t coll_send(const void* send, size_t count, coll_dtype_t type, int peer,
                                  coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, int peer,
@@ -171,8 +170,7 @@ COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, in
 /* Returns when every rank has called it. */
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 
-/* --- host streams
- * ---------------------------------------------------------------------------------- */
+/* --- host streams --- */
 
 COLL_API coll_status_t coll_stream_create(coll_stream_t* stream);
 /* Waits for its operations first. */
@@ -182,8 +180,7 @@ COLL_API coll_status_t coll_stream_synchronize(coll_stream_t stream);
 /* COLL_IN_PROGRESS, or as coll_stream_synchronize would return, without waiting. */
 COLL_API coll_status_t coll_stream_query(coll_stream_t stream);
 
-/* --- memory
- * ---------------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 /* Memory that the other ranks of this host can read where it lies: operations on it copy once where
  * others copy twice, and reductions read it without a copy. Any operation may use any mixture of it

@@ -3,6 +3,7 @@
 #include "communicator/communicator.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <exception>
 
 #include "base/log.hpp"
@@ -120,7 +121,8 @@ Communicator::BoundCall& Communicator::place_of(const Request& request) {
        3 * reinterpret_cast<std::uintptr_t>(request.output) + request.call.count * 5 +
        static_cast<std::uint64_t>(request.call.collective)) *
       0x9e3779b97f4a7c15ULL;  // Fibonacci hashing (Knuth, TAOCP 3, section 6.4)
-  return bound_[key >> 59];
+  static_assert(std::has_single_bit(kBoundCalls));
+  return bound_[key >> (64 - std::countr_zero(kBoundCalls))];
 }
 
 Status Communicator::execute(const Request& request) noexcept {

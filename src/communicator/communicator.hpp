@@ -121,7 +121,8 @@ class Communicator {
   TurnGate gate_;
   std::uint64_t sequence_ = 0;
   std::vector<std::uint64_t> sends_, receives_;  ///< by peer
-  std::array<BoundCall, 32> bound_;
+  static constexpr std::size_t kBoundCalls = 32;
+  std::array<BoundCall, kBoundCalls> bound_;
   mutable std::mutex failure_mutex_;
   Status failure_;
   std::atomic<bool> failed_{false};

@@ -16,8 +16,8 @@ std::string member_text(Rank rank, const std::vector<Member>& members);
 
 /// What is known of each rank, in rank order.
 struct RankPlace {
-  std::optional<Place> place;  ///< none: it did not answer
-  bool left = false;           ///< it left in order
+  std::optional<Whereabouts> place;  ///< none: it did not answer
+  bool left = false;                 ///< it left in order
 };
 
 /// Did a rank call something else than the question's call as its call of that number?

@@ -34,7 +34,7 @@ class WatchHub final : public WatchThread {
   void decide(const Status& failure);
   void tell_all(const std::string& frame);
   void on_left(Rank from, const Departure& departure);
-  void take_place(Rank from, const Place& place);
+  void take_place(Rank from, const Whereabouts& place);
   void answer_question();
 
   struct Gathering {
@@ -86,7 +86,7 @@ void WatchHub::on_question(const Question& question) {
   if (gathering_->missing == 0) answer_question();
 }
 
-void WatchHub::take_place(Rank from, const Place& place) {
+void WatchHub::take_place(Rank from, const Whereabouts& place) {
   if (!gathering_ || place.ticket != gathering_->question.ticket) return;
   RankPlace& one = gathering_->places[static_cast<std::size_t>(from)];
   if (one.place || one.left) return;

@@ -304,8 +304,8 @@ void WatchThread::conclude(const Status& verdict) {
   changed_.notify_all();
 }
 
-Place WatchThread::place(const Question& question) const {
-  Place place;
+Whereabouts WatchThread::place(const Question& question) const {
+  Whereabouts place;
   place.ticket = question.ticket;
   place.reading = board_.read();
   if (place.reading == seen_) {

@@ -62,7 +62,7 @@ class WatchThread : public Watch {
   /// The verdict, the first one for good; wakes whoever waits for it.
   void conclude(const Status& verdict);
   [[nodiscard]] bool concluded() const { return failed(); }
-  [[nodiscard]] Place place(const Question& question) const;
+  [[nodiscard]] Whereabouts place(const Question& question) const;
   void note_departure(const Departure& departure);
   void finish() { finishing_ = true; }  ///< the thread ends after this turn
   [[nodiscard]] FrameLink& link(Rank rank) { return links_[static_cast<std::size_t>(rank)]; }

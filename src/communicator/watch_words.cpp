@@ -64,7 +64,7 @@ std::string pack_where(const Question& question) {
   return pack_asking(WatchWord::where, question);
 }
 
-std::string pack_place(const Place& place) {
+std::string pack_place(const Whereabouts& place) {
   MessageWriter message = begin(WatchWord::place);
   message.call(place.reading.call)
       .u8(place.reading.inside ? 1 : 0)
@@ -102,9 +102,9 @@ std::optional<Question> read_question(std::string_view frame) {
   return message.whole() ? std::optional(std::move(question)) : std::nullopt;
 }
 
-std::optional<Place> read_place(std::string_view frame) {
+std::optional<Whereabouts> read_place(std::string_view frame) {
   MessageReader message(behind(frame));
-  Place place;
+  Whereabouts place;
   place.reading.call = message.call();
   place.reading.inside = message.u8() != 0;
   place.reading.entered = message.u64();

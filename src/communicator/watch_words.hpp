@@ -38,7 +38,7 @@ struct Question {
 };
 
 /// Where a rank is.
-struct Place {
+struct Whereabouts {
   CallBoard::Reading reading;
   double since_s = 0;               ///< for how long at least
   std::uint32_t ticket = 0;         ///< of the question that it answers
@@ -54,13 +54,13 @@ std::string pack_report(const Status& failure);
 std::string pack_verdict(const Status& failure);
 std::string pack_question(const Question& question);
 std::string pack_where(const Question& question);
-std::string pack_place(const Place& place);
+std::string pack_place(const Whereabouts& place);
 std::string pack_left(const Departure& departure);
 
 /// What follows the word, nothing if it does not parse.
 std::optional<Status> read_report(std::string_view frame);      ///< a report or a verdict
 std::optional<Question> read_question(std::string_view frame);  ///< a question or a where
-std::optional<Place> read_place(std::string_view frame);
+std::optional<Whereabouts> read_place(std::string_view frame);
 std::optional<Departure> read_left(std::string_view frame);
 
 }  // namespace coll

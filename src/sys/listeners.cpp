@@ -49,6 +49,7 @@ Result<Listeners> Listeners::open(const std::vector<NetAddress>& addresses, std:
   COLL_TRY(opened);
   if (made.sockets_.size() == 1) return made;
   made.ready_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  if (!made.ready_) return system_failure("making a set of listening sockets", errno);
   for (const Fd& socket : made.sockets_) {
     epoll_event event{};
     event.events = EPOLLIN;

@@ -18,7 +18,6 @@ namespace coll {
 // dead one raises no signal.
 
 // --- making them
-// ---------------------------------------------------------------------------------------------------
 /// Listens on all addresses, IPv4 and IPv6 by one socket (IPv4 alone where IPv6 is off); port 0:
 /// the system chooses, see `local_address`.
 Result<Fd> listen_everywhere(std::uint16_t port = 0);
@@ -43,7 +42,6 @@ NetAddress remote_address(int fd);  ///< family 0 where it has none
 void set_nodelay(int fd);
 
 // --- moving bytes, never waiting
-// -----------------------------------------------------------------------------------
 /// What a call moved. Exactly one holds: bytes > 0, would_block(), closed, or another error.
 struct Moved {
   std::size_t bytes = 0;

@@ -40,7 +40,6 @@ class Connection {
   virtual ~Connection() = default;
 
   // --- sending
-  // -------------------------------------------------------------------------------------------
   /// Where to write the next message's payload, or null while no credit is free. Asking again
   /// before `commit` returns the same place. Never null for want of anything but a credit or after
   /// a failure.
@@ -85,7 +84,6 @@ class Connection {
   virtual bool all_read() { return true; }
 
   // --- receiving
-  // -----------------------------------------------------------------------------------------
   /// The next message's payload, valid until `release`, or null while it is not there. Never null
   /// for an empty message that has come.
   virtual const std::byte* peek(std::size_t bytes, std::uint64_t digest) = 0;
@@ -104,7 +102,6 @@ class Connection {
   virtual bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) = 0;
 
   // --- state
-  // ---------------------------------------------------------------------------------------------
   /// The other end is there too; nothing else may be called before, except `status`.
   [[nodiscard]] virtual bool ready() const { return true; }
   /// Moves bytes that wait in either direction; a waiting executor calls it if `needs_progress()`.

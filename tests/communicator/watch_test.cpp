@@ -471,7 +471,7 @@ TEST(PlacesReport, ASendIsAskedOfItsPeerOnly) {
   question.call = {5, Collective::send, DataType::float32, ReduceOp::sum, 2, 8};
   question.waited_s = 1;
   std::vector<RankPlace> places(4);
-  for (RankPlace& one : places) one.place = Place{};
+  for (RankPlace& one : places) one.place = Whereabouts{};
   places[0].place->reading = {question.call, true, 1, 0};
   places[2].place->reading = {all_reduce(1), true, 1, 1};
   const Status report = places_report(question, places, members_of(4));

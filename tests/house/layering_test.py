@@ -118,6 +118,19 @@ def includes(path):
             yield number, match[1] == '"', match[2]
 
 
+class Names(unittest.TestCase):
+    def test_a_type_is_defined_once(self):
+        where, twice = {}, []
+        for path in FILES:
+            if not path.startswith("src/") or not path.endswith(".hpp"):
+                continue
+            for line in lines_of(path):
+                match = re.match(r"(?:struct|class|enum class) (?:\w+\(.*\) )?(\w+)\b[^;(]*\{", line)
+                if match and where.setdefault(match[1], path) != path:
+                    twice.append(f"{match[1]}: {where[match[1]]} and {path}")
+        self.assertFalse(twice, "\n".join(["two types of one name:", *twice]))
+
+
 class Layering(unittest.TestCase):
     def test_rooms_include_only_what_stands_below_them(self):
         wrong = []

@@ -39,7 +39,6 @@ TcpConnection::~TcpConnection() {
 }
 
 // --- connecting
-// ------------------------------------------------------------------------------------------------------
 
 void TcpConnection::poll_dial() {
   Result<Fd> socket = dialer_->poll();
@@ -58,7 +57,6 @@ void TcpConnection::settle(Result<Fd> socket) {
 }
 
 // --- sending
-// ---------------------------------------------------------------------------------------------------------
 
 /// Judges one try to send: true if it moved something.
 bool TcpConnection::took(const Moved& moved) {
@@ -144,7 +142,6 @@ bool TcpConnection::flush() {
 }
 
 // --- receiving
-// -------------------------------------------------------------------------------------------------------
 
 /// One try to read; false if nothing came.
 bool TcpConnection::pull(std::span<const iovec> pieces, std::size_t& bytes) {
@@ -285,7 +282,6 @@ bool TcpConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t di
 }
 
 // --- state
-// -----------------------------------------------------------------------------------------------------------
 
 void TcpConnection::progress() {
   if (!socket_ || !status().ok()) return;
