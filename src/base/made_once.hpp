@@ -15,6 +15,7 @@ namespace coll {
 /// child.
 template <class Make>
 auto& made_once(Make make) {
+  static_assert(std::is_class_v<Make>, "a lambda: functions of one type would share one value");
   using Value = std::remove_cvref_t<decltype(make())>;
   static constinit std::atomic<Value*> kept{nullptr};
   Value* there = kept.load(std::memory_order_acquire);

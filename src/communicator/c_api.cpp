@@ -215,12 +215,8 @@ coll_status_t coll_comm_size(coll_comm_t comm, int* size) {
 coll_status_t coll_comm_status(coll_comm_t comm, const char** text) {
   if (comm == nullptr) return refuse_null("coll_comm_status", "comm");
   return guarded([&]() -> Status {
-    const Status status = comm->communicator->status();
-    const std::lock_guard lock(comm->status_mutex);
-    // The first failure is for good, so a text once handed out never changes.
-    if (comm->status_text.empty() && !status.ok()) comm->status_text = status.text();
-    if (text != nullptr) *text = comm->status_text.c_str();
-    return status;
+    if (text != nullptr) *text = comm->communicator->status_text();
+    return comm->communicator->status();
   });
 }
 

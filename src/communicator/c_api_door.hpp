@@ -19,8 +19,6 @@ struct coll_comm {
   ~coll_comm() { coll::LiveCommunicators::of_process().forget(communicator); }
 
   std::unique_ptr<coll::Communicator> communicator;
-  std::string status_text;  ///< what coll_comm_status handed out
-  std::mutex status_mutex;
 };
 
 struct coll_stream {

@@ -68,8 +68,7 @@ std::string write_card(const Card& card) {
 }
 
 Status unreadable(Rank rank, const char* what) {
-  return failed(Code::mismatch,
-                "rank " + std::to_string(rank) + " published an unreadable " + what + "",
+  return failed(Code::mismatch, "rank " + std::to_string(rank) + " published an unreadable " + what,
                 "use the same libcollectives on all ranks")
       .at_rank(rank);
 }

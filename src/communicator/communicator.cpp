@@ -282,6 +282,13 @@ Status Communicator::status() const {
   return watch_->failed() ? watch_->failure() : Status{};
 }
 
+const char* Communicator::status_text() {
+  const Status now = status();
+  const std::lock_guard lock(failure_mutex_);
+  if (status_text_.empty() && !now.ok()) status_text_ = now.text();
+  return status_text_.c_str();
+}
+
 Status Communicator::abort() {
   if (!watch_) return status();
   Status aborted;

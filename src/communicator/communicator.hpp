@@ -73,6 +73,8 @@ class Communicator {
 
   /// The sticky failure. From any thread.
   [[nodiscard]] Status status() const;
+  /// Its text, "" while there is none; lives as long as the communicator.
+  [[nodiscard]] const char* status_text();
   /// Ends everything on all ranks. From any thread.
   Status abort();
 
@@ -125,6 +127,7 @@ class Communicator {
   std::array<BoundCall, kBoundCalls> bound_;
   mutable std::mutex failure_mutex_;
   Status failure_;
+  std::string status_text_;  ///< handed out, so it never changes
   std::atomic<bool> failed_{false};
 };
 

@@ -20,10 +20,10 @@ namespace {
 constexpr auto kExitTime = std::chrono::seconds(1);  // for calls that other threads are in
 constexpr auto kNap = std::chrono::milliseconds(1);
 
-}  // namespace
-
 /// Made while the library is loaded: no fork comes in between.
 [[maybe_unused]] const LiveCommunicators& kAtLoad = LiveCommunicators::of_process();
+
+}  // namespace
 
 LiveCommunicators& LiveCommunicators::of_process() {
   static auto* const one = new LiveCommunicators;  // used at exit, after static objects are gone
@@ -87,7 +87,7 @@ void LiveCommunicators::leave_all() {
   for (Communicator* one : leaving) one->leave();
 }
 
-void LiveCommunicators::abandon_all() {
+void LiveCommunicators::abandon_all() noexcept {
   forks_.fetch_add(1, std::memory_order_relaxed);
   for (Owner* owner : owners_) {
     const Communicator& parents = **owner;

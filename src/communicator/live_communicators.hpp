@@ -38,7 +38,7 @@ class LiveCommunicators {
  private:
   LiveCommunicators();
   void leave_all();
-  void abandon_all();
+  void abandon_all() noexcept;  ///< a child without memory for it ends
 
   std::mutex mutex_;  // guards what follows
   bool exit_expected_ = false;

@@ -106,7 +106,7 @@ Status aim_at(Seeker& seeker, const UniqueId& id, const std::string& key) {
 }
 
 /// Looks, beside the hub's own work, whether another process is the hub as well: claims this rank
-/// there. Only a hub with the same key answers, and then with the failure that both shall return.
+/// there. Only a hub with the same key answers, and then with the failure that this rank returns.
 Status challenge(Seeker& rival) {
   auto answer = rival.step(Clock::now());
   if (answer && !answer->ok()) return answer->status();
@@ -132,8 +132,7 @@ void warn_of_no_secret(const Listeners& listeners, const MeetingPlace& place) {
   log(LogLevel::warn,
       "rendezvous (" + place.source + "): whoever reaches " + listeners.text() +
           " can pose as a rank of this job, as no secret protects it; set COLL_SECRET to one "
-          "random "
-          "word on all ranks: COLL_SECRET=$(openssl rand -hex 16); see docs/security.md");
+          "random word on all ranks: COLL_SECRET=$(openssl rand -hex 16); see docs/security.md");
 }
 
 Result<Meeting> meet_tcp(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
@@ -162,6 +161,7 @@ Result<Meeting> meet_tcp(const MeetingPlace& place, const Claimant& me, Deadline
       Result<Listeners> listeners = Listeners::open(hosts, port);
       if (listeners.ok()) {
         if (!place.secret && listeners->beyond_loopback()) warn_of_no_secret(*listeners, place);
+        if (!taken.empty()) rival.aim(taken, place.key);
         return hold_meeting(*std::move(listeners), place.key, me, place.source, deadline,
                             [&] { return taken.empty() ? Status() : challenge(rival); });
       }

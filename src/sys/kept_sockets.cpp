@@ -26,8 +26,11 @@ void close_in_child() {
   g_mutex.unlock();
 }
 
-[[maybe_unused]] const int g_registered =
-    pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, close_in_child);
+/// Before all others of the library, so that a fork takes this mutex last: who holds another one
+/// may close sockets.
+[[gnu::constructor(200)]] void register_first() {
+  pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, close_in_child);
+}
 
 }  // namespace
 

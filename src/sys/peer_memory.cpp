@@ -27,11 +27,11 @@ pid_t g_made_by = 0;
 MemoryProof memory_proof() {
   const std::lock_guard lock(g_mutex);
   if (g_made_by != ::getpid()) {  // a fork has its parent's numbers
-    g_made_by = ::getpid();
     // Without random numbers the proof is zero, which nobody believes.
     const auto drawn = random_bytes(sizeof g_number);
     std::memset(g_number, 0, sizeof g_number);
     if (drawn.ok()) std::memcpy(g_number, drawn->data(), sizeof g_number);
+    g_made_by = ::getpid();
   }
   return {g_made_by, reinterpret_cast<std::uint64_t>(&g_number), {g_number[0], g_number[1]}};
 }

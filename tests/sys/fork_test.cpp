@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: behaviour that can fail. This file: a fork in the midst of what another thread does.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <future>
 #include <thread>
 
 #include "base/made_once.hpp"
 #include "child_process.hpp"
+#include "sys/fd.hpp"
 #include "sys/fork_safe_mutex.hpp"
 
 namespace coll {
@@ -69,6 +71,22 @@ TEST(Fork, FindsForkSafeMutexesFreeAndWhatTheyGuardWhole) {
   worker.join();
   const std::lock_guard lock(g_mutex);
   EXPECT_EQ(g_guarded, 2);
+}
+
+/// Sockets have a mutex of their own, which a fork takes last.
+TEST(Fork, WaitsForWhoClosesSocketsWhileHoldingAMutex) {
+  std::promise<void> inside;
+  std::thread worker([&] {
+    const std::lock_guard lock(g_mutex);
+    inside.set_value();
+    for (int i = 0; i < 20'000; ++i) {  // the fork comes meanwhile
+      const Fd socket =
+          Fd::kept_from_children([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); });
+    }
+  });
+  inside.get_future().wait();
+  EXPECT_EQ(testing::in_child([] { return 7; }), 7);
+  worker.join();
 }
 
 }  // namespace
