@@ -118,8 +118,10 @@ TEST(Claims, ASecondProcessOfARankIsRefusedAndTheOthersMeet) {
 
 TEST(Claims, ASecondHubIsRefusedAndTheFirstMeets) {
   const TemporaryFolder directory;
+  MeetingPlace two_ports = tcp_place(free_port());  // the second hub finds one of them free
+  two_ports.addresses.push_back("127.0.0.1:" + std::to_string(free_port()));
   for (const MeetingPlace& place :
-       {tcp_place(free_port()), file_place(directory.path() + "/meet")}) {
+       {tcp_place(free_port()), two_ports, file_place(directory.path() + "/meet")}) {
     WaitingHub first(place, 3);
     if (place.kind == MeetingPlace::Kind::file) {
       while (!std::filesystem::exists(place.path)) std::this_thread::yield();
