@@ -156,6 +156,8 @@ Status Communicator::carry_out(const Request& request, BoundCall& bound, bool kn
   if (!known) COLL_TRY(bind(request, call, bound));
   bound.run.call.digest = numbered(bound.digest, call.sequence);
   progress_.begin(bound.run);
+  progress_.poll();
+  if (bound.run.done()) return {};  // nothing to wait for
   return finish_call(call, bound.run);
 }
 

@@ -8,13 +8,8 @@
 namespace coll {
 
 Driver::Outcome Driver::drive(const Run& run, double idle_s) {
-  moved_ = progress_->poll();
-  if (run.done()) return Outcome::done;
-  return keep_driving(run, idle_s);
-}
-
-Driver::Outcome Driver::keep_driving(const Run& run, double idle_s) {
   Waiter waiter(policy_);
+  moved_ = false;
   while (true) {
     const bool moved = progress_->poll();
     if (run.done()) return Outcome::done;

@@ -28,8 +28,6 @@ class Driver {
   [[nodiscard]] bool moved() const { return moved_; }
 
  private:
-  Outcome keep_driving(const Run& run, double idle_s);
-
   Progress* progress_;
   WaitPolicy policy_;
   const std::atomic<bool>* stop_;
