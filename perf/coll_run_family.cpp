@@ -41,8 +41,8 @@ bool has_children() {
   return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-bool kill_children() {
-  bool any = false;
+std::vector<pid_t> children() {
+  std::vector<pid_t> found;
   std::error_code error;
   for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
        at.increment(error)) {
@@ -50,8 +50,14 @@ bool kill_children() {
     pid_t pid = 0;
     const auto [stop, wrong] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (wrong != std::errc() || stop != name.data() + name.size()) continue;
-    if (parent_of(at->path()) == getpid()) any |= kill(pid, SIGKILL) == 0;
+    if (parent_of(at->path()) == getpid()) found.push_back(pid);
   }
+  return found;
+}
+
+bool kill_children() {
+  bool any = false;
+  for (const pid_t child : children()) any |= kill(child, SIGKILL) == 0;
   return any;
 }
 

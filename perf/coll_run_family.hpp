@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // perf/: tools around the library. This file: every process below this one, however it came there.
 #pragma once
+#include <sys/types.h>
+
+#include <vector>
 
 namespace perf {
 
@@ -10,6 +13,9 @@ void adopt_orphans();
 
 /// Whether there is any child, ended or not.
 bool has_children();
+
+/// Every child, ended or not.
+std::vector<pid_t> children();
 
 /// Sends SIGKILL to every child; false if there is none that takes it (one of another user may
 /// not). Theirs are next: they become children of this process.

@@ -51,7 +51,7 @@ int run_ranks(const RunOptions& options) {
   }
   std::signal(SIGCHLD, SIG_DFL);  // whoever ignores it never hears of its children
   sigprocmask(SIG_BLOCK, &ours, &before);
-  int life[2];
+  int life[2] = {-1, -1};
   const pid_t keeper = pipe2(life, O_CLOEXEC) == 0 ? fork() : -1;
   if (keeper == 0) become_keeper(options, before, ours, life);
   int code = kNotStarted;
@@ -60,8 +60,11 @@ int run_ranks(const RunOptions& options) {
   } else {
     setpgid(keeper, keeper);  // also here: whoever comes first
     close(life[0]);
+    life[0] = -1;
     code = attend(keeper, ours);
-    close(life[1]);
+  }
+  for (const int fd : life) {
+    if (fd >= 0) close(fd);
   }
   sigprocmask(SIG_SETMASK, &before, nullptr);
   return code;

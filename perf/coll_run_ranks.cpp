@@ -71,10 +71,12 @@ class Run {
   void hand_over();
   bool turn(Deadline wake);
   void take_signals();
-  void reap();
+  bool reap();
   void ended(int rank, int status);
   void on_time();
-  void signal_all(int signal) const;
+  void signal_all(int signal);
+  void signal_adopted();
+  [[nodiscard]] const char* what_is_left() const;
   void hurry(int code);
   [[nodiscard]] int running() const {
     return static_cast<int>(std::ranges::count(ranks_, true, &RankProcess::running));
@@ -95,9 +97,12 @@ class Run {
   int code_ = 0;
   std::optional<Deadline> timeout_;
   std::optional<Deadline> kill_;
-  bool hurried_ = false;   ///< the ranks were told to end
-  bool killed_ = false;    ///< and made to
-  bool deserted_ = false;  ///< the process that a user started is gone
+  int signal_ = 0;               ///< the last that was forwarded
+  std::set<pid_t> told_;         ///< who has got it
+  std::set<pid_t> told_groups_;  ///< and all of whose members have
+  bool hurried_ = false;         ///< the ranks were told to end
+  bool killed_ = false;          ///< and made to
+  bool deserted_ = false;        ///< the process that a user started is gone
 };
 
 bool Run::start_all(const JobEnvironment& job) {
@@ -120,11 +125,30 @@ bool Run::start_all(const JobEnvironment& job) {
   return true;
 }
 
-void Run::signal_all(int signal) const {
+/// To all that the ranks started, too. To each process once: a second one may mean haste to it.
+void Run::signal_all(int signal) {
+  signal_ = signal;
+  told_.clear();
+  told_groups_.clear();
   for (const RankProcess& rank : ranks_) {
     // The group: a rank may be a shell with the program below it.
-    if (rank.running) kill(-rank.pid, signal);
+    if (rank.running && kill(-rank.pid, signal) == 0) told_groups_.insert(rank.pid);
   }
+  signal_adopted();
+}
+
+/// What has left its rank's group gets the signal once its parent has ended.
+void Run::signal_adopted() {
+  for (const pid_t child : children()) {
+    if (told_groups_.contains(getpgid(child)) || !told_.insert(child).second) continue;
+    kill(child, signal_);
+  }
+}
+
+/// Why we are still here without ranks.
+const char* Run::what_is_left() const {
+  return out_.is_empty() && error_.is_empty() ? "what the ranks started still running"
+                                              : "output that nobody has read";
 }
 
 /// The job is to end, and what is left of it when the grace period is over does not count.
@@ -142,7 +166,7 @@ void Run::take_signals() {
     if (running() > 0) {
       say("got {}, forwarding it to {}", strsignal(signal), ranks_text(running()));
     } else {
-      say("got {}, with output that nobody has read", strsignal(signal));
+      say("got {}, with {}", strsignal(signal), what_is_left());
     }
     signal_all(signal);
     hurry(128 + signal);
@@ -169,13 +193,17 @@ void Run::ended(int rank, int status) {
   say("rank {} (pid {}) {}{}", rank, one.pid, how, then);
 }
 
-/// Also those that were adopted.
-void Run::reap() {
+/// Also those that were adopted. False if there was nobody.
+bool Run::reap() {
+  bool any = false;
   int status = 0;
   for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    any = true;
+    told_.erase(pid);
     const auto at = std::ranges::find(ranks_, pid, &RankProcess::pid);
     if (at != ranks_.end() && at->running) ended(static_cast<int>(at - ranks_.begin()), status);
   }
+  return any;
 }
 
 void Run::on_time() {
@@ -186,7 +214,7 @@ void Run::on_time() {
       say("the time of {:g} s is over with {} running; ending them", options_.timeout_s,
           ranks_text(running()));
     } else {
-      say("the time of {:g} s is over with output that nobody has read", options_.timeout_s);
+      say("the time of {:g} s is over with {}", options_.timeout_s, what_is_left());
     }
     signal_all(SIGTERM);
     hurry(kTimedOut);
@@ -220,7 +248,8 @@ bool Run::turn(Deadline wake) {
     const auto got = read(room_, &ignored, sizeof ignored);
   if (fds[1].revents != 0) deserted_ = true;
   if (fds[0].revents != 0) take_signals();
-  reap();
+  // An end may leave us its children; one far below, which we do not hear of, may too.
+  if ((reap() || !any) && hurried_) signal_adopted();
   on_time();
   return any;
 }

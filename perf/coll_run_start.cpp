@@ -18,7 +18,7 @@ namespace {
   if (getppid() != parent) _exit(kNotStarted);  // it is dead already
   setpgid(0, 0);  // a key on the terminal reaches coll-run alone, which forwards it
   sigprocmask(SIG_SETMASK, how.signals, nullptr);
-  const int nothing = open("/dev/null", O_RDONLY);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   dup2(nothing, STDIN_FILENO);
   if (out >= 0) dup2(out, STDOUT_FILENO);
   if (error >= 0) dup2(error, STDERR_FILENO);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -29,7 +30,8 @@ struct Line {
   bool open = false;
   std::string kvs;
   std::string unread;
-  unsigned barriers = 0;    ///< passed so far: all processes of the job count alike
+  /// Passed so far: all processes of the job count alike. Odd between the two that each use takes.
+  unsigned barriers = 0;
   bool in_barrier = false;  ///< said to be in one, and has not heard its end
 };
 Line& line() {
@@ -100,6 +102,11 @@ Result<std::string> answer_to(Line& pmi, const std::string& command, const std::
   return answer;
 }
 
+/// For what the launcher answers without anybody else, so that it leaves no answer on the line.
+Deadline at_least_briefly(Deadline deadline) {
+  return std::max(deadline, Deadline(Clock::now() + std::chrono::seconds(2)));
+}
+
 Result<std::string> ask(Line& pmi, const std::string& command, const std::string& wants,
                         Deadline deadline) {
   COLL_TRY(send_line(pmi, command));
@@ -156,19 +163,26 @@ Result<std::string> share_by_pmi(int fd, const std::string& name, const std::str
   if (pmi.owner != ::getpid()) return line_of_the_parent("PMI");
   const std::lock_guard lock(pmi.mutex);
   COLL_TRY(open_line(pmi, fd, deadline));
+  const auto gathered = [&] { return pmi.barriers % 2 == 1; };
   // What an earlier try has put leads to a door that is closed.
-  if (gives && pmi.in_barrier) COLL_TRY(pass_barrier(pmi, deadline));
+  if (gives && gathered() && pmi.in_barrier) COLL_TRY(pass_barrier(pmi, deadline));
+  // Nothing is put before all are there: the others would find it however late they come.
+  if (!gathered()) COLL_TRY(pass_barrier(pmi, deadline));
   // Nothing can be put twice.
   const std::string key = name + "-" + std::to_string(pmi.barriers);
   if (gives) {
+    if (Clock::now() >= deadline) {
+      return failed(Code::deadline, "PMI: all processes of the job came, but too late",
+                    "try again: the others wait");
+    }
     COLL_ASSIGN(const std::string put,
                 ask(pmi, "cmd=put kvsname=" + pmi.kvs + " key=" + key + " value=" + text,
-                    "put_result", deadline));
+                    "put_result", at_least_briefly(deadline)));
   }
   COLL_TRY(pass_barrier(pmi, deadline));
   if (gives) return text;
-  COLL_ASSIGN(const std::string got,
-              ask(pmi, "cmd=get kvsname=" + pmi.kvs + " key=" + key, "get_result", deadline));
+  COLL_ASSIGN(const std::string got, ask(pmi, "cmd=get kvsname=" + pmi.kvs + " key=" + key,
+                                         "get_result", at_least_briefly(deadline)));
   return field(got, "value");
 }
 

@@ -59,7 +59,8 @@ struct Session {
   Library pmix;
   Proc me{};
   bool open = false;
-  unsigned fences = 0;  ///< passed so far: all processes of the job count alike
+  /// Passed so far: all processes of the job count alike. Odd between the two that each use takes.
+  unsigned fences = 0;
 };
 Session& session() {
   return *made_once([] { return std::make_unique<Session>(); });
@@ -104,10 +105,31 @@ Status open_session(Session& one) {
   return {};
 }
 
-Result<std::string> share(const std::string& name, const std::string& text, bool gives) {
+Status pass_fence(Session& one) {
+  if (const int rc = one.pmix.fence(nullptr, 0, nullptr, 0); rc != 0) {
+    return refused(one.pmix, "PMIx_Fence", rc);
+  }
+  ++one.fences;
+  return {};
+}
+
+/// Waits for all processes. Nothing is put before: the others would find it however late they come.
+Status gather() {
   Session& one = session();
   const std::lock_guard lock(one.mutex);
   COLL_TRY(open_session(one));
+  return pass_fence(one);
+}
+
+bool have_gathered() {
+  Session& one = session();
+  const std::lock_guard lock(one.mutex);
+  return one.fences % 2 == 1;
+}
+
+Result<std::string> share(const std::string& name, const std::string& text, bool gives) {
+  Session& one = session();
+  const std::lock_guard lock(one.mutex);
   const Library& pmix = one.pmix;
   const std::string key = name + "-" + std::to_string(one.fences);
   if (gives) {
@@ -120,10 +142,7 @@ Result<std::string> share(const std::string& name, const std::string& text, bool
     }
     if (const int rc = pmix.commit(); rc != 0) return refused(pmix, "PMIx_Commit", rc);
   }
-  if (const int rc = pmix.fence(nullptr, 0, nullptr, 0); rc != 0) {
-    return refused(pmix, "PMIx_Fence", rc);
-  }
-  ++one.fences;
+  COLL_TRY(pass_fence(one));
   if (gives) return text;
   Proc giver = one.me;
   giver.rank = 0;
@@ -142,6 +161,7 @@ struct Work {
   std::mutex mutex;
   std::condition_variable finished;
   std::optional<Result<std::string>> result;
+  bool shares = false;  ///< or gathers
 
   /// False when the deadline passes first.
   bool wait(Deadline deadline) {
@@ -153,22 +173,36 @@ struct Work {
   }
 };
 
-/// The work of a try whose time was up: it is in the fence, which it passes with all the others.
+Status nobody_comes() {
+  return failed(Code::deadline, "PMIx: not all processes of the job came to the fence in time",
+                "all processes of the job must create the communicator");
+}
+
+/// The work of a try whose time was up: it is in a fence, which it passes with all the others.
 struct LeftBehind {
   std::mutex mutex;
   std::shared_ptr<Work> work;
+
+  /// Its result; or it stays.
+  Result<std::string> finish(Deadline deadline) {
+    if (!work->wait(deadline)) return nobody_comes();
+    const auto finished = std::move(work);
+    const std::lock_guard lock(finished->mutex);
+    return *finished->result;
+  }
   static LeftBehind& of_process() {
     return *made_once([] { return std::make_unique<LeftBehind>(); });
   }
 };
 
-Result<std::shared_ptr<Work>> begin_to_share(const std::string& name, const std::string& text,
-                                             bool gives) {
+template <class Do>
+Result<std::shared_ptr<Work>> begin(bool shares, const Do& act) {
   auto work = std::make_shared<Work>();
+  work->shares = shares;
   COLL_ASSIGN(std::thread thread, start_thread("coll-pmix", "to speak PMIx", [=] {
                 Result<std::string> result = Status::out_of_memory();
                 try {
-                  result = share(name, text, gives);
+                  result = act();
                 } catch (const std::exception&) {
                   result = status_of_exception();
                 }
@@ -178,11 +212,6 @@ Result<std::shared_ptr<Work>> begin_to_share(const std::string& name, const std:
               }));
   thread.detach();
   return work;
-}
-
-Status nobody_comes() {
-  return failed(Code::deadline, "PMIx: not all processes of the job came to the fence in time",
-                "all processes of the job must create the communicator");
 }
 
 }  // namespace
@@ -197,17 +226,24 @@ Result<std::string> share_by_pmix(const std::string& name, const std::string& te
   if (session().owner != ::getpid()) return line_of_the_parent("PMIx");
   LeftBehind& left = LeftBehind::of_process();
   const std::lock_guard lock(left.mutex);
-  if (left.work != nullptr && gives) {
+  if (left.work != nullptr && left.work->shares && gives) {
     if (!left.work->wait(deadline)) return nobody_comes();
     left.work.reset();  // what it has given leads to a door that is closed
   }
-  if (left.work == nullptr) {
-    COLL_ASSIGN(left.work, begin_to_share(name, text, gives));
+  if (left.work == nullptr && !have_gathered()) {
+    COLL_ASSIGN(left.work, begin(false, [] {
+                  const Status gathered = gather();
+                  return gathered.ok() ? Result<std::string>(std::string()) : gathered;
+                }));
   }
-  if (!left.work->wait(deadline)) return nobody_comes();
-  const auto work = std::move(left.work);
-  const std::lock_guard result_lock(work->mutex);
-  return *work->result;
+  if (left.work != nullptr && !left.work->shares) {
+    COLL_TRY(left.finish(deadline).status());
+  }
+  if (left.work == nullptr) {
+    if (gives && Clock::now() >= deadline) return nobody_comes();
+    COLL_ASSIGN(left.work, begin(true, [=] { return share(name, text, gives); }));
+  }
+  return left.finish(deadline);
 }
 
 }  // namespace coll

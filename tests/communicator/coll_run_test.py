@@ -16,8 +16,8 @@ import tap  # noqa: E402
 COLL_RUN = sys.argv[2]
 
 
-def start(*arguments, shell):
-    return subprocess.Popen([COLL_RUN, *arguments, "--", "sh", "-c", shell], text=True,
+def start(*arguments, shell, more=()):
+    return subprocess.Popen([COLL_RUN, *arguments, "--", "sh", "-c", shell, *more], text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -148,6 +148,36 @@ class CollRun(unittest.TestCase):
             self.assertEqual(process.returncode, 128 + number)
             self.assertEqual(sorted(out.splitlines()), ["[0] caught", "[1] caught"])
             self.assertRegex(err, r"got \w+, forwarding it to [12] ranks?")
+
+    def test_what_ranks_left_behind_gets_a_signal_once(self):
+        helper = ("trap 'told=1; echo told' TERM; echo ready; "
+                  "while [ -z $told ]; do sleep 0.05; done; sleep 0.3")
+        for session in ("setsid ", ""):
+            process = start("-n", "1", "--grace", "50", "--no-prefix",
+                            shell=f'{session}sh -c "$0" & exec sleep 60', more=[helper])
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.terminate()
+            out, err = process.communicate(timeout=40)
+            self.assertEqual((process.returncode, out), (128 + signal.SIGTERM, "told\n"), session)
+            self.assertNotIn("killing", err)
+
+    def test_a_signal_while_it_waits_for_what_ranks_left_behind(self):
+        process = start("-n", "1", "--grace", "50", "--no-prefix",
+                        shell='setsid sh -c "$0" & exec sleep 60',
+                        more=["trap 'trap - TERM; echo told' TERM; echo ready; "
+                              "while :; do sleep 0.05; done"])
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.terminate()
+        self.assertEqual(process.stdout.readline(), "told\n")
+        process.terminate()
+        _, err = process.communicate(timeout=40)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        self.assertIn("got Terminated, with what the ranks started still running\n", err)
+
+    def test_ranks_have_no_descriptors_but_their_own(self):
+        command = ["ls", "/proc/self/fd"]
+        self.assertEqual(subprocess.check_output([COLL_RUN, "-n", "1", "--no-prefix", "--", *command]),
+                         subprocess.check_output(command))
 
     def test_no_orphans_when_it_is_killed_itself(self):
         process = start("-n", "3", "--no-prefix", shell="echo $$; exec sleep 60")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/: behaviour that can fail. This file: a program for launchers: meets twice, says who was
-// there. With a FILE, rank 1 first tries alone, and the others come once it has made that file.
+// there. With FILE and RANK, that rank first tries alone; the others come once it has made the
+// file.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -21,8 +22,8 @@ coll::Result<Launch> read_own_launch() {
 }
 
 /// What the rank waits for; a try alone fails.
-void begin_alone(const Launch& launch, const std::string& file) {
-  if (launch.rank == 1) {
+void begin_alone(const Launch& launch, const std::string& file, int early) {
+  if (launch.rank == early) {
     const auto soon = coll::Clock::now() + std::chrono::milliseconds(300);
     if (coll::meet(launch.place, launch.rank, launch.size, soon).ok()) std::abort();
     std::ofstream(file) << "tried\n";
@@ -46,7 +47,7 @@ coll::Result<std::string> meet_once(const Launch& launch) {
 
 int main(int count, char** arguments) {
   const coll::Result<Launch> launch = read_own_launch();
-  if (launch.ok() && count > 1) begin_alone(*launch, arguments[1]);
+  if (launch.ok() && count > 2) begin_alone(*launch, arguments[1], std::atoi(arguments[2]));
   for (int time = 0; time < 2; ++time) {
     const auto seen = launch.ok() ? meet_once(*launch) : launch.status();
     // One write per line: the ranks share an output.

@@ -31,10 +31,11 @@ class Launchers(unittest.TestCase):
         self.assertEqual(done.stdout.count(everybody), 2 * ranks, done.stdout)
 
     def expect_met_again(self, command, launcher, ranks, **environment):
-        """Rank 1 tries before the others come, gives up, and tries again."""
-        with tempfile.TemporaryDirectory() as place:
-            self.expect_met([*command, os.path.join(place, "tried")], launcher, ranks,
-                            **environment)
+        """A rank tries before the others come, gives up, and tries again."""
+        for early in ("0", "1"):
+            with tempfile.TemporaryDirectory() as place:
+                self.expect_met([*command, os.path.join(place, "tried"), early], launcher, ranks,
+                                **environment)
 
     def need(self, *names):
         for name in names:
