@@ -28,7 +28,7 @@ class TextFile : public ::testing::Test {
 };
 
 TEST_F(TextFile, IsReadWholeWhateverItsLength) {
-  for (const std::size_t length : {0, 1, 4095, 4096, 4097, 100000}) {
+  for (const std::size_t length : {0U, 1U, 4095U, 4096U, 4097U, 100000U}) {
     std::string text(length, 'x');
     if (length > 0) text.back() = '\n';
     const auto read = read_file(write("file", text));
