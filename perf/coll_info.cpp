@@ -191,6 +191,7 @@ Json findings(const coll::Topology& topology) {
     Json order = Json::array();
     for (const coll::NodeId gpu : first.gpus) order.push_back(place(gpu));
     found["nic_rings"].push_back({{"nic", label(topology, first.nic)},
+                                  {"out", label(topology, first.out)},
                                   {"order", order},
                                   {"gbytes_per_s", ring.gbytes_per_s}});
   }
@@ -249,8 +250,11 @@ void print_findings(const Json& found) {
                sum > 0 ? fmt::format(", {:.4g} GB/s together", sum) : "",
                cut_text(found["nic_rings_cut_short"]));
     for (const Json& ring : found["nic_rings"])
-      fmt::print("  {}:{}{}\n", ring["nic"].get<std::string>(), text_of(ring["order"]),
-                 speed_of(ring));
+      fmt::print("  {}{}:{}{}\n", ring["nic"].get<std::string>(),
+                 ring["out"] == ring["nic"]
+                     ? ""
+                     : fmt::format(", leaves by {}", ring["out"].get<std::string>()),
+                 text_of(ring["order"]), speed_of(ring));
   }
   fmt::print("hash: {}\n", found["hash"].get<std::string>());
 }

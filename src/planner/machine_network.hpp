@@ -18,8 +18,6 @@ inline constexpr double kNvlinkYield = 0.8, kXgmiYield = 0.75, kPcieYield = 0.77
 /// GB/s of one link, one direction, where no source says: NVLink 2 to 4; XGMI of an MI250X; PCI
 /// Express 3 with 16 lanes; a NIC of 100 Gbit/s.
 inline constexpr double kNvlink = 25, kXgmi = 50, kPcie = 15.75, kNic = 12.5;
-/// GB/s between packages, one direction, where no source says: Xeon Scalable as NCCL plans with.
-inline constexpr double kBetweenPackages = 10;
 /// GB/s within one GPU's memory, one direction: for ranks that share a GPU.
 inline constexpr double kWithinGpu = 700;
 

@@ -40,7 +40,8 @@ Prediction estimate(const World& world, const Plan& plan, double bytes);
 /// more, and not for send and recv, of which each end plans by itself. Else estimated.
 Prediction predict(const World& world, const Plan& plan, double bytes);
 inline constexpr Rank kMostSimulatedRanks = 32, kMostDescribedRanks = 256;
-/// No simulation of it finds less; much cheaper than to simulate it.
+/// No simulation of it finds less, up to what extrapolation of long calls loses; much cheaper than
+/// to simulate it.
 double least_us(const World& world, const Plan& plan, double bytes);
 bool is_simulated(const World& world, const CollectiveSpec& spec);
 

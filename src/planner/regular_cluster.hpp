@@ -35,8 +35,8 @@ std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
                                   const Algorithm& algorithm, Collective collective, double bytes,
                                   double most_steps = kMostSteps);
 
-/// No prediction of it is shorter: what a few ranks' schedules show (schedule/least_time.hpp), in
-/// milliseconds, however many ranks there are.
+/// No prediction of it is shorter, up to what extrapolation of long calls loses: what a few ranks'
+/// schedules show (schedule/least_time.hpp), in milliseconds, however many ranks there are.
 double least_us(const RegularCluster& cluster, Rank hosts, const Algorithm& algorithm,
                 Collective collective, double bytes);
 

@@ -13,7 +13,7 @@ namespace {
 
 /// Of a rank's work, and of a chain, no more than so many steps are looked at, and of a chain so
 /// many messages.
-constexpr std::size_t kMostSteps = 100'000, kMostMessages = 512;
+constexpr std::size_t kMostStepsRead = 100'000, kMostMessages = 512;
 
 /// What a step takes of its rank, at least: it may have been copied before, for another peer.
 double step_us(const Network& network, const Step& step, const Route* in, double bytes) {
@@ -31,15 +31,15 @@ class Work {
         copies_(load.copies),
         slice_bytes_(load.slice_bytes) {}
 
-  double least_us(double enough) {
+  double least_us() {
     for (const Lane& lane : schedule_.lanes) {
       // All passes but the last move as much; each copy of a lane does every so-manieth.
       const auto before_last = static_cast<double>(windows_.passes - 1);
       const auto of_a_copy = static_cast<double>((windows_.passes - 1) / copies_);
       double us = 0;
       if (windows_.passes > 1)
-        pass(lane, 0, before_last, network_.threads ? before_last : of_a_copy, us, enough);
-      pass(lane, windows_.passes - 1, 1, 1, us, enough);
+        pass(lane, 0, before_last, network_.threads ? before_last : of_a_copy, us);
+      pass(lane, windows_.passes - 1, 1, 1, us);
       rank_us_ = network_.threads ? rank_us_ + us : std::max(rank_us_, us);
     }
     return std::max(rank_us_, link_us_);
@@ -47,10 +47,9 @@ class Work {
 
  private:
   /// A pass that is done `times` times, `in_turn` of them one after the other.
-  void pass(const Lane& lane, std::uint64_t number, double times, double in_turn, double& us,
-            double enough) {
+  void pass(const Lane& lane, std::uint64_t number, double times, double in_turn, double& us) {
     for (const Step& step : lane) {
-      if (++steps_ > kMostSteps || std::max(us, link_us_) > enough) return;
+      if (++steps_ > kMostStepsRead) return;
       const double bytes = bytes_in_pass(windows_, schedule_.chunks.parts, step, number);
       const Route* in = step.receives() ? &route(step.source, true) : nullptr;
       us += in_turn * step_us(network_, step, in, bytes);
@@ -100,18 +99,18 @@ std::size_t end_of_send(const Lane& lane, Rank target, std::size_t number) {
 /// From the rank's last step back, in the first pass of the first lane: at each message to its
 /// sender, for what that did before.
 double chain_us(const std::function<Schedule(Rank)>& build, Rank rank, const Network& network,
-                const Load& load, double enough) {
+                const Load& load) {
   Schedule schedule = build(rank);
   const Windows windows = windows_of(schedule, load);
   double us = 0;
   std::size_t steps = 0, messages = 0;
-  for (std::size_t left = schedule.lanes[0].size(); left > 0 && us <= enough;) {
+  for (std::size_t left = schedule.lanes[0].size(); left > 0;) {
     const Lane& lane = schedule.lanes[0];
     const Step step = lane[--left];
     const double bytes = bytes_in_pass(windows, schedule.chunks.parts, step, 0);
     if (!step.receives()) {
       us += step_us(network, step, nullptr, bytes);
-      if (++steps > kMostSteps) break;
+      if (++steps > kMostStepsRead) break;
       continue;
     }
     const Rank here = schedule.rank;
@@ -128,7 +127,7 @@ double chain_us(const std::function<Schedule(Rank)>& build, Rank rank, const Net
       if (at->source == step.source) ++number;
     }
     steps += 2 * left;
-    if (++messages > kMostMessages || steps > kMostSteps) break;
+    if (++messages > kMostMessages || steps > kMostStepsRead) break;
     schedule = build(step.source);
     left = end_of_send(schedule.lanes[0], here, number);
   }
@@ -138,13 +137,13 @@ double chain_us(const std::function<Schedule(Rank)>& build, Rank rank, const Net
 }  // namespace
 
 double least_us(const std::function<Schedule(Rank)>& build, std::span<const Rank> ranks,
-                const Network& network, const Load& load, double enough) {
+                const Network& network, const Load& load) {
   double most = 0;
   for (const Rank rank : ranks) {
     const Schedule schedule = build(rank);
-    if (schedule.lanes.empty() || most > enough) continue;
-    most = std::max(most, Work(schedule, network, load).least_us(enough));
-    if (most <= enough) most = std::max(most, chain_us(build, rank, network, load, enough));
+    if (schedule.lanes.empty()) continue;
+    most = std::max(most, Work(schedule, network, load).least_us());
+    most = std::max(most, chain_us(build, rank, network, load));
   }
   return most;
 }

@@ -9,14 +9,13 @@
 
 namespace coll {
 
-/// No simulation of the call ends sooner: a rank has to do its steps, its messages have to cross
-/// links one after the other, and a message cannot leave before those that its sender waits for
-/// have come. `build` gives any rank's schedule; of `ranks` each is asked for its own work, and for
-/// a chain of messages that ends at it, back to where that begins. Takes a time that does not
-/// depend on how many ranks there are: of long lanes and chains, only so much is looked at. Stops
-/// early with any bound above `enough`.
+/// No simulation of the call ends sooner, up to what extrapolation of long calls loses: a rank has
+/// to do its steps, its messages have to cross links one after the other, and a message cannot
+/// leave before those that its sender waits for have come. `build` gives any rank's schedule; of
+/// `ranks` each is asked for its own work, and for a chain of messages that ends at it, back to
+/// where that begins. Takes a time that does not depend on how many ranks there are: of long lanes
+/// and chains, only so much is looked at.
 double least_us(const std::function<Schedule(Rank)>& build, std::span<const Rank> ranks,
-                const Network& network, const Load& load,
-                double enough = std::numeric_limits<double>::infinity());
+                const Network& network, const Load& load);
 
 }  // namespace coll

@@ -49,8 +49,9 @@ struct Route {
 };
 
 /// A call between GPUs that is cut into slices short enough to travel with their notice has a flag
-/// beside every word, and takes so many times its bytes of a link: NCCL plans its LL protocol with
-/// a quarter of the bandwidth (2.18, src/graph/tuning.cc).
+/// beside every word, and takes so many times its bytes of a link: NCCL 2.18 plans its LL protocol
+/// with a quarter of the link's bandwidth (src/graph/tuning.cc; a third for all_gather,
+/// reduce_scatter and broadcast on one host; from 2.21 on a half).
 inline constexpr double kFlaggedTimes = 4;
 
 /// The machines under a set of ranks in the alpha-beta model (Hockney 1994), with what several

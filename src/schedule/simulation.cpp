@@ -11,6 +11,7 @@
 #include "schedule/schedule_fault.hpp"
 
 namespace coll {
+
 Simulation::Simulation(std::span<const Schedule> schedules, const Network& network,
                        const Load& load, const Windows& windows, std::uint64_t calls,
                        std::uint64_t passes, const Disturbance& disturbance,

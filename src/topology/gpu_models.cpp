@@ -19,21 +19,26 @@ struct Generation {
   int generation;
 };
 constexpr std::array kGenerations{
-    // NVIDIA, newest first
+    // NVIDIA, newest first; but numbers of Ada and Turing workstations begin as those of GeForce do
     Generation{"B100", 5}, Generation{"B200", 5}, Generation{"B300", 5}, Generation{"GB200", 5},
-    Generation{"GB300", 5}, Generation{"RTX 50*", 5}, Generation{"RTX PRO", 5},
+    Generation{"GB300", 5}, Generation{"RTX PRO", 5}, Generation{"Ada", 4}, Generation{"RTX A*", 4},
+    Generation{"Quadro", 3}, Generation{"RTX 4000", 3}, Generation{"RTX 5000", 3},
+    Generation{"RTX 6000", 3}, Generation{"RTX 8000", 3}, Generation{"RTX 50*", 5},
     Generation{"H100", 5}, Generation{"H200", 5}, Generation{"H800", 5}, Generation{"H20", 5},
     Generation{"GH200", 5}, Generation{"RTX 40*", 4}, Generation{"L4", 4}, Generation{"L40*", 4},
-    Generation{"L20", 4}, Generation{"RTX 6000 Ada", 4}, Generation{"A100", 4},
-    Generation{"A800", 4}, Generation{"A30", 4}, Generation{"A40", 4}, Generation{"A10*", 4},
-    Generation{"A16", 4}, Generation{"A2", 4}, Generation{"RTX 30*", 4}, Generation{"RTX A*", 4},
-    Generation{"V100*", 3}, Generation{"T4*", 3}, Generation{"RTX 20*", 3}, Generation{"GTX 1*", 3},
-    Generation{"TITAN", 3}, Generation{"P100", 3}, Generation{"P40", 3}, Generation{"P4", 3},
-    Generation{"M40", 3}, Generation{"M60", 3}, Generation{"K80", 3}, Generation{"K40*", 3},
-    // AMD
-    Generation{"MI3*", 5}, Generation{"MI2*", 4}, Generation{"MI100", 4}, Generation{"MI60", 4},
-    Generation{"MI50", 4}, Generation{"MI25", 3}, Generation{"Vega 20", 4}, Generation{"RX 9*", 5},
-    Generation{"RX 7*", 4}, Generation{"RX 6*", 4}, Generation{"RX 5*", 4}};
+    Generation{"L20", 4}, Generation{"A100", 4}, Generation{"A800", 4}, Generation{"A30", 4},
+    Generation{"A40", 4}, Generation{"A10*", 4}, Generation{"A16", 4}, Generation{"A2", 4},
+    Generation{"RTX 30*", 4}, Generation{"V100*", 3}, Generation{"T4*", 3},
+    Generation{"RTX 20*", 3}, Generation{"GTX 1*", 3}, Generation{"TITAN", 3},
+    Generation{"P100", 3}, Generation{"P40", 3}, Generation{"P4", 3}, Generation{"M40", 3},
+    Generation{"M60", 3}, Generation{"K80", 3}, Generation{"K40*", 3},
+    // AMD; of three digits an RX is a Polaris, and the Radeon VII has half of what its chip can
+    Generation{"MI3*", 5}, Generation{"MI25", 3}, Generation{"MI2*", 4}, Generation{"MI100", 4},
+    Generation{"MI60", 4}, Generation{"MI50", 4}, Generation{"Radeon VII", 3},
+    Generation{"Vega 20", 4}, Generation{"RX 9*", 5}, Generation{"RX 7*", 4},
+    Generation{"RX 6*", 4}, Generation{"RX 5300*", 4}, Generation{"RX 5500*", 4},
+    Generation{"RX 5600*", 4}, Generation{"RX 5700*", 4}, Generation{"RX 5*", 3},
+    Generation{"RX 4*", 3}};
 
 std::vector<std::string_view> words_of(std::string_view name) {
   return split(name, " -_/()[]");
@@ -66,6 +71,7 @@ int generation_of(const Node& gpu) {
 }  // namespace
 
 double usual_pci_gbytes_per_s(const Node& gpu) {
+  if (gpu.kind != NodeKind::gpu) return 0;
   constexpr std::array<double, 6> kRates{0, 2.5, 5, 8, 16, 32};  // GT/s
   return pci_gbytes_per_s(kRates[static_cast<std::size_t>(generation_of(gpu))], 16);
 }

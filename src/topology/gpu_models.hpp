@@ -7,7 +7,8 @@
 namespace coll {
 
 /// What 16 PCI Express lanes of this GPU's generation move in one direction, 1e9 bytes/s: by its
-/// name, else by the compute capability (sm) or architecture (gcn) in NCCL's files. 0: not known.
+/// name, else by the compute capability (sm) or architecture (gcn) in NCCL's files. 0: not known,
+/// or no GPU.
 double usual_pci_gbytes_per_s(const Node& gpu);
 
 /// Whether GPUs of this kind are only sold on boards that join them by links (SXM, OAM).

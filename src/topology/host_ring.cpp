@@ -27,6 +27,7 @@ class HostSearch {
   HostSearch(const Topology& topology, std::span<const NodeId> gpus, std::span<const NodeId> nics)
       : topology_(topology),
         gpus_(gpus),
+        nics_(nics),
         distances_(distance_table(topology, gpus)),
         direct_(link_table(topology, gpus)),
         left_(direct_),
@@ -41,8 +42,8 @@ class HostSearch {
     ends_ = ring_ends(to_gpus, size());
   }
 
-  /// The ring over a NIC, the `number`th.
-  HostRing over(NodeId nic, std::size_t number, SearchBudget& budget) {
+  /// The ring over the `number`th NIC.
+  HostRing over(std::size_t number, SearchBudget& budget) {
     const RingEnds ends = ends_[number];
     std::vector<int> order;
     if (mesh_ && size() % 2 == 0)
@@ -52,10 +53,13 @@ class HostSearch {
     else
       order = searched(ends, budget);
     HostRing ring = made(order);
-    ring.nic = nic;
-    narrow(ring.gbytes_per_s, port_gbytes_per_s(topology_[nic]));
-    for (const NodeId end : {ring.gpus.front(), ring.gpus.back()})
-      narrow(ring.gbytes_per_s, pci_path_between(topology_, nic, end).gbytes_per_s);
+    ring.nic = nics_[number];
+    ring.out = nics_[at(ends.out)];
+    for (const auto& [nic, gpu] :
+         {std::pair(ring.nic, ring.gpus.front()), std::pair(ring.out, ring.gpus.back())}) {
+      narrow(ring.gbytes_per_s, port_gbytes_per_s(topology_[nic]));
+      narrow(ring.gbytes_per_s, pci_path_between(topology_, nic, gpu).gbytes_per_s);
+    }
     return ring;
   }
 
@@ -167,7 +171,7 @@ class HostSearch {
   }
 
   const Topology& topology_;
-  std::span<const NodeId> gpus_;
+  std::span<const NodeId> gpus_, nics_;
   PairTable distances_, direct_, left_;  ///< `left_`: links that no ring has taken yet
   bool uniform_, mesh_;
   std::vector<RingEnds> ends_;
@@ -182,7 +186,8 @@ std::vector<HostRing> host_rings(const Topology& topology, std::span<const NodeI
   std::vector<NodeId> nics = rail_nics(topology, gpus);
   if (gpus.size() > kMostSearched) {
     budget.spent = true;
-    return {{nics.empty() ? kNoNode : nics[0], 0, {gpus.begin(), gpus.end()}}};
+    const NodeId nic = nics.empty() ? kNoNode : nics[0];
+    return {{nic, nic, 0, {gpus.begin(), gpus.end()}}};
   }
   if (nics.size() > kMostNicRings) {
     nics.resize(kMostNicRings);
@@ -190,7 +195,7 @@ std::vector<HostRing> host_rings(const Topology& topology, std::span<const NodeI
   }
   HostSearch search(topology, gpus, nics);
   std::vector<HostRing> rings;
-  for (const NodeId nic : nics) rings.push_back(search.over(nic, rings.size(), budget));
+  while (rings.size() < nics.size()) rings.push_back(search.over(rings.size(), budget));
   if (rings.empty()) rings.push_back(search.alone(budget));
   return rings;
 }

@@ -10,10 +10,11 @@
 
 namespace coll {
 
-/// The part of a ring that lies in one host: in through the NIC to the first GPU, out from the last
-/// one.
+/// The part of a ring that lies in one host: in through one NIC to the first GPU, from the last one
+/// out through the same NIC, or one that is nearer to that GPU (ring_ends.hpp).
 struct HostRing {
-  NodeId nic = kNoNode;      ///< kNoNode where the host has none
+  NodeId nic = kNoNode;      ///< that it enters by; kNoNode where the host has none
+  NodeId out = kNoNode;      ///< that it leaves by
   double gbytes_per_s = 0;   ///< of the narrowest hop by itself, 1e9 bytes/s; 0: unknown
   std::vector<NodeId> gpus;  ///< in order from entering to leaving
   friend bool operator==(const HostRing&, const HostRing&) = default;
@@ -40,8 +41,9 @@ struct NicRing {
   std::vector<int> order;       ///< places in the group, host after host
 };
 
-/// As many rings as the host with the fewest NICs for these GPUs has of them, each over one NIC of
-/// every host. Equal hosts are searched once.
+/// As many rings as the host with the fewest NICs for these GPUs has of them, each into every host
+/// by one NIC, no two by the same. A ring that leaves a host by another NIC than it entered by goes
+/// on by that NIC of the next host, so it stays on a rail. Equal hosts are searched once.
 std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus,
                                SearchBudget& budget);
 inline std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus) {
@@ -50,7 +52,8 @@ inline std::vector<NicRing> nic_rings(const Topology& topology, std::span<const 
 }
 
 /// What all of these move together when they run at once, 1e9 bytes/s: as much as the part that
-/// most of them share for its width allows, be it a NIC's port, a PCI link, or links between GPUs.
+/// most of them share for its width allows, be it a NIC's port, a PCI link, links between GPUs, or
+/// what is assumed between packages.
 /// 0: unknown.
 double rings_gbytes_per_s(const Topology& topology, std::span<const NicRing> rings);
 

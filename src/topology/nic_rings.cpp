@@ -45,7 +45,7 @@ class EqualHosts {
     if (is_new) {
       entry.rings = host_rings(topology_, members, budget_);
       for (const HostRing& ring : entry.rings) {
-        entry.nics.push_back(position(nics, ring.nic));
+        entry.nics.emplace_back(position(nics, ring.nic), position(nics, ring.out));
         std::vector<int>& order = entry.orders.emplace_back();
         for (const NodeId gpu : ring.gpus) order.push_back(position(gpus, gpu));
       }
@@ -53,8 +53,11 @@ class EqualHosts {
     }
     std::vector<HostRing> rings = entry.rings;
     for (std::size_t ring = 0; ring < rings.size(); ++ring) {
-      const int nic = entry.nics[ring];
-      rings[ring].nic = nic < 0 ? kNoNode : nics[static_cast<std::size_t>(nic)];
+      const auto nic = [&](int at) {
+        return at < 0 ? kNoNode : nics[static_cast<std::size_t>(at)];
+      };
+      rings[ring].nic = nic(entry.nics[ring].first);
+      rings[ring].out = nic(entry.nics[ring].second);
       for (std::size_t at = 0; at < rings[ring].gpus.size(); ++at)
         rings[ring].gpus[at] = gpus[static_cast<std::size_t>(entry.orders[ring][at])];
     }
@@ -64,7 +67,7 @@ class EqualHosts {
  private:
   struct Known {
     std::vector<HostRing> rings;
-    std::vector<int> nics;
+    std::vector<std::pair<int, int>> nics;  ///< in, out
     std::vector<std::vector<int>> orders;
   };
   const Topology& topology_;
@@ -72,6 +75,19 @@ class EqualHosts {
   std::map<NodeId, std::uint64_t> hash_;
   std::map<std::pair<std::uint64_t, std::vector<int>>, Known> known_;
 };
+
+/// Of rings in the next host on which they enter by the rail that they left the last one by; as
+/// they are, if two would enter by the same, or one by a rail that not all hosts have.
+void follow_rails(const std::vector<HostRing>& left, std::vector<std::size_t>& rails) {
+  std::vector<std::size_t> next;
+  for (const std::size_t rail : rails) {
+    std::size_t to = 0;
+    while (to < rails.size() && left[to].nic != left[rail].out) ++to;
+    if (to == rails.size() || std::find(next.begin(), next.end(), to) != next.end()) return;
+    next.push_back(to);
+  }
+  rails = std::move(next);
+}
 
 std::map<NodeId, Members> by_host(const Topology& topology, std::span<const NodeId> gpus) {
   std::map<NodeId, Members> hosts;
@@ -96,18 +112,24 @@ std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId>
     fewest = std::min(fewest, found.back().size());
   }
   std::vector<NicRing> rings(fewest);
-  for (std::size_t ring = 0; ring < fewest; ++ring) {
-    NicRing& made = rings[ring];
-    std::size_t at = 0;
-    for (const auto& [host, members] : hosts) {
-      HostRing& part = found[at++][ring];
+  std::vector<std::size_t> rails(fewest);  // of each ring, in the host at hand
+  std::iota(rails.begin(), rails.end(), 0);
+  std::size_t at = 0;
+  for (const auto& [host, members] : hosts) {
+    const std::vector<HostRing>& parts = found[at++];
+    for (std::size_t ring = 0; ring < fewest; ++ring) {
+      NicRing& made = rings[ring];
+      const HostRing& part = parts[rails[ring]];
       narrow(made.gbytes_per_s, part.gbytes_per_s);
       for (const NodeId gpu : part.gpus)
         made.order.push_back(members.places[static_cast<std::size_t>(position(members.gpus, gpu))]);
-      made.hosts.push_back(std::move(part));
+      made.hosts.push_back(part);
     }
+    follow_rails(parts, rails);
+  }
+  for (NicRing& made : rings) {
     for (std::size_t from = 0; hosts.size() > 1 && from < hosts.size(); ++from) {
-      const NodeId out = made.hosts[from].nic, in = made.hosts[(from + 1) % hosts.size()].nic;
+      const NodeId out = made.hosts[from].out, in = made.hosts[(from + 1) % hosts.size()].nic;
       if (out != kNoNode && in != kNoNode)
         narrow(made.gbytes_per_s, network_between(topology, out, in));
     }

@@ -100,7 +100,7 @@ void add_rings(const Topology& topology, Placement& placement) {
     for (const HostRing& host : ring.hosts) {
       const Rank first = ring.order[place];
       place += host.gpus.size();
-      hops.push_back({ring.order[place - 1], 0, host.nic, kNoNode});
+      hops.push_back({ring.order[place - 1], 0, host.out, kNoNode});
       RingHop& before = hops[hops.size() > 1 ? hops.size() - 2 : 0];
       before.to = first;
       before.in = host.nic;

@@ -81,14 +81,42 @@ class Matching {
   int reach_ = 0, reachable_ = 0;
 };
 
+/// For each ring the NIC that it leaves by.
+std::vector<int> leaving_nics(const std::vector<std::vector<int>>& distances,
+                              const std::vector<int>& last) {
+  constexpr int kWithinNode = static_cast<int>(Distance::node);
+  const std::size_t nics = distances.size();
+  std::vector<int> out(nics, kNone), leaving(nics, 0);
+  const auto leave_by = [&](std::size_t ring, std::size_t nic) {
+    out[ring] = static_cast<int>(nic);
+    ++leaving[nic];
+  };
+  const auto far = [&](std::size_t nic, std::size_t ring) {
+    return distances[nic][static_cast<std::size_t>(last[ring])];
+  };
+  for (std::size_t ring = 0; ring < nics; ++ring)
+    if (far(ring, ring) <= kWithinNode) leave_by(ring, ring);
+  for (std::size_t ring = 0; ring < nics; ++ring) {
+    if (out[ring] != kNone) continue;
+    std::size_t best = ring;
+    for (std::size_t nic = 0; nic < nics; ++nic)
+      if (std::pair(far(nic, ring), leaving[nic]) < std::pair(far(best, ring), leaving[best]))
+        best = nic;
+    leave_by(ring, far(best, ring) < far(ring, ring) ? best : ring);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<RingEnds> ring_ends(const std::vector<std::vector<int>>& distances, int gpus) {
   const std::vector<int> nobody(distances.size(), kNone);
   const std::vector<int> first = Matching(distances, gpus).find(nobody);
   const std::vector<int> last = gpus > 1 ? Matching(distances, gpus).find(first) : first;
+  const std::vector<int> out = leaving_nics(distances, last);
   std::vector<RingEnds> ends;
-  for (std::size_t nic = 0; nic < first.size(); ++nic) ends.push_back({first[nic], last[nic]});
+  for (std::size_t nic = 0; nic < first.size(); ++nic)
+    ends.push_back({first[nic], last[nic], out[nic]});
   return ends;
 }
 

@@ -9,13 +9,16 @@ namespace coll {
 namespace {
 
 /// Parts of the machine in one direction, and how many rings use each.
-class Load {
+class SharedParts {
  public:
-  explicit Load(const Topology& topology) : topology_(topology) {}
+  explicit SharedParts(const Topology& topology) : topology_(topology) {}
 
   void through_pci(NodeId a, NodeId b) {
     const PciWay way = pci_way(topology_, a, b);
     for (const NodeId part : way.up) use(part, kNoNode, topology_[part].pci.gbytes_per_s);
+    const NodeId from = topology_.above(a, NodeKind::package);
+    const NodeId to = topology_.above(b, NodeKind::package);
+    if (from != to && from != kNoNode && to != kNoNode) use(from, to, kBetweenPackages);
     for (const NodeId part : way.down) use(kNoNode, part, topology_[part].pci.gbytes_per_s);
   }
 
@@ -64,19 +67,19 @@ class Load {
 }  // namespace
 
 double rings_gbytes_per_s(const Topology& topology, std::span<const NicRing> rings) {
-  Load load(topology);
+  SharedParts shared(topology);
   double width = 0;
   for (const NicRing& ring : rings) {
     narrow(width, ring.gbytes_per_s);  // also what lies between its hosts
     for (const HostRing& part : ring.hosts) {
       for (std::size_t at = 0; at + 1 < part.gpus.size(); ++at)
-        load.hop(part.gpus[at], part.gpus[at + 1]);
+        shared.hop(part.gpus[at], part.gpus[at + 1]);
       if (part.nic == kNoNode) continue;
-      load.leave(part.gpus.back(), part.nic);
-      load.enter(part.nic, part.gpus.front());
+      shared.leave(part.gpus.back(), part.out);
+      shared.enter(part.nic, part.gpus.front());
     }
   }
-  narrow(width, load.width());
+  narrow(width, shared.width());
   return width * static_cast<double>(rings.size());
 }
 

@@ -23,6 +23,10 @@ struct Path {
   friend bool operator==(const Path&, const Path&) = default;
 };
 
+/// GB/s between packages, one direction, where no source says: Xeon Scalable as NCCL plans with.
+/// In no Path; where traffic that runs at once is added up.
+inline constexpr double kBetweenPackages = 10;
+
 /// The nearest way, over links if there are any; between hosts through the NICs nearest to both.
 Path path_between(const Topology& topology, NodeId a, NodeId b);
 

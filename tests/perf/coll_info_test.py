@@ -57,6 +57,9 @@ class CollInfo(unittest.TestCase):
             self.assertIn(f"hash: {everything['found']['hash']}", text.stdout)
             self.assertEqual(everything["found"]["best_ring"]["order"], [0, 1, 2, 3])
             self.assertEqual(len(everything["found"]["nic_rings"]), 2)
+            self.assertNotIn("leaves by", text.stdout)
+            self.assertIn("NIC0, leaves by NIC1: 0 1, 50 GB/s",
+                          run("--topology", "package:2 gpu:2 nic:2@400G pcie:5x16").stdout)
             with open(os.path.join(folder, "again.json"), "w", encoding="utf-8") as file:
                 json.dump(everything, file)
             again = run("--topology", file.name)

@@ -12,6 +12,7 @@
 #include "planner/planner.hpp"
 #include "topology/host_ring.hpp"
 #include "topology/read_topology.hpp"
+#include "topology/topology_path.hpp"
 
 namespace coll {
 namespace {
@@ -134,6 +135,12 @@ TEST(MachineNetwork, RingsBetweenHostsUseANicEach) {
              400},
         Case{"host:2 gpu:8 xgmi:all@64GB nic:8@400G pcie:5x16", 16, 400},
         Case{"host:3 package:2 gpu:4 nvlink:switchx12@25GB nic:4@200G pcie:4x16", 12, 100},
+        // One GPU beside each NIC: rings leave by another NIC than they enter by.
+        Case{"host:2 package:2 gpu:2 nvlink:switchx18@25GB nic:2@400G pcie:5x16", 4, 100},
+        Case{"host:3 package:2 gpu:2 nvlink:switchx18@25GB nic:2@400G pcie:5x16", 6, 100},
+        Case{"host:2 package:4 gpu:4 nvlink:all@25GB nic:4@200G pcie:4x16", 8, 100},
+        // All traffic of two rings from one package to the other.
+        Case{"host:2 package:2 gpu:4 nic:2@400G pcie:5x16", 8, kBetweenPackages},
         Case{"host:2 gpu:1 nic:2@100G pcie:5x16", 2, 25},
         Case{"host:2 gpu:2 nvlink:allx4@25GB nic:4@100G pcie:5x16", 4, 50},
         Case{"host:2 package:2 gpu:4 nvlink:switchx12@25GB nic:16@100G pcie:4x16 pciswitch:2", 8,

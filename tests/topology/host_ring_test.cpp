@@ -196,7 +196,8 @@ TEST(NicRings, OfAnyGroupOnAnyHosts) {
       for (const NodeId gpu : group)
         if (topology.above(gpu, NodeKind::host) == topology.above(part.gpus[0], NodeKind::host))
           members.push_back(gpu);
-      EXPECT_TRUE(host_rings(topology, members)[0] == part);
+      const std::vector<HostRing> own = host_rings(topology, members);
+      EXPECT_NE(std::find(own.begin(), own.end(), part), own.end());
     }
     for (const auto& order : ring_orders(topology, group)) expect_all_once(order, group.size());
   }

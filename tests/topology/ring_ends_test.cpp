@@ -82,6 +82,43 @@ TEST(RingEnds, RatherShareAGpuThanCrossThePackages) {
   }
 }
 
+TEST(RingEnds, LeaveByTheNicNearTheLastGpu) {
+  for (const char* line : {"host:2 package:2 gpu:2 nvlink:switchx18 nic:2@400G pcie:5x16",
+                           "host:4 package:4 gpu:4 nvlink:all nic:4@200G pcie:4x16",
+                           "host:2 package:2 gpu:2 nvlink:switchx18 nic:4@200G pcie:5x16"}) {
+    SCOPED_TRACE(line);
+    const Topology topology = machine(line);
+    const auto rings = nic_rings(topology, topology.all(NodeKind::gpu));
+    std::set<NodeId> in, out;
+    for (const NicRing& ring : rings)
+      for (std::size_t at = 0; at < ring.hosts.size(); ++at) {
+        const HostRing& part = ring.hosts[at];
+        EXPECT_TRUE(in.insert(part.nic).second) << "two enter by one NIC";
+        EXPECT_TRUE(out.insert(part.out).second) << "two leave by one NIC";
+        EXPECT_LE(to_nic(topology, part.nic, part.gpus.front()), Distance::node);
+        EXPECT_LE(to_nic(topology, part.out, part.gpus.back()), Distance::node);
+        if (at > 0) {
+          EXPECT_EQ(topology[ring.hosts[at - 1].out].name, topology[part.nic].name)
+              << "off its rail";
+        }
+      }
+    EXPECT_EQ(out.size(), topology.count(NodeKind::nic));
+  }
+}
+
+TEST(RingEnds, KeepTheirNicWhereNoneIsNearer) {
+  const int near = static_cast<int>(Distance::node), far = static_cast<int>(Distance::sys);
+  // One NIC beside one of two GPUs; two NICs there, none beside the other.
+  EXPECT_EQ(ring_ends({{near, far}}, 2), (std::vector<RingEnds>{{0, 1, 0}}));
+  EXPECT_EQ(ring_ends({{near, far}, {near, far}}, 2),
+            (std::vector<RingEnds>{{0, 1, 0}, {0, 1, 1}}));
+  // Two rings leave by the GPU with one NIC, and one by the GPU with two.
+  const auto ends = ring_ends({{near, far}, {near, far}, {far, near}}, 2);
+  EXPECT_EQ(ends[0].out, 2);
+  EXPECT_EQ(ends[1].out, 2);
+  EXPECT_EQ(ends[2], (RingEnds{1, 0, 0}));
+}
+
 TEST(RingEnds, OfAMeshShareNoLink) {
   for (const char* line :
        {"gpu:8 xgmi:all@64GB nic:8@400G pcie:5x16", "gpu:6 nvlink:all nic:6",
@@ -106,6 +143,8 @@ TEST(NicRings, TogetherMoveWhatTheirPartsAllow) {
   EXPECT_EQ(together("host:2 gpu:4 nvlink:ring@25GB nic:2@400G pcie:5x16"), 2 * 25);
   EXPECT_EQ(together("host:2 gpu:1 nic:2@100G pcie:5x16"), 2 * 12.5);
   EXPECT_EQ(together("gpu:4 nvlink:switchx12"), 12 * 25);
+  // Over what lies between packages, both rings in both directions.
+  EXPECT_EQ(together("host:2 package:2 gpu:4 nic:2@400G pcie:5x16"), kBetweenPackages);
 }
 
 TEST(RingEnds, OfNobodyAndOfStrangers) {
