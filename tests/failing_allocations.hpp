@@ -35,34 +35,69 @@ class FailingAllocations {
   static inline std::atomic<Mode> mode_{Mode::one};
 };
 
+/// Null where it fails.
+inline void* allocate_or_null(std::size_t bytes, std::size_t alignment) noexcept {
+  if (FailingAllocations::fails()) return nullptr;
+  if (alignment == 0) return std::malloc(bytes == 0 ? 1 : bytes);
+  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
 inline void* allocate(std::size_t bytes, std::size_t alignment) {
-  if (FailingAllocations::fails()) throw std::bad_alloc();
-  void* memory = alignment == 0 ? std::malloc(bytes == 0 ? 1 : bytes)
-                                : std::aligned_alloc(
-                                      alignment, (bytes + alignment - 1) / alignment * alignment);
+  void* memory = allocate_or_null(bytes, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace coll::test
 
-// One program includes this file once, so these are its only definitions. Those for arrays and
-// those that do not throw call them.
+// One program includes this file once, so these are its only definitions. All of them: a sanitizer
+// has its own of each, and compares which of them gave what another one takes back.
 void* operator new(std::size_t bytes) {
+  return coll::test::allocate(bytes, 0);
+}
+void* operator new[](std::size_t bytes) {
   return coll::test::allocate(bytes, 0);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return coll::test::allocate(bytes, static_cast<std::size_t>(alignment));
 }
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return coll::test::allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t& /*unused*/) noexcept {
+  return coll::test::allocate_or_null(bytes, 0);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t& /*unused*/) noexcept {
+  return coll::test::allocate_or_null(bytes, 0);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+void operator delete[](void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::align_val_t) noexcept {
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+void operator delete[](void* memory, std::size_t /*bytes*/) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t /*alignment*/) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t /*bytes*/,
+                       std::align_val_t /*alignment*/) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t& /*unused*/) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t& /*unused*/) noexcept {
   std::free(memory);
 }
