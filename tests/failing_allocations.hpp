@@ -51,53 +51,56 @@ inline void* allocate(std::size_t bytes, std::size_t alignment) {
 }  // namespace coll::test
 
 // One program includes this file once, so these are its only definitions. All of them: a sanitizer
-// has its own of each, and compares which of them gave what another one takes back.
-void* operator new(std::size_t bytes) {
+// has its own of each, and compares which of them gave what another one takes back. Not inlined:
+// g++ would see free() called for what operator new gave.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   return coll::test::allocate(bytes, 0);
 }
-void* operator new[](std::size_t bytes) {
+[[gnu::noinline]] void* operator new[](std::size_t bytes) {
   return coll::test::allocate(bytes, 0);
 }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return coll::test::allocate(bytes, static_cast<std::size_t>(alignment));
 }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+[[gnu::noinline]] void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return coll::test::allocate(bytes, static_cast<std::size_t>(alignment));
 }
-void* operator new(std::size_t bytes, const std::nothrow_t& /*unused*/) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t& /*unused*/) noexcept {
   return coll::test::allocate_or_null(bytes, 0);
 }
-void* operator new[](std::size_t bytes, const std::nothrow_t& /*unused*/) noexcept {
+[[gnu::noinline]] void* operator new[](std::size_t bytes,
+                                       const std::nothrow_t& /*unused*/) noexcept {
   return coll::test::allocate_or_null(bytes, 0);
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete[](void* memory) noexcept {
+[[gnu::noinline]] void operator delete[](void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
   std::free(memory);
 }
-void operator delete[](void* memory, std::size_t /*bytes*/) noexcept {
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t /*bytes*/) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept {
   std::free(memory);
 }
-void operator delete[](void* memory, std::align_val_t /*alignment*/) noexcept {
+[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t /*alignment*/) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t /*bytes*/, std::align_val_t /*alignment*/) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/,
+                                       std::align_val_t /*alignment*/) noexcept {
   std::free(memory);
 }
-void operator delete[](void* memory, std::size_t /*bytes*/,
-                       std::align_val_t /*alignment*/) noexcept {
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t /*bytes*/,
+                                         std::align_val_t /*alignment*/) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, const std::nothrow_t& /*unused*/) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t& /*unused*/) noexcept {
   std::free(memory);
 }
-void operator delete[](void* memory, const std::nothrow_t& /*unused*/) noexcept {
+[[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t& /*unused*/) noexcept {
   std::free(memory);
 }

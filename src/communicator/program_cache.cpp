@@ -78,8 +78,9 @@ ProgramCache::Entry* ProgramCache::entry(const CollectiveSpec& spec, std::uint32
 Status ProgramCache::prepare(const CollectiveSpec& spec, std::uint32_t size_class) {
   if (entry(spec, size_class) != nullptr) return {};
   COLL_ASSIGN(const Plan plan, make_plan(membership_->world, spec, size_class));
-  const Schedule schedule = plan.algorithm->build(spec, membership_->world.layout, rank_);
-  for (const PeerLane& pair : peers_of(schedule, plan.lanes)) {
+  Schedule schedule = plan.algorithm->build(spec, membership_->world.layout, rank_);
+  std::vector<PeerLane> peers = peers_of(schedule, plan.lanes);
+  for (const PeerLane& pair : peers) {
     const std::uint32_t lane = first_lane(spec.collective) + pair.lane;
     std::unique_ptr<Connection>& connection = connections_[{pair.peer, lane}];
     if (connection) continue;
@@ -93,16 +94,16 @@ Status ProgramCache::prepare(const CollectiveSpec& spec, std::uint32_t size_clas
   if (log_enabled(LogLevel::debug)) {
     log(LogLevel::debug, explain(membership_->world, plan, size_class));
   }
-  table_[static_cast<std::size_t>(spec.collective)][size_class].push_back({plan, nullptr});
+  table_[static_cast<std::size_t>(spec.collective)][size_class].push_back(
+      {plan, std::move(schedule), std::move(peers), nullptr});
   return {};
 }
 
 Result<bool> ProgramCache::connect(const CollectiveSpec& spec, std::uint32_t size_class) {
   Entry& made = *entry(spec, size_class);
   for (const std::unique_ptr<Transport>& transport : membership_->transports) transport->poll();
-  const Schedule schedule = made.plan.algorithm->build(spec, membership_->world.layout, rank_);
   const std::uint32_t base = first_lane(spec.collective);
-  for (const PeerLane& pair : peers_of(schedule, made.plan.lanes)) {
+  for (const PeerLane& pair : made.peers) {
     const Connection& connection = *connections_.at({pair.peer, base + pair.lane});
     COLL_TRY(connection.status());
     if (!connection.ready()) return false;
@@ -117,8 +118,9 @@ Result<bool> ProgramCache::connect(const CollectiveSpec& spec, std::uint32_t siz
     return connections_.at({peer, base + lane}).get();
   };
   COLL_ASSIGN(made.program,
-              coll::bind(schedule, shape, connection,
+              coll::bind(made.schedule, shape, connection,
                          membership_->world.shared_memory ? shared_memory : SharedMemorySource{}));
+  made.schedule = {};
   return true;
 }
 

@@ -28,6 +28,8 @@ class ProgramCache {
 
   struct Entry {
     Plan plan;
+    Schedule schedule;            ///< empty once it is bound
+    std::vector<PeerLane> peers;  ///< that it talks to
     std::unique_ptr<Program> program;
   };
 
