@@ -106,7 +106,7 @@ Status WatchThread::report_deadline(const Call& call, double waited_s) {
   question.asker = rank_;
   question.call = call;
   question.waited_s = waited_s;
-  return ask(std::move(question));
+  return ask(question);
 }
 
 Status WatchThread::report_mismatch(const Call& call, Rank peer, const Status& found) {
@@ -116,7 +116,7 @@ Status WatchThread::report_mismatch(const Call& call, Rank peer, const Status& f
   question.reason = Question::Reason::mismatch;
   question.peer = peer;
   question.found = found.text();
-  return ask(std::move(question));
+  return ask(question);
 }
 
 void WatchThread::doubt(const Call& call) noexcept {
@@ -129,7 +129,7 @@ void WatchThread::doubt(const Call& call) noexcept {
   wake();
 }
 
-Status WatchThread::ask(Question question) {
+Status WatchThread::ask(const Question& question) {
   bool ended = false;
   {
     std::unique_lock lock(mutex_);

@@ -84,7 +84,7 @@ class WatchThread : public Watch {
   void check_departures(const CallBoard::Reading& reading, Deadline now);
   void survive(const Status& failure) noexcept;
   void wake();
-  Status ask(Question question);
+  Status ask(const Question& question);
   bool wait_for_verdict(std::unique_lock<std::mutex>& lock);
 
   const CallBoard& board_;

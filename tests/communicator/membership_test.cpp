@@ -16,7 +16,7 @@ namespace {
 
 Result<Membership> agree(Meeting& meeting, const SharedSettings& settings = {}) {
   auto choices = transport_choices("tcp");
-  return agree_on_membership(meeting, *choices, "", settings, in(seconds(20)));
+  return agree_on_membership(meeting, *choices, "", settings, in(seconds(100)));
 }
 
 /// A table that knows one recipe for broadcasts of 1 KiB among so many ranks.

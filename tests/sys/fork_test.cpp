@@ -63,8 +63,7 @@ TEST(Fork, FindsForkSafeMutexesFreeAndWhatTheyGuardWhole) {
   });
   inside.get_future().wait();
   EXPECT_EQ(testing::in_child([] {
-              const std::lock_guard lock(g_mutex);
-              const std::lock_guard other(g_other);
+              for (ForkSafeMutex* one : {&g_other, &g_mutex}) const std::lock_guard lock(*one);
               return g_guarded;
             }),
             2);
