@@ -35,7 +35,8 @@ class Work {
     for (const Lane& lane : schedule_.lanes) {
       // All passes but the last move as much; each copy of a lane does every so-manieth.
       const auto before_last = static_cast<double>(windows_.passes - 1);
-      const auto of_a_copy = static_cast<double>((windows_.passes - 1) / copies_);
+      const std::uint64_t each = (windows_.passes - 1) / copies_;
+      const auto of_a_copy = static_cast<double>(each);
       double us = 0;
       if (windows_.passes > 1)
         pass(lane, 0, before_last, network_.threads ? before_last : of_a_copy, us);
@@ -123,8 +124,10 @@ double chain_us(const std::function<Schedule(Rank)>& build, Rank rank, const Net
     }
     us += slowest;
     std::size_t number = 1;
-    for (auto [at, i] = std::pair(lane.begin(), std::size_t{0}); i < left; ++i, ++at) {
+    auto at = lane.begin();
+    for (std::size_t i = 0; i < left; ++i) {
       if (at->source == step.source) ++number;
+      ++at;
     }
     steps += 2 * left;
     if (++messages > kMostMessages || steps > kMostStepsRead) break;
