@@ -6,7 +6,6 @@
 
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string>
 

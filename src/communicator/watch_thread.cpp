@@ -148,10 +148,10 @@ Status WatchThread::ask(const Question& question) {
 }
 
 /// Has the thread see the request that was just noted.
-bool WatchThread::wait_for_verdict(std::unique_lock<std::mutex>& lock) {
+void WatchThread::wait_for_verdict(std::unique_lock<std::mutex>& lock) {
   wake();
   // The thread itself keeps to the times above; this only guards against its being starved.
-  return changed_.wait_for(lock, 2 * kVerdictTime, [this] { return !verdict_.ok() || ended_; });
+  changed_.wait_for(lock, 2 * kVerdictTime, [this] { return !verdict_.ok() || ended_; });
 }
 
 void WatchThread::start_leaving() noexcept {

@@ -85,7 +85,7 @@ class WatchThread : public Watch {
   void survive(const Status& failure) noexcept;
   void wake();
   Status ask(const Question& question);
-  bool wait_for_verdict(std::unique_lock<std::mutex>& lock);
+  void wait_for_verdict(std::unique_lock<std::mutex>& lock);
 
   const CallBoard& board_;
   Fd event_;
