@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: programs that use the library as anybody would. This file: the smallest C++ program.
-// Start it with any launcher: coll-run -n 4 -- all-reduce
+// The smallest C++ program. Start it with any launcher: coll-run -n 4 -- all-reduce
 #include <collectives/collectives.hpp>
 #include <cstdio>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: programs that use the library as anybody would. This file: data-parallel training on
-// Fashion-MNIST. Start it with any launcher: coll-run -n 2 -- fashion-mnist
+// Data-parallel training on Fashion-MNIST. Start it with any launcher: coll-run -n 2 --
+// fashion-mnist
 //
 // Every rank has the whole network. Of each batch of 128 images rank r takes the r-th, (r + n)-th…,
 // sums their gradients, and one all_reduce adds up the sums of all ranks: every rank then makes the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: programs that use the library as anybody would. This file: reading IDX files: a magic
-// number that says bytes and the number of dimensions, the dimensions (big endian), the bytes.
+// Reading IDX files: a magic number that says bytes and the number of dimensions, the dimensions
+// (big endian), the bytes.
 #include "fashion_mnist_data.hpp"
 
 #include <zlib.h>

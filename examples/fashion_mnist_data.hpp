@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: programs that use the library as anybody would. This file: the images and labels of
-// Fashion-MNIST, read from the gzipped IDX files of Debian's package.
+// The images and labels of Fashion-MNIST, read from the gzipped IDX files of Debian's package.
 #pragma once
 #include <cstddef>
 #include <cstdint>

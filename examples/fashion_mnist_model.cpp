@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: programs that use the library as anybody would. This file: the network's arithmetic,
-// in plain loops that compilers vectorise.
+// The network's arithmetic, in plain loops that compilers vectorise.
 #include "fashion_mnist_model.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: programs that use the library as anybody would. This file: a network with one hidden
-// layer, its loss and gradient.
+// A network with one hidden layer, its loss and gradient.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examples/: programs that use the library as anybody would. This file: the smallest C program.
+/* The smallest C program.
  * Start it with any launcher: coll-run -n 4 -- hello */
 #include <collectives/collectives.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// perf/: tools around the library. This file: how their command lines end.
+// How every tool ends on a bad command line.
 #pragma once
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: operator new that fails where a test says so.
+// Operator new that fails where a test says so.
 #pragma once
 #include <atomic>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: a folder for one test.
+// A folder for one test.
 #pragma once
 #include <gtest/gtest.h>
 

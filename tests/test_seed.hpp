@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: the seed of every random test.
+// The seed of every random test.
 #pragma once
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: two network namespaces joined by a veth pair, as if
-// two hosts.
+// Two network namespaces joined by a veth pair, as if two hosts.
 #pragma once
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +15,7 @@
 #include <string>
 
 #include "sys/fd.hpp"
-#include "sys/net_address.hpp"
+#include "sys/net/net_address.hpp"
 
 namespace coll::test {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: programs to start from. This file: C++, built with CMake: what every rank has,
-// everywhere.
+// C++, built with CMake: what every rank has, everywhere.
 #include <collectives/collectives.hpp>
 #include <cstdio>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/: programs to start from. This file: C++, with the library as a Meson subproject.
+// C++, with the library as a Meson subproject.
 #include <collectives/collectives.hpp>
 #include <cstdio>
 

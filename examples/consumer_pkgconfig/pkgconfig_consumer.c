@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* examples/: programs to start from. This file: C, built with pkg-config: the mean of all ranks. */
+/* C, built with pkg-config: the mean of all ranks. */
 #include <collectives/collectives.h>
 #include <stdio.h>
 

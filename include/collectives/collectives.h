@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* include/: what users see. This file: the C ABI, the only symbols that libcollectives.so exports.
- */
+/* The C ABI, the only symbols that libcollectives.so exports. */
 #ifndef COLLECTIVES_COLLECTIVES_H
 #define COLLECTIVES_COLLECTIVES_H
 

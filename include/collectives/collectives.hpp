@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// include/: what users see. This file: the C++20 face, header-only RAII over the C ABI.
+// The C++20 face, header-only RAII over the C ABI.
 #pragma once
 #include <collectives/collectives.h>
 

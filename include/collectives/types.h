@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* include/: the enumerations of the C ABI, shared by every room of the library. */
+/* The enumerations of the C ABI, shared by every room of the library. */
 #ifndef COLLECTIVES_TYPES_H
 #define COLLECTIVES_TYPES_H
 

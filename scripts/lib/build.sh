@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# scripts/: the commands of the house. This file: what they share: where things are, how to configure.
-# Sourced by sh; sets `root` (the repository), `cores` and `debug_lines`.
+# What they share: where things are, how to configure. Sourced by sh; sets `root` (the repository),
+# `cores` and `debug_lines`.
 root=$(cd "$(dirname "$0")/.." && pwd)
 cores=$(nproc 2>/dev/null || echo 2)
 # Lines for backtraces, and no more: all of a debugger's information takes a third of the time that a

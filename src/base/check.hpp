@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: what every room stands on. This file: a broken invariant ends the process with a message.
+// A broken invariant ends the process with a message.
 #pragma once
 
 namespace coll {

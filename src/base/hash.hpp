@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: words and values that all rooms use. This file: a hash to tell things apart with.
+// A hash to tell things apart with.
 #pragma once
 #include <cstdint>
 #include <string_view>

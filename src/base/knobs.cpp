@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: what every room stands on. This file: the one table of knobs and its parsing.
+// The one table of knobs and its parsing.
 #include "base/knobs.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: what every room stands on. This file: the one table of knobs (environment COLL_*).
+// The one table of knobs (environment COLL_*).
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: what every room stands on. This file: log lines for a person, on standard error.
+// Log lines for a person, on standard error.
 #pragma once
 #include <string_view>
 

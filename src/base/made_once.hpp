@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: what every room stands on. This file: values that a process makes once.
+// Values that a process makes once and keeps, also where memory runs out.
 #pragma once
 #include <atomic>
 #include <memory>

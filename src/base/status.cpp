@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: what every room stands on. This file: the wording and the making of failures.
+// The wording and the making of failures.
 #include "base/status.hpp"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: what every room stands on. This file: Status and Result, how a failure travels.
+// Status and Result, how a failure travels.
 #pragma once
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// base/: what every room stands on. This file: the words of the house as C++ values.
+// The library's words (ranks, types, operations) as C++ values.
 #pragma once
 #include <collectives/types.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: the list of
-// them.
+// The table of all algorithms.
 #include "collectives/algorithms.hpp"
 
 #include <array>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: the list of
-// them.
+// An algorithm as a value, and the table of all of them.
 #pragma once
 #include <algorithm>
 #include <span>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: Bruck's
-// algorithms.
+// Bruck's all-gather and all-to-all: log2(n) rounds.
 //
 // Algorithm: bruck
 // Idea: all_gather: in round k every rank has the 2^k blocks from its own on, and gets the next

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: the pipelined
-// chain.
+// The pipelined chain: each rank hands on what it gets.
 //
 // Algorithm: chain
 // Idea: ranks stand in line behind the root, and passes of the data follow each other down the line

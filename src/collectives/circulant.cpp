@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: halving and
-// doubling on a circulant graph.
+// Halving and doubling on a circulant graph.
 //
 // Algorithm: circulant
 // Idea: rank r sums the blocks r … r+w-1 (modulo n), at first all n. In each round it sends the

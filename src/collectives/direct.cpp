@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: one message
-// from one rank to another.
+// One message from one rank to another.
 //
 // Algorithm: direct
 // Idea: one rank sends, the other receives; spec.root names the peer.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: the
-// dissemination barrier.
+// The dissemination barrier: log2(n) rounds without a root.
 //
 // Algorithm: dissemination
 // Idea: in round k rank r signals r + 2^k and awaits r - 2^k; after L rounds word of every rank has

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: two binary
-// trees at once.
+// Two binary trees at once: each rank is a leaf of one and an inner node of the other.
 //
 // Algorithm: double_binary_tree
 // Idea: a binary tree over all ranks but the root keeps half of them, its leaves, idle as senders.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: how patterns
-// for powers of two take any number of ranks.
+// How patterns for powers of two take any number of ranks.
 #pragma once
 #include <bit>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: the k-nomial
-// tree itself.
+// The k-nomial tree itself.
 #pragma once
 #include <algorithm>
 #include <vector>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: binomial and
-// k-nomial trees.
+// Binomial and k-nomial trees.
 //
 // Algorithm: binomial (k = 2), knomial_4 (k = 4), knomial_8 (k = 8)
 // Idea: rank v counts from the root; its parent is v with the lowest nonzero base-k digit cleared.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: the flat
-// patterns, one message per pair of ranks that have something for each other.
+// The flat patterns, one message per pair of ranks that have something for each other.
 //
 // Algorithm: linear
 // Idea: the root sends to, or receives from, every other rank itself. In all_to_all every rank

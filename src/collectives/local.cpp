@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: one rank
-// alone.
+// One rank alone: a copy, or nothing.
 //
 // Algorithm: local
 // Idea: one rank has its result already: it copies input to output, which costs nothing in place.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: neighbour
-// exchange.
+// Neighbour exchange: n/2 rounds between pairs of neighbours.
 //
 // Algorithm: neighbour_exchange
 // Idea: ranks 2q and 2q+1 are a pair and first exchange their blocks. From then on every rank

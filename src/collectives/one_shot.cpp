@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: everything
-// needed, from everyone, in one round.
+// Everything needed, from everyone, in one round.
 //
 // Algorithm: one_shot
 // Idea: every rank sends what each other one needs to it directly (all_reduce: its whole input) and

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: pairwise
-// exchange.
+// Pairwise exchange: in round k with the rank k away.
 //
 // Algorithm: pairwise
 // Idea: n-1 rounds; in round i every rank sends to the one i after it and receives from the one i

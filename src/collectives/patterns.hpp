@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: what each
-// pattern's file offers to the list.
+// What each pattern's file offers to the list.
 #pragma once
 #include "collectives/algorithms.hpp"
 

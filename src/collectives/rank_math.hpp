@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: arithmetic on
-// ranks that several patterns share.
+// Arithmetic on ranks that several patterns share.
 #pragma once
 #include <bit>
 #include <cstdint>

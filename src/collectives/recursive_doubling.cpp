@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: recursive
-// doubling.
+// Recursive doubling: partners at distance 1, 2, 4 …, whole vectors.
 //
 // Algorithm: recursive_doubling
 // Idea: in round k rank r exchanges all it has with rank r xor 2^k: sums of 2^k inputs

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: recursive
-// halving.
+// Recursive halving: partners at distance n/2, n/4 …, halves of what is left.
 //
 // Algorithm: recursive_halving
 // Idea: of the blocks a rank still sums, it sends the half that the rank at half the distance is

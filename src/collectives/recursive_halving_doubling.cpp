@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: recursive
-// halving and then doubling, Rabenseifner's algorithm.
+// Recursive halving and then doubling, Rabenseifner's algorithm.
 //
 // Algorithm: recursive_halving_doubling
 // Idea: the data is cut into p chunks, p being the largest power of two. In round k ranks at

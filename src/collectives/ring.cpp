@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: the ring.
+// The ring: every rank talks to its two neighbours only.
 //
 // Algorithm: ring
 // Idea: the ranks stand in a ring, as the layout orders them (hosts in one piece), and talk to

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: broadcast as
-// scatter and all-gather.
+// Broadcast as scatter and all-gather.
 //
 // Algorithm: scatter_allgather, scatter_ring
 // Idea: the data is cut into n chunks, chunk v for the v-th rank from the root; a binomial tree

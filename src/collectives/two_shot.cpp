@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// collectives/: one file per pattern, each a pure function to a Schedule. This file: cut, to
-// everyone, and from everyone, in two rounds.
+// Cut, to everyone, and from everyone, in two rounds.
 //
 // Algorithm: two_shot
 // Idea: all_reduce: every rank gets its chunk from all, sums it, and sends the sum to all.

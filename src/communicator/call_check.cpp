@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: the door, where a call's arguments are
-// checked once.
+// The door, where a call's arguments are checked once.
 #include "communicator/call_digest.hpp"
 #include "communicator/communicator.hpp"
 

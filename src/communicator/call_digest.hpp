@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: the digest by which ranks notice that calls
-// differ.
+// The digest by which ranks notice that calls differ.
 #pragma once
-#include "communicator/call_board.hpp"
+#include "watch/call_board.hpp"
 
 namespace coll {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: a rank's card as bytes.
+// A rank's card as bytes.
 #include "communicator/card.hpp"
 
 #include <utility>
 
-#include "communicator/control_message.hpp"
+#include "rendezvous/control_message.hpp"
 
 namespace coll {
 namespace {

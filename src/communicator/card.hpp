@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: a rank's card, what it says of itself.
+// A rank's card, what it says of itself.
 #pragma once
 #include <sched.h>
 
@@ -7,9 +7,20 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "communicator/membership.hpp"
+#include "planner/planner.hpp"
+#include "planner/tuning_file.hpp"
+#include "watch/watch.hpp"
 
 namespace coll {
+
+/// What must be the same on all ranks, knobs and tuning table; rank 0's count, others are warned.
+struct SharedSettings {
+  std::string algorithm;
+  std::uint32_t lanes = 0;
+  std::uint32_t slice_bytes = 0;
+  std::uint32_t credits = 0;
+  FoundTuning tuning;
+};
 
 /// What one rank says of itself.
 struct Card {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: the communicator, from joining to leaving.
+// The communicator, from joining to leaving.
 #include "communicator/communicator.hpp"
 
 #include <algorithm>

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: the communicator, from joining to leaving.
+// The communicator, from joining to leaving.
 #pragma once
 #include <array>
 #include <memory>
 #include <mutex>
 #include <string>
 
-#include "communicator/call_board.hpp"
 #include "communicator/membership.hpp"
 #include "communicator/program_cache.hpp"
 #include "communicator/result_store.hpp"
 #include "communicator/turn_gate.hpp"
-#include "communicator/watch.hpp"
 #include "executor/cpu_executor.hpp"
 #include "executor/drive.hpp"
+#include "watch/call_board.hpp"
+#include "watch/watch.hpp"
 
 namespace coll {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: the host stream, operations that run later,
-// in order.
+// The host stream, operations that run later, in order.
 #include "communicator/host_stream.hpp"
 
 #include "sys/own_thread.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: the lines in which threads wait to join.
+// The lines in which threads wait to join.
 #include "communicator/join_turn.hpp"
 
 #include <pthread.h>

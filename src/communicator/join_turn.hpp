@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: threads of a process that join at one place.
+// Threads of a process that join at one place.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: what becomes of communicators at the
-// process's end, and in its children.
+// What becomes of communicators at the process's end, and in its children.
 #include "communicator/live_communicators.hpp"
 
 #include <pthread.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: the communicators that a process holds, for
-// its end and its forks.
+// The communicators that a process holds, for its end and its forks.
 #pragma once
 #include <atomic>
 #include <memory>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: what all ranks learn of all ranks, and agree
-// on.
+// What all ranks learn of all ranks, and agree on.
 #include "communicator/membership.hpp"
 
 #include <sched.h>
@@ -13,12 +12,12 @@
 #include "base/hash.hpp"
 #include "base/log.hpp"
 #include "communicator/card.hpp"
-#include "communicator/control_message.hpp"
-#include "communicator/exchange.hpp"
-#include "communicator/ranks_text.hpp"
-#include "sys/memory_costs.hpp"
-#include "sys/net_interfaces.hpp"
-#include "sys/numa_node.hpp"
+#include "rendezvous/control_message.hpp"
+#include "rendezvous/exchange/exchange.hpp"
+#include "rendezvous/ranks_text.hpp"
+#include "sys/machine/memory_costs.hpp"
+#include "sys/machine/numa_node.hpp"
+#include "sys/net/net_interfaces.hpp"
 
 namespace coll {
 namespace {

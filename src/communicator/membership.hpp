@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: what all ranks learn of all ranks, and agree
-// on.
+// What all ranks learn of all ranks, and agree on.
 #pragma once
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "communicator/rendezvous.hpp"
-#include "communicator/watch.hpp"
+#include "communicator/card.hpp"
 #include "planner/planner.hpp"
-#include "planner/tuning_file.hpp"
+#include "rendezvous/rendezvous.hpp"
 #include "transports/transport.hpp"
+#include "watch/watch.hpp"
 
 namespace coll {
 
@@ -24,15 +23,6 @@ struct TransportChoice {
 /// The transports that COLL_TRANSPORTS names, in its order; unknown names are an error listing the
 /// known.
 Result<std::vector<TransportChoice>> transport_choices(std::string_view names);
-
-/// What must be the same on all ranks, knobs and tuning table; rank 0's count, others are warned.
-struct SharedSettings {
-  std::string algorithm;
-  std::uint32_t lanes = 0;
-  std::uint32_t slice_bytes = 0;
-  std::uint32_t credits = 0;
-  FoundTuning tuning;
-};
 
 /// The ranks of a rank's host, itself too.
 struct Neighbours {

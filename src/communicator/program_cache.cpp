@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: a communicator's plans, programs and
-// connections.
+// A communicator's plans, programs and connections.
 #include "communicator/program_cache.hpp"
 
 #include <algorithm>
@@ -10,7 +9,7 @@
 #include "base/log.hpp"
 #include "executor/cpu_executor.hpp"
 #include "planner/cost_model.hpp"
-#include "sys/shared_arena.hpp"
+#include "sys/memory/shared_arena.hpp"
 
 namespace coll {
 namespace {

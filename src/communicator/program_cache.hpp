@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: a communicator's plans, programs and
-// connections.
+// A communicator's plans, programs and connections.
 #pragma once
 #include <array>
 #include <map>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: which results are large enough to go past
-// the caches.
+// Which results are large enough to go past the caches.
 #include "communicator/result_store.hpp"
 
 #include <algorithm>

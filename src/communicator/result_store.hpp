@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: which results are large enough to go past
-// the caches.
+// Which results are large enough to go past the caches.
 #pragma once
 #include <cstdint>
 
 #include "communicator/membership.hpp"
 #include "reduce/reduce.hpp"
-#include "sys/core_caches.hpp"
+#include "sys/machine/core_caches.hpp"
 
 namespace coll {
 

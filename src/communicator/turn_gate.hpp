@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator/: what ties ranks together. This file: operations of one communicator run one at a
-// time.
+// Operations of one communicator run one at a time.
 #pragma once
 #include <atomic>
 #include <condition_variable>

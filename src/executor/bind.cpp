@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: from a schedule's symbols to a program's indices.
+// From a schedule's symbols to a program's indices.
 #include <algorithm>
 
 #include "executor/lending.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: the executor of the CPU.
+// The steps of a run, taken by the CPU.
 #include "executor/cpu_executor.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: the executor of the CPU.
+// The executor that moves runs on the CPU.
 #pragma once
 #include <cstdint>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: a caller waits for its run, and drives all of them
-// meanwhile.
+// A caller waits for its run, and drives all of them meanwhile.
 #include "executor/drive.hpp"
 
 #include <algorithm>

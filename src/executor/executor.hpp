@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: what moves runs: the CPU does, and other devices may.
+// What moves runs: the CPU does, and other devices may.
 #pragma once
 #include "executor/run.hpp"
 

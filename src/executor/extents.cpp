@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: where each step's data lies, worked out once per size of
-// call.
+// Where each step's data lies, worked out once per size of call.
 #include "executor/program.hpp"
 
 namespace coll {

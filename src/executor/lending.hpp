@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: which messages may be lent instead of copied.
+// Which messages may be lent instead of copied.
 #pragma once
 #include "executor/program.hpp"
 #include "schedule/schedule.hpp"

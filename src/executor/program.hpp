@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: the program, a schedule bound to connections and scratch.
+// The program, a schedule bound to connections and scratch.
 #pragma once
 #include <functional>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: all runs in flight move forward.
+// Moves all runs in flight forward.
 #pragma once
 #include "executor/executor.hpp"
 

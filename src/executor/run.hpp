@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: the run, one call of a program in flight.
+// The run, one call of a program in flight.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: messages that several peers get are written once.
+// Messages that several peers get are written once.
 #include "executor/staging.hpp"
 
 #include <algorithm>

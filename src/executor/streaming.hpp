@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: which results may be stored past the caches.
+// Which results may be stored past the caches.
 #pragma once
 #include "executor/program.hpp"
 #include "schedule/schedule.hpp"

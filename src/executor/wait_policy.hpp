@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// executor/: runs schedules. This file: what a rank does while it waits: spin, yield, nap.
+// What a rank does while it waits: spin, yield, nap.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: what a user demands
-// with COLL_ALGORITHM.
+// What a user demands with COLL_ALGORITHM.
 #pragma once
 #include <optional>
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: what a call should
-// cost.
+// Closed formulas for a call's time.
 #include "planner/cost_model.hpp"
 
 #include <algorithm>

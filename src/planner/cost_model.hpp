@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: what a call should
-// cost.
+// The constants of the machine, and closed formulas for a call's time.
 #pragma once
 #include <algorithm>
 #include <cstdint>

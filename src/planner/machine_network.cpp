@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: the network between
-// ranks on a described machine, link by link.
+// The network between ranks on a described machine, link by link.
 #include "planner/machine_network.hpp"
 
 #include <algorithm>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: the network between
-// ranks on a described machine.
+// The network between ranks on a described machine.
 #pragma once
 #include "planner/world.hpp"
-#include "topology/placement.hpp"
+#include "topology/rings/placement.hpp"
 #include "topology/topology.hpp"
 
 namespace coll {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: the plan, a value.
+// The plan: how one size class of one operation runs.
 #pragma once
 #include <cstdint>
 #include <string>

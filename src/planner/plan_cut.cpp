@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: how calls are cut.
+// How many lanes a call gets, and how long its slices are.
 #include "planner/plan_cut.hpp"
 
 #include <algorithm>

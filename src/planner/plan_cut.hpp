@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: how calls are cut:
-// protocol, slices, lanes.
+// How calls are cut: protocol, slices, lanes.
 #pragma once
 #include <vector>
 

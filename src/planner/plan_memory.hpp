@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: plans that were made
-// before in this process.
+// Plans that were made before in this process.
 #pragma once
 #include <optional>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: the choice.
+// Chooses the plan of each size class: the tuning table first, then the simulator.
 #include "planner/planner.hpp"
 
 #include <algorithm>

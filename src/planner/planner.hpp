@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: the choice.
+// From a request and the world to a plan.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: how long a plan's
-// calls should take, by simulating its schedules.
+// How long a plan's calls should take, by simulating its schedules.
 #include "planner/prediction.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "schedule/least_time.hpp"
-#include "schedule/simulate.hpp"
+#include "schedule/simulate/least_time.hpp"
+#include "schedule/simulate/simulate.hpp"
 
 namespace coll {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: how long a plan's
-// calls should take, by simulating its schedules.
+// How long a plan's calls should take, by simulating its schedules.
 #pragma once
 #include <string>
 
 #include "planner/plan.hpp"
 #include "planner/world.hpp"
-#include "schedule/network.hpp"
+#include "schedule/simulate/network.hpp"
 
 namespace coll {
 

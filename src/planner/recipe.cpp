@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: an algorithm and how
-// its calls are cut, as text.
+// An algorithm and how its calls are cut, as text.
 #include "planner/recipe.hpp"
 
 #include <algorithm>

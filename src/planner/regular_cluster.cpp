@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: clusters of equal
-// hosts, of any number, by the traffic of one of them.
+// Clusters of equal hosts, of any number, by the traffic of one of them.
 #include "planner/regular_cluster.hpp"
 
 #include <algorithm>
 #include <unordered_map>
 
 #include "planner/planner.hpp"
-#include "schedule/least_time.hpp"
-#include "schedule/simulate.hpp"
+#include "schedule/simulate/least_time.hpp"
+#include "schedule/simulate/simulate.hpp"
 #include "topology/topology_hash.hpp"
 
 namespace coll {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: clusters of equal
-// hosts, of any number.
+// Clusters of equal hosts, of any number.
 #pragma once
 #include <optional>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: where tuning tables
-// lie, and how they are found.
+// Where tuning tables lie, and how they are found.
 #include "planner/tuning_file.hpp"
 
 #include <unistd.h>
@@ -14,7 +13,7 @@
 #include "base/log.hpp"
 #include "base/made_once.hpp"
 #include "sys/folder.hpp"
-#include "sys/machine_signature.hpp"
+#include "sys/machine/machine_signature.hpp"
 #include "sys/text_file.hpp"
 
 namespace coll {

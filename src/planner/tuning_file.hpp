@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: where tuning tables
-// lie, and how they are found.
+// Where tuning tables lie, and how they are found.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: tuning tables as
-// text.
+// Tuning tables as JSON.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: what was measured of
-// algorithms and cuts, a value, and what it says of a call.
+// What was measured of algorithms and cuts, a value, and what it says of a call.
 #pragma once
 #include <string>
 #include <string_view>

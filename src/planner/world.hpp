@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// planner/: from a request to the plan an expert would have chosen. This file: what plans are made
-// from.
+// The world: what all ranks know of all ranks, and plans are made from.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,7 +7,7 @@
 
 #include "planner/cost_model.hpp"
 #include "planner/tuning_table.hpp"
-#include "schedule/network.hpp"
+#include "schedule/simulate/network.hpp"
 
 namespace coll {
 

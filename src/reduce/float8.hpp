@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: the [op][dtype] kernels. This file: a register of 8-bit floats as two of f16.
+// A register of 8-bit floats as two of f16.
 //
 // An 8-bit float is an f16 with fewer digits. E5M2 is one as it stands: the upper byte. E4M3 put at
 // the place of f16's exponent is the number divided by 2^8, down to the denormals, so it needs one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: the [op][dtype] kernels. This file: a register of 16-bit floats as two registers of f32.
+// A register of 16-bit floats as two registers of f32.
 //
 // Which element lands in which lane does not matter, since `pack` undoes `read`. So most forms
 // split each 32-bit lane into its two halves: shifts and masks, no shuffles, on any byte order.

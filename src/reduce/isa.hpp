@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: the [op][dtype] kernels. This file: the tables, one per instruction set, and which run
-// here.
+// The tables, one per instruction set, and which run here.
 #pragma once
 #include <span>
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: the [op][dtype] kernels. This file: loops and table, compiled once per instruction set.
+// Loops and table, compiled once per instruction set.
 //
 // The build defines COLL_REDUCE_ISA as the namespace (baseline, neon, avx2 …) and passes the
 // matching compiler options; -ffp-contract=off keeps the bits the same everywhere.

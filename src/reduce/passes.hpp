@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: the [op][dtype] kernels. This file: each operation on one register of each dtype.
+// Each operation on one register of each dtype.
 //
 // Pass<op, T> is made once per call; apply<step>() combines `step` bytes at two addresses. avg
 // means "add, then divide": where avg only combines, the table uses sum. Only kernels.cpp includes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: the [op][dtype] kernels. This file: which instruction set this process uses.
+// Which instruction set this process uses.
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__ARM_NEON) && defined(__linux__)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: the [op][dtype] kernels. This file: what the executor calls.
+// Reduction kernels by operation and type: what the executor calls.
 //
 // The bits of a result depend on the operands and on nothing else: not on the instruction set, the
 // machine, the alignment, the position in the buffer, nor on which operand comes first.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: the [op][dtype] kernels. This file: vectors of any lane type, their loads and stores.
+// Vectors of any lane type, their loads and stores.
 //
 // Only kernels.cpp includes this. Everything is in an unnamed namespace: the linker must never
 // merge a function compiled for one instruction set with the same one of another. For that reason

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: the words algorithms are
-// written in, as steps.
+// The words algorithms are written in, as steps.
 #include "schedule/builder.hpp"
 
 #include <optional>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: the verifier's model of a
-// rank's memory, one cell per chunk.
+// The verifier's model of a rank's memory, one cell per chunk.
 #pragma once
 #include <algorithm>
 

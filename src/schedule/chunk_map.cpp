@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: the blocks of each operation's
-// buffers, and where they may lie in each other.
+// The blocks of each operation's buffers, and where they may lie in each other.
 #include "schedule/chunk_map.hpp"
 
 namespace coll {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: which elements a chunk index
-// means.
+// Which elements a chunk index means.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: messages that several peers
-// get.
+// Messages that one lane sends to several peers in a row.
 #include "schedule/fan_out.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: repeats, written and read as
-// the steps they stand for.
+// Repeats, written and read as the steps they stand for.
 #include "schedule/lane.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: the lane, a list of steps that
-// takes little memory where they repeat.
+// The lane, a list of steps that takes little memory where they repeat.
 #pragma once
 #include <cstddef>
 #include <iterator>

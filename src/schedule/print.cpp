@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: schedules as text.
+// Prints schedules as text.
 #include "schedule/print.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: schedules for the eyes of a
-// person.
+// Schedules as text and as pictures.
 #pragma once
 #include <span>
 #include <string>

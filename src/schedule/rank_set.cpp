@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: ranges of ranks, put together
-// and moved.
+// Ranges of ranks, put together and moved.
 #include "schedule/rank_set.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: sets of ranks that are few
-// ranges, whatever their size.
+// Sets of ranks that are few ranges, whatever their size.
 #pragma once
 #include <vector>
 

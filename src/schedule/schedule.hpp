@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: the lanes of one rank, and what
-// they are for.
+// The lanes of one rank, and what they are for.
 #pragma once
 #include <string>
 #include <vector>

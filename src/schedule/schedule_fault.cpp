@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: the wording of a wrong step.
+// The wording of what is wrong with a schedule.
 #include "schedule/schedule_fault.hpp"
 
 #include "schedule/print.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: how the verifier says where a
-// schedule is wrong.
+// How the verifier says where a schedule is wrong.
 #pragma once
 #include <span>
 #include <string>

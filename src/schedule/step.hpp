@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: the step, one fused pass over
-// one chunk.
+// The step, one fused pass over one chunk.
 #pragma once
 #include <cstdint>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: the rules that one step can
-// break alone.
+// The rules that one step can break alone.
 #include "schedule/step_rules.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: what must hold for each step by
-// itself, before anything runs.
+// What must hold for each step by itself, before anything runs.
 #pragma once
 #include <span>
 

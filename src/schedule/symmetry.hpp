@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: ranks that all do the same.
+// Schedules in which all ranks do the same under a renaming.
 #pragma once
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: how a call's elements are cut
-// into passes.
+// How a call's elements are cut into passes.
 #pragma once
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: FIFOs out of steps, in linear
-// time.
+// Finds which FIFO each step reads and writes, in linear time.
 #include "schedule/wiring.hpp"
 
 #include <algorithm>

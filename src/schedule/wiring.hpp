@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule/: what a rank does, as a value without bytes. This file: which FIFO each step reads and
-// writes.
+// Which FIFO each step reads and writes.
 #pragma once
 #include <span>
 #include <vector>

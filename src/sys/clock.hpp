@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: the one clock that all waiting uses.
+// The one clock for waiting, and deadlines that cannot overflow.
 #pragma once
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: a file descriptor with one owner.
+// A file descriptor with one owner.
 #pragma once
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: the limit of open files, raised.
+// Raises the limit of open files.
 #include "sys/file_limit.hpp"
 
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: how many files a process may open.
+// How many files a process may open.
 #pragma once
 #include <cstddef>
 #include <string_view>

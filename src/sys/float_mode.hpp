@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: how this thread's core rounds.
+// The rounding and denormal mode of the thread's core.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: folders, listed without exceptions.
+// Lists folders without exceptions and without ending the process when memory runs out.
 #include "sys/folder.hpp"
 
 #include <dirent.h>

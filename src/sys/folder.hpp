@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: what lies in a folder.
+// What lies in a folder.
 #pragma once
 #include <filesystem>
 #include <vector>

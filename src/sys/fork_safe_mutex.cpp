@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: a mutex that is free in a child made
-// by fork.
+// A mutex that is free in a child made by fork.
 #include "sys/fork_safe_mutex.hpp"
 
 #include <pthread.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: starting a thread that takes no
-// signals.
+// Starting a thread that takes no signals.
 #include "sys/own_thread.hpp"
 
 #include <pthread.h>

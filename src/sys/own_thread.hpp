@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: threads of the library's own.
+// The library's own threads: signals blocked, failure to start reported.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: HMAC by OpenSSL, randomness by the
-// kernel.
+// HMAC by OpenSSL, randomness by the kernel.
 #include "sys/proof.hpp"
 
 #include <openssl/crypto.h>

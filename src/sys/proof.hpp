@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: random words, and proofs that a key
-// is known without showing it.
+// Random words, and proofs that a key is known without showing it.
 #pragma once
 #include <array>
 #include <cstdint>

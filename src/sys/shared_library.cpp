@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: a library loaded at run time.
+// A library loaded at run time.
 #include "sys/shared_library.hpp"
 
 #include <dlfcn.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: a library loaded at run time, where
-// it is installed.
+// A library loaded at run time, where it is installed.
 #pragma once
 #include <initializer_list>
 

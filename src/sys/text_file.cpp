@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sys/: the operating system as values and owners. This file: short files, read whole.
+// Reads short files whole, with every failure reported.
 #include "sys/text_file.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: switches by pod and rail.
+// A cluster as switches by pod and rail.
 #include "topology/cluster_network.hpp"
 
 #include <algorithm>

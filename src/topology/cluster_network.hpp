@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: network switches between the hosts of a
-// cluster, level by level.
+// Network switches between the hosts of a cluster, level by level.
 #pragma once
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: a set of processors.
+// A set of processors.
 #include "topology/cpu_set.hpp"
 
 #include <algorithm>

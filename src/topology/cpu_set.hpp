@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: a set of processors, as masks and lists
-// write it.
+// A set of processors, as masks and lists write it.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: GPUs by name, by number on the PCI bus,
-// and by the architecture that NCCL writes (makers' data sheets).
+// GPUs by name, by number on the PCI bus, and by the architecture that NCCL writes (makers' data
+// sheets).
 #include "topology/gpu_models.hpp"
 
 #include <algorithm>

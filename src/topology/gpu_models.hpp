@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: what the name of a GPU says of it where
-// its source is silent.
+// What the name of a GPU says of it where its source is silent.
 #pragma once
 #include "topology/topology.hpp"
 

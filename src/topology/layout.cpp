@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: groups of ranks out of their places.
+// Groups ranks by host, socket, island and rail.
 #include "topology/layout.hpp"
 
 #include <algorithm>

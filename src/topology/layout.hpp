@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: all an algorithm may know of it.
+// The layout: all that an algorithm may know of the machine.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: what holds between each two of a group.
+// What holds between each two of a group.
 #include "topology/pair_table.hpp"
 
 #include <unordered_map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: by speed, then by nearness.
+// Chooses the NIC of each GPU: the fastest first, then the nearest.
 #include "topology/rail_nics.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: which NICs carry what goes between
-// hosts.
+// Which NICs carry what goes between hosts.
 #pragma once
 #include <span>
 #include <vector>

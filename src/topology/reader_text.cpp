@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: what readers of text share.
+// Numbers, words and messages for the readers of text.
 #include "topology/reader_text.hpp"
 
 #include <algorithm>

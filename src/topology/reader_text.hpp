@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: what readers of text share: where a
-// fault lies, numbers, bus numbers, and names of devices.
+// What readers of text share: where a fault lies, numbers, bus numbers, and names of devices.
 #pragma once
 #include <charconv>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: its questions and its promises.
+// Finds parts of a topology, and checks that it is whole.
 #include "topology/topology.hpp"
 
 #include <algorithm>

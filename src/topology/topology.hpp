@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: hosts, what they consist of, and the
-// links between the parts; readers make it, everybody else only looks.
+// Hosts, what they consist of, and the links between the parts; readers make it, everybody else
+// only looks.
 #pragma once
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: which parts count, and how they mix.
+// Hashes a machine, whatever its parts are numbered.
 #include "topology/topology_hash.hpp"
 
 #include <cmath>

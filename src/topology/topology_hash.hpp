@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: one number for all that plans depend on.
+// One number for all that plans depend on.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: distances and bandwidths.
+// Distances and bandwidths between parts of a machine.
 #include "topology/topology_path.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: how far two of its parts are from each
-// other, and what fits through what lies between them.
+// How far two of its parts are from each other, and what fits through what lies between them.
 #pragma once
 #include <algorithm>
 #include <vector>

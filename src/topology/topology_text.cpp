@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: the machine as a tree of text.
+// Prints a machine as a tree of text.
 #include <algorithm>
 #include <array>
 #include <cstdio>

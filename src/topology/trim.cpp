@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: which parts stay.
+// Drops the parts of a machine that neither join nor separate ranks.
 #include "topology/trim.hpp"
 
 namespace coll {

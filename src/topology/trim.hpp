@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: what may be left out of it.
+// Drops the parts of a machine that neither join nor separate ranks.
 #pragma once
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/: how bytes get from one rank to another. This file: which connections make sense.
+// Which of a transport's connections are allowed.
 #include "transports/transport.hpp"
 
 namespace coll {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/: how bytes get from one rank to another. This file: the failure of a wrong message.
+// The failure of a message that belongs to another call.
 #include <cinttypes>
 #include <cstdio>
 

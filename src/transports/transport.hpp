@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/: how bytes get from one rank to another. This file: the interface of every transport.
+// The interface of every transport.
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: what the house promises, checked. This file: the table of knobs and how values are read.
+// The table of knobs and how values are read.
 #include "base/knobs.hpp"
 
 #include <gtest/gtest.h>

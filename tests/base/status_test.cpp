@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: what the house promises, checked. This file: how a failure travels and what it says.
+// How a failure travels and what it says.
 #include "base/status.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: what the algorithms say of themselves, as text for
-// scripts/gen-algorithms-doc.
+// What the algorithms say of themselves, as text for scripts/gen-algorithms-doc.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: every algorithm's schedules are right, for all rank counts
-// and roots, and cost what the algorithm says.
+// Every algorithm's schedules are right, for all rank counts and roots, and cost what the algorithm
+// says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "built.hpp"
-#include "schedule/verify.hpp"
+#include "schedule/proof/verify.hpp"
 #include "test_seed.hpp"
 
 namespace coll {

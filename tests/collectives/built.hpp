@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: the schedules of all ranks of one call, for tests of
-// algorithms.
+// The schedules of all ranks of one call, for tests of algorithms.
 #pragma once
 #include <string>
 #include <vector>

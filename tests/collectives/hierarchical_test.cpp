@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: hierarchical algorithms are right on any hosts.
+// Hierarchical algorithms are right on any hosts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include <set>
 
 #include "built.hpp"
-#include "collectives/rank_groups.hpp"
-#include "schedule/verify.hpp"
+#include "collectives/hierarchical/rank_groups.hpp"
+#include "schedule/proof/verify.hpp"
 #include "test_seed.hpp"
 
 namespace coll {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: algorithms in which all ranks do the same are proved for
-// 65,536 of them. (Trees are in algorithms_test.cpp.)
+// Algorithms in which all ranks do the same are proved for 65,536 of them. (Trees are in
+// algorithms_test.cpp.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
 #include "built.hpp"
-#include "schedule/verify_symmetric.hpp"
+#include "schedule/proof/verify_symmetric.hpp"
 
 namespace coll {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: one rank's schedule among 65,536 takes little memory.
+// One rank's schedule among 65,536 takes little memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: a rank whose small calls never wait, for
-// call_path_cost_test.py to count their instructions under callgrind.
+// A rank whose small calls never wait, for call_path_cost_test.py to count their instructions under
+// callgrind.
 //
 // Rank 0 broadcasts, rank 1 receives. A line on rank 1's standard input says that all messages have
 // come, so that neither looks in vain. Only the counted calls are in the last dump.

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: behaviour that can fail. This file: how many instructions a small call takes. Times differ
-# from machine to machine and from minute to minute; a count does not, so a call path that has become
-# longer is noticed anywhere.
+# How many instructions a small call takes. Times differ from machine to machine and from minute to
+# minute; a count does not, so a call path that has become longer is noticed anywhere.
 import glob
 import os
 import re

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: a repeated call allocates nothing, locks nothing and
-// asks the operating system for nothing but, where it must wait long, a nap, and over TCP to send
-// each message once.
+// A repeated call allocates nothing, locks nothing and asks the operating system for nothing but,
+// where it must wait long, a nap, and over TCP to send each message once.
 #include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: inputs whose results are exact in every dtype, and
-// the results.
+// Inputs whose results are exact in every dtype, and the results.
 #pragma once
 #include <bit>
 #include <cmath>

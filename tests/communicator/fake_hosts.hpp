@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: several hosts in one process: ranks share memory only
-// with those of their own.
+// Several hosts in one process: ranks share memory only with those of their own.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: ranks that are killed while others read their memory,
-// or while theirs is lent to them.
+// Ranks that are killed while others read their memory, or while theirs is lent to them.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: who waits long leaves the cores to others.
+// Who waits long leaves the cores to others.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: what a rank makes of what others say of themselves.
+// What a rank makes of what others say of themselves.
 #include "communicator/membership.hpp"
 
 #include <gtest/gtest.h>
 
 #include "communicator/card.hpp"
-#include "communicator/control_message.hpp"
-#include "communicator/exchange.hpp"
 #include "fake_hosts.hpp"
-#include "meeting_ranks.hpp"
-#include "sys/memory_costs.hpp"
+#include "rendezvous/control_message.hpp"
+#include "rendezvous/exchange/exchange.hpp"
+#include "rendezvous/meeting_ranks.hpp"
+#include "sys/machine/memory_costs.hpp"
 
 namespace coll::testing {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: every operation, sampled over all that it can depend
-// on.
+// Every operation, sampled over all that it can depend on.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,8 +11,8 @@
 #include "fake_hosts.hpp"
 #include "rank_threads.hpp"
 #include "schedule/chunk_map.hpp"
-#include "sys/peer_memory.hpp"
-#include "sys/shared_arena.hpp"
+#include "sys/memory/peer_memory.hpp"
+#include "sys/memory/shared_arena.hpp"
 #include "test_seed.hpp"
 
 namespace coll::testing {

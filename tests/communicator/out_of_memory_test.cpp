@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: memory that runs out at any one allocation of a rank,
-// or at all from any one on. Nothing may hang or end the process, and all ranks fail together.
+// Memory that runs out at any one allocation of a rank, or at all from any one on. Nothing may hang
+// or end the process, and all ranks fail together.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: ranks as processes of their own.
+// Ranks as processes of their own.
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/wait.h>

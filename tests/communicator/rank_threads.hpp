@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: ranks as threads of one process, each with a
-// communicator.
+// Ranks as threads of one process, each with a communicator.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -11,7 +10,7 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
-#include "communicator/unique_id.hpp"
+#include "rendezvous/unique_id.hpp"
 
 namespace coll::testing {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: which results go past the caches.
+// Which results go past the caches.
 #include "communicator/result_store.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: ranks as processes whose buffers are from
-// coll_mem_alloc, registered, or neither, or some of each.
+// Ranks as processes whose buffers are from coll_mem_alloc, registered, or neither, or some of
+// each.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: memory for buffers, of each kind that the library
-// treats differently.
+// Memory for buffers, of each kind that the library treats differently.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: turns come in order, and the gate may go after them.
+// Turns come in order, and the gate may go after them.
 #include "communicator/turn_gate.hpp"
 
 #include <gtest/gtest.h>

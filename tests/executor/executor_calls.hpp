@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: calls with what goes in and what must come out.
+// Calls with what goes in and what must come out.
 #pragma once
 #include "executor_ranks.hpp"
 #include "schedule/chunk_map.hpp"

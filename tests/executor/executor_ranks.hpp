@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: the executors of all ranks, driven by one thread.
+// The executors of all ranks, driven by one thread.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: programs give the right result in any order of
-// progress.
-#include "built.hpp"
+// Programs give the right result in any order of progress.
+#include "collectives/built.hpp"
 #include "executor_calls.hpp"
 #include "test_seed.hpp"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: several calls in flight at once give the right
-// results, in any order of progress.
+// Several calls in flight at once give the right results, in any order of progress.
 #include <array>
 #include <deque>
 #include <optional>
 
-#include "built.hpp"
+#include "collectives/built.hpp"
 #include "executor_calls.hpp"
 #include "test_seed.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: a message is lent only where nothing overwrites it,
-// and where it matters it is.
+// A message is lent only where nothing overwrites it, and where it matters it is.
 #include "executor/lending.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "built.hpp"
+#include "collectives/built.hpp"
 #include "user_memory.hpp"
 
 namespace coll {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: what several ranks get is written once, and stays
-// until all of them have read it.
+// What several ranks get is written once, and stays until all of them have read it.
 #include <optional>
 
-#include "built.hpp"
+#include "collectives/built.hpp"
 #include "executor_calls.hpp"
 #include "test_seed.hpp"
 

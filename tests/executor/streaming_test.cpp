@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: results go past the caches only where no step wants
-// them there, and where it matters they do.
+// Results go past the caches only where no step wants them there, and where it matters they do.
 #include "executor/streaming.hpp"
 
 #include <map>

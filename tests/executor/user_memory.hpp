@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: which places of its user's memory a rank's steps
-// name.
+// Which places of its user's memory a rank's steps name.
 #pragma once
 #include <gtest/gtest.h>
 
-#include "built.hpp"
+#include "collectives/built.hpp"
 
 namespace coll {
 

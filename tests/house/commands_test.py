@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: what the house promises, checked. This file: the commands in scripts/ do what they say.
+# The commands in scripts/ do what they say.
 import json
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: what the house promises, checked. This file: the documents say what the code does.
+# The documents say what the code does.
 import os
 import re
 import subprocess

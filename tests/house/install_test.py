@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: what the house promises, checked. This file: installs the library and builds the examples
-# against it outside the tree, as users do: pkg-config, CMake, Meson subproject, and the README.
+# Installs the library and builds the examples against it outside the tree, as users do:
+# pkg-config, CMake, Meson subproject, and the README.
 import os
 import re
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: what the house promises, checked. This file: what libcollectives.so shows and needs.
+# What libcollectives.so shows and needs.
 import os
 import re
 import subprocess

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: what the house promises, checked. This file: runs Python's unit tests as a TAP program, so
-# that each counts as a case.
+# Runs Python's unit tests as a TAP program, so that each counts as a case.
 import sys
 import unittest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: behaviour, room by room. This file: each layer's benchmark runs; how fast is not asked.
+# Each layer's benchmark runs; how fast is not asked.
 """usage: benchmarks_test.py BENCHMARK…: the programs that were built"""
 import json
 import os

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: behaviour, room by room. This file: coll-info says what is here, hides the secret, and
-# refuses what it does not know.
+# Coll-info says what is here, hides the secret, and refuses what it does not know.
 """usage: coll_info_test.py COLL_INFO"""
 import json
 import os

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour, room by room. This file: what coll-perf's callers compute is really computed.
-#include "coll_perf_compute.hpp"
+// What coll-perf's callers compute is really computed.
+#include "coll_perf/coll_perf_compute.hpp"
 
 #include <gtest/gtest.h>
 

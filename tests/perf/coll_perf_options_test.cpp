@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour, room by room. This file: coll-perf's command line, sizes and factors.
-#include "coll_perf_options.hpp"
+// Coll-perf's command line, sizes and factors.
+#include "coll_perf/coll_perf_options.hpp"
 
 #include <gtest/gtest.h>
 

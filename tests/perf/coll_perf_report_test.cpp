@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour, room by room. This file: what coll-perf writes: table, JSON, CSV, chart.
-#include "coll_perf_report.hpp"
+// What coll-perf writes: table, JSON, CSV, chart.
+#include "coll_perf/coll_perf_report.hpp"
 
 #include <gtest/gtest.h>
 

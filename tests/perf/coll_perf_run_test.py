@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: behaviour, room by room. This file: coll-perf as a program, on several ranks: it checks
-# every operation, type, reduction and placement, and says what is wrong with its arguments.
+# Coll-perf as a program, on several ranks: it checks every operation, type, reduction and
+# placement, and says what is wrong with its arguments.
 """usage: coll_perf_run_test.py COLL_RUN COLL_PERF"""
 import json
 import os

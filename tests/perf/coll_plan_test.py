@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: behaviour, room by room. This file: coll-plan explains and scales, in text, JSON and
-# pictures, and refuses what it does not know.
+# Coll-plan explains and scales, in text, JSON and pictures, and refuses what it does not know.
 """usage: coll_plan_test.py COLL_PLAN"""
 import json
 import os

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: what coll-tune concludes from what it measured.
-#include "coll_tune_race.hpp"
+// What coll-tune concludes from what it measured.
+#include "coll_tune/coll_tune_race.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "coll_tune_report.hpp"
+#include "coll_tune/coll_tune_report.hpp"
 
 namespace perf {
 namespace {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: behaviour, room by room. This file: coll-tune as a program: it measures a table, the
-# library finds it and says so, and what is wrong with either is told.
+# Coll-tune as a program: it measures a table, the library finds it and says so, and what is wrong
+# with either is told.
 """usage: coll_tune_run_test.py COLL_TUNE COLL_RUN COLL_PERF"""
 import glob
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: behaviour, room by room. This file: compare-peers' reading of result lines and its ratios.
+# Compare-peers' reading of result lines and its ratios.
 import importlib.machinery
 import importlib.util
 import os

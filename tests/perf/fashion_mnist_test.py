@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/: behaviour, room by room. This file: trains the Fashion-MNIST example on 1, 2 and 4 ranks
-# and compares the curves; also what it says about missing and damaged files.
+# Trains the Fashion-MNIST example on 1, 2 and 4 ranks and compares the curves; also what it says
+# about missing and damaged files.
 """usage: fashion_mnist_test.py COLL_RUN FASHION_MNIST EPOCHS LEAST_ACCURACY"""
 import gzip
 import json

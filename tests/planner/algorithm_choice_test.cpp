@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: what COLL_ALGORITHM demands, and of which calls.
+// What COLL_ALGORITHM demands, and of which calls.
 #include "planner/algorithm_choice.hpp"
 
 #include <gtest/gtest.h>

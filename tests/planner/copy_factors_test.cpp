@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: what the planner makes of how much copies cost a machine.
+// What the planner makes of how much copies cost a machine.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: predicted times on described machines, beside
-// published ones.
+// Predicted times on described machines, beside published ones.
 #include "planner/machine_network.hpp"
 
 #include <gtest/gtest.h>
@@ -10,8 +9,8 @@
 #include <limits>
 
 #include "planner/planner.hpp"
-#include "topology/host_ring.hpp"
-#include "topology/read_topology.hpp"
+#include "topology/read/read_topology.hpp"
+#include "topology/rings/host_ring.hpp"
 #include "topology/topology_path.hpp"
 
 namespace coll {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: how plans are cut, and what is remembered.
+// How plans are cut, and what is remembered.
 #include <gtest/gtest.h>
 
 #include <algorithm>

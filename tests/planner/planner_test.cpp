@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: what the planner chooses, what it must never choose, and
-// what it says about it.
+// What the planner chooses, what it must never choose, and what it says about it.
 #include "planner/planner.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: algorithms and their cuts as text.
+// Algorithms and their cuts as text.
 #include "planner/recipe.hpp"
 
 #include <gtest/gtest.h>

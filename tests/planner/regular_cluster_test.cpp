@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: clusters of equal hosts, one of which stands for all.
+// Clusters of equal hosts, one of which stands for all.
 #include "planner/regular_cluster.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "planner/planner.hpp"
-#include "topology/read_topology.hpp"
+#include "topology/read/read_topology.hpp"
 
 namespace coll {
 namespace {

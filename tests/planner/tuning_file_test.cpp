@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: tuning tables on disk: found, refused, replaced.
+// Tuning tables on disk: found, refused, replaced.
 #include "planner/tuning_file.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-#include "sys/machine_signature.hpp"
+#include "sys/machine/machine_signature.hpp"
 #include "temporary_folder.hpp"
 
 namespace coll {

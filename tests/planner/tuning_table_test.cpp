@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: measurements of algorithms: which of them count for a
-// call, and what the planner makes of them.
+// Measurements of algorithms: which of them count for a call, and what the planner makes of them.
 #include "planner/tuning_table.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: the house's proofs. This file: worlds to plan for, and what tests ask of a plan.
+// Worlds to plan for, and what tests ask of a plan.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# reduce/: tests of the kernels. This file: code compiled for one instruction set stays its own.
-# A weak symbol (an inline function, a template) could be merged by the linker with the copy of
-# another instruction set, and then run on a CPU that lacks it. Usage: isa_symbols.sh NM LIBRARY…
+# Code compiled for one instruction set stays its own. A weak symbol (an inline function, a
+# template) could be merged by the linker with the copy of another instruction set, and then run on
+# a CPU that lacks it. Usage: isa_symbols.sh NM LIBRARY…
 set -eu
 nm=$1
 shift

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: tests of the kernels. This file: what one element must become, in higher precision.
+// What one element must become, in higher precision.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce/: tests of the kernels. This file: every op, dtype, form and instruction set gives the
-// oracle's bits.
+// Every op, dtype, form and instruction set gives the oracle's bits.
 #include <gtest/gtest.h>
 #if defined(__x86_64__)
 #include <immintrin.h>

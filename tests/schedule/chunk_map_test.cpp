@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: the shapes of the buffers, as NCCL has them.
+// The shapes of the buffers, as NCCL has them.
 #include "schedule/chunk_map.hpp"
 
 #include <gtest/gtest.h>

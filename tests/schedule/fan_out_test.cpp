@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: what counts as one message to several peers is one,
-// to the same peers each time.
+// What counts as one message to several peers is one, to the same peers each time.
 #include "schedule/fan_out.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "../collectives/built.hpp"
+#include "collectives/built.hpp"
 
 namespace coll {
 namespace {

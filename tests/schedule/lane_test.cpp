@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: a lane is the list of steps it stands for,
-// however it keeps them.
+// A lane is the list of steps it stands for, however it keeps them.
 #include "schedule/lane.hpp"
 
 #include <gtest/gtest.h>

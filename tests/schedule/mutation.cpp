@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: the kinds of damage.
+// The kinds of damage.
 #include "mutation.hpp"
 
 #include <utility>

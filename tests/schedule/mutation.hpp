@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: small damages to schedules.
+// Damages a schedule in one place: the proof must notice.
 #pragma once
 #include <functional>
 #include <string>

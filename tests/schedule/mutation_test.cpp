@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: the verifier against runs on real numbers, over
-// damaged schedules.
+// The verifier against runs on real numbers, over damaged schedules.
 #include "mutation.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +10,7 @@
 
 #include "reference_run.hpp"
 #include "schedule/print.hpp"
-#include "schedule/verify.hpp"
+#include "schedule/proof/verify.hpp"
 #include "test_seed.hpp"
 
 namespace coll {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: schedules as a person reads them.
+// Schedules as a person reads them.
 #include "schedule/print.hpp"
 
 #include <gmock/gmock.h>

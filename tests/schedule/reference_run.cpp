@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: the interpreter.
+// Interprets schedules step by step, as the definition says.
 #include "reference_run.hpp"
 
 #include <algorithm>

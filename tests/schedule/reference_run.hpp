@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: schedules run on real numbers, in many orders.
+// Schedules run on real numbers, in many orders.
 #pragma once
 #include <cstdint>
 #include <random>

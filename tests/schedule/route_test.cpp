@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: what a simulated message costs on its way.
+// What a simulated message costs on its way.
 #include <gtest/gtest.h>
 
 #include "simulated.hpp"

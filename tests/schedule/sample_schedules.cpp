@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: the samples, step by step.
+// The samples, step by step.
 #include "sample_schedules.hpp"
 
 #include "schedule/builder.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: small correct schedules of every shape, written
-// apart from the library's own algorithms.
+// Small correct schedules of every shape, written apart from the library's own algorithms.
 #pragma once
 #include <string>
 #include <utility>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: simulated times against closed forms.
-#include "schedule/simulate.hpp"
+// Simulated times against closed forms.
+#include "schedule/simulate/simulate.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "schedule/verify.hpp"
+#include "schedule/proof/verify.hpp"
 #include "simulated.hpp"
 
 namespace coll {

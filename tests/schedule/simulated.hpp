@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: networks to simulate on, and how long calls take
-// there.
+// Networks to simulate on, and how long calls take there.
 #pragma once
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "../collectives/built.hpp"
-#include "schedule/simulate.hpp"
+#include "collectives/built.hpp"
+#include "schedule/simulate/simulate.hpp"
 
 namespace coll {
 

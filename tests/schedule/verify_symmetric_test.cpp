@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: the proof by symmetry against the proof by a
-// run of all ranks, over damaged schedules.
-#include "schedule/verify_symmetric.hpp"
+// The proof by symmetry against the proof by a run of all ranks, over damaged schedules.
+#include "schedule/proof/verify_symmetric.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

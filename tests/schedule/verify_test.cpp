@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/schedule/: is the proof a proof? This file: what the verifier accepts, counts and says.
-#include "schedule/verify.hpp"
+// What the verifier accepts, counts and says.
+#include "schedule/proof/verify.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: a part of a test in a process of its own.
+// A part of a test in a process of its own.
 #pragma once
 #include <sys/wait.h>
 #include <unistd.h>

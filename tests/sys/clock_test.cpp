@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: seconds that become deadlines.
+// Seconds that become deadlines.
 #include "sys/clock.hpp"
 
 #include <gtest/gtest.h>

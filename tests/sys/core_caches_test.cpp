@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: the caches of a core.
-#include "sys/core_caches.hpp"
+// The caches of a core.
+#include "sys/machine/core_caches.hpp"
 
 #include <gtest/gtest.h>
 

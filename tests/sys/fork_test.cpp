@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: a fork in the midst of what another thread does.
+// A fork in the midst of what another thread does.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 

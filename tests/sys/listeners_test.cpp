@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sys/: the operating system as the library sees it. This file: one port at several
-// addresses.
-#include "sys/listeners.hpp"
+// One port at several addresses.
+#include "sys/net/listeners.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,7 +8,7 @@
 #include <cerrno>
 #include <chrono>
 
-#include "sys/socket.hpp"
+#include "sys/net/socket.hpp"
 
 namespace coll {
 namespace {

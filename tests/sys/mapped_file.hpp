@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: memory of a program's own that could be registered.
+// Memory of a program's own that could be registered.
 #pragma once
 #include <fcntl.h>
 #include <sys/mman.h>

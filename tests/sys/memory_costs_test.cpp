@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: what copies cost.
-#include "sys/memory_costs.hpp"
+// Measured costs of copies lie where a machine can be.
+#include "sys/machine/memory_costs.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "sys/peer_memory.hpp"
+#include "sys/memory/peer_memory.hpp"
 
 namespace coll {
 namespace {

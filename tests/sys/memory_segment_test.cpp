@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: memory that two processes share.
-#include "sys/memory_segment.hpp"
+// Memory that two processes share.
+#include "sys/memory/memory_segment.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sys/: the operating system as the library sees it. This file: addresses and interfaces.
-#include "sys/net_address.hpp"
+// Addresses and interfaces.
+#include "sys/net/net_address.hpp"
 
 #include <gtest/gtest.h>
 #include <net/if.h>
@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "sys/net_interfaces.hpp"
+#include "sys/net/net_interfaces.hpp"
 
 namespace coll {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: the NUMA node of a set of processors.
-#include "sys/numa_node.hpp"
+// The NUMA node of a set of processors.
+#include "sys/machine/numa_node.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: the library's threads leave signals to the user's.
+// The library's threads leave signals to the user's.
 #include "sys/own_thread.hpp"
 
 #include <gtest/gtest.h>

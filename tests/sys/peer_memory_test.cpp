@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: another process's memory is read, or it is said why
-// not.
-#include "sys/peer_memory.hpp"
+// Another process's memory is read, or it is said why not.
+#include "sys/memory/peer_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

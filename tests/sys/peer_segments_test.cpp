@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: memory that processes share, as another one sees it.
-#include "sys/peer_segments.hpp"
+// Memory that processes share, as another one sees it.
+#include "sys/memory/peer_segments.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@
 
 #include "child_process.hpp"
 #include "mapped_file.hpp"
-#include "sys/memory_segment.hpp"
-#include "sys/registered_memory.hpp"
-#include "sys/shared_arena.hpp"
-#include "sys/unix_socket.hpp"
+#include "sys/memory/memory_segment.hpp"
+#include "sys/memory/registered_memory.hpp"
+#include "sys/memory/shared_arena.hpp"
+#include "sys/net/unix_socket.hpp"
 
 namespace coll {
 namespace {

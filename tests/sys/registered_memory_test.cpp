@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: memory of a program's own, registered or refused.
-#include "sys/registered_memory.hpp"
+// Memory of a program's own, registered or refused.
+#include "sys/memory/registered_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,8 +10,8 @@
 
 #include "child_process.hpp"
 #include "mapped_file.hpp"
-#include "sys/shared_arena.hpp"
-#include "sys/shared_segments.hpp"
+#include "sys/memory/shared_arena.hpp"
+#include "sys/memory/shared_segments.hpp"
 
 namespace coll {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: memory that processes share, as its owner sees it.
-#include "sys/shared_arena.hpp"
+// Memory that processes share, as its owner sees it.
+#include "sys/memory/shared_arena.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

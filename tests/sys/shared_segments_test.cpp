@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: which memory of this process others can map, while
-// it changes.
-#include "sys/shared_segments.hpp"
+// Which memory of this process others can map, while it changes.
+#include "sys/memory/shared_segments.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

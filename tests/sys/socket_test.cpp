@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sys/: the operating system as the library sees it. This file: sockets and frames.
-#include "sys/socket.hpp"
+// Sockets and frames.
+#include "sys/net/socket.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "child_process.hpp"
-#include "sys/socket_frame.hpp"
-#include "sys/unix_socket.hpp"
+#include "sys/net/socket_frame.hpp"
+#include "sys/net/unix_socket.hpp"
 
 namespace coll {
 namespace {

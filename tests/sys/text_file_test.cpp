@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/: behaviour that can fail. This file: short files and what stands in them.
+// Short files and what stands in them.
 #include "sys/text_file.hpp"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "failing_allocations.hpp"
-#include "sys/cpu_list.hpp"
 #include "sys/folder.hpp"
+#include "sys/machine/cpu_list.hpp"
 #include "temporary_folder.hpp"
 
 namespace coll {

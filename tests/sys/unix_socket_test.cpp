@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sys/: what the library asks of the operating system. This file: Unix sockets.
-#include "sys/unix_socket.hpp"
+// Unix sockets.
+#include "sys/net/unix_socket.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: cluster files: many hosts behind a network.
+// Cluster files: many hosts behind a network.
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "temporary_folder.hpp"
-#include "topology/read_topology.hpp"
+#include "topology/read/read_topology.hpp"
 #include "topology/topology_hash.hpp"
 #include "topology/topology_path.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: discovery when sources are missing,
-// limit each other, or contradict each other; NVML is a table of our own functions.
-#include "topology/discover.hpp"
+// Discovery when sources are missing, limit each other, or contradict each other; NVML is a table
+// of our own functions.
+#include "topology/read/discover.hpp"
 
 #include <gtest/gtest.h>
 

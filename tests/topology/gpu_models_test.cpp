@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: what names of GPUs say of their PCI links.
+// What names of GPUs say of their PCI links.
 #include "topology/gpu_models.hpp"
 
 #include <gtest/gtest.h>

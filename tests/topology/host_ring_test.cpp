@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: rings and trees over hosts and their NICs.
-#include "topology/host_ring.hpp"
+// Rings and trees over hosts and their NICs.
+#include "topology/rings/host_ring.hpp"
 
 #include <gmock/gmock.h>
 
@@ -12,10 +12,10 @@
 
 #include "real_machine.hpp"
 #include "test_seed.hpp"
-#include "topology/direct_pattern.hpp"
 #include "topology/pair_table.hpp"
 #include "topology/rail_nics.hpp"
-#include "topology/tree_search.hpp"
+#include "topology/rings/direct_pattern.hpp"
+#include "topology/rings/tree_search.hpp"
 
 namespace coll {
 namespace {

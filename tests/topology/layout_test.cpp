@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: ranks in groups, whatever order they come in.
+// Ranks in groups, whatever order they come in.
 #include "topology/layout.hpp"
 
 #include <gtest/gtest.h>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: pictures of machines keep their promises: nothing
-// lies on anything else.
-#include "topology/picture.hpp"
+// Pictures of machines keep their promises: nothing lies on anything else.
+#include "topology/picture/picture.hpp"
 
 #include <gmock/gmock.h>
 
 #include "real_machine.hpp"
-#include "topology/read_topology.hpp"
+#include "topology/read/read_topology.hpp"
 
 namespace coll {
 namespace {

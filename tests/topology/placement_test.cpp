@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: ranks on machines.
-#include "topology/placement.hpp"
+// Ranks on machines.
+#include "topology/rings/placement.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "topology/read_topology.hpp"
+#include "topology/read/read_topology.hpp"
 
 namespace coll {
 namespace {

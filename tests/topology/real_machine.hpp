@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: descriptions of real machines and facts
-// about them, computed by other means. They lie beside the repository where they are at all;
-// without them their tests are skipped.
+// Descriptions of real machines and facts about them, computed by other means. They lie beside the
+// repository where they are at all; without them their tests are skipped.
 #pragma once
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +13,8 @@
 #include <set>
 #include <sstream>
 
-#include "topology/read_topology.hpp"
-#include "topology/settle.hpp"
+#include "topology/read/read_topology.hpp"
+#include "topology/read/settle.hpp"
 #include "topology/topology_path.hpp"
 
 namespace real_machines {

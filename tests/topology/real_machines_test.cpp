@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: what is found in hwloc's and NCCL's
-// files of real machines.
-#include "topology/real_machine.hpp"
+// What is found in hwloc's and NCCL's files of real machines.
+#include "real_machine.hpp"
 
 namespace {
 

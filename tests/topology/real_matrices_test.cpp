@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: what is found in matrices of real
-// machines, as nvidia-smi printed them.
-#include "topology/real_machine.hpp"
+// What is found in matrices of real machines, as nvidia-smi printed them.
+#include "real_machine.hpp"
 
 namespace {
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: rings of real machines, against those that were
-// found by other means.
+// Rings of real machines, against those that were found by other means.
 #include "real_machine.hpp"
-#include "topology/ring_search.hpp"
+#include "topology/rings/ring_search.hpp"
 
 namespace {
 

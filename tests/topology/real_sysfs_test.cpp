@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: discovery on copies of /sys and /proc of
-// other machines, which hwloc is pointed at (HWLOC_FSROOT), and on this one.
+// Discovery on copies of /sys and /proc of other machines, which hwloc is pointed at
+// (HWLOC_FSROOT), and on this one.
 #include <unistd.h>
 
-#include "topology/discover.hpp"
-#include "topology/real_machine.hpp"
+#include "real_machine.hpp"
+#include "topology/read/discover.hpp"
 
 namespace {
 

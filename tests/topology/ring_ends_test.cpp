@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: where rings over several NICs enter and leave a
-// host, and what they move together.
-#include "topology/ring_ends.hpp"
+// Where rings over several NICs enter and leave a host, and what they move together.
+#include "topology/rings/ring_ends.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "topology/host_ring.hpp"
-#include "topology/read_topology.hpp"
+#include "topology/read/read_topology.hpp"
+#include "topology/rings/host_ring.hpp"
 #include "topology/topology_path.hpp"
 
 namespace coll {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: rings that are looked for, against all there are.
-#include "topology/ring_search.hpp"
+// Rings that are looked for, against all there are.
+#include "topology/rings/ring_search.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// topology/: the machine as an immutable value. This file: sources that lie, in a few lines each:
-// what is assumed, and that it is said; and texts that are cut or changed, which must never do
-// harm.
+// Sources that lie, in a few lines each: what is assumed, and that it is said; and texts that are
+// cut or changed, which must never do harm.
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "test_seed.hpp"
-#include "topology/discover.hpp"
-#include "topology/read_topology.hpp"
+#include "topology/read/discover.hpp"
+#include "topology/read/read_topology.hpp"
 #include "topology/topology_path.hpp"
 
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/topology/: machines as values. This file: the hash sees what plans depend on, and nothing
-// else.
+// The hash sees what plans depend on, and nothing else.
 #include "topology/topology_hash.hpp"
 
 #include <gtest/gtest.h>
 
-#include "topology/read_topology.hpp"
+#include "topology/read/read_topology.hpp"
 
 namespace coll {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: fake does,
-// under every script, and its faults are what they say.
+// Fake does, under every script, and its faults are what they say.
 #include "transports/fake/fake_transport.hpp"
 
 #include "transport_conformance.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: registered
-// memory for tests.
+// Registered memory for tests.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,9 +8,9 @@
 #include <new>
 
 #include "sys/fd.hpp"
-#include "sys/peer_segments.hpp"
-#include "sys/registered_memory.hpp"
-#include "sys/shared_arena.hpp"
+#include "sys/memory/peer_segments.hpp"
+#include "sys/memory/registered_memory.hpp"
+#include "sys/memory/shared_arena.hpp"
 
 namespace coll::test {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: the FIFO of
-// shm where its numbers wrap, and where the other side writes nonsense.
+// The FIFO of shm where its numbers wrap, and where the other side writes nonsense.
 #include "transports/shm/shm_fifo.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: what shm lends
-// out of registered memory, and what it does where that cannot be read in place.
+// What shm lends out of registered memory, and what it does where that cannot be read in place.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +8,8 @@
 
 #include "registered_resource.hpp"
 #include "sys/mapped_file.hpp"
-#include "sys/memory_segment.hpp"
-#include "sys/peer_memory.hpp"
+#include "sys/memory/memory_segment.hpp"
+#include "sys/memory/peer_memory.hpp"
 #include "transport_backend.hpp"
 
 namespace coll::test {

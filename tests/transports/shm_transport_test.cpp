@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: shm does, and
-// what only shm has to withstand.
+// Shm does, and what only shm has to withstand.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 #include "registered_resource.hpp"
-#include "sys/memory_segment.hpp"
-#include "sys/peer_memory.hpp"
-#include "sys/unix_socket.hpp"
+#include "sys/memory/memory_segment.hpp"
+#include "sys/memory/peer_memory.hpp"
+#include "sys/net/unix_socket.hpp"
 #include "transport_conformance.hpp"
 #include "transports/shm/shm_handshake.hpp"
 

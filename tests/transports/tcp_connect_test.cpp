@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: how tcp finds
-// a way and who it lets in.
+// How tcp finds a way and who it lets in.
 #include <gtest/gtest.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "sys/socket.hpp"
+#include "sys/net/socket.hpp"
 #include "transport_backend.hpp"
 #include "transports/tcp/tcp_descriptor.hpp"
 #include "transports/tcp/tcp_handshake.hpp"

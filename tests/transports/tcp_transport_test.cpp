@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: tcp does.
-#include "sys/socket.hpp"
+// The conformance suite over tcp.
+#include "sys/net/socket.hpp"
 #include "transport_conformance.hpp"
 #include "transports/tcp/tcp_descriptor.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: tcp between
-// two network namespaces joined by a veth pair, as between two hosts.
+// Tcp between two network namespaces joined by a veth pair, as between two hosts.
 #include <gtest/gtest.h>
 
 #include <algorithm>

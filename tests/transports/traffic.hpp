@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: a stream of
-// random messages that both sides can compute.
+// A stream of random messages that both sides can compute.
 #pragma once
 #include <algorithm>
 #include <cstring>

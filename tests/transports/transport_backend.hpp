@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: what the
-// conformance suite needs to know of a backend, and pairs of ranks to test with.
+// What the conformance suite needs to know of a backend, and pairs of ranks to test with.
 #pragma once
 #include <gtest/gtest.h>
 #include <sched.h>

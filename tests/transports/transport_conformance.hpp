@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: the suite of
-// one thread; a backend's own file includes it and instantiates TransportConformance.
+// The suite of one thread; a backend's own file includes it and instantiates TransportConformance.
 #pragma once
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: the part of
-// the suite about payloads that outlive the call that lends them; included by
+// The part of the suite about payloads that outlive the call that lends them; included by
 // transport_conformance.hpp.
 #pragma once
 #include "transport_conformance_loans.hpp"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: the part of
-// the suite about payloads that are lent; included by transport_conformance.hpp. Who lends nothing
-// sends, and keeps the same promises.
+// The part of the suite about payloads that are lent; included by transport_conformance.hpp. Who
+// lends nothing sends, and keeps the same promises.
 #pragma once
-#include "sys/peer_memory.hpp"
+#include "sys/memory/peer_memory.hpp"
 #include "transport_conformance_ranks.hpp"
 
 namespace coll::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/transports/: every transport keeps the contract of transport.hpp. This file: the part of
-// the suite with ranks as threads and as processes; included by transport_conformance.hpp.
+// The part of the suite with ranks as threads and as processes; included by
+// transport_conformance.hpp.
 #pragma once
 #include <sys/wait.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/fake/: ranks of one process over a scripted network. This file: one end of a
-// connection.
+// One end of a connection over the scripted network.
 #pragma once
 #include <memory>
 

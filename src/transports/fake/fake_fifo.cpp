@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/fake/: ranks of one process over a scripted network. This file: how a FIFO follows its
-// script.
+// How a FIFO follows its script.
 #include "transports/fake/fake_fifo.hpp"
 
 #include <algorithm>

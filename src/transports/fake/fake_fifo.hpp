@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/fake/: ranks of one process over a scripted network. This file: the script, and the
-// FIFO of one direction that follows it.
+// The script, and the FIFO of one direction that follows it.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/fake/: ranks of one process over a scripted network. This file: how ends find each
-// other.
+// How the ends of a scripted network find each other.
 #include "transports/fake/fake_network.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/fake/: ranks of one process over a scripted network. This file: the script, and the
-// network that the ranks share.
+// The script, and the network that the ranks share.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/fake/: ranks of one process over a scripted network. This file: the transport.
+// The transport between ranks of one process, for tests.
 #include "transports/fake/fake_transport.hpp"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/shm/: ranks of one host, through shared memory. This file: a connection's begin and
-// end; what runs per message is in the header.
+// A connection's begin and end; what runs per message is in the header.
 #include "transports/shm/shm_connection.hpp"
 
 #include <optional>

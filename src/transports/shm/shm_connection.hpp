@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/shm/: ranks of one host, through shared memory. This file: one end of a connection.
+// One end of a connection through shared memory.
 #pragma once
 #include <cstring>
 #include <utility>
 
-#include "sys/memory_segment.hpp"
-#include "sys/peer_memory.hpp"
-#include "sys/peer_segments.hpp"
+#include "sys/memory/memory_segment.hpp"
+#include "sys/memory/peer_memory.hpp"
+#include "sys/memory/peer_segments.hpp"
 #include "transports/shm/shm_fifo.hpp"
 #include "transports/transport.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/shm/: ranks of one host, through shared memory. This file: the FIFO of one direction.
+// The FIFO of one direction: cells and slots in shared memory.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "sys/shared_segments.hpp"
+#include "sys/memory/shared_segments.hpp"
 #include "transports/shm/shm_slot_deck.hpp"
 
 namespace coll {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/shm/: ranks of one host, through shared memory. This file: what two ranks tell each
-// other before there is shared memory.
+// What two ranks tell each other before there is shared memory.
 #include "transports/shm/shm_handshake.hpp"
 
 #include <sys/stat.h>
@@ -10,8 +9,8 @@
 #include <charconv>
 #include <vector>
 
+#include "sys/memory/shared_arena.hpp"
 #include "sys/proof.hpp"
-#include "sys/shared_arena.hpp"
 #include "sys/text_file.hpp"
 
 namespace coll {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/shm/: ranks of one host, through shared memory. This file: what two ranks tell each
-// other before there is shared memory.
+// What two ranks tell each other before there is shared memory.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -8,7 +7,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
-#include "sys/peer_memory.hpp"
+#include "sys/memory/peer_memory.hpp"
 #include "transports/shm/shm_connection.hpp"
 #include "transports/transport.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/shm/: ranks of one host, through shared memory. This file: which of its large slots a
-// sender uses.
+// Which of its large slots a sender uses.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/shm/: ranks of one host, through shared memory. This file: the transport, which makes
-// the connections.
+// The transport, which makes the connections.
 #include "transports/shm/shm_transport.hpp"
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <optional>
 
 #include "base/log.hpp"
-#include "sys/unix_socket.hpp"
+#include "sys/net/unix_socket.hpp"
 
 namespace coll {
 namespace {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/shm/: ranks of one host, through shared memory. This file: the transport, which makes
-// the connections.
+// The transport, which makes the connections.
 #pragma once
 #include <map>
 #include <string>
 #include <vector>
 
 #include "sys/fd.hpp"
-#include "sys/memory_segment.hpp"
+#include "sys/memory/memory_segment.hpp"
 #include "transports/shm/shm_connection.hpp"
 #include "transports/shm/shm_handshake.hpp"
 #include "transports/transport.hpp"

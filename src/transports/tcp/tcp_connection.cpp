@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: messages framed, sent, received, staged.
+// Messages framed, sent, received, staged.
 #include "transports/tcp/tcp_connection.hpp"
 
 #include <algorithm>

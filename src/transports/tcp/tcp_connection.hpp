@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: one end of a connection, one socket.
+// One end of a TCP connection.
 #pragma once
 #include <sys/uio.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: descriptors as text, and ways put in
-// order.
+// Descriptors as text, and ways put in order.
 #include "transports/tcp/tcp_descriptor.hpp"
 
 #include <algorithm>

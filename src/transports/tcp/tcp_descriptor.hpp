@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: how a rank is reached, and by which way
-// first.
+// How a rank is reached, and by which way first.
 #pragma once
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "sys/net_interfaces.hpp"
+#include "sys/net/net_interfaces.hpp"
 
 namespace coll {
 

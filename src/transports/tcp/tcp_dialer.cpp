@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: the ways to a peer, tried side by side.
+// The ways to a peer, tried side by side.
 #include "transports/tcp/tcp_dialer.hpp"
 
 #include <algorithm>

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: reaches a peer by the first way that
-// works.
+// Reaches a peer by the first way that works.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "sys/socket.hpp"
+#include "sys/net/socket.hpp"
 #include "transports/tcp/tcp_handshake.hpp"
 
 namespace coll {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: greetings made, read and judged.
+// Greetings made, read and judged.
 #include "transports/tcp/tcp_handshake.hpp"
 
 #include <algorithm>
 #include <span>
 
-#include "sys/socket.hpp"
+#include "sys/net/socket.hpp"
 #include "transports/tcp/tcp_descriptor.hpp"
 
 namespace coll {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: the first bytes in each direction.
+// The first bytes in each direction.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: the memory of the slots.
+// The memory that received messages lie in.
 #include "transports/tcp/tcp_slots.hpp"
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: a ring of slots that hold messages whole.
+// A ring of slots that hold messages whole.
 #pragma once
 #include <cstddef>
 #include <cstdint>

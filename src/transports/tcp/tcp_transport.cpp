@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: connections opened, guests judged.
+// Opens connections, and judges who dials in.
 #include "transports/tcp/tcp_transport.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/log.hpp"
-#include "sys/socket.hpp"
+#include "sys/net/socket.hpp"
 #include "transports/tcp/tcp_tuning.hpp"
 
 namespace coll {

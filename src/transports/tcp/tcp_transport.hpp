@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: a rank's listener and who comes to it.
+// A rank's listener and the connections that come to it.
 #pragma once
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "sys/listeners.hpp"
+#include "sys/net/listeners.hpp"
 #include "transports/tcp/tcp_connection.hpp"
 #include "transports/tcp/tcp_descriptor.hpp"
 

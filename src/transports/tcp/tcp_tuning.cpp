@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: socket options set and asked.
+// Sets and reads socket options.
 #include "transports/tcp/tcp_tuning.hpp"
 
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/made_once.hpp"
-#include "sys/socket.hpp"
+#include "sys/net/socket.hpp"
 
 namespace coll {
 namespace {

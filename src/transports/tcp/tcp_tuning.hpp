@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transports/tcp/: messages over TCP sockets. This file: the socket options, and why.
+// The socket options, and why they are set.
 #pragma once
 
 namespace coll {

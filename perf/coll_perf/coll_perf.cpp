@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coll-perf, the program: a sweep over operations, types, reductions, roots and sizes.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+#include "coll_perf/coll_perf_report.hpp"
+
+namespace perf {
+namespace {
+
+constexpr std::size_t kHostBytes = 64;
+
+std::vector<std::string> host_of_each_rank(const Session& session) {
+  const auto ranks = static_cast<std::size_t>(session.size());
+  std::string mine(kHostBytes, '\0'), all(kHostBytes * ranks, '\0');
+  gethostname(mine.data(), kHostBytes - 12);
+  mine = fmt::format("{} pid {}", mine.c_str(), getpid());
+  mine.resize(kHostBytes, '\0');
+  session.require(
+      coll_all_gather(mine.data(), all.data(), kHostBytes, COLL_UINT8, session.comm(), nullptr),
+      "gathering host names");
+  std::vector<std::string> hosts;
+  for (std::size_t r = 0; r < ranks; ++r) hosts.emplace_back(all.c_str() + r * kHostBytes);
+  return hosts;
+}
+
+/// The points of one operation, in the order of the table.
+std::vector<Point> points_of(Operation operation, const Options& options, int ranks) {
+  std::vector<int> roots{options.root};
+  if (!traits(operation).rooted) roots = {0};
+  if (traits(operation).rooted && options.root < 0) {
+    roots.clear();
+    for (int r = 0; r < ranks; ++r) roots.push_back(r);
+  }
+  const std::vector<coll_op_t> one{COLL_SUM};
+  std::vector<Point> points;
+  for (coll_dtype_t type : options.dtypes)
+    for (coll_op_t redop : traits(operation).reduces ? options.redops : one)
+      for (int root : roots) {
+        for (std::size_t bytes : options.sizes) {
+          const Shape shape = shape_of(operation, bytes, ranks, dtype_bytes(type));
+          if (options.peers_csv && shape.bytes != bytes) continue;  // as the peers' programs do
+          if (!points.empty() && points.back().type == type && points.back().redop == redop &&
+              points.back().root == root && points.back().shape.bytes == shape.bytes)
+            continue;  // two sizes that round down to the same one
+          points.push_back({operation, type, redop, root, shape});
+        }
+        if (operation == Operation::barrier) return points;
+      }
+  return points;
+}
+
+class Progress {
+ public:
+  explicit Progress(bool on) : on_(on && isatty(STDERR_FILENO) == 1) {}
+  void say(const Point& point, const char* form) {
+    if (on_)
+      fmt::print(stderr, "\r\033[K# {} {} {} {}… ", traits(point.operation).name,
+                 bytes_text(static_cast<double>(point.shape.bytes)), dtype_name(point.type), form);
+  }
+  void clear() {
+    if (on_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  bool on_;
+};
+
+/// What rank 0 prints for a person; to standard error when a file of results takes the output.
+class Console {
+ public:
+  Console(bool on, bool to_stderr) : out_(on ? (to_stderr ? stderr : stdout) : nullptr) {}
+  void print(const std::string& text) {
+    if (out_ == nullptr) return;
+    std::fputs(text.c_str(), out_);
+    std::fflush(out_);
+  }
+
+ private:
+  std::FILE* out_;
+};
+
+/// False, with a message: it could not be written. An empty text only tries whether it can.
+bool write_file(const std::string& path, const std::string& text) {
+  if (path.empty() || (path == "-" && text.empty())) return true;
+  if (path == "-") {
+    std::cout << text << std::flush;
+    return static_cast<bool>(std::cout);
+  }
+  errno = 0;
+  std::ofstream file(path, text.empty() ? std::ios::app : std::ios::trunc);
+  file << text;
+  file.close();
+  if (file) return true;
+  fmt::print(stderr, "coll-perf: {} cannot be written: {}\n", path, std::strerror(errno));
+  return false;
+}
+
+void explain(const Session& session, const Options& options, Console& console) {
+  for (Operation operation : options.operations)
+    for (const Point& point : points_of(operation, options, session.size()))
+      console.print(fmt::format("{} of {} x {} ({}):\n{}\n", traits(operation).name,
+                                point.shape.count, dtype_name(point.type),
+                                bytes_text(static_cast<double>(point.shape.bytes)),
+                                session.explain(operation, point.shape.count, point.type)));
+}
+
+/// The peers' protocol: one form per operation. MPI_Bcast has one buffer, so broadcast is in place.
+bool measure_for_peers(const Session& session, const Options& options, Buffer& input,
+                       Buffer& output) {
+  const std::string label = !options.transport_label.empty() ? options.transport_label
+                            : !options.transports.empty()    ? options.transports
+                                                             : "auto";
+  bool right = true;
+  for (Operation operation : options.operations) {
+    if (operation == Operation::sendrecv && session.size() != 2) continue;
+    for (const Point& point : points_of(operation, options, session.size())) {
+      const bool in_place = operation == Operation::broadcast;
+      const Sample sample = measure(session, point, in_place, input, output, options);
+      right = right && sample.wrong.value_or(0) == 0;
+      if (session.rank() != 0) continue;
+      fmt::print("{}", peers_line(options.peer, label, session.size(), point, sample,
+                                  options.algorithm.empty() ? "default" : options.algorithm));
+      std::fflush(stdout);
+    }
+  }
+  return right;
+}
+
+std::vector<Row> measure_all(const Session& session, const Options& options, Buffer& input,
+                             Buffer& output, Console& console) {
+  std::vector<Row> rows;
+  Progress progress(session.rank() == 0);
+  const Extras extras{options.percentiles, options.cpu, options.overlap != Compute::none};
+  for (Operation operation : options.operations) {
+    if (operation == Operation::sendrecv && session.size() < 2) {
+      console.print("#\n# sendrecv: left out, it takes 2 ranks\n");
+      continue;
+    }
+    console.print(table_head(operation, extras));
+    for (const Point& point : points_of(operation, options, session.size())) {
+      Row row{point, {}, {}};
+      // An operation that has no in-place form is measured out of place whatever is asked for.
+      if (options.out_of_place || !traits(operation).in_place) {
+        progress.say(point, "out of place");
+        row.out_of_place = measure(session, point, false, input, output, options);
+      }
+      if (options.in_place && traits(operation).in_place) {
+        progress.say(point, "in place");
+        row.in_place = measure(session, point, true, input, output, options);
+      }
+      progress.clear();
+      console.print(table_line(row, extras));
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+int run(const Options& options) {
+  Session session(options);
+  if (options.root >= session.size()) {
+    if (session.rank() == 0)
+      fmt::print(stderr, "coll-perf: -r {}: ranks here go from 0 to {}\n", options.root,
+                 session.size() - 1);
+    return 2;
+  }
+  const bool leader = session.rank() == 0;
+  Console console(leader, options.json == "-" || options.csv == "-");
+  if (options.explain) {
+    explain(session, options, console);
+    return 0;
+  }
+  bool writable = true;  // known before anybody waits for the results
+  if (leader)
+    for (const std::string& path : {options.json, options.csv, options.plot})
+      writable &= write_file(path, "");
+  if (session.sum(writable ? 0 : 1) != 0) return 2;
+  const std::size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
+  Buffer input(most, options.memory), output(most, options.memory);
+  if (options.peers_csv) return measure_for_peers(session, options, input, output) ? 0 : 1;
+
+  Origin origin{session.size(), coll_version(), host_of_each_rank(session), options.transports,
+                options.algorithm};
+  console.print(fmt::format("# coll-perf {}.{}.{}, {} rank{}{}\n", origin.version / 10000,
+                            origin.version / 100 % 100, origin.version % 100, session.size(),
+                            session.size() == 1 ? "" : "s",
+                            session.alone() ? " (no launcher's variables are set, so this process "
+                                              "is alone; coll-run -n 2 -- coll-perf starts two)"
+                                            : ""));
+  for (std::size_t r = 0; r < origin.hosts.size(); ++r)
+    console.print(fmt::format("#   rank {:>3} on {}\n", r, origin.hosts[r]));
+
+  const std::vector<Row> rows = measure_all(session, options, input, output, console);
+  const Summary summary = summarize(rows);
+  console.print(table_foot(summary, options.checks > 0));
+  bool written = true;
+  if (leader) {
+    written = write_file(options.json, options.json.empty() ? "" : to_json(origin, rows));
+    written &= write_file(options.csv, options.csv.empty() ? "" : to_csv(origin, rows));
+    written &=
+        write_file(options.plot, options.plot.empty() ? "" : draw_svg(to_chart(origin, rows)));
+  }
+  if (!written) return 2;
+  return summary.wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace perf
+
+int main(int argc, char** argv) {
+  perf::Options options;
+  if (const auto ending = perf::parse_options(argc, argv, options)) {
+    fmt::print(ending->exit_code == 0 ? stdout : stderr, "{}", ending->text);
+    return ending->exit_code;
+  }
+  if (options.peers_csv) {
+    options.pin = true;
+    options.percentiles = false;
+  }
+  return perf::run(options);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the buffers of each operation lie, and the calls themselves.
+#include "coll_perf/coll_perf_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace perf {
+namespace {
+
+std::function<coll_status_t()> bind_call(const Session& session, const Point& point,
+                                         const void* send, void* recv) {
+  const std::size_t count = point.shape.count;
+  const coll_dtype_t type = point.type;
+  const coll_op_t op = point.redop;
+  const int root = point.root;
+  const coll_comm_t comm = session.comm();
+  const coll_stream_t stream = session.stream();
+  switch (point.operation) {
+    case Operation::all_reduce:
+      return [=] { return coll_all_reduce(send, recv, count, type, op, comm, stream); };
+    case Operation::reduce:
+      return [=] { return coll_reduce(send, recv, count, type, op, root, comm, stream); };
+    case Operation::broadcast:
+      return [=] { return coll_broadcast(send, recv, count, type, root, comm, stream); };
+    case Operation::all_gather:
+      return [=] { return coll_all_gather(send, recv, count, type, comm, stream); };
+    case Operation::reduce_scatter:
+      return [=] { return coll_reduce_scatter(send, recv, count, type, op, comm, stream); };
+    case Operation::all_to_all:
+      return [=] { return coll_all_to_all(send, recv, count, type, comm, stream); };
+    case Operation::gather:
+      return [=] { return coll_gather(send, recv, count, type, root, comm, stream); };
+    case Operation::scatter:
+      return [=] { return coll_scatter(send, recv, count, type, root, comm, stream); };
+    case Operation::sendrecv: {
+      // A round trip between the ranks of each pair (0, 1), (2, 3)…; half of it is the time.
+      const int peer = session.rank() ^ 1;
+      if (peer >= session.size()) return [] { return COLL_SUCCESS; };
+      if (peer > session.rank())
+        return [=] {
+          const coll_status_t status = coll_send(send, count, type, peer, comm, stream);
+          return status != COLL_SUCCESS ? status : coll_recv(recv, count, type, peer, comm, stream);
+        };
+      return [=] {
+        const coll_status_t status = coll_recv(recv, count, type, peer, comm, stream);
+        return status != COLL_SUCCESS ? status : coll_send(send, count, type, peer, comm, stream);
+      };
+    }
+    case Operation::barrier:
+      return [=] { return coll_barrier(comm, stream); };
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Call::Call(const Session& session, const Point& point, bool in_place, Buffer& input, Buffer& output)
+    : session_(session),
+      point_(point),
+      input_(input),
+      output_(output),
+      consumes_(in_place && traits(point.operation).reads_recv),
+      sent_(sent(point.operation, session.rank(), session.size(), point.root, point.shape.count)),
+      received_(
+          received(point.operation, session.rank(), session.size(), point.root, point.shape.count)),
+      send_(input.data()),
+      recv_(output.data()),
+      name_(fmt::format("{} of {} x {}{}", traits(point.operation).name, point.shape.count,
+                        dtype_name(point.type), in_place ? ", in place" : "")) {
+  const std::size_t width = dtype_bytes(point.type);
+  const std::size_t mine = static_cast<std::size_t>(session.rank()) * point.shape.count * width;
+  const bool root = session.rank() == point.root;
+  bool shared = in_place;  // both operands in `output`
+  if (in_place) switch (point.operation) {
+      case Operation::gather:
+        shared = root;
+        if (shared) send_ = recv_ + mine;
+        break;
+      case Operation::all_gather:
+        send_ = recv_ + mine;
+        break;
+      case Operation::scatter:
+        shared = root;
+        [[fallthrough]];
+      case Operation::reduce_scatter:
+        if (shared) {
+          send_ = output.data();
+          recv_ = output.data() + mine;
+        }
+        break;
+      default:
+        send_ = recv_;
+        break;
+    }
+  const std::size_t recv_end =
+      static_cast<std::size_t>(recv_ - output.data()) + elements(received_) * width;
+  const std::size_t send_bytes = elements(sent_) * width;
+  if (shared) {
+    output_used_ = std::max(recv_end, static_cast<std::size_t>(send_ - output.data()) + send_bytes);
+  } else {
+    output_used_ = recv_end;
+    input_used_ = send_bytes;
+  }
+  keeps_input_ = !shared;
+  run_ = bind_call(session, point, send_, recv_);
+}
+
+void Call::prepare(std::uint64_t seed) {
+  oracle_.emplace(point_.type, point_.redop, traits(point_.operation).reduces, session_.size(),
+                  seed);
+  oracle_->spoil(received_, recv_);
+  oracle_->fill(sent_, send_);
+  input_.guard(input_used_);
+  output_.guard(output_used_);
+}
+
+std::uint64_t Call::verify() {
+  std::uint64_t wrong = oracle_->wrong(received_, recv_);
+  if (keeps_input_) wrong += oracle_->wrong(sent_, send_);
+  return wrong + input_.broken(input_used_) + output_.broken(output_used_);
+}
+
+void Call::settle() {
+  if (consumes_) std::memset(output_.data(), 0, output_used_);
+}
+
+}  // namespace perf

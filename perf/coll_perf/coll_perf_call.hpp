@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call that is measured: an operation with its buffers laid out, ready to run, and the check of
+// its result.
+#pragma once
+#include <functional>
+
+#include "coll_perf/coll_perf_buffer.hpp"
+#include "coll_perf/coll_perf_oracle.hpp"
+#include "coll_perf/coll_perf_session.hpp"
+
+namespace perf {
+
+struct Point {
+  Operation operation = Operation::all_reduce;
+  coll_dtype_t type = COLL_FLOAT32;
+  coll_op_t redop = COLL_SUM;
+  int root = 0;
+  Shape shape;
+};
+
+class Call {
+ public:
+  /// Both buffers hold at least `point.shape.bytes`; they and `session` outlive the call.
+  Call(const Session& session, const Point& point, bool in_place, Buffer& input, Buffer& output);
+
+  /// Runs once; with a stream, only gives it to the stream.
+  coll_status_t operator()() const { return run_(); }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+  /// Fills the buffers so that verify() can tell; `seed` makes other values.
+  void prepare(std::uint64_t seed);
+  /// After a run, or many: wrong elements of the result, changed ones of an input that is to stay,
+  /// and bytes written behind the end. Of this rank.
+  std::uint64_t verify();
+  /// In-place reductions consume their results: zeros stay zeros, however often.
+  void settle();
+  /// May a check follow several runs?
+  [[nodiscard]] bool repeatable() const { return !consumes_; }
+
+ private:
+  const Session& session_;
+  Point point_;
+  Buffer& input_;
+  Buffer& output_;
+  bool consumes_;
+  bool keeps_input_;
+  std::size_t input_used_ = 0;
+  std::size_t output_used_ = 0;
+  std::vector<Segment> sent_;
+  std::vector<Segment> received_;
+  unsigned char* send_;
+  unsigned char* recv_;
+  std::optional<Oracle> oracle_;
+  std::function<coll_status_t()> run_;
+  std::string name_;
+};
+
+}  // namespace perf

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations as coll-perf sees them: names, sizes and bus bandwidth factors, all as nccl-tests
+// has them.
+#pragma once
+#include <collectives/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace perf {
+
+enum class Operation {
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  gather,
+  scatter,
+  sendrecv,
+  barrier,
+};
+
+struct OperationTraits {
+  const char* name;
+  const char* peers_name;  ///< what the CSV of the peers calls it
+  coll_operation_t api;
+  bool reduces;
+  bool rooted;
+  bool divides;     ///< the size names a buffer that holds one block per rank
+  bool in_place;    ///< the API allows it
+  bool reads_recv;  ///< in place, a call consumes what the call before it wrote
+};
+const OperationTraits& traits(Operation operation);
+const std::vector<Operation>& all_operations();
+
+/// "all_reduce", "allreduce" and "all-reduce" are the same.
+std::optional<Operation> parse_operation(std::string_view name);
+/// nccl-tests' names (half, float, double…) and the plain ones (float16, f16…).
+std::optional<coll_dtype_t> parse_dtype(std::string_view name);
+std::optional<coll_op_t> parse_redop(std::string_view name);
+const char* dtype_name(coll_dtype_t type);  ///< as nccl-tests prints it
+const char* redop_name(coll_op_t op);
+std::size_t dtype_bytes(coll_dtype_t type);
+
+/// What busbw is to algbw (nccl-tests' PERFORMANCE.md; gather and scatter from its sources).
+double bus_factor(Operation operation, int ranks);
+
+/// One size, rounded down to what the ranks can share out.
+struct Shape {
+  std::size_t bytes = 0;  ///< the larger of a rank's two buffers: the size that nccl-tests prints
+  std::size_t count = 0;  ///< the argument of the call, elements
+};
+Shape shape_of(Operation operation, std::size_t bytes, int ranks, std::size_t element_bytes);
+
+}  // namespace perf

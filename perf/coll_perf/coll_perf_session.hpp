@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// This process among the ranks: how it joins, and what the ranks tell each other between
+// measurements.
+#pragma once
+#include <collectives/collectives.h>
+
+#include <string>
+#include <vector>
+
+#include "coll_perf/coll_perf_options.hpp"
+
+namespace perf {
+
+/// Has a launcher started this process? (Only that; the library reads its variables properly.)
+bool launched();
+
+/// Failures of the library end the program: exit code 2 and the library's message on standard
+/// error.
+class Session {
+ public:
+  explicit Session(const Options& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] bool alone() const { return alone_; }  ///< no launcher: one rank
+  [[nodiscard]] coll_comm_t comm() const { return comm_; }
+  [[nodiscard]] coll_stream_t stream() const { return stream_; }  ///< null without --stream
+
+  void require(coll_status_t status, const char* what) const;
+  void barrier() const;
+  void synchronize() const;  ///< waits for the stream, if there is one
+  /// Element by element over the ranks, the same on all of them.
+  void combine(std::vector<double>& values, Average average) const;
+  [[nodiscard]] std::uint64_t sum(std::uint64_t value) const;
+  [[nodiscard]] std::string explain(Operation operation, std::size_t count,
+                                    coll_dtype_t type) const;
+
+ private:
+  const char* program_;
+  int rank_ = 0;
+  int size_ = 1;
+  bool alone_ = false;
+  coll_comm_t comm_ = nullptr;
+  coll_stream_t stream_ = nullptr;
+};
+
+}  // namespace perf

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI of communicators.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "base/knobs.hpp"
+#include "base/log.hpp"
+#include "c_api/c_api_door.hpp"
+#include "communicator/join_turn.hpp"
+#include "planner/algorithm_choice.hpp"
+#include "rendezvous/launch/launch.hpp"
+#include "rendezvous/unique_id.hpp"
+
+using coll::Code;
+using coll::Collective;
+using coll::failed;
+using coll::guarded;
+using coll::null_argument;
+using coll::refuse_null;
+using coll::Result;
+using coll::Status;
+
+namespace {
+
+/// The config, which may be of an older, shorter version.
+Result<coll_config_t> read_config(const coll_config_t* given) {
+  coll_config_t config = COLL_CONFIG_INIT;
+  if (given != nullptr) {
+    if (given->size < offsetof(coll_config_t, deadline_s) || given->version == 0) {
+      return failed(Code::invalid_argument, "the config is not initialised",
+                    "begin with coll_config_t config = COLL_CONFIG_INIT");
+    }
+    std::memcpy(&config, given, std::min(given->size, sizeof config));
+  }
+  return config;
+}
+
+std::string text(const char* chosen, const std::string& knob) {
+  return chosen != nullptr ? std::string(chosen) : knob;
+}
+
+/// The config's members over the knobs.
+Result<coll::Joining> joining_of(const coll_config_t& config) {
+  COLL_TRY(coll::knobs_status());
+  if (std::isnan(config.deadline_s) || std::isnan(config.connect_s)) {
+    return failed(Code::invalid_argument, "deadline_s or connect_s of the config is not a number",
+                  "give seconds, or a negative number for what the knob says");
+  }
+  const coll::Knobs& knobs = coll::knobs();
+  coll::Joining joining;
+  joining.deadline_s = config.deadline_s >= 0 ? config.deadline_s : knobs.deadline_s;
+  joining.connect_s = config.connect_s >= 0 ? config.connect_s : knobs.connect_s;
+  joining.spin_us = knobs.spin_us;
+  joining.interface = text(config.interface, knobs.interface);
+  COLL_ASSIGN(joining.transports,
+              coll::transport_choices(text(config.transports, knobs.transports)));
+  joining.settings.algorithm = text(config.algorithm, knobs.algorithm);
+  COLL_TRY(coll::check_algorithm_knob(joining.settings.algorithm));
+  joining.settings.lanes = static_cast<std::uint32_t>(knobs.lanes);
+  joining.settings.slice_bytes = static_cast<std::uint32_t>(knobs.slice_bytes);
+  joining.settings.credits = static_cast<std::uint32_t>(knobs.credits);
+  return joining;
+}
+
+Status join(coll::Joining joining, coll_comm_t* comm) {
+  coll::LiveCommunicators& live = coll::LiveCommunicators::of_process();
+  live.expect_exit();
+  joining.place.interfaces = joining.interface;
+  if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
+  COLL_ASSIGN(const auto turn, coll::JoinTurn::take(joining));
+  auto made = std::make_unique<coll_comm>();
+  COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
+  live.enter(made->communicator);
+  *comm = made.release();
+  return {};
+}
+
+Status check_place(const char* function, const coll_comm_t* comm, int size, int rank) {
+  if (comm == nullptr) return null_argument(function, "comm");
+  if (size < 1 || rank < 0 || rank >= size) {
+    return failed(Code::invalid_argument,
+                  std::string(function) + ": rank " + std::to_string(rank) + " of size " +
+                      std::to_string(size) + " does not exist",
+                  "ranks are 0 to size - 1");
+  }
+  return {};
+}
+
+Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
+  return coll::place_from_text(rendezvous, "rendezvous", coll::knobs().secret,
+                               "rendezvous " + rendezvous);
+}
+
+}  // namespace
+
+std::string& coll::last_error() {
+  thread_local std::string text;
+  return text;
+}
+
+extern "C" {
+
+int coll_version(void) {
+  return COLL_VERSION_MAJOR * 10000 + COLL_VERSION_MINOR * 100 + COLL_VERSION_PATCH;
+}
+
+const char* coll_status_name(coll_status_t status) {
+  int number = 0;  // C may pass any; to read it as one of the names would be undefined
+  std::memcpy(&number, &status, sizeof number);
+  const bool known = number >= 0 && number <= COLL_INTERNAL;  // a Code has fewer bits
+  return coll::name_of(known ? static_cast<Code>(number) : static_cast<Code>(0xff)).data();
+}
+
+const char* coll_last_error(void) {
+  return coll::last_error().c_str();
+}
+
+size_t coll_dtype_size(coll_dtype_t type) {
+  const auto index = static_cast<int>(type);
+  return index >= 0 && index < coll::kDataTypes ? coll::size_of(static_cast<coll::DataType>(type))
+                                                : 0;
+}
+
+coll_status_t coll_get_unique_id(coll_unique_id_t* id) {
+  if (id == nullptr) return refuse_null("coll_get_unique_id", "id");
+  return guarded([&]() -> Status {
+    COLL_ASSIGN(const coll::UniqueId made, coll::make_unique_id(coll::knobs().interface));
+    static_assert(sizeof(made.bytes) == COLL_UNIQUE_ID_BYTES);
+    std::memcpy(id->bytes, made.bytes.data(), sizeof id->bytes);
+    return {};
+  });
+}
+
+coll_status_t coll_comm_init_rank(coll_comm_t* comm, int size, const coll_unique_id_t* id, int rank,
+                                  const coll_config_t* config) {
+  return guarded([&]() -> Status {
+    COLL_TRY(check_place("coll_comm_init_rank", comm, size, rank));
+    if (id == nullptr) return null_argument("coll_comm_init_rank", "id");
+    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    coll::UniqueId unique;
+    std::memcpy(unique.bytes.data(), id->bytes, sizeof id->bytes);
+    COLL_ASSIGN(joining.place, coll::place_of(unique, coll::knobs().secret));
+    joining.rank = rank;
+    joining.size = size;
+    return join(std::move(joining), comm);
+  });
+}
+
+coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_config_t* config) {
+  return guarded([&]() -> Status {
+    COLL_TRY(check_place("coll_comm_init", comm, size, rank));
+    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    const std::string rendezvous = text(chosen.rendezvous, coll::knobs().rendezvous);
+    if (rendezvous.empty()) {
+      return failed(Code::invalid_argument, "coll_comm_init: no rendezvous is given",
+                    "set config->rendezvous or COLL_RENDEZVOUS to tcp://HOST:PORT or file:///PATH");
+    }
+    COLL_ASSIGN(coll::MeetingPlace place, place_at(rendezvous));
+    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    joining.place = std::move(place);
+    joining.rank = rank;
+    joining.size = size;
+    return join(std::move(joining), comm);
+  });
+}
+
+coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return null_argument("coll_comm_init_env", "comm");
+    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    const auto get = [](const char* name) -> const char* {
+      return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): launchers set these before main
+    };
+    COLL_ASSIGN(coll::Launch launch, coll::read_launch(get));
+    if (chosen.rendezvous != nullptr) {
+      COLL_ASSIGN(launch.place, place_at(chosen.rendezvous));
+    }
+    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    joining.place = std::move(launch.place);
+    joining.rank = launch.rank;
+    joining.size = launch.size;
+    coll::log_set_rank(launch.rank);
+    return join(std::move(joining), comm);
+  });
+}
+
+coll_status_t coll_comm_destroy(coll_comm_t comm) {
+  if (comm == nullptr) return refuse_null("coll_comm_destroy", "comm");
+  delete comm;
+  return COLL_SUCCESS;
+}
+
+coll_status_t coll_comm_abort(coll_comm_t comm) {
+  if (comm == nullptr) return refuse_null("coll_comm_abort", "comm");
+  return guarded([&]() -> Status { return comm->communicator->abort(); });
+}
+
+coll_status_t coll_comm_rank(coll_comm_t comm, int* rank) {
+  if (comm == nullptr) return refuse_null("coll_comm_rank", "comm");
+  if (rank == nullptr) return refuse_null("coll_comm_rank", "rank");
+  *rank = comm->communicator->rank();
+  return COLL_SUCCESS;
+}
+
+coll_status_t coll_comm_size(coll_comm_t comm, int* size) {
+  if (comm == nullptr) return refuse_null("coll_comm_size", "comm");
+  if (size == nullptr) return refuse_null("coll_comm_size", "size");
+  *size = comm->communicator->size();
+  return COLL_SUCCESS;
+}
+
+coll_status_t coll_comm_status(coll_comm_t comm, const char** text) {
+  if (comm == nullptr) return refuse_null("coll_comm_status", "comm");
+  return guarded([&]() -> Status {
+    if (text != nullptr) *text = comm->communicator->status_text();
+    return comm->communicator->status();
+  });
+}
+
+coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
+                                coll_dtype_t type, char* text, size_t capacity, size_t* length) {
+  if (comm == nullptr) return refuse_null("coll_comm_explain", "comm");
+  if (text == nullptr && capacity > 0) return refuse_null("coll_comm_explain", "text");
+  return guarded([&]() -> Status {
+    if (static_cast<unsigned>(operation) >= COLL_OPERATION_COUNT || coll_dtype_size(type) == 0) {
+      return failed(Code::invalid_argument, "coll_comm_explain: unknown operation or dtype",
+                    "see coll_operation_t and coll_dtype_t");
+    }
+    COLL_ASSIGN(const std::string told,
+                comm->communicator->explain_call(static_cast<Collective>(operation), count,
+                                                 static_cast<coll::DataType>(type)));
+    if (capacity > 0) {
+      const std::size_t fits = std::min(told.size(), capacity - 1);
+      std::memcpy(text, told.data(), fits);
+      text[fits] = '\0';
+    }
+    if (length != nullptr) *length = told.size();
+    return {};
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handles of the C ABI and its door, where failures become status codes and nothing throws
+// through.
+#pragma once
+#include <collectives/collectives.h>
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "communicator/communicator.hpp"
+#include "communicator/host_stream.hpp"
+#include "communicator/live_communicators.hpp"
+#include "sys/float_mode.hpp"
+
+struct coll_comm {
+  ~coll_comm() { coll::LiveCommunicators::of_process().forget(communicator); }
+
+  std::unique_ptr<coll::Communicator> communicator;
+};
+
+struct coll_stream {
+  std::unique_ptr<coll::HostStream> stream;
+  unsigned forks = coll::LiveCommunicators::of_process().forks();  ///< before it was made
+};
+
+namespace coll {
+
+/// What coll_last_error says: one text per thread, errno's way.
+std::string& last_error();
+
+/// The code is given also where memory has run out for the text.
+inline coll_status_t give(const Status& status) noexcept {
+  if (status.ok()) [[likely]] {
+    return COLL_SUCCESS;
+  }
+  if (status.code() != Code::in_progress) {
+    try {
+      last_error() = status.text();
+    } catch (const std::bad_alloc&) {
+      last_error() = "out of memory";  // so short that it needs none
+    }
+  }
+  return static_cast<coll_status_t>(status.code());
+}
+
+/// Every function's door. What can still throw behind it is memory running out.
+template <class Body>
+coll_status_t guarded(Body body) noexcept {
+  const UsualFloatMode mode;  // streams' threads inherit it from coll_stream_create
+  try {
+    return give(body());
+  } catch (const std::exception&) {
+    return give(status_of_exception());
+  }
+}
+
+inline Status null_argument(const char* function, const char* name) {
+  return failed(Code::invalid_argument, std::string(function) + ": " + name + " is null");
+}
+
+inline coll_status_t refuse_null(const char* function, const char* name) {
+  return guarded([&] { return null_argument(function, name); });
+}
+
+}  // namespace coll

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a chunk holds, as an expression of the ranks' contributions.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/types.hpp"
+
+namespace coll {
+
+/// The content of a chunk: the number of an expression, kept once. Equal numbers are equal bits.
+using Content = std::uint32_t;
+inline constexpr Content kNothing = 0;
+
+/// One chunk of one rank's input, in one pass.
+struct Contribution {
+  std::uint32_t pass = 0;
+  Rank rank = 0;
+  std::uint32_t chunk = 0;
+  friend auto operator<=>(const Contribution&, const Contribution&) = default;
+};
+
+/// A multiset of contributions in short: how many, and the sum of a 128-bit hash of each. Two
+/// multisets with one summary are taken for equal (a chance of 2^-128).
+struct Summary {
+  std::uint64_t count = 0;
+  std::uint64_t low = 0, high = 0;
+
+  Summary& operator+=(const Summary& other) {
+    count += other.count;
+    low += other.low;
+    high += other.high;
+    return *this;
+  }
+  friend bool operator==(const Summary&, const Summary&) = default;
+};
+Summary summary_of(const Contribution& contribution);
+
+/// All expressions of a symbolic run: contribution | combine {a, b} | finish a. Each is kept once
+/// ("hash-consing", Ershov 1958), so two copies of a chunk have the same number exactly if they
+/// were combined in the same order, up to the swap of the two operands of one combination, which no
+/// reduction notices. That a chunk is right is the comparison of multisets: the contribution check
+/// of MSCCLang (Cowan et al., ASPLOS 2023), here also told apart by order and `finish`.
+class Contributions {
+ public:
+  /// `input_chunks[r]` chunks of rank r contribute, `parts` to a block, in each of `passes`.
+  Contributions(std::span<const std::uint32_t> input_chunks, std::uint32_t parts,
+                std::uint32_t passes);
+
+  [[nodiscard]] Content contribution(const Contribution& one) const {
+    return 1 + one.pass * per_pass_ + first_[static_cast<std::size_t>(one.rank)] + one.chunk;
+  }
+  Content combine(Content a, Content b) { return keep(std::min(a, b), std::max(a, b)); }
+  Content finish(Content a) { return keep(kNothing, a); }
+
+  /// Which part of its block a content belongs to; only contents of one part are combined.
+  [[nodiscard]] std::uint32_t part(Content content) const { return nodes_[content].part; }
+  [[nodiscard]] const Summary& summary(Content content) const { return nodes_[content].summary; }
+  /// Is `finish` the last thing done to it; how often was something in it finished, at most 2?
+  [[nodiscard]] bool finished(Content content) const {
+    return nodes_[content].left == kNothing && nodes_[content].right != kNothing;
+  }
+  [[nodiscard]] std::uint32_t finishes(Content content) const { return nodes_[content].finishes; }
+
+  /// The exact multiset, for the words of an error: contribution -> how often (saturating).
+  [[nodiscard]] std::map<Contribution, std::uint64_t> exactly(Content content) const;
+
+ private:
+  struct Node {
+    Content left = kNothing, right = kNothing;  ///< contribution: none; finish: only `right`
+    std::uint32_t part = 0;
+    std::uint32_t finishes = 0;
+    Summary summary{};
+  };
+  Content keep(Content left, Content right);
+  void grow();
+  [[nodiscard]] std::size_t slot(Content left, Content right) const;
+  [[nodiscard]] Contribution contribution_of(Content content) const;
+
+  std::vector<std::uint32_t> first_;  ///< of rank r's chunks, within a pass
+  std::uint32_t per_pass_ = 0;
+  std::uint32_t contributions_ = 0;
+  std::vector<Node> nodes_;     ///< [0] is kNothing, then the contributions
+  std::vector<Content> table_;  ///< open addressing over `nodes_`; its size is a power of two
+};
+
+}  // namespace coll

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of processors as Linux writes them ("0-3,8").
+#include "sys/machine/cpu_list.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace coll {
+
+cpu_set_t read_cpu_list(std::string_view list) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  int first = 0;
+  const auto number = [&](int& into) {
+    const auto [after, error] = std::from_chars(at, end, into);
+    at = after;
+    return error == std::errc();
+  };
+  while (number(first)) {
+    int last = first;
+    if (at != end && *at == '-') {
+      ++at;
+      if (!number(last)) break;
+    }
+    for (int cpu = std::max(first, 0); cpu <= last && cpu < CPU_SETSIZE; ++cpu) {
+      CPU_SET(static_cast<std::size_t>(cpu), &cpus);
+    }
+    if (at == end || *at != ',') break;
+    ++at;
+  }
+  return cpus;
+}
+
+}  // namespace coll

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA's management library, loaded at run time, asked for GPUs, their PCI links and their
+// NVLinks.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace coll {
+
+/// nvmlPciInfo_t, as NVML's reference manual lays it out.
+struct NvmlPci {
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+  char bus_id[32];
+};
+
+/// The functions that are used, as the library has them; a test fills in its own. All return 0 for
+/// success. Functions after `get_pci` may be null: what they tell is then unknown.
+struct NvmlTable {
+  int (*init)() = nullptr;
+  int (*shutdown)() = nullptr;
+  int (*get_count)(unsigned* count) = nullptr;
+  int (*get_handle)(unsigned index, void** device) = nullptr;
+  int (*get_pci)(void* device, NvmlPci* pci) = nullptr;
+  int (*get_name)(void* device, char* name, unsigned length) = nullptr;
+  int (*get_pcie_generation)(void* device,
+                             unsigned* generation) = nullptr;      ///< the most possible here
+  int (*get_pcie_width)(void* device, unsigned* lanes) = nullptr;  ///< now
+  int (*get_link_state)(void* device, unsigned link, unsigned* active) = nullptr;
+  int (*get_link_version)(void* device, unsigned link, unsigned* version) = nullptr;
+  int (*get_link_peer)(void* device, unsigned link, NvmlPci* pci) = nullptr;
+  int (*get_link_peer_type)(void* device, unsigned link, unsigned* type) = nullptr;
+};
+
+Result<NvmlTable> load_nvml();
+
+/// One active NVLink of a GPU.
+struct NvmlLink {
+  enum class Peer : std::uint8_t { gpu, processor, link_switch, unknown };
+  Peer peer = Peer::unknown;
+  std::string peer_bus;
+  unsigned version = 0;  ///< NVLink's generation, 0: unknown
+};
+
+struct NvmlGpu {
+  std::string bus;
+  std::string name;
+  unsigned pcie_generation = 0, pcie_lanes = 0;  ///< 0: unknown
+  std::vector<NvmlLink> links;
+};
+
+/// The GPUs of this machine in NVML's order. A GPU that does not answer (fallen off the bus) ends
+/// in an entry of which only the number is known.
+Result<std::vector<NvmlGpu>> nvml_gpus(const NvmlTable& nvml);
+
+}  // namespace coll

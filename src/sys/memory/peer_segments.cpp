@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another process's shared memory, read in place.
+#include "sys/memory/peer_segments.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "sys/memory/memory_segment.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::size_t kWindow = SharedPlace::kWindow;
+
+std::string name_of(std::int64_t pid, const SharedPlace& place) {
+  return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(place.descriptor);
+}
+
+/// The file at `place` of process `pid`, to be looked at only: it may be anything.
+Result<Fd> find_descriptor(std::int64_t pid, const SharedPlace& place) {
+  const std::string name = name_of(pid, place);
+  Fd file(::open(name.c_str(), O_PATH | O_CLOEXEC));
+  if (!file && errno == ENOENT)
+    return failed(Code::peer_lost, "the peer's memory at " + name + " is gone",
+                  "its process has ended, or has deregistered what a call still used");
+  if (!file) return system_failure("opening the peer's memory at " + name, errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return system_failure("fstat of " + name, errno);
+  if (status.st_ino != place.inode || !S_ISREG(status.st_mode)) {
+    return failed(Code::invalid_argument,
+                  name + " is not the memory that the peer has named: it has another inode");
+  }
+  return file;
+}
+
+/// The same for reading.
+Result<Fd> open_descriptor(std::int64_t pid, const SharedPlace& place) {
+  COLL_ASSIGN(const Fd found, find_descriptor(pid, place));
+  Fd file(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return system_failure("opening the peer's memory at " + name_of(pid, place), errno);
+  return file;
+}
+
+Status not_shared(const SharedPlace& place, std::size_t bytes) {
+  return failed(Code::invalid_argument, std::to_string(bytes) + " bytes at " +
+                                            std::to_string(place.offset) +
+                                            " are not in the memory that the peer shares");
+}
+
+bool is_same_file(const Fd& one, const Fd& other) {
+  struct stat a {
+  }, b{};
+  return ::fstat(one.get(), &a) == 0 && ::fstat(other.get(), &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
+}
+
+}  // namespace
+
+PeerSegments::PeerSegments(Fd arena, std::int64_t pid, const SharedPlace& place)
+    : arena_(std::move(arena)) {
+  if (pid <= 0) return;
+  const Result<Fd> opened = open_descriptor(pid, place);
+  if (opened.ok() && is_same_file(*opened, arena_)) pid_ = pid;
+}
+
+PeerSegments::~PeerSegments() {
+  for (const auto& [key, mapped] : windows_)
+    ::munmap(const_cast<std::byte*>(mapped.window.data), mapped.window.bytes);
+}
+
+Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t bytes) {
+  const std::pair key(place.segment, place.offset / kWindow);
+  auto known = windows_.find(key);
+  if (known == windows_.end()) {
+    COLL_ASSIGN(const Window made, map_window(place, bytes));
+    known = windows_.emplace(key, Mapped{made, place}).first;
+  }
+  if (!known->second.window.has(place.offset, bytes)) return not_shared(place, bytes);
+  const Window& window = recent(place) = known->second.window;
+  return window.data + (place.offset - window.begin);
+}
+
+/// Maps the window that `place` begins in, if the `bytes` lie in it.
+Result<PeerSegments::Window> PeerSegments::map_window(const SharedPlace& place,
+                                                      std::size_t bytes) const {
+  const bool passed = place.segment == SharedPlace::kArena;
+  if (!passed && !opens())
+    return failed(Code::unsupported, "the descriptors of the peer cannot be opened here");
+  Fd opened;
+  if (!passed) {
+    COLL_ASSIGN(opened, open_descriptor(pid_, place));
+  }
+  const Fd& file = passed ? arena_ : opened;
+  COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(file));
+  Window window{.segment = place.segment, .begin = place.offset / kWindow * kWindow};
+  if (window.begin < size) window.bytes = std::min(kWindow, size - window.begin);
+  if (!window.has(place.offset, bytes)) return not_shared(place, bytes);
+  void* data = ::mmap(nullptr, window.bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, file.get(),
+                      static_cast<off_t>(window.begin));
+  if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
+  (void)::madvise(data, window.bytes, MADV_DONTDUMP);  // else its dump would be ours too
+  window.data = static_cast<const std::byte*>(data);
+  return window;
+}
+
+void PeerSegments::release_gone(std::uint64_t removals) {
+  removals_ = removals;
+  std::erase_if(windows_, [&](const auto& entry) {
+    const auto& [window, place] = entry.second;
+    if (place.segment == SharedPlace::kArena || find_descriptor(pid_, place).ok()) return false;
+    ::munmap(const_cast<std::byte*>(window.data), window.bytes);
+    return true;
+  });
+  recent_ = {};
+}
+
+}  // namespace coll

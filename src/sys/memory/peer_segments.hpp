@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Another process's shared memory, read in place.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "base/status.hpp"
+#include "sys/fd.hpp"
+#include "sys/memory/shared_segments.hpp"
+
+namespace coll {
+
+/// The segments of another process, mapped for reading, window by window, as they are asked for.
+/// What the other process says of them is checked here, so that a wrong word is a failure and never
+/// a fault. Used by one thread at a time.
+class PeerSegments {
+ public:
+  /// `arena` is its arena's descriptor, as it was passed; `place` is where the process, whose
+  /// number is `pid`, says to have it. If it is found there, others can be opened too.
+  explicit PeerSegments(Fd arena, std::int64_t pid = 0, const SharedPlace& place = {});
+  PeerSegments(PeerSegments&&) = default;
+  ~PeerSegments();
+
+  /// Can the segments that were not passed be opened? (The process must be in this process's
+  /// namespace of processes, and the kernel must let us see its descriptors.)
+  [[nodiscard]] bool opens() const { return pid_ != 0; }
+
+  /// The `bytes`, > 0, that lie at `place`.
+  Result<const std::byte*> at(const SharedPlace& place, std::size_t bytes) {
+    const Window& window = recent(place);
+    if (window.segment == place.segment && window.has(place.offset, bytes)) [[likely]]
+      return window.data + (place.offset - window.begin);
+    return map(place, bytes);
+  }
+
+  /// The process has removed so many segments until now: lets go of what it has removed.
+  void release_removed(std::uint64_t removals) {
+    if (removals > removals_) [[unlikely]]
+      release_gone(removals);
+  }
+
+ private:
+  /// A mapped piece of a segment.
+  struct Window {
+    std::uint64_t segment = 0;
+    std::uint64_t begin = 0;
+    std::size_t bytes = 0;
+    const std::byte* data = nullptr;
+
+    [[nodiscard]] bool has(std::uint64_t offset, std::size_t length) const {
+      return offset >= begin && offset - begin < bytes && length <= bytes - (offset - begin);
+    }
+  };
+  struct Mapped {
+    Window window;
+    SharedPlace place;  ///< which it was opened for
+  };
+
+  /// Where the window of `place` would be, had it been asked for lately: a call has two buffers.
+  Window& recent(const SharedPlace& place) {
+    return recent_[(place.segment + place.offset / SharedPlace::kWindow) % recent_.size()];
+  }
+  Result<const std::byte*> map(const SharedPlace& place, std::size_t bytes);
+  [[nodiscard]] Result<Window> map_window(const SharedPlace& place, std::size_t bytes) const;
+  void release_gone(std::uint64_t removals);
+
+  Fd arena_;
+  std::int64_t pid_ = 0;
+  std::uint64_t removals_ = 0;
+  std::array<Window, 8> recent_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Mapped> windows_;  ///< by segment and number
+};
+
+}  // namespace coll

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the program's own, made one of the segments that others can map.
+#pragma once
+#include <cstddef>
+
+#include "base/status.hpp"
+
+namespace coll {
+
+/// Lets others map [data, data + bytes), which must lie in one shared mapping of a descriptor that
+/// is open in this process, and is sealed against shrinking or can be. A copy of the descriptor is
+/// kept, so the program may close its own. SharedSegments::remove takes it back.
+Status register_memory(const std::byte* data, std::size_t bytes);
+
+}  // namespace coll

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for users that the processes of this host can map.
+#pragma once
+#include <sys/types.h>
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+
+#include "base/status.hpp"
+#include "sys/memory/shared_segments.hpp"
+
+namespace coll {
+
+/// One range of addresses per process, all of it one memfd: whoever has the descriptor can map any
+/// part. The range is far larger than what is used; a page costs memory once it is touched, and is
+/// given back when its block is freed, though others have it mapped.
+class SharedArena {
+ public:
+  /// Of this process, made at the first call; a fork starts without, and core dumps leave it out.
+  /// Fails where the system has no memfd or no address space left.
+  static Result<SharedArena*> of_this_process();
+
+  /// Zeroed memory, aligned to a page at least, large blocks to 2 MiB for huge pages.
+  Result<std::byte*> allocate(std::size_t bytes);
+  /// Gives back what `allocate` gave in this process. In one made by a fork since then it is
+  /// refused: neither the memory nor the descriptor is there any more.
+  Status free(std::byte* block);
+
+  /// Where it begins for others; the descriptor is to be passed on.
+  [[nodiscard]] const SharedPlace& place() const { return place_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  SharedArena(const SharedPlace& place, std::byte* data, std::size_t size);
+  static Result<SharedArena*> make();
+
+  SharedPlace place_;
+  pid_t owner_;
+  std::byte* data_;
+  std::size_t size_;
+  std::mutex mutex_;
+  std::map<std::size_t, std::size_t> free_;  ///< offset to bytes; neighbours are joined
+  std::map<std::size_t, std::size_t> used_;
+};
+
+}  // namespace coll

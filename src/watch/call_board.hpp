@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which call a rank is in, readable by other threads.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/types.hpp"
+
+namespace coll {
+
+/// One user call, as a value: what errors and reports name, and what the digest is made of.
+struct Call {
+  /// 1 for the communicator's first operation; 0: none yet. Collectives, which all ranks call, must
+  /// have the same number on all ranks: sends and receives are counted apart.
+  std::uint64_t sequence = 0;
+  Collective collective = Collective::barrier;
+  DataType type = DataType::int8;
+  ReduceOp op = ReduceOp::sum;
+  Rank root = kNoRank;      ///< root or peer, where the operation has one
+  std::uint64_t count = 0;  ///< elements, as the user gave them
+
+  friend bool operator==(const Call&, const Call&) = default;
+  /// "all_reduce #41 f32x4096 sum", "broadcast #42 int8x16 root 3", "send #2 f32x1 peer 5"
+  [[nodiscard]] std::string text() const;
+  /// Does it concern two ranks only?
+  [[nodiscard]] constexpr bool is_pair() const {
+    return collective == Collective::send || collective == Collective::recv;
+  }
+};
+
+/// The place where a rank's calling thread notes its calls, and its watch thread reads them.
+/// Writing costs a few plain stores on the call path, no clock; a reader that meets a write in
+/// progress tries again (a seqlock per entry). One thread at a time writes. The last calls are
+/// kept, so that a rank that has gone on can still say what its call #41 was.
+class CallBoard {
+ public:
+  struct Reading {
+    Call call;                      ///< the current or last one; sequence 0 before the first
+    bool inside = false;            ///< in the call now, or between calls with `call` the last one
+    std::uint64_t entered = 0;      ///< how many calls have been entered: tells two readings apart
+    std::uint64_t collectives = 0;  ///< the number of the last collective (no send or receive)
+    friend bool operator==(const Reading&, const Reading&) = default;
+  };
+  static constexpr std::size_t kKept = 16;
+
+  void enter(const Call& call);
+  void leave();
+  [[nodiscard]] Reading read() const;
+  /// This rank's counterpart of what `asker` calls `asked`, among the last calls: the collective
+  /// of that number, or the send or receive of that number with `asker`.
+  [[nodiscard]] std::optional<Call> counterpart(const Call& asked, Rank asker) const;
+
+ private:
+  /// `version` is odd while the entry is written, 2 x (number of the call) when it stands.
+  struct alignas(64) Entry {
+    std::atomic<std::uint64_t> version{0};
+    std::array<std::atomic<std::uint64_t>, 3> words{};
+  };
+  [[nodiscard]] std::optional<Call> read_entry(std::uint64_t number) const;
+
+  std::array<Entry, kKept> entries_;
+  alignas(64) std::atomic<std::uint64_t> state_{0};  ///< 2 x calls entered, + 1 while inside
+  std::atomic<std::uint64_t> collectives_{0};
+};
+
+}  // namespace coll

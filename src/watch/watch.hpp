@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The watch, a thread that notices what calls cannot.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "rendezvous/rendezvous.hpp"
+#include "watch/call_board.hpp"
+
+namespace coll {
+
+/// What the watch says of a rank in messages: "rank 3 (pid 812 on host a)".
+struct Member {
+  std::string host;
+  std::int64_t pid = 0;
+};
+
+/// Sleeps on the star's sockets. Sees the death of a peer (its socket closes), spreads failures so
+/// that every rank ends with the same one, and answers "where are you?" for a rank whose deadline
+/// passed, also while the rank itself computes. The calling thread polls `failed()`, one relaxed
+/// load, in its wait loop.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+
+  /// A failure has come, from here or elsewhere; `failure()` has it. Never goes back to false.
+  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
+  [[nodiscard]] virtual Status failure() const = 0;
+  /// What `failed()` reads, for loops that only know a flag.
+  [[nodiscard]] const std::atomic<bool>& failed_flag() const { return failed_; }
+
+  /// This rank failed: all ranks are told; the first failure that reaches the hub is the one all
+  /// get. Waits (bounded, 2 s) for the hub's verdict and returns it, so that all ranks say the
+  /// same. Needs no memory.
+  virtual Status report(const Status& failure) noexcept = 0;
+
+  /// This rank's deadline passed in `call`: gathers every rank's place (bounded, 2 s) and fails the
+  /// communicator everywhere with the report "rank 3 is in …; ranks 0-2 in …; rank 5 does not
+  /// answer".
+  virtual Status report_deadline(const Call& call, double waited_s) = 0;
+
+  /// A message of another call came from `peer`: asks for both calls and fails the communicator
+  /// everywhere with a mismatch that names them.
+  virtual Status report_mismatch(const Call& call, Rank peer, const Status& found) = 0;
+
+  /// This rank has waited suspiciously long in `call`, a collective. Returns at once; meanwhile the
+  /// hub asks all ranks, and if one called something else as its call of that number, fails the
+  /// communicator everywhere with a mismatch that names both. (Calls that differ need not exchange
+  /// a message.)
+  virtual void doubt(const Call& call) noexcept = 0;
+
+  /// This rank leaves in order: its socket's closing is no death. Returns when the others know
+  /// (bounded, 2 s). `start_leaving` is its first half: several watches can leave at once.
+  virtual void start_leaving() noexcept = 0;
+  virtual void leave() noexcept = 0;
+
+ protected:
+  std::atomic<bool> failed_{false};
+};
+
+/// Starts the watch over a finished meeting, which it then owns. `board` must outlive it.
+Result<std::unique_ptr<Watch>> start_watch(Meeting meeting, std::vector<Member> members,
+                                           const CallBoard& board);
+
+}  // namespace coll

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hub's watch, which decides what all ranks fail with.
+
+#include <algorithm>
+#include <optional>
+
+#include "watch/watch_thread.hpp"
+
+namespace coll {
+namespace {
+
+class WatchHub final : public WatchThread {
+ public:
+  WatchHub(Meeting meeting, std::vector<Member> members, const CallBoard& board)
+      : WatchThread(std::move(meeting), std::move(members), board),
+        left_(static_cast<std::size_t>(size_), false) {}
+  ~WatchHub() override { stop(); }
+  Status begin() {
+    Status begun = start().with_context(name(rank_)).at_rank(rank_);
+    if (!begun.ok()) tell_all(pack_verdict(begun));
+    return begun;
+  }
+
+ private:
+  void on_report(const Status& failure) override { decide(failure); }
+  void on_question(const Question& question) override;
+  void on_leave(const Departure& departure) override;
+  void on_frame(Rank from, WatchWord word, const std::string& frame) override;
+  void on_closed(Rank from) override;
+  Deadline on_time(Deadline now) override;
+
+  /// The first failure is everybody's.
+  void decide(const Status& failure);
+  void tell_all(const std::string& frame);
+  void on_left(Rank from, const Departure& departure);
+  void take_place(Rank from, const Whereabouts& place);
+  void answer_question();
+
+  struct Gathering {
+    Question question;
+    std::vector<RankPlace> places;
+    Rank missing = 0;
+    Deadline until;
+  };
+  std::optional<Gathering> gathering_;
+  std::uint32_t tickets_ = 0;
+  std::vector<bool> left_;
+  std::optional<Deadline> leaving_until_;
+};
+
+void WatchHub::tell_all(const std::string& frame) {
+  for (FrameLink& one : links_) {
+    if (one) one.send(frame);
+  }
+}
+
+void WatchHub::decide(const Status& failure) {
+  if (concluded()) return;
+  gathering_.reset();
+  tell_all(pack_verdict(failure));
+  conclude(failure);
+}
+
+void WatchHub::on_question(const Question& question) {
+  // One answer serves all who ask, unless what is under way is a mere doubt.
+  const auto in_doubt = [](const Question& one) { return one.reason == Question::Reason::doubt; };
+  if (concluded()) return;
+  if (gathering_ && (in_doubt(question) || !in_doubt(gathering_->question))) return;
+  Gathering gathering;
+  gathering.question = question;
+  gathering.question.ticket = ++tickets_;
+  gathering.places.resize(static_cast<std::size_t>(size_));
+  gathering.until = Clock::now() + kGatherTime;
+  for (Rank rank = 0; rank < size_; ++rank) {
+    RankPlace& one = gathering.places[static_cast<std::size_t>(rank)];
+    one.left = left_[static_cast<std::size_t>(rank)];
+    if (rank == rank_) {
+      one.place = place(question);
+    } else if (link(rank) && !one.left) {
+      ++gathering.missing;
+      link(rank).send(pack_where(gathering.question));
+    }
+  }
+  gathering_ = std::move(gathering);
+  if (gathering_->missing == 0) answer_question();
+}
+
+void WatchHub::take_place(Rank from, const Whereabouts& place) {
+  if (!gathering_ || place.ticket != gathering_->question.ticket) return;
+  RankPlace& one = gathering_->places[static_cast<std::size_t>(from)];
+  if (one.place || one.left) return;
+  one.place = place;
+  if (--gathering_->missing == 0) answer_question();
+}
+
+void WatchHub::answer_question() {
+  Gathering done = *std::move(gathering_);
+  gathering_.reset();
+  if (done.question.reason == Question::Reason::doubt) {
+    if (!calls_differ(done.question, done.places)) return;
+    done.question.reason = Question::Reason::mismatch;
+  }
+  decide(places_report(done.question, done.places, members_));
+}
+
+void WatchHub::on_left(Rank from, const Departure& departure) {
+  left_[static_cast<std::size_t>(from)] = true;
+  note_departure(departure);
+  if (gathering_ && !gathering_->places[static_cast<std::size_t>(from)].place) {
+    gathering_->places[static_cast<std::size_t>(from)].left = true;
+    if (--gathering_->missing == 0) answer_question();
+  }
+  tell_all(pack_left(departure));  // to itself as the receipt
+}
+
+void WatchHub::on_frame(Rank from, WatchWord word, const std::string& frame) {
+  switch (word) {
+    case WatchWord::report:
+      if (const auto failure = read_report(frame)) return decide(*failure);
+      break;
+    case WatchWord::question:
+      if (const auto question = read_question(frame); question && question->asker == from) {
+        return on_question(*question);
+      }
+      break;
+    case WatchWord::place:
+      if (const auto place = read_place(frame)) return take_place(from, *place);
+      break;
+    case WatchWord::left:
+      if (const auto left = read_left(frame); left && left->rank == from) {
+        return on_left(from, *left);
+      }
+      break;
+    case WatchWord::where:
+    case WatchWord::verdict:
+      break;
+  }
+  decide(coll::failed(Code::internal, name(from) + " sent the hub something that makes no sense",
+                      "use the same version of the library on all ranks")
+             .at_rank(from));
+}
+
+void WatchHub::on_closed(Rank from) {
+  if (left_[static_cast<std::size_t>(from)] || leaving_until_) return;
+  decide(lost(from));
+}
+
+void WatchHub::on_leave(const Departure& departure) {
+  tell_all(pack_left(departure));
+  leaving_until_ = Clock::now() + kLeaveTime;
+}
+
+Deadline WatchHub::on_time(Deadline now) {
+  if (gathering_ && now >= gathering_->until) answer_question();
+  if (leaving_until_) {
+    // To close a socket with something unread would destroy what was sent last: the others close
+    // first.
+    const bool all_gone =
+        std::ranges::none_of(links_, [](const FrameLink& one) { return static_cast<bool>(one); });
+    if (all_gone || now >= *leaving_until_) finish();
+    return *leaving_until_;
+  }
+  return gathering_ ? gathering_->until : Deadline::max();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Watch>> start_watch_hub(Meeting meeting, std::vector<Member> members,
+                                               const CallBoard& board) {
+  auto watch = std::make_unique<WatchHub>(std::move(meeting), std::move(members), board);
+  COLL_TRY(watch->begin());
+  return std::unique_ptr<Watch>(std::move(watch));
+}
+
+}  // namespace coll

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// The watch of a rank that is not the hub.
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "watch/watch_thread.hpp"
+
+namespace coll {
+namespace {
+
+class WatchSpoke final : public WatchThread {
+ public:
+  WatchSpoke(Meeting meeting, std::vector<Member> members, const CallBoard& board)
+      : WatchThread(std::move(meeting), std::move(members), board) {}
+  ~WatchSpoke() override { stop(); }
+  Status begin() {
+    Status begun = start().with_context(name(rank_)).at_rank(rank_);
+    if (!begun.ok()) link(hub_).send(pack_report(begun));
+    return begun;
+  }
+
+ private:
+  void on_report(const Status& failure) override;
+  void on_question(const Question& question) override;
+  void on_leave(const Departure& departure) override;
+  void on_frame(Rank from, WatchWord word, const std::string& frame) override;
+  void on_closed(Rank from) override;
+  Deadline on_time(Deadline now) override;
+
+  /// Waits for the hub's verdict; `own` is what this rank says without one.
+  void expect_verdict(Status own);
+  /// What this rank knows by itself.
+  Status own_view(const Question& question) const;
+  void conclude_alone();
+
+  std::optional<Status> own_;  ///< while the hub's verdict is awaited
+  Deadline verdict_until_;
+  bool hub_left_ = false;
+  std::optional<Deadline> leaving_until_;
+};
+
+void WatchSpoke::expect_verdict(Status own) {
+  if (own_) return;
+  own_ = std::move(own);
+  verdict_until_ = Clock::now() + kVerdictTime;
+  if (!link(hub_)) conclude_alone();
+}
+
+void WatchSpoke::conclude_alone() {
+  Failure failure = *own_->failure();
+  failure.what += " (the hub, " + name(hub_) + (hub_left_ ? ", has left)" : ", does not answer)");
+  own_.reset();
+  conclude(Status(std::move(failure)));
+}
+
+Status WatchSpoke::own_view(const Question& question) const {
+  std::vector<RankPlace> places(static_cast<std::size_t>(size_));
+  places[static_cast<std::size_t>(rank_)].place = place(question);
+  Failure failure = *places_report(question, places, members_).failure();
+  const bool mismatch = question.reason == Question::Reason::mismatch;
+  if (mismatch) {
+    failure.what = "in " + question.call.text() + ", rank " + std::to_string(question.asker) +
+                   " found a message of another call from " + name(question.peer) + ": " +
+                   question.found;
+  } else {
+    char waited[32];
+    std::snprintf(waited, sizeof waited, "%.1f s", question.waited_s);
+    failure.what = "rank " + std::to_string(question.asker) + " waited " + waited + " in " +
+                   question.call.text() + "; where the others are is not known";
+  }
+  failure.rank = mismatch ? question.peer : hub_;
+  failure.hint = "see whether the hub's process is stopped, or its host overloaded or gone";
+  return Status(std::move(failure));
+}
+
+void WatchSpoke::on_report(const Status& failure) {
+  if (concluded()) return;
+  if (link(hub_)) link(hub_).send(pack_report(failure));
+  expect_verdict(failure);
+}
+
+void WatchSpoke::on_question(const Question& question) {
+  if (concluded()) return;
+  if (link(hub_)) link(hub_).send(pack_question(question));
+  if (question.reason != Question::Reason::doubt) expect_verdict(own_view(question));
+}
+
+void WatchSpoke::on_leave(const Departure& departure) {
+  leaving_until_ = Clock::now() + kLeaveTime;
+  if (link(hub_)) link(hub_).send(pack_left(departure));
+}
+
+void WatchSpoke::on_frame(Rank from, WatchWord word, const std::string& frame) {
+  switch (word) {
+    case WatchWord::verdict:
+      if (const auto verdict = read_report(frame)) {
+        own_.reset();
+        return conclude(*verdict);
+      }
+      break;
+    case WatchWord::where:
+      if (const auto question = read_question(frame)) {
+        return link(from).send(pack_place(place(*question)));
+      }
+      break;
+    case WatchWord::left:
+      if (const auto left = read_left(frame); left && left->rank >= 0 && left->rank < size_) {
+        if (left->rank != rank_) note_departure(*left);
+        if (left->rank == rank_) finish();
+        if (left->rank == hub_) {
+          hub_left_ = true;
+          link(hub_).close();  // the hub waits for this
+          if (own_) conclude_alone();
+        }
+        return;
+      }
+      break;
+    case WatchWord::report:
+    case WatchWord::question:
+    case WatchWord::place:
+      break;
+  }
+  conclude(coll::failed(Code::internal, name(from) + " sent something that makes no sense",
+                        "use the same version of the library on all ranks")
+               .at_rank(from));
+}
+
+void WatchSpoke::on_closed(Rank from) {
+  // All ranks see this by themselves, and say the same of it.
+  own_.reset();
+  if (!leaving_until_) conclude(lost(from));
+}
+
+Deadline WatchSpoke::on_time(Deadline now) {
+  if (own_ && now >= verdict_until_) conclude_alone();
+  if (leaving_until_ && (!link(hub_) || now >= *leaving_until_)) finish();
+  Deadline next = leaving_until_.value_or(Deadline::max());
+  if (own_) next = std::min(next, verdict_until_);
+  return next;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Watch>> start_watch_spoke(Meeting meeting, std::vector<Member> members,
+                                                 const CallBoard& board) {
+  auto watch = std::make_unique<WatchSpoke>(std::move(meeting), std::move(members), board);
+  COLL_TRY(watch->begin());
+  return std::unique_ptr<Watch>(std::move(watch));
+}
+
+}  // namespace coll

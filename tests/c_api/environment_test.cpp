@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the environment says to the library as users link it. Every rank is a process, since a
+// process reads its knobs once.
+#include <gtest/gtest.h>
+
+#include <collectives/collectives.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+
+#include "communicator/rank_processes.hpp"
+
+namespace {
+
+using collectives::testing::Meetings;
+using collectives::testing::RankProcesses;
+
+void set(const char* name, const std::string& value) {
+  setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
+}
+
+TEST(Environment, ARankThatFailedByItselfMeetsThoseAtTheirFirstTry) {
+  const Meetings meetings;
+  RankProcesses ranks(2, [&](int rank) {
+    set("COLL_RANK", std::to_string(rank));
+    set("COLL_SIZE", "2");
+    set("COLL_RENDEZVOUS", meetings.place(0));
+    coll_config_t config = COLL_CONFIG_INIT;
+    config.connect_s = 20;
+    config.algorithm = "none that exists";
+    coll_comm_t comm = nullptr;
+    if (rank == 1 && coll_comm_init_env(&comm, &config) == COLL_SUCCESS) return 1;
+    config.algorithm = nullptr;
+    for (int time = 0; time < 2; ++time) {
+      if (coll_comm_init_env(&comm, &config) == COLL_SUCCESS) continue;
+      std::cerr << coll_last_error() << "\n";
+      return 2;
+    }
+    return 0;
+  });
+  ranks.expect_all_good();
+}
+
+TEST(Environment, ATinySliceIsRoundedUpAndNotTheDefault) {
+  RankProcesses ranks(1, [&](int) {
+    set("COLL_RANK", "0");
+    set("COLL_SIZE", "1");
+    set("COLL_SLICE_BYTES", "1");
+    coll_comm_t comm = nullptr;
+    if (coll_comm_init_env(&comm, nullptr) != COLL_SUCCESS) return 1;
+    char text[4096];
+    if (coll_comm_explain(comm, COLL_ALL_REDUCE, 1'000'000, COLL_FLOAT32, text, sizeof text,
+                          nullptr) != COLL_SUCCESS) {
+      return 1;
+    }
+    return std::strstr(text, "slices of 64 bytes") != nullptr ? 0 : 2;
+  });
+  ranks.expect_all_good();
+}
+
+}  // namespace
