@@ -183,12 +183,14 @@ void stream(benchmark::State& state, Pair::Make make, bool both) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBuffer));
 }
 
-bool is_lent(const Connection& to, const std::byte* data, std::size_t bytes) {
-  return bytes >= to.least_loan() && to.lends(data, bytes, true);
+bool is_lent(Connection& to, const std::byte* data, std::size_t bytes) {
+  const coll::Lending* lending = to.lending();
+  return lending != nullptr && bytes >= lending->least_loan() && lending->lends(data, bytes, true);
 }
 /// Through a slot, or fetched by the receiver if `lend` and the connection agrees.
 bool give(Connection& to, const std::byte* data, std::size_t bytes, bool lend) {
-  return lend && is_lent(to, data, bytes) ? to.lend(data, bytes, 1) : to.send(data, bytes, 1);
+  return lend && is_lent(to, data, bytes) ? to.lending()->lend(data, bytes, 1)
+                                          : to.send(data, bytes, 1);
 }
 
 void process_ping_pong(benchmark::State& state, bool lend) {

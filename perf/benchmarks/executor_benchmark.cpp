@@ -123,9 +123,11 @@ class Nowhere final : public Connection {
   std::byte* acquire(std::size_t) override { return nullptr; }
   void commit(std::size_t, std::uint64_t) override {}
   bool send(const std::byte*, std::size_t, std::uint64_t) override { return false; }
+  bool flush() override { return true; }
   const std::byte* peek(std::size_t, std::uint64_t) override { return nullptr; }
   void release() override {}
   bool receive(std::byte*, std::size_t, std::uint64_t) override { return false; }
+  [[nodiscard]] bool ready() const override { return true; }
 };
 
 /// Rank 0's part in a ring all_reduce of state.range(0) ranks: 2 (n - 1) steps.

@@ -74,10 +74,8 @@ Json transports() {
   spec.rank = 0;
   spec.size = 1;
   spec.interface = coll::knobs().interface;
-  const std::pair<const char*, decltype(&coll::make_shm_transport)> all[] = {
-      {"shm", &coll::make_shm_transport}, {"tcp", &coll::make_tcp_transport}};
   Json rows = Json::array();
-  for (const auto& [name, make] : all) {
+  for (const auto& [name, make] : coll::named_transports()) {
     const auto made = make(spec);
     rows.push_back({{"name", name},
                     {"viable", made.ok()},

@@ -10,7 +10,7 @@
 #include "c_api/c_api_door.hpp"
 #include "communicator/join_turn.hpp"
 #include "planner/algorithm_choice.hpp"
-#include "rendezvous/launch/launch.hpp"
+#include "rendezvous/launch/launch_place.hpp"
 #include "rendezvous/unique_id.hpp"
 
 using coll::Code;

@@ -9,7 +9,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 9;
+constexpr std::uint32_t kCardVersion = 10;
 constexpr std::uint32_t kMostOffers = 32;
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 

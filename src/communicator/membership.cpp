@@ -11,8 +11,7 @@
 
 #include "base/hash.hpp"
 #include "base/log.hpp"
-#include "communicator/card.hpp"
-#include "rendezvous/control_message.hpp"
+#include "communicator/reach.hpp"
 #include "rendezvous/exchange/exchange.hpp"
 #include "rendezvous/ranks_text.hpp"
 #include "sys/machine/memory_costs.hpp"
@@ -71,31 +70,6 @@ void warn_of_other_tuning(const std::vector<Card>& cards, Rank rank) {
                           named(0) + "); rank 0's counts");
 }
 
-/// What a rank's choices of paths mean for the world; the rest of them is its own affair.
-struct Reach {
-  Rank host = 0;           ///< the first rank that it shares memory with; itself, if none before it
-  std::uint32_t used = 0;  ///< bit i: it has a path by rank 0's offer i
-  bool leaves = false;     ///< one of its paths, the kernel
-
-  void write(MessageWriter& out) const { out.rank(host).u32(used).u32(leaves ? 1 : 0); }
-  /// What rank `rank` published; nothing where it makes no sense beside rank 0's offers.
-  static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
-    Reach reach{.host = in.rank(), .used = in.u32()};
-    const std::uint32_t leaves = in.u32();
-    reach.leaves = leaves == 1;
-    bool memory = false, viable = true;
-    for (std::size_t i = 0; i < zero.offers.size(); ++i) {
-      if ((reach.used >> i & 1) == 0) continue;
-      memory = memory || zero.offers[i].transport == "shm";
-      viable = viable && zero.offers[i].viable.ok();
-    }
-    const bool sensible = viable && leaves <= 1 && reach.host >= 0 && reach.host <= rank &&
-                          (reach.host == rank || memory) && reach.used != 0 &&
-                          std::uint64_t{reach.used} >> zero.offers.size() == 0;
-    return in.whole() && sensible ? std::optional(reach) : std::nullopt;
-  }
-};
-
 struct NotViable {
   Rank where = kNoRank;
   Status why;
@@ -114,9 +88,15 @@ std::optional<NotViable> not_viable(const std::vector<Card>& cards, const std::s
   return std::nullopt;
 }
 
+/// A transport of this rank, and the name that it has on the card.
+struct Offered {
+  std::string_view name;
+  Transport* transport;
+};
+
 /// The best transport of both: rank 0's order is everybody's.
-Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Membership& out,
-                   Reach& reach) {
+Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& offered, Rank rank,
+                   Rank peer, Membership& out, Reach& reach) {
   const Card& mine = cards[static_cast<std::size_t>(rank)];
   const Card& theirs = cards[static_cast<std::size_t>(peer)];
   std::string reasons;
@@ -135,20 +115,21 @@ Status choose_path(const std::vector<Card>& cards, Rank rank, Rank peer, Members
       continue;
     }
     const Card::Offer* const there = theirs.offer(wanted.transport);
-    for (const std::unique_ptr<Transport>& transport : out.transports) {
-      if (transport->name() != wanted.transport) continue;
+    for (const auto& [name, transport] : offered) {
+      if (name != wanted.transport) continue;
       const Status accepted = transport->accepts(there->descriptor);
       if (!accepted.ok()) {
         reasons += " " + wanted.transport + ": " + accepted.text() + ";";
         continue;
       }
       const auto at = static_cast<std::size_t>(peer);
-      out.path[at] = transport.get();
+      out.path[at] = transport;
       out.descriptors[at] = there->descriptor;
       out.pair_names[at] = wanted.transport;
+      const PathCapabilities path = transport->path(there->descriptor);
       reach.used |= std::uint32_t{1} << i;
-      reach.leaves = reach.leaves || transport->leaves(there->descriptor);
-      if (wanted.transport == "shm") reach.host = std::min(reach.host, peer);
+      reach.kinds.add(path);
+      if (path.shares_memory) reach.host = std::min(reach.host, peer);
       return {};
     }
   }
@@ -193,17 +174,33 @@ CopyFactors own_copy_factors() {
   return copy_factors(costs.copy_us_per_byte, costs.fetch_us_per_byte);
 }
 
+/// The model's constants of a path.
+const PathCost& cost_of(PathMedium medium) {
+  switch (medium) {
+    case PathMedium::memory:
+      return kSharedMemoryPath;
+    case PathMedium::kernel:
+      return kLoopbackPath;
+    case PathMedium::network:
+      break;
+  }
+  return kTcpPath;
+}
+
 Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
                   Membership& out) {
   World& world = out.world;
   world.layout = layout_of(cards, reaches);
   std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
   std::uint32_t used = 0;
-  for (const Reach& reach : reaches) used |= reach.used;
+  PathKinds kinds;
+  for (const Reach& reach : reaches) {
+    used |= reach.used;
+    kinds.add(reach.kinds);
+  }
   for (std::size_t i = 0; i < cards[0].offers.size(); ++i) {
     if ((used >> i & 1) == 0) continue;
     const Card::Offer& offer = cards[0].offers[i];
-    if (offer.transport != "shm") world.shared_memory = false;
     slot = std::min(slot, offer.slot_bytes);
     slice = std::min(slice, offer.slice_bytes);
   }
@@ -211,9 +208,9 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
     world.slot_bytes = static_cast<std::uint32_t>(slot);
     world.passing_bytes = static_cast<std::uint32_t>(slice);
   }
-  const bool leaves = std::ranges::any_of(reaches, &Reach::leaves);
-  world.view.between = leaves ? kTcpPath : kLoopbackPath;
-  world.view.path = world.shared_memory ? kSharedMemoryPath : world.view.between;
+  world.shared_memory = kinds.all_share_memory();
+  world.view.path = cost_of(kinds.costliest());
+  world.view.between = cost_of(std::max(kinds.costliest(), PathMedium::kernel));
   for (Rank host = 0; host < world.layout.hosts(); ++host) {
     world.view.ranks_per_core =
         std::max(world.view.ranks_per_core, ranks_per_core(cards, world.layout, host));
@@ -235,6 +232,14 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   return {};
 }
 
+std::string known_transports() {
+  std::string text = "the known ones are:";
+  for (const NamedTransport& known : named_transports()) {
+    text.append(" ").append(known.name);
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
@@ -243,19 +248,16 @@ Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
     const std::size_t comma = names.find(',');
     const std::string_view name = names.substr(0, comma);
     names = comma == std::string_view::npos ? std::string_view{} : names.substr(comma + 1);
-    if (name == "shm")
-      choices.push_back({"shm", make_shm_transport});
-    else if (name == "tcp")
-      choices.push_back({"tcp", make_tcp_transport});
-    else {
+    const auto found = std::ranges::find(named_transports(), name, &NamedTransport::name);
+    if (found == named_transports().end()) {
       return failed(Code::invalid_argument,
                     "COLL_TRANSPORTS names the unknown transport \"" + std::string(name) + "\"",
-                    "the known ones are: shm tcp");
+                    known_transports());
     }
+    choices.push_back({std::string(found->name), found->make});
   }
   if (choices.empty()) {
-    return failed(Code::invalid_argument, "COLL_TRANSPORTS is empty",
-                  "the known ones are: shm tcp");
+    return failed(Code::invalid_argument, "COLL_TRANSPORTS is empty", known_transports());
   }
   return choices;
 }
@@ -280,6 +282,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   if (size > 1) put_tuning(settings.tuning, meeting.rank, meeting.size, mine);
   const TransportSpec spec{
       meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface, meeting.one_network};
+  std::vector<Offered> offered;
   for (const TransportChoice& choice : choices) {
     if (size == 1) break;  // one rank costs nothing
     Result<std::unique_ptr<Transport>> made = choice.make(spec);
@@ -296,6 +299,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
     const Transport::Limits limits = (*made)->limits();
     mine.offers.push_back(
         {choice.name, (*made)->descriptor(), limits.slot_bytes, limits.slice_bytes});
+    offered.push_back({choice.name, made->get()});
     out.transports.push_back(*std::move(made));
   }
 
@@ -311,11 +315,11 @@ Result<Membership> agree_on_membership(Meeting& meeting,
 
   // Every rank publishes what its choices mean for all, or why it has none, so that all fail
   // together and see one world.
-  Reach reach{.host = meeting.rank};
+  Reach reach{.host = meeting.rank, .used = 0, .kinds = {}};
   Status unreachable;
   for (Rank peer = 0; peer < meeting.size && unreachable.ok(); ++peer) {
     if (peer != meeting.rank) {
-      unreachable = choose_path(cards, meeting.rank, peer, out, reach);
+      unreachable = choose_path(cards, offered, meeting.rank, peer, out, reach);
     }
   }
   MessageWriter verdict;

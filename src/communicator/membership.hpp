@@ -14,14 +14,14 @@
 
 namespace coll {
 
-/// A transport by name, and how to make it; tests add `fake` to the list.
+/// A transport that the ranks may use: its name on the cards, and how to make it.
 struct TransportChoice {
   std::string name;
   std::function<Result<std::unique_ptr<Transport>>(const TransportSpec&)> make;
 };
 
-/// The transports that COLL_TRANSPORTS names, in its order; unknown names are an error listing the
-/// known.
+/// The transports that COLL_TRANSPORTS names, in its order. An unknown name is an error that lists
+/// the known ones.
 Result<std::vector<TransportChoice>> transport_choices(std::string_view names);
 
 /// The ranks of a rank's host, itself too.
@@ -40,7 +40,7 @@ struct Membership {
   std::vector<std::unique_ptr<Transport>> transports;  ///< those that work on this rank
   std::vector<Transport*> path;                        ///< by peer; null for itself
   std::vector<std::string> descriptors;                ///< by peer, for `path`
-  std::vector<std::string> pair_names;                 ///< by peer, "shm", for explanations
+  std::vector<std::string> pair_names;                 ///< by peer, of `path`, for explanations
 };
 
 /// Publishes this rank's card, reads the others', chooses for each pair the best transport that

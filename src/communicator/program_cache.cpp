@@ -29,7 +29,8 @@ constexpr std::chrono::milliseconds kPatience{20};
 
 void ProgramCache::stop_reading() {
   for (const auto& [peer, connection] : connections_) {
-    if (connection) connection->stop_reading();
+    Lending* lending = connection ? connection->lending() : nullptr;
+    if (lending != nullptr) lending->stop_reading();
   }
 }
 
@@ -47,8 +48,10 @@ bool ProgramCache::stages() const {
 ProgramCache::~ProgramCache() {
   if (!stages()) return;
   const auto all_read = [this] {
-    return std::ranges::all_of(
-        connections_, [](const auto& entry) { return !entry.second || entry.second->all_read(); });
+    return std::ranges::all_of(connections_, [](const auto& entry) {
+      Lending* lending = entry.second ? entry.second->lending() : nullptr;
+      return lending == nullptr || lending->all_read();
+    });
   };
   const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!all_read() && std::chrono::steady_clock::now() < end) {

@@ -146,6 +146,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       Connection* opened = connection(peer, lane);
       COLL_CHECK(opened != nullptr, "connections are opened before a program is bound to them");
       program->lane_connections.push_back(opened);
+      program->lane_lendings.push_back(opened->lending());
       program->needs_progress = program->needs_progress || opened->needs_progress();
     }
   }
@@ -191,6 +192,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       bound.begin = program->steps.data() + ranges[lane].first;
       bound.end = program->steps.data() + ranges[lane].second;
       bound.connections = program->lane_connections.data() + first_connection[at];
+      bound.lendings = program->lane_lendings.data() + first_connection[at];
       if (program->scratch) bound.scratch = program->scratch.get() + at * scratch_bytes;
       bound.first_sibling = copy * lanes;
       bound.first_pass = copy;

@@ -60,6 +60,8 @@ class Mover {
   bool run_step(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   bool run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   bool send(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  [[gnu::noinline]] bool send_or_lend(Cursor& lane, const BoundStep& step,
+                                      const StepExtent& extent);
   bool receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent);
   void copy(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
             const std::byte* message, std::byte* slot);
@@ -76,10 +78,11 @@ class Mover {
   [[nodiscard]] bool holds(BoundStep::When when) const {
     return when == BoundStep::When::always || (when == BoundStep::When::if_apart && call_.apart);
   }
-  std::byte* acquire(Cursor& lane, Connection& to, const BoundStep& step, const StepExtent& extent);
-  void commit(Cursor& lane, Connection& to, const BoundStep& step, const StepExtent& extent);
-  [[nodiscard]] bool may_lend(const Connection& to, const BoundStep& step, const StepExtent& extent,
-                              const std::byte* data) const;
+  std::byte* acquire(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  void commit(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  [[nodiscard]] Lending* lender(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+                                const std::byte* data) const;
+  [[nodiscard]] static bool intact(const Cursor& lane, const BoundStep& step);
   [[nodiscard]] static bool wait_is_over(const Cursor& lane, const BoundStep& step);
 
   Run& run_;
@@ -125,35 +128,33 @@ bool Mover::wait_is_over(const Cursor& lane, const BoundStep& step) {
 
 bool Mover::run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   Connection* source = step.receives ? lane.lane->connections[step.source] : nullptr;
-  Connection* target = step.sends ? lane.lane->connections[step.target] : nullptr;
   const std::byte* message = nullptr;
   std::byte* slot = nullptr;
   if (source != nullptr && (message = source->peek(extent.bytes, call_.digest)) == nullptr) {
     return false;
   }
-  if (target != nullptr && (slot = acquire(lane, *target, step, extent)) == nullptr) return false;
+  if (step.sends && (slot = acquire(lane, step, extent)) == nullptr) return false;
   const std::byte* kept = at(lane, step.into_space, extent.into);
-  const bool lend = target != nullptr && may_lend(*target, step, extent, kept);
-  if (lend) slot = lane.places->staged = nullptr;  // the peer will read what is kept here
-  const auto intact = [source] { return source == nullptr || source->intact(); };
+  Lending* lends = step.sends ? lender(lane, step, extent, kept) : nullptr;
+  if (lends != nullptr) slot = lane.places->staged = nullptr;  // the peer reads what is kept here
 
   if (step.with_space != Space::none) {
     reduce(lane, step, extent, message, slot);
-    if (!intact()) return false;
-    if (slot != nullptr) commit(lane, *target, step, extent);
+    if (!intact(lane, step)) return false;
+    if (slot != nullptr) commit(lane, step, extent);
   } else {
     if (slot != nullptr) {
       copy(lane, step, extent, message, slot);
-      if (!intact()) return false;
-      commit(lane, *target, step, extent);
+      if (!intact(lane, step)) return false;
+      commit(lane, step, extent);
     }
     if (step.into_space != Space::none) {
       copy(lane, step, extent, message, nullptr);
-      if (!intact()) return false;
+      if (!intact(lane, step)) return false;
     }
   }
-  if (lend) {
-    target->lend(kept, extent.bytes, call_.digest);  // its credit was there already
+  if (lends != nullptr) {
+    lends->lend(kept, extent.bytes, call_.digest);  // its credit was there already
     run_.lent = true;
   }
   if (source != nullptr) source->release();
@@ -179,41 +180,52 @@ void Mover::for_each_piece(const Cursor& lane, const BoundStep& step, Use use) c
                    });
 }
 
-bool Mover::send(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+inline bool Mover::send(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  const bool plain = step.stage == BoundStep::Stage::none && step.lend == BoundStep::When::never;
+  if (!plain || !extent.one_piece) return send_or_lend(lane, step, extent);
+  const std::byte* from = at(lane, step.from_space, extent.from);
+  return lane.lane->connections[step.target]->send(from, extent.bytes, call_.digest);
+}
+
+/// Sends what may be lent or staged, or lies in pieces. Out of line: with its registers inlined,
+/// plain messages took ten instructions more.
+bool Mover::send_or_lend(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& to = *lane.lane->connections[step.target];
-  if (step.stage == BoundStep::Stage::again && lane.places->staged != nullptr &&
-      extent.bytes >= to.least_kept() && to.lends(lane.places->staged, extent.bytes, false)) {
-    return to.lend_kept(lane.places->staged, extent.bytes, call_.digest);
+  Lending* lending = lane.lane->lendings[step.target];
+  const std::byte* staged = lane.places->staged;
+  if (step.stage == BoundStep::Stage::again && staged != nullptr && lending != nullptr &&
+      extent.bytes >= lending->least_kept() && lending->lends(staged, extent.bytes, false)) {
+    return lending->lend_kept(staged, extent.bytes, call_.digest);
   }
-  if (extent.one_piece) [[likely]] {
+  if (extent.one_piece) {
     const std::byte* from = at(lane, step.from_space, extent.from);
-    if (may_lend(to, step, extent, from)) {
+    if (Lending* lends = lender(lane, step, extent, from)) {
       if (step.stage == BoundStep::Stage::first) lane.places->staged = nullptr;
       run_.lent = true;
-      return to.lend(from, extent.bytes, call_.digest);
+      return lends->lend(from, extent.bytes, call_.digest);
     }
     if (step.stage != BoundStep::Stage::first) return to.send(from, extent.bytes, call_.digest);
   }
-  std::byte* place = acquire(lane, to, step, extent);
+  std::byte* place = acquire(lane, step, extent);
   if (place == nullptr) return false;
   copy(lane, step, extent, nullptr, place);
-  commit(lane, to, step, extent);
+  commit(lane, step, extent);
   return true;
 }
 
 /// Where to write the step's message: the next place of the lane if it is to be staged, else the
 /// slot; null while no credit is free.
-inline std::byte* Mover::acquire(Cursor& lane, Connection& to, const BoundStep& step,
-                                 const StepExtent& extent) {
-  std::byte* slot = to.acquire(extent.bytes);
+inline std::byte* Mover::acquire(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  std::byte* slot = lane.lane->connections[step.target]->acquire(extent.bytes);
   if (step.stage != BoundStep::Stage::first) return slot;
   StagePlaces& places = *lane.places;
   places.staged = nullptr;
-  if (slot == nullptr || places.begin == nullptr || extent.bytes < places.least ||
-      extent.bytes < to.least_kept()) {
+  const Lending* lending = lane.lane->lendings[step.target];
+  if (slot == nullptr || places.begin == nullptr || lending == nullptr ||
+      extent.bytes < std::max(places.least, lending->least_kept())) {
     return slot;
   }
-  if (!to.lends(places.next(), extent.bytes, false)) {
+  if (!lending->lends(places.next(), extent.bytes, false)) {
     places.pass();  // the next one may lie better
     return slot;
   }
@@ -221,33 +233,42 @@ inline std::byte* Mover::acquire(Cursor& lane, Connection& to, const BoundStep& 
 }
 
 /// Sends what was written to where `acquire` said.
-inline void Mover::commit(Cursor& lane, Connection& to, const BoundStep& step,
-                          const StepExtent& extent) {
+inline void Mover::commit(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   if (step.stage != BoundStep::Stage::first || lane.places->staged == nullptr) {
-    return to.commit(extent.bytes, call_.digest);
+    return lane.lane->connections[step.target]->commit(extent.bytes, call_.digest);
   }
   lane.places->take();
-  to.lend_kept(lane.places->staged, extent.bytes, call_.digest);
+  lane.lane->lendings[step.target]->lend_kept(lane.places->staged, extent.bytes, call_.digest);
 }
 
-inline bool Mover::may_lend(const Connection& to, const BoundStep& step, const StepExtent& extent,
-                            const std::byte* data) const {
-  return extent.bytes >= to.least_loan() && holds(step.lend) && extent.one_piece &&
-         to.lends(data, extent.bytes, step.fetch);
+/// Who lends the step's message until the call ends; null where it goes through a slot.
+inline Lending* Mover::lender(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+                              const std::byte* data) const {
+  if (!holds(step.lend) || !extent.one_piece) return nullptr;
+  Lending* lending = lane.lane->lendings[step.target];
+  const bool lends = lending != nullptr && extent.bytes >= lending->least_loan() &&
+                     lending->lends(data, extent.bytes, step.fetch);
+  return lends ? lending : nullptr;
+}
+
+/// Is the message that the step read, if any, still what its sender sent?
+inline bool Mover::intact(const Cursor& lane, const BoundStep& step) {
+  Lending* lending = step.receives ? lane.lane->lendings[step.source] : nullptr;
+  return lending == nullptr || lending->intact();
 }
 
 bool Mover::receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& from = *lane.lane->connections[step.source];
   // Past the caches from where it lies; what is fetched comes without a store of ours.
-  const bool streams =
-      store_of(step) != 0 && from.peeks_in_place() && program_.shape.loans != Loans::all;
+  const bool streams = store_of(step) != 0 && lane.lane->lendings[step.source] != nullptr &&
+                       program_.shape.loans != Loans::all;
   if (extent.one_piece && !streams) [[likely]] {
     return from.receive(at(lane, step.into_space, extent.into), extent.bytes, call_.digest);
   }
   const std::byte* message = from.peek(extent.bytes, call_.digest);
   if (message == nullptr) return false;
   copy(lane, step, extent, message, nullptr);
-  if (!from.intact()) return false;
+  if (!intact(lane, step)) return false;
   from.release();
   return true;
 }
@@ -369,7 +390,9 @@ bool CpuExecutor::advance(Run& run) {
 }
 
 void CpuExecutor::abandon(Run& run) {
-  for (Connection* connection : run.program->connections) connection->withdraw();
+  for (Lending* lending : run.program->lane_lendings) {
+    if (lending != nullptr) lending->withdraw();
+  }
 }
 
 }  // namespace coll

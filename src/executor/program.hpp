@@ -76,11 +76,11 @@ struct ProgramShape {
 using SharedMemory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
 using SharedMemorySource = std::function<SharedMemory(std::size_t bytes)>;
 
-/// Places for messages that a lane sends to several peers, used in turn. There is one more than a
-/// connection has credits, and a lane stages for the same peers each time: when a place's turn
-/// comes again, the credits of the message before have shown that all are done with what it held.
-/// So at each turn every peer gets a message that takes one of so many credits, which only reading
-/// gives back, as all do from a connection's `least_kept` on; be it one that went through slots.
+/// Places for messages that a lane sends to several peers. The lane uses them in turn. It has one
+/// place more than a connection has credits, and stages for the same peers at each turn. So when a
+/// place's turn comes again, the credits of later messages have shown that every peer has read what
+/// it held. For that every peer must get a message at each turn, staged or not, whose credit comes
+/// back only by reading. Messages of `Lending::least_kept` bytes and more are such messages.
 struct StagePlaces {
   std::uint32_t readers = 0;   ///< to how many peers the lane sends such messages
   std::byte* begin = nullptr;  ///< null: the lane stages nothing
@@ -108,7 +108,8 @@ struct Program {
     const BoundStep* begin = nullptr;
     const BoundStep* end = nullptr;
     Connection* const* connections = nullptr;
-    std::span<CallTurns* const> turns;  ///< of the directions that it sends or receives in
+    Lending* const* lendings = nullptr;  ///< of these connections, null where they cannot
+    std::span<CallTurns* const> turns;   ///< of the directions that it sends or receives in
     std::byte* scratch = nullptr;
     std::uint32_t first_sibling = 0;  ///< lane 0 of the same copy, for waits
     std::uint64_t first_pass = 0;
@@ -122,6 +123,7 @@ struct Program {
   std::vector<StagePlaces> places;       ///< by lane
   std::vector<Connection*> connections;  ///< all of them, each once, for progress and errors
   std::vector<Connection*> lane_connections;
+  std::vector<Lending*> lane_lendings;  ///< as `lane_connections`
   std::vector<CallTurns*> lane_turns;
   std::unique_ptr<std::byte[]> scratch;
   SharedMemory staging;  ///< where `places` lie

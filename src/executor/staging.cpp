@@ -27,9 +27,10 @@ void give_places(Program& program, const SharedMemorySource& memory) {
 }
 
 Program::~Program() {
-  const bool read = std::ranges::all_of(connections, &Connection::all_read);
-  // Peers who come late to what they were sent still read it; nobody may get this memory again.
-  if (!read) static_cast<void>(staging.release());
+  const bool all_read = std::ranges::all_of(
+      lane_lendings, [](Lending* one) { return one == nullptr || one->all_read(); });
+  // Late peers still read what they were sent, so nobody else may get this memory.
+  if (!all_read) static_cast<void>(staging.release());
 }
 
 }  // namespace coll

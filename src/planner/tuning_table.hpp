@@ -16,7 +16,7 @@ namespace coll {
 struct TuningScope {
   Rank ranks = 0;             ///< 0: any number
   std::string hosts;          ///< "1x8", "3x8+1x6": hosts x ranks on each, in the layout's order
-  std::string transport;      ///< the slowest in use: "shm" or "tcp"
+  std::string transport;      ///< "shm": all ranks share memory; "tcp": some do not
   double ranks_per_core = 0;  ///< on the most crowded host, at least 1, in hundredths; 0: any
   friend bool operator==(const TuningScope&, const TuningScope&) = default;
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,26 +13,84 @@
 
 namespace coll {
 
-/// The calls that use one direction of a connection, one after the other: who was begun first goes
-/// first. The transport does not look at it.
+/// The calls that use one direction of a connection, one after the other: the call that began first
+/// goes first. The transport does not look at it.
 struct CallTurns {
   std::uint32_t taken = 0;
   std::uint32_t passed = 0;
 };
 
-/// One end of a connection: two bounded FIFOs of messages to one peer, one in each direction, each
-/// with one writer and one reader. Used by one thread at a time, never blocking: what cannot be
-/// done now says so and is tried again with the same arguments. Messages arrive whole, in order,
-/// once.
+/// Lets the peer read messages out of this process's memory, so that they need not be copied into
+/// the connection first. A connection that can do this hands it out by `Connection::lending()`; it
+/// lives as long as the connection. Either both ends of a connection have it or neither has.
 ///
-/// A message is at most `slot_bytes()` long, may be empty, and carries the digest of the call it
-/// belongs to. The receiver knows length and digest beforehand (it runs the same schedule); a
-/// message that differs is a failure (Code::mismatch) and stays unread.
+/// A lent message is a message like any other: it takes a credit, arrives in order, and the peer
+/// receives it with `peek` or `receive`. On such a connection `peek` never copies a payload that
+/// can be read where it lies.
+class Lending {
+ public:
+  Lending(const Lending&) = delete;
+  Lending& operator=(const Lending&) = delete;
+
+  // --- the sender's
+  /// Shorter messages are not worth lending. May shrink after the first messages, when the
+  /// connection has learned what the peer can reach.
+  [[nodiscard]] std::size_t least_loan() const { return least_loan_; }
+  /// The same for `lend_kept`. While all messages are at least this long, no more of them are under
+  /// way than the connection has credits.
+  [[nodiscard]] std::size_t least_kept() const { return std::max(least_loan_, least_kept_); }
+  /// Can the message be lent? The peer reads it in place where it can, and may copy it out of this
+  /// process only if `fetch` allows that. Ask only for `least_loan()` bytes or more.
+  [[nodiscard]] virtual bool lends(const std::byte* data, std::size_t bytes, bool fetch) const = 0;
+  /// Sends a message that `lends` agreed to. False: not now, call again with the same arguments.
+  /// True: the memory must stay unchanged until `Connection::flush` is true.
+  ///
+  /// After `acquire(bytes)` gave a place, `lend` succeeds, and that place stays unused. A message
+  /// that `send` refused may be lent instead.
+  virtual bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
+  /// Like `lend`, for memory that outlives the call: `flush` does not wait for it, and `withdraw`
+  /// does not take it back. The memory must stay unchanged until the message's credit has come back
+  /// or `all_read` is true.
+  virtual bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
+  /// The call has failed, and its memory may change from now on. The peer fails if it reads what
+  /// `lend` lent and it had not read yet.
+  virtual void withdraw() = 0;
+  /// Has the peer read all that was ever lent? Also true once the peer has stopped reading, or its
+  /// process is known to be gone. May be called after a failure.
+  virtual bool all_read() = 0;
+
+  // --- the receiver's
+  /// Call after using what `peek` returned and before passing the result on. False: the sender has
+  /// withdrawn the message, this connection has failed, and the result is worthless.
+  virtual bool intact() = 0;
+  /// This end reads no more, so the peer need keep nothing for it.
+  virtual void stop_reading() = 0;
+
+ protected:
+  Lending() = default;
+  ~Lending() = default;
+  void set_least_loan(std::size_t bytes) { least_loan_ = bytes; }
+  void set_least_kept(std::size_t bytes) { least_kept_ = bytes; }
+
+ private:
+  std::size_t least_loan_ = ~std::size_t{0};
+  std::size_t least_kept_ = 0;
+};
+
+/// One end of a connection to one peer: a bounded FIFO of messages in each direction, each with one
+/// writer and one reader. One thread at a time uses it. No function blocks: what cannot be done now
+/// says so, and the caller tries again with the same arguments. Messages arrive whole, in order,
+/// and once.
 ///
-/// Sending never waits for the peer's *call*, only for its credits: with one message per direction
-/// in flight a sender must get through although the peer has not asked for it yet.
+/// A message has 0 to `slot_bytes()` bytes and carries the digest of its call. The receiver runs
+/// the same schedule, so it knows length and digest beforehand. A message that differs is a failure
+/// (Code::mismatch) and stays unread.
 ///
-/// After a failure every function says "not now" (null, false) and `status()` says why, for good.
+/// A sender waits for credits, never for the peer's call: with one message in flight per direction,
+/// sending succeeds even if the peer has not asked for the message yet.
+///
+/// After a failure every function says "not now" (null or false), and `status()` says why, for
+/// good.
 class Connection {
  public:
   Connection() = default;
@@ -40,73 +99,39 @@ class Connection {
   virtual ~Connection() = default;
 
   // --- sending
-  /// Where to write the next message's payload, or null while no credit is free. Asking again
-  /// before `commit` returns the same place. Never null for want of anything but a credit or after
-  /// a failure.
+  /// Where to write the next message's payload. Null only without a free credit or after a failure.
+  /// Returns the same place until `commit`.
   virtual std::byte* acquire(std::size_t bytes) = 0;
-  /// Sends the payload written to the place that `acquire(bytes)` gave.
+  /// Sends the payload that was written to the place from `acquire(bytes)`.
   virtual void commit(std::size_t bytes, std::uint64_t digest) = 0;
-  /// Sends from the caller's memory, with fewer copies where the transport can. False: not (wholly)
-  /// now, call again with the same arguments; the memory must not change meanwhile. True: it may be
-  /// reused.
+  /// Sends from the caller's memory, which may save a copy. False: not (wholly) now, call again
+  /// with the same arguments and leave the memory unchanged. True: the memory may be reused.
   virtual bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
-  /// Could a message of `bytes` at `data` be lent: read by the receiver in place, or else, with
-  /// `fetch`, copied out by it? Asked only for `least_loan()` bytes and more.
-  [[nodiscard]] virtual bool lends([[maybe_unused]] const std::byte* data,
-                                   [[maybe_unused]] std::size_t bytes,
-                                   [[maybe_unused]] bool fetch) const {
-    return false;
-  }
-  /// Like `send`, of what `lends` said yes to; nothing is copied here. The memory must stay as it
-  /// is until `flush` is true. Once `acquire(bytes)` gave a place it cannot be refused, and the
-  /// place is not needed; a message that `send` refused may be lent instead.
-  virtual bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
-    return send(data, bytes, digest);
-  }
-  /// Like `lend`, of memory that outlives the call: `flush` does not wait until it is read, and
-  /// `withdraw` does not take it back. It must stay as it is until the message's credit has come
-  /// back, which every loan takes, or `all_read` is true.
-  virtual bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
-    return send(data, bytes, digest);
-  }
-  /// What `lend` lent may change from now on, though nobody took it: its call has failed.
-  virtual void withdraw() {}
-  /// The shortest message for which lending pays; none does where the transport cannot.
-  [[nodiscard]] std::size_t least_loan() const { return least_loan_; }
-  /// And the shortest for `lend_kept`: of these no more than the spec's credits are under way, as
-  /// long as shorter messages may be more.
-  [[nodiscard]] std::size_t least_kept() const { return std::max(least_loan_, least_kept_); }
-  /// True once everything sent needs nothing more from this process, nor the caller's memory, to
-  /// arrive.
-  virtual bool flush() { return true; }
-  /// The peer has read all that was ever lent, or will read no more of it: it has stopped reading,
-  /// or its process is gone, as far as that can be told. Also after a failure.
-  virtual bool all_read() { return true; }
+  /// True once all sent messages will arrive without more work by this process, and none of the
+  /// memory given to `Lending::lend` is needed any more.
+  virtual bool flush() = 0;
 
   // --- receiving
-  /// The next message's payload, valid until `release`, or null while it is not there. Never null
-  /// for an empty message that has come.
+  /// The next message's payload, valid until `release`. Null while it has not come; not null for an
+  /// empty message that has.
   virtual const std::byte* peek(std::size_t bytes, std::uint64_t digest) = 0;
-  /// Does `peek` show payloads where they have come to lie, so that `receive` saves no copy?
-  [[nodiscard]] virtual bool peeks_in_place() const { return false; }
-  /// Was what `peek` shows left as it was until now? If not, its lender has withdrawn it, and this
-  /// connection fails; nothing made of it may go further.
-  virtual bool intact() { return true; }
-  /// Nothing will be read here any more, so the peer need keep nothing for this end.
-  virtual void stop_reading() {}
-  /// Done with what `peek` returned: gives the credit back.
+  /// Consumes the message that `peek` returned, and gives its credit back.
   virtual void release() = 0;
-  /// Receives into the caller's memory, with fewer copies where the transport can. False: not
-  /// (wholly) now, call again with the same arguments; the memory is undefined meanwhile. Needs no
-  /// release.
+  /// Receives into the caller's memory, which may save a copy, and consumes the message. False: not
+  /// (wholly) now, call again with the same arguments; the memory is undefined until then.
   virtual bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) = 0;
 
+  // --- what only some can
+  /// Null where the connection cannot lend. The answer never changes, so callers ask once.
+  virtual Lending* lending() { return nullptr; }
+
   // --- state
-  /// The other end is there too; nothing else may be called before, except `status`.
-  [[nodiscard]] virtual bool ready() const { return true; }
-  /// Moves bytes that wait in either direction; a waiting executor calls it if `needs_progress()`.
-  virtual void progress() {}
+  /// Is the other end there too? Until then only `status` and `lending` may be called.
+  [[nodiscard]] virtual bool ready() const = 0;
+  /// Must whoever waits call `progress`?
   [[nodiscard]] virtual bool needs_progress() const { return false; }
+  /// Moves bytes that wait in either direction.
+  virtual void progress() {}
   /// A descriptor to poll(2) for reading while there is nothing to do, -1 where there is none.
   [[nodiscard]] virtual int wait_fd() const { return -1; }
   [[nodiscard]] const Status& status() const { return status_; }
@@ -118,8 +143,6 @@ class Connection {
 
  protected:
   Connection(Rank peer, std::size_t slot_bytes) : peer_(peer), slot_bytes_(slot_bytes) {}
-  void set_least_loan(std::size_t bytes) { least_loan_ = bytes; }
-  void set_least_kept(std::size_t bytes) { least_kept_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
     if (status_.ok()) status_ = status.at_rank(peer_);
@@ -128,26 +151,40 @@ class Connection {
  private:
   Rank peer_ = kNoRank;
   std::size_t slot_bytes_ = 0;
-  std::size_t least_loan_ = ~std::size_t{0};
-  std::size_t least_kept_ = 0;
   Status status_;
 };
 
-/// The failure of a message that belongs to another call, or has another length, than expected. The
-/// communicator turns it into one that names both calls.
+/// The failure of a message whose call or length is not the expected one. The communicator turns it
+/// into a failure that names both calls.
 Status message_mismatch(Rank peer, std::size_t expected_bytes, std::uint64_t expected_digest,
                         std::size_t bytes, std::uint64_t digest);
 
 /// What both ends of a connection agree on beforehand.
 struct ConnectionSpec {
   Rank peer = kNoRank;
-  std::uint32_t lane = 0;      ///< distinguishes several connections to one peer
+  std::uint32_t lane = 0;      ///< distinguishes connections to the same peer
   std::size_t slot_bytes = 0;  ///< the longest message, a multiple of 64
   std::uint32_t credits = 0;   ///< messages in flight per direction, at least 1
 };
 
-/// A transport of one rank of one communicator. Used by one thread at a time; the connections it
-/// opened must be destroyed before it.
+/// What messages between two ranks pass through, cheapest first: the cost class of their path.
+enum class PathMedium : std::uint8_t {
+  memory,   ///< memory that both processes map
+  kernel,   ///< this kernel, which they do not leave
+  network,  ///< a network
+};
+
+/// What the path between two ranks can do. The planner knows a path by this, never by the name of
+/// its transport.
+struct PathCapabilities {
+  bool shares_memory = false;  ///< the ranks are on one host, and can read memory of each other
+  PathMedium medium = PathMedium::network;
+
+  friend bool operator==(const PathCapabilities&, const PathCapabilities&) = default;
+};
+
+/// A transport of one rank of one communicator. One thread at a time uses it. It must outlive the
+/// connections that it opened.
 class Transport {
  public:
   /// What the planner may count on; the same on every rank for the same settings.
@@ -162,26 +199,27 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
   virtual ~Transport() = default;
 
-  [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual Limits limits() const = 0;
-  /// How others reach this rank: opaque bytes, published to all ranks in the rendezvous.
+  /// How others reach this rank: opaque bytes that the rendezvous publishes to all ranks.
   [[nodiscard]] virtual const std::string& descriptor() const = 0;
-  /// Could the two ends talk? Symmetric: if a accepts b, b accepts a. If not, the failure says why.
+  /// Can the two ends talk? If not, the failure says why. Symmetric: both ends give the same
+  /// answer.
   [[nodiscard]] virtual Status accepts(std::string_view peer_descriptor) const = 0;
-  /// Do messages to a peer that it accepts leave this kernel? Symmetric.
-  [[nodiscard]] virtual bool leaves(std::string_view peer_descriptor) const = 0;
+  /// What the path to a peer that it accepts can do. Symmetric.
+  [[nodiscard]] virtual PathCapabilities path(std::string_view peer_descriptor) const = 0;
 
-  /// Opens this end of a connection; returns at once. The end whose rank is higher dials, the other
-  /// one waits for it; neither blocks, whichever comes first. Call `poll` until `ready()` or a
-  /// failed status.
+  /// Opens this end of a connection and returns at once. The end with the higher rank dials, the
+  /// other one waits for it, whichever opens first. Call `poll` until the connection is ready or
+  /// has failed.
   virtual Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                                    std::string_view peer_descriptor) = 0;
-  /// Moves connecting forward: accepts who has dialled, finishes handshakes, drops strangers.
+  /// Moves connecting forward: accepts peers that have dialled, finishes handshakes, drops
+  /// strangers.
   virtual void poll() = 0;
 };
 
-/// Who a transport serves. `job` is a secret shared by the ranks of this communicator and nobody
-/// else: who connects without knowing it is dropped.
+/// Whom a transport serves. Only the ranks of the communicator know `job`: whoever connects without
+/// knowing it is dropped.
 struct TransportSpec {
   Rank rank = kNoRank;
   Rank size = 0;
@@ -190,12 +228,20 @@ struct TransportSpec {
   bool one_network = false;  ///< all ranks reach each other over this host's loopback
 };
 
-/// Is it a connection that this rank can have? The same answer from every transport.
+/// Can this rank have such a connection? Every transport gives this answer.
 Status check_connection(const TransportSpec& self, const ConnectionSpec& spec);
 
-/// Creates the transport if it is viable on this machine; the failure says why not. Each lives in
-/// its folder.
+/// Each makes the transport of its folder if it works on this machine; else the failure says why
+/// not.
 Result<std::unique_ptr<Transport>> make_shm_transport(const TransportSpec& spec);
 Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec);
+
+/// A transport that users can name in COLL_TRANSPORTS.
+struct NamedTransport {
+  std::string_view name;
+  Result<std::unique_ptr<Transport>> (*make)(const TransportSpec& spec);
+};
+/// All of them, best first.
+std::span<const NamedTransport> named_transports();
 
 }  // namespace coll

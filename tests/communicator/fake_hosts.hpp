@@ -11,13 +11,12 @@
 namespace coll::testing {
 
 /// A transport that reaches the ranks of one host only.
-class WithinHost : public Transport {
+class WithinHost final : public Transport {
  public:
   WithinHost(std::unique_ptr<Transport> inner, int host)
       : inner_(std::move(inner)),
         descriptor_(static_cast<char>('a' + host) + inner_->descriptor()) {}
 
-  [[nodiscard]] std::string_view name() const override { return inner_->name(); }
   [[nodiscard]] Limits limits() const override { return inner_->limits(); }
   [[nodiscard]] const std::string& descriptor() const override { return descriptor_; }
   [[nodiscard]] Status accepts(std::string_view peer) const override {
@@ -26,7 +25,9 @@ class WithinHost : public Transport {
     }
     return inner_->accepts(peer.substr(1));
   }
-  [[nodiscard]] bool leaves(std::string_view /*peer*/) const override { return false; }
+  [[nodiscard]] PathCapabilities path(std::string_view peer) const override {
+    return inner_->path(peer.substr(1));
+  }
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer) override {
     return inner_->open(spec, peer.substr(1));
@@ -36,13 +37,6 @@ class WithinHost : public Transport {
  private:
   std::unique_ptr<Transport> inner_;
   std::string descriptor_;
-};
-
-/// A transport whose messages leave the kernel.
-class OverTheWire final : public WithinHost {
- public:
-  explicit OverTheWire(std::unique_ptr<Transport> inner) : WithinHost(std::move(inner), 0) {}
-  [[nodiscard]] bool leaves(std::string_view /*peer*/) const override { return true; }
 };
 
 /// Shared memory within hosts, TCP between them; hosts[r] is that of rank r.

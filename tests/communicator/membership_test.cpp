@@ -4,12 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "communicator/card.hpp"
+#include "communicator/reach.hpp"
 #include "fake_hosts.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/exchange/exchange.hpp"
 #include "rendezvous/meeting_ranks.hpp"
 #include "sys/machine/memory_costs.hpp"
+#include "transports/fake/fake_transport.hpp"
 
 namespace coll::testing {
 namespace {
@@ -70,9 +71,55 @@ Status told(const std::vector<std::string>& texts, std::string* heard = nullptr)
   return outcome;
 }
 
-/// No trouble, then the first rank that shares memory with it, and the offers it uses.
-std::string choice(Rank host, std::uint32_t used, std::uint32_t leaves = 0) {
-  return MessageWriter().u8(1).rank(host).u32(used).u32(leaves).bytes();
+std::uint32_t kinds_of(const PathCapabilities& path) {
+  PathKinds kinds;
+  kinds.add(path);
+  return kinds.bits();
+}
+
+/// No trouble, then the first rank that shares memory with it, the offers it uses, and the kinds of
+/// its paths.
+std::string choice(Rank host, std::uint32_t used,
+                   std::uint32_t kinds = kinds_of({.medium = PathMedium::kernel})) {
+  return MessageWriter().u8(1).rank(host).u32(used).u32(kinds).bytes();
+}
+
+/// What `size` ranks agree on that may use these transports.
+std::vector<Membership> agreed_by(std::size_t size, const std::vector<TransportChoice>& choices) {
+  std::vector<Meeting> meetings = star(static_cast<Rank>(size));
+  std::vector<Membership> members(size);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      Result<Membership> member =
+          agree_on_membership(meetings[rank], choices, "", {}, in(seconds(20)));
+      ASSERT_TRUE(member.ok()) << member.status().text();
+      members[rank] = *std::move(member);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return members;
+}
+
+/// The plans of many calls, as text.
+std::string plans_of(const World& world) {
+  std::string text;
+  for (const Collective collective : {Collective::broadcast, Collective::all_reduce,
+                                      Collective::all_gather, Collective::all_to_all}) {
+    for (std::uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
+      const CollectiveSpec spec{collective, world.layout.ranks(), 0};
+      const Result<Plan> plan = make_plan(world, spec, size_class(bytes));
+      EXPECT_TRUE(plan.ok()) << plan.status().text();
+      if (!plan.ok()) continue;
+      text.append(plan->algorithm->name);
+      for (const std::uint32_t number : {plan->lanes, plan->slice_bytes, plan->message_chunks,
+                                         static_cast<std::uint32_t>(plan->loans)}) {
+        text.append(" ").append(std::to_string(number));
+      }
+      text.append("\n");
+    }
+  }
+  return text;
 }
 
 TEST(Membership, TwoRanksSeeOneWorld) {
@@ -90,29 +137,61 @@ TEST(Membership, TwoRanksSeeOneWorld) {
   EXPECT_EQ(zero->world.view.path.alpha_us, kLoopbackPath.alpha_us);
 }
 
-TEST(Membership, WhatItsTransportSaysOfAPathCounts) {
-  const TransportChoice wire{
-      "tcp", [](const TransportSpec& spec) {
-        Result<std::unique_ptr<Transport>> made = make_tcp_transport(spec);
-        EXPECT_TRUE(made.ok()) << made.status().text();
-        return Result<std::unique_ptr<Transport>>(std::make_unique<OverTheWire>(*std::move(made)));
-      }};
-  std::vector<Meeting> meetings = star(2);
-  std::thread other(
-      [&] { EXPECT_TRUE(agree_on_membership(meetings[1], {wire}, "", {}, in(seconds(20))).ok()); });
-  const auto zero = agree_on_membership(meetings[0], {wire}, "", {}, in(seconds(20)));
-  other.join();
-  ASSERT_TRUE(zero.ok()) << zero.status().text();
-  EXPECT_EQ(zero->world.view.path.alpha_us, kTcpPath.alpha_us);
+/// A path is known by what it can do: a transport with another name gets the plans of shared memory
+/// if it shares memory, and one called shm does not if it does not.
+TEST(Membership, PlansFollowWhatAPathCanDoNotItsName) {
+  constexpr std::size_t kRanks = 3;
+  const auto shm = make_shm_transport({.rank = 0, .size = 1, .interface = {}});
+  ASSERT_TRUE(shm.ok()) << shm.status().text();
+  const auto fake = [&](const std::string& name, const PathCapabilities& path) {
+    const auto network =
+        std::make_shared<FakeNetwork>(FakeScript{.path = path, .limits = (*shm)->limits()});
+    return std::vector<TransportChoice>{
+        {name, [network](const TransportSpec& spec) -> Result<std::unique_ptr<Transport>> {
+           return make_fake_transport(network, spec);
+         }}};
+  };
+  const std::vector<Membership> known = agreed_by(kRanks, *transport_choices("shm"));
+  const std::string shared = plans_of(known[0].world);
+  struct Case {
+    const char* name;
+    PathCapabilities path;
+    const PathCost& cost;
+  };
+  for (const Case& each :
+       {Case{"other", {.shares_memory = true, .medium = PathMedium::memory}, kSharedMemoryPath},
+        Case{"shm", {.medium = PathMedium::kernel}, kLoopbackPath},
+        Case{"shm", {.medium = PathMedium::network}, kTcpPath}}) {
+    const std::vector<Membership> members = agreed_by(kRanks, fake(each.name, each.path));
+    for (const Membership& member : members) {
+      const bool shares = each.path.shares_memory;
+      EXPECT_EQ(member.world.shared_memory, shares);
+      EXPECT_EQ(member.world.layout.hosts(), shares ? 1 : static_cast<std::int32_t>(kRanks));
+      EXPECT_EQ(member.world.view.path.alpha_us, each.cost.alpha_us);
+      EXPECT_EQ(plans_of(member.world) == shared, shares);
+      EXPECT_EQ(plans_of(member.world), plans_of(members[0].world));
+    }
+    EXPECT_EQ(members[0].pair_names[1], each.name);
+  }
+}
+
+/// The costliest path of any rank counts for all, also for ranks that do not use it.
+TEST(Membership, AWorldIsAsSlowAsItsCostliestPath) {
+  const auto choices = on_hosts({0, 0, 1});
+  for (const Membership& member : agreed_by(3, choices)) {
+    EXPECT_FALSE(member.world.shared_memory);
+    EXPECT_EQ(member.world.view.path.alpha_us, kLoopbackPath.alpha_us);
+    EXPECT_EQ(member.world.layout.host, (std::vector<std::int32_t>{0, 0, 1}));
+  }
 }
 
 TEST(Membership, APathThatLeavesTheKernelIsSlowForAll) {
   std::string card;
   ASSERT_EQ(told({"", choice(1, 1)}, &card).code(), Code::mismatch);
-  for (const std::uint32_t leaves : {0U, 1U}) {
+  for (const PathMedium medium : {PathMedium::kernel, PathMedium::network}) {
     std::vector<Meeting> meetings = star(2);
     std::thread other([&] {
-      for (const std::string& text : {card, choice(1, 1, leaves)}) {
+      for (const std::string& text : {card, choice(1, 1, kinds_of({.medium = medium}))}) {
         EXPECT_TRUE(exchange(meetings[1], text, in(seconds(20))).ok());
       }
     });
@@ -120,7 +199,7 @@ TEST(Membership, APathThatLeavesTheKernelIsSlowForAll) {
     other.join();
     ASSERT_TRUE(zero.ok()) << zero.status().text();
     EXPECT_EQ(zero->world.view.path.alpha_us,
-              leaves == 1 ? kTcpPath.alpha_us : kLoopbackPath.alpha_us);
+              medium == PathMedium::network ? kTcpPath.alpha_us : kLoopbackPath.alpha_us);
   }
 }
 
@@ -151,23 +230,12 @@ TEST(Membership, WhatCopiesCostCountsOnTheSlowestHost) {
 
 /// Hosts are what ranks can reach of each other: all have the same host name here.
 TEST(Membership, RanksThatShareMemoryShareAHost) {
-  constexpr std::size_t kRanks = 5;
-  std::vector<Meeting> meetings = star(kRanks);
-  const std::vector<TransportChoice> choices = on_hosts({3, 1, 3, 1, 2});
-  std::vector<std::optional<Result<Membership>>> members(kRanks);
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      members[rank].emplace(agree_on_membership(meetings[rank], choices, "", {}, in(seconds(20))));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& member : members) {
-    ASSERT_TRUE(member->ok()) << member->status().text();
-    const Layout& layout = (*member)->world.layout;
+  const std::vector<Membership> members = agreed_by(5, on_hosts({3, 1, 3, 1, 2}));
+  for (const Membership& member : members) {
+    const Layout& layout = member.world.layout;
     EXPECT_EQ(layout.host, (std::vector<std::int32_t>{0, 1, 0, 1, 2}));
     EXPECT_EQ(layout.members, (std::vector<std::vector<Rank>>{{0, 2}, {1, 3}, {4}}));
-    EXPECT_EQ(layout, (*members[0])->world.layout);
+    EXPECT_EQ(layout, members[0].world.layout);
   }
 }
 
@@ -230,7 +298,8 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
       {card, choice(0, 1)},  // shares memory over TCP
       {card, choice(2, 1)},  // with a later rank
       {card, choice(-1, 1)},
-      {card, choice(1, 1, 2)},
+      {card, choice(1, 1, 0)},                                          // no kind of path
+      {card, choice(1, 1, 2 * kinds_of({true, PathMedium::network}))},  // none that there is
       {card, choice(1, 1) + "x"},
       {card, choice(1, 1).substr(0, 8)},
       {card, ""},

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "lending_conformance_kept.hpp"
 #include "registered_resource.hpp"
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/peer_memory.hpp"
@@ -24,6 +25,7 @@ Fd knock(std::string_view descriptor) {
 
 const Backend kShm{.name = "shm",
                    .make = make_shm_transport,
+                   .can_lend = true,
                    .lends = can_read_memory_of(memory_proof()),  // a sandbox may forbid it
                    .knock = knock};
 
@@ -39,6 +41,8 @@ Backend registered() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shm, TransportConformance, testing::Values(kShm, registered()),
+                         name_of_backend);
+INSTANTIATE_TEST_SUITE_P(Shm, LendingConformance, testing::Values(kShm, registered()),
                          name_of_backend);
 
 constexpr ConnectionSpec kToOne{.peer = 1, .lane = 0, .slot_bytes = 64, .credits = 1};

@@ -81,7 +81,10 @@ TEST_F(TcpTwoHosts, Talk) {
   ASSERT_TRUE(zero.ok() && one.ok());
   EXPECT_NE(zero->identity, one->identity);
   EXPECT_TRUE(transports_[0]->accepts(transports_[1]->descriptor()).ok());
-  EXPECT_FALSE(transports_[0]->leaves(transports_[1]->descriptor())) << "one kernel is both hosts";
+  const PathCapabilities path = transports_[0]->path(transports_[1]->descriptor());
+  EXPECT_EQ(path, transports_[1]->path(transports_[0]->descriptor()));
+  EXPECT_EQ(path.medium, PathMedium::kernel) << "one kernel is both hosts";
+  EXPECT_FALSE(path.shares_memory);
   ASSERT_TRUE(connect()) << ends_[1]->status().text();
   exchange();
 }

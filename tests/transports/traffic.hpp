@@ -12,6 +12,11 @@
 
 namespace coll::test {
 
+inline bool would_lend(Connection& to, const std::byte* data, std::size_t bytes) {
+  const Lending* lending = to.lending();
+  return lending != nullptr && bytes >= lending->least_loan() && lending->lends(data, bytes, true);
+}
+
 /// One message after the other, the same on both sides for the same seed.
 class Traffic {
  public:
@@ -50,10 +55,11 @@ class Traffic {
     }
     if (!loaded_) {
       std::ranges::copy(data, room());
-      lends_ = way_ == Way::lent && bytes >= to.least_loan() && to.lends(room(), bytes, true);
+      lends_ = way_ == Way::lent && would_lend(to, room(), bytes);
     }
     loaded_ = true;
-    if (!(lends_ ? to.lend(room(), bytes, digest) : to.send(room(), bytes, digest))) return false;
+    if (!(lends_ ? to.lending()->lend(room(), bytes, digest) : to.send(room(), bytes, digest)))
+      return false;
     loaded_ = false;
     if (lends_) {
       ++loans_ever;

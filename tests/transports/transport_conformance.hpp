@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The suite of one thread; a backend's own file includes it and instantiates TransportConformance.
+// The suite of one thread. A backend's own file includes it and instantiates TransportConformance;
+// one that lends instantiates LendingConformance too.
 #pragma once
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -114,24 +115,27 @@ TEST_P(TransportConformance, BothMaySendFirstWithOneCredit) {
 }
 
 TEST_P(TransportConformance, AMessageOfAnotherCallIsAMismatchAndStaysUnread) {
+  constexpr std::size_t kLong = 64 << 10;
   struct Case {
     std::size_t bytes;
     std::uint64_t digest;
+    std::size_t expected;
   };
-  for (const Case wrong : {Case{100, 6}, Case{99, 5}, Case{0, 5}, Case{1000, 5}}) {
+  for (const Case wrong : {Case{100, 6, 100}, Case{99, 5, 100}, Case{0, 5, 100}, Case{1000, 5, 100},
+                           Case{kLong, 6, kLong}, Case{kLong, 5, kLong - 1}}) {
     for (const bool in_place : {false, true}) {
-      Pair pair(GetParam());
+      Pair pair(GetParam(), kLong);
       ASSERT_TRUE(pair.ready);
       Connection& from = *pair.ends[1];
-      const std::array<std::byte, 1024> data{};
-      std::array<std::byte, 1024> got{};
+      const std::vector<std::byte> data(kLong);
+      std::vector<std::byte> got(kLong);
       ASSERT_TRUE(
           pair.drive([&] { return pair.ends[0]->send(data.data(), wrong.bytes, wrong.digest); }));
       EXPECT_TRUE(pair.drive([&] {
         if (in_place) {
-          EXPECT_EQ(from.peek(100, 5), nullptr);
+          EXPECT_EQ(from.peek(wrong.expected, 5), nullptr);
         } else {
-          EXPECT_FALSE(from.receive(got.data(), 100, 5));
+          EXPECT_FALSE(from.receive(got.data(), wrong.expected, 5));
         }
         return !from.status().ok();
       }));
@@ -145,6 +149,29 @@ TEST_P(TransportConformance, AMessageOfAnotherCallIsAMismatchAndStaysUnread) {
       EXPECT_EQ(from.status().code(), Code::mismatch);
     }
   }
+}
+
+TEST_P(TransportConformance, BothEndsCanLendOrNeither) {
+  Ranks ranks(GetParam());
+  const auto spec = [](Rank peer) {
+    return ConnectionSpec{.peer = peer, .lane = 0, .slot_bytes = 64, .credits = 1};
+  };
+  const std::unique_ptr<Connection> ends[] = {ranks.open(0, spec(1)), ranks.open(1, spec(0))};
+  ASSERT_TRUE(ends[0] && ends[1]);
+  const Lending* const before[] = {ends[0]->lending(), ends[1]->lending()};
+  ASSERT_TRUE(ranks.settle(*ends[0], *ends[1]));
+  for (const int end : {0, 1}) {
+    EXPECT_EQ(before[end] != nullptr, GetParam().can_lend);
+    EXPECT_EQ(ends[end]->lending(), before[end]) << "it is asked for once";
+  }
+}
+
+TEST_P(TransportConformance, BothEndsSayTheSameOfTheirPath) {
+  const Ranks ranks(GetParam());
+  const auto path = [&](std::size_t from, std::size_t to) {
+    return ranks.transports[from]->path(ranks.transports[to]->descriptor());
+  };
+  EXPECT_EQ(path(0, 1), path(1, 0));
 }
 
 // --- opening and closing
@@ -428,5 +455,4 @@ TEST_P(TransportConformance, TooFewDescriptorsIsAClearFailure) {
 
 }  // namespace coll::test
 
-#include "transport_conformance_kept.hpp"
 #include "transport_conformance_ranks.hpp"

@@ -142,14 +142,17 @@ TEST_P(TransportConformance, DeathOfThePeerIsBounded) {
   for (const Rank survivor : {0, 1}) {
     const std::uint64_t job = fresh_job();
     Table table;
-    const ConnectionSpec spec{.peer = 0, .lane = 0, .slot_bytes = 256, .credits = 2};
+    const ConnectionSpec spec{.peer = 0, .lane = 0, .slot_bytes = kTalkBytes, .credits = 2};
+    const std::vector<std::byte> last(kTalkBytes, std::byte{7});
     const pid_t child = in_child([&] {
       table.leave(survivor);
       LoneRank self(GetParam(), 1 - survivor, job, table, spec);
-      if (!self.ready || !self.end->send(bytes_of("last"), 4, 1)) return false;
+      if (!self.ready) return false;
+      bool sent = false;
       eventually([&] {
         nudge(*self.end);
-        return self.end->flush();
+        sent = sent || self.end->send(last.data(), last.size(), 1);
+        return sent && self.end->flush();
       });
       table.meet(1 - survivor);
       for (;;) ::pause();
@@ -162,11 +165,12 @@ TEST_P(TransportConformance, DeathOfThePeerIsBounded) {
     EXPECT_TRUE(WIFSIGNALED(status_of(child)));
     if (!self.ready) continue;
     Connection& end = *self.end;
-    std::array<std::byte, 4> got{};
+    std::vector<std::byte> got(last.size());
     EXPECT_TRUE(eventually([&] {
       nudge(end);
       return end.receive(got.data(), got.size(), 1);
     })) << end.status().text();
+    EXPECT_EQ(got, last);
     for (int turn = 0; turn < 1000; ++turn) {
       EXPECT_EQ(end.peek(1, 1), nullptr);
       end.send(bytes_of("?"), 1, 1);

@@ -183,6 +183,11 @@ void FakeConnection::stop_reading() {
 
 // --- state
 
+/// The script holds for both ends, so both have it or neither.
+Lending* FakeConnection::lending() {
+  return network_->script().least_loan == FakeScript::kNever ? nullptr : this;
+}
+
 void FakeConnection::progress() {
   const std::lock_guard lock(link_->mutex);
   out().progress_sender();

@@ -10,7 +10,7 @@ namespace coll {
 
 class FakeTransport;
 
-class FakeConnection final : public Connection {
+class FakeConnection final : public Connection, public Lending {
  public:
   /// `side` is 0 for the lower rank.
   FakeConnection(const ConnectionSpec& spec, FakeTransport* transport,
@@ -23,9 +23,9 @@ class FakeConnection final : public Connection {
   [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
-  bool flush() override;
-  bool all_read() override;
   void withdraw() override;
+  bool all_read() override;
+  bool flush() override;
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
   bool intact() override;
@@ -33,6 +33,7 @@ class FakeConnection final : public Connection {
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
   void stop_reading() override;
 
+  Lending* lending() override;
   [[nodiscard]] bool ready() const override { return ready_; }
   void progress() override;
   [[nodiscard]] bool needs_progress() const override { return network_->script().max_delay > 0; }

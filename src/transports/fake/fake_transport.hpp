@@ -18,11 +18,12 @@ class FakeTransport final : public Transport {
   FakeTransport(std::shared_ptr<FakeNetwork> network, TransportSpec spec);
   ~FakeTransport() override;
 
-  [[nodiscard]] std::string_view name() const override { return "fake"; }
   [[nodiscard]] Limits limits() const override { return network_->script().limits; }
   [[nodiscard]] const std::string& descriptor() const override { return descriptor_; }
   [[nodiscard]] Status accepts(std::string_view peer_descriptor) const override;
-  [[nodiscard]] bool leaves(std::string_view /*peer_descriptor*/) const override { return false; }
+  [[nodiscard]] PathCapabilities path(std::string_view /*peer_descriptor*/) const override {
+    return network_->script().path;
+  }
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer_descriptor) override;
   void poll() override;

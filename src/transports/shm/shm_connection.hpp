@@ -30,7 +30,7 @@ struct ShmLayout {
 
 /// Two FIFOs in one segment. No lock or allocation once it is ready, and no call of the operating
 /// system but the one that copies lent memory; the death of the peer shows as nothing: "not now".
-class ShmConnection final : public Connection {
+class ShmConnection final : public Connection, public Lending {
  public:
   ShmConnection(const ConnectionSpec& spec, ShmTransport* transport)
       : Connection(spec.peer, spec.slot_bytes), transport_(transport) {}
@@ -65,9 +65,9 @@ class ShmConnection final : public Connection {
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     return lend(data, bytes, digest, true);
   }
-  bool flush() override { return sender_.returned(); }
-  bool all_read() override;
   void withdraw() override { sender_.withdraw(); }
+  bool all_read() override;
+  bool flush() override { return sender_.returned(); }
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override {
     const auto next = look(bytes, digest);
@@ -75,7 +75,6 @@ class ShmConnection final : public Connection {
       return receiver_.payload(bytes);
     return next == ShmReceiver::Next::lent ? borrow(bytes) : nullptr;
   }
-  [[nodiscard]] bool peeks_in_place() const override { return true; }
   bool intact() override;
   void release() override {
     receiver_.release();
@@ -96,6 +95,7 @@ class ShmConnection final : public Connection {
     if (ready_) receiver_.stop();
   }
 
+  Lending* lending() override { return this; }
   [[nodiscard]] bool ready() const override { return ready_; }
 
   // For the transport, while it connects.

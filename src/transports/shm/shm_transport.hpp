@@ -21,11 +21,12 @@ class ShmTransport final : public Transport {
   ShmTransport(TransportSpec spec, ShmDescriptor descriptor, Fd listener);
   ~ShmTransport() override;
 
-  [[nodiscard]] std::string_view name() const override { return "shm"; }
   [[nodiscard]] Limits limits() const override;
   [[nodiscard]] const std::string& descriptor() const override { return text_; }
   [[nodiscard]] Status accepts(std::string_view peer_descriptor) const override;
-  [[nodiscard]] bool leaves(std::string_view /*peer_descriptor*/) const override { return false; }
+  [[nodiscard]] PathCapabilities path(std::string_view /*peer_descriptor*/) const override {
+    return {.shares_memory = true, .medium = PathMedium::memory};
+  }
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer_descriptor) override;
   void poll() override;

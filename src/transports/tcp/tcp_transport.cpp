@@ -76,9 +76,10 @@ Status TcpTransport::accepts(std::string_view peer_descriptor) const {
   return tcp_accepts(descriptor_, peer);
 }
 
-bool TcpTransport::leaves(std::string_view peer_descriptor) const {
+PathCapabilities TcpTransport::path(std::string_view peer_descriptor) const {
   const Result<TcpDescriptor> peer = TcpDescriptor::parse(peer_descriptor);
-  return !peer.ok() || !of_one_kernel(descriptor_, *peer);
+  const bool one_kernel = peer.ok() && of_one_kernel(descriptor_, *peer);
+  return {.medium = one_kernel ? PathMedium::kernel : PathMedium::network};
 }
 
 Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spec,

@@ -15,11 +15,10 @@ class TcpTransport final : public Transport {
  public:
   static Result<std::unique_ptr<Transport>> make(const TransportSpec& spec);
 
-  [[nodiscard]] std::string_view name() const override { return "tcp"; }
   [[nodiscard]] Limits limits() const override;
   [[nodiscard]] const std::string& descriptor() const override { return text_; }
   [[nodiscard]] Status accepts(std::string_view peer_descriptor) const override;
-  [[nodiscard]] bool leaves(std::string_view peer_descriptor) const override;
+  [[nodiscard]] PathCapabilities path(std::string_view peer_descriptor) const override;
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer_descriptor) override;
   void poll() override;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the suite about payloads that are lent; included by transport_conformance.hpp. Who
-// lends nothing sends, and keeps the same promises.
+// The suite of connections that lend. Where the machine lets nothing be lent, the tests send
+// instead, which must keep the same promises.
 #pragma once
 #include "sys/memory/peer_memory.hpp"
-#include "transport_conformance_ranks.hpp"
+#include "transport_conformance.hpp"
 
 namespace coll::test {
 
@@ -11,13 +11,15 @@ constexpr std::size_t kLoanBytes = 64 << 10;  ///< long enough wherever lending 
 
 using Payload = std::pmr::vector<std::byte>;  ///< in the backend's memory
 
-inline bool would_lend(const Connection& to, const Payload& data) {
-  return data.size() >= to.least_loan() && to.lends(data.data(), data.size(), true);
+class LendingConformance : public TransportConformance {};
+
+inline bool would_lend(Connection& to, const Payload& data) {
+  return would_lend(to, data.data(), data.size());
 }
 
 /// Lends, or else sends; true once it is done.
 inline bool give(Connection& to, const Payload& data, std::uint64_t digest) {
-  if (would_lend(to, data)) return to.lend(data.data(), data.size(), digest);
+  if (would_lend(to, data)) return to.lending()->lend(data.data(), data.size(), digest);
   return to.send(data.data(), data.size(), digest);
 }
 
@@ -49,7 +51,7 @@ class LendingPair : public Pair {
   using Test = TransportConformance;
 };
 
-TEST_P(TransportConformance, ALoanLastsUntilItsReceiverIsDone) {
+TEST_P(LendingConformance, ALoanLastsUntilItsReceiverIsDone) {
   for (const bool peeks : {true, false}) {
     LendingPair pair;
     ASSERT_TRUE(pair.ready);
@@ -88,7 +90,7 @@ TEST_P(TransportConformance, ALoanLastsUntilItsReceiverIsDone) {
   }
 }
 
-TEST_P(TransportConformance, LentMemoryIsFreeForAnythingAfterwards) {
+TEST_P(LendingConformance, LentMemoryIsFreeForAnythingAfterwards) {
   LendingPair pair;
   ASSERT_TRUE(pair.ready);
   Payload lent = filled(0);
@@ -103,7 +105,7 @@ TEST_P(TransportConformance, LentMemoryIsFreeForAnythingAfterwards) {
   }
 }
 
-TEST_P(TransportConformance, WhatWasWithdrawnGoesNoFurther) {
+TEST_P(LendingConformance, WhatWasWithdrawnGoesNoFurther) {
   if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
   enum class When : std::uint8_t { before_receive, before_peek, while_peeked, afterwards };
   for (const When when :
@@ -116,11 +118,11 @@ TEST_P(TransportConformance, WhatWasWithdrawnGoesNoFurther) {
     ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
     if (when == When::while_peeked) {
       ASSERT_TRUE(pair.drive([&] { return from.peek(got.size(), 1) != nullptr; }));
-      EXPECT_TRUE(from.intact());
+      EXPECT_TRUE(from.lending()->intact());
     } else if (when == When::afterwards) {
       ASSERT_TRUE(pair.drive([&] { return from.receive(got.data(), got.size(), 1); }));
     }
-    pair.ends[0]->withdraw();
+    pair.ends[0]->lending()->withdraw();
     std::ranges::fill(lent, std::byte{0xbd});
     if (when == When::afterwards) {
       EXPECT_EQ(got, filled(1));
@@ -132,7 +134,7 @@ TEST_P(TransportConformance, WhatWasWithdrawnGoesNoFurther) {
       if (when == When::before_receive) {
         EXPECT_FALSE(from.receive(got.data(), got.size(), 1));
       } else if (from.peek(got.size(), 1) != nullptr) {
-        EXPECT_FALSE(from.intact());
+        EXPECT_FALSE(from.lending()->intact());
       }
       return !from.status().ok();
     }));
@@ -142,7 +144,7 @@ TEST_P(TransportConformance, WhatWasWithdrawnGoesNoFurther) {
   }
 }
 
-TEST_P(TransportConformance, CreditsBoundLoansToo) {
+TEST_P(LendingConformance, CreditsBoundLoansToo) {
   constexpr std::uint32_t kCredits = 3;
   LendingPair pair(kCredits);
   ASSERT_TRUE(pair.ready);
@@ -168,7 +170,7 @@ TEST_P(TransportConformance, CreditsBoundLoansToo) {
   }
 }
 
-TEST_P(TransportConformance, ALoanOfAnotherCallIsAMismatchAndStaysUnread) {
+TEST_P(LendingConformance, ALoanOfAnotherCallIsAMismatchAndStaysUnread) {
   struct Case {
     std::size_t bytes;
     std::uint64_t digest;
@@ -224,7 +226,7 @@ struct LendingRank : LoneRank {
 };
 
 /// The receiver stops, and dies, before or while it looks at what was lent to it.
-TEST_P(TransportConformance, ALoanToADeadPeerIsNeverReturned) {
+TEST_P(LendingConformance, ALoanToADeadPeerIsNeverReturned) {
   if (!GetParam().crosses_processes) GTEST_SKIP() << "ranks of one process only";
   for (const bool peeks : {false, true}) {
     const std::uint64_t job = fresh_job();
@@ -251,13 +253,13 @@ TEST_P(TransportConformance, ALoanToADeadPeerIsNeverReturned) {
       nudge(*self.end);
     }
     if (can_read_memory_of(memory_proof())) {
-      EXPECT_TRUE(self.ready && self.end->all_read()) << "it never will be read";
+      EXPECT_TRUE(self.ready && self.end->lending()->all_read()) << "it never will be read";
     }
   }
 }
 
 /// The lender dies: its memory is gone, and what is lent cannot be had, but nobody comes to harm.
-TEST_P(TransportConformance, ALoanOfADeadPeerComesWholeOrNotAtAll) {
+TEST_P(LendingConformance, ALoanOfADeadPeerComesWholeOrNotAtAll) {
   if (!GetParam().crosses_processes) GTEST_SKIP() << "ranks of one process only";
   const std::uint64_t job = fresh_job();
   Table table;
@@ -291,7 +293,7 @@ TEST_P(TransportConformance, ALoanOfADeadPeerComesWholeOrNotAtAll) {
 }
 
 /// As ranks of two processes, which do not share what they lend.
-TEST_P(TransportConformance, ProcessesLendPrivateMemory) {
+TEST_P(LendingConformance, ProcessesLendPrivateMemory) {
   if (!GetParam().crosses_processes) GTEST_SKIP() << "ranks of one process only";
   constexpr int kRounds = 50;
   const std::uint64_t job = fresh_job();

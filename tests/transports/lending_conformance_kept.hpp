@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the suite about payloads that outlive the call that lends them; included by
-// transport_conformance.hpp.
+// The part of the suite of connections that lend about payloads that outlive their call.
 #pragma once
-#include "transport_conformance_loans.hpp"
+#include "lending_conformance.hpp"
 
 namespace coll::test {
 
 /// What is kept by its lender keeps no call waiting, and goes on when a call fails.
-TEST_P(TransportConformance, WhatIsKeptIsReadWheneverThePeerComes) {
+TEST_P(LendingConformance, WhatIsKeptIsReadWheneverThePeerComes) {
   for (const bool peeks : {true, false}) {
     LendingPair pair;
     ASSERT_TRUE(pair.ready);
     if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
     Connection& to = *pair.ends[0];
     Connection& from = *pair.ends[1];
-    EXPECT_TRUE(to.all_read());
+    EXPECT_TRUE(to.lending()->all_read());
     const Payload kept = filled(1);
     const Payload lent = filled(2);
     const auto goes = [&](const auto& send) {
@@ -26,12 +25,12 @@ TEST_P(TransportConformance, WhatIsKeptIsReadWheneverThePeerComes) {
       return false;
     };
     const auto keep = [&](std::uint64_t digest) {
-      return goes([&] { return to.lend_kept(kept.data(), kept.size(), digest); });
+      return goes([&] { return to.lending()->lend_kept(kept.data(), kept.size(), digest); });
     };
     ASSERT_TRUE(keep(1));
     EXPECT_TRUE(pair.drive([&] { return to.flush(); }));
-    EXPECT_FALSE(to.all_read());
-    to.withdraw();  // there is nothing
+    EXPECT_FALSE(to.lending()->all_read());
+    to.lending()->withdraw();  // there is nothing
     // Three messages at once take as many credits.
     if (!goes([&] { return give(to, lent, 2); }) || !keep(3)) GTEST_SKIP() << "varies its credits";
     EXPECT_FALSE(to.flush());
@@ -42,51 +41,51 @@ TEST_P(TransportConformance, WhatIsKeptIsReadWheneverThePeerComes) {
         const std::byte* place = from.peek(got.size(), digest);
         if (place == nullptr) return false;
         std::copy_n(place, got.size(), got.data());
-        EXPECT_TRUE(from.intact());
+        EXPECT_TRUE(from.lending()->intact());
         from.release();
         return true;
       });
     };
     if (peeks) {
-      to.withdraw();
+      to.lending()->withdraw();
       ASSERT_TRUE(receive(1));
       EXPECT_EQ(got, kept);
       EXPECT_TRUE(pair.drive([&] {
-        if (from.peek(got.size(), 2) != nullptr) from.intact();
+        if (from.peek(got.size(), 2) != nullptr) from.lending()->intact();
         return !from.status().ok();
       }));
-      EXPECT_FALSE(to.all_read());
+      EXPECT_FALSE(to.lending()->all_read());
     } else {
       ASSERT_TRUE(receive(1) && receive(2));
       EXPECT_TRUE(pair.drive([&] { return to.flush(); })) << "what is kept came later";
-      EXPECT_FALSE(to.all_read());
+      EXPECT_FALSE(to.lending()->all_read());
       ASSERT_TRUE(receive(3));
       EXPECT_EQ(got, kept);
-      EXPECT_TRUE(to.all_read());
+      EXPECT_TRUE(to.lending()->all_read());
       ASSERT_TRUE(keep(4));
-      EXPECT_FALSE(to.all_read());
+      EXPECT_FALSE(to.lending()->all_read());
     }
     pair.ends[1].reset();
-    EXPECT_TRUE(to.all_read()) << "nobody is there any more";
+    EXPECT_TRUE(to.lending()->all_read()) << "nobody is there any more";
   }
 }
 
 /// An end that stops reading, at the communicator's end, frees its peer from keeping anything.
-TEST_P(TransportConformance, WhoStopsReadingNeedsNothingKept) {
+TEST_P(LendingConformance, WhoStopsReadingNeedsNothingKept) {
   LendingPair pair;
   ASSERT_TRUE(pair.ready);
   if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
   const Payload kept = filled(1);
   for (const int from : {0, 1}) {
     Connection& to = *pair.ends[from];
-    ASSERT_TRUE(pair.drive([&] { return to.lend_kept(kept.data(), kept.size(), 1); }));
-    EXPECT_FALSE(to.all_read());
+    ASSERT_TRUE(pair.drive([&] { return to.lending()->lend_kept(kept.data(), kept.size(), 1); }));
+    EXPECT_FALSE(to.lending()->all_read());
   }
-  pair.ends[0]->stop_reading();
-  EXPECT_TRUE(pair.ends[1]->all_read());
-  EXPECT_FALSE(pair.ends[0]->all_read()) << "its peer still reads";
-  pair.ends[1]->stop_reading();
-  EXPECT_TRUE(pair.ends[0]->all_read());
+  pair.ends[0]->lending()->stop_reading();
+  EXPECT_TRUE(pair.ends[1]->lending()->all_read());
+  EXPECT_FALSE(pair.ends[0]->lending()->all_read()) << "its peer still reads";
+  pair.ends[1]->lending()->stop_reading();
+  EXPECT_TRUE(pair.ends[0]->lending()->all_read());
 }
 
 }  // namespace coll::test
