@@ -28,8 +28,8 @@ class Writes {
       }
     }
   }
-  /// Is no chunk of [first, first + count) written after step `index`? (A step that sends a chunk
-  /// and writes it too writes what is there.) Chunks outside of the output are never written.
+  /// Does no step after `index` write a chunk of [first, first + count)? (A step that sends and
+  /// writes a chunk leaves it unchanged.) Chunks outside the output are never written.
   [[nodiscard]] bool spare(std::int64_t first, std::uint32_t count, std::size_t index) const {
     const auto size = static_cast<std::int64_t>(own_.size());
     for (std::int64_t at = std::max<std::int64_t>(first, 0); at < std::min(first + count, size);
@@ -39,8 +39,7 @@ class Writes {
     }
     return true;
   }
-  /// Is the chunk a result of the reduction before step `index`: finished here, or received as it
-  /// is?
+  /// Before step `index`, is the chunk a result of the reduction, finished here or received whole?
   [[nodiscard]] bool complete(const Operand& chunk, std::size_t index) const {
     if (chunk.space != Space::output) return false;
     const std::ptrdiff_t last = own_[chunk.chunk];
@@ -55,8 +54,8 @@ class Writes {
   std::vector<bool> others_;
 };
 
-/// What the message of a step is read from when it is lent: the local source of a plain send, or
-/// the place where the value is kept.
+/// Where a lent message is read: at the source of a plain send, else where the step keeps the
+/// value.
 Operand lent_operand(const Step& step) {
   const bool from_source = !step.receives() && !step.with.present();
   return from_source ? step.from : step.into;
@@ -71,7 +70,7 @@ BoundStep::When lend_of(const Schedule& schedule, const Writes& writes, std::siz
     return writes.spare(lent.chunk, step.count, index) ? always : never;
   }
   if (lent.space != Space::input) return never;
-  // Only the input's other name in a call in place is ever written.
+  // The input itself is never written, only the output that it is in a call in place.
   const CollectiveSpec& spec = schedule.spec;
   const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
   if (!place.allowed) return always;
@@ -79,7 +78,7 @@ BoundStep::When lend_of(const Schedule& schedule, const Writes& writes, std::siz
   return writes.spare(alias, step.count, index) ? always : if_apart;
 }
 
-/// Will the receiver only copy the message? Results of a reduction are; of other operations, all.
+/// Does the receiver only copy the message? In a reduction that is so for results, else for all.
 bool is_complete(const Schedule& schedule, const Writes& writes, std::size_t index,
                  const Step& step) {
   if (!reduces(schedule.spec.collective) || step.finish) return true;

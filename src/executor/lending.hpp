@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which messages may be lent instead of copied.
+// Which of a schedule's messages may be lent instead of copied.
 #pragma once
 #include "executor/program.hpp"
 #include "schedule/schedule.hpp"
@@ -7,13 +7,14 @@
 namespace coll {
 
 struct Loan {
-  /// May the message be read from the sender's buffer until the call ends: from where a plain send
-  /// takes it, else from where the step keeps it? These chunks must not be written later by the
-  /// same lane in the pass, nor by another lane at all. (Passes write different windows of the
-  /// user's buffers; scratch is used again in every pass, and never lent.)
+  /// In which calls may the peer read the message from the sender's buffer until the call ends? A
+  /// plain send is read from its source, any other step from where it keeps the value. Neither a
+  /// later step of the lane in the pass nor any step of another lane may write these chunks.
+  /// (Passes write different windows of the user's buffers. Scratch is reused in every pass, and
+  /// never lent.)
   BoundStep::When lend = BoundStep::When::never;
-  /// Is it a result already, which its receiver will copy, and not a part that it will combine?
-  /// (What was copied only to be combined had better be combined where it lies.)
+  /// Is the message a result, which its receiver copies, rather than a part that it combines? (A
+  /// part is better combined where it lies than fetched first.)
   bool complete = false;
 };
 

@@ -27,8 +27,8 @@ struct BoundStep {
   };
   /// In which calls: none, those that are not in place, all.
   enum class When : std::uint8_t { never, if_apart, always };
-  /// Steps in a row that send the same to one peer each: the first may write it once to where all
-  /// of them read it.
+  /// Steps in a row may send the same message to several peers. Then the first writes it once, and
+  /// all peers read it there.
   enum class Stage : std::uint8_t { none, first, again };
   static constexpr std::uint16_t kNone = 0xffff;
 
@@ -36,8 +36,8 @@ struct BoundStep {
   Space from_space = Space::none, with_space = Space::none, into_space = Space::none;
   bool finish = false;
   bool sends = false, receives = false;
-  /// May the receiver fetch what is sent, until the call ends? Only what no later step overwrites,
-  /// be it through the other name that a buffer has in a call in place.
+  /// When may the message be lent until the call ends? Only where no later step overwrites it, also
+  /// through the other name that a buffer has in a call in place.
   When lend = When::never;
   When stream = When::never;  ///< a result that need not stay in cache
   Stage stage = Stage::none;
@@ -66,13 +66,12 @@ struct ProgramShape {
   std::uint32_t slice_bytes = 0;     ///< the longest message
   std::uint64_t plan_digest = 0;
   Loans loans = Loans::all;
-  // For messages that are staged: the most credits of a connection, and from how many bytes on, to
-  // all readers together, it pays (0: all that may be lent).
-  std::uint32_t credits = 0;
-  std::uint32_t least_staged = 0;
+  // For staging.
+  std::uint32_t credits = 0;       ///< the most of any connection
+  std::uint32_t least_staged = 0;  ///< bytes to all readers together from which it pays; 0: always
 };
 
-/// Memory that other processes of this host can read in place, or null.
+/// Memory that other processes of this host can read in place. Null where there is none.
 using SharedMemory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
 using SharedMemorySource = std::function<SharedMemory(std::size_t bytes)>;
 
@@ -132,7 +131,7 @@ struct Program {
   Program() = default;
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
-  /// Its places go too; but where peers may still read what is in them, they stay for good.
+  /// Gives its places back, unless peers may still read them: then their memory is never freed.
   ~Program();
 };
 

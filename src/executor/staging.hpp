@@ -5,7 +5,7 @@
 
 namespace coll {
 
-/// Gives each lane that has readers its places, if there is memory.
+/// Gives places to each lane that sends the same to several peers, if `memory` has room for them.
 void give_places(Program& program, const SharedMemorySource& memory);
 
 }  // namespace coll

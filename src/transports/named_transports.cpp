@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of transports. A new transport has its line here, and no other file knows its name.
+// The table of transports: a new one gets its line here.
 #include "transports/transport.hpp"
 
 namespace coll {

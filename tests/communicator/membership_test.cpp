@@ -164,6 +164,7 @@ TEST(Membership, PlansFollowWhatAPathCanDoNotItsName) {
         Case{"shm", {.medium = PathMedium::network}, kTcpPath}}) {
     const std::vector<Membership> members = agreed_by(kRanks, fake(each.name, each.path));
     for (const Membership& member : members) {
+      ASSERT_EQ(member.members.size(), kRanks) << "it did not agree";
       const bool shares = each.path.shares_memory;
       EXPECT_EQ(member.world.shared_memory, shares);
       EXPECT_EQ(member.world.layout.hosts(), shares ? 1 : static_cast<std::int32_t>(kRanks));

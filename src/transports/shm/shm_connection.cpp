@@ -75,7 +75,7 @@ void ShmConnection::fail_message(std::size_t bytes, std::uint64_t digest) {
   usable_ = false;
 }
 
-/// Whether the peer reaches this process's memory: it says so a little after the connection stands.
+/// Asks how the peer can reach this process's memory: it says so a little after it has connected.
 void ShmConnection::learn_reach() {
   peer_reach_ = sender_.reach();
   if (peer_reach_.copies) set_least_loan(kCopyingBytes);
@@ -106,13 +106,13 @@ bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t
 
 bool ShmConnection::all_read() {
   if (!ready_ || sender_.all_read()) return true;
-  // The number of a process tells something only where it was proved to be the peer's.
+  // A process id is worth asking about only if it was proved to be the peer's.
   std::byte nothing{};
   return reach_.copies && read_peer_memory(peer_pid_, 0, &nothing, 1).code() == Code::peer_lost;
 }
 
-/// Where this process can read the lent payload without copying it; or why it cannot, or null where
-/// its sender did not say so.
+/// Where this process can read the lent payload in place. Null if the loan names no segment, and a
+/// failure if it names one that cannot be mapped.
 Result<const std::byte*> ShmConnection::in_place(std::size_t bytes) {
   const ShmLoan loan = receiver_.loan();
   if (peer_segments_ == nullptr) return nullptr;
@@ -121,7 +121,7 @@ Result<const std::byte*> ShmConnection::in_place(std::size_t bytes) {
   return peer_segments_->at(loan.place, bytes);
 }
 
-/// The lent payload, where it lies or in the slot that its sender did not need.
+/// The lent payload: in place, or else fetched into the slot that its sender left unused.
 const std::byte* ShmConnection::borrow(std::size_t bytes) {
   if (!fetched_) {
     if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
@@ -131,7 +131,7 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
   return fetched_ ? receiver_.payload(bytes) : nullptr;
 }
 
-/// Copies the lent payload to `into`, from where it lies or out of the sender's process.
+/// Copies the lent payload to `into`: from where it lies in place, or else by fetching it.
 bool ShmConnection::take(std::byte* into, std::size_t bytes) {
   const auto place = in_place(bytes);
   if (!place.ok() || *place == nullptr) return fetch(into, bytes);
@@ -139,14 +139,14 @@ bool ShmConnection::take(std::byte* into, std::size_t bytes) {
   return intact();
 }
 
-/// Copies the lent payload out of the sender's process, also where it should have been read in
-/// place and could not.
+/// Copies the lent payload out of the sender's process. Also the fallback for a segment that cannot
+/// be mapped.
 bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
   const Status read = read_peer_memory(peer_pid_, receiver_.loan().address, into, bytes);
-  // What was withdrawn may be gone altogether.
+  // Withdrawn memory may be unmapped: that failure is not the story.
   if (!intact()) return false;
   if (read.ok()) return true;
-  // Where copying was never possible, the story is why it could not be read in place.
+  // Where fetching never worked, say why reading in place failed.
   const Status why =
       reach_.copies || read.code() == Code::peer_lost ? Status() : in_place(bytes).status();
   fail((why.ok() ? read : why).with_context("rank " + std::to_string(peer()) + " lent its memory"));

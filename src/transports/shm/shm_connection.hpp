@@ -105,7 +105,7 @@ class ShmConnection final : public Connection, public Lending {
   void give_up(const Status& failure);
 
  private:
-  /// From here on lending is cheaper than copying twice: measured, see docs/performance.md.
+  /// From so many bytes on lending is cheaper than copying twice, as docs/performance.md measured.
   static constexpr std::size_t kReadingBytes = 1024;
   static constexpr std::size_t kCopyingBytes = 16 << 10;
   // A loan takes the credit of a slot, which comes back only when it has been read.
@@ -136,7 +136,7 @@ class ShmConnection final : public Connection, public Lending {
   bool usable_ = false;  ///< ready and not failed
   bool ready_ = false;
   bool streaming_ = false;  ///< nothing was received since the last message went out
-  bool fetched_ = false;    ///< the next message was lent, and is in its slot
+  bool fetched_ = false;    ///< the next message was lent, and its slot has a copy of it
   ShmReach reach_;          ///< of this end to the peer's memory
   ShmReach peer_reach_;     ///< of the peer to ours
   std::int64_t peer_pid_ = 0;
