@@ -10,7 +10,7 @@
 #include "c_api/c_api_door.hpp"
 #include "communicator/join_turn.hpp"
 #include "planner/algorithm_choice.hpp"
-#include "rendezvous/launch/launch.hpp"
+#include "rendezvous/launch/launch_place.hpp"
 #include "rendezvous/unique_id.hpp"
 
 using coll::Code;
@@ -127,7 +127,8 @@ coll_status_t coll_get_unique_id(coll_unique_id_t* id) {
   if (id == nullptr) return refuse_null("coll_get_unique_id", "id");
   return guarded([&]() -> Status {
     COLL_ASSIGN(const coll::UniqueId made, coll::make_unique_id(coll::knobs().interface));
-    static_assert(sizeof(made.bytes) == COLL_UNIQUE_ID_BYTES);
+    static_assert(sizeof(made.bytes) == COLL_UNIQUE_ID_BYTES &&
+                  coll::kUnusedIds == COLL_UNUSED_IDS_MAX);
     std::memcpy(id->bytes, made.bytes.data(), sizeof id->bytes);
     return {};
   });

@@ -3,11 +3,26 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <tuple>
 
 #include "collectives/algorithms.hpp"
 #include "planner/recipe.hpp"
 
 namespace coll {
+
+/// What a plan is for: one operation, for calls of up to 2^size_class bytes.
+struct PlanKey {
+  CollectiveSpec spec;
+  std::uint32_t size_class = 0;
+
+  friend bool operator==(const PlanKey&, const PlanKey&) = default;
+  friend auto operator<=>(const PlanKey& a, const PlanKey& b) { return a.parts() <=> b.parts(); }
+
+ private:
+  [[nodiscard]] std::tuple<Collective, Rank, Rank, std::uint32_t> parts() const {
+    return {spec.collective, spec.ranks, spec.root, size_class};
+  }
+};
 
 /// How one size class of one operation runs. The same value on every rank: it is a pure function of
 /// what all ranks know of all ranks.

@@ -9,12 +9,12 @@
 
 namespace coll {
 
-/// The plan for calls of `size_class`; fails only if a forced algorithm cannot do the operation.
+/// The plan for calls of a key; fails only if a forced algorithm cannot do the operation.
 /// What was planned for an equal world is remembered (plan_memory.hpp), for communicators that are
 /// made again and again.
-Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class);
+Result<Plan> make_plan(const World& world, const PlanKey& key);
 /// The same, thought through anew.
-Result<Plan> plan_afresh(const World& world, const CollectiveSpec& spec, std::uint32_t size_class);
+Result<Plan> plan_afresh(const World& world, const PlanKey& key);
 
 /// All algorithms that could do it, best first; those that a closed formula finds far behind
 /// come last, and are not simulated.

@@ -43,7 +43,7 @@ std::vector<std::string> planned(const std::vector<FoundTuning>& tables,
       const Result<Membership> member = agree(meetings[r], settings);
       ASSERT_TRUE(member.ok()) << member.status().text();
       const CollectiveSpec spec{Collective::broadcast, static_cast<Rank>(tables.size()), 0};
-      const Result<Plan> plan = make_plan(member->world, spec, size_class(1024));
+      const Result<Plan> plan = make_plan(member->world, {spec, size_class(1024)});
       ASSERT_TRUE(plan.ok()) << plan.status().text();
       names[r] = Recipe{std::string(plan->algorithm->name), plan->demanded}.text();
     });
