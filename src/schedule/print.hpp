@@ -8,8 +8,8 @@
 
 namespace coll {
 
-/// One rank's schedule, a line per step: "lane 0  3  receive_reduce_send  from rank 2, with input
-/// 1, to rank 0".
+/// One rank's schedule, a line per step, such as
+/// "lane 0  3  receive_reduce_send  from rank 2, with input 1, to rank 0".
 std::string print(const Schedule& schedule);
 /// A step's operands and peers: "from rank 2, with input 1, to rank 0".
 std::string print(const Step& step);
