@@ -2,8 +2,8 @@
 // Pairwise exchange: in round k with the ranks at distance k.
 //
 // Algorithm: pairwise
-// Idea: n-1 rounds. In round i every rank sends to the rank i after it and receives from the rank i
-//   before it. So at any time each rank has one outgoing and one incoming message.
+// Idea: there are n-1 rounds. In round i every rank sends to the rank i after it and receives from
+//   the rank i before it. So at any time each rank has one outgoing and one incoming message.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_to_all     | 2*n-1   | n-1 | (n-1)/n | (n-1)/n | 0       | 0 | 1 | n-1
 //   reduce_scatter | 2*(n-1) | n-1 | (n-1)/n | (n-1)/n | (n-1)/n | 0 | 1 | n-1
