@@ -77,9 +77,9 @@ COLL_API size_t coll_dtype_size(coll_dtype_t type);
 
 /* Makes an id. The calling process must become one of the ranks: from now on it listens for the
  * others, on the interfaces that COLL_INTERFACE names (a config's `interface` comes too late for
- * this). It listens until one of its ranks joins with the id, so an unused id keeps a descriptor
- * open. With more than COLL_UNUSED_IDS_MAX unused ids, the library warns and closes the oldest: its
- * ranks will not find each other. */
+ * this). It listens until a rank of this process joins with the id, so an unused id keeps a
+ * descriptor open. With more than COLL_UNUSED_IDS_MAX unused ids, the library warns and closes the
+ * oldest: its ranks will not find each other. */
 #define COLL_UNUSED_IDS_MAX 128
 COLL_API coll_status_t coll_get_unique_id(coll_unique_id_t* id);
 
