@@ -22,14 +22,15 @@ extern "C" {
 #endif
 
 /* A communicator: this process's membership in a group of ranks. All ranks of a communicator call
- * its collective operations in the same order; only the two ranks concerned call send and recv. One
- * thread at a time may use a communicator. Different communicators are independent of each other.
- */
+ * its collective operations in the same order; only the two ranks concerned call send and recv. Any
+ * thread may call operations, also several at once; the program sees to it that the order of the
+ * collective ones is the same on all ranks. Different communicators are independent of each other. */
 typedef struct coll_comm* coll_comm_t;
 
-/* A host stream: a queue of operations that run asynchronously on the stream's progress thread, one
- * after another, in the order in which they were queued. With a null stream a call blocks until its
- * result is there. */
+/* A host stream: a queue of operations that run asynchronously, one after another, in the order in
+ * which they were queued. Operations on different streams, and calls with a null stream, run side by
+ * side, on one communicator too. With a null stream a call blocks until its result is there. A
+ * stream costs no thread: one thread of the process moves all of them. */
 typedef struct coll_stream* coll_stream_t;
 
 /* Identifies a communicator that does not exist yet. One process makes the id and passes it to the
@@ -174,8 +175,8 @@ COLL_API coll_status_t coll_scatter(const void* send, void* recv, size_t count, 
                                     int root, coll_comm_t comm, coll_stream_t stream);
 
 /* The n-th send of a rank to a peer matches the peer's n-th recv from that rank. Both have the same
- * count and type. A send may wait for its recv, also on a stream. So if two ranks exchange
- * messages, let one of them receive first, or use one communicator per direction. */
+ * count and type. A send may wait for its recv. So if two ranks exchange messages, let one of them
+ * receive first, or give the send to one stream and the recv to another. */
 COLL_API coll_status_t coll_send(const void* send, size_t count, coll_dtype_t type, int peer,
                                  coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, int peer,

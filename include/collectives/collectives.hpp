@@ -103,7 +103,7 @@ inline Error invalid(const char* text) {
 }
 }  // namespace detail
 
-/// A host stream: its progress thread runs the queued operations in order.
+/// A host stream: the queued operations run asynchronously and in order.
 class Stream {
  public:
   static Result<Stream> create() {

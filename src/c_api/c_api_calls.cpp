@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "c_api/c_api_door.hpp"
-#include "communicator/call_check.hpp"
+#include "communicator/engine/call_check.hpp"
 #include "sys/memory/registered_memory.hpp"
 #include "sys/memory/shared_arena.hpp"
 #include "sys/memory/shared_segments.hpp"

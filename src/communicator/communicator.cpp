@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "base/made_once.hpp"
-#include "communicator/call_digest.hpp"
+#include "communicator/engine/call_digest.hpp"
 #include "sys/clock.hpp"
 
 namespace coll {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "communicator/common_failure.hpp"
-#include "communicator/engine.hpp"
-#include "communicator/membership.hpp"
-#include "communicator/result_store.hpp"
+#include "communicator/engine/common_failure.hpp"
+#include "communicator/engine/engine.hpp"
+#include "communicator/engine/result_store.hpp"
+#include "communicator/membership/membership.hpp"
 #include "watch/watch.hpp"
 
 namespace coll {

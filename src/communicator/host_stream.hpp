@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "communicator/communicator.hpp"
-#include "communicator/progress_thread.hpp"
+#include "communicator/engine/progress_thread.hpp"
 
 namespace coll {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several calls of one communicator in flight: on streams, beside blocking calls, from several
 // threads.
-#include "communicator/engine.hpp"
+#include "communicator/engine/engine.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank makes of what others say of themselves.
-#include "communicator/membership.hpp"
+#include "communicator/membership/membership.hpp"
 
 #include <gtest/gtest.h>
 
-#include "communicator/card.hpp"
+#include "communicator/membership/card.hpp"
 #include "fake_hosts.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/exchange/exchange.hpp"

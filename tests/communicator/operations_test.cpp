@@ -7,7 +7,7 @@
 #include <latch>
 #include <random>
 
-#include "communicator/call_check.hpp"
+#include "communicator/engine/call_check.hpp"
 #include "exact_oracle.hpp"
 #include "fake_hosts.hpp"
 #include "rank_threads.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread has the seat, and it may go after the last.
-#include "communicator/seat.hpp"
+#include "communicator/engine/seat.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The door, where a call's arguments are checked once.
-#include "communicator/call_check.hpp"
+#include "communicator/engine/call_check.hpp"
 
-#include "communicator/call_digest.hpp"
+#include "communicator/engine/call_digest.hpp"
 
 namespace coll {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that drives calls for which nobody waits.
-#include "communicator/progress_thread.hpp"
+#include "communicator/engine/progress_thread.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "communicator/engine.hpp"
+#include "communicator/engine/engine.hpp"
 #include "sys/fork_safe_mutex.hpp"
 #include "sys/own_thread.hpp"
 

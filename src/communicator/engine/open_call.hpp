@@ -3,7 +3,7 @@
 #pragma once
 #include <atomic>
 
-#include "communicator/bound_calls.hpp"
+#include "communicator/engine/bound_calls.hpp"
 #include "sys/clock.hpp"
 #include "watch/call_board.hpp"
 

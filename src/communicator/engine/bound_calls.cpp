@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests bound to their programs.
-#include "communicator/bound_calls.hpp"
+#include "communicator/engine/bound_calls.hpp"
 
 #include <algorithm>
 #include <bit>
 
-#include "communicator/call_digest.hpp"
+#include "communicator/engine/call_digest.hpp"
 
 namespace coll {
 

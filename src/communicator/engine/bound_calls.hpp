@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "communicator/result_store.hpp"
+#include "communicator/engine/result_store.hpp"
 #include "executor/run.hpp"
 #include "watch/call_board.hpp"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls issued, begun, moved and ended.
-#include "communicator/engine.hpp"
+#include "communicator/engine/engine.hpp"
 
 #include <exception>
 #include <utility>
 
-#include "communicator/call_check.hpp"
-#include "communicator/call_digest.hpp"
-#include "communicator/progress_thread.hpp"
+#include "communicator/engine/call_check.hpp"
+#include "communicator/engine/call_digest.hpp"
+#include "communicator/engine/progress_thread.hpp"
 
 namespace coll {
 namespace {

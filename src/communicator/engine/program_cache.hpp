@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "communicator/membership.hpp"
+#include "communicator/membership/membership.hpp"
 #include "executor/program.hpp"
 #include "planner/planner.hpp"
 

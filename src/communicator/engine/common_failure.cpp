@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator's failure, the same on all ranks.
-#include "communicator/common_failure.hpp"
+#include "communicator/engine/common_failure.hpp"
 
 #include <exception>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator's plans, programs and connections.
-#include "communicator/program_cache.hpp"
+#include "communicator/engine/program_cache.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -7,12 +7,12 @@
 #include <thread>
 #include <vector>
 
-#include "communicator/bound_calls.hpp"
-#include "communicator/common_failure.hpp"
-#include "communicator/membership.hpp"
-#include "communicator/open_call.hpp"
-#include "communicator/program_cache.hpp"
-#include "communicator/seat.hpp"
+#include "communicator/engine/bound_calls.hpp"
+#include "communicator/engine/common_failure.hpp"
+#include "communicator/engine/open_call.hpp"
+#include "communicator/engine/program_cache.hpp"
+#include "communicator/engine/seat.hpp"
+#include "communicator/membership/membership.hpp"
 #include "executor/cpu_executor.hpp"
 #include "executor/progress.hpp"
 #include "executor/wait_policy.hpp"

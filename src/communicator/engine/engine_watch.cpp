@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "communicator/engine.hpp"
+#include "communicator/engine/engine.hpp"
 
 namespace coll {
 namespace {
