@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C++20 face, header-only RAII over the C ABI.
+// The C++20 interface: header-only RAII over the C ABI.
 #pragma once
 #include <collectives/collectives.h>
 
@@ -14,13 +14,13 @@
 
 namespace collectives {
 
-/// Why a call failed. `text` is for a person.
+/// Why a call failed. `text` is coll_last_error()'s line, for a person.
 struct Error {
   coll_status_t code = COLL_SUCCESS;
   std::string text;
 };
 
-/// A value, or why there is none. Nothing here throws.
+/// A value, or the error that prevented it. Nothing in this header throws.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -53,7 +53,7 @@ class [[nodiscard]] Result<void> {
   Error error_;
 };
 
-/// Elements of 16-bit and 8-bit floating point, as bits: this header does no arithmetic.
+/// 16-bit and 8-bit floating-point elements, as bits: this header does no arithmetic.
 struct Float16 {
   std::uint16_t bits;
 };
@@ -67,7 +67,7 @@ struct Float8E5M2 {
   std::uint8_t bits;
 };
 
-/// The dtype of a C++ element type.
+/// The dtype of a C++ element type. Other types do not compile.
 template <class T>
 constexpr coll_dtype_t dtype_of() {
   using U = std::remove_cv_t<T>;
@@ -103,7 +103,7 @@ inline Error invalid(const char* text) {
 }
 }  // namespace detail
 
-/// A host stream; operations given to it run in order on its progress thread.
+/// A host stream: the queued operations run asynchronously and in order.
 class Stream {
  public:
   static Result<Stream> create() {
@@ -120,9 +120,9 @@ class Stream {
     if (stream_ != nullptr) coll_stream_destroy(stream_);
   }
 
-  /// Waits for everything given to it.
+  /// Waits for all queued operations. Returns the first failure since the last wait.
   Result<void> synchronize() { return detail::result(coll_stream_synchronize(stream_)); }
-  /// Has everything finished? An error if something failed.
+  /// Whether all queued operations have finished, without waiting; an error if one failed.
   Result<bool> finished() {
     const coll_status_t status = coll_stream_query(stream_);
     if (status == COLL_IN_PROGRESS) return false;
@@ -136,7 +136,7 @@ class Stream {
   coll_stream_t stream_;
 };
 
-/// Memory that the other ranks of this host read where it lies (coll_mem_alloc).
+/// Zeroed memory that the other ranks of this host read where it lies (coll_mem_alloc).
 class Memory {
  public:
   static Result<Memory> allocate(std::size_t bytes) {
@@ -153,7 +153,7 @@ class Memory {
   }
   ~Memory() { coll_mem_free(data_); }
 
-  /// As elements of T; what is left over at the end is not part of it.
+  /// The memory as elements of T, without an incomplete element at the end.
   template <class T>
   [[nodiscard]] std::span<T> as() const {
     return {static_cast<T*>(data_), bytes_ / sizeof(T)};
@@ -167,8 +167,8 @@ class Memory {
   std::size_t bytes_;
 };
 
-/// Memory of the program's own that the other ranks of this host read where it lies
-/// (coll_mem_register) while this lives: to be destroyed before the memory is unmapped.
+/// Registers memory of the program (coll_mem_register): while this object lives, the other ranks of
+/// this host read the memory where it lies. Destroy it before you unmap the memory.
 class Registration {
  public:
   static Result<Registration> of(const void* data, std::size_t bytes) {
@@ -187,8 +187,9 @@ class Registration {
   const void* data_;
 };
 
-/// A communicator. Operations take spans; their sizes must fit each other (checked here, as
-/// COLL_INVALID_ARGUMENT). Without a stream they block.
+/// A communicator. Operations take spans of elements. If their sizes do not fit each other, the
+/// operation returns COLL_INVALID_ARGUMENT. Without a stream an operation blocks. collectives.h
+/// describes each operation.
 class Communicator {
  public:
   static Result<Communicator> from_environment(const coll_config_t* config = nullptr) {
@@ -248,7 +249,7 @@ class Communicator {
     return detail::result(coll_reduce(send.data(), recv.data(), send.size(), dtype_of<T>(), op,
                                       root, comm_, handle(stream)));
   }
-  /// In place: the root's data to everybody's.
+  /// In place: copies the root's data into every rank's.
   template <class T>
   Result<void> broadcast(std::span<T> data, int root, const Stream* stream = nullptr) {
     return detail::result(coll_broadcast(data.data(), data.data(), data.size(), dtype_of<T>(), root,
@@ -278,7 +279,7 @@ class Communicator {
     return detail::result(coll_all_to_all(send.data(), recv.data(), send.size() / ranks(),
                                           dtype_of<T>(), comm_, handle(stream)));
   }
-  /// `recv` counts at the root only.
+  /// Only the root uses `recv`.
   template <class T>
   Result<void> gather(std::span<const T> send, std::span<T> recv, int root,
                       const Stream* stream = nullptr) {
@@ -287,7 +288,7 @@ class Communicator {
     return detail::result(coll_gather(send.data(), recv.data(), send.size(), dtype_of<T>(), root,
                                       comm_, handle(stream)));
   }
-  /// `send` counts at the root only.
+  /// Only the root uses `send`.
   template <class T>
   Result<void> scatter(std::span<const T> send, std::span<T> recv, int root,
                        const Stream* stream = nullptr) {
@@ -309,10 +310,10 @@ class Communicator {
   Result<void> barrier(const Stream* stream = nullptr) {
     return detail::result(coll_barrier(comm_, handle(stream)));
   }
-  /// From any thread: ends all calls on all ranks.
+  /// Ends all current and future calls on all ranks. Any thread may call it.
   Result<void> abort() { return detail::result(coll_comm_abort(comm_)); }
 
-  /// Which algorithm, lanes and transports a call would take.
+  /// Explains which algorithm, lanes, slices and transports a call of `count` elements would use.
   Result<std::string> explain(coll_operation_t operation, std::size_t count,
                               coll_dtype_t type) const {
     std::size_t length = 0;
@@ -340,7 +341,7 @@ class Communicator {
   static coll_stream_t handle(const Stream* stream) {
     return stream != nullptr ? stream->get() : nullptr;
   }
-  /// Never 0: what has been moved from passes the checks here, and the call says what is wrong.
+  /// Never 0, so that a moved-from object passes the checks here and the C call reports the error.
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(std::max(size(), 1)); }
   coll_comm_t comm_;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The enumerations of the C ABI, shared by every room of the library. */
+/* The enumerations of the C ABI, which every part of the library shares. */
 #ifndef COLLECTIVES_TYPES_H
 #define COLLECTIVES_TYPES_H
 
@@ -7,25 +7,25 @@
 extern "C" {
 #endif
 
-/* Each enumeration ends with ..._MAX_ENUM: it makes every int a valid value of the type, so that a
- * caller of another version can pass what this one does not know, and get an error instead of
- * undefined behaviour. */
+/* Each enumeration ends with ..._MAX_ENUM, which makes every int a valid value of the type. So a
+ * caller built against another version can pass a value that this version does not know, and gets
+ * an error instead of undefined behaviour. */
 
-/* What a call came to. Values are stable: new ones are only ever added at the end. */
+/* The result of a call. Values are stable: new ones are only added at the end. */
 typedef enum coll_status {
   COLL_SUCCESS = 0,
-  COLL_IN_PROGRESS = 1,      /* a query: the work is not finished yet; no error */
+  COLL_IN_PROGRESS = 1,      /* of a query: the work is not finished yet; no error */
   COLL_INVALID_ARGUMENT = 2, /* one argument is wrong by itself: null, out of range, unknown */
-  COLL_INVALID_USAGE = 3, /* right arguments at the wrong time: two threads in one communicator… */
-  COLL_MISMATCH = 4,      /* ranks called different operations, or with different arguments */
-  COLL_PEER_LOST = 5,     /* the process of another rank is gone or unreachable */
-  COLL_DEADLINE = 6,      /* the deadline passed */
-  COLL_ABORTED = 7,       /* coll_comm_abort, here or on another rank */
-  COLL_SYSTEM = 8,        /* the operating system refused; the message has errno */
+  COLL_INVALID_USAGE = 3,    /* right arguments, wrong time: two threads in one communicator… */
+  COLL_MISMATCH = 4,         /* ranks called different operations, or used different arguments */
+  COLL_PEER_LOST = 5,        /* the process of another rank is gone or unreachable */
+  COLL_DEADLINE = 6,         /* the deadline passed */
+  COLL_ABORTED = 7,          /* this or another rank called coll_comm_abort */
+  COLL_SYSTEM = 8,           /* a system call failed; the message has errno */
   COLL_OUT_OF_RESOURCES = 9, /* no memory, no file descriptors, no disk or /dev/shm space */
-  COLL_UNREACHABLE = 10, /* no path to a rank while connecting; the message lists what was tried */
-  COLL_UNSUPPORTED = 11, /* this build or machine cannot do it; the message says what can */
-  COLL_INTERNAL = 12,    /* a defect of the library: please report it */
+  COLL_UNREACHABLE = 10,     /* no path to a rank while connecting; the message lists all tries */
+  COLL_UNSUPPORTED = 11,     /* this build or machine cannot do it; the message says what can */
+  COLL_INTERNAL = 12,        /* a defect of the library: please report it */
   COLL_STATUS_MAX_ENUM = 0x7fffffff
 } coll_status_t;
 
@@ -47,7 +47,7 @@ typedef enum coll_dtype {
   COLL_DTYPE_MAX_ENUM = 0x7fffffff
 } coll_dtype_t;
 
-/* Reductions. avg is the sum divided by the number of ranks, rounded once (integers: toward zero).
+/* Reductions. avg divides the sum by the number of ranks and rounds once (integers: toward zero).
  */
 typedef enum coll_op {
   COLL_SUM = 0,
@@ -59,7 +59,7 @@ typedef enum coll_op {
   COLL_OP_MAX_ENUM = 0x7fffffff
 } coll_op_t;
 
-/* The operations, where one is named as a value (coll_comm_explain). */
+/* The operations as values (coll_comm_explain). */
 typedef enum coll_operation {
   COLL_ALL_REDUCE = 0,
   COLL_REDUCE = 1,

@@ -14,7 +14,8 @@
 #include "benchmarks/shared_link_benchmark.hpp"
 #include "benchmarks/sides_benchmark.hpp"
 #include "executor/cpu_executor.hpp"
-#include "executor/drive.hpp"
+#include "executor/progress.hpp"
+#include "executor/wait_policy.hpp"
 #include "planner/planner.hpp"
 
 namespace {
@@ -37,15 +38,15 @@ coll::World world_of(Rank ranks) {
 
 coll::Plan plan_of(const coll::World& world, Collective collective, Rank root, std::size_t bytes) {
   const coll::CollectiveSpec spec{collective, world.layout.ranks(), root};
-  return *coll::make_plan(world, spec, coll::size_class(bytes));
+  return *coll::make_plan(world, {spec, coll::size_class(bytes)});
 }
 
 /// What moves one rank's calls.
 struct Runner {
-  explicit Runner(const std::atomic<bool>& stop) : driver(progress, {}, &stop) {}
+  explicit Runner(const std::atomic<bool>& stop) : stop_flag(&stop) {}
   CpuExecutor executor;
   coll::Progress progress{executor};
-  coll::Driver driver;
+  const std::atomic<bool>* stop_flag;
 };
 
 /// A plan that one rank has bound, and a call of it on `bytes` of buffers of its own.
@@ -73,7 +74,12 @@ class Bound {
   /// To its end, or to that of the benchmark.
   void run(Runner& runner) {
     runner.progress.begin(run_);
-    while (runner.driver.drive(run_, 1) == coll::Driver::Outcome::idle) {
+    for (coll::Waiter waiter({}); !run_.done();) {
+      if (runner.progress.poll()) {
+        waiter.reset();
+      } else if (waiter.turn() && runner.stop_flag->load(std::memory_order_relaxed)) {
+        return;
+      }
     }
   }
 
@@ -181,7 +187,7 @@ void plan(benchmark::State& state) {
   world.view.ranks_per_core = static_cast<double>(state.range(1));
   const coll::CollectiveSpec spec{Collective::all_reduce, world.layout.ranks(), 0};
   const std::uint32_t size = coll::size_class(1 << 20);
-  for (auto _ : state) benchmark::DoNotOptimize(coll::plan_afresh(world, spec, size));
+  for (auto _ : state) benchmark::DoNotOptimize(coll::plan_afresh(world, {spec, size}));
 }
 
 void short_calls(benchmark::internal::Benchmark* benchmark) {

@@ -17,7 +17,7 @@
 #include <random>
 #include <thread>
 
-#include "communicator/membership.hpp"
+#include "communicator/membership/membership.hpp"
 #include "rendezvous/exchange/exchange.hpp"
 #include "rendezvous/seeker.hpp"
 #include "rendezvous/unique_id.hpp"

@@ -103,7 +103,7 @@ Result<Planned> plan_call(const ExplainOptions& options) {
   COLL_TRY(check_bytes({options.bytes}));
   made.spec = {collective, ranks, has_root(collective) ? options.root : 0};
   const std::uint32_t size = size_class(options.bytes);
-  COLL_ASSIGN(made.plan, make_plan(made.world, made.spec, size));
+  COLL_ASSIGN(made.plan, make_plan(made.world, {made.spec, size}));
   made.candidates = candidates(made.world, made.spec, size);
   made.bytes = most_bytes(size);
   const Plan rule =

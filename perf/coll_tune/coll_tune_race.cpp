@@ -71,7 +71,7 @@ class Planning {
     coll::World with = world_;
     with.algorithm = std::move(algorithm);
     if (!tuned) with.tuning.clear();
-    const coll::Result<coll::Plan> plan = make_plan(with, spec_, size_class_);
+    const coll::Result<coll::Plan> plan = make_plan(with, {spec_, size_class_});
     COLL_CHECK(plan.ok(), "nobody is forced to what it cannot");
     return *plan;
   }

@@ -26,54 +26,53 @@ constexpr Range kCredits{0, 1 << 16};
 constexpr Range kNone{};
 
 constexpr Knob kTable[] = {
-    {"COLL_RANK", "-1", "", "This process's rank, over what the launcher says; needs COLL_SIZE.",
+    {"COLL_RANK", "-1", "", "This process's rank; overrides the launcher; needs COLL_SIZE.",
      &Knobs::rank, kRank},
-    {"COLL_SIZE", "0", "ranks",
-     "The number of ranks, over what the launcher says; needs COLL_RANK.", &Knobs::size, kSize},
+    {"COLL_SIZE", "0", "ranks", "The number of ranks; overrides the launcher; needs COLL_RANK.",
+     &Knobs::size, kSize},
     {"COLL_RENDEZVOUS", "", "",
-     "Where the ranks meet: tcp://HOST:PORT or file:///PATH, over what the launcher says.",
+     "Where the ranks meet: tcp://HOST:PORT or file:///PATH; overrides the launcher.",
      &Knobs::rendezvous},
     {"COLL_INTERFACE", "", "",
-     "Network interfaces to use, a list of names or prefixes (eth0,ib); ^ before it means all but "
-     "these.",
+     "The network interfaces to use: a list of names or prefixes (eth0,ib); with ^ before it, all "
+     "but these.",
      &Knobs::interface},
-    {"COLL_SECRET", "", "", "A word that all ranks share; whoever connects without it is dropped.",
+    {"COLL_SECRET", "", "", "A word that all ranks share; connections without it are dropped.",
      &Knobs::secret, kNone, nullptr, true},
     {"COLL_DEADLINE_S", "600", "s",
-     "A call in which nothing moves for so long fails and says who is where; 0: never.",
+     "A call that makes no progress for this long fails and says which rank is where; 0: never.",
      &Knobs::deadline_s, kSeconds},
-    {"COLL_CONNECT_S", "60", "s", "How long creating a communicator may wait for the other ranks.",
+    {"COLL_CONNECT_S", "60", "s", "How long creating a communicator waits for the other ranks.",
      &Knobs::connect_s, kSomeSeconds},
     {"COLL_SPIN_US", "1000", "us",
-     "How long a waiting rank spins before it naps; ranks that share a core yield at once.",
+     "How long a waiting rank spins before it sleeps; ranks that share a core yield at once.",
      &Knobs::spin_us, kMicroseconds},
     {"COLL_TRANSPORTS", "shm,tcp", "", "The transports that may be used, best first.",
      &Knobs::transports},
     {"COLL_ALGORITHM", "", "",
-     "Forces algorithms, a comma list: NAME for every operation that has it, or OPERATION=NAME; "
-     "/2x64K behind it: with 2 lanes and slices of 64 KiB, over the knobs for all calls; "
-     "@64K-1M, @-64K or @1M- at the end: for calls of such sizes.",
+     "Forces algorithms: a comma list of NAME, for every operation that has it, or "
+     "OPERATION=NAME. NAME/2x64K adds 2 lanes and slices of 64 KiB, and overrides the knobs for "
+     "all calls. @64K-1M, @-64K or @1M- at the end limits it to calls of these sizes.",
      &Knobs::algorithm},
     {"COLL_TUNING", "auto", "",
-     "The table of coll-tune to choose algorithms by: its path; auto: this machine's from the "
-     "cache directory; none: without.",
+     "The table of coll-tune that chooses algorithms: a path; auto: this machine's table from the "
+     "cache directory; none: no table.",
      &Knobs::tuning},
     {"COLL_LANES", "0", "lanes", "Lanes per call; 0 lets the planner choose.", &Knobs::lanes,
      kLanes},
     {"COLL_SLICE_BYTES", "0", "bytes",
-     "Bytes of one slice, the unit that moves through a connection, rounded up to a multiple of "
-     "64; "
+     "Bytes of a slice, the unit that moves through a connection, rounded up to a multiple of 64; "
      "0 lets the planner choose.",
      &Knobs::slice_bytes, kBytes},
     {"COLL_CREDITS", "0", "slots",
-     "Slots of a connection, in shared memory those of over 4 KiB, at least 2; 0 lets the "
-     "transport choose.",
+     "Slots of a connection, at least 2 (in shared memory: slots for messages of over 4 KiB); 0 "
+     "lets the transport choose.",
      &Knobs::credits, kCredits},
     {"COLL_ISA", "", "",
      "Instruction set of the reduction kernels: baseline, avx2, avx512, avx512fp16, neon or "
-     "neonfp16; empty is the best there.",
+     "neonfp16; empty: the best that the machine has.",
      &Knobs::isa, kNone, "baseline, avx2, avx512, avx512fp16, neon, neonfp16"},
-    {"COLL_LOG", "warn", "", "How much to say on standard error: error, warn, info or debug.",
+    {"COLL_LOG", "warn", "", "How much to log on standard error: error, warn, info or debug.",
      &Knobs::log, kNone, "error, warn, info, debug"},
 };
 static_assert(std::size(kTable) <= 32, "at most 32 knobs: remove one before adding one");

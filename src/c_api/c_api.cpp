@@ -127,7 +127,8 @@ coll_status_t coll_get_unique_id(coll_unique_id_t* id) {
   if (id == nullptr) return refuse_null("coll_get_unique_id", "id");
   return guarded([&]() -> Status {
     COLL_ASSIGN(const coll::UniqueId made, coll::make_unique_id(coll::knobs().interface));
-    static_assert(sizeof(made.bytes) == COLL_UNIQUE_ID_BYTES);
+    static_assert(sizeof(made.bytes) == COLL_UNIQUE_ID_BYTES &&
+                  coll::kUnusedIds == COLL_UNUSED_IDS_MAX);
     std::memcpy(id->bytes, made.bytes.data(), sizeof id->bytes);
     return {};
   });

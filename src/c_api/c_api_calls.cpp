@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "c_api/c_api_door.hpp"
+#include "communicator/engine/call_check.hpp"
 #include "sys/memory/registered_memory.hpp"
 #include "sys/memory/shared_arena.hpp"
 #include "sys/memory/shared_segments.hpp"
@@ -35,7 +36,7 @@ coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& req
     if (stream == nullptr) [[likely]] {
       return communicator.run(request);
     }
-    COLL_TRY(communicator.check(request));
+    COLL_TRY(coll::check_request(request, communicator.rank(), communicator.size()));
     COLL_TRY(communicator.status());
     COLL_TRY(check_stream(stream));
     stream->stream->enqueue(communicator, request);

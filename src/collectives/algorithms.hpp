@@ -10,37 +10,40 @@
 
 namespace coll {
 
-/// What one call costs a rank at most, in the alpha-beta-gamma model's units. A test checks these
-/// numbers, which stand at the head of each algorithm's file, against the built schedules; the
-/// planner ranks by them. `sent`, `received` and `reduced` are fractions of the operation's size S:
-/// the bytes of the larger of a rank's two buffers.
+/// What one call costs the busiest rank, in units of the alpha-beta-gamma model. The head of each
+/// algorithm's file states these numbers, a test checks them against the built schedules, and the
+/// planner ranks algorithms by them. `sent`, `received` and `reduced` are fractions of S, the size
+/// in bytes of the larger of a rank's two buffers.
 struct Cost {
-  double rounds = 0;        ///< messages one after another on the longest path
+  double rounds = 0;        ///< messages on the longest chain of dependent messages
   double sent = 0;          ///< bytes / S sent by the busiest rank
   double received = 0;      ///< bytes / S received by the busiest rank
   double reduced = 0;       ///< bytes / S combined by the busiest rank
-  std::uint32_t steps = 0;  ///< of the busiest rank, all lanes
+  std::uint32_t steps = 0;  ///< steps of the busiest rank, over all lanes
   std::uint32_t scratch_chunks = 0;
-  std::uint32_t message_chunks = 1;  ///< of the longest message of any rank; 1 where none has data
+  std::uint32_t message_chunks = 1;  ///< chunks of any rank's longest message; 1 if none has data
   std::uint32_t peers = 0;           ///< connections of the busiest rank: pairs of peer and lane
-  std::uint32_t chunks = 1;          ///< that S is cut into
+  std::uint32_t chunks = 1;          ///< number of chunks that S is cut into
 
-  /// Bytes / S that pass through the busiest direction of a rank.
+  /// Bytes / S through the busier direction of a rank.
   [[nodiscard]] double moved() const { return std::max(sent, received); }
 };
 
-/// One algorithm: a name, what it can do, what it costs, and the pure function.
+/// An algorithm: its name, which operations it supports, what they cost, and the pure function that
+/// builds a rank's schedule.
 struct Algorithm {
-  std::string_view name;      ///< the design's words: "ring", "double_binary_tree"…
-  std::string_view sentence;  ///< when it wins
+  std::string_view name;      ///< "ring", "double_binary_tree"…
+  std::string_view sentence;  ///< a sentence that says when it wins
   bool (*supports)(const CollectiveSpec& spec, const Layout& layout);
   Cost (*cost)(const CollectiveSpec& spec, const Layout& layout);
   Schedule (*build)(const CollectiveSpec& spec, const Layout& layout, Rank rank);
 };
 
-/// All of them, in a fixed order. For every collective and any rank count at least one supports it
-/// (1 rank: "local", which only copies, or does nothing), but send and recv, which need two.
+/// All algorithms, in a fixed order. For every collective and every number of ranks at least one
+/// algorithm supports it (with 1 rank "local", which only copies or does nothing). The exceptions
+/// are send and recv, which need two ranks.
 std::span<const Algorithm> algorithms();
+/// The algorithm of that name; null if there is none.
 const Algorithm* find_algorithm(std::string_view name);
 
 }  // namespace coll

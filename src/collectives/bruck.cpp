@@ -2,12 +2,12 @@
 // Bruck's all-gather and all-to-all: log2(n) rounds.
 //
 // Algorithm: bruck
-// Idea: all_gather: in round k every rank has the 2^k blocks from its own on, and gets the next
-//   ones from the rank 2^k further on; blocks go straight to their places, so a message is cut in
-//   two where they wrap around to 0, and no rotation is left to do. all_to_all: the block for the
-//   rank i further on travels the binary digits of i; the blocks of a round are packed into one
-//   message, by copies of those that came together. Those of the last round are at home then and go
-//   straight to their places.
+// Idea: all_gather: in round k every rank has the 2^k blocks from its own on, and gets the next 2^k
+//   blocks from the rank 2^k further on. Blocks go straight to their places, so a message is cut in
+//   two where they wrap around to 0, and no rotation remains at the end. all_to_all: the block for
+//   the rank i further on travels along the binary digits of i. The blocks of a round are packed
+//   into one message, by copies of runs of blocks that arrived together. Blocks of the last round
+//   arrive at their destination and go straight to their places.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_gather | 2*L + sum(m > 1 for m in grown) | L | (n-1)/n  | (n-1)/n  | 0 | 0    | most | near
 //   all_to_all | 2*L + packed + unpacked         | L | blocks/n | blocks/n | 0 | kept | peak | near

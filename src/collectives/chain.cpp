@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pipelined chain: each rank hands on what it gets.
+// The pipelined chain: each rank forwards what it receives.
 //
 // Algorithm: chain
-// Idea: ranks stand in line behind the root, and passes of the data follow each other down the line
-//   (broadcast) or up it, summed on the way (reduce). all_reduce goes up to rank 0 and down again,
+// Idea: the ranks stand in line behind the root. Passes of the data follow each other down the line
+//   (broadcast), or up it, summed on the way (reduce). all_reduce goes up to rank 0 and down again,
 //   on two lanes, so that the way up does not wait for the way down.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   broadcast  | 1 | n-1     | 1           | 1           | 0 | 0 | 1 | min(2, n-1)
 //   reduce     | 1 | n-1     | 1           | 1           | 1 | 0 | 1 | min(2, n-1)
 //   all_reduce | 2 | 2*(n-1) | min(2, n-1) | min(2, n-1) | 1 | 0 | 1 | 2*min(2, n-1)
-// Wins: large messages and few ranks: every byte is sent and received once by each rank.
+// Wins: large messages and few ranks: each rank sends and receives every byte once.
 // Source: Pjesivac-Grbovic et al.: Performance analysis of MPI collective operations (Cluster
 //   Computing 2007), section 3.1, "chain".
 #include "collectives/patterns.hpp"

@@ -3,13 +3,14 @@
 //
 // Algorithm: circulant
 // Idea: rank r sums the blocks r … r+w-1 (modulo n), at first all n. In each round it sends the
-//   second half of them to the rank that they begin with and takes that many sums of its first half
-//   from the rank as far before it, until only block r is left. all_reduce gathers the blocks in
-//   the same rounds backwards: rank r has the blocks up to r and gets as many before these, again
-//   from a rank before it. So it waits for the same ranks in both halves. Were it to gather from
-//   those behind, some would get rounds ahead of others, and block links with long messages while
-//   others wait for short ones. No rank is extra, whatever their number. A message is cut in two
-//   where its blocks wrap around to 0; a block not yet summed is copied to go with others that are.
+//   second half of its sums to the rank with whose block that half begins. It takes as many sums of
+//   its first half from the rank equally far before it. This ends when only block r is left.
+//   all_reduce then gathers the blocks in the same rounds backwards: rank r has the blocks up to r
+//   and gets as many blocks before these, again from a rank before it. So it waits for the same
+//   ranks in both halves. If it gathered from ranks behind it, some ranks would get rounds ahead of
+//   others, and would block links with long messages while others wait for short ones. No rank is
+//   extra, whatever their number. A message is cut in two where its blocks wrap around to 0. A
+//   block that is not yet summed is copied to travel with blocks that are.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   reduce_scatter | max(there) + copy    | L   | part   | part   | part | kept | n//2 | met
 //   all_reduce     | max(both) + copy - 1 | 2*L | 2*part | 2*part | part | 0    | n//2 | met
@@ -20,7 +21,7 @@
 //   back = [sum(2 + wraps(r-m+1, m) + wraps(r-s-m+1, m) for s, m in rounds) for r in range(n)];
 //   both = [there[r] + back[r] for r in range(n)];
 //   copy = n > 5 and n % 2; kept = n*(n > 2); met = 2*L - (n % 2 == 0) - 2*(n in [3, 5])
-// Wins: medium messages when the number of ranks is no power of two: the bytes of a ring in
+// Wins: medium messages if the number of ranks is no power of two: the bytes of a ring in
 //   ceil(log2(n)) rounds each way.
 // Source: Traeff: Optimal, non-pipelined reduce-scatter and allreduce algorithms (2024).
 #include <algorithm>

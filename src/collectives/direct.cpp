@@ -6,7 +6,7 @@
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   send | 1 | 1 | 1 | 0 | 0 | 0 | 1 | 1
 //   recv | 1 | 1 | 0 | 1 | 0 | 0 | 1 | 1
-// Wins: always; there is nothing else for a pair.
+// Wins: always: a pair has no other algorithm.
 // Source: none.
 #include "collectives/patterns.hpp"
 #include "collectives/rank_math.hpp"

@@ -2,11 +2,11 @@
 // The dissemination barrier: log2(n) rounds without a root.
 //
 // Algorithm: dissemination
-// Idea: in round k rank r signals r + 2^k and awaits r - 2^k; after L rounds word of every rank has
-//   come to every rank. An awaited signal lets the next one go in the same step.
+// Idea: in round k rank r signals rank r + 2^k and awaits rank r - 2^k. After L rounds every rank
+//   has heard of every rank. The step that awaits a signal also sends the next one.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   barrier | L+1 | L | 0 | 0 | 0 | 0 | 1 | near
-// Wins: barriers of any number of ranks: the fewest rounds, no ranks to fold.
+// Wins: barriers of any number of ranks: the fewest rounds, and no ranks to fold.
 // Source: Hensgen, Finkel, Manber: Two algorithms for barrier synchronization
 //   (International Journal of Parallel Programming 1988).
 #include "collectives/patterns.hpp"

@@ -2,10 +2,10 @@
 // Two binary trees at once: each rank is a leaf of one and an inner node of the other.
 //
 // Algorithm: double_binary_tree
-// Idea: a binary tree over all ranks but the root keeps half of them, its leaves, idle as senders.
-//   A second tree, whose leaves are the first one's inner ranks, carries the other half of the
-//   data. Both hang below the root. Sums go up, copies down; all_reduce (root rank 0) has for each
-//   tree a lane up and a lane down, so that the way up streams on.
+// Idea: in a binary tree over all ranks but the root, half of the ranks are leaves, which forward
+//   nothing. So a second tree, whose leaves are the inner ranks of the first, carries the other
+//   half of the data. Both trees hang below the root. Sums go up, copies go down. all_reduce (root
+//   rank 0) has a lane up and a lane down for each tree, so that the way up keeps streaming.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce | 4 + 2*full | 2*L | min(n, 4)/2 | min(n, 4)/2 | 1 | 0      | 1 | 2*min(n, 4)
 //   broadcast  | 2 + full   | L   | 1           | 1           | 0 | 0      | 1 | min(n, 4)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The k-nomial tree itself.
+// The k-nomial tree: parents, children, subtrees.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace coll {
 
-/// The k-nomial tree over ranks 0 (its root) … ranks-1, written in base `radix`: the parent of v
-/// has v's lowest nonzero digit cleared, so the subtree of v is the range v … v+size(v)-1. Radix 2
-/// is the binomial tree.
+/// The k-nomial tree over ranks 0 … ranks-1 with root 0, where ranks are numbers in base `radix`.
+/// The parent of v is v with its lowest nonzero digit cleared, so the subtree of v is the range v …
+/// v+size(v)-1. Radix 2 gives the binomial tree.
 struct KnomialTree {
   Rank radix;
   Rank ranks;
 
-  /// The power of the radix at v's lowest nonzero digit; beyond `ranks` for the root.
+  /// The power of the radix at v's lowest nonzero digit; at least `ranks` for the root.
   [[nodiscard]] constexpr Rank place_value(Rank v) const {
     Rank power = 1;
     while (power < ranks && v % (power * radix) == 0) power *= radix;
@@ -25,7 +25,8 @@ struct KnomialTree {
   [[nodiscard]] constexpr Rank size(Rank v) const {
     return v == 0 ? ranks : std::min(place_value(v), ranks - v);
   }
-  /// Small subtrees first: they have their sums ready first; who hands out goes backwards.
+  /// The children of v, smallest subtree first, because small subtrees finish their sums first. A
+  /// rank that distributes goes through them backwards.
   [[nodiscard]] std::vector<Rank> children(Rank v) const {
     std::vector<Rank> list;
     const Rank limit = v == 0 ? ranks : place_value(v);
@@ -36,7 +37,7 @@ struct KnomialTree {
     }
     return list;
   }
-  /// Edges from the root to the farthest rank: the most nonzero digits of any rank.
+  /// The number of edges from the root to the farthest rank: the most nonzero digits of any rank.
   [[nodiscard]] constexpr Rank depth() const {
     Rank most = 0;
     for (Rank v = 0; v < ranks; ++v) {
@@ -46,7 +47,7 @@ struct KnomialTree {
     }
     return most;
   }
-  /// Ranks in the largest subtree but the root's own.
+  /// The number of ranks in the largest subtree below the root.
   [[nodiscard]] Rank largest_subtree() const {
     Rank most = 0;
     for (const Rank child : children(0)) most = std::max(most, size(child));

@@ -3,9 +3,10 @@
 //
 // Algorithm: binomial (k = 2), knomial_4 (k = 4), knomial_8 (k = 8)
 // Idea: rank v counts from the root; its parent is v with the lowest nonzero base-k digit cleared.
-//   Sums and blocks go up the tree, copies go down, the largest subtree served first on the way
-//   down and last on the way up. gather and scatter move a whole subtree's blocks as one message
-//   (two where the ranks wrap around to 0). all_reduce and barrier go up and down, root rank 0.
+//   Sums and blocks go up the tree, copies go down. A rank serves its largest subtree first on the
+//   way down and last on the way up. gather and scatter move the blocks of a whole subtree as one
+//   message (two where the ranks wrap around to 0). all_reduce and barrier go up and down, with
+//   root rank 0.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   broadcast  | c             | depth   | c       | 1       | 0 | 0         | 1 | c
 //   reduce     | c             | depth   | 1       | c       | c | t > 2     | 1 | c
@@ -17,7 +18,7 @@
 //   c = len(sub); t = max(sub.values());
 //   depth = max(digits(v, k) for v in range(n))
 // Wins: small messages: the fewest rounds for one root. A larger k has fewer rounds and more
-//   messages from one rank, which pays where messages overlap.
+//   messages from one rank, which is faster if messages overlap.
 // Source: binomial: Thakur, Rabenseifner, Gropp: Optimization of collective communication
 //   operations in MPICH (IJHPCA 2005), section 4.2; k-nomial: Wilkins et al.: Generalized
 //   collective algorithms for the exascale era (CLUSTER 2023).

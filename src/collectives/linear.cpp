@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flat patterns, one message per pair of ranks that have something for each other.
+// The flat patterns: one message per pair of ranks that exchange data.
 //
 // Algorithm: linear
-// Idea: the root sends to, or receives from, every other rank itself. In all_to_all every rank
-//   posts all its messages, first the one to the next rank, and then takes those of the others.
+// Idea: the root itself sends to, or receives from, every other rank. In all_to_all every rank
+//   sends all its messages, first the one to the next rank, and then receives the others' messages.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   broadcast  | n-1   | 1 | n-1     | 1       | 0   | 0 | 1 | n-1
 //   reduce     | n-1   | 1 | 1       | n-1     | n-1 | 0 | 1 | n-1
 //   gather     | n     | 1 | 1/n     | (n-1)/n | 0   | 0 | 1 | n-1
 //   scatter    | n     | 1 | (n-1)/n | 1/n     | 0   | 0 | 1 | n-1
 //   all_to_all | 2*n-1 | 1 | (n-1)/n | (n-1)/n | 0   | 0 | 1 | n-1
-// Wins: gather and scatter of large blocks, which no tree makes fewer; all_to_all where all ranks
-//   share memory; two ranks.
+// Wins: gather and scatter of large blocks, because no tree reduces the root's bytes; all_to_all if
+//   all ranks share memory; two ranks.
 // Source: Pjesivac-Grbovic et al.: Performance analysis of MPI collective operations (Cluster
 //   Computing 2007), section 3.1, "flat tree"; Thakur, Rabenseifner, Gropp (IJHPCA 2005),
 //   section 4.3.

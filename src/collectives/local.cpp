@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank alone: a copy, or nothing.
+// A single rank: a copy, or nothing.
 //
 // Algorithm: local
-// Idea: one rank has its result already: it copies input to output, which costs nothing in place.
-//   A reduction over one contribution is that contribution, whatever the operation.
+// Idea: a single rank has its result already: it copies input to output, which costs nothing in
+//   place. A reduction over one contribution is that contribution, whatever the operation.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce     | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
 //   reduce         | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
@@ -14,7 +14,7 @@
 //   gather         | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
 //   scatter        | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0
 //   barrier        | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 0
-// Wins: always, and only, with one rank.
+// Wins: always with one rank, and only then.
 // Source: none.
 #include "collectives/patterns.hpp"
 #include "collectives/rank_math.hpp"

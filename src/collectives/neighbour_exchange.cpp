@@ -3,9 +3,9 @@
 //
 // Algorithm: neighbour_exchange
 // Idea: ranks 2q and 2q+1 are a pair and first exchange their blocks. From then on every rank
-//   exchanges two blocks with the neighbour outside its pair and the one inside it by turns, each
-//   time those that it got last: from outside come the pairs behind (even ranks) or ahead (odd
-//   ones), from inside what the other one got from its side.
+//   exchanges two blocks per round, in turns with the neighbour outside its pair and the one inside
+//   it. It always sends the two blocks that it received last. From outside come the pairs behind
+//   (even ranks) or ahead (odd ranks); from inside comes what the partner received from its side.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_gather | n//2 + two | n//2 | (n-1)/n | (n-1)/n | 0 | 0 | two | two
 //   where two = min(2, n-1)

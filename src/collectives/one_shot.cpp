@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything needed, from everyone, in one round.
+// One round: every rank sends everything that the others need directly to them.
 //
 // Algorithm: one_shot
-// Idea: every rank sends what each other one needs to it directly (all_reduce: its whole input) and
-//   then takes what it needs itself. Every rank sums in the order of ranks, so all have the same
-//   bits; ranks from 2 on keep the sum of those before them in scratch until their own turn.
+// Idea: every rank sends to each other rank directly what that rank needs (all_reduce: its whole
+//   input), and then receives what it needs itself. Every rank sums in rank order, so all have the
+//   same bits. Ranks from 2 on keep the sum of the ranks before them in scratch until their own
+//   turn.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce     | 2*(n-1) + (n > 2) | 1 | n-1     | n-1     | n-1     | n > 2 | 1 | n-1
 //   reduce_scatter | 2*(n-1)           | 1 | (n-1)/n | (n-1)/n | (n-1)/n | 0     | 1 | n-1
 //   all_gather     | 2*(n-1)           | 1 | (n-1)/n | (n-1)/n | 0       | 0     | 1 | n-1
 //   barrier        | 2*(n-1)           | 1 | 0       | 0       | 0       | 0     | 1 | n-1
-// Wins: small messages of few ranks that share memory: one message time in all. all_gather and
-//   reduce_scatter also with large messages, where every pair of ranks has a fast path of its own.
+// Wins: small messages of few ranks that share memory: the time of one message in all. all_gather
+//   and reduce_scatter also with large messages, if every pair of ranks has a fast path of its own.
 // Source: "allpairs" of MSCCL++ (Shah et al. 2025) and the one-shot all-reduce of vLLM and
 //   TensorRT-LLM; Thakur, Rabenseifner, Gropp (IJHPCA 2005), sections 4.1 and 4.4, for blocks.
 #include "collectives/patterns.hpp"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairwise exchange: in round k with the rank k away.
+// Pairwise exchange: in round k with the ranks at distance k.
 //
 // Algorithm: pairwise
-// Idea: n-1 rounds; in round i every rank sends to the one i after it and receives from the one i
-//   before it, so at any time each rank has one message going out and one coming in.
+// Idea: there are n-1 rounds. In round i every rank sends to the rank i after it and receives from
+//   the rank i before it. So at any time each rank has one outgoing and one incoming message.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_to_all     | 2*n-1   | n-1 | (n-1)/n | (n-1)/n | 0       | 0 | 1 | n-1
 //   reduce_scatter | 2*(n-1) | n-1 | (n-1)/n | (n-1)/n | (n-1)/n | 0 | 1 | n-1
-// Wins: large blocks over links that congest when many ranks send to one.
+// Wins: large blocks over links that congest if many ranks send to one.
 // Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH
 //   (IJHPCA 2005), sections 4.3 and 4.4.
 #include "collectives/patterns.hpp"

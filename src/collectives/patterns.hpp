@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each pattern's file offers to the list.
+// The algorithms that the files of this folder define, for the table in algorithms.cpp.
 #pragma once
 #include "collectives/algorithms.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on ranks that several patterns share.
+// Arithmetic on ranks that several algorithms share.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace coll {
 
-/// A rank, or a number of ranks, as a chunk index or a number of chunks.
+/// Converts a rank to a chunk index, or a number of ranks to a number of chunks.
 constexpr std::uint32_t index_of(Rank rank) {
   return static_cast<std::uint32_t>(rank);
 }
 
-/// `rank` modulo `ranks`, in 0 … ranks-1 also for negative ones.
+/// `rank` modulo `ranks`, in 0 … ranks-1; `rank` may be negative.
 constexpr Rank wrapped(Rank rank, Rank ranks) {
   const Rank rest = rank % ranks;
   return rest < 0 ? rest + ranks : rest;
@@ -22,13 +22,14 @@ constexpr Rank wrapped(Rank rank, Rank ranks) {
 constexpr Rank floor_log2(Rank ranks) {
   return static_cast<Rank>(std::bit_width(index_of(ranks))) - 1;
 }
-/// The rounds in which a set that doubles grows from one rank to all.
+/// The number of rounds in which a doubling set grows from one rank to all.
 constexpr Rank ceil_log2(Rank ranks) {
   return static_cast<Rank>(std::bit_width(index_of(ranks) - 1));
 }
 
-/// The ranks at distances 1, 2, 4 … < ranks before and after one: two per power, but those that
-/// meet on the other side (sums of two powers) count once.
+/// The number of ranks at distances 1, 2, 4 … < ranks before and after a rank: two per power of
+/// two. A rank that lies at such a distance in both directions (then `ranks` is a power or a sum of
+/// two powers) counts once.
 constexpr std::uint32_t power_of_two_neighbours(Rank ranks) {
   const std::uint32_t both = 2 * index_of(ceil_log2(ranks));
   const int powers = std::popcount(index_of(ranks));
@@ -40,9 +41,9 @@ constexpr bool one_of(Collective collective, Collectives... listed) {
   return ((collective == listed) || ...);
 }
 
-/// Calls use(first, count) for the consecutive pieces of `count` indices from `first` on, modulo
-/// `ranks`: one piece, or two where the range wraps. Both ends of a message agree on the cut if
-/// they mean the same absolute indices.
+/// Calls use(first, count) for each consecutive piece of the `count` indices from `first` on,
+/// modulo `ranks`: one piece, or two if the range wraps. Both ends of a message cut alike if they
+/// mean the same absolute indices.
 template <class Use>
 constexpr void for_each_piece(Rank first, Rank count, Rank ranks, Use use) {
   first = wrapped(first, ranks);

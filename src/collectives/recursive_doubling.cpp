@@ -3,9 +3,9 @@
 //
 // Algorithm: recursive_doubling
 // Idea: in round k rank r exchanges all it has with rank r xor 2^k: sums of 2^k inputs
-//   (all_reduce), 2^k blocks (all_gather), or nothing but the message (barrier). Both ranks of a
-//   pair combine the same two values, so all have the same bits. Ranks beyond the largest power of
-//   two p hand theirs to a partner before, which passes results on to them as they come in.
+//   (all_reduce), 2^k blocks (all_gather), or an empty message (barrier). Both ranks of a pair
+//   combine the same two values, so all have the same bits. Ranks beyond the largest power of two p
+//   first give their data to a partner, which forwards results to them as they arrive.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce | K+1         | K+odd+far | K+odd    | K+odd   | K+odd | 0 | 1    | K+odd
 //   all_gather | 2*K + 2*odd | K+odd+far | blocks/n | (n-1)/n | 0     | 0 | half | K+odd

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recursive halving: partners at distance n/2, n/4 …, halves of what is left.
+// Recursive halving: partners at distance n/2, n/4 … exchange halves of what is left.
 //
 // Algorithm: recursive_halving
-// Idea: of the blocks a rank still sums, it sends the half that the rank at half the distance is
-//   for, and takes that one's sums of its own half, until its own block is left. Ranks beyond the
-//   largest power of two p hand their input to a partner before, which sums two blocks and sends
-//   one back.
+// Idea: in each round a rank splits the blocks that it still sums into two halves. It sends its
+//   sums of the partner's half to the partner, and receives the partner's sums of its own half,
+//   until only its own block is left. Ranks beyond the largest power of two p first give their
+//   input to a partner, which sums two blocks and sends one back.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   reduce_scatter | steps | K+odd+far | (n-1+odd)/n | sums/n | sums/n | kept | half | K+odd
 //   where K = log2floor(n); p = 2**K; q = n-p; odd = q > 0; far = q > p//2;
 //   steps = 2*K + 2*odd + (q > 1); half = p//2 + min(p//2, q);
 //   sums = p-1 + odd*n + sum(min(2**i, q) for i in range(K));
 //   kept = half if n > 2 else 0
-// Wins: small and medium messages: few rounds, and the bytes of a ring for powers of two.
+// Wins: small and medium messages: few rounds, and for powers of two the bytes of a ring.
 // Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH
 //   (IJHPCA 2005), section 4.4; the fold: Rabenseifner, Traeff (EuroPVM/MPI 2004).
 #include <algorithm>

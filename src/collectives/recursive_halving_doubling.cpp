@@ -2,11 +2,12 @@
 // Recursive halving and then doubling, Rabenseifner's algorithm.
 //
 // Algorithm: recursive_halving_doubling
-// Idea: the data is cut into p chunks, p being the largest power of two. In round k ranks at
+// Idea: the data is cut into p chunks, where p is the largest power of two. In round k ranks at
 //   distance 2^k exchange halves of what they still sum ("vector halving, distance doubling": the
-//   longest messages go to the nearest ranks), until each has one chunk complete; the same way back
-//   gathers the chunks on all ranks, or at the root. Ranks beyond p hand their input to a partner
-//   before, which passes results on to them as they come in. For reduce, ranks count from the root.
+//   longest messages go to the nearest ranks), until each rank has one complete chunk. The same way
+//   back gathers the chunks on all ranks, or at the root. Ranks beyond p first give their input to
+//   a partner, which forwards results to them as they arrive. For reduce, ranks count from the
+//   root.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce | 4*K-1 + 2*odd | 2*K + 2*odd | all       | all | sums | 0    | p//2 | K+odd
 //   reduce     | 3*K + odd     | 2*K + odd   | 3/2 - 1/p | all | sums | kept | p//2 | K+odd

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ring: every rank talks to its two neighbours only.
+// The ring: every rank talks only to its two neighbours.
 //
 // Algorithm: ring
-// Idea: the ranks stand in a ring, as the layout orders them (hosts in one piece), and talk to
-//   their neighbours only. Chunk c starts behind rank c and goes once around, every rank adding its
-//   part, until rank c completes it; then it goes around again as the result. Where the layout has
-//   several rings, each moves its part of the data, on a lane of its own. The costs are of one.
+// Idea: the ranks form a ring in the layout's order, in which each host's ranks are consecutive,
+//   and talk only to their neighbours. Chunk c starts behind rank c and goes once around. Every
+//   rank adds its part, until rank c completes the chunk. Then the result goes around. If the
+//   layout has several rings, each moves its part of the data on a lane of its own. The costs are
+//   those of one ring.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce     | 2*n-1 | 2*(n-1) | 2*(n-1)/n | 2*(n-1)/n | (n-1)/n | 0 | 1 | min(2, n-1)
 //   reduce_scatter | n     | n-1     | (n-1)/n   | (n-1)/n   | (n-1)/n | 0 | 1 | min(2, n-1)
 //   all_gather     | n     | n-1     | (n-1)/n   | (n-1)/n   | 0       | 0 | 1 | min(2, n-1)
-// Wins: large messages over links that carry one peer at a time: the least bytes, two connections.
+// Wins: large messages over links that carry one peer at a time: the fewest bytes, two connections.
 // Source: Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations
 //   (JPDC 2009), section 3; all-gather: Thakur, Rabenseifner, Gropp: Optimization of collective
 //   communication operations in MPICH (IJHPCA 2005), section 4.1.

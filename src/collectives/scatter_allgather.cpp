@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broadcast as scatter and all-gather.
+// Broadcast as a scatter and an all-gather.
 //
 // Algorithm: scatter_allgather, scatter_ring
-// Idea: the data is cut into n chunks, chunk v for the v-th rank from the root; a binomial tree
+// Idea: the data is cut into n chunks, chunk v for the v-th rank from the root. A binomial tree
 //   brings each rank the chunks of its subtree. Then all ranks gather all chunks: in L rounds of
-//   doubling distance, as bruck does, or in a ring. What a rank has from the tree is not sent
-//   again.
+//   doubling distance, like bruck, or in a ring. Chunks that a rank has from the tree are not sent
+//   to it again.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   scatter_allgather
 //   broadcast | 3*L-1-even | 2*L-1-(n < 2**L-1) | 2*(n-1)/n | 1 | 0 | 0 | most | near
@@ -13,7 +13,7 @@
 //   broadcast | n-1+L | n-1 | 2*(n-1)/n | 1 | 0 | 0 | most | met
 //   where even = n == 2**L/2+1 and n > 2; most = max(2**L//4, n-2**L//2);
 //   met = min(n-1, max(L, log2ceil(n-2**L//2)+2))
-// Wins: scatter_allgather: medium messages of many ranks; scatter_ring: larger ones, where
+// Wins: scatter_allgather: medium messages of many ranks; scatter_ring: larger messages, if
 //   neighbours are near.
 // Source: Barnett, Shuler, van de Geijn et al.: Interprocessor collective communication library
 //   (SHPCC 1994); Thakur, Rabenseifner, Gropp (IJHPCA 2005), section 4.2; sending nothing twice:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cut, to everyone, and from everyone, in two rounds.
+// Two rounds: chunks of the data to everyone, then from everyone.
 //
 // Algorithm: two_shot
-// Idea: all_reduce: every rank gets its chunk from all, sums it, and sends the sum to all.
-//   broadcast: the root hands every other rank a chunk, each passes it on to the others. reduce:
-//   every rank but the root sums one chunk of all ranks and sends it to the root.
+// Idea: all_reduce: every rank receives its chunk from all ranks, sums it, and sends the sum to
+//   all. broadcast: the root sends every other rank a chunk, and each forwards it to the others.
+//   reduce: every rank but the root sums one chunk of all ranks and sends it to the root.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce | 4*n-5           | 2           | all | all | (n-1)/n | 0    | 1 | n-1
 //   broadcast  | max(n-1, 2*n-4) | min(2, n-1) | 1   | 1   | 0       | 0    | 1 | n-1

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host stream, operations that run later, in order.
+// The host stream: operations that run later, in order.
 #pragma once
 #include <array>
-#include <condition_variable>
+#include <atomic>
+#include <memory>
 #include <mutex>
-#include <thread>
 
 #include "communicator/communicator.hpp"
+#include "communicator/engine/progress_thread.hpp"
 
 namespace coll {
 
-/// A queue with a progress thread of its own. Enqueueing takes the operation's turn of its
-/// communicator, so that the order in which the user called is the order in which it runs.
-class HostStream {
+/// Operations given to a stream run one after another, on one communicator or several. Their places
+/// among the other calls of their communicators are those of their issue. The process's progress
+/// thread moves them, or whoever waits for them.
+class HostStream final : private CallOwner {
  public:
   static Result<std::unique_ptr<HostStream>> create();
-  HostStream(const HostStream&) = delete;
-  HostStream& operator=(const HostStream&) = delete;
   /// Waits for what was enqueued.
   ~HostStream();
 
@@ -28,24 +28,30 @@ class HostStream {
   Status query();
 
  private:
-  static constexpr std::size_t kCapacity = 1024;
-  struct Item {
-    Communicator* communicator = nullptr;
-    Request request;
-    std::uint64_t turn = 0;
+  static constexpr std::uint64_t kCapacity = 1024;
+  static constexpr std::uint64_t kBlock = 64;  ///< calls whose memory is allocated together
+  struct StreamCall : OpenCall {
+    std::uint64_t number = 0;  ///< in the stream, from 1
+    Engine* engine = nullptr;
   };
+  using Block = std::array<StreamCall, kBlock>;
 
   HostStream() = default;
-  void work();
+  [[nodiscard]] bool may_start(const OpenCall& call) const noexcept override;
+  void on_end(OpenCall& call) noexcept override;
+  StreamCall& place_of(std::uint64_t number) {
+    return (*blocks_[number % kCapacity / kBlock])[number % kBlock];
+  }
+  void wait_for(std::uint64_t number) noexcept;
   Status take_failure();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::array<Item, kCapacity> items_;
-  std::uint64_t enqueued_ = 0, finished_ = 0;
-  bool closing_ = false;
+  std::shared_ptr<ProgressThread> helper_;
+  std::mutex enqueue_mutex_;  ///< one thread enqueues at a time; guards the next two
+  std::uint64_t enqueued_ = 0;
+  std::array<std::unique_ptr<Block>, kCapacity / kBlock> blocks_;
+  std::mutex end_mutex_;  ///< guards `failure_`; and `ended_` changes under it
+  std::atomic<std::uint64_t> ended_{0};
   Status failure_;
-  std::thread thread_;
 };
 
 }  // namespace coll

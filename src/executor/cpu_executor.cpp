@@ -344,7 +344,7 @@ void Mover::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
 
 void CpuExecutor::begin(Run& run) {
   run.left = run.lanes.size();
-  run.queued = run.lent = run.flushed = false;
+  run.queued = run.moved = run.lent = run.flushed = false;
   for (Cursor& lane : run.lanes) {
     lane.pass = lane.lane->first_pass;
     if (lane.pass >= run.extents.windows.passes || lane.lane->begin == lane.lane->end) {

@@ -5,30 +5,36 @@
 
 namespace coll {
 
-/// The runs in flight of one communicator, in the order in which they were begun. Who calls `poll`
-/// is the owner's policy: the caller who waits, a thread, an event loop; one at a time.
+/// The runs in flight of one communicator. Who calls `poll` is the owner's policy: the caller who
+/// waits, a thread, an event loop; one at a time.
 class Progress {
  public:
   explicit Progress(Executor& executor) : executor_(&executor) {}
 
-  /// Begins a bound run, which must stay where it is until it is done or abandoned.
+  /// Begins a bound run, which must stay where it is until it is done or abandoned. It takes its
+  /// turns on its connections behind all runs begun before.
   void begin(Run& run) {
     executor_->begin(run);
-    if (first_ != nullptr) [[unlikely]] {
-      // Only the first can have been alone.
-      if (!first_->queued) executor_->queue(*first_);
-      executor_->queue(run);
-    }
-    run.next_open = nullptr;
-    *last_ = &run;
-    last_ = &run.next_open;
+    if (first_ != nullptr || held_ != 0) [[unlikely]]
+      queue(run);
+    link(run);
+  }
+  /// The same, but the run keeps still until `release`.
+  void hold(Run& run) {
+    executor_->begin(run);
+    queue(run);
+    ++held_;
+  }
+  void release(Run& run) {
+    --held_;
+    link(run);
   }
   /// One round over all runs in flight; true if anything moved. Forgets those that are done.
   bool poll() {
     bool moved = false;
     for (Run** at = &first_; *at != nullptr;) {
       Run& run = **at;
-      moved |= executor_->advance(run);
+      if (executor_->advance(run)) run.moved = moved = true;
       if (run.done()) {
         forget(at);
       } else {
@@ -45,8 +51,20 @@ class Progress {
     }
   }
   [[nodiscard]] bool idle() const { return first_ == nullptr; }
+  /// The run begun first of those that move, or null.
+  [[nodiscard]] const Run* first() const { return first_; }
 
  private:
+  void queue(Run& run) {
+    // Only the first can have been alone.
+    if (first_ != nullptr && !first_->queued) executor_->queue(*first_);
+    executor_->queue(run);
+  }
+  void link(Run& run) {
+    run.next_open = nullptr;
+    *last_ = &run;
+    last_ = &run.next_open;
+  }
   void forget(Run** at) {
     Run& run = **at;
     if (last_ == &run.next_open) last_ = at;
@@ -56,9 +74,7 @@ class Progress {
   Executor* executor_;
   Run* first_ = nullptr;
   Run** last_ = &first_;
+  std::size_t held_ = 0;
 };
-
-/// A connection of the run that has failed, or null.
-const Connection* failed_connection(const Run& run);
 
 }  // namespace coll

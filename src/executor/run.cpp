@@ -2,6 +2,8 @@
 // The run, one call of a program in flight.
 #include "executor/run.hpp"
 
+#include <algorithm>
+
 namespace coll {
 
 void Run::bind(Program& of, const CallBinding& with) {
@@ -33,6 +35,13 @@ void Run::bind(Program& of, const CallBinding& with) {
   }
   call = with;
   program = &of;
+}
+
+const Connection* failed_connection(const Run& run) {
+  const auto& all = run.program->connections;
+  const auto failed =
+      std::ranges::find_if(all, [](const Connection* one) { return !one->status().ok(); });
+  return failed == all.end() ? nullptr : *failed;
 }
 
 }  // namespace coll

@@ -63,9 +63,13 @@ struct Run {
   std::vector<std::uint32_t> tickets;
   std::size_t left = 0;  ///< lanes that are not done
   bool queued = false;   ///< its lanes have tickets, since it is not alone in flight
+  bool moved = false;    ///< since its owner last looked
   bool lent = false;     ///< a peer may still read the caller's memory
   bool flushed = true;
   Run* next_open = nullptr;  ///< of those in flight, the one begun after it
 };
+
+/// A connection of the run that has failed, or null.
+const Connection* failed_connection(const Run& run);
 
 }  // namespace coll

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank does while it waits: spin, yield, nap.
+// What a thread does while it waits: spin, yield, nap.
 #include "executor/wait_policy.hpp"
 
-#include <poll.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -24,22 +23,13 @@ void relax() {
 constexpr double kLongestNap = 1e-3;
 constexpr double kShortestNap = 20e-6;
 
-/// Sleeps, or until a socket has something to read.
-void nap(double seconds, std::span<Connection* const> connections) {
-  constexpr std::size_t kMost = 64;
-  pollfd sockets[kMost];
-  nfds_t count = 0;
-  for (const Connection* connection : connections) {
-    if (count == kMost) break;
-    if (const int fd = connection->wait_fd(); fd >= 0) sockets[count++] = {fd, POLLIN, 0};
-  }
-  const timespec time{0, static_cast<long>(seconds * 1e9)};
-  ppoll(sockets, count, &time, nullptr);
-}
-
 }  // namespace
 
-bool Waiter::turn(std::span<Connection* const> connections) {
+void WaitSockets::add(std::span<Connection* const> connections) {
+  for (const Connection* connection : connections) add(connection->wait_fd());
+}
+
+bool Waiter::turn() {
   ++turns_;
   if (turns_ > (policy_.crowded ? kCrowdedSpins : kSpins)) {
     sched_yield();
@@ -50,12 +40,14 @@ bool Waiter::turn(std::span<Connection* const> connections) {
   const Clock::time_point now = Clock::now();
   if (turns_ == kLookEvery) since_ = now;
   waited_s_ = std::chrono::duration<double>(now - since_).count();
-  if (waited_s_ * 1e6 > policy_.spin_us) {
-    nap(std::clamp(waited_s_ / 8, kShortestNap, kLongestNap), connections);
-    turns_ =
-        2 * kLookEvery - 1;  // look again right after the next turn; no overflow in a long wait
-  }
   return true;
+}
+
+void Waiter::nap(WaitSockets& sockets) {
+  const double seconds = std::clamp(waited_s_ / 8, kShortestNap, kLongestNap);
+  const timespec time{0, static_cast<long>(seconds * 1e9)};
+  ppoll(sockets.all().data(), sockets.all().size(), &time, nullptr);
+  turns_ = 2 * kLookEvery - 1;  // look again right after the next turn; no overflow in a long wait
 }
 
 }  // namespace coll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user demands with COLL_ALGORITHM.
+// The algorithm that a user forces with COLL_ALGORITHM.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,18 +11,19 @@
 
 namespace coll {
 
-/// Checks COLL_ALGORITHM: a comma list of [OPERATION=]NAME[/LANESxSLICE][@SIZES], where SIZES is
-/// 64K-1M, -64K, 1M- or 64K, both ends included. Unknown names and operations are errors that list
-/// the known ones.
+/// Checks the text of COLL_ALGORITHM: a comma list of [OPERATION=]NAME[/LANESxSLICE][@SIZES], where
+/// SIZES is 64K-1M, -64K, 1M- or 64K, both ends included. An unknown name or operation is an error
+/// that lists the known ones.
 Status check_algorithm_knob(std::string_view text);
 
-/// All that there are, each behind a space, for messages.
+/// The names of all algorithms, each after a space, for messages.
 std::string algorithm_names();
 
-/// What the knob's text asks for, if anything: calls up to 2^size_class bytes go by that size. One
-/// named for the operation wins over one for all, then one for sizes over one for any, then the
-/// last. A name for all operations counts only where it can do this one; one for this operation is
-/// returned even if it cannot.
+/// The recipe that the knob's text forces for an operation and size class, if any. All calls of a
+/// size class count as 2^size_class bytes. An entry for the operation beats an entry for all
+/// operations, then an entry with sizes beats one without, then the later entry wins. An entry for
+/// all operations applies only where its algorithm supports this operation. An entry for this
+/// operation is returned even if its algorithm does not.
 std::optional<Recipe> forced_recipe(std::string_view text, const CollectiveSpec& spec,
                                     const Layout& layout, std::uint32_t size_class);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closed formulas for a call's time.
+// The closed formula for the time of a call, and the factors of measured copies.
 #include "planner/cost_model.hpp"
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 namespace coll {
 
 double fetch_slowdown(const PathCost& path, double bytes, double ranks_per_core) {
-  constexpr int kDoublings = 5;  // of the size, until all comes from memory
+  constexpr int kDoublings = 5;  // of the call's size, until every byte comes from memory
   const double least = ranks_per_core > 1 ? kCrowdedFetch : 1;
   const double beyond = bytes * std::max(1.0, ranks_per_core) / kOwnCacheBytes;
-  // Whole ones: ranks must agree, and logarithms are rounded differently by different libraries.
+  // Whole numbers: ranks must agree, but libraries round logarithms differently.
   const int doublings = beyond <= 1 ? 0 : std::min(kDoublings, std::ilogb(beyond));
   return least + std::max(0.0, path.fetch_slowdown - least) * doublings / kDoublings;
 }
@@ -62,7 +62,8 @@ double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loan
   const double moved =
       bytes *
       (loans == Loans::all ? std::max(cost.received, cost.sent / kReadersAtOnce) : cost.moved());
-  // The first slice crosses every round before the pipeline is full; the rest streams behind it.
+  // The first slice passes through every round before the pipeline is full; the rest streams
+  // behind.
   const double message = cost.rounds > 0 ? std::min(slice_bytes, moved / cost.rounds) : 0;
   const double beta = loans == Loans::all
                           ? path.fetch_us_per_byte * fetch_slowdown(path, bytes, crowd)

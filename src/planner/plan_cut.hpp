@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How calls are cut: protocol, slices, lanes.
+// How a plan cuts its calls: protocol, slices, lanes.
 #pragma once
 #include <vector>
 
@@ -8,40 +8,43 @@
 
 namespace coll {
 
-/// A plan that the planner weighed, for explanations.
+/// A plan that the planner considered, with its prediction.
 struct Candidate {
   Plan plan;
   Prediction prediction;
 };
 
-/// A call's size class: calls of one class share a plan. Class c holds sizes up to 2^c bytes.
+/// The size class of a call. Calls of one class share a plan. Class c holds sizes up to 2^c bytes
+/// that class c - 1 does not hold.
 std::uint32_t size_class(std::uint64_t bytes);
+/// The largest size of a class: 2^size_class bytes.
 double most_bytes(std::uint32_t size_class);
 
-/// Predictions that differ by less say nothing: so far is the model off where it was
-/// measured (docs/performance.md). Of a described machine nobody knows how far: only what is about
-/// equal is alike.
+/// The model's error as a factor: predictions that differ by less count as equal. On real machines
+/// it is the error that was measured (docs/performance.md). On a described machine the error is
+/// unknown, so only nearly equal predictions count as equal.
 double alike(const World& world);
 
-/// The plan for calls of `size_class` with this algorithm, which can do them, cut as demanded, as
-/// far as connections carry that, and else by rules that measurements have shown to be good;
-/// without a prediction.
+/// The plan for calls of `size_class` with this algorithm, which must support them. It is cut as
+/// `demanded`, as far as connections can carry that; whatever is not demanded follows rules that
+/// measurements have shown to be good. The plan has no prediction yet.
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
                Cut demanded, std::uint32_t size_class);
 
-/// That plan, and between GPUs of a described machine also the one in slices that are short enough
-/// to travel with flags: which of both is faster depends on every message of the schedule, so each
-/// algorithm is judged by its better one.
+/// The plan of plan_with, and between GPUs of a described machine also one whose slices are short
+/// enough to travel with flags. Which of both is faster depends on every message of the schedule,
+/// so the planner judges each algorithm by the better one.
 std::vector<Plan> plans_with(const World& world, const CollectiveSpec& spec,
                              const Algorithm& algorithm, Cut demanded, std::uint32_t size_class);
 
-/// The same algorithm in other protocols, slices and lanes, simulated, but for what the plan was
-/// demanded to have; the one to take first: that of the rules, unless another is clearly better.
+/// Simulates the plan with other protocols, slices and lanes, except for those that were demanded.
+/// The first candidate is the one to take: `rule`, unless another is ahead by more than the model's
+/// error.
 std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class);
 
-/// Cuts to measure for calls of `size_class`, all that might make a difference: slices up to one
-/// that holds all that a rank moves, lanes as long as there is a slice for each. None where that is
-/// one least slice.
+/// The cuts that are worth measuring for calls of `size_class`: slices up to one that holds all
+/// bytes that a rank moves, and lanes as long as each has a slice. Empty if the shortest slice
+/// holds all bytes.
 std::vector<Cut> sensible_cuts(const World& world, const Cost& cost, std::uint32_t size_class);
 
 }  // namespace coll

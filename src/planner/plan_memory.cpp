@@ -13,7 +13,7 @@ namespace {
 
 struct PlannedWorld {
   World world;
-  std::map<std::tuple<Collective, Rank, Rank, std::uint32_t>, Plan> plans;
+  std::map<PlanKey, Plan> plans;
 };
 
 constexpr std::size_t kMostWorlds = 64;
@@ -27,10 +27,6 @@ constinit std::list<PlannedWorld>* worlds = nullptr;
 
 bool remembered(const World& world) {
   return !world.network && world.layout.ranks() <= kMostRanks;
-}
-
-auto key_of(const CollectiveSpec& spec, std::uint32_t size_class) {
-  return std::tuple(spec.collective, spec.ranks, spec.root, size_class);
 }
 
 /// Whether both lead to the same plans. The paths are constants, told apart by their latency.
@@ -53,19 +49,18 @@ auto find(const World& world) {
 
 }  // namespace
 
-std::optional<Plan> remembered_plan(const World& world, const CollectiveSpec& spec,
-                                    std::uint32_t size_class) {
+std::optional<Plan> remembered_plan(const World& world, const PlanKey& key) {
   if (!remembered(world)) return {};
   const std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock || worlds == nullptr) return {};
   const auto known = find(world);
   if (known == worlds->end()) return {};
-  const auto plan = known->plans.find(key_of(spec, size_class));
+  const auto plan = known->plans.find(key);
   if (plan == known->plans.end()) return {};
   return plan->second;
 }
 
-void remember(const World& world, const Plan& plan, std::uint32_t size_class) {
+void remember(const World& world, const PlanKey& key, const Plan& plan) {
   if (!remembered(world)) return;
   const std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) return;
@@ -75,7 +70,7 @@ void remember(const World& world, const Plan& plan, std::uint32_t size_class) {
     if (worlds->size() == kMostWorlds) worlds->pop_back();
     known = worlds->insert(worlds->begin(), {world, {}});
   }
-  known->plans.emplace(key_of(plan.spec, size_class), plan);
+  known->plans.emplace(key, plan);
 }
 
 }  // namespace coll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans that were made before in this process.
+// A cache of the plans that this process has made.
 #pragma once
 #include <optional>
 
@@ -8,11 +8,11 @@
 
 namespace coll {
 
-/// The plan for such calls in an equal world, if it is remembered: to plan anew takes milliseconds,
-/// and many communicators of a process are alike. Described machines and worlds of over 1,024 ranks
-/// are not remembered.
-std::optional<Plan> remembered_plan(const World& world, const CollectiveSpec& spec,
-                                    std::uint32_t size_class);
-void remember(const World& world, const Plan& plan, std::uint32_t size_class);
+/// The cached plan for such calls in an equal world, if there is one. Planning takes milliseconds,
+/// and many communicators of a process are alike. Plans for described machines and for worlds of
+/// over 1,024 ranks are not cached.
+std::optional<Plan> remembered_plan(const World& world, const PlanKey& key);
+/// Adds a plan to the cache.
+void remember(const World& world, const PlanKey& key, const Plan& plan);
 
 }  // namespace coll

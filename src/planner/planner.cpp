@@ -137,7 +137,8 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   return list;
 }
 
-Result<Plan> plan_afresh(const World& world, const CollectiveSpec& spec, std::uint32_t size_class) {
+Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
+  const auto& [spec, size_class] = key;
   if (const auto forced = forced_recipe(world.algorithm, spec, world.layout, size_class)) {
     const Algorithm& algorithm = *find_algorithm(forced->algorithm);
     if (!algorithm.supports(spec, world.layout)) {
@@ -167,10 +168,10 @@ Result<Plan> plan_afresh(const World& world, const CollectiveSpec& spec, std::ui
   return plan;
 }
 
-Result<Plan> make_plan(const World& world, const CollectiveSpec& spec, std::uint32_t size_class) {
-  if (const auto remembered = remembered_plan(world, spec, size_class)) return *remembered;
-  COLL_ASSIGN(const Plan plan, plan_afresh(world, spec, size_class));
-  remember(world, plan, size_class);
+Result<Plan> make_plan(const World& world, const PlanKey& key) {
+  if (const auto remembered = remembered_plan(world, key)) return *remembered;
+  COLL_ASSIGN(const Plan plan, plan_afresh(world, key));
+  remember(world, key, plan);
   return plan;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a plan's calls should take, by simulating its schedules.
+// Predicts how long a plan's calls take, by simulating its schedules or by a closed formula.
 #pragma once
 #include <string>
 
@@ -9,38 +9,40 @@
 
 namespace coll {
 
-/// What calls of a plan should take, and what bounds them.
+/// The predicted time of a plan's calls, and what limits it.
 struct Prediction {
-  double us = 0;           ///< of one call by itself
-  double each_us = 0;      ///< of one of many calls in a row; of a described machine, as `us`
+  double us = 0;       ///< of a single call
+  double each_us = 0;  ///< per call of many calls in a row; on a described machine equal to `us`
   std::string bottleneck;  ///< a link's name, "processor" or "latency"; "" if not simulated
-  double busy = 0;         ///< the part of the time that it is
+  double busy = 0;         ///< the share of the time that the bottleneck is busy
 
-  /// Whether it is so many times as slow as another, or more: programs wait for some calls and give
-  /// more of them in a row, so each_us counts twice in a geometric mean. (Its cube, for roots are
-  /// rounded differently by different libraries.)
+  /// Whether this takes more than `times` the time of `than`. It compares geometric means in which
+  /// each_us counts twice, because programs wait for some calls and issue more of them in a row. It
+  /// compares their cubes, because libraries round roots differently.
   [[nodiscard]] bool slower(double times, const Prediction& than) const {
     return us * each_us * each_us > times * times * times * than.us * than.each_us * than.each_us;
   }
 };
 
-/// What one message meets that is copied in and out within the caches, on cores of their own.
+/// The route of a message that is copied into and out of a slot, within the caches, between ranks
+/// with a core each.
 Route route_over(const PathCost& path);
 
-/// The network between the ranks of a world for calls of `bytes` by this plan: shared memory within
-/// hosts, TCP between them; or the world's own.
+/// The network between the ranks of a world for calls of `bytes` by this plan: the network of a
+/// described machine, else shared memory within hosts and TCP between them.
 Network network_of(const World& world, const Plan& plan, double bytes);
 
-/// Of one call of `bytes` (the larger buffer of a rank), by a closed formula. The same on all
-/// ranks, as is the next.
+/// Predicts one call of `bytes` (the size of a rank's larger buffer) by the closed formula. All
+/// ranks get the same result, here and from `predict`.
 Prediction estimate(const World& world, const Plan& plan, double bytes);
 
-/// By simulation, where that is feasible: up to so many ranks, of a machine that was described
-/// more, and not for send and recv, of which each end plans by itself. Else estimated.
+/// Predicts by simulation where is_simulated says so, else by `estimate`. Simulation handles up to
+/// kMostSimulatedRanks ranks, or kMostDescribedRanks on a described machine. It does not handle
+/// send and recv, whose two ends plan separately.
 Prediction predict(const World& world, const Plan& plan, double bytes);
 inline constexpr Rank kMostSimulatedRanks = 32, kMostDescribedRanks = 256;
-/// No simulation of it finds less, up to what extrapolation of long calls loses; much cheaper than
-/// to simulate it.
+/// A lower bound of the simulated time, up to the error of extrapolating long calls. Much cheaper
+/// than a simulation.
 double least_us(const World& world, const Plan& plan, double bytes);
 bool is_simulated(const World& world, const CollectiveSpec& spec);
 

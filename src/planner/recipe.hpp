@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An algorithm and how its calls are cut, a value, as knobs, tables and tools write it.
+// A recipe: an algorithm with an optional cut, as knobs, tables and tools write it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,29 +9,29 @@
 
 namespace coll {
 
-/// How calls are to be cut; 0: as the planner does.
+/// How to cut calls; 0 leaves a member to the planner.
 struct Cut {
   std::uint32_t lanes = 0;
   std::uint32_t slice_bytes = 0;
   friend bool operator==(const Cut&, const Cut&) = default;
 
-  /// What is not given here is as in `other`.
+  /// This cut, with members that are 0 taken from `other`.
   [[nodiscard]] Cut or_else(Cut other) const {
     return {lanes != 0 ? lanes : other.lanes, slice_bytes != 0 ? slice_bytes : other.slice_bytes};
   }
 };
 
-/// An algorithm, "two_shot", cut as the planner does, or so: "two_shot/2x65536".
+/// An algorithm with the planner's cut, "two_shot", or with a given cut, "two_shot/2x65536".
 struct Recipe {
-  std::string algorithm;  ///< by name: a table may know some that this library does not
-  Cut cut = {};           ///< both members or none
+  std::string algorithm;  ///< a name; a table may have names that this library does not know
+  Cut cut = {};           ///< both members are given, or neither
   friend bool operator==(const Recipe&, const Recipe&) = default;
 
   [[nodiscard]] std::string text() const;
 };
 
-/// Reads NAME or NAME/LANESxSLICE, where SLICE may have a suffix: two_shot/2x64K. Whether there is
-/// such an algorithm is not asked.
+/// Reads NAME or NAME/LANESxSLICE, where SLICE may have a suffix: two_shot/2x64K. Does not check
+/// whether the algorithm exists.
 Result<Recipe> read_recipe(std::string_view text);
 
 }  // namespace coll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of equal hosts, of any number.
+// Predictions for clusters of any number of equal hosts.
 #pragma once
 #include <optional>
 
@@ -9,50 +9,51 @@
 
 namespace coll {
 
-/// Equal hosts on a network that no traffic fills: what leaves a host is bounded by its NICs, as
-/// between two hosts under one switch. Rail-optimised and other full fat trees are so for traffic
-/// that is spread evenly.
+/// Equal hosts on a network that no traffic fills: only its NICs limit what leaves a host, as
+/// between two hosts under one switch. Rail-optimised and other full fat trees behave like this for
+/// evenly spread traffic.
 struct RegularCluster {
-  World pair;         ///< of the ranks of two hosts
-  Rank per_host = 1;  ///< ranks
+  World pair;         ///< the ranks of two hosts
+  Rank per_host = 1;  ///< ranks per host
 };
 
-/// From a topology of at least two hosts with GPUs, of which it takes the first two; an error where
-/// these differ.
+/// Makes a cluster from the first two hosts of a topology. Fails if the topology has fewer than two
+/// hosts with GPUs, or if these two differ.
 Result<RegularCluster> regular_cluster(const Topology& topology);
 
-/// The world of so many hosts.
+/// The world of the cluster with `hosts` hosts.
 World world_of(const RegularCluster& cluster, Rank hosts);
 
-/// Steps that are worth simulating for one point of a curve, all ranks and passes together: some
-/// seconds.
+/// The most steps to simulate for one point of a curve, over all ranks and passes: some seconds.
 inline constexpr double kMostSteps = 1e7;
 
-/// What a call of the algorithm takes there; none if it cannot do it, or if hosts are not all alike
-/// to it and all their ranks are too many to simulate.
+/// Predicts a call of `bytes` (the size of a rank's larger buffer). None if the algorithm does not
+/// support it, or if the algorithm treats hosts differently and all ranks together take more than
+/// `most_steps` steps.
 std::optional<Prediction> predict(const RegularCluster& cluster, Rank hosts,
                                   const Algorithm& algorithm, Collective collective, double bytes,
                                   double most_steps = kMostSteps);
 
-/// No prediction of it is shorter, up to what extrapolation of long calls loses: what a few ranks'
-/// schedules show (schedule/least_time.hpp), in milliseconds, however many ranks there are.
+/// A lower bound of the predicted microseconds, up to the error of extrapolating long calls. It
+/// looks at a few ranks' schedules only (schedule/simulate/least_time.hpp), so it takes
+/// milliseconds for any number of ranks.
 double least_us(const RegularCluster& cluster, Rank hosts, const Algorithm& algorithm,
                 Collective collective, double bytes);
 
-/// Of all algorithms whose call can be predicted the fastest, by branch and bound: those that could
-/// be the fastest are simulated, the most promising first, until what is left takes longer even at
-/// the least.
+/// The fastest of all algorithms that can be predicted, found by branch and bound: it simulates the
+/// most promising algorithm first and stops when the lower bounds of all others are longer than the
+/// best prediction.
 struct Fastest {
   const Algorithm* algorithm = nullptr;
   Prediction prediction;
-  int simulated = 0;  ///< algorithms
+  int simulated = 0;  ///< how many algorithms were simulated
 };
 std::optional<Fastest> fastest(const RegularCluster& cluster, Rank hosts, Collective collective,
                                double bytes);
 
-/// Whether all groups of a rank's host do the same, as far as time is concerned: a sample of ranks
-/// and steps has peers moved by the symmetry, and messages as long. (verify_symmetric.hpp proves it
-/// whole, where a proof is wanted.)
+/// Whether all groups of the symmetry seem to do the same as far as time is concerned. It samples
+/// ranks and steps, and compares their message lengths and their peers, moved by the symmetry.
+/// (schedule/proof/verify_symmetric.hpp proves symmetry in full.)
 bool looks_symmetric(const std::function<Schedule(Rank)>& build, Rank ranks,
                      const Symmetry& symmetry);
 

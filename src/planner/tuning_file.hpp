@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tuning tables lie, and how they are found.
+// Finds, reads and writes the files of tuning tables.
 #pragma once
 #include <functional>
 #include <string>
@@ -9,29 +9,30 @@
 
 namespace coll {
 
-/// A table and where it comes from, for people.
+/// A table, and the file it comes from for messages.
 struct FoundTuning {
   TuningTable table;
-  std::string file;  ///< empty: there is none
+  std::string file;  ///< empty: no table was found
 };
 
-/// $XDG_CACHE_HOME/collectives, else ~/.cache/collectives; empty if neither is known.
+/// $XDG_CACHE_HOME/collectives, else ~/.cache/collectives; empty if neither variable is set.
 std::string tuning_directory(const std::function<const char*(const char*)>& get_variable);
 /// DIRECTORY/tuning-TOPOLOGY.json
 std::string tuning_path(const std::string& directory, const std::string& topology);
 
 Result<TuningTable> read_tuning_file(const std::string& path);
-/// Replaces the file at once, so that whoever reads meanwhile sees the old or the new one whole;
-/// makes the directory if need be.
+/// Replaces the file atomically: a concurrent reader sees either the whole old table or the whole
+/// new one. Creates the directory if it is missing.
 Status write_tuning_file(const std::string& path, const TuningTable& table);
 
-/// What COLL_TUNING asks for: "none", the path of a table, or "auto": all in `directory` that were
-/// measured on machines like this one, merged. Never fails: a broken table is warned of, one of
-/// another machine told at the level info, and left out.
+/// The table that COLL_TUNING asks for: none for "none", the table at a path, or for "auto" all
+/// tables in `directory` that were measured on machines like this one, merged. Never fails: it
+/// skips a broken table with a warning, and a table of another machine with a log line at level
+/// info.
 FoundTuning find_tuning(std::string_view knob, const std::string& directory,
                         const std::function<std::string()>& signature);
 
-/// The same with the process's environment and machine, looked up once.
+/// find_tuning with the environment and machine of this process; looked up once.
 const FoundTuning& process_tuning();
 
 }  // namespace coll

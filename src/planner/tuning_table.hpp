@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was measured of algorithms and cuts, a value, and what it says of a call.
+// The tuning table: measured times of algorithms and cuts, and what they say about a call.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,81 +11,83 @@
 
 namespace coll {
 
-/// Where measurements hold: all that decides between algorithms beside machine, operation and size.
-/// What is not given holds for every world.
+/// Where measurements apply: everything that decides between algorithms besides machine, operation
+/// and size. A member that is not given applies to every world.
 struct TuningScope {
   Rank ranks = 0;             ///< 0: any number
-  std::string hosts;          ///< "1x8", "3x8+1x6": hosts x ranks on each, in the layout's order
-  std::string transport;      ///< "shm": all ranks share memory; "tcp": some do not
+  std::string hosts;          ///< "1x8", "3x8+1x6": hosts x ranks on each, in layout order; "": any
+  std::string transport;      ///< "shm": all ranks share memory; "tcp": some do not; "": any
   double ranks_per_core = 0;  ///< on the most crowded host, at least 1, in hundredths; 0: any
   friend bool operator==(const TuningScope&, const TuningScope&) = default;
 
-  /// Does what was measured there hold in `world`, all of whose members are given?
+  /// Whether measurements of this scope apply in `world`, which has all members given.
   [[nodiscard]] bool holds_in(const TuningScope& world) const;
-  /// How much is given; the more specific measurement wins.
+  /// The number of given members; the more specific measurement wins.
   [[nodiscard]] int specificity() const;
   [[nodiscard]] std::string text() const;
 };
 
 TuningScope scope_of(const Layout& layout, bool shared_memory, double ranks_per_core);
 
-/// One recipe in one place.
+/// The time of one recipe in one point.
 struct Timing {
   Recipe recipe;
   double us = 0;        ///< median over rounds
-  double noise_us = 0;  ///< half the range that the middle half of the rounds lies in
+  double noise_us = 0;  ///< half the interquartile range of the rounds
   friend bool operator==(const Timing&, const Timing&) = default;
 };
 
-/// Recipes measured in turns: these times may be compared with each other.
+/// Recipes that were measured in turns, so that their times can be compared.
 struct TuningPoint {
   Collective collective = Collective::barrier;
-  std::uint64_t bytes = 0;  ///< the larger buffer of a rank
+  std::uint64_t bytes = 0;  ///< size of a rank's larger buffer
   TuningScope scope;
-  std::string date;  ///< "2026-11-21T22:10:00Z"; later ones sort behind
+  std::string date;  ///< "2026-11-21T22:10:00Z"; sorts by time
   std::vector<Timing> timings;
   friend bool operator==(const TuningPoint&, const TuningPoint&) = default;
 };
 
 struct TuningTable {
   std::string topology;  ///< hash of the machine's topology, 16 hexadecimal digits
-  std::string machine;   ///< machine_signature() of where it was measured; "": any
-  std::string library;   ///< version that was measured
+  std::string machine;   ///< machine_signature() of the measured machine; "": any
+  std::string library;   ///< version of the measured library
   std::vector<TuningPoint> points;
   friend bool operator==(const TuningTable&, const TuningTable&) = default;
 
-  /// Takes over the points of `other`; of two for the same place the later one stays.
+  /// Adds the points of `other`. Of two points with equal operation, size and scope the later wins.
   void merge(const TuningTable& other);
-  /// The points that may matter to a world of so many ranks.
+  /// The points that may apply to a world of `ranks` ranks.
   [[nodiscard]] TuningTable of_ranks(Rank ranks) const;
-  /// The points for one world: for each operation and size the most specific one, then the latest.
+  /// The points for one world: for each operation and size the most specific, then the latest.
   [[nodiscard]] std::vector<TuningPoint> points_for(const TuningScope& world) const;
 };
 
 /// As JSON, one line per point.
 std::string to_json(const TuningTable& table);
-/// `name` says in failures what could not be read.
+/// Reads a table; `name` names the text in failures.
 Result<TuningTable> read_tuning_json(std::string_view text, std::string_view name);
 
-/// Are two measured values apart by more than the noise of their difference?
+/// Whether two measured values differ by more than the noise of their difference.
 bool are_apart(double value, double noise, double other, double other_noise);
 
-/// What is known of a recipe for one size class.
+/// The measured time of a recipe for one size class.
 struct Measured {
-  Recipe recipe;  ///< of an algorithm that can do it
+  Recipe recipe;  ///< its algorithm supports the operation
   double us = 0;
-  double slowness = 1;  ///< time over that of the fastest
+  double slowness = 1;  ///< time divided by the fastest recipe's time
   double noise = 0;     ///< in the unit of `slowness`
 };
 
-/// A point speaks for sizes up to four times smaller or larger; between two points both count.
-/// Fastest first; empty where nothing was measured. `points`: for one world.
+/// What `points`, all for one world, say about a size class; fastest first, empty where nothing was
+/// measured. A point applies to sizes up to four times smaller or larger. Between two points the
+/// result interpolates both.
 std::vector<Measured> measured(const std::vector<TuningPoint>& points, const CollectiveSpec& spec,
                                const Layout& layout, std::uint32_t size_class);
 
-/// Which of `list` to take where the model would take `model`, cut its own way: the fastest; but
-/// the model's, or else the fastest's algorithm cut as the planner does, where the difference is no
-/// larger than the noise, and a tenth at most. Null where `list` is empty.
+/// The entry of `list` to use instead of the model's choice, which is `model` with the planner's
+/// cut. It is the fastest entry, with an exception: if the model's choice, or else the fastest
+/// entry's algorithm with the planner's cut, is slower by no more than the noise and by at most a
+/// tenth, it is that one. Null if `list` is empty.
 const Measured* better_than_model(const std::vector<Measured>& list, const Algorithm& model);
 
 }  // namespace coll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The world: what all ranks know of all ranks, and plans are made from.
+// The world: what all ranks know about all ranks, the input of the planner.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,22 +11,22 @@
 
 namespace coll {
 
-/// What all ranks know of all ranks, agreed on while the communicator was made; equal on every
-/// rank.
+/// What all ranks know about all ranks. They agree on it while they create the communicator; it is
+/// equal on every rank.
 struct World {
   Layout layout;
   CostView view;
-  std::uint32_t slot_bytes = 256 * 1024;    ///< no message is longer
-  std::uint32_t passing_bytes = 64 * 1024;  ///< sensible for slices that pass through slots
+  std::uint32_t slot_bytes = 256 * 1024;    ///< the longest possible message
+  std::uint32_t passing_bytes = 64 * 1024;  ///< a good length of slices that pass through slots
   std::uint32_t max_lanes = 4;
-  bool shared_memory = true;  ///< every pair of ranks talks through shared memory
-  /// Of a machine that was described and not joined; null: shared memory and TCP, by the layout.
+  bool shared_memory = true;  ///< every pair of ranks uses shared memory
+  /// The network of a described machine; null on a real one: shared memory and TCP, by the layout.
   std::shared_ptr<const Network> network;
   // rank 0's knobs
   std::string algorithm;  ///< COLL_ALGORITHM
   Cut cut = {};           ///< COLL_LANES and COLL_SLICE_BYTES
   // rank 0's tuning table
-  std::vector<TuningPoint> tuning;  ///< for this world; they win over the model
+  std::vector<TuningPoint> tuning;  ///< for this world; they override the model
   std::string tuning_file;
 };
 

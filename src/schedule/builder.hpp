@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that algorithms are written in.
+// LaneBuilder: the vocabulary in which algorithms write their steps.
 #pragma once
 #include <functional>
 
@@ -17,50 +17,53 @@ constexpr Operand scratch(std::uint32_t chunk) {
   return {Space::scratch, chunk};
 }
 
-/// Appends steps to one lane; each call is one step and returns it for `.finish`, waits and the
-/// like, until the next call.
+/// Appends steps to one lane. Each call appends one step and returns it, so that the caller can set
+/// `finish`, waits and other members. The reference is valid until the next call.
 class LaneBuilder {
  public:
   explicit LaneBuilder(Lane& lane) : lane_(&lane) {}
 
-  /// a step as it is
+  /// Appends the step unchanged.
   Step& append(const Step& step) { return lane_->append(step); }
 
   Step& copy(Operand from, Operand into, std::uint32_t count = 1);
   Step& send(Operand from, Rank target, std::uint32_t count = 1);
   Step& receive(Rank source, Operand into, std::uint32_t count = 1);
-  /// into := from, and to `target` from the same read
+  /// into := from; the same read also sends it to `target`
   Step& copy_send(Operand from, Operand into, Rank target, std::uint32_t count = 1);
-  /// into := message, and passed on to `target`
+  /// into := message, and forwards it to `target`
   Step& receive_send(Rank source, Operand into, Rank target, std::uint32_t count = 1);
-  /// passed on without keeping it
+  /// Forwards the message without keeping it.
   Step& forward(Rank source, Rank target, std::uint32_t count = 1);
   /// into := a op b, both local
   Step& reduce(Operand a, Operand b, Operand into, std::uint32_t count = 1);
   /// into := message op with
   Step& receive_reduce(Rank source, Operand with, Operand into, std::uint32_t count = 1);
-  /// message op with, to `target` only
+  /// Sends message op with to `target`; keeps nothing.
   Step& receive_reduce_send(Rank source, Operand with, Rank target, std::uint32_t count = 1);
-  /// into := message op with, and to `target`
+  /// into := message op with, and sends it to `target`
   Step& receive_reduce_copy_send(Rank source, Operand with, Operand into, Rank target,
                                  std::uint32_t count = 1);
-  /// empty messages
+  /// Sends or receives an empty message.
   Step& signal(Rank target);
   Step& await(Rank source);
 
-  /// for (k = first; k < end; ++k) body(k), where `body` appends steps to this lane and does
-  /// nothing else. Takes the memory, and about the time, of a few calls of it, whatever `end` is:
-  /// the steps may change in another way than by adding to their numbers a few times only (where a
-  /// number wraps around to 0, in the first iteration or the last). It may call `body` in any order
-  /// and, between two iterations that a line of numbers leads through, not at all: so an exception
-  /// in the middle, such as `if (k == own) return;`, needs two loops.
+  /// for (k = first; k < end; ++k) body(k), stored as repeats. `body` appends steps to this lane
+  /// and does nothing else.
+  ///
+  /// It takes the memory, and about the time, of a few calls of `body`, whatever `end` is. For that
+  /// the numbers in the steps must grow linearly in k, with few exceptions: where a number wraps
+  /// around to 0, in the first iteration, or in the last. It calls `body` in any order, and skips
+  /// iterations that lie on a line between two others. So an exception in the middle, such as
+  /// `if (k == own) return;`, needs two loops.
   void repeat(Rank first, Rank end, const std::function<void(Rank k)>& body);
 
  private:
   Lane* lane_;
 };
 
-/// An empty schedule with the right chunk map: `parts` per block, `lanes` empty lanes.
+/// A schedule without steps: the operation's chunk map with `parts` per block, and `lanes` empty
+/// lanes.
 Schedule start_schedule(std::string algorithm, const CollectiveSpec& spec, Rank rank,
                         std::uint32_t parts, std::uint32_t lanes = 1,
                         std::uint32_t scratch_chunks = 0);

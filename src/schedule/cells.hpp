@@ -7,8 +7,9 @@
 
 namespace coll {
 
-/// Numbers the chunks of a rank's spaces: 0 … data-1 for input and output, then scratch. In place,
-/// where that is allowed, the smaller buffer's chunks have the numbers of those they lie upon.
+/// Numbers the chunks of a rank's spaces as cells: 0 … data-1 for input and output, then scratch.
+/// In an allowed in-place call, a chunk of the smaller buffer shares the number of the chunk that
+/// it coincides with.
 struct Cells {
   std::uint32_t input = 0, output = 0;  ///< first cell of each
   std::uint32_t data = 0;               ///< cells of input and output; scratch begins here

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which elements a chunk index means.
+// The chunk map: which elements a chunk index stands for.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,9 +8,10 @@
 
 namespace coll {
 
-/// How the user's buffers are cut. A buffer is `blocks` equal blocks (one per rank where the
-/// operation has them, else 1), each cut into `parts` nearly equal parts; chunk c is part c % parts
-/// of block c / parts, so consecutive chunks of one block are contiguous in memory.
+/// How the user's buffers are cut into chunks. A buffer has `blocks` equal blocks (one per rank
+/// where the operation has them, else 1). Each block is cut into `parts` nearly equal parts. Chunk
+/// c is part c % parts of block c / parts, so consecutive chunks of one block are contiguous in
+/// memory.
 struct ChunkMap {
   std::uint32_t input_blocks = 1;
   std::uint32_t output_blocks = 1;
@@ -23,8 +24,9 @@ struct ChunkMap {
   friend bool operator==(const ChunkMap&, const ChunkMap&) = default;
 };
 
-/// The blocks an operation's buffers have on `rank`; 0 where the rank has no such buffer
-/// (output of a non-root in reduce and gather, input of a non-root in scatter and broadcast).
+/// The number of blocks that an operation's buffers have on `rank`. It is 0 if the rank has no such
+/// buffer: the output of a non-root in reduce and gather, the input of a non-root in scatter and
+/// broadcast.
 struct BlockShape {
   std::uint32_t input = 0;
   std::uint32_t output = 0;
@@ -59,16 +61,17 @@ constexpr BlockShape block_shape(Collective collective, Rank ranks, Rank root, R
   return {};
 }
 
-/// Where in-place calls put the input inside the output (or, for reduce_scatter and scatter, the
-/// output inside the input), as NCCL has it: `offset_blocks` into the larger buffer. `allowed` is
-/// false for all_to_all, and where the rank has only one of the two buffers.
+/// Where the smaller buffer lies in an in-place call, with NCCL's rules: `offset_blocks` into the
+/// larger buffer. The smaller buffer is the input, except in reduce_scatter and scatter, where it
+/// is the output. `allowed` is false for all_to_all, and if the rank has only one of the two
+/// buffers.
 struct InPlace {
   bool allowed = false;
   bool input_inside_output = true;
   std::uint32_t offset_blocks = 0;
 
-  /// The output's chunk that is this one of the input in such a call; none where it is negative, or
-  /// beyond the output.
+  /// The output chunk that coincides with an input chunk in an in-place call. A result that is
+  /// negative or beyond the output means that none does.
   [[nodiscard]] std::int64_t output_chunk(std::uint32_t input_chunk, std::uint32_t parts) const {
     const std::int64_t shift = std::int64_t{offset_blocks} * parts;
     return input_inside_output ? input_chunk + shift : input_chunk - shift;
@@ -76,8 +79,8 @@ struct InPlace {
 };
 InPlace in_place(Collective collective, Rank ranks, Rank root, Rank rank);
 
-/// The elements of one part: [begin, end) of a window of `elements`, cut into parts whose length is
-/// a multiple of `grain` elements (the last ones may be shorter or empty).
+/// The elements [begin, end) of one part of a window of `elements`. The length of a part is a
+/// multiple of `grain` elements; the last parts may be shorter or empty.
 struct PartRange {
   std::uint64_t begin, end;
 };

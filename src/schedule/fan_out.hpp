@@ -7,14 +7,15 @@
 
 namespace coll {
 
-/// One of several steps in a row that send the same to one peer each.
+/// The place of a step in a fan-out: consecutive steps that send the same message to one peer each.
 struct FanOut {
-  std::uint32_t readers = 0;  ///< how many peers get it; 0: the step is no such one
-  bool first = false;         ///< the others need only send it again
+  std::uint32_t readers = 0;  ///< number of peers that get the message; 0: not part of a fan-out
+  bool first = false;         ///< the first step; the others send the same message again
 };
 
-/// For each step of a lane; none where it sends different messages to different sets of peers: that
-/// all go to the same ones tells who keeps them in one place when that is free again.
+/// The fan-outs of a lane, one entry per step. There are none if the lane's fan-outs go to
+/// different sets of peers: an executor that stages messages needs the same peers each time to know
+/// when a place is free again.
 std::vector<FanOut> fan_outs(const Lane& lane);
 
 }  // namespace coll

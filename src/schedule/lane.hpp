@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lane, a list of steps that takes little memory where they repeat.
+// The lane: a list of steps that stores repeated steps once.
 #pragma once
 #include <cstddef>
 #include <iterator>
@@ -11,36 +11,36 @@
 
 namespace coll {
 
-/// What is added, from one iteration of a repeat to the next, to each number that a step names.
+/// What one iteration of a repeat adds to each number in a step.
 struct Stride {
   Rank source = 0, target = 0;
-  std::int32_t from = 0, with = 0, into = 0;  ///< to the chunk
+  std::int32_t from = 0, with = 0, into = 0;  ///< for the operands' chunks
   std::int32_t wait_step = 0;
 
   friend bool operator==(const Stride&, const Stride&) = default;
 };
 
-/// The step as iteration `times` of a repeat has it, counted from 0.
+/// The step in iteration `times` of a repeat, counted from 0.
 Step moved(const Step& step, const Stride& stride, std::uint32_t times);
-/// What moves `a` to `b`; none if they differ in more than the numbers that can move.
+/// The stride from `a` to `b`; none if they differ in more than the numbers that a stride changes.
 std::optional<Stride> stride_between(const Step& a, const Step& b);
 
-/// A sequential list of steps with connections of its own: lane l of one rank talks to lane l of
-/// its peers.
+/// A sequential list of steps with its own connections: lane l of a rank talks to lane l of its
+/// peers.
 ///
-/// It reads as a list of steps, those that are executed, and every index (also Step::wait_step)
-/// counts these. It is kept as repeats: a few steps, how often they are done, and by how much each
-/// number in them moves on from one iteration to the next. So a ring of any number of ranks is a
-/// handful of stored steps. A number that wraps around to 0 ends one repeat and begins another.
+/// A lane reads as the list of executed steps, and every index (also Step::wait_step) counts
+/// executed steps. It is stored as repeats: a few steps, the number of iterations, and a stride for
+/// each step. So a ring of any number of ranks is a handful of stored steps. A number that wraps
+/// around to 0 ends one repeat and begins another.
 class Lane {
  public:
-  /// Steps done `times` times, one after the other. `strides` has one for each; with `times` = 1
-  /// there are none.
+  /// Steps that run `times` times in sequence. `strides` has one stride per step, or none if
+  /// `times` is 1.
   struct Repeat {
-    std::vector<Step> body;  ///< as the first iteration has it
+    std::vector<Step> body;  ///< the steps of the first iteration
     std::vector<Stride> strides;
     std::uint32_t times = 1;
-    std::size_t begin = 0;  ///< steps executed before it
+    std::size_t begin = 0;  ///< number of steps executed before the repeat
 
     [[nodiscard]] std::size_t size() const { return body.size() * times; }
     [[nodiscard]] Step at(std::size_t index) const {
@@ -56,23 +56,23 @@ class Lane {
 
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// Step `index` of those executed; logarithmic in the number of repeats.
+  /// The executed step `index`; takes time logarithmic in the number of repeats.
   [[nodiscard]] Step operator[](std::size_t index) const;
   [[nodiscard]] Iterator begin() const;
   [[nodiscard]] Iterator end() const;
 
   [[nodiscard]] std::span<const Repeat> repeats() const { return repeats_; }
-  /// Steps that are kept: the memory a lane takes.
+  /// The number of stored steps, which is the memory that the lane takes.
   [[nodiscard]] std::size_t stored() const;
 
-  /// The new last step, to be changed until the next is appended.
+  /// Appends a step. The caller may change the returned step until the next append.
   Step& append(const Step& step);
-  /// The steps, `times` times; `strides` has one for each.
+  /// Appends `times` iterations of the steps; `strides` has one stride per step.
   void append(std::vector<Step> body, std::vector<Stride> strides, std::uint32_t times);
-  /// Takes the steps from `index` on away again; a repeat goes as a whole.
+  /// Removes and returns the steps from `index` on. A repeat can only be removed as a whole.
   std::vector<Step> take_from(std::size_t index);
 
-  /// Is the same executed, however it is kept?
+  /// Whether both execute the same steps, however they are stored.
   friend bool operator==(const Lane& a, const Lane& b);
 
  private:
@@ -80,7 +80,7 @@ class Lane {
   std::size_t size_ = 0;
 };
 
-/// Walks over the executed steps; the one it stands at lives in the iterator.
+/// Walks over the executed steps. The current step lives in the iterator.
 class Lane::Iterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -103,8 +103,8 @@ class Lane::Iterator {
   void load();
 
   std::span<const Repeat> repeats_;
-  std::size_t repeat_;           ///< the one it is in
-  std::size_t step_number_ = 0;  ///< within that
+  std::size_t repeat_;           ///< index of the current repeat
+  std::size_t step_number_ = 0;  ///< within that repeat
   Step step_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets of ranks that are few ranges, whatever their size.
+// Sets of ranks, stored as ranges: small for large sets that have few gaps.
 #pragma once
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace coll {
 
-/// A set of ranks, kept as disjoint ranges in ascending order that do not touch.
+/// A set of ranks, stored as ranges in ascending order that neither overlap nor touch.
 class RankSet {
  public:
   struct Range {
@@ -19,11 +19,12 @@ class RankSet {
   RankSet(Rank begin, Rank end);
 
   [[nodiscard]] const std::vector<Range>& ranges() const { return ranges_; }
+  /// Whether the sets have a rank in common.
   [[nodiscard]] bool meets(const RankSet& other) const;
   void unite(const RankSet& other);
-  /// Every rank r as (r + by) modulo `ranks`; 0 <= by < ranks.
+  /// The set with every rank r replaced by (r + by) modulo `ranks`; 0 <= by < ranks.
   [[nodiscard]] RankSet shifted(Rank by, Rank ranks) const;
-  /// Every rank r as r xor `with`.
+  /// The set with every rank r replaced by r xor `with`.
   [[nodiscard]] RankSet exchanged(Rank with) const;
   friend bool operator==(const RankSet&, const RankSet&) = default;
 

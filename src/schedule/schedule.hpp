@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lanes of one rank, and what they are for.
+// The schedule: the lanes of one rank, and the operation that they carry out.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,28 +9,28 @@
 
 namespace coll {
 
-/// What a schedule is for.
+/// The operation that a schedule carries out.
 struct CollectiveSpec {
   Collective collective = Collective::barrier;
   Rank ranks = 1;
-  Rank root =
-      0;  ///< where has_root(collective); send and recv: the peer is the other rank of a pair
+  Rank root = 0;  ///< used if has_root(collective); in send and recv: the rank of the peer
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
 
-/// One rank's part in a collective, as a value. All ranks' schedules of one (algorithm, spec)
-/// belong together.
+/// One rank's part in a collective, as a value. The schedules of all ranks for one (algorithm,
+/// spec) belong together.
 ///
-/// It runs in *passes*: each moves a window of the buffers, cut into the chunks of `chunks`,
-/// through all steps; every step is one message per direction. All lanes start a pass together only
-/// in the model: a lane goes on to its next pass as soon as its own steps are done and credits
-/// allow. Passes touch different elements, so only scratch is reused (and stays private to a lane).
+/// A schedule runs in *passes*. Each pass moves a window of the buffers, cut into the chunks of
+/// `chunks`, through all steps; every step is at most one message per direction. A lane continues
+/// with its next pass as soon as its own steps are done and credits allow; only the model starts
+/// all lanes of a pass together. Passes touch different elements, so they reuse only scratch, which
+/// is private to a lane.
 struct Schedule {
   std::string algorithm;
   CollectiveSpec spec;
   Rank rank = 0;
   ChunkMap chunks;
-  std::uint32_t scratch_chunks = 0;  ///< in units of the longest chunk
+  std::uint32_t scratch_chunks = 0;  ///< scratch memory, in units of the longest chunk
   std::vector<Lane> lanes;
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step, one fused pass over one chunk.
+// The step: one fused pass over a few chunks.
 #pragma once
 #include <cstdint>
 
@@ -7,12 +7,13 @@
 
 namespace coll {
 
-/// The buffers a step can name. Scratch belongs to the lane that uses it; its content does not
-/// outlive a pass.
+/// The buffers that a step can name. Scratch belongs to the lane that uses it, and its content does
+/// not outlive a pass.
 enum class Space : std::uint8_t { none, input, output, scratch };
 
-/// `count` consecutive chunks (Step::count) of a space, beginning at `chunk`. See ChunkMap for
-/// indices. Scratch chunk c is as long as part c % parts: only chunks of one part meet in a step.
+/// `count` consecutive chunks (Step::count) of a space, beginning at `chunk`; ChunkMap says what an
+/// index means. Scratch chunk c is as long as part c % parts, because a step combines only chunks
+/// of one part.
 struct Operand {
   Space space = Space::none;
   std::uint32_t chunk = 0;
@@ -23,16 +24,16 @@ struct Operand {
 
 /// One fused pass:   value = from [op with];   into := value;   to <- value.
 ///
-/// - `from` is either a message of rank `source`, or local; never both.
-/// - `with`, if present, is combined with it by the call's reduction: value = from op with.
-/// - `into`, if present, gets the value; `target`, if present, is sent it as one message. At least
-/// one is.
-/// - a message is as long as the chunks its step names; one that is passed on without naming any,
-/// as parts 0 to count - 1.
-/// - `count` chunks go through together, as one message; 0 is an empty message (barriers).
+/// - `from` is either a message from rank `source` or local, never both.
+/// - `with`, if present, is combined with `from` by the call's reduction: value = from op with.
+/// - `into`, if present, stores the value. `target`, if present, receives it as one message. A step
+///   has at least one of the two.
+/// - A message is as long as the chunks that its step names. A message that is forwarded without
+///   naming chunks is as long as parts 0 to count - 1.
+/// - `count` chunks travel together as one message; 0 is an empty message (barriers).
 ///
-/// Send, receive, copy, receive-reduce, receive-reduce-copy-send … are its cases. `into` may be the
-/// very operand `from` or `with` names, but may not overlap them otherwise.
+/// Send, receive, copy, receive-reduce, receive-reduce-copy-send … are cases of a step. `into` may
+/// be exactly the operand `from` or `with`, but may not overlap them in part.
 struct Step {
   Rank source = kNoRank;  ///< receive `from` from this rank
   Rank target = kNoRank;  ///< send the value to this rank
@@ -40,15 +41,15 @@ struct Step {
   Operand with{};
   Operand into{};
   std::uint32_t count = 1;
-  /// The combination completes the reduction of these chunks: the operation's end (the division of
-  /// avg) is part of this pass. Exactly one pass on the way of every reduced chunk has it.
+  /// This combination completes the reduction of its chunks, so the final operation (the division
+  /// of avg) is part of this pass. Exactly one pass on the way of every reduced chunk sets it.
   bool finish = false;
-  /// Wait until step `wait_step` of lane `wait_lane` of this rank is done (in the same pass); -1:
-  /// no wait.
+  /// Wait until step `wait_step` of lane `wait_lane` of this rank is done in the same pass; -1: no
+  /// wait.
   std::int16_t wait_lane = -1;
   std::int32_t wait_step = -1;
 
-  /// The chunks that give its message its length, if it names any.
+  /// The operand whose chunks determine the message's length, if the step names any.
   [[nodiscard]] const Operand& named() const {
     return into.present() ? into : with.present() ? with : from;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold for each step by itself, before anything runs.
+// The rules that each step must keep by itself, before anything runs.
 #pragma once
 #include <span>
 
@@ -8,19 +8,23 @@
 
 namespace coll {
 
-/// The other rank of a send/recv pair that `rank` belongs to: its root, if that one's schedule
-/// answers with the opposite operation; else kNoRank.
+/// The other rank of `rank`'s send/recv pair: its root, if the root's schedule has the opposite
+/// operation; else kNoRank.
 Rank pair_of(std::span<const Schedule> schedules, Rank rank);
 
-/// Of each schedule by itself: the chunk map is the operation's, with as many parts as the first
-/// one's, and every step is well-formed: peers exist, operands lie within spaces that the rank has
-/// and do not overlap `into` in part (in place neither), the input is only read, `finish` is on a
-/// combination, waits name steps of other lanes, and no two lanes share a scratch chunk. They are
-/// of ranks 0, 1 …, perhaps not of all.
+/// Checks each schedule by itself:
+///
+/// - The chunk map is the operation's, with as many parts as the first schedule's.
+/// - Peers exist. Operands lie within spaces that the rank has, and do not overlap `into` in part,
+///   also in place. The input is only read.
+/// - `finish` is on a combination, and waits name steps of other lanes.
+/// - No two lanes share a scratch chunk.
+///
+/// `schedules` are those of ranks 0, 1 …, not necessarily of all ranks.
 Status check_steps(std::span<const Schedule> schedules);
 
-/// The same of all ranks' schedules, and these belong together: one spec, rank r at index r (with
-/// send and recv, pairs and idle ranks).
+/// Checks the schedules of all ranks, as check_steps does, and that they belong together: they have
+/// one spec, and rank r is at index r. With send and recv they are pairs and idle ranks.
 Status check_rules(std::span<const Schedule> schedules);
 
 }  // namespace coll

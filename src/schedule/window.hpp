@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a call's elements are cut into passes.
+// Windows: how a call's elements are cut into passes.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
 namespace coll {
 
-/// The passes of one call: pass p moves elements [p * elements, …) of every block, cut into parts
-/// of `chunk` elements. All ranks compute the same from the same call and plan.
+/// The passes of one call. Pass p moves elements [p * elements, (p + 1) * elements) of every block,
+/// cut into parts of `chunk` elements. All ranks compute the same passes from the same call and
+/// plan.
 struct Windows {
   std::uint64_t count = 0;     ///< elements of one block
-  std::uint64_t elements = 0;  ///< of one block in one pass
+  std::uint64_t elements = 0;  ///< elements of one block in one pass
   std::uint64_t chunk = 0;     ///< elements of a full chunk
   std::uint64_t passes = 1;    ///< at least one: calls of 0 elements exchange empty messages
 };
 
-/// Chunks as long as `slice_bytes` allows for messages of `message_chunks`, evened out over the
-/// passes and, with several lanes, over the lanes. Chunk lengths are multiples of 64 bytes where
-/// there is a choice.
+/// Cuts a call of `count` elements per block. Chunks are as long as `slice_bytes` allows for
+/// messages of `message_chunks` chunks, evened out over the passes and, with several lanes, over
+/// the lanes. Chunk lengths are multiples of 64 bytes where there is a choice.
 constexpr Windows cut_windows(std::uint64_t count, std::size_t element_bytes, std::uint32_t parts,
                               std::uint32_t message_chunks, std::uint64_t slice_bytes,
                               std::uint32_t lanes) {

@@ -2,6 +2,8 @@
 // Calls packed into words, written and read without a lock.
 #include "watch/call_board.hpp"
 
+#include <bit>
+
 namespace coll {
 namespace {
 
@@ -16,6 +18,29 @@ void unpack(std::uint64_t word, Call& call) {
   call.type = static_cast<DataType>(word >> 8 & 0xff);
   call.op = static_cast<ReduceOp>(word >> 16 & 0xff);
   call.root = static_cast<Rank>(static_cast<std::uint32_t>(word >> 32));
+}
+
+constexpr std::uint64_t kOpen = (std::uint64_t{1} << CallBoard::kKept) - 1;
+
+constexpr std::uint64_t number_of(std::uint64_t state) {
+  return state >> CallBoard::kKept;
+}
+
+constexpr std::uint64_t bit_of(std::uint64_t number) {
+  return std::uint64_t{1} << number % CallBoard::kKept;
+}
+
+constexpr std::uint64_t first_kept(std::uint64_t last) {
+  return last < CallBoard::kKept ? 1 : last - CallBoard::kKept + 1;
+}
+
+/// The number of the oldest call that the rank is in, or else of the last one.
+std::uint64_t oldest_open(std::uint64_t state) {
+  const std::uint64_t last = number_of(state);
+  if ((state & kOpen) == 0) return last;
+  std::uint64_t number = first_kept(last);
+  while ((state & bit_of(number)) == 0) ++number;
+  return number;
 }
 
 }  // namespace
@@ -36,8 +61,9 @@ std::string Call::text() const {
 
 // No fences: the words' own release and acquire order them. Whoever reads a word of a newer call
 // also sees the version that its writer had set before, and so notices.
-void CallBoard::enter(const Call& call) {
-  const std::uint64_t number = state_.load(std::memory_order_relaxed) / 2 + 1;
+std::uint64_t CallBoard::enter(const Call& call) {
+  const std::uint64_t state = state_.load(std::memory_order_relaxed);
+  const std::uint64_t number = number_of(state) + 1;
   Entry& entry = entries_[number % kKept];
   entry.version.store(2 * number - 1, std::memory_order_relaxed);
   entry.words[0].store(call.sequence, std::memory_order_release);
@@ -45,12 +71,14 @@ void CallBoard::enter(const Call& call) {
   entry.words[2].store(call.count, std::memory_order_release);
   entry.version.store(2 * number, std::memory_order_release);
   if (!call.is_pair()) collectives_.store(call.sequence, std::memory_order_release);
-  state_.store(2 * number + 1, std::memory_order_release);
+  state_.store(number << kKept | (state & kOpen) | bit_of(number), std::memory_order_release);
+  return number;
 }
 
-void CallBoard::leave() {
-  state_.store(state_.load(std::memory_order_relaxed) & ~std::uint64_t{1},
-               std::memory_order_release);
+void CallBoard::leave(std::uint64_t place) {
+  const std::uint64_t state = state_.load(std::memory_order_relaxed);
+  if (number_of(state) >= place + kKept) return;  // its entry is another call's now
+  state_.store(state & ~bit_of(place), std::memory_order_release);
 }
 
 std::optional<Call> CallBoard::read_entry(std::uint64_t number) const {
@@ -68,15 +96,28 @@ CallBoard::Reading CallBoard::read() const {
   for (;;) {
     const std::uint64_t state = state_.load(std::memory_order_acquire);
     if (state == 0) return {};
-    // The entry is overwritten only after many more calls: then look at the newest.
-    if (const auto call = read_entry(state / 2)) {
-      return {*call, state % 2 != 0, state / 2, collectives_.load(std::memory_order_acquire)};
+    const auto open = static_cast<std::uint32_t>(std::popcount(state & kOpen));
+    // The entry is overwritten only after many more calls: then look again.
+    if (const auto call = read_entry(oldest_open(state))) {
+      return {*call, open != 0, open == 0 ? 0 : open - 1, number_of(state),
+              collectives_.load(std::memory_order_acquire)};
     }
   }
 }
 
+std::vector<Call> CallBoard::open_calls() const {
+  std::vector<Call> calls;
+  const std::uint64_t state = state_.load(std::memory_order_acquire);
+  const std::uint64_t last = number_of(state);
+  for (std::uint64_t number = first_kept(last); number <= last; ++number) {
+    if ((state & bit_of(number)) == 0) continue;
+    if (const auto call = read_entry(number)) calls.push_back(*call);
+  }
+  return calls;
+}
+
 std::optional<Call> CallBoard::counterpart(const Call& asked, Rank asker) const {
-  const std::uint64_t last = state_.load(std::memory_order_acquire) / 2;
+  const std::uint64_t last = number_of(state_.load(std::memory_order_acquire));
   for (std::uint64_t number = last; number > 0 && number + kKept > last; --number) {
     const std::optional<Call> call = read_entry(number);
     if (!call || call->sequence != asked.sequence || call->is_pair() != asked.is_pair()) continue;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/types.hpp"
 
@@ -31,24 +32,29 @@ struct Call {
   }
 };
 
-/// The place where a rank's calling thread notes its calls, and its watch thread reads them.
-/// Writing costs a few plain stores on the call path, no clock; a reader that meets a write in
-/// progress tries again (a seqlock per entry). One thread at a time writes. The last calls are
-/// kept, so that a rank that has gone on can still say what its call #41 was.
+/// Where a rank notes the calls that it is in, and its watch thread reads them. Writing costs a few
+/// plain stores on the call path, no clock. A reader that meets a write in progress tries again (a
+/// seqlock per entry). One thread at a time writes. The last calls are kept, so that a rank that
+/// has gone on can still say what its call #41 was.
 class CallBoard {
  public:
   struct Reading {
-    Call call;                      ///< the current or last one; sequence 0 before the first
-    bool inside = false;            ///< in the call now, or between calls with `call` the last one
+    Call call;            ///< the oldest that it is in, or else the last one; sequence 0: none yet
+    bool inside = false;  ///< it is in `call` now
+    std::uint32_t others = 0;       ///< calls that it is in beside `call`
     std::uint64_t entered = 0;      ///< how many calls have been entered: tells two readings apart
     std::uint64_t collectives = 0;  ///< the number of the last collective (no send or receive)
     friend bool operator==(const Reading&, const Reading&) = default;
   };
+  /// Of more calls in flight, the oldest are not seen any more.
   static constexpr std::size_t kKept = 16;
 
-  void enter(const Call& call);
-  void leave();
+  /// Notes that the rank is in the call; returns its place for `leave`, never 0.
+  std::uint64_t enter(const Call& call);
+  void leave(std::uint64_t place);
   [[nodiscard]] Reading read() const;
+  /// All calls that the rank is in, oldest first.
+  [[nodiscard]] std::vector<Call> open_calls() const;
   /// This rank's counterpart of what `asker` calls `asked`, among the last calls: the collective
   /// of that number, or the send or receive of that number with `asker`.
   [[nodiscard]] std::optional<Call> counterpart(const Call& asked, Rank asker) const;
@@ -62,7 +68,8 @@ class CallBoard {
   [[nodiscard]] std::optional<Call> read_entry(std::uint64_t number) const;
 
   std::array<Entry, kKept> entries_;
-  alignas(64) std::atomic<std::uint64_t> state_{0};  ///< 2 x calls entered, + 1 while inside
+  /// Calls entered, above a bit for each entry that the rank is in.
+  alignas(64) std::atomic<std::uint64_t> state_{0};
   std::atomic<std::uint64_t> collectives_{0};
 };
 

@@ -47,8 +47,10 @@ Group where_now(const Question& question, const RankPlace& rank) {
   const CallBoard::Reading& reading = rank.place->reading;
   group.since_s = rank.place->since_s;
   if (reading.inside) {
-    group.one = "is in " + reading.call.text();
-    group.many = "are in " + reading.call.text();
+    std::string where = "in " + reading.call.text();
+    if (reading.others != 0) where += " and " + std::to_string(reading.others) + " more";
+    group.one = "is " + where;
+    group.many = "are " + where;
     group.fine = question.call == reading.call ||
                  (question.call.is_pair() && agree(question.call, reading.call));
   } else if (reading.call.sequence == 0) {

@@ -266,7 +266,7 @@ void WatchThread::look_at_board(Deadline now) {
     seen_ = reading;
     seen_since_ = now;
   }
-  if (!concluded() && !departures_.empty()) check_departures(reading, now);
+  if (!concluded() && !departures_.empty()) check_departures(now);
 }
 
 void WatchThread::note_departure(const Departure& departure) {
@@ -277,13 +277,14 @@ void WatchThread::note_departure(const Departure& departure) {
 // A rank that left in order has done its part of every collective up to its last one. Whoever is in
 // a later one waits for nothing: no need to sit out the deadline. A send or receive with it may
 // still find its data on the way, for a moment.
-void WatchThread::check_departures(const CallBoard::Reading& reading, Deadline now) {
-  if (!reading.inside) return;
-  const Call& call = reading.call;
+void WatchThread::check_departures(Deadline now) {
+  const std::vector<Call> calls = board_.open_calls();
   for (const Departure& gone : departures_) {
-    const bool hopeless = call.is_pair() ? call.root == gone.rank && now - seen_since_ > kPairGrace
-                                         : call.sequence > gone.collectives;
-    if (!hopeless) continue;
+    const auto hopeless = [&](const Call& call) {
+      return call.is_pair() ? call.root == gone.rank && now - seen_since_ > kPairGrace
+                            : call.sequence > gone.collectives;
+    };
+    if (std::ranges::none_of(calls, hopeless)) continue;
     std::string what = name(gone.rank) + " left the communicator ";
     what += gone.collectives == 0 ? "before its first collective"
                                   : "after its collective #" + std::to_string(gone.collectives);
@@ -312,6 +313,11 @@ Whereabouts WatchThread::place(const Question& question) const {
   }
   place.counterpart = question.asker == rank_ ? std::optional(question.call)
                                               : board_.counterpart(question.call, question.asker);
+  // Of several calls that it is in, the one that the question is about.
+  const std::vector<Call> calls = board_.open_calls();
+  if (place.counterpart && std::ranges::find(calls, *place.counterpart) != calls.end()) {
+    place.reading.call = *place.counterpart;
+  }
   return place;
 }
 

@@ -80,7 +80,7 @@ class WatchThread : public Watch {
   void hear(Rank from);
   void take_requests();
   void look_at_board(Deadline now);
-  void check_departures(const CallBoard::Reading& reading, Deadline now);
+  void check_departures(Deadline now);
   void survive(const Status& failure) noexcept;
   void wake();
   Status ask(const Question& question);

@@ -95,6 +95,7 @@ std::string pack_place(const Whereabouts& place) {
   MessageWriter message = begin(WatchWord::place);
   add_call(message, place.reading.call)
       .u8(place.reading.inside ? 1 : 0)
+      .u32(place.reading.others)
       .u64(place.reading.entered)
       .u64(place.reading.collectives)
       .u64(static_cast<std::uint64_t>(place.since_s * 1000))
@@ -134,6 +135,7 @@ std::optional<Whereabouts> read_place(std::string_view frame) {
   Whereabouts place;
   place.reading.call = read_call(message);
   place.reading.inside = message.u8() != 0;
+  place.reading.others = message.u32();
   place.reading.entered = message.u64();
   place.reading.collectives = message.u64();
   place.since_s = static_cast<double>(message.u64()) / 1000;

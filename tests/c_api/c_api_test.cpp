@@ -168,10 +168,11 @@ TEST(HostStream, RunsInOrderWhileTheCallerGoesOn) {
     ASSERT_EQ(coll_all_reduce(value.data(), value.data(), value.size(), COLL_INT64, COLL_MAX, comm,
                               stream),
               COLL_SUCCESS);
-    ASSERT_EQ(coll_all_reduce(value.data(), value.data(), value.size(), COLL_INT64, COLL_SUM, comm,
-                              nullptr),
-              COLL_SUCCESS);
-    for (const std::int64_t v : value) ASSERT_EQ(v, 3 * 6 * 81);
+    std::int64_t one = 1, sum = 0;
+    ASSERT_EQ(coll_all_reduce(&one, &sum, 1, COLL_INT64, COLL_SUM, comm, nullptr), COLL_SUCCESS);
+    EXPECT_EQ(sum, 3);
+    EXPECT_EQ(coll_stream_synchronize(stream), COLL_SUCCESS) << coll_last_error();
+    for (const std::int64_t v : value) ASSERT_EQ(v, 6 * 81);
     EXPECT_EQ(coll_stream_destroy(stream), COLL_SUCCESS);
   });
 }

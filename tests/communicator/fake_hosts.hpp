@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "communicator/membership.hpp"
+#include "communicator/membership/membership.hpp"
 
 namespace coll::testing {
 

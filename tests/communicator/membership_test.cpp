@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank makes of what others say of themselves.
-#include "communicator/membership.hpp"
+#include "communicator/membership/membership.hpp"
 
 #include <gtest/gtest.h>
 
-#include "communicator/reach.hpp"
+#include "communicator/membership/reach.hpp"
 #include "fake_hosts.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/exchange/exchange.hpp"
@@ -44,7 +44,7 @@ std::vector<std::string> planned(const std::vector<FoundTuning>& tables,
       const Result<Membership> member = agree(meetings[r], settings);
       ASSERT_TRUE(member.ok()) << member.status().text();
       const CollectiveSpec spec{Collective::broadcast, static_cast<Rank>(tables.size()), 0};
-      const Result<Plan> plan = make_plan(member->world, spec, size_class(1024));
+      const Result<Plan> plan = make_plan(member->world, {spec, size_class(1024)});
       ASSERT_TRUE(plan.ok()) << plan.status().text();
       names[r] = Recipe{std::string(plan->algorithm->name), plan->demanded}.text();
     });
@@ -108,7 +108,7 @@ std::string plans_of(const World& world) {
                                       Collective::all_gather, Collective::all_to_all}) {
     for (std::uint64_t bytes = 8; bytes <= 64 << 20; bytes *= 8) {
       const CollectiveSpec spec{collective, world.layout.ranks(), 0};
-      const Result<Plan> plan = make_plan(world, spec, size_class(bytes));
+      const Result<Plan> plan = make_plan(world, {spec, size_class(bytes)});
       EXPECT_TRUE(plan.ok()) << plan.status().text();
       if (!plan.ok()) continue;
       text.append(plan->algorithm->name);

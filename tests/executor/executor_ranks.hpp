@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "executor/cpu_executor.hpp"
-#include "executor/drive.hpp"
+#include "executor/progress.hpp"
 #include "schedule/schedule.hpp"
 #include "transports/fake/fake_transport.hpp"
 
@@ -100,9 +100,14 @@ class ExecutorRanks {
   Progress& progress(std::size_t rank) { return *progress_[rank]; }
   /// Of the last `start`.
   Run& run(std::size_t rank) { return *runs_[rank]; }
-  /// What a caller of that run waits with.
-  Driver driver(std::size_t rank) { return {*progress_[rank], WaitPolicy{}, &stop_}; }
-  std::atomic<bool>& stop() { return stop_; }
+  /// Polls until a connection of that run has failed; null where it ends, or nothing fails.
+  const Connection* failure(std::size_t rank) {
+    for (int turn = 0; turn < 1'000'000 && !run(rank).done(); ++turn) {
+      progress_[rank]->poll();
+      if (const Connection* failed = failed_connection(run(rank))) return failed;
+    }
+    return nullptr;
+  }
 
  private:
   static std::uint32_t message_chunks(const std::vector<Schedule>& schedules) {
@@ -164,7 +169,6 @@ class ExecutorRanks {
   CpuExecutor executor_;
   std::vector<std::unique_ptr<Progress>> progress_;
   std::vector<std::unique_ptr<Run>> runs_;
-  std::atomic<bool> stop_{false};
 };
 
 }  // namespace coll::testing

@@ -86,16 +86,7 @@ TEST(CpuExecutor, EveryAlgorithmThatStagesForSome) {
                       true);
 }
 
-TEST(Driver, StopsWhenToldTo) {
-  const CollectiveSpec spec{Collective::barrier, 2, 0};
-  ExecutorRanks ranks(build_all(*find_algorithm("dissemination"), spec), {});
-  ranks.start(0, {});  // rank 1 never comes
-  EXPECT_EQ(ranks.driver(0).drive(ranks.run(0), 0.001), Driver::Outcome::idle);
-  ranks.stop() = true;
-  EXPECT_EQ(ranks.driver(0).drive(ranks.run(0), 10), Driver::Outcome::stopped);
-}
-
-TEST(Driver, SeesTheConnectionThatFailed) {
+TEST(Run, KnowsTheConnectionThatFailed) {
   const CollectiveSpec spec{Collective::barrier, 2, 0};
   ExecutorRanks::Settings settings;
   settings.script.faults.push_back({.kind = FakeFault::Kind::cut, .from = 1, .to = 0});
@@ -103,12 +94,13 @@ TEST(Driver, SeesTheConnectionThatFailed) {
   ranks.start(0, {});
   ranks.start(1, {});
   ranks.progress(1).poll();
-  ASSERT_EQ(ranks.driver(0).drive(ranks.run(0), 10), Driver::Outcome::failed);
-  EXPECT_EQ(failed_connection(ranks.run(0))->peer(), 1);
-  EXPECT_EQ(failed_connection(ranks.run(0))->status().code(), Code::peer_lost);
+  const Connection* const failed = ranks.failure(0);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->peer(), 1);
+  EXPECT_EQ(failed->status().code(), Code::peer_lost);
 }
 
-TEST(Driver, AnotherCallsMessageIsAMismatch) {
+TEST(Run, AnotherCallsMessageIsAMismatch) {
   const CollectiveSpec spec{Collective::barrier, 2, 0};
   ExecutorRanks ranks(build_all(*find_algorithm("dissemination"), spec), {});
   CallBinding call;
@@ -117,8 +109,9 @@ TEST(Driver, AnotherCallsMessageIsAMismatch) {
   call.digest = 2;
   ranks.start(1, call);
   ranks.progress(1).poll();
-  ASSERT_EQ(ranks.driver(0).drive(ranks.run(0), 10), Driver::Outcome::failed);
-  EXPECT_EQ(failed_connection(ranks.run(0))->status().code(), Code::mismatch);
+  const Connection* const failed = ranks.failure(0);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->status().code(), Code::mismatch);
 }
 
 TEST(Windows, CoverEveryElementOnceAndFitTheSlice) {

@@ -153,7 +153,7 @@ TEST(TuneRace, TheFastestAndTheModelsChoiceRunInOtherCutsEachPlanOnce) {
       EXPECT_EQ(each.kept, each.recipe.cut == coll::Cut{}) << each.recipe.text();
       uncut += each.kept ? 1 : 0;
       world.algorithm = each.recipe.text();
-      const auto plan = make_plan(world, {Collective::all_reduce, 4, 0}, coll::size_class(bytes));
+      const auto plan = make_plan(world, {{Collective::all_reduce, 4, 0}, coll::size_class(bytes)});
       ASSERT_TRUE(plan.ok());
       plans.push_back(coll::Recipe{each.recipe.algorithm, {plan->lanes, plan->slice_bytes}}.text());
     }

@@ -58,7 +58,7 @@ double all_reduce_busbw(const Machine& machine, double bytes, const std::string&
   world.algorithm = algorithm;
   const Rank ranks = world.layout.ranks();
   const Result<Plan> plan =
-      make_plan(world, {all_reduce, ranks, 0}, size_class(static_cast<std::uint64_t>(bytes)));
+      make_plan(world, {{all_reduce, ranks, 0}, size_class(static_cast<std::uint64_t>(bytes))});
   EXPECT_TRUE(plan.ok()) << plan.status().text();
   return plan.ok() ? bytes / plan->predicted_us / 1e3 * 2 * (ranks - 1) / ranks : 0;
 }

@@ -149,16 +149,16 @@ TEST(Planner, RemembersNothingOfAWorldThatDiffers) {
   World world = world_of(6);
   const CollectiveSpec spec{all_gather, 6, 0};
   const std::uint32_t size = size_class(4096);
-  EXPECT_FALSE(remembered_plan(world, spec, size));
+  EXPECT_FALSE(remembered_plan(world, {spec, size}));
   const Plan plan = plan_of(world, all_gather, 4096);
-  ASSERT_TRUE(remembered_plan(world, spec, size));
-  EXPECT_EQ(remembered_plan(world, spec, size)->digest(), plan.digest());
-  EXPECT_FALSE(remembered_plan(world, spec, size + 1));
-  EXPECT_FALSE(remembered_plan(world, {broadcast, 6, 0}, size));
+  ASSERT_TRUE(remembered_plan(world, {spec, size}));
+  EXPECT_EQ(remembered_plan(world, {spec, size})->digest(), plan.digest());
+  EXPECT_FALSE(remembered_plan(world, {spec, size + 1}));
+  EXPECT_FALSE(remembered_plan(world, {{broadcast, 6, 0}, size}));
   const auto differs = [&](const auto& change) {
     World other = world;
     change(other);
-    return !remembered_plan(other, spec, size);
+    return !remembered_plan(other, {spec, size});
   };
   EXPECT_TRUE(differs([](World& of) {
     of.layout = make_layout(std::vector<Place>{{.host = 0}, {.host = 1}, {}, {}, {}, {}});

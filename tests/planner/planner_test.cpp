@@ -70,8 +70,8 @@ TEST(Planner, CountsStepsByThePassesTheyTake) {
 TEST(Planner, CutsAMessageAlikeAtBothItsEnds) {
   const World world = world_of(5);
   for (std::uint32_t size_class = 0; size_class < kClasses; ++size_class) {
-    const auto sends = make_plan(world, {Collective::send, 5, 3}, size_class);
-    const auto receives = make_plan(world, {Collective::recv, 5, 1}, size_class);
+    const auto sends = make_plan(world, {{Collective::send, 5, 3}, size_class});
+    const auto receives = make_plan(world, {{Collective::recv, 5, 1}, size_class});
     ASSERT_TRUE(sends.ok() && receives.ok());
     EXPECT_EQ(sends->lanes, receives->lanes) << size_class;
     EXPECT_EQ(sends->slice_bytes, receives->slice_bytes) << size_class;
@@ -87,7 +87,7 @@ TEST(Planner, MakesPlansThatTheConnectionsCanCarry) {
       const World world = world_of(ranks);
       Prediction before;
       for (std::uint32_t size_class = 0; size_class < kClasses; size_class += 3) {
-        const auto plan = make_plan(world, {collective, ranks, 0}, size_class);
+        const auto plan = make_plan(world, {{collective, ranks, 0}, size_class});
         ASSERT_TRUE(plan.ok()) << plan.status().text();
         EXPECT_TRUE(plan->algorithm->supports(plan->spec, Layout::flat(plan->spec.ranks)));
         EXPECT_FALSE(plan->forced);
@@ -124,7 +124,7 @@ TEST(Planner, LetsTheKnobsDecide) {
   EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).lanes, world.max_lanes);
 
   world.algorithm = "all_to_all=ring";
-  const auto cannot = make_plan(world, {all_to_all, 6, 0}, 3);
+  const auto cannot = make_plan(world, {{all_to_all, 6, 0}, 3});
   ASSERT_FALSE(cannot.ok());
   EXPECT_EQ(cannot.status().code(), Code::unsupported);
   EXPECT_TRUE(contains(cannot.status().text(), "ring, which cannot do all_to_all with 6 ranks"));

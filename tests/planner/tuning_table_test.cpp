@@ -211,13 +211,13 @@ TEST(TuningTable, PlansGoByItAndSaySo) {
   world.layout = Layout::flat(4);
   const CollectiveSpec spec{all_reduce, 4, 0};
   const std::uint32_t size = size_class(1024);
-  const Plan model = *make_plan(world, spec, size);
+  const Plan model = *make_plan(world, {spec, size});
   EXPECT_EQ(model.measured_us, 0);
   const std::string other = model.algorithm->name == "ring" ? "two_shot" : "ring";
   world.tuning = {
       point(1024, {{{other}, 2.5, 0.1}, {{std::string(model.algorithm->name)}, 9, 0.1}})};
   world.tuning_file = "the.json";
-  const Plan tuned = *make_plan(world, spec, size);
+  const Plan tuned = *make_plan(world, {spec, size});
   EXPECT_EQ(tuned.algorithm->name, other);
   EXPECT_EQ(tuned.measured_us, 2.5);
   EXPECT_NE(tuned.digest(), model.digest());
@@ -229,18 +229,18 @@ TEST(TuningTable, PlansGoByItAndSaySo) {
       << text;
 
   world.tuning[0].timings[1].us = 2.55;
-  const Plan same = *make_plan(world, spec, size);
+  const Plan same = *make_plan(world, {spec, size});
   EXPECT_EQ(same.algorithm, model.algorithm);
   EXPECT_EQ(same.measured_us, 2.55);
   EXPECT_NE(explain(world, same, size).find("chosen by: the model"), std::string::npos);
 
   world.tuning[0].timings[1].us = 9;
   world.algorithm = model.algorithm->name;
-  const Plan forced = *make_plan(world, spec, size);
+  const Plan forced = *make_plan(world, {spec, size});
   EXPECT_EQ(forced.algorithm, model.algorithm);
   EXPECT_TRUE(forced.forced);
   EXPECT_EQ(explain(world, forced, size).find("chosen by"), std::string::npos);
-  EXPECT_EQ(explain(world, *make_plan(world, spec, 30), 30).find("measured"), std::string::npos);
+  EXPECT_EQ(explain(world, *make_plan(world, {spec, 30}), 30).find("measured"), std::string::npos);
 }
 
 TEST(TuningTable, PlansAreCutByItBehindKnobs) {
@@ -249,15 +249,15 @@ TEST(TuningTable, PlansAreCutByItBehindKnobs) {
   world.tuning_file = "the.json";
   const CollectiveSpec spec{all_reduce, 4, 0};
   const std::uint32_t size = size_class(1 << 20);
-  const Plan model = *make_plan(world, spec, size);
+  const Plan model = *make_plan(world, {spec, size});
   const std::string name(model.algorithm->name), other = name == "ring" ? "two_shot" : "ring";
   const auto cut = [&] {
-    const Plan plan = *make_plan(world, spec, size);
+    const Plan plan = *make_plan(world, {spec, size});
     return Recipe{std::string(plan.algorithm->name), {plan.lanes, plan.slice_bytes}}.text();
   };
   world.tuning = {point(1 << 20, {{{name}, 9, 0.1}, {{other, {4, 32768}}, 2.5, 0.1}})};
   EXPECT_EQ(cut(), other + "/4x32768");
-  const Plan tuned = *make_plan(world, spec, size);
+  const Plan tuned = *make_plan(world, {spec, size});
   EXPECT_EQ(tuned.measured_us, 2.5);
   EXPECT_GT(tuned.predicted_us, 0);
   const std::string text = explain(world, tuned, size);
@@ -276,18 +276,18 @@ TEST(TuningTable, PlansAreCutByItBehindKnobs) {
   EXPECT_EQ(cut(), "ring/2x8192");
   world.cut = {};
   world.algorithm = other;  // cut as the planner does
-  const Plan forced = *make_plan(world, spec, size);
+  const Plan forced = *make_plan(world, {spec, size});
   EXPECT_EQ(forced.demanded, Cut{});
 
   // The model's algorithm in another cut than the model's.
   world.algorithm.clear();
   world.tuning = {point(1 << 20, {{{name}, 9, 0.1}, {{name, {4, 32768}}, 2.5, 0.1}})};
   EXPECT_EQ(cut(), name + "/4x32768");
-  EXPECT_NE(explain(world, *make_plan(world, spec, size), size)
+  EXPECT_NE(explain(world, *make_plan(world, {spec, size}), size)
                 .find("the tuning table, over the model's own cut of " + name),
             std::string::npos);
   world.tuning[0].timings[1].us = 8.95;
-  EXPECT_EQ(make_plan(world, spec, size)->digest(), model.digest());
+  EXPECT_EQ(make_plan(world, {spec, size})->digest(), model.digest());
 }
 
 }  // namespace

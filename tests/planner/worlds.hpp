@@ -18,7 +18,7 @@ inline World world_of(Rank ranks) {
 
 inline Plan plan_of(const World& world, Collective collective, std::uint64_t bytes, Rank root = 0) {
   const CollectiveSpec spec{collective, world.layout.ranks(), root};
-  const auto plan = make_plan(world, spec, size_class(bytes));
+  const auto plan = make_plan(world, {spec, size_class(bytes)});
   EXPECT_TRUE(plan.ok()) << plan.status().text();
   return *plan;
 }

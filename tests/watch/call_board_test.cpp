@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 namespace coll {
 namespace {
@@ -30,13 +31,44 @@ TEST(Call, TextNamesWhatMatters) {
 TEST(CallBoard, TellsInsideFromBetween) {
   CallBoard board;
   EXPECT_EQ(board.read(), CallBoard::Reading{});
-  board.enter(all_reduce(1, 10));
-  EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(1, 10), true, 1, 1}));
-  board.leave();
-  EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(1, 10), false, 1, 1}));
+  const std::uint64_t place = board.enter(all_reduce(1, 10));
+  EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(1, 10), true, 0, 1, 1}));
+  board.leave(place);
+  EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(1, 10), false, 0, 1, 1}));
   const Call send{1, Collective::send, DataType::uint8, ReduceOp::sum, 2, 5};
   board.enter(send);
-  EXPECT_EQ(board.read(), (CallBoard::Reading{send, true, 2, 1})) << "a send is no collective";
+  EXPECT_EQ(board.read(), (CallBoard::Reading{send, true, 0, 2, 1})) << "a send is no collective";
+}
+
+TEST(CallBoard, KnowsAllCallsThatTheRankIsIn) {
+  CallBoard board;
+  std::vector<std::uint64_t> places;
+  for (std::uint64_t n = 1; n <= 4; ++n) places.push_back(board.enter(all_reduce(n, 10 * n)));
+  EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(1, 10), true, 3, 4, 4}));
+  board.leave(places[0]);
+  board.leave(places[2]);
+  EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(2, 20), true, 1, 4, 4}));
+  EXPECT_EQ(board.open_calls(), (std::vector<Call>{all_reduce(2, 20), all_reduce(4, 40)}));
+  board.leave(places[3]);
+  board.leave(places[1]);
+  EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(4, 40), false, 0, 4, 4}));
+  EXPECT_TRUE(board.open_calls().empty());
+}
+
+/// More calls in flight than it keeps: the oldest are forgotten, and their end ends no newer one.
+TEST(CallBoard, ForgetsTheOldestOfManyOpenCalls) {
+  CallBoard board;
+  std::vector<std::uint64_t> places;
+  for (std::uint64_t n = 1; n <= CallBoard::kKept + 2; ++n) {
+    places.push_back(board.enter(all_reduce(n, n)));
+  }
+  EXPECT_EQ(board.read().call, all_reduce(3, 3));
+  EXPECT_EQ(board.read().others, CallBoard::kKept - 1);
+  board.leave(places[0]);
+  board.leave(places[1]);
+  EXPECT_EQ(board.open_calls().size(), CallBoard::kKept);
+  for (const std::uint64_t place : places) board.leave(place);
+  EXPECT_FALSE(board.read().inside);
 }
 
 TEST(CallBoard, RemembersTheCounterpartOfACall) {
@@ -45,8 +77,7 @@ TEST(CallBoard, RemembersTheCounterpartOfACall) {
   const Call to_3{1, Collective::send, DataType::uint8, ReduceOp::sum, 3, 6};
   const Call from_2{1, Collective::recv, DataType::uint8, ReduceOp::sum, 2, 7};
   for (const Call& call : {all_reduce(1, 10), to_2, from_2, to_3, all_reduce(2, 20)}) {
-    board.enter(call);
-    board.leave();
+    board.leave(board.enter(call));
   }
   EXPECT_EQ(board.counterpart(all_reduce(1, 999), 4), all_reduce(1, 10));
   EXPECT_EQ(board.counterpart(all_reduce(3, 10), 4), std::nullopt);
@@ -66,10 +97,9 @@ TEST(CallBoard, ReadersNeverSeeHalfACall) {
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (std::uint64_t n = 1; n <= 200000; ++n) {
-      board.enter({n, static_cast<Collective>(n % kCollectives),
-                   static_cast<DataType>(n % kDataTypes), static_cast<ReduceOp>(n % kReduceOps),
-                   static_cast<Rank>(n % 1000), 3 * n});
-      board.leave();
+      board.leave(board.enter(
+          {n, static_cast<Collective>(n % kCollectives), static_cast<DataType>(n % kDataTypes),
+           static_cast<ReduceOp>(n % kReduceOps), static_cast<Rank>(n % 1000), 3 * n}));
     }
     done.store(true);
   });

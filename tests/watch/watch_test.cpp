@@ -170,8 +170,8 @@ TEST(Watch, ADeadlineSaysWhoIsWhere) {
       ranks.boards[rank].enter(all_reduce(41));
     }
     ranks.boards[others[2]].enter(all_gather(41));
-    ranks.boards[others[3]].enter(all_reduce(40));
-    ranks.boards[others[3]].leave();
+    const std::uint64_t past = ranks.boards[others[3]].enter(all_reduce(40));
+    ranks.boards[others[3]].leave(past);
     const Status verdict = ranks.watches[asker]->report_deadline(all_reduce(41), 12.34);
     EXPECT_EQ(verdict.code(), Code::deadline);
     const auto who = [](std::size_t rank) {
@@ -208,10 +208,13 @@ TEST(Watch, AMismatchNamesBothCallsAlsoOfARankThatHasGoneOn) {
     Watched ranks(4);
     const std::size_t finder = from_hub ? static_cast<std::size_t>(ranks.hub) : ranks.spoke(0);
     const std::size_t odd = ranks.spoke(2);
+    std::uint64_t past = 0;
     for (std::size_t rank = 0; rank < 4; ++rank) {
-      ranks.boards[rank].enter(rank == odd ? all_gather(41) : all_reduce(41));
+      const std::uint64_t place =
+          ranks.boards[rank].enter(rank == odd ? all_gather(41) : all_reduce(41));
+      if (rank == odd) past = place;
     }
-    ranks.boards[odd].leave();
+    ranks.boards[odd].leave(past);
     ranks.boards[odd].enter(all_reduce(42));
     const Status verdict = ranks.watches[finder]->report_mismatch(
         all_reduce(41), static_cast<Rank>(odd), failed(Code::mismatch, "digest 1 is not digest 2"));
@@ -229,8 +232,8 @@ TEST(Watch, ARankThatLeftFailsThoseWhoCallOnIt) {
     Watched ranks(4);
     const std::size_t gone = hub_leaves ? static_cast<std::size_t>(ranks.hub) : ranks.spoke(1);
     for (std::size_t rank = 0; rank < 4; ++rank) {
-      ranks.boards[rank].enter(all_reduce(7));
-      if (rank == gone) ranks.boards[rank].leave();
+      const std::uint64_t place = ranks.boards[rank].enter(all_reduce(7));
+      if (rank == gone) ranks.boards[rank].leave(place);
     }
     ranks.watches[gone]->leave();
     // All are still in #7, of which the rank that left has done its part: that is no failure.
@@ -442,7 +445,7 @@ TEST(WatchProcesses, AStoppedHubIsSaidNotToAnswer) {
 
 TEST(WatchProcesses, ASpinningRankStillAnswers) {
   Processes ranks(2, [](Watch& watch, CallBoard& board, const auto& /*go*/) {
-    board.leave();
+    board.leave(1);
     const auto begin = Clock::now();
     while (!watch.failed() && Clock::now() - begin < milliseconds(1500)) {
     }
@@ -472,13 +475,13 @@ TEST(PlacesReport, ASendIsAskedOfItsPeerOnly) {
   question.waited_s = 1;
   std::vector<RankPlace> places(4);
   for (RankPlace& one : places) one.place = Whereabouts{};
-  places[0].place->reading = {question.call, true, 1, 0};
-  places[2].place->reading = {all_reduce(1), true, 1, 1};
+  places[0].place->reading = {question.call, true, 0, 1, 0};
+  places[2].place->reading = {all_reduce(1), true, 2, 1, 1};
   const Status report = places_report(question, places, members_of(4));
   EXPECT_EQ(report.rank(), 2);
   EXPECT_EQ(report.failure()->what,
             "rank 0 waited 1.0 s in send #5 f32x8 peer 2: rank 2 (pid 1002 on host host) is in "
-            "all_reduce #1 f32x4096 sum; rank 0 is in send #5 f32x8 peer 2");
+            "all_reduce #1 f32x4096 sum and 2 more; rank 0 is in send #5 f32x8 peer 2");
 }
 
 }  // namespace

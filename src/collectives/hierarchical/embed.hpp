@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An algorithm's schedule for some of the ranks as a part of a larger one.
+// Embeds an algorithm's schedule for some of the ranks, a part, into a larger schedule, the whole.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,38 +15,39 @@ struct Chunks {
   std::uint32_t first = 0, count = 0;
 };
 
-/// What `count` chunks from `chunk` on of a part's space are in the whole; consecutive again. None
-/// where the whole has nothing there: then the steps that would move it are left out, so both ends
-/// of a message must agree on it.
+/// Maps `count` chunks from `chunk` on of a part's space to consecutive chunks of the whole. The
+/// result has count 0 if the whole has nothing there. Then embed() leaves out the steps that would
+/// move it, so both ends of a message must agree on that.
 using Where = std::function<Chunks(std::uint32_t chunk, std::uint32_t count)>;
 
-/// A part's space as a piece of the whole's.
+/// Where a space of the part lies in the whole.
 struct Window {
   Space space = Space::none;
   Where at{};
 };
 
-/// Chunk c is `width` chunks, `width` * c after `base`.
+/// Maps chunk c to `width` chunks at `base` + `width` * c.
 Where stretched(std::uint32_t base, std::uint32_t width);
 
-/// Blocks of unequal lengths, one after the other: block b has bounds[b+1] - bounds[b] chunks.
-/// Chunk c is block `first` + c, after the last one comes the first again; chunk 0 is at `base`.
-/// `bounds` must outlive it.
+/// Maps chunks to consecutive blocks of unequal lengths: block b has bounds[b+1] - bounds[b]
+/// chunks. Chunk c is block `first` + c, and block 0 follows the last block. Chunk 0 is at `base`.
+/// `bounds` must outlive the result.
 Where blocks(const std::vector<std::uint32_t>& bounds, std::uint32_t base, std::uint32_t first = 0);
 
-/// Where a part's ranks and chunks are in the whole.
+/// Where the ranks and chunks of a part are in the whole.
 struct Embedding {
   std::span<const Rank> ranks{};  ///< the part's rank k is ranks[k]
   Window input{}, output{}, scratch{};
-  bool finishes = false;  ///< its reductions complete those of the whole
-  bool empty = false;     ///< of its messages only that they come; no data
-  /// Ranks and chunks are renamed by adding and multiplying, so that repeats stay repeats.
+  bool finishes = false;  ///< the part's reductions complete those of the whole
+  bool empty = false;     ///< the part's messages carry no data; only their arrival matters
+  /// Ranks and chunks are renamed by addition and multiplication only, so that repeats stay
+  /// repeats.
   bool even = false;
-  /// Its first step may become one with the last one before it.
+  /// The part's first step may merge with the last step before it.
   bool joins = false;
 };
 
-/// Appends the part's steps, which are one lane. Copies of chunks onto themselves are left out.
+/// Appends the steps of the part, which has one lane. Leaves out copies of a chunk onto itself.
 void embed(const Schedule& part, const Embedding& embedding, Lane& lane);
 
 }  // namespace coll

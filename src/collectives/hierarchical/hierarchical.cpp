@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Algorithms inside hosts and between them, composed.
+// Hierarchical algorithms: composed of algorithms inside hosts and between hosts.
 //
 // Algorithm: hierarchical_ring, hierarchical_halving, hierarchical_tree
 // Idea: there are as many rails as the smallest host has ranks, and on each rail one rank of every
-//   host (hierarchical_tree: one rail). What rails carry is first put together inside hosts, then
-//   moved between hosts, all rails at once, then handed out inside hosts. all_reduce:
+//   host (hierarchical_tree: one rail). Data is first combined or collected inside hosts, then
+//   moved between hosts on all rails at once, then distributed inside hosts. all_reduce:
 //   reduce-scatter inside, all-reduce of a part of the data on each rail, all-gather inside.
 //   reduce: the same with a gather at the end; broadcast: scatter, broadcast, all-gather.
-//   all_gather and gather: on rails, then from rail to rail; reduce_scatter and scatter: the other
-//   way round. all_to_all: all that a rank has for another host as one message to one rank there,
-//   which hands it out. Ranks of larger hosts that have no rail of their own give what they have to
-//   one that has, and get from it what is theirs, by a binomial tree. hierarchical_ring: ring
-//   inside and between hosts, chain for one root's data whole and linear for its blocks, pairwise.
-//   hierarchical_halving: one_shot inside; circulant, recursive_halving_doubling,
-//   scatter_allgather, bruck, binomial, linear between hosts. hierarchical_tree: binomial inside;
-//   recursive_doubling, circulant, binomial, dissemination.
+//   all_gather and gather: first on rails, then from rail to rail; reduce_scatter and scatter: the
+//   other way round. all_to_all: a rank sends all its data for another host as one message to one
+//   rank there, which distributes it. Ranks of larger hosts without a rail of their own give their
+//   data to a rank that has one, and get their results from it, by a binomial tree.
+//   hierarchical_ring: ring inside and between hosts; for one root, chain for whole data and linear
+//   for blocks; pairwise for all_to_all. hierarchical_halving: one_shot inside; circulant,
+//   recursive_halving_doubling, scatter_allgather, bruck, binomial, linear between hosts.
+//   hierarchical_tree: binomial inside; recursive_doubling, circulant, binomial, dissemination
+//   between hosts.
 // Cost: counted in the built schedules; rounds are the sum of the phases'.
-// Wins: hierarchical_ring: large messages; hierarchical_halving: medium ones, and many hosts;
-//   hierarchical_tree: small ones. Only with several hosts, of which one at least has several
-//   ranks. On one host its islands are the hosts (rank_groups.hpp): GPUs with links among them.
+// Wins: hierarchical_ring: large messages; hierarchical_halving: medium messages, and many hosts;
+//   hierarchical_tree: small messages. Only with several hosts, at least one of which has several
+//   ranks. On one host its islands take the place of hosts (rank_groups.hpp): GPUs with links among
+//   them.
 // Source: Kielmann et al.: MagPIe: MPI's collective communication operations for clustered wide
 //   area systems (PPoPP 1999); Graham et al.: Cheetah: a framework for scalable hierarchical
 //   collective operations (CCGrid 2011); rails: Cho et al.: BlueConnect: decomposing all-reduce for

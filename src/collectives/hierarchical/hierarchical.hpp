@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hierarchical algorithms are composed of.
+// Composer: builds a hierarchical algorithm's schedule phase by phase from flat algorithms.
 #pragma once
 #include <functional>
 #include <span>
@@ -13,19 +13,20 @@
 
 namespace coll {
 
-/// Which algorithms a hierarchical one is made of; null where it does not do the operation.
+/// The algorithms that a hierarchical algorithm consists of; null where it does not support an
+/// operation.
 struct Hierarchy {
   std::string_view name;
-  bool leaders;  ///< one rank of each host talks to other hosts, else one on each rail
-  bool packed;   ///< inside hosts blocks are copied to go as one message
+  bool leaders;  ///< one rank of each host talks to other hosts; else one rank on each rail
+  bool packed;   ///< inside hosts, blocks are copied together to travel as one message
   const Algorithm* row_reduce_scatter;
   const Algorithm* row_all_gather;
-  /// By Collective, between the hosts.
+  /// The algorithm between hosts, indexed by Collective.
   const Algorithm* line[kCollectives];
 };
 
-/// One rank's schedule as it grows, phase by phase. Since all messages of a phase are received in
-/// that phase, phases that cannot deadlock cannot do so one after the other.
+/// Builds one rank's schedule phase by phase. Every message of a phase is received in that phase,
+/// so if no phase can deadlock, their sequence cannot either.
 class Composer {
  public:
   Composer(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout, Rank rank);
@@ -35,33 +36,35 @@ class Composer {
   HostGrid grid;
   Schedule schedule;
 
-  /// Begins the schedule, with `parts` per block.
+  /// Begins the schedule, with `parts` parts per block.
   void start(std::uint32_t parts);
   LaneBuilder lane() { return LaneBuilder(schedule.lanes[0]); }
-  /// A place for so many chunks in the scratch space.
+  /// Reserves scratch space for `chunks` chunks and returns the first.
   std::uint32_t room(std::uint32_t chunks);
 
-  /// The part of this rank's host in the operation between hosts, with the root's host as root.
+  /// The schedule of this rank's host in the operation between hosts; the root's host is the root.
   [[nodiscard]] Schedule line_part() const;
+  /// Appends that schedule, among the owners of this rank's rail.
   void on_line(const Schedule& part, Embedding embedding);
-  /// Among the owners of this rank's host, with the root's rail as root; those of other hosts take
-  /// no part where the operation has a root.
+  /// Appends a phase among the owners of this rank's host, with the root's rail as root. If the
+  /// operation has a root, owners of other hosts take no part.
   void in_row(const Algorithm& algorithm, Collective collective, Embedding embedding);
-  /// `times` of these, one after the other.
+  /// Appends `times` such phases, one after another.
   void in_row(const Algorithm& algorithm, Collective collective, Rank times,
               const std::function<Embedding(std::uint32_t)>& embedding);
-  /// Between the ranks of a team and its owner, by a tree.
+  /// Appends a phase between a team's ranks and its owner, by a tree.
   void in_team(Collective collective, Embedding embedding);
-  /// The part of this rank in an operation among all ranks of its host.
+  /// This rank's schedule in an operation among all ranks of its host.
   [[nodiscard]] Schedule host_part(const Algorithm& algorithm, Collective collective) const;
+  /// Appends that schedule.
   void in_host(const Schedule& part, Embedding embedding);
-  /// for (k = first; k < end; ++k) body(k); as a repeat where the numbers grow evenly. See
-  /// LaneBuilder::repeat for what `body` may do.
+  /// for (k = first; k < end; ++k) body(k), stored as a repeat if the numbers grow linearly.
+  /// LaneBuilder::repeat says what `body` may do.
   void repeat(Rank first, Rank end, const std::function<void(Rank)>& body);
 
-  /// Notes `times` phases, whether or not this rank takes part in them.
+  /// Counts `times` phases for rounds(), whether or not this rank takes part in them.
   void count(const Algorithm& algorithm, const CollectiveSpec& of, double times = 1);
-  /// Of all phases; no chain of messages is longer.
+  /// The sum of the rounds of all counted phases: an upper bound of the longest chain of messages.
   [[nodiscard]] double rounds() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The groups of ranks that a hierarchy is made of.
+// The groups of ranks that a hierarchy treats as hosts.
 #pragma once
 #include <optional>
 
@@ -7,12 +7,13 @@
 
 namespace coll {
 
-/// On one host, its islands as if each were a host: GPUs reach each other over links within them,
-/// and by a slower way between them. Where no GPU has a link, the NUMA nodes. Nothing on several
-/// hosts, whose hierarchy is that of hosts, and where there is one group, or one of each rank.
+/// For one host: a layout in which each island of the host is a host. GPUs of an island reach each
+/// other over links; between islands there is only a slower way. If no GPU has a link, the NUMA
+/// nodes are the islands. None for several hosts, whose hierarchy is that of hosts; none if there
+/// is only one group, or if each group is a single rank.
 std::optional<Layout> islands_as_hosts(const Layout& layout);
 
-/// Calls use(layout) with what a hierarchy takes for hosts.
+/// Calls use(layout) with the layout whose hosts a hierarchy uses: islands_as_hosts, else `layout`.
 template <class Use>
 auto on_groups(const Layout& layout, Use use) {
   const std::optional<Layout> islands = islands_as_hosts(layout);

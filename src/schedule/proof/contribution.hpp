@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a chunk holds, as an expression of the ranks' contributions.
+// Contents of chunks as expressions over the ranks' contributions.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -10,7 +10,8 @@
 
 namespace coll {
 
-/// The content of a chunk: the number of an expression, kept once. Equal numbers are equal bits.
+/// The content of a chunk: the number of an expression. Each expression is stored once, so equal
+/// numbers mean equal bits.
 using Content = std::uint32_t;
 inline constexpr Content kNothing = 0;
 
@@ -22,8 +23,8 @@ struct Contribution {
   friend auto operator<=>(const Contribution&, const Contribution&) = default;
 };
 
-/// A multiset of contributions in short: how many, and the sum of a 128-bit hash of each. Two
-/// multisets with one summary are taken for equal (a chance of 2^-128).
+/// A summary of a multiset of contributions: their number, and the sum of a 128-bit hash of each.
+/// Two multisets with equal summaries count as equal; the chance of an error is 2^-128.
 struct Summary {
   std::uint64_t count = 0;
   std::uint64_t low = 0, high = 0;
@@ -38,14 +39,16 @@ struct Summary {
 };
 Summary summary_of(const Contribution& contribution);
 
-/// All expressions of a symbolic run: contribution | combine {a, b} | finish a. Each is kept once
-/// ("hash-consing", Ershov 1958), so two copies of a chunk have the same number exactly if they
-/// were combined in the same order, up to the swap of the two operands of one combination, which no
-/// reduction notices. That a chunk is right is the comparison of multisets: the contribution check
-/// of MSCCLang (Cowan et al., ASPLOS 2023), here also told apart by order and `finish`.
+/// All expressions of a symbolic run: contribution | combine {a, b} | finish a. Each expression is
+/// stored once ("hash-consing", Ershov 1958). So two copies of a chunk have the same number exactly
+/// if they were combined in the same order. Swapping the two operands of one combination does not
+/// count, because no reduction notices it. A chunk is right if its multiset of contributions is:
+/// the contribution check of MSCCLang (Cowan et al., ASPLOS 2023), which here also distinguishes
+/// order and `finish`.
 class Contributions {
  public:
-  /// `input_chunks[r]` chunks of rank r contribute, `parts` to a block, in each of `passes`.
+  /// Rank r contributes `input_chunks[r]` chunks in each of `passes` passes; a block has `parts`
+  /// chunks.
   Contributions(std::span<const std::uint32_t> input_chunks, std::uint32_t parts,
                 std::uint32_t passes);
 
@@ -55,21 +58,22 @@ class Contributions {
   Content combine(Content a, Content b) { return keep(std::min(a, b), std::max(a, b)); }
   Content finish(Content a) { return keep(kNothing, a); }
 
-  /// Which part of its block a content belongs to; only contents of one part are combined.
+  /// The part of its block that a content belongs to. Only contents of one part can be combined.
   [[nodiscard]] std::uint32_t part(Content content) const { return nodes_[content].part; }
   [[nodiscard]] const Summary& summary(Content content) const { return nodes_[content].summary; }
-  /// Is `finish` the last thing done to it; how often was something in it finished, at most 2?
+  /// finished: whether `finish` is the outermost operation. finishes: how many finishes the
+  /// expression contains, counted up to 2.
   [[nodiscard]] bool finished(Content content) const {
     return nodes_[content].left == kNothing && nodes_[content].right != kNothing;
   }
   [[nodiscard]] std::uint32_t finishes(Content content) const { return nodes_[content].finishes; }
 
-  /// The exact multiset, for the words of an error: contribution -> how often (saturating).
+  /// The exact multiset, for error messages: contribution -> multiplicity (saturating).
   [[nodiscard]] std::map<Contribution, std::uint64_t> exactly(Content content) const;
 
  private:
   struct Node {
-    Content left = kNothing, right = kNothing;  ///< contribution: none; finish: only `right`
+    Content left = kNothing, right = kNothing;  ///< contribution: neither; finish: only `right`
     std::uint32_t part = 0;
     std::uint32_t finishes = 0;
     Summary summary{};
@@ -79,7 +83,7 @@ class Contributions {
   [[nodiscard]] std::size_t slot(Content left, Content right) const;
   [[nodiscard]] Contribution contribution_of(Content content) const;
 
-  std::vector<std::uint32_t> first_;  ///< of rank r's chunks, within a pass
+  std::vector<std::uint32_t> first_;  ///< [r]: number of rank r's first chunk within a pass
   std::uint32_t per_pass_ = 0;
   std::uint32_t contributions_ = 0;
   std::vector<Node> nodes_;     ///< [0] is kNothing, then the contributions

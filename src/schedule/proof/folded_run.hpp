@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One group of ranks run for all, where all groups do the same.
+// FoldedRun: runs one group of ranks in place of all, where all groups do the same.
 #pragma once
 #include <deque>
 #include <map>
@@ -16,10 +16,10 @@
 
 namespace coll {
 
-/// What a chunk holds in a folded run: the same chunk of the inputs of some ranks, combined. A rank
-/// that is in it twice would never come out again, so that is an error at once.
+/// The content of a chunk in a folded run: the same chunk of several ranks' inputs, combined. A
+/// rank that is in it twice could never be removed again, so that is an error at once.
 struct FoldedContent {
-  RankSet ranks;  ///< empty: nothing was written yet
+  RankSet ranks;  ///< empty: the chunk was never written
   std::uint32_t chunk = 0;
   std::uint32_t pass = 0;
   bool finished = false;
@@ -28,34 +28,35 @@ struct FoldedContent {
   friend bool operator==(const FoldedContent&, const FoldedContent&) = default;
 };
 
-/// The run of symbolic_run.hpp for the first group of a symmetry alone (verify_symmetric.hpp says
-/// why that is enough). What a rank of it gets from the group d before is what the same rank of the
-/// first group sent to the group d behind, moved; so a FIFO has both its ends here.
+/// The run of symbolic_run.hpp for only the first group of a symmetry; verify_symmetric.hpp says
+/// why that is enough. What a rank of the group receives from the group d before it is what the
+/// same rank of the first group sent to the group d behind it, moved. So both ends of a FIFO are in
+/// the group.
 class FoldedRun {
  public:
-  /// As SymbolicRun. References are kept.
+  /// Parameters as in SymbolicRun. Keeps references to the arguments.
   FoldedRun(std::span<const Schedule> group, const Symmetry& symmetry, PartsOf parts,
             std::uint32_t credits, std::uint32_t passes, bool aliased);
 
-  /// Fails on a deadlock, on messages that nobody takes or that have another length than expected,
-  /// where something never written is read, where chunks of different length are mixed, and where
-  /// two values are combined that are not of one chunk, one pass and different ranks, neither of
-  /// them finished.
+  /// Fails on a deadlock, on a message that nobody receives or that has another length than
+  /// expected, on a read of something never written, and if chunks of different length are mixed.
+  /// It also fails if two combined values are not unfinished values of one chunk, one pass and
+  /// different ranks.
   Status run();
 
   [[nodiscard]] std::uint32_t passes() const { return passes_; }
   [[nodiscard]] const FoldedContent& output(std::uint32_t pass, Rank rank,
                                             std::uint32_t chunk) const;
-  /// Ranks that had begun the pass before `rank` ended it.
+  /// The ranks that `rank`, when it ended the pass, knew to have begun it.
   [[nodiscard]] const RankSet& heard(std::uint32_t pass, Rank rank) const {
     return heard_[pass * group_.size() + static_cast<std::size_t>(rank)];
   }
   [[nodiscard]] std::uint32_t rounds() const { return rounds_; }
-  /// A hash of everything each lane sent in the first pass, in order.
+  /// For each lane, a hash of everything that it sent in the first pass, in order.
   [[nodiscard]] const std::vector<std::uint64_t>& sent() const { return sent_; }
 
  private:
-  /// What a lane knows besides chunks.
+  /// What a lane knows besides chunks: its place in chains of messages, and which ranks have begun.
   struct Past {
     std::uint32_t depth = 0;
     RankSet heard;
@@ -70,11 +71,11 @@ class FoldedRun {
     std::size_t step = 0;
     std::uint32_t pass = 0;
     Blocked blocked = Blocked::no;
-    bool holds = false;  ///< `held` waits for a credit
+    bool holds = false;  ///< `held` is waiting for a credit
     Message held{};
     Past past{};
   };
-  /// From a rank of the first group to one so many groups behind, on a lane.
+  /// A FIFO: from a rank of the first group to a rank some groups behind, on a lane.
   using FifoKey = std::uint64_t;
   using MarkKey = std::tuple<std::size_t, std::size_t, std::uint32_t, std::size_t>;
 
@@ -101,14 +102,14 @@ class FoldedRun {
   std::uint32_t credits_, passes_;
 
   std::vector<Cells> cells_;
-  std::vector<std::size_t> first_cell_;  ///< of a rank, within a pass; the last is the sum
+  std::vector<std::size_t> first_cell_;  ///< by rank, within a pass; the last entry is the sum
   std::vector<FoldedContent> content_;   ///< [pass][rank][cell]
   std::vector<LaneState> lanes_;
   std::unordered_map<FifoKey, std::deque<Message>> fifos_;
-  std::map<MarkKey, Past> marks_;  ///< of steps that others wait for: rank, lane, pass, step
+  std::map<MarkKey, Past> marks_;  ///< steps that others wait for, by rank, lane, pass, step
   std::vector<RankSet> heard_;     ///< [pass][rank]
   std::vector<std::uint64_t> sent_;
-  std::vector<FoldedContent> value_;  ///< of the step at hand
+  std::vector<FoldedContent> value_;  ///< the current step's value
   std::uint32_t rounds_ = 0;
 };
 

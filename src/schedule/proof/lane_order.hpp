@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The proof that lanes of a rank do not race for chunks.
+// Proves that the lanes of a rank do not race for chunks.
 #pragma once
 #include <span>
 
@@ -8,14 +8,15 @@
 
 namespace coll {
 
-/// Every two accesses of two lanes of one rank to a chunk, of which one writes, are ordered by the
-/// lanes' own order and by waits; apart, and in place where allowed. Vector clocks (Fidge 1988,
-/// Mattern 1988) in one sweep over the steps, keeping each lane's last read and write of a chunk
-/// (as FastTrack, Flanagan and Freund 2009).
+/// Checks that conflicting accesses of two lanes of one rank are ordered. Two accesses to a chunk
+/// conflict if at least one of them writes. The lanes' own order and waits must order them, both
+/// out of place and, where allowed, in place. One sweep over the steps uses vector clocks (Fidge
+/// 1988, Mattern 1988) and keeps each lane's last read and write of a chunk (as FastTrack does,
+/// Flanagan and Freund 2009).
 ///
-/// Conservative: an order that only comes about through messages to other ranks and back does not
-/// count. Passes touch different elements, and a wait is for a step of the same pass, so one pass
-/// speaks for all.
+/// The check is conservative: an order that exists only through messages to other ranks and back
+/// does not count. Passes touch different elements, and a wait names a step of the same pass, so
+/// one pass stands for all.
 Status check_lane_order(std::span<const Schedule> schedules);
 
 }  // namespace coll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each operation promises.
+// The post-conditions: what each operation promises.
 #pragma once
 #include <span>
 
@@ -8,22 +8,22 @@
 
 namespace coll {
 
-/// What one output chunk must hold: chunk `chunk` of the input of `source`, or the finished
-/// reduction of that chunk over all ranks (source = kNoRank).
+/// The required content of an output chunk: chunk `chunk` of the input of `source`, or, if source
+/// is kNoRank, the finished reduction of that chunk over all ranks.
 struct Wanted {
   Rank source = kNoRank;
   std::uint32_t chunk = 0;
 };
-/// Of an output chunk of `rank`; for recv, spec.root is the sender.
+/// The required content of output chunk `chunk` of `rank`. For recv, spec.root is the sender.
 Wanted wanted_in(const CollectiveSpec& spec, std::uint32_t parts, Rank rank, std::uint32_t chunk);
 
-/// Do all ranks hold what the operation promises, after each pass? The failure names the rank, the
-/// chunk, and each contribution that is missing, foreign or counted more than once. After a
-/// barrier every rank has, directly or not, heard from every other.
+/// Checks that after each pass all ranks hold what the operation promises. The failure names the
+/// rank, the chunk, and each contribution that is missing, foreign or counted more than once. After
+/// a barrier every rank must have heard from every other rank, directly or indirectly.
 Status check_postcondition(std::span<const Schedule> schedules, const SymbolicRun& run,
                            const Contributions& contributions);
 
-/// Have all ranks the same bits, whatever the reduction's rounding?
+/// Whether all ranks get the same bits, however the reduction rounds.
 bool same_order_everywhere(std::span<const Schedule> schedules, const SymbolicRun& run);
 
 }  // namespace coll

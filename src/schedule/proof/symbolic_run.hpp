@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks' schedules run at once, on expressions instead of bytes.
+// SymbolicRun: runs the schedules of all ranks on expressions instead of bytes.
 #pragma once
 #include <deque>
 #include <span>
@@ -15,41 +15,44 @@
 
 namespace coll {
 
-/// One run of all lanes until nothing moves. Lanes are processes of a Kahn network (Kahn 1974:
-/// "The semantics of a simple language for parallel programming"): each is sequential, waits for
-/// one FIFO at a time and cannot ask whether one is empty. So what it computes, and whether it
-/// ends, depends on no timing, and this one fair run speaks for all. Bounded FIFOs stay in the
-/// model (a credit is a message backwards), and so does `wait`, a message from lane to lane, as
-/// long as conflicting accesses to chunks are ordered (lane_order.hpp).
+/// Runs all lanes until nothing moves.
 ///
-/// A step takes its message, which frees a place in the FIFO, and only then waits for a place to
-/// send to. An executor that keeps the received message in its slot until it has a credit for the
-/// next one needs one credit more: put a message that a lane holds here back at the head of its
-/// FIFO, and each state of this run with c credits is one of that executor's with c + 1.
+/// One fair run is enough. Lanes are processes of a Kahn network (Kahn 1974: "The semantics of a
+/// simple language for parallel programming"): each is sequential, waits for one FIFO at a time,
+/// and cannot ask whether a FIFO is empty. So neither the result nor termination depends on timing.
+/// Bounded FIFOs fit into the model (a credit is a message in the opposite direction), and so does
+/// `wait` (a message from lane to lane), as long as conflicting accesses to chunks are ordered
+/// (lane_order.hpp).
+///
+/// A step first takes its message, which frees a place in the FIFO, and only then waits for a place
+/// to send to. An executor that keeps the received message in its slot until it has a credit for
+/// the next message needs one credit more. To see this, put each message that a lane of this run
+/// holds back at the head of its FIFO: then each state of this run with c credits is a state of
+/// that executor with c + 1.
 class SymbolicRun {
  public:
-  /// `passes` follow each other in every lane, each on elements, and so contributions, of its own:
-  /// what the first leaves behind in a FIFO shows in the second. `aliased`: in place on every rank
-  /// that can be. References are kept.
+  /// Runs `passes` passes one after another in every lane. Each pass has its own elements, and so
+  /// its own contributions: whatever the first pass leaves behind in a FIFO shows in the second.
+  /// With `aliased`, every rank that can runs in place. Keeps references to the arguments.
   SymbolicRun(std::span<const Schedule> schedules, const Wiring& wiring,
               Contributions& contributions, std::uint32_t credits, std::uint32_t passes,
               bool aliased);
 
-  /// Fails on a deadlock, on messages whose lengths differ from those expected, and where something
-  /// never written is read, or chunks of different length are mixed.
+  /// Fails on a deadlock, on a message of an unexpected length, on a read of something never
+  /// written, and if chunks of different length are mixed.
   Status run();
 
   [[nodiscard]] std::uint32_t passes() const { return passes_; }
   [[nodiscard]] Content output(std::uint32_t pass, Rank rank, std::uint32_t chunk) const;
-  /// Barriers: a rank that had not begun when `rank` ended the pass, or kNoRank.
+  /// For barriers: a rank that may not have begun when `rank` ended the pass, or kNoRank.
   [[nodiscard]] Rank unheard(std::uint32_t pass, Rank rank) const;
-  /// The longest chain of messages of which each was sent after the one before had come.
+  /// The longest chain of messages in which each was sent after the one before had arrived.
   [[nodiscard]] std::uint32_t rounds() const { return rounds_; }
-  /// A hash of everything each lane sent in the first pass, in order.
+  /// For each lane, a hash of everything that it sent in the first pass, in order.
   [[nodiscard]] const std::vector<std::uint64_t>& sent() const { return sent_; }
 
  private:
-  /// What a lane knows besides chunks: its place in chains of messages, the ranks that have begun.
+  /// What a lane knows besides chunks: its place in chains of messages, and which ranks have begun.
   struct Past {
     std::uint32_t depth = 0;
     RankSet heard;
@@ -58,7 +61,7 @@ class SymbolicRun {
   struct Message {
     std::vector<Content> chunks;
     Past past;
-    std::uint32_t step = 0;  ///< of the writer
+    std::uint32_t step = 0;  ///< the writer's step
     std::uint32_t next = Wiring::kNone;
   };
   struct Queue {
@@ -70,7 +73,7 @@ class SymbolicRun {
     std::uint32_t step = 0, pass = 0;
     Blocked blocked = Blocked::no;
     bool listed = false;
-    std::uint32_t held = Wiring::kNone;  ///< the message to send, while that waits for a credit
+    std::uint32_t held = Wiring::kNone;  ///< the message to send, while it waits for a credit
     Past past;
   };
 
@@ -87,7 +90,7 @@ class SymbolicRun {
   [[nodiscard]] const Lane& steps_of(std::uint32_t lane) const;
   [[nodiscard]] Content* cells_of(std::uint32_t pass, Rank rank);
   [[nodiscard]] StepPlace place_of(std::uint32_t lane) const;
-  /// Key of a step that others wait for.
+  /// The key of a step that others wait for.
   [[nodiscard]] std::size_t mark(std::uint32_t lane, std::uint32_t step, std::uint32_t pass) const {
     return (wiring_.lanes[lane].first_step + step) * passes_ + pass;
   }
@@ -99,15 +102,15 @@ class SymbolicRun {
   bool barrier_;
 
   std::vector<Cells> cells_;
-  std::vector<std::size_t> first_cell_;  ///< of a rank, within a pass; the last is the sum
+  std::vector<std::size_t> first_cell_;  ///< by rank, within a pass; the last entry is the sum
   std::vector<Content> content_;         ///< [pass][rank][cell]
   std::vector<LaneState> state_;
   std::vector<Queue> queues_;
   std::vector<Message> messages_;
   std::uint32_t free_message_ = Wiring::kNone;
-  std::deque<std::uint32_t> ready_;  ///< lanes to try, in order: fair
+  std::deque<std::uint32_t> ready_;  ///< lanes to try, in this order, which is fair
   std::unordered_map<std::size_t, Past> marks_;
-  std::vector<Content> value_;  ///< of the step at hand
+  std::vector<Content> value_;  ///< the current step's value
   std::vector<RankSet> heard_;  ///< [pass][rank]
   std::vector<std::uint64_t> sent_;
   std::uint32_t rounds_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose turn it is on a core that simulated ranks share.
+// CoreTurns: which simulated rank has a shared core.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace coll {
 
-/// A core goes from rank to rank in a circle, and stays with one as long as that has something to
-/// do. Where none has it goes around all the same, but nothing happens until one does: it is idle,
-/// and where it will be then is computed.
+/// A core goes from rank to rank in a circle, and stays with a rank as long as that rank has work.
+/// If no rank has work, the core is idle. It keeps circulating, but without events: where it is
+/// when a rank gets work is computed.
 class CoreTurns {
  public:
   CoreTurns(const Network& network, std::size_t ranks);
@@ -20,21 +20,22 @@ class CoreTurns {
   [[nodiscard]] const std::vector<std::uint32_t>& ranks(std::uint32_t core) const {
     return cores_[core].ranks;
   }
-  /// Who has it.
+  /// The rank that has the core.
   [[nodiscard]] std::uint32_t holder(std::uint32_t core) const {
     return cores_[core].ranks[cores_[core].turn];
   }
   [[nodiscard]] bool idle(std::uint32_t core) const { return cores_[core].idle; }
 
-  /// One of an idle core's ranks has something to do now. Returns when the core comes to the next.
+  /// A rank of an idle core has work from `now` on. Returns when the core reaches the next rank.
   double wake(std::uint32_t core, double now);
-  /// The holder has nothing more to do. Returns when the next has the core.
+  /// The holder has no more work. Returns when the next rank has the core.
   double pass_on(std::uint32_t core, double now);
-  /// Nobody has.
+  /// No rank has work: the core becomes idle.
   void rest(std::uint32_t core, double now);
 
+  /// The holder works for `us` microseconds.
   void work(std::uint32_t core, double us) { cores_[core].busy_us += us; }
-  /// Of the core that worked longest.
+  /// The working time of the busiest core, in microseconds.
   [[nodiscard]] double busy_us() const;
 
  private:

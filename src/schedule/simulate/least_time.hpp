@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a call takes at least, from the schedules of a few ranks.
+// A lower bound of a call's time, from the schedules of a few ranks.
 #pragma once
 #include <functional>
 #include <span>
@@ -8,12 +8,14 @@
 
 namespace coll {
 
-/// No simulation of the call ends sooner, up to what extrapolation of long calls loses: a rank has
-/// to do its steps, its messages have to cross links one after the other, and a message cannot
-/// leave before those that its sender waits for have come. `build` gives any rank's schedule; of
-/// `ranks` each is asked for its own work, and for a chain of messages that ends at it, back to
-/// where that begins. Takes a time that does not depend on how many ranks there are: of long lanes
-/// and chains, only so much is looked at.
+/// A lower bound of the call's simulated time in microseconds, up to the error of extrapolating
+/// long calls. A rank has to do its steps, its messages have to cross links one after another, and
+/// a message cannot leave before the messages that its sender waits for have arrived.
+///
+/// `build` returns any rank's schedule. For each rank in `ranks` it counts the rank's own work and
+/// follows one chain of messages that ends at the rank back to its beginning. The time this takes
+/// does not depend on the number of ranks: it looks only at a limited part of long lanes and
+/// chains.
 double least_us(const std::function<Schedule(Rank)>& build, std::span<const Rank> ranks,
                 const Network& network, const Load& load);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a step's message, as the simulator cuts a call.
+// How the simulator cuts a call into passes, and how many bytes a step then moves.
 #pragma once
 #include "schedule/simulate/simulate.hpp"
 #include "schedule/window.hpp"
@@ -9,7 +9,8 @@ namespace coll {
 /// The passes of a call of `load`; `first` is any rank's schedule.
 Windows windows_of(const Schedule& first, const Load& load);
 
-/// The bytes that a step moves in a pass, as the executor cuts it; `parts` are its schedule's.
+/// The bytes that a step moves in a pass, cut as the executor cuts it. `parts` is the number of
+/// parts per block in its schedule.
 double bytes_in_pass(const Windows& windows, std::uint32_t parts, const Step& step,
                      std::uint64_t pass);
 

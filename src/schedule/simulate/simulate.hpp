@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long schedules take on a network.
+// The simulator: how long schedules take on a network.
 #pragma once
 #include <span>
 #include <string>
@@ -12,53 +12,54 @@
 
 namespace coll {
 
-/// A call of the schedules, and how it is cut.
+/// A call of the schedules, how it is cut, and how to simulate it.
 struct Load {
-  double bytes = 0;  ///< of the larger buffer of a rank
-  /// The longest message and its chunks, over all ranks, as in a plan. 0 bytes: one pass.
+  double bytes = 0;  ///< size of a rank's larger buffer
+  /// Length of the longest message and its number of chunks, over all ranks, as in a plan. 0 bytes:
+  /// one pass.
   double slice_bytes = 0;
   std::uint32_t message_chunks = 1;
-  std::uint32_t copies = 1;   ///< of the lanes, on interleaved windows
+  std::uint32_t copies = 1;   ///< copies of the lanes, on interleaved windows
   std::uint32_t credits = 4;  ///< messages that a connection holds
-  double effort = 1e6;        ///< about so many steps are worth simulating
-  bool in_a_row = false;      ///< find Simulated::each_us too
-  bool one_buffer = false;    ///< input and output are the same: no chunk moves to its own place
+  double effort = 1e6;        ///< about how many steps to simulate at most
+  bool in_a_row = false;      ///< also compute Simulated::each_us
+  bool one_buffer = false;    ///< input and output are one: no copy of a chunk to its own place
 };
 
-/// What is not as it should be.
+/// Disturbances of ranks and links.
 struct Disturbance {
-  std::vector<double> start_us{};  ///< by rank: begins so much later; empty: all at once
-  std::vector<double> slowness{};  ///< by rank: its steps take so many times as long; empty: 1
+  std::vector<double> start_us{};  ///< by rank: delay of its start; empty: all start at once
+  std::vector<double> slowness{};  ///< by rank: factor on the time of its steps; empty: 1
   struct OnLink {
     std::uint32_t link = 0;
-    double busy = 0;     ///< the part of its capacity that other traffic takes, in [0, 1]
-    double from_us = 0;  ///< holds for messages that reach the link from then on; 1 is a failure
+    double busy = 0;     ///< share of its capacity that other traffic takes; 1: the link has failed
+    double from_us = 0;  ///< applies to messages that reach the link from this time on
   };
   std::vector<OnLink> links{};
 };
 
-/// What a simulated call did.
+/// The result of a simulation.
 struct Simulated {
-  double us = 0;                ///< until the last rank is done
-  double each_us = 0;           ///< of one of many calls in a row, if asked for
-  std::vector<double> rank_us;  ///< by simulated rank
-  double messages = 0;          ///< of all ranks
-  /// What was busy for the longest part of the time: a link, or "processor"; "latency" if nothing
-  /// was for half of it.
+  double us = 0;                ///< time until the last rank is done
+  double each_us = 0;           ///< time per call of many calls in a row, if asked for
+  std::vector<double> rank_us;  ///< by simulated rank: time until it is done
+  double messages = 0;          ///< number of messages of all ranks
+  /// What was busy for the largest share of the time: a link's name or "processor"; "latency" if
+  /// nothing was busy for half of it.
   std::string bottleneck;
-  double busy = 0;              ///< the part of the time that it was
+  double busy = 0;              ///< the share of the time that the bottleneck was busy
   std::vector<double> link_us;  ///< by link: how long it was busy
 };
 
-/// Runs all ranks' schedules at once, in simulated time. Deterministic: events of one time happen
-/// in the order in which they were caused. Long calls are simulated for as many passes as it takes
-/// for the pipeline to fill, and the rest at the rate reached then.
+/// Runs the schedules of all ranks in simulated time. The simulation is deterministic: events of
+/// one time happen in the order in which they were caused. It simulates as many passes of a long
+/// call as it takes to fill the pipeline, and extrapolates the rest at the rate reached then.
 ///
-/// With `symmetry` the schedules are those of the first group, and `network` has its links only: a
+/// With `symmetry`, `schedules` are those of the first group and `network` has only its links: a
 /// link into the group stands for that link of every group.
 ///
-/// Fails where ranks wait for each other for ever, naming who waits for whom: a link that has
-/// failed, or schedules that no proof would pass.
+/// Fails if ranks wait for each other for ever, because a link has failed or because no proof would
+/// pass the schedules. The failure says who waits for whom.
 Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& network,
                            const Load& load, const Disturbance& disturbance = {},
                            const Symmetry& symmetry = {});

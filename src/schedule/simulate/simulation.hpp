@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The events of one simulated call.
+// Simulation: the event queue of one simulated call.
 #pragma once
 #include <deque>
 #include <queue>
@@ -14,75 +14,76 @@
 
 namespace coll {
 
-/// All lanes of all ranks as processes, in time. A step can run when its message is there and its
-/// connection has a credit, and does when its rank's thread has its core; it ends by its cost
-/// later, gives the credit of its message back and hands the message it makes to the links. Calls
-/// follow each other without a pause, as in a benchmark.
+/// Runs all lanes of all ranks as processes in time. A step can run when its message has arrived
+/// and its connection has a credit; it begins when its rank's thread has a core. It ends when its
+/// cost has passed. Then it returns the credit of its message and passes its own message to the
+/// links. Calls follow each other without a pause, as in a benchmark.
 class Simulation {
  public:
-  /// Of so many calls and the first `passes` passes of each. References are kept.
+  /// Simulates `calls` calls, and the first `passes` passes of each. Keeps references to the
+  /// arguments.
   Simulation(std::span<const Schedule> schedules, const Network& network, const Load& load,
              const Windows& windows, std::uint64_t calls, std::uint64_t passes,
              const Disturbance& disturbance, const Symmetry& symmetry);
 
   Status run();
 
-  /// When the last rank was done.
+  /// The time when the last rank was done.
   [[nodiscard]] double us() const { return us_; }
   [[nodiscard]] const std::vector<double>& rank_end() const { return rank_end_; }
   [[nodiscard]] const std::vector<double>& link_busy() const { return link_busy_; }
-  /// Of the busiest core, with steps.
+  /// How long the busiest core was busy with steps.
   [[nodiscard]] double core_busy() const { return network_.threads ? cores_.busy_us() : 0; }
   [[nodiscard]] std::uint64_t messages() const { return messages_made_; }
 
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
   struct Fifo {
-    std::uint32_t writer = kNone, reader = kNone;  ///< lanes
+    std::uint32_t writer = kNone, reader = kNone;  ///< lane numbers
     Route route;
-    std::uint32_t arrived = 0;  ///< messages there to be taken
-    double last = 0;            ///< when the latest comes or came
+    std::uint32_t arrived = 0;  ///< messages that have arrived and wait
+    double last = 0;            ///< arrival time of the latest message
     std::uint32_t held = 0;     ///< credits in use
-    std::uint32_t lent = 0;     ///< of these messages, those that the writer's call waits for
-    bool lost = false;          ///< a message went over a link that had failed
+    std::uint32_t lent = 0;     ///< messages among them that the writer's call waits for
+    bool lost = false;          ///< a message was sent over a failed link
   };
   enum class Blocked : std::uint8_t { no, wait, empty, full, call };
   struct LaneState {
-    std::uint32_t rank = 0;     ///< its place among the schedules
-    std::uint32_t lane = 0;     ///< of its schedule
-    std::uint32_t fan_out = 0;  ///< in `fan_outs_`
+    std::uint32_t rank = 0;     ///< index of its schedule
+    std::uint32_t lane = 0;     ///< index of the lane in that schedule
+    std::uint32_t fan_out = 0;  ///< index in `fan_outs_`
     std::uint32_t copy = 0;
     std::uint64_t call = 0, pass = 0;
     std::size_t step = 0;
     Blocked blocked = Blocked::no;
-    // of the step at hand, from when it has begun
-    std::uint32_t in = kNone, out = kNone;  ///< FIFOs
+    // the current step, once it has begun
+    std::uint32_t in = kNone, out = kNone;  ///< FIFO numbers
     double bytes = 0;
     std::unordered_map<Rank, std::uint32_t> from, to;
-    std::vector<std::uint32_t> waiting;  ///< lanes for which a step of this one is too early
+    std::vector<std::uint32_t> waiting;  ///< lanes that wait for a step of this lane
   };
-  /// On its way over the links of its FIFO's route.
+  /// A message on its way over the links of its FIFO's route.
   struct Message {
     std::uint32_t fifo = kNone;
-    std::uint32_t link = 0;  ///< the next one, counted along the route
+    std::uint32_t link = 0;  ///< the next link, counted along the route
     double bytes = 0;
-    double arrival = 0;  ///< of its last byte, as far as the links behind it are concerned
+    double arrival = 0;  ///< arrival time of its last byte, as far as the links crossed so far tell
   };
   enum class Kind : std::uint8_t { begin, end, cross, arrive, turn };
   struct Event {
     double at;
     std::uint64_t order;
-    std::uint32_t
-        subject;  ///< a lane; of `cross`, a message; of `arrive`, a FIFO; of `turn`, a core
+    /// A lane; for `cross` a message, for `arrive` a FIFO, for `turn` a core.
+    std::uint32_t subject;
     Kind kind;
     bool operator>(const Event& other) const {
       return at != other.at ? at > other.at : order > other.order;
     }
   };
   struct OfRank {
-    std::uint64_t call = 0;                              ///< that it is in
-    std::uint32_t lanes = 0;                             ///< that have something to do
-    std::uint32_t lanes_done = 0;                        ///< with the call
+    std::uint64_t call = 0;                              ///< the current call
+    std::uint32_t lanes = 0;                             ///< lanes that have work
+    std::uint32_t lanes_done = 0;                        ///< lanes that are done with the call
     std::deque<std::pair<std::uint32_t, double>> ready;  ///< lanes and the cost of their steps
   };
 
@@ -116,9 +117,11 @@ class Simulation {
   const Disturbance& disturbance_;
   Symmetry symmetry_;
 
-  std::vector<std::vector<FanOut>> fan_outs_;  ///< by lane of a schedule, where any are staged
+  std::vector<std::vector<FanOut>>
+      fan_outs_;  ///< by lane of a schedule, if any messages are staged
   std::vector<LaneState> lanes_;
-  std::vector<std::uint32_t> first_lane_;  ///< of a rank, copy-major behind it; one more at the end
+  /// By rank: index of its first lane; its lanes follow copy by copy. One more entry at the end.
+  std::vector<std::uint32_t> first_lane_;
   std::vector<OfRank> ranks_;
   CoreTurns cores_;
   std::vector<Fifo> fifos_;

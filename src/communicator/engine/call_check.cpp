@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The door, where a call's arguments are checked once.
-#include "communicator/call_digest.hpp"
-#include "communicator/communicator.hpp"
+#include "communicator/engine/call_check.hpp"
+
+#include "communicator/engine/call_digest.hpp"
 
 namespace coll {
 namespace {
@@ -41,7 +42,7 @@ Status check_in_place(const Request& request, const InPlace& rule, std::uint64_t
 
 }  // namespace
 
-Status Communicator::check(const Request& request) const {
+Status check_request(const Request& request, Rank rank, Rank size) {
   const Call& call = request.call;
   if (static_cast<int>(call.type) >= kDataTypes) {
     return bad(call, "unknown dtype " + std::to_string(static_cast<int>(call.type)),
@@ -51,28 +52,28 @@ Status Communicator::check(const Request& request) const {
     return bad(call, "unknown op " + std::to_string(static_cast<int>(call.op)), "see coll_op_t");
   }
   if (has_root(call.collective)) {
-    if (call.root < 0 || call.root >= size_) {
+    if (call.root < 0 || call.root >= size) {
       return bad(call,
                  std::string(call.is_pair() ? "peer " : "root ") + std::to_string(call.root) +
                      " is not a rank of this communicator",
-                 "ranks are 0 to " + std::to_string(size_ - 1));
+                 "ranks are 0 to " + std::to_string(size - 1));
     }
-    if (call.is_pair() && call.root == rank_) {
+    if (call.is_pair() && call.root == rank) {
       return bad(call, "the peer is this rank itself", "copy locally instead");
     }
   }
   const std::uint64_t block = call.count * size_of(call.type);
   constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 2;
-  if (call.count > kMost / size_of(call.type) / whole_blocks(call.collective, size_)) {
+  if (call.count > kMost / size_of(call.type) / whole_blocks(call.collective, size)) {
     return bad(call, "count " + std::to_string(call.count) + " is more than memory can hold");
   }
-  const BlockShape shape = block_shape(call.collective, size_, call.root, rank_);
+  const BlockShape shape = block_shape(call.collective, size, call.root, rank);
   const std::uint64_t input_bytes = block * shape.input, output_bytes = block * shape.output;
   if (input_bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input_bytes);
   if (output_bytes != 0 && request.output == nullptr)
     return null_buffer(call, "recv", output_bytes);
   if (!overlap(request.input, input_bytes, request.output, output_bytes)) return {};
-  return check_in_place(request, in_place(call.collective, size_, call.root, rank_), block);
+  return check_in_place(request, in_place(call.collective, size, call.root, rank), block);
 }
 
 }  // namespace coll

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "communicator/card.hpp"
+#include "communicator/membership/card.hpp"
 #include "rendezvous/control_message.hpp"
 #include "transports/transport.hpp"
 

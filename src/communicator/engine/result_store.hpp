@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "communicator/membership.hpp"
+#include "communicator/membership/membership.hpp"
 #include "reduce/reduce.hpp"
 #include "sys/machine/core_caches.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "communicator/card.hpp"
+#include "communicator/membership/card.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/rendezvous.hpp"
 #include "transports/transport.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank's card as bytes.
-#include "communicator/card.hpp"
+#include "communicator/membership/card.hpp"
 
 #include <utility>
 

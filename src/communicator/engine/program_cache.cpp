@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator's plans, programs and connections.
-#include "communicator/program_cache.hpp"
+#include "communicator/engine/program_cache.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -70,16 +70,10 @@ std::uint32_t ProgramCache::credits_of(const Transport& transport) const {
                                    : transport.limits().credits;
 }
 
-ProgramCache::Entry* ProgramCache::entry(const CollectiveSpec& spec, std::uint32_t size_class) {
-  for (Entry& entry : table_[static_cast<std::size_t>(spec.collective)][size_class]) {
-    if (entry.plan.spec == spec) return &entry;
-  }
-  return nullptr;
-}
-
-Status ProgramCache::prepare(const CollectiveSpec& spec, std::uint32_t size_class) {
-  if (entry(spec, size_class) != nullptr) return {};
-  COLL_ASSIGN(const Plan plan, make_plan(membership_->world, spec, size_class));
+Status ProgramCache::prepare(const PlanKey& key) {
+  if (entry(key) != nullptr) return {};
+  const auto& [spec, size_class] = key;
+  COLL_ASSIGN(const Plan plan, make_plan(membership_->world, key));
   Schedule schedule = plan.algorithm->build(spec, membership_->world.layout, rank_);
   std::vector<PeerLane> peers = peers_of(schedule, plan.lanes);
   for (const PeerLane& pair : peers) {
@@ -101,10 +95,10 @@ Status ProgramCache::prepare(const CollectiveSpec& spec, std::uint32_t size_clas
   return {};
 }
 
-Result<bool> ProgramCache::connect(const CollectiveSpec& spec, std::uint32_t size_class) {
-  Entry& made = *entry(spec, size_class);
+Result<bool> ProgramCache::connect(const PlanKey& key) {
+  Entry& made = *entry(key);
   for (const std::unique_ptr<Transport>& transport : membership_->transports) transport->poll();
-  const std::uint32_t base = first_lane(spec.collective);
+  const std::uint32_t base = first_lane(key.spec.collective);
   for (const PeerLane& pair : made.peers) {
     const Connection& connection = *connections_.at({pair.peer, base + pair.lane});
     COLL_TRY(connection.status());

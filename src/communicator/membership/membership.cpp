@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all ranks learn of all ranks, and agree on.
-#include "communicator/membership.hpp"
+#include "communicator/membership/membership.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #include "base/hash.hpp"
 #include "base/log.hpp"
-#include "communicator/reach.hpp"
+#include "communicator/membership/reach.hpp"
 #include "rendezvous/exchange/exchange.hpp"
 #include "rendezvous/ranks_text.hpp"
 #include "sys/machine/memory_costs.hpp"

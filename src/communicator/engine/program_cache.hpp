@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "communicator/membership.hpp"
+#include "communicator/membership/membership.hpp"
 #include "executor/program.hpp"
 #include "planner/planner.hpp"
 
@@ -33,22 +33,25 @@ class ProgramCache {
   };
 
   /// The cached program, or null: then `prepare` and `connect` make it.
-  Entry* find(Collective collective, Rank root, std::uint32_t size_class) {
-    for (Entry& entry : table_[static_cast<std::size_t>(collective)][size_class]) {
-      if (entry.plan.spec.root == root) return entry.program ? &entry : nullptr;
-    }
-    return nullptr;
+  Entry* find(const PlanKey& key) {
+    Entry* const found = entry(key);
+    return found != nullptr && found->program ? found : nullptr;
   }
 
   /// Plans the class and opens the connections it needs; they may not be ready yet.
-  Status prepare(const CollectiveSpec& spec, std::uint32_t size_class);
+  Status prepare(const PlanKey& key);
   /// One round of connecting. True once the program is bound and `find` has it; a failure is a
   /// connection's.
-  Result<bool> connect(const CollectiveSpec& spec, std::uint32_t size_class);
+  Result<bool> connect(const PlanKey& key);
 
  private:
   using PeerAndLane = std::pair<Rank, std::uint32_t>;
-  Entry* entry(const CollectiveSpec& spec, std::uint32_t size_class);
+  Entry* entry(const PlanKey& key) {
+    for (Entry& one : table_[static_cast<std::size_t>(key.spec.collective)][key.size_class]) {
+      if (one.plan.spec.root == key.spec.root) return &one;
+    }
+    return nullptr;
+  }
   [[nodiscard]] std::uint32_t credits_of(const Transport& transport) const;
   [[nodiscard]] bool stages() const;
   [[nodiscard]] static std::uint32_t first_lane(Collective collective);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that were made before, kept with all that they need to run again.
+#pragma once
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "communicator/engine/result_store.hpp"
+#include "executor/run.hpp"
+#include "watch/call_board.hpp"
+
+namespace coll {
+
+/// One operation as the user asked for it.
+struct Request {
+  Call call;
+  const void* input = nullptr;
+  void* output = nullptr;
+
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+/// Do two buffers share a byte?
+bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes);
+
+/// A request that was checked and bound to its program.
+struct BoundCall {
+  Request request;
+  Run run;
+  std::uint64_t digest = 0;  ///< of all but the number
+  bool in_flight = false;
+};
+
+/// Most calls repeat, buffers included (a training step's gradients): one compare then finds all
+/// that the call needs, and nothing is allocated.
+class BoundCalls {
+ public:
+  BoundCalls(Rank rank, Rank size, const ResultStore& results)
+      : rank_(rank), size_(size), results_(&results) {}
+
+  /// The request as it was bound before, if it was and is not in flight; else null.
+  [[nodiscard]] BoundCall* find(const Request& request) {
+    BoundCall& place = calls_[place_of(request)];
+    const bool known = place.run.program != nullptr && !place.in_flight && place.request == request;
+    return known ? &place : nullptr;
+  }
+  /// Binds a checked request. Allocates.
+  BoundCall& bind(const Request& request, Program& program);
+
+ private:
+  static constexpr std::size_t kCalls = 32;
+  static std::size_t place_of(const Request& request);
+
+  Rank rank_;
+  Rank size_;
+  const ResultStore* results_;
+  std::array<BoundCall, kCalls> calls_;
+  std::vector<std::unique_ptr<BoundCall>> spare_;  ///< for calls whose place is in flight
+};
+
+}  // namespace coll

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The door, where a call's arguments are checked once.
+#pragma once
+#include "communicator/engine/bound_calls.hpp"
+
+namespace coll {
+
+/// Is the request right as far as this rank can tell? Pointers, ranges, overlap. No communication.
+Status check_request(const Request& request, Rank rank, Rank size);
+
+}  // namespace coll

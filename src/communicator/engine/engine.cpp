@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls issued, begun, moved and ended.
+#include "communicator/engine/engine.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "communicator/engine/call_check.hpp"
+#include "communicator/engine/call_digest.hpp"
+#include "communicator/engine/progress_thread.hpp"
+
+namespace coll {
+namespace {
+
+constexpr int kHelpRounds = 16;  ///< before the progress thread looks at the next engine
+
+bool may_start(const OpenCall& call) {
+  return call.owner == nullptr || call.owner->may_start(call);
+}
+
+}  // namespace
+
+Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waiting,
+               const Membership& membership, const ResultStore& results, CommonFailure& failure)
+    : rank_(rank),
+      size_(size),
+      deadline_s_(deadline_s),
+      waiting_(waiting),
+      failure_(failure),
+      programs_(rank, membership),
+      bound_(rank, size, results),
+      sends_(static_cast<std::size_t>(size)),
+      receives_(static_cast<std::size_t>(size)) {}
+
+void Engine::finish() noexcept {
+  if (std::exchange(finished_, true)) return;
+  drive_until([this] { return idle(); });
+  while (!seat_.try_take()) seat_.sleep([] { return false; });
+  while (guests_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  if (helper_) helper_->forget(*this);
+  programs_.stop_reading();
+}
+
+PlanKey Engine::key_of(const Call& call) const {
+  const Rank root = has_root(call.collective) ? call.root : 0;
+  return {{call.collective, size_, root},
+          size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_))};
+}
+
+/// Who counts such calls: all ranks count collectives alike, the two ranks of a pair count what
+/// they exchange.
+std::uint64_t& Engine::numbers(const Call& call) {
+  if (call.collective == Collective::send) return sends_[static_cast<std::size_t>(call.root)];
+  if (call.collective == Collective::recv) return receives_[static_cast<std::size_t>(call.root)];
+  return sequence_;
+}
+
+Status Engine::run(const Request& request) noexcept {
+  if (failure_.happened()) [[unlikely]]
+    return failure_.status();
+  if (!seat_.try_take()) [[unlikely]]
+    return run_queued(request);
+  BoundCall* bound = nullptr;
+  if (quiet()) [[likely]] {
+    bound = bound_.find(request);
+    if (bound == nullptr) [[unlikely]]
+      bound = rebind(request);
+  }
+  if (bound == nullptr) [[unlikely]] {
+    give_up_seat();
+    return run_queued(request);
+  }
+  Call call = request.call;
+  call.sequence = ++numbers(call);
+  const std::uint64_t place = board_.enter(call);
+  bound->run.call.digest = numbered(bound->digest, call.sequence);
+  progress_.begin(bound->run);
+  progress_.poll();
+  for (Waiter waiter(waiting_); !bound->run.done();) {
+    if (progress_.poll()) continue;
+    if (waiter.turn()) return finish_alone(request, call, *bound, place);
+  }
+  board_.leave(place);
+  give_up_seat();
+  return {};
+}
+
+/// Binds a request whose program is there already; null if it is not, or if anything is wrong.
+BoundCall* Engine::rebind(const Request& request) noexcept {
+  try {
+    if (!check_request(request, rank_, size_).ok()) return nullptr;
+    const ProgramCache::Entry* const entry = programs_.find(key_of(request.call));
+    return entry == nullptr ? nullptr : &bound_.bind(request, *entry->program);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+/// It takes long: from now on the call may have others beside it.
+Status Engine::finish_alone(const Request& request, const Call& call, BoundCall& bound,
+                            std::uint64_t place) noexcept {
+  OpenCall open;
+  open.request = request;
+  open.state = OpenCall::State::moving;
+  open.call = call;
+  open.bound = &bound;
+  open.place = place;
+  bound.in_flight = true;
+  open_.push(open);
+  Waiter waiter(waiting_);
+  while (!open.ended.load(std::memory_order_relaxed)) drive_round(waiter);
+  give_up_seat();
+  return std::move(open.status);
+}
+
+Status Engine::run_queued(const Request& request) noexcept {
+  OpenCall call;
+  try {
+    COLL_TRY(check_request(request, rank_, size_));
+  } catch (const std::exception&) {
+    return status_of_exception();  // refused at the door: nothing has begun
+  }
+  const Guest guest(*this);
+  call.request = request;
+  enqueue(call, nullptr);
+  drive_until([&call] { return call.ended.load(std::memory_order_acquire); });
+  return std::move(call.status);
+}
+
+void Engine::issue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept {
+  owned_.fetch_add(1, std::memory_order_relaxed);
+  enqueue(call, helper);
+  if (seat_.try_take()) {  // its first messages leave at once
+    round();
+    give_up_seat();
+  }
+  if (!idle()) helper->attend(*this);
+}
+
+void Engine::enqueue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept {
+  const std::lock_guard lock(issue_mutex_);
+  issued_.push(call);
+  if (helper) issued_helper_ = helper;
+  has_issued_.store(true, std::memory_order_release);
+}
+
+void Engine::take_issued() noexcept {
+  const std::lock_guard lock(issue_mutex_);
+  queued_.append(issued_);
+  if (issued_helper_) helper_ = std::move(issued_helper_);
+  has_issued_.store(false, std::memory_order_relaxed);
+}
+
+void Engine::give_up_seat() noexcept {
+  if (idle()) [[likely]]
+    return seat_.give_up();
+  const std::shared_ptr<ProgressThread> helper = helper_;  // may outlive this engine
+  seat_.give_up();
+  if (helper) helper->poke();
+}
+
+Engine::Help Engine::help() noexcept {
+  if (!seat_.try_take()) return Help::not_needed;
+  bool moved = false;
+  for (int i = 0; i < kHelpRounds && !seat_.wanted() && !quiet(); ++i) {
+    if (!round()) break;
+    moved = true;
+  }
+  look();
+  seat_.give_up();
+  return moved ? Help::moved : Help::nothing_moved;
+}
+
+void Engine::add_sockets(WaitSockets& sockets) noexcept {
+  if (!seat_.try_take()) return;
+  for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
+    if ((*at)->bound != nullptr) sockets.add((*at)->bound->run.program->connections);
+  }
+  seat_.give_up();
+}
+
+bool Engine::retire(const Status& why) noexcept {
+  if (!seat_.try_take()) return false;
+  const bool retired = quiet();
+  if (retired) failure_.set(why);
+  seat_.give_up();
+  return retired;
+}
+
+/// One round, and what its lack of movement asks for.
+void Engine::drive_round(Waiter& waiter) noexcept {
+  if (round()) return waiter.reset();
+  if (!waiter.turn()) return;
+  look();
+  // Connecting takes system calls and scheduling: nap from the start.
+  const bool opening = open_.empty() && !queued_.empty();
+  if (!opening && !waiter.naps()) return;
+  WaitSockets sockets;
+  if (const Run* run = progress_.first()) sockets.add(run->program->connections);
+  waiter.nap(sockets);
+}
+
+/// True if anything moved.
+bool Engine::round() noexcept {
+  bool moved = false;
+  if (has_issued_.load(std::memory_order_acquire)) [[unlikely]]
+    take_issued();
+  if (!queued_.empty()) [[unlikely]]
+    moved = begin_queued();
+  if (held_ != 0) [[unlikely]]
+    moved |= release_held();
+  if (progress_.poll()) {
+    moved = true;
+    end_done();
+  }
+  return moved;
+}
+
+bool Engine::begin_queued() noexcept {
+  bool moved = false;
+  while (OpenCall* const call = queued_.front()) {
+    if (failure_.happened()) {
+      if (!may_start(*call)) return moved;
+      end(*queued_.pop(), said_of(failure_.status(), call->call));
+    } else {
+      try {
+        if (!begin(*call)) return moved;
+      } catch (const std::exception&) {
+        fail_all(failure_.settle(status_of_exception(), call->call, kNoRank));
+      }
+    }
+    moved = true;
+  }
+  return moved;
+}
+
+/// False: not yet, some connections are still being opened.
+bool Engine::begin(OpenCall& call) {
+  if (call.state == OpenCall::State::issued) {
+    call.call = call.request.call;
+    call.call.sequence = ++numbers(call.call);
+    call.place = board_.enter(call.call);
+    call.state = OpenCall::State::opening;
+  }
+  BoundCall* bound = bound_.find(call.request);
+  if (bound == nullptr) {
+    const Result<Program*> program = program_of(call);
+    if (!program.ok()) {
+      fail_all(failure_.settle(program.status(), call.call, program.status().rank()));
+      return true;
+    }
+    if (*program == nullptr) return false;
+    bound = &bound_.bind(call.request, **program);
+  }
+  bound->in_flight = true;
+  bound->run.call.digest = numbered(bound->digest, call.call.sequence);
+  call.bound = bound;
+  call.looked_at = false;
+  if (may_start(call)) {
+    call.state = OpenCall::State::moving;
+    progress_.begin(bound->run);
+  } else {
+    call.state = OpenCall::State::held;
+    ++held_;
+    progress_.hold(bound->run);
+  }
+  open_.push(*queued_.pop());
+  return true;
+}
+
+/// The program that the call needs, null while its connections are being opened. The other ranks
+/// open theirs in the same call.
+Result<Program*> Engine::program_of(const OpenCall& call) {
+  const PlanKey key = key_of(call.call);
+  if (const auto* entry = programs_.find(key)) return entry->program.get();
+  COLL_TRY(programs_.prepare(key));
+  COLL_ASSIGN(const bool connected, programs_.connect(key));
+  return connected ? programs_.find(key)->program.get() : nullptr;
+}
+
+bool Engine::release_held() noexcept {
+  bool moved = false;
+  const bool failed = failure_.happened();
+  for (OpenCall** at = open_.begin(); *at != nullptr;) {
+    OpenCall& call = **at;
+    if (call.state != OpenCall::State::held || !may_start(call)) {
+      at = &call.next;
+      continue;
+    }
+    moved = true;
+    --held_;
+    if (failed) {
+      open_.erase(at);
+      end(call, said_of(failure_.status(), call.call));
+    } else {
+      call.state = OpenCall::State::moving;
+      progress_.release(call.bound->run);
+      at = &call.next;
+    }
+  }
+  return moved;
+}
+
+void Engine::end_done() noexcept {
+  for (OpenCall** at = open_.begin(); *at != nullptr;) {
+    OpenCall& call = **at;
+    if (call.state == OpenCall::State::moving && call.bound->run.done()) {
+      open_.erase(at);
+      end(call, {});
+    } else {
+      at = &call.next;
+    }
+  }
+}
+
+void Engine::end(OpenCall& call, Status status) noexcept {
+  if (call.bound != nullptr) call.bound->in_flight = false;
+  if (call.place != 0) board_.leave(call.place);
+  call.status = std::move(status);
+  if (call.owner != nullptr) {
+    call.owner->on_end(call);
+    owned_.fetch_sub(1, std::memory_order_release);
+  } else {
+    call.ended.store(true, std::memory_order_release);
+  }
+  seat_.wake();
+}
+
+}  // namespace coll

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine: moves the calls of one communicator, however many are in flight.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "communicator/engine/bound_calls.hpp"
+#include "communicator/engine/common_failure.hpp"
+#include "communicator/engine/open_call.hpp"
+#include "communicator/engine/program_cache.hpp"
+#include "communicator/engine/seat.hpp"
+#include "communicator/membership/membership.hpp"
+#include "executor/cpu_executor.hpp"
+#include "executor/progress.hpp"
+#include "executor/wait_policy.hpp"
+
+namespace coll {
+
+class ProgressThread;
+
+/// Calls begin in the order of their issue, whatever thread issues them. On each direction of a
+/// connection they take turns in that order; otherwise they move side by side and end in any order.
+///
+/// Whoever waits for a call drives: the thread takes the seat, and moves all calls until its own
+/// has ended. Where nobody waits, the progress thread drives. The engine alone watches over calls
+/// in flight: it sees connections that fail, deadlines that pass, and asks after ranks that keep it
+/// waiting.
+class Engine {
+ public:
+  Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waiting,
+         const Membership& membership, const ResultStore& results, CommonFailure& failure);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine() { finish(); }
+  /// Waits for all calls, and tells the peers that none will come. Nothing may be issued any more.
+  void finish() noexcept;
+  /// Before the first call.
+  void attend_to(Watch& watch) { watch_ = &watch; }
+  /// For the watch.
+  [[nodiscard]] const CallBoard& board() const { return board_; }
+  [[nodiscard]] const WaitPolicy& waiting() const { return waiting_; }
+
+  /// Runs a request to its end. Allocates nothing if the request repeats.
+  Status run(const Request& request) noexcept;
+
+  /// Issues a checked call for its owner, who keeps it until it has ended. `helper` drives while
+  /// nobody waits.
+  void issue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept;
+  /// Keeps the engine from being destroyed.
+  class Guest {
+   public:
+    explicit Guest(Engine& engine) : engine_(&engine) {
+      engine_->guests_.fetch_add(1, std::memory_order_relaxed);
+    }
+    Guest(const Guest&) = delete;
+    Guest& operator=(const Guest&) = delete;
+    ~Guest() { engine_->guests_.fetch_sub(1, std::memory_order_release); }
+
+   private:
+    Engine* engine_;
+  };
+  /// Drives until `done()`, which tells of calls that this engine was issued. For guests.
+  template <class Done>
+  void drive_until(Done done) noexcept;
+
+  enum class Help {
+    moved,
+    nothing_moved,
+    not_needed,  ///< somebody else drives
+  };
+  /// For the progress thread: some rounds, if nobody else drives.
+  Help help() noexcept;
+  /// Adds the sockets whose data would move this engine, if nobody else drives.
+  void add_sockets(WaitSockets& sockets) noexcept;
+  /// No owner has a call in flight.
+  [[nodiscard]] bool idle() const { return owned_.load(std::memory_order_acquire) == 0; }
+
+  /// Fails every later call with `why`, unless a call is in flight: then it returns false.
+  bool retire(const Status& why) noexcept;
+
+ private:
+  static constexpr int kTries = 100;  ///< to take the seat, before sleeping until it is free
+
+  // What follows is for the thread that has the seat, but for run_queued and enqueue.
+  Status run_queued(const Request& request) noexcept;
+  BoundCall* rebind(const Request& request) noexcept;
+  Status finish_alone(const Request& request, const Call& call, BoundCall& bound,
+                      std::uint64_t place) noexcept;
+  void enqueue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept;
+  void drive_round(Waiter& waiter) noexcept;
+  bool round() noexcept;
+  void take_issued() noexcept;
+  bool begin_queued() noexcept;
+  bool begin(OpenCall& call);
+  [[nodiscard]] PlanKey key_of(const Call& call) const;
+  Result<Program*> program_of(const OpenCall& call);
+  bool release_held() noexcept;
+  void end_done() noexcept;
+  void look() noexcept;
+  bool look_at(OpenCall& call, Clock::time_point now) noexcept;
+  void fail_all(const Status& verdict) noexcept;
+  void end(OpenCall& call, Status status) noexcept;
+  void give_up_seat() noexcept;
+  [[nodiscard]] bool quiet() const {
+    return open_.empty() && queued_.empty() && !has_issued_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::uint64_t& numbers(const Call& call);
+
+  const Rank rank_;
+  const Rank size_;
+  const double deadline_s_;
+  const WaitPolicy waiting_;
+  CommonFailure& failure_;
+  Watch* watch_ = nullptr;
+
+  // --- guarded by the seat
+  CallBoard board_;
+  ProgramCache programs_;
+  BoundCalls bound_;
+  CpuExecutor executor_;
+  Progress progress_{executor_};
+  CallList queued_;  ///< not begun
+  CallList open_;    ///< begun, in the order of their issue
+  std::size_t held_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::vector<std::uint64_t> sends_, receives_;  ///< by peer
+  std::shared_ptr<ProgressThread> helper_;
+
+  // --- any thread
+  Seat seat_;
+  std::mutex issue_mutex_;  // guards the next two
+  CallList issued_;
+  std::shared_ptr<ProgressThread> issued_helper_;
+  std::atomic<bool> has_issued_{false};
+  std::atomic<std::uint64_t> owned_{0};  ///< calls of owners that have not ended
+  std::atomic<std::uint32_t> guests_{0};
+  bool finished_ = false;
+};
+
+template <class Done>
+void Engine::drive_until(Done done) noexcept {
+  int tries = 0;
+  while (!done()) {
+    if (seat_.try_take()) {
+      Waiter waiter(waiting_);
+      while (!done()) drive_round(waiter);
+      give_up_seat();
+    } else if (++tries < kTries) {
+      std::this_thread::yield();
+    } else {
+      seat_.sleep(done);
+    }
+  }
+}
+
+}  // namespace coll

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call from its issue to its end, and whom it belongs to.
+#pragma once
+#include <atomic>
+
+#include "communicator/engine/bound_calls.hpp"
+#include "sys/clock.hpp"
+#include "watch/call_board.hpp"
+
+namespace coll {
+
+struct OpenCall;
+
+/// Who issued a call and does not wait inside it: a stream. Its functions run on the thread that
+/// drives the engine.
+class CallOwner {
+ public:
+  CallOwner() = default;
+  CallOwner(const CallOwner&) = delete;
+  CallOwner& operator=(const CallOwner&) = delete;
+
+  /// May the call move, or end? Asked again and again until the answer is yes, which stays.
+  [[nodiscard]] virtual bool may_start(const OpenCall& call) const noexcept = 0;
+  /// The call has ended with `call.status`. It may be used again once this returns.
+  virtual void on_end(OpenCall& call) noexcept = 0;
+
+ protected:
+  ~CallOwner() = default;
+};
+
+/// One call in flight. The issuer fills the first part and keeps the object where it is until the
+/// call has ended; the rest belongs to the engine.
+struct OpenCall {
+  Request request;
+  CallOwner* owner = nullptr;  ///< null: the issuer waits for `ended`
+
+  enum class State : std::uint8_t {
+    issued,   ///< not begun: calls begin in the order of their issue
+    opening,  ///< waits for connections that nobody needed before
+    held,     ///< has its place behind earlier calls, but may not start yet
+    moving,
+  };
+  State state = State::issued;
+  Call call;                   ///< with its number, once it has begun
+  BoundCall* bound = nullptr;  ///< once it is held or moving
+  std::uint64_t place = 0;     ///< on the call board
+  /// Since when nothing of it has moved, from the first look on.
+  Clock::time_point still_since;
+  bool looked_at = false;
+  double patience_s = 0;  ///< then the others are asked
+  OpenCall* next = nullptr;
+  Status status;                   ///< how it ended
+  std::atomic<bool> ended{false};  ///< publishes `status`
+
+  /// Makes it a new call; the one before must have ended.
+  void renew(const Request& what, CallOwner* whose) {
+    request = what;
+    owner = whose;
+    state = State::issued;
+    call = {};
+    bound = nullptr;
+    place = 0;
+    looked_at = false;
+    status = {};
+  }
+};
+
+/// Calls in a row, linked through themselves.
+class CallList {
+ public:
+  [[nodiscard]] bool empty() const { return first_ == nullptr; }
+  [[nodiscard]] OpenCall* front() const { return first_; }
+  void push(OpenCall& call) {
+    call.next = nullptr;
+    *last_ = &call;
+    last_ = &call.next;
+  }
+  void append(CallList& other) {
+    if (other.empty()) return;
+    *last_ = other.first_;
+    last_ = other.last_;
+    other.clear();
+  }
+  OpenCall* pop() {
+    OpenCall* const call = first_;
+    if (call != nullptr) erase(&first_);
+    return call;
+  }
+  /// The link to the first call, for loops that erase as they go: `(*at)->next` is the next link.
+  [[nodiscard]] OpenCall** begin() { return &first_; }
+  void erase(OpenCall** at) {
+    OpenCall& call = **at;
+    if (last_ == &call.next) last_ = at;
+    *at = call.next;
+  }
+
+  CallList() = default;
+  CallList(const CallList&) = delete;
+  CallList& operator=(const CallList&) = delete;
+
+ private:
+  void clear() {
+    first_ = nullptr;
+    last_ = &first_;
+  }
+  OpenCall* first_ = nullptr;
+  OpenCall** last_ = &first_;
+};
+
+}  // namespace coll

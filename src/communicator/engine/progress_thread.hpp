@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that drives calls for which nobody waits.
+#pragma once
+#include <sys/types.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/status.hpp"
+#include "executor/wait_policy.hpp"
+#include "sys/fd.hpp"
+
+namespace coll {
+
+class Engine;
+
+/// One for a process, as long as a stream exists. It sleeps while no engine needs it, and leaves an
+/// engine alone while a thread that waits drives it.
+class ProgressThread {
+ public:
+  /// The process's; starts it if there is none.
+  static Result<std::shared_ptr<ProgressThread>> of_process();
+  ProgressThread(const ProgressThread&) = delete;
+  ProgressThread& operator=(const ProgressThread&) = delete;
+  ~ProgressThread();
+
+  /// Drives the engine until no owner has a call in flight there.
+  void attend(Engine& engine) noexcept;
+  /// Returns when the engine will not be touched any more. Not from this thread itself.
+  void forget(Engine& engine) noexcept;
+  /// Ends a nap: an engine needs it now.
+  void poke() noexcept;
+
+ private:
+  ProgressThread() = default;
+  void run();
+  bool visit_all(std::unique_lock<std::mutex>& lock, bool& needed);
+  void nap(Waiter& waiter);
+
+  const pid_t owner_ = own_process();
+  static pid_t own_process();
+  Fd event_;
+  std::atomic<bool> napping_{false};
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<Engine*> engines_;
+  Engine* inside_ = nullptr;  ///< being visited
+  WaitPolicy waiting_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace coll
