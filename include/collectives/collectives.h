@@ -34,6 +34,9 @@ typedef struct coll_comm* coll_comm_t;
  * stream costs no thread: one thread of the process moves all of them. */
 typedef struct coll_stream* coll_stream_t;
 
+/* A handle of one operation that coll_start issued. */
+typedef struct coll_work* coll_work_t;
+
 /* Identifies a communicator that does not exist yet. One process makes the id and passes it to the
  * others by any means. */
 #define COLL_UNIQUE_ID_BYTES 128
@@ -185,6 +188,50 @@ COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, in
 
 /* Completes when every rank has called it. */
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
+
+/* --- operations with a handle --- */
+
+/* One operation and all that can be said of it. Initialise with COLL_CALL_INIT, then change
+ * members: `size` and `version` let the struct grow, as in coll_config_t. Members that the
+ * operation does not have are ignored. */
+typedef struct coll_call {
+  size_t size;
+  uint32_t version;
+  coll_operation_t operation;
+  const void* send;
+  void* recv;
+  size_t count; /* as in the operation's function */
+  coll_dtype_t type;
+  coll_op_t op;
+  int root;          /* or the peer of a send or recv */
+  uint32_t reserved; /* 0 */
+  double deadline_s; /* how long it may stand still, 0: for ever; negative: the communicator's */
+} coll_call_t;
+#define COLL_CALL_VERSION 1
+#define COLL_CALL_INIT                                                                           \
+  {                                                                                              \
+    sizeof(coll_call_t), COLL_CALL_VERSION, COLL_BARRIER, NULL, NULL, 0, COLL_INT8, COLL_SUM, 0, \
+        0, -1.0                                                                                  \
+  }
+
+/* Issues an operation and returns at once: on `stream` behind its earlier operations, or with a
+ * null stream beside all others. `*work` gets a handle; a null `work` is allowed with a stream,
+ * which then reports the end. */
+COLL_API coll_status_t coll_start(const coll_call_t* call, coll_comm_t comm, coll_stream_t stream,
+                                  coll_work_t* work);
+/* COLL_IN_PROGRESS while it runs, then how it ended; any number of times. Never waits. */
+COLL_API coll_status_t coll_work_test(coll_work_t work);
+/* Waits until it has ended, and returns how; COLL_IN_PROGRESS if `timeout_s` passes first
+ * (negative: no timeout). The waiting thread moves the communicator's operations meanwhile. */
+COLL_API coll_status_t coll_work_wait(coll_work_t work, double timeout_s);
+/* Calls done(context, status) once, when it has ended: on the thread that moves the operation, or
+ * before this returns where it has ended already. `done` must not wait for operations, nor destroy
+ * a communicator or a stream. One function for each work; a second one is COLL_INVALID_USAGE. */
+COLL_API coll_status_t coll_work_on_end(coll_work_t work,
+                                        void (*done)(void* context, coll_status_t status),
+                                        void* context);
+/* Frees the handle. The operation goes on: its buffers stay its own until it has ended. */
+COLL_API coll_status_t coll_work_free(coll_work_t work);
 
 /* --- host streams --- */
 

@@ -136,6 +136,33 @@ class Stream {
   coll_stream_t stream_;
 };
 
+/// A handle of an operation that runs asynchronously. Its destruction does not wait: the buffers
+/// stay the operation's own until it has ended.
+class Work {
+ public:
+  explicit Work(coll_work_t work) : work_(work) {}
+  Work(Work&& other) noexcept : work_(std::exchange(other.work_, nullptr)) {}
+  Work& operator=(Work&& other) noexcept {
+    std::swap(work_, other.work_);
+    return *this;
+  }
+  ~Work() { coll_work_free(work_); }
+
+  /// Whether the operation has ended, without waiting; an error if it failed.
+  Result<bool> finished() { return ended(coll_work_test(work_)); }
+  /// Waits for its end; false if `timeout_s` seconds pass first (negative: no timeout).
+  Result<bool> wait(double timeout_s = -1) { return ended(coll_work_wait(work_, timeout_s)); }
+  [[nodiscard]] coll_work_t get() const { return work_; }
+
+ private:
+  static Result<bool> ended(coll_status_t status) {
+    if (status == COLL_IN_PROGRESS) return false;
+    if (status == COLL_SUCCESS) return true;
+    return detail::result(status).error();
+  }
+  coll_work_t work_;
+};
+
 /// Zeroed memory that the other ranks of this host read where it lies (coll_mem_alloc).
 class Memory {
  public:
@@ -226,6 +253,15 @@ class Communicator {
     return size;
   }
   [[nodiscard]] coll_comm_t get() const { return comm_; }
+
+  /// Issues an operation and returns at once (coll_start): on the stream, or beside all others.
+  Result<Work> start(const coll_call_t& call, const Stream* stream = nullptr) {
+    coll_work_t work = nullptr;
+    if (auto made = detail::result(coll_start(&call, comm_, handle(stream), &work)); !made) {
+      return made.error();
+    }
+    return Work(work);
+  }
 
   template <class T>
   Result<void> all_reduce(std::span<const T> send, std::span<T> recv, coll_op_t op = COLL_SUM,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C ABI's operations, streams and memory.
+// The C ABI's operations.
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
 
 #include "c_api/c_api_door.hpp"
 #include "communicator/engine/call_check.hpp"
-#include "sys/memory/registered_memory.hpp"
-#include "sys/memory/shared_arena.hpp"
-#include "sys/memory/shared_segments.hpp"
 
 using coll::Code;
 using coll::Collective;
@@ -17,14 +17,6 @@ using coll::Request;
 using coll::Status;
 
 namespace {
-
-Status check_stream(const coll_stream_t stream) {
-  if (stream->forks == coll::LiveCommunicators::of_process().forks()) return {};
-  return failed(Code::invalid_usage,
-                "the stream belongs to the process that made it; this is a child of it, made by "
-                "fork, without the stream's thread",
-                "make a stream in the child");
-}
 
 /// Every operation's way: to run here, or checked at the door, later on the stream.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& request) {
@@ -38,7 +30,7 @@ coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& req
     }
     COLL_TRY(coll::check_request(request, communicator.rank(), communicator.size()));
     COLL_TRY(communicator.status());
-    COLL_TRY(check_stream(stream));
+    COLL_TRY(coll::check_stream(stream));
     stream->stream->enqueue(communicator, request);
     return {};
   });
@@ -58,9 +50,68 @@ Request request_of(Collective collective, const void* send, void* recv, std::siz
   return request;
 }
 
+/// The call, which may be of an older, shorter version.
+coll::Result<coll_call_t> read_call(const coll_call_t* given) {
+  if (given == nullptr) return coll::null_argument("coll_start", "call");
+  coll_call_t call = COLL_CALL_INIT;
+  if (given->size < sizeof call || given->version == 0) {
+    return failed(Code::invalid_argument, "coll_start: the call is not initialised",
+                  "begin with coll_call_t call = COLL_CALL_INIT");
+  }
+  std::memcpy(&call, given, sizeof call);
+  int operation = 0;  // C may pass any; to read it as one of the names would be undefined
+  std::memcpy(&operation, &given->operation, sizeof operation);
+  if (operation < 0 || operation >= COLL_OPERATION_COUNT) {
+    return failed(Code::invalid_argument,
+                  "coll_start: unknown operation " + std::to_string(operation),
+                  "see coll_operation_t");
+  }
+  if (std::isnan(call.deadline_s)) {
+    return failed(Code::invalid_argument, "coll_start: deadline_s is not a number",
+                  "give seconds, 0 for ever, or a negative number for the communicator's");
+  }
+  return call;
+}
+
+/// What the operation lacks says nothing: two calls that mean the same are equal.
+Request request_of(const coll_call_t& call) {
+  const auto what = static_cast<Collective>(call.operation);
+  const bool nothing = what == Collective::barrier;
+  return request_of(what, what == Collective::recv || nothing ? nullptr : call.send,
+                    what == Collective::send || nothing ? nullptr : call.recv,
+                    nothing ? 0 : call.count, nothing ? COLL_INT8 : call.type,
+                    coll::reduces(what) ? call.op : COLL_SUM, coll::has_root(what) ? call.root : 0);
+}
+
+Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, coll_work_t* work) {
+  if (comm == nullptr) return coll::null_argument("coll_start", "comm");
+  if (stream == nullptr && work == nullptr) return coll::null_argument("coll_start", "work");
+  COLL_ASSIGN(const coll_call_t call, read_call(given));
+  const Request request = request_of(call);
+  coll::Communicator& communicator = *comm->communicator;
+  COLL_TRY(coll::check_request(request, communicator.rank(), communicator.size()));
+  COLL_TRY(communicator.status());
+  if (stream != nullptr) COLL_TRY(coll::check_stream(stream));
+  auto handle = work != nullptr ? std::make_unique<coll_work>() : nullptr;
+  if (stream == nullptr) {
+    COLL_ASSIGN(handle->work, coll::Work::start(communicator, request, call.deadline_s));
+  } else {
+    if (handle) handle->work = std::make_shared<coll::Work>(communicator.engine());
+    stream->stream->enqueue(communicator, request, call.deadline_s,
+                            handle ? handle->work : nullptr);
+  }
+  if (work != nullptr) *work = handle.release();
+  return {};
+}
+
 }  // namespace
 
 extern "C" {
+
+coll_status_t coll_start(const coll_call_t* call, coll_comm_t comm, coll_stream_t stream,
+                         coll_work_t* work) {
+  return guarded([&] { return start(call, comm, stream, work); });
+}
 
 coll_status_t coll_all_reduce(const void* send, void* recv, size_t count, coll_dtype_t type,
                               coll_op_t op, coll_comm_t comm, coll_stream_t stream) {
@@ -123,77 +174,6 @@ coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, int peer, c
 coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream) {
   return perform(comm, stream,
                  request_of(Collective::barrier, nullptr, nullptr, 0, COLL_INT8, COLL_SUM, 0));
-}
-
-coll_status_t coll_stream_create(coll_stream_t* stream) {
-  if (stream == nullptr) return refuse_null("coll_stream_create", "stream");
-  return guarded([&]() -> Status {
-    COLL_ASSIGN(auto made, coll::HostStream::create());
-    *stream = new coll_stream{std::move(made)};
-    return {};
-  });
-}
-
-coll_status_t coll_stream_destroy(coll_stream_t stream) {
-  if (stream == nullptr) return refuse_null("coll_stream_destroy", "stream");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_stream(stream));
-    delete stream;
-    return {};
-  });
-}
-
-coll_status_t coll_stream_synchronize(coll_stream_t stream) {
-  if (stream == nullptr) return refuse_null("coll_stream_synchronize", "stream");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_stream(stream));
-    return stream->stream->synchronize();
-  });
-}
-
-coll_status_t coll_stream_query(coll_stream_t stream) {
-  if (stream == nullptr) return refuse_null("coll_stream_query", "stream");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_stream(stream));
-    return stream->stream->query();
-  });
-}
-
-coll_status_t coll_mem_alloc(void** memory, size_t bytes) {
-  if (memory == nullptr) return refuse_null("coll_mem_alloc", "memory");
-  return guarded([&]() -> Status {
-    COLL_ASSIGN(coll::SharedArena * arena, coll::SharedArena::of_this_process());
-    COLL_ASSIGN(*memory, arena->allocate(bytes));
-    return {};
-  });
-}
-
-coll_status_t coll_mem_free(void* memory) {
-  if (memory == nullptr) return COLL_SUCCESS;
-  return guarded([&]() -> Status {
-    COLL_ASSIGN(coll::SharedArena * arena, coll::SharedArena::of_this_process());
-    return arena->free(static_cast<std::byte*>(memory));
-  });
-}
-
-coll_status_t coll_mem_register(const void* address, size_t bytes) {
-  if (address == nullptr) return refuse_null("coll_mem_register", "address");
-  return guarded([&]() -> Status {
-    if (bytes == 0) {
-      return failed(Code::invalid_argument, "coll_mem_register: bytes is 0",
-                    "register memory where there is some");
-    }
-    return coll::register_memory(static_cast<const std::byte*>(address), bytes)
-        .with_context("coll_mem_register");
-  });
-}
-
-coll_status_t coll_mem_deregister(const void* address) {
-  if (address == nullptr) return COLL_SUCCESS;
-  return guarded([&]() -> Status {
-    return coll::SharedSegments::remove(static_cast<const std::byte*>(address))
-        .with_context("coll_mem_deregister");
-  });
 }
 
 }  // extern "C"

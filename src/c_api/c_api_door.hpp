@@ -12,6 +12,7 @@
 #include "communicator/communicator.hpp"
 #include "communicator/host_stream.hpp"
 #include "communicator/live_communicators.hpp"
+#include "communicator/work.hpp"
 #include "sys/float_mode.hpp"
 
 struct coll_comm {
@@ -23,6 +24,11 @@ struct coll_comm {
 struct coll_stream {
   std::unique_ptr<coll::HostStream> stream;
   unsigned forks = coll::LiveCommunicators::of_process().forks();  ///< before it was made
+};
+
+struct coll_work {
+  std::shared_ptr<coll::Work> work;
+  unsigned forks = coll::LiveCommunicators::of_process().forks();
 };
 
 namespace coll {
@@ -55,6 +61,9 @@ coll_status_t guarded(Body body) noexcept {
     return give(status_of_exception());
   }
 }
+
+/// A stream of a process cannot be used in a child made by fork.
+Status check_stream(coll_stream_t stream);
 
 inline Status null_argument(const char* function, const char* name) {
   return failed(Code::invalid_argument, std::string(function) + ": " + name + " is null");

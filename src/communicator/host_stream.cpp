@@ -16,16 +16,18 @@ HostStream::~HostStream() {
   wait_for(enqueued_);
 }
 
-void HostStream::enqueue(Communicator& communicator, const Request& request) {
+void HostStream::enqueue(Communicator& communicator, const Request& request, double deadline_s,
+                         std::shared_ptr<Work> work) {
   const std::lock_guard lock(enqueue_mutex_);
   const std::uint64_t number = enqueued_ + 1;
   if (number > kCapacity) wait_for(number - kCapacity);
   std::unique_ptr<Block>& block = blocks_[number % kCapacity / kBlock];
   if (!block) block = std::make_unique<Block>();
   StreamCall& call = place_of(number);
-  call.renew(request, this);
+  call.renew(request, this, deadline_s);
   call.number = number;
   call.engine = &communicator.engine();
+  call.work = std::move(work);
   enqueued_ = number;
   call.engine->issue(call, helper_);
 }
@@ -35,9 +37,11 @@ bool HostStream::may_start(const OpenCall& call) const noexcept {
 }
 
 void HostStream::on_end(OpenCall& call) noexcept {
+  auto& ended = static_cast<StreamCall&>(call);
+  if (const std::shared_ptr<Work> work = std::move(ended.work)) work->finish(call.status);
   const std::lock_guard lock(end_mutex_);
   if (!call.status.ok() && failure_.ok()) failure_ = std::move(call.status);
-  ended_.store(static_cast<StreamCall&>(call).number, std::memory_order_release);
+  ended_.store(ended.number, std::memory_order_release);
 }
 
 /// The waiting thread drives the engine of the oldest call, then that of the next.

@@ -8,6 +8,7 @@
 
 #include "communicator/communicator.hpp"
 #include "communicator/engine/progress_thread.hpp"
+#include "communicator/work.hpp"
 
 namespace coll {
 
@@ -20,8 +21,10 @@ class HostStream final : private CallOwner {
   /// Waits for what was enqueued.
   ~HostStream();
 
-  /// Enqueues a checked request; waits only if kCapacity operations are outstanding.
-  void enqueue(Communicator& communicator, const Request& request);
+  /// Enqueues a checked request; waits only if kCapacity operations are outstanding. `deadline_s`
+  /// as in OpenCall; `work`, if any, is told of its end.
+  void enqueue(Communicator& communicator, const Request& request,
+               double deadline_s = OpenCall::kOwnDeadline, std::shared_ptr<Work> work = nullptr);
   /// Waits for everything; the first failure since the last wait.
   Status synchronize();
   /// The same without waiting: Code::in_progress while something is outstanding.
@@ -33,6 +36,7 @@ class HostStream final : private CallOwner {
   struct StreamCall : OpenCall {
     std::uint64_t number = 0;  ///< in the stream, from 1
     Engine* engine = nullptr;
+    std::shared_ptr<Work> work;
   };
   using Block = std::array<StreamCall, kBlock>;
 

@@ -62,9 +62,10 @@ class Engine {
    private:
     Engine* engine_;
   };
-  /// Drives until `done()`, which tells of calls that this engine was issued. For guests.
+  /// Drives until `done()`, which tells of calls that this engine was issued, or until the
+  /// deadline. For guests.
   template <class Done>
-  void drive_until(Done done) noexcept;
+  void drive_until(Done done, Deadline deadline = Deadline::max()) noexcept;
 
   enum class Help {
     moved,
@@ -141,17 +142,20 @@ class Engine {
 };
 
 template <class Done>
-void Engine::drive_until(Done done) noexcept {
+void Engine::drive_until(Done done, Deadline deadline) noexcept {
+  const auto over = [&] {
+    return done() || (deadline != Deadline::max() && Clock::now() >= deadline);
+  };
   int tries = 0;
-  while (!done()) {
+  while (!over()) {
     if (seat_.try_take()) {
       Waiter waiter(waiting_);
-      while (!done()) drive_round(waiter);
+      while (!over()) drive_round(waiter);
       give_up_seat();
     } else if (++tries < kTries) {
       std::this_thread::yield();
     } else {
-      seat_.sleep(done);
+      seat_.sleep(done, deadline);
     }
   }
 }

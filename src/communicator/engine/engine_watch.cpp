@@ -42,7 +42,8 @@ bool Engine::look_at(OpenCall& call, Clock::time_point now) noexcept {
     return false;
   }
   const double waited_s = std::chrono::duration<double>(now - call.still_since).count();
-  if (deadline_s_ > 0 && waited_s >= deadline_s_) {
+  const double deadline_s = call.deadline_s < 0 ? deadline_s_ : call.deadline_s;
+  if (deadline_s > 0 && waited_s >= deadline_s) {
     fail_all(failure_.settle_deadline(call.call, waited_s));
     return true;
   }

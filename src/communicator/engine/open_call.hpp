@@ -31,8 +31,11 @@ class CallOwner {
 /// One call in flight. The issuer fills the first part and keeps the object where it is until the
 /// call has ended; the rest belongs to the engine.
 struct OpenCall {
+  static constexpr double kOwnDeadline = -1;  ///< the communicator's
+
   Request request;
-  CallOwner* owner = nullptr;  ///< null: the issuer waits for `ended`
+  CallOwner* owner = nullptr;        ///< null: the issuer waits for `ended`
+  double deadline_s = kOwnDeadline;  ///< how long it may stand still; 0: for ever
 
   enum class State : std::uint8_t {
     issued,   ///< not begun: calls begin in the order of their issue
@@ -53,9 +56,10 @@ struct OpenCall {
   std::atomic<bool> ended{false};  ///< publishes `status`
 
   /// Makes it a new call; the one before must have ended.
-  void renew(const Request& what, CallOwner* whose) {
+  void renew(const Request& what, CallOwner* whose, double deadline) {
     request = what;
     owner = whose;
+    deadline_s = deadline;
     state = State::issued;
     call = {};
     bound = nullptr;

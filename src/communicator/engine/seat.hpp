@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "sys/clock.hpp"
+
 namespace coll {
 
 /// Whoever has the seat may touch what it guards. Uncontended, taking it and giving it up are one
@@ -35,13 +37,20 @@ class Seat {
   /// Does a thread sleep until the seat is free? Then who merely helps gives it up.
   [[nodiscard]] bool wanted() const { return state_.load(std::memory_order_relaxed) > kTaken; }
 
-  /// Sleeps until the seat is free or `done()`, which another thread makes true before `wake`.
+  /// Sleeps until the seat is free, or `done()`, which another thread makes true before `wake`, or
+  /// `until`.
   template <class Done>
-  void sleep(Done done) {
+  void sleep(Done done, Deadline until = Deadline::max()) {
     std::unique_lock lock(mutex_);
     state_.fetch_add(kSleeper, std::memory_order_acq_rel);
-    changed_.wait(lock,
-                  [&] { return done() || (state_.load(std::memory_order_acquire) & kTaken) == 0; });
+    const auto over = [&] {
+      return done() || (state_.load(std::memory_order_acquire) & kTaken) == 0;
+    };
+    if (until == Deadline::max()) {
+      changed_.wait(lock, over);
+    } else {
+      changed_.wait_until(lock, until, over);
+    }
     state_.fetch_sub(kSleeper, std::memory_order_relaxed);
   }
   /// Has sleepers look again whether they are done. The caller has the seat.

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI's streams and works.
+#include <cmath>
+
+#include "c_api/c_api_door.hpp"
+
+using coll::Code;
+using coll::failed;
+using coll::guarded;
+using coll::null_argument;
+using coll::refuse_null;
+using coll::Status;
+
+Status coll::check_stream(coll_stream_t stream) {
+  if (stream->forks == coll::LiveCommunicators::of_process().forks()) return {};
+  return failed(Code::invalid_usage,
+                "the stream belongs to the process that made it; this is a child of it, made by "
+                "fork, without the stream's thread",
+                "make a stream in the child");
+}
+
+namespace {
+
+/// In a child made by fork nobody moves its parent's operations.
+Status check_work(const char* function, coll_work_t work) {
+  if (work == nullptr) return null_argument(function, "work");
+  if (work->forks == coll::LiveCommunicators::of_process().forks()) return {};
+  return failed(
+      Code::invalid_usage,
+      "the work belongs to the process that made it; this is a child of it, made by fork");
+}
+
+}  // namespace
+
+extern "C" {
+
+coll_status_t coll_stream_create(coll_stream_t* stream) {
+  if (stream == nullptr) return refuse_null("coll_stream_create", "stream");
+  return guarded([&]() -> Status {
+    COLL_ASSIGN(auto made, coll::HostStream::create());
+    *stream = new coll_stream{std::move(made)};
+    return {};
+  });
+}
+
+coll_status_t coll_stream_destroy(coll_stream_t stream) {
+  if (stream == nullptr) return refuse_null("coll_stream_destroy", "stream");
+  return guarded([&]() -> Status {
+    COLL_TRY(coll::check_stream(stream));
+    delete stream;
+    return {};
+  });
+}
+
+coll_status_t coll_stream_synchronize(coll_stream_t stream) {
+  if (stream == nullptr) return refuse_null("coll_stream_synchronize", "stream");
+  return guarded([&]() -> Status {
+    COLL_TRY(coll::check_stream(stream));
+    return stream->stream->synchronize();
+  });
+}
+
+coll_status_t coll_stream_query(coll_stream_t stream) {
+  if (stream == nullptr) return refuse_null("coll_stream_query", "stream");
+  return guarded([&]() -> Status {
+    COLL_TRY(coll::check_stream(stream));
+    return stream->stream->query();
+  });
+}
+
+coll_status_t coll_work_test(coll_work_t work) {
+  return guarded([&]() -> Status {
+    COLL_TRY(check_work("coll_work_test", work));
+    return work->work->test();
+  });
+}
+
+coll_status_t coll_work_wait(coll_work_t work, double timeout_s) {
+  return guarded([&]() -> Status {
+    COLL_TRY(check_work("coll_work_wait", work));
+    if (std::isnan(timeout_s)) {
+      return failed(Code::invalid_argument, "coll_work_wait: timeout_s is not a number",
+                    "give seconds, or a negative number to wait for ever");
+    }
+    return work->work->wait(timeout_s);
+  });
+}
+
+coll_status_t coll_work_on_end(coll_work_t work, void (*done)(void* context, coll_status_t status),
+                               void* context) {
+  return guarded([&]() -> Status {
+    COLL_TRY(check_work("coll_work_on_end", work));
+    if (done == nullptr) return null_argument("coll_work_on_end", "done");
+    return work->work->on_end([done, context](const Status& status) {
+      done(context, static_cast<coll_status_t>(status.code()));
+    });
+  });
+}
+
+coll_status_t coll_work_free(coll_work_t work) {
+  delete work;
+  return COLL_SUCCESS;
+}
+
+}  // extern "C"
