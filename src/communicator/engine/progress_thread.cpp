@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "base/made_once.hpp"
 #include "communicator/engine/engine.hpp"
 #include "sys/fork_safe_mutex.hpp"
 #include "sys/own_thread.hpp"
@@ -20,8 +21,7 @@ constexpr std::size_t kEngines = 64;  ///< room kept for; more make the list gro
 
 ForkSafeMutex g_current_mutex;
 std::weak_ptr<ProgressThread>& current() {
-  static auto* const one = new std::weak_ptr<ProgressThread>;  // streams may outlive static objects
-  return *one;
+  return made_once([] { return std::weak_ptr<ProgressThread>(); });
 }
 
 }  // namespace
