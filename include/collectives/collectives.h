@@ -224,9 +224,10 @@ COLL_API coll_status_t coll_work_test(coll_work_t work);
 /* Waits until it has ended, and returns how; COLL_IN_PROGRESS if `timeout_s` passes first
  * (negative: no timeout). The waiting thread moves the communicator's operations meanwhile. */
 COLL_API coll_status_t coll_work_wait(coll_work_t work, double timeout_s);
-/* Calls done(context, status) once, when it has ended: on the thread that moves the operation, or
- * before this returns where it has ended already. `done` must not wait for operations, nor destroy
- * a communicator or a stream. One function for each work; a second one is COLL_INVALID_USAGE. */
+/* Calls done(context, status) once, when it has ended and before coll_work_test and coll_work_wait
+ * say so: on the thread that moves the operation, or before this returns where it has ended
+ * already. `done` must not wait for operations, nor destroy a communicator or a stream. One
+ * function for each work; a second one is COLL_INVALID_USAGE. */
 COLL_API coll_status_t coll_work_on_end(coll_work_t work,
                                         void (*done)(void* context, coll_status_t status),
                                         void* context);

@@ -13,23 +13,37 @@ Result<std::unique_ptr<HostStream>> HostStream::create() {
 }
 
 HostStream::~HostStream() {
-  wait_for(enqueued_);
+  wait_for(enqueued_.load(std::memory_order_acquire));
 }
 
 void HostStream::enqueue(Communicator& communicator, const Request& request, double deadline_s,
                          std::shared_ptr<Work> work) {
-  const std::lock_guard lock(enqueue_mutex_);
-  const std::uint64_t number = enqueued_ + 1;
-  if (number > kCapacity) wait_for(number - kCapacity);
-  std::unique_ptr<Block>& block = blocks_[number % kCapacity / kBlock];
-  if (!block) block = std::make_unique<Block>();
-  StreamCall& call = place_of(number);
-  call.renew(request, this, deadline_s);
-  call.number = number;
-  call.engine = &communicator.engine();
-  call.work = std::move(work);
-  enqueued_ = number;
-  call.engine->issue(call, helper_);
+  Engine& engine = communicator.engine();
+  {
+    const std::unique_lock lock = lock_with_room();
+    const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
+    std::unique_ptr<Block>& block = blocks_[number % kCapacity / kBlock];
+    if (!block) block = std::make_unique<Block>();
+    StreamCall& call = place_of(number);
+    call.renew(request, this, deadline_s);
+    call.number = number;
+    call.engine = &engine;
+    call.work = std::move(work);
+    enqueued_.store(number, std::memory_order_release);
+    engine.issue(call, helper_);
+  }
+  engine.drive_first(*helper_);
+}
+
+/// Locks for enqueueing once there is room for one more; nobody is kept waiting meanwhile.
+std::unique_lock<std::mutex> HostStream::lock_with_room() {
+  while (true) {
+    std::unique_lock lock(enqueue_mutex_);
+    const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
+    if (number - ended_.load(std::memory_order_acquire) <= kCapacity) return lock;
+    lock.unlock();
+    wait_for(number - kCapacity);
+  }
 }
 
 bool HostStream::may_start(const OpenCall& call) const noexcept {
@@ -42,6 +56,10 @@ void HostStream::on_end(OpenCall& call) noexcept {
   const std::lock_guard lock(end_mutex_);
   if (!call.status.ok() && failure_.ok()) failure_ = std::move(call.status);
   ended_.store(ended.number, std::memory_order_release);
+  // The next call cannot end before this mutex is free, so its engine is there.
+  if (ended.number < enqueued_.load(std::memory_order_acquire)) {
+    place_of(ended.number + 1).engine->notice_ready();
+  }
 }
 
 /// The waiting thread drives the engine of the oldest call, then that of the next.
@@ -63,21 +81,14 @@ Status HostStream::take_failure() {
 }
 
 Status HostStream::synchronize() {
-  std::uint64_t last = 0;
-  {
-    const std::lock_guard lock(enqueue_mutex_);
-    last = enqueued_;
-  }
-  wait_for(last);
+  wait_for(enqueued_.load(std::memory_order_acquire));
   return take_failure();
 }
 
 Status HostStream::query() {
-  {
-    const std::lock_guard lock(enqueue_mutex_);
-    if (ended_.load(std::memory_order_acquire) != enqueued_) {
-      return failed(Code::in_progress, "operations are outstanding");
-    }
+  const std::uint64_t last = enqueued_.load(std::memory_order_acquire);
+  if (ended_.load(std::memory_order_acquire) < last) {
+    return failed(Code::in_progress, "operations are outstanding");
   }
   return take_failure();
 }

@@ -46,12 +46,13 @@ class HostStream final : private CallOwner {
   StreamCall& place_of(std::uint64_t number) {
     return (*blocks_[number % kCapacity / kBlock])[number % kBlock];
   }
+  std::unique_lock<std::mutex> lock_with_room();
   void wait_for(std::uint64_t number) noexcept;
   Status take_failure();
 
   std::shared_ptr<ProgressThread> helper_;
-  std::mutex enqueue_mutex_;  ///< one thread enqueues at a time; guards the next two
-  std::uint64_t enqueued_ = 0;
+  std::mutex enqueue_mutex_;  ///< one thread enqueues at a time
+  std::atomic<std::uint64_t> enqueued_{0};
   std::array<std::unique_ptr<Block>, kCapacity / kBlock> blocks_;
   std::mutex end_mutex_;  ///< guards `failure_`; and `ended_` changes under it
   std::atomic<std::uint64_t> ended_{0};

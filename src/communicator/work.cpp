@@ -35,6 +35,7 @@ Result<std::shared_ptr<Work>> Work::start(Communicator& communicator, const Requ
   auto work = std::make_shared<Work>(communicator.engine());
   auto call = std::make_unique<LoneCall>(request, deadline_s, work);
   communicator.engine().issue(*call.release(), helper);
+  communicator.engine().drive_first(*helper);
   return work;
 }
 
@@ -59,12 +60,14 @@ Status Work::wait(double timeout_s) {
 Status Work::on_end(OnEnd function) {
   {
     const std::lock_guard lock(mutex_);
-    if (on_end_) {
+    if (std::exchange(given_, true)) {
       return failed(Code::invalid_usage, "the operation has a function to call at its end already",
                     "give one function, and call others from it");
     }
-    on_end_ = function;
-    if (!ended_.load(std::memory_order_relaxed)) return {};
+    if (!over_) {
+      on_end_ = std::move(function);
+      return {};
+    }
   }
   function(status_);
   return {};
@@ -75,10 +78,12 @@ void Work::finish(const Status& status) noexcept {
   {
     const std::lock_guard lock(mutex_);
     status_ = status;
-    ended_.store(true, std::memory_order_release);
+    over_ = true;
     function.swap(on_end_);
   }
   if (function) function(status_);
+  const std::lock_guard lock(mutex_);
+  ended_.store(true, std::memory_order_release);
 }
 
 }  // namespace coll

@@ -13,8 +13,8 @@ namespace coll {
 /// Says whether an operation has ended, and how. Shared by its user and by whoever issued it.
 class Work {
  public:
-  /// Called once, on the thread that drives, when the operation has ended. It must not wait for
-  /// other operations.
+  /// Called once, on the thread that drives, when the operation has ended and before `test` and
+  /// `wait` say so. It must not wait for other operations.
   using OnEnd = std::function<void(const Status&)>;
 
   explicit Work(Engine& engine) : engine_(&engine) {}
@@ -39,7 +39,9 @@ class Work {
   std::atomic<bool> ended_{false};
   mutable std::mutex mutex_;  // guards what follows; and `ended_` changes under it
   Status status_;
-  OnEnd on_end_;
+  bool over_ = false;   ///< `status_` is there
+  bool given_ = false;  ///< a function was given
+  OnEnd on_end_;        ///< until it is called
 };
 
 }  // namespace coll

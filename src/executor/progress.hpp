@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves all runs in flight forward.
 #pragma once
+#include <utility>
+
 #include "executor/executor.hpp"
 
 namespace coll {
@@ -23,9 +25,11 @@ class Progress {
   void hold(Run& run) {
     executor_->begin(run);
     queue(run);
+    run.held = true;
     ++held_;
   }
   void release(Run& run) {
+    run.held = false;
     --held_;
     link(run);
   }
@@ -46,6 +50,7 @@ class Progress {
   /// Ends a run that has failed. Those begun after it on the same connections never get their turn.
   void abandon(Run& run) {
     executor_->abandon(run);
+    if (std::exchange(run.held, false)) --held_;
     for (Run** at = &first_; *at != nullptr; at = &(*at)->next_open) {
       if (*at == &run) return forget(at);
     }

@@ -64,11 +64,16 @@ struct Run {
   std::size_t left = 0;  ///< lanes that are not done
   bool queued = false;   ///< its lanes have tickets, since it is not alone in flight
   bool moved = false;    ///< since its owner last looked
+  bool held = false;     ///< keeps still (Progress::hold)
   bool lent = false;     ///< a peer may still read the caller's memory
   bool flushed = true;
   Run* next_open = nullptr;  ///< of those in flight, the one begun after it
 };
 
+/// A lane of it waits for the turn of earlier runs to end.
+[[nodiscard]] bool waits_for_others(const Run& run);
+/// Does a lane of it have its turn on the connection?
+[[nodiscard]] bool uses(const Run& run, const Connection& connection);
 /// A connection of the run that has failed, or null.
 const Connection* failed_connection(const Run& run);
 

@@ -2,7 +2,7 @@
 // Calls packed into words, written and read without a lock.
 #include "watch/call_board.hpp"
 
-#include <bit>
+#include <algorithm>
 
 namespace coll {
 namespace {
@@ -30,19 +30,6 @@ constexpr std::uint64_t bit_of(std::uint64_t number) {
   return std::uint64_t{1} << number % CallBoard::kKept;
 }
 
-constexpr std::uint64_t first_kept(std::uint64_t last) {
-  return last < CallBoard::kKept ? 1 : last - CallBoard::kKept + 1;
-}
-
-/// The number of the oldest call that the rank is in, or else of the last one.
-std::uint64_t oldest_open(std::uint64_t state) {
-  const std::uint64_t last = number_of(state);
-  if ((state & kOpen) == 0) return last;
-  std::uint64_t number = first_kept(last);
-  while ((state & bit_of(number)) == 0) ++number;
-  return number;
-}
-
 }  // namespace
 
 std::string Call::text() const {
@@ -62,69 +49,91 @@ std::string Call::text() const {
 // No fences: the words' own release and acquire order them. Whoever reads a word of a newer call
 // also sees the version that its writer had set before, and so notices.
 std::uint64_t CallBoard::enter(const Call& call) {
+  if (!call.is_pair() && call.sequence > collectives_.load(std::memory_order_relaxed)) {
+    collectives_.store(call.sequence, std::memory_order_release);
+  }
   const std::uint64_t state = state_.load(std::memory_order_relaxed);
-  const std::uint64_t number = number_of(state) + 1;
+  std::uint64_t number = number_of(state) + 1;
+  if ((state & kOpen) != 0) [[unlikely]] {
+    if ((state & kOpen) == kOpen) return 0;
+    while ((state & bit_of(number)) != 0) ++number;  // not the place of a call that it is in
+  }
   Entry& entry = entries_[number % kKept];
   entry.version.store(2 * number - 1, std::memory_order_relaxed);
   entry.words[0].store(call.sequence, std::memory_order_release);
   entry.words[1].store(pack(call), std::memory_order_release);
   entry.words[2].store(call.count, std::memory_order_release);
   entry.version.store(2 * number, std::memory_order_release);
-  if (!call.is_pair()) collectives_.store(call.sequence, std::memory_order_release);
   state_.store(number << kKept | (state & kOpen) | bit_of(number), std::memory_order_release);
   return number;
 }
 
 void CallBoard::leave(std::uint64_t place) {
-  const std::uint64_t state = state_.load(std::memory_order_relaxed);
-  if (number_of(state) >= place + kKept) return;  // its entry is another call's now
-  state_.store(state & ~bit_of(place), std::memory_order_release);
+  if (place == 0) return;
+  state_.store(state_.load(std::memory_order_relaxed) & ~bit_of(place), std::memory_order_release);
 }
 
-std::optional<Call> CallBoard::read_entry(std::uint64_t number) const {
-  const Entry& entry = entries_[number % kKept];
-  if (entry.version.load(std::memory_order_acquire) != 2 * number) return std::nullopt;
-  Call call;
-  call.sequence = entry.words[0].load(std::memory_order_acquire);
-  unpack(entry.words[1].load(std::memory_order_acquire), call);
-  call.count = entry.words[2].load(std::memory_order_acquire);
-  if (entry.version.load(std::memory_order_relaxed) != 2 * number) return std::nullopt;
-  return call;
+/// Nothing while it is written, or was never.
+std::optional<CallBoard::Noted> CallBoard::read_entry(std::size_t slot) const {
+  const Entry& entry = entries_[slot];
+  const std::uint64_t version = entry.version.load(std::memory_order_acquire);
+  if (version == 0 || version % 2 != 0) return std::nullopt;
+  Noted noted;
+  noted.number = version / 2;
+  noted.call.sequence = entry.words[0].load(std::memory_order_acquire);
+  unpack(entry.words[1].load(std::memory_order_acquire), noted.call);
+  noted.call.count = entry.words[2].load(std::memory_order_acquire);
+  if (entry.version.load(std::memory_order_relaxed) != version) return std::nullopt;
+  return noted;
 }
 
 CallBoard::Reading CallBoard::read() const {
   for (;;) {
     const std::uint64_t state = state_.load(std::memory_order_acquire);
     if (state == 0) return {};
-    const auto open = static_cast<std::uint32_t>(std::popcount(state & kOpen));
-    // The entry is overwritten only after many more calls: then look again.
-    if (const auto call = read_entry(oldest_open(state))) {
-      return {*call, open != 0, open == 0 ? 0 : open - 1, number_of(state),
-              collectives_.load(std::memory_order_acquire)};
+    std::optional<Noted> oldest;
+    std::uint32_t open = 0;
+    for (std::size_t slot = 0; slot < kKept; ++slot) {
+      if ((state & bit_of(slot)) == 0) continue;
+      const std::optional<Noted> one = read_entry(slot);
+      if (!one) continue;
+      ++open;
+      if (!oldest || one->number < oldest->number) oldest = one;
     }
+    const bool inside = oldest.has_value();
+    if (!inside) oldest = read_entry(number_of(state) % kKept);
+    // The entry was overwritten meanwhile, so there is a newer call.
+    if (!oldest) continue;
+    return {oldest->call, inside, inside ? open - 1 : 0, number_of(state),
+            collectives_.load(std::memory_order_acquire)};
   }
 }
 
 std::vector<Call> CallBoard::open_calls() const {
-  std::vector<Call> calls;
+  std::vector<Noted> noted;
   const std::uint64_t state = state_.load(std::memory_order_acquire);
-  const std::uint64_t last = number_of(state);
-  for (std::uint64_t number = first_kept(last); number <= last; ++number) {
-    if ((state & bit_of(number)) == 0) continue;
-    if (const auto call = read_entry(number)) calls.push_back(*call);
+  for (std::size_t slot = 0; slot < kKept; ++slot) {
+    if ((state & bit_of(slot)) == 0) continue;
+    if (const auto one = read_entry(slot)) noted.push_back(*one);
   }
+  std::ranges::sort(noted, {}, &Noted::number);
+  std::vector<Call> calls;
+  for (const Noted& one : noted) calls.push_back(one.call);
   return calls;
 }
 
 std::optional<Call> CallBoard::counterpart(const Call& asked, Rank asker) const {
-  const std::uint64_t last = number_of(state_.load(std::memory_order_acquire));
-  for (std::uint64_t number = last; number > 0 && number + kKept > last; --number) {
-    const std::optional<Call> call = read_entry(number);
-    if (!call || call->sequence != asked.sequence || call->is_pair() != asked.is_pair()) continue;
-    if (!asked.is_pair()) return call;
-    if (call->root == asker && call->collective != asked.collective) return call;
+  std::optional<Noted> latest;
+  for (std::size_t slot = 0; slot < kKept; ++slot) {
+    const std::optional<Noted> one = read_entry(slot);
+    if (!one || one->call.sequence != asked.sequence || one->call.is_pair() != asked.is_pair()) {
+      continue;
+    }
+    const bool meets =
+        !asked.is_pair() || (one->call.root == asker && one->call.collective != asked.collective);
+    if (meets && (!latest || one->number > latest->number)) latest = one;
   }
-  return std::nullopt;
+  return latest ? std::optional(latest->call) : std::nullopt;
 }
 
 }  // namespace coll

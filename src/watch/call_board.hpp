@@ -46,10 +46,11 @@ class CallBoard {
     std::uint64_t collectives = 0;  ///< the number of the last collective (no send or receive)
     friend bool operator==(const Reading&, const Reading&) = default;
   };
-  /// Of more calls in flight, the oldest are not seen any more.
+  /// It is in no more than so many calls, as far as the board tells.
   static constexpr std::size_t kKept = 16;
 
-  /// Notes that the rank is in the call; returns its place for `leave`, never 0.
+  /// Notes that the rank is in the call; returns its place for `leave`. 0: the board is full of
+  /// calls that the rank is in, and this one is not noted.
   std::uint64_t enter(const Call& call);
   void leave(std::uint64_t place);
   [[nodiscard]] Reading read() const;
@@ -65,7 +66,11 @@ class CallBoard {
     std::atomic<std::uint64_t> version{0};
     std::array<std::atomic<std::uint64_t>, 3> words{};
   };
-  [[nodiscard]] std::optional<Call> read_entry(std::uint64_t number) const;
+  struct Noted {
+    std::uint64_t number = 0;
+    Call call;
+  };
+  [[nodiscard]] std::optional<Noted> read_entry(std::size_t slot) const;
 
   std::array<Entry, kKept> entries_;
   /// Calls entered, above a bit for each entry that the rank is in.

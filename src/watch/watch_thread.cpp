@@ -314,9 +314,13 @@ Whereabouts WatchThread::place(const Question& question) const {
   place.counterpart = question.asker == rank_ ? std::optional(question.call)
                                               : board_.counterpart(question.call, question.asker);
   // Of several calls that it is in, the one that the question is about.
-  const std::vector<Call> calls = board_.open_calls();
-  if (place.counterpart && std::ranges::find(calls, *place.counterpart) != calls.end()) {
-    place.reading.call = *place.counterpart;
+  if (question.asker == rank_) {
+    if (place.reading.inside) place.reading.call = question.call;
+  } else if (place.counterpart) {
+    const std::vector<Call> calls = board_.open_calls();
+    if (std::ranges::find(calls, *place.counterpart) != calls.end()) {
+      place.reading.call = *place.counterpart;
+    }
   }
   return place;
 }

@@ -141,6 +141,40 @@ TEST(Work, TellsItsEndOnce) {
   });
 }
 
+struct Again {
+  coll_call_t call;
+  coll_comm_t comm;
+  coll_stream_t stream;
+  std::atomic<coll_status_t> started{COLL_IN_PROGRESS};
+};
+
+void start_again(void* context, coll_status_t /*status*/) {
+  auto& again = *static_cast<Again*>(context);
+  again.started = coll_start(&again.call, again.comm, again.stream, nullptr);
+  static_cast<void>(coll_stream_query(again.stream));
+  again.started.notify_all();
+}
+
+/// Whoever moves the operation calls the function: also a thread that enqueues, or waits.
+TEST(Work, WhatItTellsMayIssueMore) {
+  run_ranks(2, [](coll_comm_t comm, int) {
+    coll_stream_t stream = nullptr;
+    ASSERT_EQ(coll_stream_create(&stream), COLL_SUCCESS);
+    std::vector<std::int64_t> value(100, 1), other(100, 1), sum(100);
+    for (int i = 0; i < 20; ++i) {
+      Again again{all_reduce(value, value), comm, stream};
+      coll_work_t work = must_start(all_reduce(other, sum), comm, stream);
+      ASSERT_EQ(coll_work_on_end(work, start_again, &again), COLL_SUCCESS);
+      again.started.wait(COLL_IN_PROGRESS);
+      ASSERT_EQ(again.started, COLL_SUCCESS);
+      ASSERT_EQ(coll_stream_synchronize(stream), COLL_SUCCESS) << coll_last_error();
+      ASSERT_EQ(value.back(), std::int64_t{2} << i);
+      EXPECT_EQ(coll_work_free(work), COLL_SUCCESS);
+    }
+    EXPECT_EQ(coll_stream_destroy(stream), COLL_SUCCESS);
+  });
+}
+
 TEST(Work, OnAStreamComesInItsOrder) {
   run_ranks(2, [](coll_comm_t comm, int) {
     coll_stream_t stream = nullptr;

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -211,7 +212,7 @@ TEST(Engine, AFailureEndsAllCallsInFlight) {
       const Status failure = stream->synchronize();
       EXPECT_EQ(failure.code(), Code::deadline) << failure.text();
       EXPECT_THAT(failure.text(), HasSubstr("rank 0 is in"));
-      EXPECT_THAT(failure.text(), HasSubstr("and 2 more"));
+      EXPECT_THAT(failure.text(), HasSubstr("and 1 more"));
       EXPECT_EQ(other->synchronize().code(), Code::deadline);
       EXPECT_EQ(comm.run(request_of(Collective::barrier, 0, 0, nullptr, nullptr)).code(),
                 Code::deadline);
@@ -252,6 +253,69 @@ TEST(Engine, AnAbortFromAnotherThreadEndsWhoeverWaits) {
     over = true;
     over.notify_all();
   });
+}
+
+/// Nobody's first call may wait for connections that only a later call of a peer opens.
+TEST(Engine, ARingOfSendsAndReceivesOpensItsConnections) {
+  for (const char* transports : {"shm", "tcp"}) {
+    RanksOptions options;
+    options.transports = transports;
+    run_ranks(5, options, [](Communicator& comm) {
+      const Rank next = (comm.rank() + 1) % comm.size();
+      const Rank before = (comm.rank() + comm.size() - 1) % comm.size();
+      Values out(1000, comm.rank()), in(1000, -1), sums(1000);
+      const auto sends = make_stream(), receives = make_stream();
+      sends->enqueue(comm, request_of(Collective::send, next, out.size(), &out, nullptr));
+      receives->enqueue(comm, request_of(Collective::recv, before, in.size(), nullptr, &in));
+      // Nor a collective for a send or receive that was issued before.
+      ASSERT_EQ(comm.run(request_of(Collective::all_reduce, 0, 1000, &out, &sums)).text(), "ok");
+      EXPECT_EQ(sends->synchronize().text(), "ok");
+      EXPECT_EQ(receives->synchronize().text(), "ok");
+      EXPECT_EQ(in, Values(1000, before));
+      EXPECT_EQ(sums, Values(1000, 10));
+    });
+  }
+}
+
+/// The deadline is one of standing still: a call that waits for an earlier one of this rank does
+/// not.
+TEST(Engine, WaitingForAnEarlierCallIsNoFailure) {
+  std::vector<Communicator*> patient(2);
+  std::atomic<int> made{0}, over{0};
+  std::thread others([&] {
+    run_ranks(2, {}, [&](Communicator& comm) {
+      patient[static_cast<std::size_t>(comm.rank())] = &comm;
+      ++made;
+      made.notify_all();
+      for (int now = over; now < 2; now = over) over.wait(now);
+    });
+  });
+  for (int now = made; now < 2; now = made) made.wait(now);
+  RanksOptions options;
+  options.deadline_s = 0.5;
+  run_ranks(2, options, [&](Communicator& hasty) {
+    Communicator& other = *patient[static_cast<std::size_t>(hasty.rank())];
+    Values in(1000, 1), out(1000), again(1000);
+    const auto first = make_stream(), second = make_stream();
+    // Opens the connections.
+    ASSERT_EQ(hasty.run(request_of(Collective::all_reduce, 0, 1000, &in, &out)).text(), "ok");
+    if (hasty.rank() == 0) {
+      first->enqueue(other, request_of(Collective::recv, 1, 1000, nullptr, &out));
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // longer than the deadline
+      first->enqueue(other, request_of(Collective::send, 0, 1000, &in, nullptr));
+    }
+    // Rank 0 holds the first, and the second waits for its turn behind it.
+    first->enqueue(hasty, request_of(Collective::all_reduce, 0, 1000, &in, &out));
+    second->enqueue(hasty, request_of(Collective::all_reduce, 0, 1000, &in, &again));
+    EXPECT_EQ(second->synchronize().text(), "ok");
+    EXPECT_EQ(first->synchronize().text(), "ok");
+    EXPECT_EQ(out, Values(1000, 2));
+    EXPECT_EQ(again, Values(1000, 2));
+    ++over;
+    over.notify_all();
+  });
+  others.join();
 }
 
 /// A stream that is full waits by driving.

@@ -55,19 +55,34 @@ TEST(CallBoard, KnowsAllCallsThatTheRankIsIn) {
   EXPECT_TRUE(board.open_calls().empty());
 }
 
-/// More calls in flight than it keeps: the oldest are forgotten, and their end ends no newer one.
-TEST(CallBoard, ForgetsTheOldestOfManyOpenCalls) {
+TEST(CallBoard, NotesNoMoreCallsThanItHolds) {
   CallBoard board;
   std::vector<std::uint64_t> places;
   for (std::uint64_t n = 1; n <= CallBoard::kKept + 2; ++n) {
     places.push_back(board.enter(all_reduce(n, n)));
+    EXPECT_EQ(places.back() == 0, n > CallBoard::kKept);
   }
-  EXPECT_EQ(board.read().call, all_reduce(3, 3));
-  EXPECT_EQ(board.read().others, CallBoard::kKept - 1);
-  board.leave(places[0]);
-  board.leave(places[1]);
+  EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(1, 1), true, CallBoard::kKept - 1,
+                                              CallBoard::kKept, CallBoard::kKept + 2}));
   EXPECT_EQ(board.open_calls().size(), CallBoard::kKept);
   for (const std::uint64_t place : places) board.leave(place);
+  EXPECT_FALSE(board.read().inside);
+}
+
+/// However many calls come and go beside it.
+TEST(CallBoard, ACallKeepsItsPlaceWhileItLasts) {
+  CallBoard board;
+  const Call recv{1, Collective::recv, DataType::uint8, ReduceOp::sum, 2, 7};
+  const std::uint64_t place = board.enter(recv);
+  for (std::uint64_t n = 1; n <= 100; ++n) {
+    const std::uint64_t other = board.enter(all_reduce(n, n));
+    EXPECT_EQ(board.read().call, recv);
+    EXPECT_EQ(board.read().others, 1U);
+    EXPECT_EQ(board.counterpart(all_reduce(n, 0), 4), all_reduce(n, n));
+    board.leave(other);
+  }
+  board.leave(place);
+  EXPECT_EQ(board.read().call, all_reduce(100, 100));
   EXPECT_FALSE(board.read().inside);
 }
 

@@ -2,7 +2,6 @@
 // Requests bound to their programs.
 #include "communicator/engine/bound_calls.hpp"
 
-#include <algorithm>
 #include <bit>
 
 #include "communicator/engine/call_digest.hpp"
@@ -27,11 +26,13 @@ std::size_t BoundCalls::place_of(const Request& request) {
 
 BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   BoundCall* bound = &calls_[place_of(request)];
-  if (bound->in_flight) {
-    const auto idle = std::ranges::find_if(spare_, [](const auto& one) { return !one->in_flight; });
-    bound = idle != spare_.end() ? idle->get()
-                                 : spare_.emplace_back(std::make_unique<BoundCall>()).get();
+  const bool taken = bound->in_flight;
+  if (taken && idle_.empty()) {
+    spare_.push_back(std::make_unique<BoundCall>());
+    idle_.reserve(spare_.capacity());
+    idle_.push_back(spare_.back().get());
   }
+  if (taken) bound = idle_.back();
   const Call& call = request.call;
   const Rank root = has_root(call.collective) ? call.root : 0;
   const std::uint64_t block_bytes = call.count * size_of(call.type);
@@ -49,6 +50,7 @@ BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   bound->digest = digest_of(call, rank_, program.shape.plan_digest);
   bound->run.bind(program, binding);
   bound->request = request;
+  if (taken) idle_.pop_back();  // nothing can fail any more
   return *bound;
 }
 

@@ -46,6 +46,13 @@ class BoundCalls {
   }
   /// Binds a checked request. Allocates.
   BoundCall& bind(const Request& request, Program& program);
+  /// The call is not in flight any more.
+  void give_back(BoundCall& bound) {
+    bound.in_flight = false;
+    if (&bound < calls_.data() || &bound >= calls_.data() + calls_.size()) {
+      idle_.push_back(&bound);  // there is room
+    }
+  }
 
  private:
   static constexpr std::size_t kCalls = 32;
@@ -56,6 +63,7 @@ class BoundCalls {
   const ResultStore* results_;
   std::array<BoundCall, kCalls> calls_;
   std::vector<std::unique_ptr<BoundCall>> spare_;  ///< for calls whose place is in flight
+  std::vector<BoundCall*> idle_;                   ///< of the spare ones
 };
 
 }  // namespace coll

@@ -12,7 +12,9 @@
 namespace coll {
 namespace {
 
-constexpr int kHelpRounds = 16;  ///< before the progress thread looks at the next engine
+constexpr int kHelpRounds = 16;             ///< before the progress thread looks at the next engine
+constexpr std::uint64_t kLookRounds = 256;  ///< between two looks at calls while some of them move
+constexpr std::uint64_t kOpeningRounds = 64;  ///< between two tries to connect, while others move
 
 bool may_start(const OpenCall& call) {
   return call.owner == nullptr || call.owner->may_start(call);
@@ -47,21 +49,18 @@ PlanKey Engine::key_of(const Call& call) const {
           size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_))};
 }
 
-/// Who counts such calls: all ranks count collectives alike, the two ranks of a pair count what
-/// they exchange.
-std::uint64_t& Engine::numbers(const Call& call) {
+/// All ranks count collectives alike, the two ranks of a pair count what they exchange.
+Engine::Order& Engine::order_of(const Call& call) {
   if (call.collective == Collective::send) return sends_[static_cast<std::size_t>(call.root)];
   if (call.collective == Collective::recv) return receives_[static_cast<std::size_t>(call.root)];
-  return sequence_;
+  return collectives_;
 }
 
 Status Engine::run(const Request& request) noexcept {
-  if (failure_.happened()) [[unlikely]]
-    return failure_.status();
   if (!seat_.try_take()) [[unlikely]]
     return run_queued(request);
   BoundCall* bound = nullptr;
-  if (quiet()) [[likely]] {
+  if (quiet() && !failure_.happened()) [[likely]] {
     bound = bound_.find(request);
     if (bound == nullptr) [[unlikely]]
       bound = rebind(request);
@@ -71,7 +70,7 @@ Status Engine::run(const Request& request) noexcept {
     return run_queued(request);
   }
   Call call = request.call;
-  call.sequence = ++numbers(call);
+  call.sequence = ++order_of(call).begun;
   const std::uint64_t place = board_.enter(call);
   bound->run.call.digest = numbered(bound->digest, call.sequence);
   progress_.begin(bound->run);
@@ -114,6 +113,7 @@ Status Engine::finish_alone(const Request& request, const Call& call, BoundCall&
 }
 
 Status Engine::run_queued(const Request& request) noexcept {
+  if (failure_.happened()) return failure_.status();
   OpenCall call;
   try {
     COLL_TRY(check_request(request, rank_, size_));
@@ -130,11 +130,14 @@ Status Engine::run_queued(const Request& request) noexcept {
 void Engine::issue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept {
   owned_.fetch_add(1, std::memory_order_relaxed);
   enqueue(call, helper);
-  if (seat_.try_take()) {  // its first messages leave at once
+}
+
+void Engine::drive_first(ProgressThread& helper) noexcept {
+  if (seat_.try_take()) {
     round();
     give_up_seat();
   }
-  if (!idle()) helper->attend(*this);
+  if (!idle()) helper.attend(*this);
 }
 
 void Engine::enqueue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept {
@@ -154,13 +157,14 @@ void Engine::take_issued() noexcept {
 void Engine::give_up_seat() noexcept {
   if (idle()) [[likely]]
     return seat_.give_up();
-  const std::shared_ptr<ProgressThread> helper = helper_;  // may outlive this engine
+  if (has_issued_.load(std::memory_order_acquire)) take_issued();  // with its helper
+  const std::shared_ptr<ProgressThread> helper = helper_;          // may outlive this engine
   seat_.give_up();
   if (helper) helper->poke();
 }
 
 Engine::Help Engine::help() noexcept {
-  if (!seat_.try_take()) return Help::not_needed;
+  if (seat_.wanted() || !seat_.try_take()) return Help::not_needed;
   bool moved = false;
   for (int i = 0; i < kHelpRounds && !seat_.wanted() && !quiet(); ++i) {
     if (!round()) break;
@@ -173,10 +177,14 @@ Engine::Help Engine::help() noexcept {
 
 void Engine::add_sockets(WaitSockets& sockets) noexcept {
   if (!seat_.try_take()) return;
-  for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
-    if ((*at)->bound != nullptr) sockets.add((*at)->bound->run.program->connections);
-  }
+  add_open_sockets(sockets);
   seat_.give_up();
+}
+
+void Engine::add_open_sockets(WaitSockets& sockets) noexcept {
+  for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
+    sockets.add((*at)->bound->run.program->connections);
+  }
 }
 
 bool Engine::retire(const Status& why) noexcept {
@@ -189,25 +197,28 @@ bool Engine::retire(const Status& why) noexcept {
 
 /// One round, and what its lack of movement asks for.
 void Engine::drive_round(Waiter& waiter) noexcept {
-  if (round()) return waiter.reset();
-  if (!waiter.turn()) return;
+  const bool moved = round();
+  if (moved) waiter.reset();
+  // Also while others move, a call may stand still.
+  if (moved ? rounds_ % kLookRounds != 0 : !waiter.turn()) return;
   look();
   // Connecting takes system calls and scheduling: nap from the start.
   const bool opening = open_.empty() && !queued_.empty();
-  if (!opening && !waiter.naps()) return;
+  if (moved || (!opening && !waiter.naps())) return;
   WaitSockets sockets;
-  if (const Run* run = progress_.first()) sockets.add(run->program->connections);
+  add_open_sockets(sockets);
   waiter.nap(sockets);
 }
 
 /// True if anything moved.
 bool Engine::round() noexcept {
   bool moved = false;
+  ++rounds_;
   if (has_issued_.load(std::memory_order_acquire)) [[unlikely]]
     take_issued();
   if (!queued_.empty()) [[unlikely]]
-    moved = begin_queued();
-  if (held_ != 0) [[unlikely]]
+    moved = failure_.happened() ? end_queued() : begin_queued();
+  if (ready_.load(std::memory_order_acquire) != 0) [[unlikely]]
     moved |= release_held();
   if (progress_.poll()) {
     moved = true;
@@ -216,30 +227,58 @@ bool Engine::round() noexcept {
   return moved;
 }
 
+/// Begins what can begin. A call whose connections are being opened holds up those of its order.
 bool Engine::begin_queued() noexcept {
   bool moved = false;
-  while (OpenCall* const call = queued_.front()) {
-    if (failure_.happened()) {
-      if (!may_start(*call)) return moved;
-      end(*queued_.pop(), said_of(failure_.status(), call->call));
-    } else {
+  const std::uint64_t walk = ++walks_;
+  for (OpenCall** at = queued_.begin(); *at != nullptr;) {
+    OpenCall& call = **at;
+    Order& order = order_of(call.request.call);
+    // To ask for connections takes system calls: not in every round of calls that move.
+    const bool ask =
+        call.state == OpenCall::State::issued || open_.empty() || rounds_ % kOpeningRounds == 0;
+    bool begun = false;
+    if (order.waiting != walk && ask) {
       try {
-        if (!begin(*call)) return moved;
+        begun = begin(call);
       } catch (const std::exception&) {
-        fail_all(failure_.settle(status_of_exception(), call->call, kNoRank));
+        fail_all(failure_.settle(status_of_exception(), call.call, kNoRank));
       }
     }
-    moved = true;
+    if (begun) {
+      queued_.erase(at);
+      (call.state == OpenCall::State::held ? held_ : open_).push(call);
+      moved = true;
+    } else {
+      order.waiting = walk;
+      at = &call.next;
+    }
+    if (failure_.happened()) return end_queued() || moved;
   }
   return moved;
 }
 
-/// False: not yet, some connections are still being opened.
+/// Once the communicator has failed. A stream's call ends after the stream's earlier ones.
+bool Engine::end_queued() noexcept {
+  bool ended = false;
+  for (OpenCall** at = queued_.begin(); *at != nullptr;) {
+    OpenCall& call = **at;
+    if (!may_start(call)) {
+      at = &call.next;
+      continue;
+    }
+    queued_.erase(at);
+    end(call, said_of(failure_.status(), call.call));
+    ended = true;
+  }
+  return ended;
+}
+
+/// False: not yet, some connections are still being opened; or the communicator has failed.
 bool Engine::begin(OpenCall& call) {
   if (call.state == OpenCall::State::issued) {
     call.call = call.request.call;
-    call.call.sequence = ++numbers(call.call);
-    call.place = board_.enter(call.call);
+    call.call.sequence = ++order_of(call.call).begun;
     call.state = OpenCall::State::opening;
   }
   BoundCall* bound = bound_.find(call.request);
@@ -247,9 +286,12 @@ bool Engine::begin(OpenCall& call) {
     const Result<Program*> program = program_of(call);
     if (!program.ok()) {
       fail_all(failure_.settle(program.status(), call.call, program.status().rank()));
-      return true;
+      return false;
     }
-    if (*program == nullptr) return false;
+    if (*program == nullptr) {
+      if (call.place == 0) call.place = board_.enter(call.call);
+      return false;
+    }
     bound = &bound_.bind(call.request, **program);
   }
   bound->in_flight = true;
@@ -258,13 +300,13 @@ bool Engine::begin(OpenCall& call) {
   call.looked_at = false;
   if (may_start(call)) {
     call.state = OpenCall::State::moving;
+    if (call.place == 0) call.place = board_.enter(call.call);
     progress_.begin(bound->run);
   } else {
     call.state = OpenCall::State::held;
-    ++held_;
+    board_.leave(std::exchange(call.place, 0));
     progress_.hold(bound->run);
   }
-  open_.push(*queued_.pop());
   return true;
 }
 
@@ -278,24 +320,26 @@ Result<Program*> Engine::program_of(const OpenCall& call) {
   return connected ? programs_.find(key)->program.get() : nullptr;
 }
 
+/// Starts held calls for which it is time, as many as were noticed.
 bool Engine::release_held() noexcept {
+  std::uint32_t ready = ready_.exchange(0, std::memory_order_acquire);
   bool moved = false;
-  const bool failed = failure_.happened();
-  for (OpenCall** at = open_.begin(); *at != nullptr;) {
+  for (OpenCall** at = held_.begin(); *at != nullptr && ready != 0;) {
     OpenCall& call = **at;
-    if (call.state != OpenCall::State::held || !may_start(call)) {
+    if (!may_start(call)) {
       at = &call.next;
       continue;
     }
     moved = true;
-    --held_;
-    if (failed) {
-      open_.erase(at);
+    --ready;
+    held_.erase(at);
+    if (failure_.happened()) {
       end(call, said_of(failure_.status(), call.call));
     } else {
       call.state = OpenCall::State::moving;
+      call.place = board_.enter(call.call);
+      open_.push(call);
       progress_.release(call.bound->run);
-      at = &call.next;
     }
   }
   return moved;
@@ -304,7 +348,7 @@ bool Engine::release_held() noexcept {
 void Engine::end_done() noexcept {
   for (OpenCall** at = open_.begin(); *at != nullptr;) {
     OpenCall& call = **at;
-    if (call.state == OpenCall::State::moving && call.bound->run.done()) {
+    if (call.bound->run.done()) {
       open_.erase(at);
       end(call, {});
     } else {
@@ -314,8 +358,8 @@ void Engine::end_done() noexcept {
 }
 
 void Engine::end(OpenCall& call, Status status) noexcept {
-  if (call.bound != nullptr) call.bound->in_flight = false;
-  if (call.place != 0) board_.leave(call.place);
+  if (call.bound != nullptr) bound_.give_back(*call.bound);
+  board_.leave(call.place);
   call.status = std::move(status);
   if (call.owner != nullptr) {
     call.owner->on_end(call);

@@ -46,9 +46,12 @@ class Engine {
   /// Runs a request to its end. Allocates nothing if the request repeats.
   Status run(const Request& request) noexcept;
 
-  /// Issues a checked call for its owner, who keeps it until it has ended. `helper` drives while
-  /// nobody waits.
+  /// Puts a checked call behind all that were issued before. Its owner keeps it until it has ended,
+  /// and says `drive_first` once it holds no locks.
   void issue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept;
+  /// Sends the first messages of what was issued, if nobody else drives; `helper` goes on while
+  /// nobody waits.
+  void drive_first(ProgressThread& helper) noexcept;
   /// Keeps the engine from being destroyed.
   class Guest {
    public:
@@ -76,6 +79,9 @@ class Engine {
   Help help() noexcept;
   /// Adds the sockets whose data would move this engine, if nobody else drives.
   void add_sockets(WaitSockets& sockets) noexcept;
+  /// A held call may start now: what it waited for has ended. From any thread, while the call keeps
+  /// the engine alive.
+  void notice_ready() noexcept { ready_.fetch_add(1, std::memory_order_release); }
   /// No owner has a call in flight.
   [[nodiscard]] bool idle() const { return owned_.load(std::memory_order_acquire) == 0; }
 
@@ -96,19 +102,29 @@ class Engine {
   void take_issued() noexcept;
   bool begin_queued() noexcept;
   bool begin(OpenCall& call);
+  bool end_queued() noexcept;
   [[nodiscard]] PlanKey key_of(const Call& call) const;
   Result<Program*> program_of(const OpenCall& call);
   bool release_held() noexcept;
   void end_done() noexcept;
   void look() noexcept;
+  bool fail_by_connection() noexcept;
   bool look_at(OpenCall& call, Clock::time_point now) noexcept;
   void fail_all(const Status& verdict) noexcept;
   void end(OpenCall& call, Status status) noexcept;
+  void add_open_sockets(WaitSockets& sockets) noexcept;
   void give_up_seat() noexcept;
   [[nodiscard]] bool quiet() const {
-    return open_.empty() && queued_.empty() && !has_issued_.load(std::memory_order_acquire);
+    return open_.empty() && held_.empty() && queued_.empty() &&
+           !has_issued_.load(std::memory_order_acquire);
   }
-  [[nodiscard]] std::uint64_t& numbers(const Call& call);
+  /// Calls that begin one after another. Connections of different orders share no direction: those
+  /// of sends and receives are none of the collectives'.
+  struct Order {
+    std::uint64_t begun = 0;    ///< numbers the calls
+    std::uint64_t waiting = 0;  ///< the walk over the queue in which one of it was still opening
+  };
+  [[nodiscard]] Order& order_of(const Call& call);
 
   const Rank rank_;
   const Rank size_;
@@ -123,11 +139,13 @@ class Engine {
   BoundCalls bound_;
   CpuExecutor executor_;
   Progress progress_{executor_};
-  CallList queued_;  ///< not begun
-  CallList open_;    ///< begun, in the order of their issue
-  std::size_t held_ = 0;
-  std::uint64_t sequence_ = 0;
-  std::vector<std::uint64_t> sends_, receives_;  ///< by peer
+  CallList queued_;  ///< not begun, in the order of their issue
+  CallList held_;    ///< begun, but they keep still
+  CallList open_;    ///< they move
+  Order collectives_;
+  std::vector<Order> sends_, receives_;  ///< by peer
+  std::uint64_t walks_ = 0;              ///< over the queue
+  std::uint64_t rounds_ = 0;
   std::shared_ptr<ProgressThread> helper_;
 
   // --- any thread
@@ -136,9 +154,14 @@ class Engine {
   CallList issued_;
   std::shared_ptr<ProgressThread> issued_helper_;
   std::atomic<bool> has_issued_{false};
+  std::atomic<std::uint32_t> ready_{0};  ///< held calls that may start
   std::atomic<std::uint64_t> owned_{0};  ///< calls of owners that have not ended
   std::atomic<std::uint32_t> guests_{0};
   bool finished_ = false;
+
+  friend class ProgressThread;
+  Engine* next_attended_ = nullptr;  ///< the next two are the progress thread's
+  bool attended_ = false;
 };
 
 template <class Done>

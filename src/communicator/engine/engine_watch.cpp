@@ -17,25 +17,45 @@ constexpr double kLongestPatience_s = 30;
 
 void Engine::look() noexcept {
   if (failure_.happened()) return fail_all(failure_.status());
-  if (quiet()) return;
+  if (quiet() || fail_by_connection()) return;
   const Clock::time_point now = Clock::now();
+  // Calls that are still to begin wait for those before them; the clocks of these run.
+  bool others_move = !held_.empty();
   for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
+    Run& run = (*at)->bound->run;
+    others_move |= run.moved;
+    if (std::exchange(run.moved, false) || waits_for_others(run)) (*at)->looked_at = false;
     if (look_at(**at, now)) return;  // all calls have ended
   }
-  if (OpenCall* const next = queued_.front()) look_at(*next, now);
+  for (OpenCall** at = queued_.begin(); *at != nullptr; at = &(*at)->next) {
+    if ((*at)->state != OpenCall::State::opening) continue;
+    if (others_move) (*at)->looked_at = false;
+    if (look_at(**at, now)) return;
+  }
 }
 
-/// True if the call, and so the communicator, has failed.
-bool Engine::look_at(OpenCall& call, Clock::time_point now) noexcept {
-  if (call.state == OpenCall::State::issued || call.state == OpenCall::State::held) return false;
-  if (call.state == OpenCall::State::moving) {
-    Run& run = call.bound->run;
-    if (const Connection* const failed = failed_connection(run)) {
-      fail_all(failure_.settle(failed->status(), call.call, failed->peer()));
-      return true;
-    }
-    if (std::exchange(run.moved, false)) call.looked_at = false;
+/// True if a connection, and so the communicator, has failed. The call that has its turn there is
+/// the one that it happened to.
+bool Engine::fail_by_connection() noexcept {
+  const Connection* failed = nullptr;
+  const OpenCall* hit = nullptr;
+  for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
+    const OpenCall& call = **at;
+    const Connection* const found = failed_connection(call.bound->run);
+    if (found == nullptr) continue;
+    const bool has_turn = uses(call.bound->run, *found);
+    if (failed != nullptr && !has_turn) continue;
+    failed = found;
+    hit = &call;
+    if (has_turn) break;
   }
+  if (failed == nullptr) return false;
+  fail_all(failure_.settle(failed->status(), hit->call, failed->peer()));
+  return true;
+}
+
+/// True if the call stands still for too long, and so the communicator has failed.
+bool Engine::look_at(OpenCall& call, Clock::time_point now) noexcept {
   if (!std::exchange(call.looked_at, true)) {
     call.still_since = now;
     call.patience_s = kFirstDoubt_s;
@@ -54,24 +74,20 @@ bool Engine::look_at(OpenCall& call, Clock::time_point now) noexcept {
   return false;
 }
 
-/// Ends all calls that have begun; a call that may not end yet, since its stream's earlier ones
-/// have not, ends with them. Calls that have not begun end when it is their turn to.
+/// Ends the calls that move. Those that are held or queued end when it is their turn to: after the
+/// earlier ones of their stream.
 void Engine::fail_all(const Status& verdict) noexcept {
-  for (OpenCall** at = open_.begin(); *at != nullptr;) {
-    OpenCall& call = **at;
-    if (call.bound != nullptr) {
-      progress_.abandon(call.bound->run);
-      call.bound->run.program = nullptr;  // its tickets are void
-      call.bound->in_flight = false;
-      call.bound = nullptr;
-    }
-    if (call.state == OpenCall::State::held) {
-      at = &call.next;
-    } else {
-      open_.erase(at);
-      end(call, said_of(verdict, call.call));
+  for (CallList* const list : {&open_, &held_}) {
+    for (OpenCall** at = list->begin(); *at != nullptr; at = &(*at)->next) {
+      if ((*at)->bound == nullptr) continue;
+      BoundCall& bound = *std::exchange((*at)->bound, nullptr);
+      progress_.abandon(bound.run);
+      bound.run.program = nullptr;  // its tickets are void
+      bound_.give_back(bound);
     }
   }
+  while (OpenCall* const call = open_.pop()) end(*call, said_of(verdict, call->call));
+  ready_.fetch_add(1, std::memory_order_relaxed);  // held calls may end now
 }
 
 }  // namespace coll

@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 
@@ -16,8 +15,6 @@
 
 namespace coll {
 namespace {
-
-constexpr std::size_t kEngines = 64;  ///< room kept for; more make the list grow
 
 ForkSafeMutex g_current_mutex;
 std::weak_ptr<ProgressThread>& current() {
@@ -31,21 +28,20 @@ pid_t ProgressThread::own_process() {
 }
 
 Result<std::shared_ptr<ProgressThread>> ProgressThread::of_process() {
-  const auto find = [] {
-    const std::lock_guard lock(g_current_mutex);
-    std::shared_ptr<ProgressThread> one = current().lock();
+  const auto of_this_process = [](std::shared_ptr<ProgressThread> one) {
     return one && one->owner_ == own_process() ? one : nullptr;  // a parent's thread is not here
   };
-  if (auto one = find()) return one;
+  {
+    const std::lock_guard lock(g_current_mutex);
+    if (auto one = of_this_process(current().lock())) return one;
+  }
   std::shared_ptr<ProgressThread> made(new ProgressThread);
-  made->engines_.reserve(kEngines);
   made->event_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!made->event_) return system_failure("progress: making an eventfd", errno);
   COLL_ASSIGN(made->thread_, start_thread("coll-progress", "that drives streams",
                                           [raw = made.get()] { raw->run(); }));
-  std::shared_ptr<ProgressThread> others = find();
-  if (others) return others;
   const std::lock_guard lock(g_current_mutex);
+  if (auto others = of_this_process(current().lock())) return others;  // `made` goes unlocked
   current() = made;
   return made;
 }
@@ -59,10 +55,27 @@ ProgressThread::~ProgressThread() {
   if (thread_.joinable()) thread_.join();
 }
 
+void ProgressThread::append(Engine& engine) {
+  engine.next_attended_ = nullptr;
+  engine.attended_ = true;
+  (last_ == nullptr ? first_ : last_->next_attended_) = &engine;
+  last_ = &engine;
+  ++engines_;
+}
+
+Engine& ProgressThread::take_first() {
+  Engine& engine = *first_;
+  first_ = engine.next_attended_;
+  if (first_ == nullptr) last_ = nullptr;
+  engine.attended_ = false;
+  --engines_;
+  return engine;
+}
+
 void ProgressThread::attend(Engine& engine) noexcept {
   {
     const std::lock_guard lock(mutex_);
-    if (std::ranges::find(engines_, &engine) == engines_.end()) engines_.push_back(&engine);
+    if (!engine.attended_ && inside_ != &engine) append(engine);
     waiting_ = engine.waiting();
   }
   changed_.notify_all();
@@ -71,7 +84,11 @@ void ProgressThread::attend(Engine& engine) noexcept {
 
 void ProgressThread::forget(Engine& engine) noexcept {
   std::unique_lock lock(mutex_);
-  std::erase(engines_, &engine);
+  for (std::size_t left = engine.attended_ ? engines_ : 0; left > 0; --left) {
+    Engine& first = take_first();
+    if (&first != &engine) append(first);
+  }
+  forgotten_ |= inside_ == &engine;
   changed_.wait(lock, [&] { return inside_ != &engine; });
 }
 
@@ -85,19 +102,20 @@ void ProgressThread::poke() noexcept {
 void ProgressThread::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || !engines_.empty(); });
+    changed_.wait(lock, [this] { return stop_ || engines_ != 0; });
     if (stop_) return;
     Waiter waiter(waiting_);
-    while (!engines_.empty()) {
+    while (engines_ != 0) {
       bool needed = false;
       if (visit_all(lock, needed)) {
         waiter.reset();
         continue;
       }
       lock.unlock();
-      // Where somebody else drives all of them, its core is better left to others.
-      if (waiter.turn() && (waiter.naps() || !needed)) nap(waiter);
+      const bool look = waiter.turn();
       lock.lock();
+      // Where somebody else drives all of them, its core is better left to others.
+      if (look && (waiter.naps() || !needed)) nap(lock, waiter);
     }
   }
 }
@@ -105,37 +123,37 @@ void ProgressThread::run() {
 /// Lets the engines go whose calls have ended. True if anything moved.
 bool ProgressThread::visit_all(std::unique_lock<std::mutex>& lock, bool& needed) {
   bool moved = false;
-  for (std::size_t i = 0; i < engines_.size();) {
-    Engine* const engine = inside_ = engines_[i];
+  for (std::size_t left = engines_; left > 0 && engines_ != 0; --left) {
+    Engine& engine = take_first();
+    inside_ = &engine;
+    forgotten_ = false;
     lock.unlock();
-    const Engine::Help help = engine->help();
+    const Engine::Help help = engine.help();
     moved |= help == Engine::Help::moved;
     needed |= help != Engine::Help::not_needed;
     lock.lock();
-    const bool kept = i < engines_.size() && engines_[i] == engine;  // not forgotten meanwhile
-    if (kept && engine->idle()) {
-      engines_.erase(engines_.begin() + static_cast<std::ptrdiff_t>(i));
-    } else if (kept) {
-      ++i;
-    }
     inside_ = nullptr;
+    if (!forgotten_ && !engine.idle()) append(engine);
     changed_.notify_all();  // who wants it forgotten
   }
   return moved;
 }
 
-void ProgressThread::nap(Waiter& waiter) {
+void ProgressThread::nap(std::unique_lock<std::mutex>& lock, Waiter& waiter) {
   WaitSockets sockets;
   sockets.add(event_.get());
-  {
-    const std::lock_guard lock(mutex_);
-    for (Engine* const engine : engines_) engine->add_sockets(sockets);
+  napping_.store(true);  // from now on nobody's poke is lost: look once more
+  bool needed = false;
+  const bool moved = visit_all(lock, needed);
+  for (Engine* engine = first_; engine != nullptr; engine = engine->next_attended_) {
+    engine->add_sockets(sockets);
   }
-  napping_.store(true);
-  waiter.nap(sockets);
+  lock.unlock();
+  if (!moved) waiter.nap(sockets);
   napping_.store(false);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(event_.get(), &count, sizeof count);
+  lock.lock();
 }
 
 }  // namespace coll

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "base/status.hpp"
 #include "executor/wait_policy.hpp"
@@ -39,7 +38,9 @@ class ProgressThread {
   ProgressThread() = default;
   void run();
   bool visit_all(std::unique_lock<std::mutex>& lock, bool& needed);
-  void nap(Waiter& waiter);
+  void nap(std::unique_lock<std::mutex>& lock, Waiter& waiter);
+  void append(Engine& engine);
+  Engine& take_first();
 
   const pid_t owner_ = own_process();
   static pid_t own_process();
@@ -47,8 +48,11 @@ class ProgressThread {
   std::atomic<bool> napping_{false};
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::vector<Engine*> engines_;
-  Engine* inside_ = nullptr;  ///< being visited
+  Engine* first_ = nullptr;  ///< the list of engines to visit
+  Engine* last_ = nullptr;
+  std::size_t engines_ = 0;
+  Engine* inside_ = nullptr;  ///< being visited, and not in the list
+  bool forgotten_ = false;    ///< the one inside
   WaitPolicy waiting_;
   bool stop_ = false;
   std::thread thread_;
