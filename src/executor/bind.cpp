@@ -70,6 +70,11 @@ Status check_size(const Schedule& schedule) {
                 "the schedule of " + schedule.algorithm + " is too large to run");
 }
 
+bool uses_scratch(const BoundStep& step) {
+  return step.from_space == Space::scratch || step.with_space == Space::scratch ||
+         step.into_space == Space::scratch;
+}
+
 /// The directions of connections that each lane uses, each once: there its calls take turns.
 void bind_turns(Program& program) {
   std::vector<std::size_t> first;
@@ -90,6 +95,9 @@ void bind_turns(Program& program) {
   for (std::size_t i = 0; i < program.lanes.size(); ++i) {
     Program::Lane& lane = program.lanes[i];
     lane.turns = std::span(program.lane_turns).subspan(first[i], first[i + 1] - first[i]);
+    // Only turns keep two runs out of one lane's scratch.
+    COLL_CHECK(!lane.turns.empty() || std::none_of(lane.begin, lane.end, uses_scratch),
+               "a lane that uses scratch has a peer");
   }
 }
 
