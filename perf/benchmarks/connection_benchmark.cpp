@@ -212,7 +212,7 @@ void process_ping_pong(benchmark::State& state, bool lend) {
     }
     while (!here.receive(in.data(), bytes, 1)) {
     }
-    while (!here.flush()) {
+    while (!here.flushed(here.mark())) {
     }
   };
   for (int i = 0; i < kWarmUp; ++i) round_trip();
@@ -242,7 +242,7 @@ void process_stream(benchmark::State& state, bool lend) {
       if (give(here, buffer.data() + sent, slot, lend)) sent += slot;
     while (!here.receive(nullptr, 0, 2)) {
     }
-    while (!here.flush()) {
+    while (!here.flushed(here.mark())) {
     }
   };
   one_buffer();

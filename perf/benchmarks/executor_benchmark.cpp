@@ -129,7 +129,8 @@ class Nowhere final : public Connection {
   std::byte* acquire(std::size_t) override { return nullptr; }
   void commit(std::size_t, std::uint64_t) override {}
   bool send(const std::byte*, std::size_t, std::uint64_t) override { return false; }
-  bool flush() override { return true; }
+  [[nodiscard]] coll::Mark mark() const override { return 0; }
+  bool flushed(coll::Mark) override { return true; }
   const std::byte* peek(std::size_t, std::uint64_t) override { return nullptr; }
   void release() override {}
   bool receive(std::byte*, std::size_t, std::uint64_t) override { return false; }

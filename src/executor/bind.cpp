@@ -70,6 +70,11 @@ Status check_size(const Schedule& schedule) {
                 "the schedule of " + schedule.algorithm + " is too large to run");
 }
 
+bool uses_scratch(const BoundStep& step) {
+  return step.from_space == Space::scratch || step.with_space == Space::scratch ||
+         step.into_space == Space::scratch;
+}
+
 /// The directions of connections that each lane uses, each once: there its calls take turns.
 void bind_turns(Program& program) {
   std::vector<std::size_t> first;
@@ -87,9 +92,12 @@ void bind_turns(Program& program) {
     }
   }
   first.push_back(program.lane_turns.size());
-  for (std::size_t lane = 0; lane < program.lanes.size(); ++lane) {
-    program.lanes[lane].turns =
-        std::span(program.lane_turns).subspan(first[lane], first[lane + 1] - first[lane]);
+  for (std::size_t i = 0; i < program.lanes.size(); ++i) {
+    Program::Lane& lane = program.lanes[i];
+    lane.turns = std::span(program.lane_turns).subspan(first[i], first[i + 1] - first[i]);
+    // Only turns keep two runs out of one lane's scratch.
+    COLL_CHECK(!lane.turns.empty() || std::none_of(lane.begin, lane.end, uses_scratch),
+               "a lane that uses scratch has a peer");
   }
 }
 
@@ -138,19 +146,17 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
     return failed(Code::unsupported,
                   "the schedule of " + schedule.algorithm + " has too many peers");
   }
-  program->lane_connections.reserve(pairs.size());
   std::vector<std::size_t> first_connection;
   for (std::uint32_t lane = 0; lane < lanes * copies; ++lane) {
-    first_connection.push_back(program->lane_connections.size());
+    first_connection.push_back(program->connections.size());
     for (const Rank peer : peers[lane]) {
       Connection* opened = connection(peer, lane);
       COLL_CHECK(opened != nullptr, "connections are opened before a program is bound to them");
-      program->lane_connections.push_back(opened);
-      program->lane_lendings.push_back(opened->lending());
+      program->connections.push_back(opened);
+      program->lendings.push_back(opened->lending());
       program->needs_progress = program->needs_progress || opened->needs_progress();
     }
   }
-  program->connections = program->lane_connections;
 
   const std::vector<std::vector<Loan>> loans = find_loans(schedule);
   const std::vector<std::vector<BoundStep::When>> streams = find_streams(schedule);
@@ -191,8 +197,9 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       Program::Lane& bound = program->lanes[at];
       bound.begin = program->steps.data() + ranges[lane].first;
       bound.end = program->steps.data() + ranges[lane].second;
-      bound.connections = program->lane_connections.data() + first_connection[at];
-      bound.lendings = program->lane_lendings.data() + first_connection[at];
+      bound.connections =
+          std::span(program->connections).subspan(first_connection[at], peers[at].size());
+      bound.lendings = program->lendings.data() + first_connection[at];
       if (program->scratch) bound.scratch = program->scratch.get() + at * scratch_bytes;
       bound.first_sibling = copy * lanes;
       bound.first_pass = copy;

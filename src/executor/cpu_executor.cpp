@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "executor/call_turns.hpp"
+
 namespace coll {
 namespace {
 
@@ -13,10 +15,6 @@ using Cursor = Run::Cursor;
 
 constexpr int kInput = static_cast<int>(Space::input);
 constexpr int kOutput = static_cast<int>(Space::output);
-
-bool is_done(const Cursor& lane) {
-  return lane.state == Cursor::State::done;
-}
 
 /// In numbers: an operand that this rank does not have is at nothing plus an offset, never looked
 /// at.
@@ -32,22 +30,6 @@ void enter_window(const Run& run, Cursor& lane) {
   const std::uint64_t offset = lane.pass * windows.elements * run.call.element_bytes;
   lane.base[kInput] = reinterpret_cast<std::uintptr_t>(run.call.input) + offset;
   lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output) + offset;
-}
-
-void take_tickets(const Cursor& lane) {
-  std::uint32_t* ticket = lane.tickets;
-  for (CallTurns* turns : lane.lane->turns) *ticket++ = turns->taken++;
-}
-
-/// Are all earlier calls done with the lane's connections?
-bool has_turn(const Cursor& lane) {
-  const std::uint32_t* ticket = lane.tickets;
-  return std::ranges::all_of(lane.lane->turns,
-                             [&](const CallTurns* turns) { return turns->passed == *ticket++; });
-}
-
-void pass_turn(const Cursor& lane) {
-  for (CallTurns* turns : lane.lane->turns) ++turns->passed;
 }
 
 /// Moves the lanes of one run.
@@ -99,7 +81,7 @@ inline bool Mover::advance(Cursor& lane) {
     lane.pass += program_.shape.copies;
     if (lane.pass >= run_.extents.windows.passes) {
       lane.state = Cursor::State::done;
-      if (run_.queued) pass_turn(lane);
+      if (run_.queued) pass_turns(lane);
       --run_.left;
       break;
     }
@@ -122,7 +104,7 @@ inline bool Mover::run_step(Cursor& lane, const BoundStep& step, const StepExten
 
 bool Mover::wait_is_over(const Cursor& lane, const BoundStep& step) {
   const Cursor& other = lane.siblings[step.wait_lane];
-  if (is_done(other) || other.pass != lane.pass) return is_done(other) || other.pass > lane.pass;
+  if (other.done() || other.pass != lane.pass) return other.done() || other.pass > lane.pass;
   return other.next - other.lane->begin > step.wait_step;
 }
 
@@ -155,7 +137,7 @@ bool Mover::run_fused(Cursor& lane, const BoundStep& step, const StepExtent& ext
   }
   if (lends != nullptr) {
     lends->lend(kept, extent.bytes, call_.digest);  // its credit was there already
-    run_.lent = true;
+    note_loan(run_, lane, step.target);
   }
   if (source != nullptr) source->release();
   return true;
@@ -201,8 +183,9 @@ bool Mover::send_or_lend(Cursor& lane, const BoundStep& step, const StepExtent& 
     const std::byte* from = at(lane, step.from_space, extent.from);
     if (Lending* lends = lender(lane, step, extent, from)) {
       if (step.stage == BoundStep::Stage::first) lane.places->staged = nullptr;
-      run_.lent = true;
-      return lends->lend(from, extent.bytes, call_.digest);
+      if (!lends->lend(from, extent.bytes, call_.digest)) return false;
+      note_loan(run_, lane, step.target);
+      return true;
     }
     if (step.stage != BoundStep::Stage::first) return to.send(from, extent.bytes, call_.digest);
   }
@@ -358,12 +341,7 @@ void CpuExecutor::begin(Run& run) {
 }
 
 void CpuExecutor::queue(Run& run) {
-  run.queued = true;
-  for (Cursor& lane : run.lanes) {
-    if (is_done(lane)) continue;
-    take_tickets(lane);
-    if (!has_turn(lane)) lane.state = Cursor::State::waiting;
-  }
+  take_turns(run);
 }
 
 bool CpuExecutor::advance(Run& run) {
@@ -373,24 +351,19 @@ bool CpuExecutor::advance(Run& run) {
     if (lane.state == Cursor::State::waiting && has_turn(lane)) lane.state = Cursor::State::moving;
     if (lane.state == Cursor::State::moving) moved |= mover.advance(lane);
   }
-  const std::vector<Connection*>& connections = run.program->connections;
   const bool needs_progress = run.program->needs_progress;
   if (run.left == 0 && !run.flushed) {
-    run.flushed = true;
-    if (needs_progress || run.lent) {
-      // Of all that was lent on these connections: what later calls lend is waited for, too.
-      for (Connection* connection : connections) run.flushed &= connection->flush();
-    }
+    run.flushed = !(needs_progress || run.lent) || reached_marks(run);
     moved |= run.flushed;
   }
   if (!moved && needs_progress) {
-    for (Connection* connection : connections) connection->progress();
+    for (Connection* connection : run.program->connections) connection->progress();
   }
   return moved;
 }
 
 void CpuExecutor::abandon(Run& run) {
-  for (Lending* lending : run.program->lane_lendings) {
+  for (Lending* lending : run.program->lendings) {
     if (lending != nullptr) lending->withdraw();
   }
 }

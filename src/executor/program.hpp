@@ -106,7 +106,7 @@ struct Program {
   struct Lane {
     const BoundStep* begin = nullptr;
     const BoundStep* end = nullptr;
-    Connection* const* connections = nullptr;
+    std::span<Connection* const> connections;
     Lending* const* lendings = nullptr;  ///< of these connections, null where they cannot
     std::span<CallTurns* const> turns;   ///< of the directions that it sends or receives in
     std::byte* scratch = nullptr;
@@ -120,9 +120,8 @@ struct Program {
   std::vector<BoundStep> steps;
   std::vector<Lane> lanes;               ///< copy-major: copy 0's lanes, copy 1's lanes…
   std::vector<StagePlaces> places;       ///< by lane
-  std::vector<Connection*> connections;  ///< all of them, each once, for progress and errors
-  std::vector<Connection*> lane_connections;
-  std::vector<Lending*> lane_lendings;  ///< as `lane_connections`
+  std::vector<Connection*> connections;  ///< by lane, each once
+  std::vector<Lending*> lendings;        ///< as `connections`
   std::vector<CallTurns*> lane_turns;
   std::unique_ptr<std::byte[]> scratch;
   SharedMemory staging;  ///< where `places` lie

@@ -15,6 +15,7 @@ void Run::bind(Program& of, const CallBinding& with) {
   if (!same_program) {
     lanes.assign(of.lanes.size(), {});
     tickets.resize(of.lane_turns.size());
+    marks.assign(of.connections.size(), 0);
     std::uint32_t* ticket = tickets.data();
     for (std::size_t i = 0; i < lanes.size(); ++i) {
       const Program::Lane& lane = of.lanes[i];
@@ -26,6 +27,7 @@ void Run::bind(Program& of, const CallBinding& with) {
           reinterpret_cast<std::uintptr_t>(lane.scratch);
       cursor.tickets = ticket;
       ticket += lane.turns.size();
+      cursor.marks = marks.data() + (lane.connections.data() - of.connections.data());
     }
   }
   for (Cursor& cursor : lanes) {  // the extents may have moved

@@ -44,6 +44,9 @@ struct Run {
     std::uint64_t pass = 0;
     const Cursor* siblings = nullptr;  ///< lane 0 of the same copy, for waits
     std::uint32_t* tickets = nullptr;  ///< one for each of the lane's turns
+    Mark* marks = nullptr;             ///< one for each of the lane's connections
+
+    [[nodiscard]] bool done() const { return state == State::done; }
   };
 
   Run() = default;
@@ -61,12 +64,16 @@ struct Run {
   Extents extents;
   std::vector<Cursor> lanes;
   std::vector<std::uint32_t> tickets;
-  std::size_t left = 0;  ///< lanes that are not done
-  bool queued = false;   ///< its lanes have tickets, since it is not alone in flight
-  bool moved = false;    ///< since its owner last looked
-  bool held = false;     ///< keeps still (Progress::hold)
-  bool lent = false;     ///< a peer may still read the caller's memory
-  bool flushed = true;
+  /// By connection of the program: behind the last message that this run lent there, and where
+  /// bytes wait to be sent, behind its last message. Marks of earlier calls stay until there are
+  /// new ones; they have been reached.
+  std::vector<Mark> marks;
+  std::size_t left = 0;      ///< lanes that are not done
+  bool queued = false;       ///< its lanes have tickets, since it is not alone in flight
+  bool moved = false;        ///< since its owner last looked
+  bool held = false;         ///< keeps still (Progress::hold)
+  bool lent = false;         ///< a peer may still read the caller's memory
+  bool flushed = true;       ///< it has reached its marks
   Run* next_open = nullptr;  ///< of those in flight, the one begun after it
 };
 

@@ -27,8 +27,8 @@ void give_places(Program& program, const SharedMemorySource& memory) {
 }
 
 Program::~Program() {
-  const bool all_read = std::ranges::all_of(
-      lane_lendings, [](Lending* one) { return one == nullptr || one->all_read(); });
+  const bool all_read =
+      std::ranges::all_of(lendings, [](Lending* one) { return one == nullptr || one->all_read(); });
   // Late peers still read what they were sent, so nobody else may get this memory.
   if (!all_read) static_cast<void>(staging.release());
 }

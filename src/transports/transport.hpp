@@ -20,6 +20,10 @@ struct CallTurns {
   std::uint32_t passed = 0;
 };
 
+/// A position between two messages that are sent over a connection. 0 lies before all of them. Only
+/// the connection knows how it counts; it never counts down.
+using Mark = std::uint64_t;
+
 /// Lets the peer read messages out of this process's memory, so that they need not be copied into
 /// the connection first. A connection that can do this hands it out by `Connection::lending()`; it
 /// lives as long as the connection. Either both ends of a connection have it or neither has.
@@ -43,17 +47,18 @@ class Lending {
   /// process only if `fetch` allows that. Ask only for `least_loan()` bytes or more.
   [[nodiscard]] virtual bool lends(const std::byte* data, std::size_t bytes, bool fetch) const = 0;
   /// Sends a message that `lends` agreed to. False: not now, call again with the same arguments.
-  /// True: the memory must stay unchanged until `Connection::flush` is true.
+  /// True: the memory must stay unchanged until a `Connection::mark` taken now is `flushed`.
   ///
   /// After `acquire(bytes)` gave a place, `lend` succeeds, and that place stays unused. A message
   /// that `send` refused may be lent instead.
   virtual bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
-  /// Like `lend`, for memory that outlives the call: `flush` does not wait for it, and `withdraw`
+  /// Like `lend`, for memory that outlives the call: no mark waits for it, and `withdraw`
   /// does not take it back. The memory must stay unchanged until the message's credit has come back
   /// or `all_read` is true.
   virtual bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
-  /// The call has failed, and its memory may change from now on. The peer fails if it reads what
-  /// `lend` lent and it had not read yet.
+  /// A call has failed, and its memory may change from now on. The peer fails if it reads what
+  /// `lend` lent and it had not read yet. This takes back the loans of all calls on the connection,
+  /// not only those of that call: a failure ends every call of the communicator.
   virtual void withdraw() = 0;
   /// Has the peer read all that was ever lent? Also true once the peer has stopped reading, or its
   /// process is known to be gone. May be called after a failure.
@@ -107,9 +112,12 @@ class Connection {
   /// Sends from the caller's memory, which may save a copy. False: not (wholly) now, call again
   /// with the same arguments and leave the memory unchanged. True: the memory may be reused.
   virtual bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
-  /// True once all sent messages will arrive without more work by this process, and none of the
-  /// memory given to `Lending::lend` is needed any more.
-  virtual bool flush() = 0;
+  /// Behind all that has been sent so far.
+  [[nodiscard]] virtual Mark mark() const = 0;
+  /// True once all messages before the mark will arrive without more work by this process, and the
+  /// peer has read those of them that `Lending::lend` lent. What was sent after the mark changes
+  /// nothing: the peer may read that in a later call only, which waits for the end of this one.
+  virtual bool flushed(Mark mark) = 0;
 
   // --- receiving
   /// The next message's payload, valid until `release`. Null while it has not come; not null for an

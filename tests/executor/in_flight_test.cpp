@@ -108,6 +108,7 @@ TEST(InFlight, CallsOfTwoProgramsOverTheSameConnectionsKeepTheirOrder) {
                  " and " + describe(*other.algorithm, other.spec));
     ExecutorRanks::Settings settings;
     settings.script.seed = random();
+    settings.script.max_delay = random() % 2 == 0 ? 3 : 0;
     settings.script.least_loan = random() % 2 == 0 ? 1 : settings.script.least_loan;
     settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
     settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
@@ -138,6 +139,97 @@ TEST(InFlight, CallsOfTwoProgramsOverTheSameConnectionsKeepTheirOrder) {
     if (HasFailure()) return;
   }
   EXPECT_GT(overtaken, 0) << "calls on other connections need not wait for each other";
+}
+
+/// A call ends when its own loans are read. The peer may read those of a later call only after it
+/// has seen the earlier one's end.
+TEST(InFlight, ACallEndsAlthoughALaterOnesLoansAreUnread) {
+  const CollectiveSpec spec{Collective::broadcast, 2, 0};
+  ExecutorRanks ranks(build_all(*find_algorithm("chain"), spec), {.script = {.least_loan = 1}});
+  std::array<Buffers, 4> buffers{Buffers(spec, 0, 4, false, 1), Buffers(spec, 0, 4, false, 2),
+                                 Buffers(spec, 1, 4, false, 1), Buffers(spec, 1, 4, false, 2)};
+  std::array<coll::Run, 4> runs;
+  const auto begin = [&](std::size_t rank, std::size_t call) {
+    ranks.begin(rank, runs[2 * rank + call], buffers[2 * rank + call].call(call + 1));
+    ranks.progress(rank).poll();
+  };
+  begin(0, 0);
+  begin(0, 1);
+  ASSERT_EQ(ranks.loans(), 2U);
+  EXPECT_FALSE(runs[0].done());
+  begin(1, 0);
+  EXPECT_TRUE(runs[2].done());
+  ranks.progress(0).poll();
+  EXPECT_TRUE(runs[0].done()) << "its loan was read";
+  EXPECT_FALSE(runs[1].done()) << "nobody has read its loan";
+  begin(1, 1);
+  ranks.progress(0).poll();
+  EXPECT_TRUE(runs[1].done() && runs[3].done());
+  compare(buffers[2].take(), spec, 1, 4, 1);
+  compare(buffers[3].take(), spec, 1, 4, 2);
+}
+
+/// The root lends to both ranks in the first call, and in the second to rank 2 only.
+TEST(InFlight, ACallEndsAlthoughAnEarlierOnesLoansAreUnread) {
+  const CollectiveSpec spec{Collective::broadcast, 3, 0};
+  constexpr std::uint64_t kLong = 32, kShort = 1;
+  ExecutorRanks ranks(
+      build_all(*find_algorithm("linear"), spec),
+      {.script = {.least_loan = 1, .least_loan_to = {{1, kLong * 8}}}, .credits = 4});
+  std::array<coll::Run, 6> runs;
+  std::deque<Buffers> buffers;
+  const auto begin = [&](std::size_t rank, std::uint64_t call) {
+    buffers.emplace_back(spec, rank, call == 0 ? kLong : kShort, false, call);
+    ranks.begin(rank, runs[2 * rank + call], buffers.back().call(call + 1));
+    ranks.progress(rank).poll();
+  };
+  begin(0, 0);
+  ASSERT_EQ(ranks.loans(), 2U);
+  begin(0, 1);
+  ASSERT_EQ(ranks.loans(), 3U);
+  begin(2, 0);
+  begin(2, 1);
+  EXPECT_TRUE(runs[4].done() && runs[5].done());
+  ranks.progress(0).poll();
+  EXPECT_FALSE(runs[0].done()) << "rank 1 has not read its loan";
+  EXPECT_TRUE(runs[1].done()) << "it lent nothing to rank 1";
+  begin(1, 0);
+  begin(1, 1);
+  ranks.progress(0).poll();
+  EXPECT_TRUE(std::ranges::all_of(runs, &coll::Run::done));
+}
+
+/// Also what a lane sent that was done before another call came.
+TEST(InFlight, ACallThatHasEndedLeavesNothingToSend) {
+  std::mt19937_64 random(test::test_seed());
+  const CollectiveSpec spec{Collective::broadcast, 2, 0}, back{Collective::broadcast, 2, 1};
+  const Algorithm& chain = *find_algorithm("chain");
+  constexpr std::uint64_t kCount = 96;  // six messages of each lane
+  int met = 0;
+  for (int round = 0; round < 300; ++round) {
+    ExecutorRanks ranks(
+        build_all(chain, spec),
+        {.script = {.seed = random(), .max_delay = 20}, .copies = 2, .slice_bytes = 64},
+        build_all(chain, back));
+    Buffers sent(spec, 0, kCount, false), got(spec, 1, kCount, false), later(back, 0, 1, false);
+    coll::Run sending, receiving, waiting;
+    ranks.begin(0, sending, sent.call(1));
+    ranks.begin(1, receiving, got.call(1));
+    const auto poll_until = [&](const auto& done) {
+      for (int turn = 0; turn < 10'000 && !done(); ++turn) ranks.progress(random() % 2).poll();
+    };
+    poll_until([&] { return sending.left < 2; });
+    if (sending.left == 1) {
+      ++met;
+      ranks.begin(0, waiting, later.call(2), 1);
+    }
+    poll_until([&] { return sending.done(); });
+    ASSERT_TRUE(sending.done());
+    for (int turn = 0; turn < 1000 && !receiving.done(); ++turn) ranks.progress(1).poll();
+    ASSERT_TRUE(receiving.done()) << "round " << round;
+    compare(got.take(), spec, 1, kCount);
+  }
+  EXPECT_GT(met, 0);
 }
 
 /// Both send first: what each sends must not wait for the other's receiving, nor receiving for

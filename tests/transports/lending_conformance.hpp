@@ -59,7 +59,7 @@ TEST_P(LendingConformance, ALoanLastsUntilItsReceiverIsDone) {
     ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
     const auto keeps = [&] {
       for (int turn = 0; turn < 100; ++turn) {
-        if (pair.ends[0]->flush() == GetParam().lends) return false;
+        if (all_flushed(*pair.ends[0]) == GetParam().lends) return false;
         nudge(*pair.ends[0]);
         nudge(*pair.ends[1]);
       }
@@ -84,7 +84,7 @@ TEST_P(LendingConformance, ALoanLastsUntilItsReceiverIsDone) {
       ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
     }
     EXPECT_EQ(got, filled(1));
-    EXPECT_TRUE(pair.drive([&] { return pair.ends[0]->flush(); }));
+    EXPECT_TRUE(pair.drive([&] { return all_flushed(*pair.ends[0]); }));
     EXPECT_TRUE(more || pair.drive(send_more));
     EXPECT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), 4, 2); }));
   }
@@ -99,9 +99,45 @@ TEST_P(LendingConformance, LentMemoryIsFreeForAnythingAfterwards) {
     std::ranges::fill(lent, static_cast<std::byte>(round));
     ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
     ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
-    ASSERT_TRUE(pair.drive([&] { return pair.ends[0]->flush(); }));
+    ASSERT_TRUE(pair.drive([&] { return all_flushed(*pair.ends[0]); }));
     std::ranges::fill(lent, std::byte{0xbd});
     ASSERT_EQ(got, filled(round));
+  }
+}
+
+/// What is sent later may be read later, or never.
+TEST_P(LendingConformance, AMarkIsReachedAlthoughALaterLoanIsUnread) {
+  for (const bool message_between : {false, true}) {
+    LendingPair pair;
+    ASSERT_TRUE(pair.ready);
+    if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
+    Connection& to = *pair.ends[0];
+    Connection& from = *pair.ends[1];
+    const Payload earlier = filled(1), later = filled(2);
+    const auto goes = [&](const auto& send) {
+      for (int turn = 0; turn < 100; ++turn) {
+        if (send()) return true;
+        nudge(to);
+        nudge(from);
+      }
+      return false;
+    };
+    ASSERT_TRUE(goes([&] { return give(to, earlier, 1); }));
+    if (message_between && !goes([&] { return to.send(bytes_of("more"), 4, 2); }))
+      GTEST_SKIP() << "varies its credits";
+    const Mark mark = to.mark();
+    if (!goes([&] { return give(to, later, 3); })) GTEST_SKIP() << "varies its credits";
+    EXPECT_FALSE(to.flushed(mark)) << "nothing was read";
+    Payload got = filled(0);
+    ASSERT_TRUE(pair.drive([&] { return from.receive(got.data(), got.size(), 1); }));
+    EXPECT_TRUE(pair.drive([&] { return to.flushed(mark); }));
+    EXPECT_FALSE(all_flushed(to)) << "the later loan was not read";
+    if (message_between) {
+      ASSERT_TRUE(pair.drive([&] { return from.receive(got.data(), 4, 2); }));
+    }
+    ASSERT_TRUE(pair.drive([&] { return from.receive(got.data(), got.size(), 3); }));
+    EXPECT_TRUE(pair.drive([&] { return all_flushed(to); }));
+    EXPECT_TRUE(to.flushed(mark)) << "still";
   }
 }
 
@@ -161,12 +197,12 @@ TEST_P(LendingConformance, CreditsBoundLoansToo) {
     ASSERT_LE(given, kCredits);
     Payload got = filled(0);
     for (std::size_t message = 0; message < given; ++message) {
-      EXPECT_FALSE(pair.ends[0]->flush()) << "one flush is for all loans";
+      EXPECT_FALSE(all_flushed(*pair.ends[0])) << "one flush is for all loans";
       ASSERT_TRUE(
           pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), message); }));
       ASSERT_EQ(got, lent[message]);
     }
-    ASSERT_TRUE(pair.drive([&] { return pair.ends[0]->flush(); }));
+    ASSERT_TRUE(pair.drive([&] { return all_flushed(*pair.ends[0]); }));
   }
 }
 
@@ -197,7 +233,7 @@ TEST_P(LendingConformance, ALoanOfAnotherCallIsAMismatchAndStaysUnread) {
           << "how long it was: " << status.text();
       EXPECT_EQ(pair.ends[1]->peek(kLoanBytes, 5), nullptr) << "for good";
       if (GetParam().lends) {
-        EXPECT_FALSE(pair.ends[0]->flush()) << "it was not read";
+        EXPECT_FALSE(all_flushed(*pair.ends[0])) << "it was not read";
       }
     }
   }
@@ -249,7 +285,7 @@ TEST_P(LendingConformance, ALoanToADeadPeerIsNeverReturned) {
     ::kill(child, SIGKILL);
     EXPECT_TRUE(WIFSIGNALED(status_of(child)));
     for (int turn = 0; lends && turn < 1000; ++turn) {
-      ASSERT_FALSE(self.end->flush());
+      ASSERT_FALSE(all_flushed(*self.end));
       nudge(*self.end);
     }
     if (can_read_memory_of(memory_proof())) {
@@ -268,7 +304,7 @@ TEST_P(LendingConformance, ALoanOfADeadPeerComesWholeOrNotAtAll) {
     LendingRank self(GetParam(), 1, job, table);
     const Payload lent = filled(7);
     if (!self.ready || !self.until([&] { return give(*self.end, lent, 1); })) return false;
-    if (!self.lends() && !self.until([&] { return self.end->flush(); })) return false;
+    if (!self.lends() && !self.until([&] { return all_flushed(*self.end); })) return false;
     table.meet(1);
     for (;;) ::pause();
   });
@@ -304,7 +340,7 @@ TEST_P(LendingConformance, ProcessesLendPrivateMemory) {
     for (int round = 1; good && round < kRounds; ++round) {
       std::ranges::fill(lent, static_cast<std::byte>(round));
       good = self.until([&] { return give(*self.end, lent, 1); }) &&
-             self.until([&] { return self.end->flush(); });
+             self.until([&] { return all_flushed(*self.end); });
       std::ranges::fill(lent, std::byte{0xbd});
     }
     return good;

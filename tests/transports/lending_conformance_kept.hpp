@@ -28,12 +28,12 @@ TEST_P(LendingConformance, WhatIsKeptIsReadWheneverThePeerComes) {
       return goes([&] { return to.lending()->lend_kept(kept.data(), kept.size(), digest); });
     };
     ASSERT_TRUE(keep(1));
-    EXPECT_TRUE(pair.drive([&] { return to.flush(); }));
+    EXPECT_TRUE(pair.drive([&] { return all_flushed(to); }));
     EXPECT_FALSE(to.lending()->all_read());
     to.lending()->withdraw();  // there is nothing
     // Three messages at once take as many credits.
     if (!goes([&] { return give(to, lent, 2); }) || !keep(3)) GTEST_SKIP() << "varies its credits";
-    EXPECT_FALSE(to.flush());
+    EXPECT_FALSE(all_flushed(to));
     Payload got = filled(3);
     const auto receive = [&](std::uint64_t digest) {
       return pair.drive([&] {
@@ -57,7 +57,7 @@ TEST_P(LendingConformance, WhatIsKeptIsReadWheneverThePeerComes) {
       EXPECT_FALSE(to.lending()->all_read());
     } else {
       ASSERT_TRUE(receive(1) && receive(2));
-      EXPECT_TRUE(pair.drive([&] { return to.flush(); })) << "what is kept came later";
+      EXPECT_TRUE(pair.drive([&] { return all_flushed(to); })) << "what is kept came later";
       EXPECT_FALSE(to.lending()->all_read());
       ASSERT_TRUE(receive(3));
       EXPECT_EQ(got, kept);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport_backend.hpp"
 #include "transports/transport.hpp"
 
 namespace coll::test {
@@ -94,7 +95,7 @@ class Traffic {
 
   /// Uses lent memory for something else as soon as it may.
   void take_back(Connection& to) {
-    if (loans_.empty() || !to.flush()) return;
+    if (loans_.empty() || !all_flushed(to)) return;
     for (auto& loan : loans_) std::ranges::fill(loan, std::byte{0xbd});
     loans_.clear();
   }
@@ -139,7 +140,8 @@ class Exchange {
   }
   [[nodiscard]] int loans() const { return out_.loans_ever; }
   [[nodiscard]] bool done() const {
-    return wrong_ || !end_.status().ok() || (to_send_ == 0 && to_receive_ == 0 && end_.flush());
+    return wrong_ || !end_.status().ok() ||
+           (to_send_ == 0 && to_receive_ == 0 && all_flushed(end_));
   }
   [[nodiscard]] bool good() const {
     return !wrong_ && end_.status().ok() && to_send_ == 0 && to_receive_ == 0;

@@ -54,6 +54,11 @@ inline void nudge(Connection& connection) {
   if (connection.needs_progress()) connection.progress();
 }
 
+/// Has all that was ever sent left, and has the peer read all that was lent?
+inline bool all_flushed(Connection& connection) {
+  return connection.flushed(connection.mark());
+}
+
 inline TransportSpec spec_of(Rank rank, Rank size, std::uint64_t job) {
   return {.rank = rank, .size = size, .job = {job, ~job}, .interface = {}};
 }

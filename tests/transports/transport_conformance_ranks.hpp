@@ -91,7 +91,7 @@ inline bool talk(const Backend& backend, Rank rank, std::uint64_t job, Table& ta
   }
   good = good && eventually([&] {
            nudge(*self.end);
-           return self.end->flush();
+           return all_flushed(*self.end);
          });
   return good && table.meet(rank);
 }
@@ -152,7 +152,7 @@ TEST_P(TransportConformance, DeathOfThePeerIsBounded) {
       eventually([&] {
         nudge(*self.end);
         sent = sent || self.end->send(last.data(), last.size(), 1);
-        return sent && self.end->flush();
+        return sent && all_flushed(*self.end);
       });
       table.meet(1 - survivor);
       for (;;) ::pause();

@@ -111,9 +111,14 @@ bool FakeConnection::lend_kept(const std::byte* data, std::size_t bytes, std::ui
   return lend(data, bytes, digest, true);
 }
 
-bool FakeConnection::flush() {
+Mark FakeConnection::mark() const {
   const std::lock_guard lock(link_->mutex);
-  return out().flushed();
+  return link_->fifos[side_].committed();
+}
+
+bool FakeConnection::flushed(Mark mark) {
+  const std::lock_guard lock(link_->mutex);
+  return out().flushed(mark);
 }
 
 bool FakeConnection::all_read() {

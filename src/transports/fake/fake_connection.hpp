@@ -25,7 +25,8 @@ class FakeConnection final : public Connection, public Lending {
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   void withdraw() override;
   bool all_read() override;
-  bool flush() override;
+  [[nodiscard]] Mark mark() const override;
+  bool flushed(Mark mark) override;
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
   bool intact() override;

@@ -64,6 +64,14 @@ void FakeFifo::settle() {
   while (arrived_ < left_ && at(arrived_).arrives_in == 0) ++arrived_;
 }
 
+bool FakeFifo::flushed(Mark mark) const {
+  for (std::uint64_t unread = consumed_; unread < mark; ++unread) {
+    const Message& message = ring_[unread % ring_.size()];
+    if (message.lent != nullptr && !message.kept) return false;
+  }
+  return left_ >= mark;
+}
+
 void FakeFifo::progress_sender() {
   if (left_ < committed_) --at(left_).leaves_in;
   settle();

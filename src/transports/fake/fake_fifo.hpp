@@ -73,8 +73,9 @@ class FakeFifo {
   /// True as often as the script wants the next message refused; then false until `commit`.
   bool refuses_send() { return refuse(send_refusals_); }
   void progress_sender();
-  /// All messages have left, and what was lent until the call ends is not needed any more.
-  [[nodiscard]] bool flushed() const { return left_ == committed_ && consumed_ >= lent_; }
+  [[nodiscard]] Mark committed() const { return committed_; }
+  /// All messages before the mark have left, and those that were lent until the call ends are read.
+  [[nodiscard]] bool flushed(Mark mark) const;
   [[nodiscard]] bool all_read() const { return consumed_ >= lent_ && consumed_ >= kept_; }
 
   void withdraw() { withdrawn_ = withdrawn_ || consumed_ < lent_; }

@@ -67,7 +67,8 @@ class ShmConnection final : public Connection, public Lending {
   }
   void withdraw() override { sender_.withdraw(); }
   bool all_read() override;
-  bool flush() override { return sender_.returned(); }
+  [[nodiscard]] Mark mark() const override { return sender_.mark(); }
+  bool flushed(Mark mark) override { return sender_.returned(mark); }
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override {
     const auto next = look(bytes, digest);

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "sys/memory/shared_segments.hpp"
+#include "transports/shm/shm_reach.hpp"
 #include "transports/shm/shm_slot_deck.hpp"
 
 namespace coll {
@@ -48,24 +48,6 @@ static_assert(sizeof(ShmCell) == kLinePair);
 /// Of a payload, what lies in the line of the tag.
 inline constexpr std::size_t kFirstLineBytes = kCacheLine - offsetof(ShmCell, payload);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-
-/// How a receiver reaches the sender's memory: nothing, until it has said so.
-struct ShmReach {
-  bool said = false;
-  bool copies = false;  ///< by a system call
-  bool maps = false;    ///< what lies in the sender's arena
-  bool opens = false;   ///< and in its other segments
-
-  [[nodiscard]] std::uint32_t word() const {
-    return unsigned{said} | unsigned{copies} << 1 | unsigned{maps} << 2 | unsigned{opens} << 3;
-  }
-  static ShmReach of(std::uint32_t word) {
-    return {(word & 1) != 0, (word & 2) != 0, (word & 4) != 0, (word & 8) != 0};
-  }
-  [[nodiscard]] bool in_place(const SharedPlace& place) const {
-    return place.segment == SharedPlace::kArena ? maps : opens;
-  }
-};
 
 /// Written by the receiver only.
 struct alignas(kLinePair) ShmConsumed {
@@ -150,7 +132,9 @@ class ShmCursor {
       : fifo_(fifo), cell_(fifo.cells), small_slot_(fifo.slots[0].begin), sequence_(first) {}
 
   [[nodiscard]] ShmCell& cell() const { return *cell_; }
-  [[nodiscard]] std::uint32_t sequence() const { return sequence_; }
+  [[nodiscard]] std::uint32_t sequence() const { return static_cast<std::uint32_t>(sequence_); }
+  /// The sequence, but it never wraps.
+  [[nodiscard]] std::uint64_t position() const { return sequence_; }
   [[nodiscard]] bool needs_large_slot(std::size_t bytes) const {
     return needs_slot(bytes) && fifo_.size_of(bytes) == 1;
   }
@@ -177,7 +161,7 @@ class ShmCursor {
  private:
   ShmCell* cell_ = nullptr;
   std::byte* small_slot_ = nullptr;
-  std::uint32_t sequence_ = 0;
+  std::uint64_t sequence_ = 0;
 };
 
 class ShmSender final : ShmCursor {
@@ -213,11 +197,14 @@ class ShmSender final : ShmCursor {
     if (needs_large_slot(bytes)) loan.slot = large_slots_.next();
     write(loan);
     publish(bytes, bytes | kLent, digest);
-    (loan.kept != 0 ? kept_ : lent_) = {.some = true, .last = sequence()};
+    (loan.kept != 0 ? kept_ : lent_) = {.some = true, .end = position()};
   }
   [[nodiscard]] bool has_small_slots() const { return fifo_.slots[0].count > 0; }
-  /// The receiver is done with all that was lent until its call ends.
-  bool returned() { return is_read(lent_); }
+  /// Behind all that was lent until its call ends. Not behind later messages: the receiver may keep
+  /// the credits of small ones back.
+  [[nodiscard]] std::uint64_t mark() const { return lent_.end; }
+  /// The receiver is done with what was lent before the mark.
+  bool returned(std::uint64_t mark) { return is_read(lent_) || is_read(mark); }
   /// And with what is kept; or it is there no more.
   bool all_read() {
     return (is_read(lent_) && is_read(kept_)) ||
@@ -225,7 +212,7 @@ class ShmSender final : ShmCursor {
   }
   /// Before what is outstanding changes. Readers look after they have read.
   void withdraw() {
-    if (returned()) return;
+    if (is_read(lent_)) return;
     fifo_.lender->withdrawn.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
@@ -237,15 +224,18 @@ class ShmSender final : ShmCursor {
 
  private:
   struct Loans {
-    bool some = false;       ///< are perhaps not read yet
-    std::uint32_t last = 0;  ///< the number after the last one's
+    bool some = false;      ///< are perhaps not read yet
+    std::uint64_t end = 0;  ///< the position behind the last one
   };
 
   bool is_read(Loans& loans) const {
-    if (!loans.some) return true;
-    const std::uint32_t read = fifo_.consumed->messages.load(std::memory_order_acquire);
-    loans.some = static_cast<std::int32_t>(first_ + read - loans.last) < 0;
+    loans.some = loans.some && !is_read(loans.end);
     return !loans.some;
+  }
+  [[nodiscard]] bool is_read(std::uint64_t mark) const {
+    const std::uint32_t read = fifo_.consumed->messages.load(std::memory_order_acquire);
+    const std::uint32_t in_flight = sequence() - first_ - read;
+    return mark + in_flight <= position();
   }
   [[nodiscard]] bool has_credit(std::size_t bytes) const {
     if (!needs_slot(bytes)) return cells_ > 0;

@@ -137,8 +137,10 @@ bool TcpConnection::send(const std::byte* data, std::size_t bytes, std::uint64_t
   return true;
 }
 
-bool TcpConnection::flush() {
-  return status().ok() && push_slots();
+/// Only what lies in slots has to leave: `send` returns when the kernel has its message.
+bool TcpConnection::flushed(Mark mark) {
+  if (status().ok() && out_.popped() < mark) push_slots();
+  return status().ok() && out_.popped() >= mark;
 }
 
 // --- receiving

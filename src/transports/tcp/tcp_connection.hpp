@@ -27,7 +27,8 @@ class TcpConnection final : public Connection {
   std::byte* acquire(std::size_t bytes) override;
   void commit(std::size_t bytes, std::uint64_t digest) override;
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
-  bool flush() override;
+  [[nodiscard]] Mark mark() const override { return out_.pushed(); }
+  bool flushed(Mark mark) override;
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
   void release() override;

@@ -27,10 +27,14 @@ class TcpSlots {
   /// The payload of the oldest message, and the place of the next one; the header lies before it.
   [[nodiscard]] std::byte* front() const { return slot(first_); }
   [[nodiscard]] std::byte* back() const { return slot(first_ + count_); }
+  /// Messages ever pushed, and ever popped.
+  [[nodiscard]] std::uint64_t pushed() const { return popped_ + count_; }
+  [[nodiscard]] std::uint64_t popped() const { return popped_; }
   void push() { ++count_; }
   void pop() {
     first_ = first_ + 1 == credits_ ? 0 : first_ + 1;
     --count_;
+    ++popped_;
   }
 
  private:
@@ -44,6 +48,7 @@ class TcpSlots {
   std::uint32_t credits_ = 0;
   std::uint32_t first_ = 0;
   std::uint32_t count_ = 0;
+  std::uint64_t popped_ = 0;
 };
 
 }  // namespace coll
