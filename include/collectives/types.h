@@ -16,7 +16,7 @@ typedef enum coll_status {
   COLL_SUCCESS = 0,
   COLL_IN_PROGRESS = 1,      /* of a query: the work is not finished yet; no error */
   COLL_INVALID_ARGUMENT = 2, /* one argument is wrong by itself: null, out of range, unknown */
-  COLL_INVALID_USAGE = 3,    /* right arguments, wrong time: two threads in one communicator… */
+  COLL_INVALID_USAGE = 3,    /* right arguments, wrong time: after a fork, inside exit… */
   COLL_MISMATCH = 4,         /* ranks called different operations, or used different arguments */
   COLL_PEER_LOST = 5,        /* the process of another rank is gone or unreachable */
   COLL_DEADLINE = 6,         /* the deadline passed */
