@@ -21,8 +21,11 @@ constexpr double us_per_byte(double gbytes_per_s) {
 /// Numbers the links as routes come to need them. Kept by the network's routes.
 class Fabric {
  public:
-  Fabric(const Topology& topology, const Placement& placement)
-      : topology_(topology), placement_(placement), one_host_(topology.count(NodeKind::host) == 1) {
+  Fabric(const Topology& topology, const Placement& placement, const CostConstants& costs)
+      : topology_(topology),
+        placement_(placement),
+        costs_(costs),
+        one_host_(topology.count(NodeKind::host) == 1) {
     for (const RingHop& hop : placement.ring_hops)
       ring_nics_[{hop.from, hop.to}].emplace_back(hop.out, hop.in);
   }
@@ -34,17 +37,18 @@ class Fabric {
     const bool apart = placement_.layout.host[s] != placement_.layout.host[t];
     if (!gpus) return between_processors(s, t, apart, network);
     Route route;
+    const GpuCost& gpu = costs_.gpu;
     if (apart) {
-      set(route, kNetworkHop);
+      set(route, gpu.network_alpha_us, gpu.network_long_us);
       between_hosts(s, t, route, network);
     } else if (a == b) {
-      set(route, {kLinkHop.alpha_us, 0});
-      use({"memory of " + name(a), a, a}, kWithinGpu, route, network);
+      set(route, gpu.link_alpha_us, 0);
+      use({"memory of " + name(a), a, a}, costs_.link.within_gpu_gbytes_per_s, route, network);
     } else if (link_path_between(topology_, a, b).links > 0) {
-      set(route, kLinkHop);
+      set(route, gpu.link_alpha_us, gpu.link_long_us);
       over_links(a, b, route, network);
     } else {
-      set(route, kPciHop);
+      set(route, gpu.pci_alpha_us, gpu.pci_long_us);
       through_pci(a, b, route, network);
     }
     return route;
@@ -60,10 +64,10 @@ class Fabric {
     }
   };
 
-  static void set(Route& route, HopLatency hop) {
-    route.alpha_us = hop.alpha_us;
-    route.long_us = hop.long_us;
-    route.inline_bytes = kFlaggedBytes;
+  void set(Route& route, double alpha_us, double long_us) const {
+    route.alpha_us = alpha_us;
+    route.long_us = long_us;
+    route.inline_bytes = costs_.gpu.flagged_bytes;
   }
 
   [[nodiscard]] std::string name(NodeId id) const {
@@ -83,11 +87,11 @@ class Fabric {
 
   /// Direct links if there are any, else through the host's fabric of switches.
   void over_links(NodeId a, NodeId b, Route& route, Network& network) {
-    const auto yield = [](const Link& link) {
+    const auto yield = [&costs = costs_.link](const Link& link) {
       const bool xgmi = link.kind == LinkKind::xgmi;
-      const double usual = xgmi ? kXgmi : kNvlink;
+      const double usual = xgmi ? costs.xgmi_gbytes_per_s : costs.nvlink_gbytes_per_s;
       const double each = link.gbytes_per_s > 0 ? link.gbytes_per_s : usual;
-      return each * link.count * (xgmi ? kXgmiYield : kNvlinkYield);
+      return each * link.count * (xgmi ? costs.xgmi_yield : costs.nvlink_yield);
     };
     for (const Link& link : topology_.links_from(a)) {
       if (link.to != b) continue;
@@ -110,7 +114,7 @@ class Fabric {
   double assumed_pci(NodeId device) {
     if (const double usual = usual_pci_gbytes_per_s(topology_[device]); usual > 0) return usual;
     const NodeId host = topology_.above(device, NodeKind::host);
-    const auto [known, fresh] = assumed_pci_.emplace(host, kPcie);
+    const auto [known, fresh] = assumed_pci_.emplace(host, costs_.link.pcie_gbytes_per_s);
     if (!fresh) return known->second;
     for (const NodeKind kind : {NodeKind::gpu, NodeKind::nic})
       for (const NodeId each : topology_.parts(host, kind)) {
@@ -126,10 +130,10 @@ class Fabric {
   void through_pci(NodeId a, NodeId b, Route& route, Network& network) {
     const PciWay way = pci_way(topology_, a, b);
     const auto pass = [&](NodeId part, bool up) {
-      double rate = topology_[part].pci.gbytes_per_s * kPcieYield;
+      double rate = topology_[part].pci.gbytes_per_s * costs_.link.pcie_yield;
       const NodeKind kind = topology_[part].kind;
       if (rate <= 0 && (kind == NodeKind::gpu || kind == NodeKind::nic))
-        rate = assumed_pci(part) * kPcieYield;
+        rate = assumed_pci(part) * costs_.link.pcie_yield;
       use({"PCI of " + name(part) + (up ? ", up" : ", down"), up ? part : kNoNode,
            up ? kNoNode : part},
           rate, route, network);
@@ -144,9 +148,14 @@ class Fabric {
     for (const NodeId part : way.down) pass(part, false);
   }
 
+  /// Of a host without a NIC.
+  [[nodiscard]] double assumed_network() const {
+    return costs_.link.nic_gbytes_per_s * costs_.link.network_yield;
+  }
+
   [[nodiscard]] double port_rate(NodeId nic) const {
     const double rate = port_gbytes_per_s(topology_[nic]);
-    return (rate > 0 ? rate : kNic) * kNetworkYield;
+    return (rate > 0 ? rate : costs_.link.nic_gbytes_per_s) * costs_.link.network_yield;
   }
 
   /// Over the NICs of the ring that has this hop; else over those nearest to both.
@@ -198,19 +207,19 @@ class Fabric {
   void leave(NodeId device, NodeId nic, Route& route, Network& network) {
     if (nic == kNoNode) {
       const NodeId host = topology_.above(device, NodeKind::host);
-      use({"network of " + name(host) + ", out", host, kNoNode}, kNic * kNetworkYield, route,
-          network, kNicMessageUs);
+      use({"network of " + name(host) + ", out", host, kNoNode}, assumed_network(), route, network,
+          costs_.link.nic_message_us);
       return;
     }
     through_pci(device, nic, route, network);
-    use({name(nic) + ", out", nic, kNoNode}, port_rate(nic), route, network, kNicMessageUs);
+    use({name(nic) + ", out", nic, kNoNode}, port_rate(nic), route, network,
+        costs_.link.nic_message_us);
   }
 
   void enter(NodeId nic, NodeId device, Route& route, Network& network) {
     if (nic == kNoNode) {
       const NodeId host = topology_.above(device, NodeKind::host);
-      use({"network of " + name(host) + ", in", kNoNode, host}, kNic * kNetworkYield, route,
-          network);
+      use({"network of " + name(host) + ", in", kNoNode, host}, assumed_network(), route, network);
       return;
     }
     use({name(nic) + ", in", kNoNode, nic}, port_rate(nic), route, network);
@@ -225,7 +234,7 @@ class Fabric {
       for (const Link& link : topology_.links_from(way[at])) {
         if (link.to != way[at + 1]) continue;
         use({name(link.from) + " to " + name(link.to), link.from, link.to},
-            link.gbytes_per_s * link.count * kNetworkYield, route, network);
+            link.gbytes_per_s * link.count * costs_.link.network_yield, route, network);
         break;
       }
     }
@@ -255,7 +264,7 @@ class Fabric {
   }
 
   Route between_processors(std::size_t s, std::size_t t, bool apart, Network& network) {
-    const PathCost& path = apart ? kTcpPath : kSharedMemoryPath;
+    const PathCost& path = apart ? costs_.network : costs_.memory;
     Route route = route_over(path);
     if (apart) {
       const NodeId out = placement_.nic[s], in = placement_.nic[t];
@@ -269,6 +278,7 @@ class Fabric {
 
   const Topology& topology_;
   const Placement& placement_;
+  const CostConstants& costs_;
   bool one_host_;
   std::map<Key, std::uint32_t> links_;
   std::map<NodeId, double> assumed_pci_;  ///< by host
@@ -277,7 +287,8 @@ class Fabric {
 
 }  // namespace
 
-Network machine_network(const Topology& topology, const Placement& placement) {
+Network machine_network(const Topology& topology, const Placement& placement,
+                        const CostConstants& costs) {
   Network network;
   const bool on_gpus = topology[placement.node.front()].kind == NodeKind::gpu;
   network.threads = !on_gpus;
@@ -288,15 +299,16 @@ Network machine_network(const Topology& topology, const Placement& placement) {
       network.core.push_back(
           cores.emplace(node, static_cast<std::uint32_t>(cores.size())).first->second);
     }
-    network.hand_over_us = kHandOverUs;
-    if (placement.layout.hosts() == 1) network.staged_bytes = kStagedBytes;
-    network.step_us = kSharedMemoryPath.step_us;
-    network.copy_us_per_byte = kCopyUsPerByte;
+    network.hand_over_us = costs.sharing.hand_over_us;
+    if (placement.layout.hosts() == 1) network.staged_bytes = costs.copy.staged_bytes;
+    network.step_us = costs.memory.step_us;
+    network.copy_us_per_byte = costs.copy.us_per_byte;
   } else {
-    network.step_us = kGpuStepUs;
-    network.copy_us_per_byte = us_per_byte(kWithinGpu);
+    network.step_us = costs.gpu.step_us;
+    network.flagged_times = costs.gpu.flagged_times;
+    network.copy_us_per_byte = us_per_byte(costs.link.within_gpu_gbytes_per_s);
   }
-  Fabric fabric(topology, placement);
+  Fabric fabric(topology, placement, costs);
   const auto routes = std::make_shared<std::unordered_map<std::uint64_t, Route>>();
   for (Rank source = 0; source < ranks; ++source) {
     for (Rank target = 0; target < ranks; ++target) {
@@ -312,17 +324,19 @@ Network machine_network(const Topology& topology, const Placement& placement) {
   return network;
 }
 
-World machine_world(const Topology& topology, const Placement& placement) {
-  constexpr std::uint32_t kGpuSlice = 512 << 10;  // as NCCL's Simple protocol cuts them
-  constexpr std::uint32_t kGpuLanes = 16;
+World machine_world(const Topology& topology, const Placement& placement,
+                    std::shared_ptr<const CostModel> model) {
   World world;
+  world.model = std::move(model);
   world.layout = placement.layout;
-  world.network = std::make_shared<const Network>(machine_network(topology, placement));
+  world.network =
+      std::make_shared<const Network>(machine_network(topology, placement, world.costs()));
   const bool on_gpus = topology[placement.node.front()].kind == NodeKind::gpu;
   if (on_gpus || placement.layout.hosts() > 1) world.shared_memory = false;
   if (on_gpus) {
-    world.slot_bytes = world.passing_bytes = kGpuSlice;
-    world.max_lanes = kGpuLanes;
+    world.slot_bytes = world.passing_bytes =
+        static_cast<std::uint32_t>(world.costs().gpu.slice_bytes);
+    world.max_lanes = static_cast<std::uint32_t>(world.costs().gpu.most_lanes);
   }
   std::map<std::uint32_t, double> on;
   for (const std::uint32_t core : world.network->core) {

@@ -9,13 +9,6 @@
 namespace coll {
 namespace {
 
-/// Calls of up to so many slices need no second lane: over shared memory one fills a slot while the
-/// other empties one, over TCP the kernel's buffers do that.
-constexpr double kSlicesOfOneLane = 2, kSlicesOfOneSocket = 8;
-
-/// The shortest slice to consider: of less, what each costs besides its bytes is the larger part.
-constexpr std::uint32_t kLeastSlice = 16 << 10;
-
 bool side_by_side(const World& world) {
   return world.network && !world.network->threads;
 }
@@ -29,8 +22,12 @@ Route far_route(const World& world) {
 /// without what a long message costs. 0 where there is none such.
 std::uint32_t flagged_slice(const World& world) {
   if (!side_by_side(world) || world.layout.ranks() < 2) return 0;
-  const double bytes = std::min(far_route(world).inline_bytes, double{kLeastSlice});
+  const double bytes = std::min(far_route(world).inline_bytes, world.costs().cut.least_slice_bytes);
   return static_cast<std::uint32_t>(bytes) / 64 * 64;
+}
+
+std::uint32_t least_slice(const World& world) {
+  return static_cast<std::uint32_t>(world.costs().cut.least_slice_bytes);
 }
 
 double longest_message(const Plan& plan, double bytes) {
@@ -49,35 +46,32 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
   return straight ? world.slot_bytes : world.passing_bytes;
 }
 
-/// Up to how many bytes a call's messages are better fetched than passed through slots. To have
-/// them fetched halves the copies, but the receiver makes them all: where messages go both ways at
-/// once that is half the work for either side; where they go one way it shortens the way of a
-/// single slice, and loses against two sides that copy slice after slice in step. What is combined
-/// on arrival gains nothing by being fetched first, and what goes to several ranks is copied once
-/// for all of them, which is less work for ranks that share cores. Beyond the caches memory is the
-/// limit either way, the sooner the more ranks share it. (docs/performance.md, where a byte is
-/// fetched in the time of one copy.)
-double most_fetched(const CollectiveSpec& spec, bool crowded) {
-  constexpr double kMiB = 1 << 20;
+/// Up to how many bytes a call's messages are better fetched than passed through slots. What
+/// is combined on arrival gains nothing by being fetched first. What goes to several ranks is
+/// copied once for all of them, which is less work for ranks that share cores.
+double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crowded) {
   const Collective collective = spec.collective;
   if (reduces(collective)) return 0;
   const bool same_to_all =
       collective == Collective::broadcast || collective == Collective::all_gather;
   if (crowded && spec.ranks > 2 && same_to_all) return 0;
-  if (collective == Collective::all_gather) return (crowded ? 2 : 32) * kMiB;
-  if (collective == Collective::all_to_all) return (crowded ? 16 : 32) * kMiB;
-  return kMiB;
+  if (collective == Collective::all_gather)
+    return crowded ? rules.crowded_all_gather_fetched_bytes : rules.all_gather_fetched_bytes;
+  if (collective == Collective::all_to_all)
+    return crowded ? rules.crowded_all_to_all_fetched_bytes : rules.all_to_all_fetched_bytes;
+  return rules.fetched_bytes;
 }
 
 /// To lend saves copies and costs time to wait: the sender's call ends when the receiver has taken
 /// what it lent.
 Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
-  constexpr double kLeast = 2 << 10, kLeastCrowded = 32 << 10;
   const bool crowded = world.view.ranks_per_core > 1;
-  if (!world.shared_memory || bytes < (crowded ? kLeastCrowded : kLeast)) return Loans::none;
-  const PathCost cost = inside_cost(world.view, spec.collective);
+  const CutRules& rules = world.costs().cut;
+  const double least = crowded ? rules.crowded_lent_bytes : rules.lent_bytes;
+  if (!world.shared_memory || bytes < least) return Loans::none;
+  const PathCost cost = world.costs_for(spec.collective).memory;
   const bool dear = cost.fetch_us_per_byte > cost.send_us_per_byte + cost.receive_us_per_byte;
-  return bytes <= most_fetched(spec, crowded) && !dear ? Loans::all : Loans::shared;
+  return bytes <= most_fetched(rules, spec, crowded) && !dear ? Loans::all : Loans::shared;
 }
 
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
@@ -86,14 +80,15 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
 std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
   if (plan.demanded.lanes != 0) return std::min(plan.demanded.lanes, world.max_lanes);
   const double slices = plan.cost.moved() * bytes / plan.slice_bytes;
+  const CutRules& rules = world.costs().cut;
   if (side_by_side(world)) {
     const bool flagged = plan.slice_bytes <= flagged_slice(world);
     const double wanted = flagged ? std::ceil(longest_message(plan, bytes) / plan.slice_bytes)
-                                  : slices / kSlicesOfOneLane;
+                                  : slices / rules.slices_of_one_lane;
     return static_cast<std::uint32_t>(
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
-  const double of_one = world.shared_memory ? kSlicesOfOneLane : kSlicesOfOneSocket;
+  const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
   return std::min(slices > of_one ? 2U : 1U, world.max_lanes);
 }
 
@@ -105,10 +100,11 @@ std::uint32_t sliced(const World& world, const Plan& plan, std::uint32_t bytes) 
 /// The sensible ones, up to one that holds all.
 std::vector<std::uint32_t> slices_to_try(const World& world, double moved) {
   std::vector<std::uint32_t> slices;
-  if (const std::uint32_t flagged = flagged_slice(world); flagged > 0 && flagged < kLeastSlice) {
+  const std::uint32_t least = least_slice(world);
+  if (const std::uint32_t flagged = flagged_slice(world); flagged > 0 && flagged < least) {
     slices.push_back(flagged);
   }
-  for (std::uint64_t slice = kLeastSlice;
+  for (std::uint64_t slice = least;
        slice <= world.slot_bytes && static_cast<double>(slice) < 4 * moved; slice *= 4) {
     slices.push_back(static_cast<std::uint32_t>(slice));
   }
@@ -126,7 +122,8 @@ std::vector<std::uint32_t> lanes_to_try(const World& world, double moved, std::u
 }  // namespace
 
 double alike(const World& world) {
-  return world.network ? 1.03 : 1.2;
+  const ModelError& error = world.costs().error;
+  return world.network ? error.described_alike : error.alike;
 }
 
 std::uint32_t size_class(std::uint64_t bytes) {
@@ -223,7 +220,7 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
 std::vector<Cut> sensible_cuts(const World& world, const Cost& cost, std::uint32_t size_class) {
   const double moved = cost.moved() * most_bytes(size_class);
   std::vector<Cut> list;
-  if (moved <= kLeastSlice) return list;
+  if (moved <= least_slice(world)) return list;
   for (const std::uint32_t slice : slices_to_try(world, moved)) {
     for (const std::uint32_t lanes : lanes_to_try(world, moved, slice)) {
       list.push_back({lanes, slice});

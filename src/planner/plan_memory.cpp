@@ -29,17 +29,15 @@ bool remembered(const World& world) {
   return !world.network && world.layout.ranks() <= kMostRanks;
 }
 
-/// Whether both lead to the same plans. The paths are constants, told apart by their latency.
-static_assert(kSharedMemoryPath.alpha_us != kLoopbackPath.alpha_us &&
-              kSharedMemoryPath.alpha_us != kTcpPath.alpha_us &&
-              kLoopbackPath.alpha_us != kTcpPath.alpha_us);
+/// Whether both lead to the same plans.
 bool plans_alike(const World& a, const World& b) {
   const auto numbers = [](const World& of) {
-    return std::tie(of.view.path.alpha_us, of.view.between.alpha_us, of.view.factors,
-                    of.view.ranks_per_core, of.view.cores, of.slot_bytes, of.passing_bytes,
-                    of.max_lanes, of.shared_memory, of.network, of.algorithm, of.cut, of.tuning);
+    return std::tie(of.view.path, of.view.between, of.view.factors, of.view.ranks_per_core,
+                    of.view.cores, of.slot_bytes, of.passing_bytes, of.credits, of.max_lanes,
+                    of.shared_memory, of.network, of.algorithm, of.cut, of.tuning);
   };
-  return a.layout == b.layout && numbers(a) == numbers(b);
+  return a.layout == b.layout && numbers(a) == numbers(b) &&
+         (a.model == b.model || *a.model == *b.model);
 }
 
 auto find(const World& world) {

@@ -14,10 +14,6 @@
 namespace coll {
 namespace {
 
-/// What a closed formula finds so many times as slow as the best is not worth simulating. It knows
-/// nothing of who waits for whom on shared cores.
-constexpr double kHopeless = 2, kHopelessWhereCrowded = 20;
-
 bool faster(const Candidate& a, const Candidate& b) {
   return b.prediction.slower(1, a.prediction);
 }
@@ -105,7 +101,8 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   // The formula knows one kind of path only.
   const bool formula_holds = !world.network && world.layout.hosts() == 1;
   const bool crowded = world.view.ranks_per_core > 1;
-  const double far = crowded ? kHopelessWhereCrowded : kHopeless;
+  const ModelError& error = world.costs().error;
+  const double far = crowded ? error.crowded_hopeless : error.hopeless;
   const auto hopeful = std::find_if(list.begin(), list.end(), [&](const Candidate& of) {
     return formula_holds && of.prediction.slower(far, list.front().prediction);
   });
@@ -122,7 +119,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   const bool waits = crowded && !has_root(spec.collective);
   const auto burden = [&](const Candidate& of) {
     const Cost& cost = of.plan.cost;
-    const bool cached = in_own_cache(bytes, world.view.ranks_per_core);
+    const bool cached = in_own_cache(world.costs(), bytes, world.view.ranks_per_core);
     const double rounds = cached ? cost.rounds : 0;
     return std::tuple(std::lround(1e6 * (cost.sent + cost.received)), waits ? rounds : 0,
                       cost.peers, rounds);
@@ -189,7 +186,7 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
       plan.forced ? " (forced by COLL_ALGORITHM)" : "");
   text += line;
   text.append("protocol: messages ").append(text_of(plan.loans)).append("\n");
-  if (const CopyFactors factors = factors_for(world.view, plan.spec.collective);
+  if (const CopyFactors factors = world.factors_for(plan.spec.collective);
       factors != CopyFactors{}) {
     std::snprintf(line, sizeof line,
                   "measured: to copy a byte takes about %g times, to fetch one %g times as long as "

@@ -5,31 +5,32 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/closed_formula.hpp"
 #include "schedule/simulate/least_time.hpp"
 #include "schedule/simulate/simulate.hpp"
 
 namespace coll {
 namespace {
 
-/// Slots of a connection, at least.
-constexpr std::uint32_t kCredits = 8;
 /// Steps to simulate for one candidate, since the first call of a size waits for it; and for a
 /// machine that was described, where only a person waits.
 constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 
 /// In calls of `bytes`.
-Route route_over(const PathCost& path, Loans loans, double bytes, double slots_bytes,
-                 double ranks_per_core) {
+Route route_over(const CostConstants& costs, const PathCost& path, Loans loans, double bytes,
+                 double slots_bytes, double ranks_per_core) {
   Route route = route_over(path);
-  const bool cold = ranks_per_core > 1 && slots_bytes * ranks_per_core > kSlotCacheBytes;
-  const double slow = cold ? kColdSlots : !in_own_cache(bytes, ranks_per_core) ? path.slowdown : 1;
+  const bool cold = ranks_per_core > 1 && slots_bytes * ranks_per_core > costs.cache.slot_bytes;
+  const bool cached = in_own_cache(costs, bytes, ranks_per_core);
+  const double slow = cold ? costs.cache.cold_slots : !cached ? path.slowdown : 1;
   route.send_us_per_byte *= slow;
   route.receive_us_per_byte *= slow;
   if (ranks_per_core > 1) route.page_us_per_byte = 0;
   if (loans == Loans::all) {
     route.lent_bytes = path.fetched_bytes;
     route.lent_us = path.fetch_us;
-    route.lent_us_per_byte = path.fetch_us_per_byte * fetch_slowdown(path, bytes, ranks_per_core);
+    route.lent_us_per_byte =
+        path.fetch_us_per_byte * fetch_slowdown(costs, path, bytes, ranks_per_core);
   }
   return route;
 }
@@ -55,12 +56,12 @@ std::vector<std::uint32_t> shared_cores(const Layout& layout, const CostView& vi
 /// Into how many bytes of slots a rank's messages go, on one lane: of each connection, no more of
 /// them than a call sends and one more, since the slot goes first that came back last. What is only
 /// copied is staged or fetched where that is much.
-double slots_of(const Plan& plan, double bytes) {
+double slots_of(const World& world, const Plan& plan, double bytes) {
   if (!reduces(plan.spec.collective)) return 0;
   const double peers = std::max<double>(1, plan.cost.peers);
   const double each = plan.cost.moved() * bytes / peers;
   const double message = std::min<double>(plan.slice_bytes, each);
-  return peers * std::min(kCredits * message, each + message);
+  return peers * std::min(world.credits * message, each + message);
 }
 
 Load load_of(const World& world, const Plan& plan, double bytes) {
@@ -68,7 +69,7 @@ Load load_of(const World& world, const Plan& plan, double bytes) {
           .slice_bytes = static_cast<double>(plan.slice_bytes),
           .message_chunks = plan.message_chunks,
           .copies = plan.lanes,
-          .credits = kCredits,
+          .credits = world.credits,
           .effort = world.network ? kEffortDescribed : kEffort,
           .in_a_row = !world.network,
           .one_buffer = plan.spec.collective == Collective::broadcast};
@@ -107,22 +108,23 @@ Network network_of(const World& world, const Plan& plan, double bytes) {
   if (world.network) return *world.network;
   Network network;
   const Layout& layout = world.layout;
+  const CostConstants costs = world.costs_for(plan.spec.collective);
   const double crowd = world.view.ranks_per_core;
   if (crowd > 1) {
     network.core = shared_cores(layout, world.view);
-    network.hand_over_us = kHandOverUs;
+    network.hand_over_us = costs.sharing.hand_over_us;
   }
-  network.step_us = world.view.path.step_us;
-  if (world.shared_memory) network.staged_bytes = kStagedBytes;
-  network.copy_us_per_byte = copy_us_per_byte(world.view, plan.spec.collective) *
-                             (in_own_cache(bytes, crowd) ? 1 : kCopySlowdown);
-  const Route inside = route_over(inside_cost(world.view, plan.spec.collective), plan.loans, bytes,
-                                  slots_of(plan, bytes), crowd);
-  const Route outside = route_over(world.view.between, Loans::none, bytes, 0, crowd);
+  network.step_us = world.path().step_us;
+  if (world.shared_memory) network.staged_bytes = costs.copy.staged_bytes;
+  network.copy_us_per_byte =
+      costs.copy.us_per_byte * (in_own_cache(costs, bytes, crowd) ? 1 : costs.copy.slowdown);
+  const Route inside =
+      route_over(costs, costs.memory, plan.loans, bytes, slots_of(world, plan, bytes), crowd);
+  const Route outside = route_over(costs, world.between(), Loans::none, bytes, 0, crowd);
   const bool fetched = plan.loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
-    network.links.push_back(
-        {"memory of rank " + std::to_string(rank), inside.lent_us_per_byte / kReadersAtOnce});
+    network.links.push_back({"memory of rank " + std::to_string(rank),
+                             inside.lent_us_per_byte / costs.sharing.readers_at_once});
   }
   network.route = [hosts = layout.host, inside, outside, fetched](Rank source, Rank target) {
     const auto host = [&](Rank rank) { return hosts[static_cast<std::size_t>(rank)]; };
@@ -135,10 +137,10 @@ Network network_of(const World& world, const Plan& plan, double bytes) {
 }
 
 Prediction estimate(const World& world, const Plan& plan, double bytes) {
-  const PathCost path =
-      world.shared_memory ? inside_cost(world.view, plan.spec.collective) : world.view.path;
-  const double us =
-      predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, path, world.view.ranks_per_core);
+  const CostConstants costs = world.costs_for(plan.spec.collective);
+  const PathCost& path = world.shared_memory ? costs.memory : world.path();
+  const double us = predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, costs, path,
+                               world.view.ranks_per_core);
   return {.us = us, .each_us = us, .bottleneck = {}, .busy = 0};
 }
 

@@ -5,19 +5,32 @@
 #include <string>
 #include <vector>
 
-#include "planner/cost_model.hpp"
+#include "collectives/algorithms.hpp"
+#include "planner/costs/copy_factors.hpp"
+#include "planner/costs/cost_model.hpp"
 #include "planner/tuning_table.hpp"
 #include "schedule/simulate/network.hpp"
 
 namespace coll {
+
+/// What the cost model is told of the ranks' machines.
+struct CostView {
+  PathCost CostConstants::*path = &CostConstants::memory;      ///< the slowest path in use
+  PathCost CostConstants::*between = &CostConstants::network;  ///< paths between hosts
+  CopyFactors factors = {};          ///< within hosts, for operations that do not reduce
+  double ranks_per_core = 1;         ///< on the most crowded host
+  std::vector<std::uint32_t> cores;  ///< by host; empty: every host is as crowded as the line above
+};
 
 /// What all ranks know about all ranks. They agree on it while they create the communicator; it is
 /// equal on every rank.
 struct World {
   Layout layout;
   CostView view;
-  std::uint32_t slot_bytes = 256 * 1024;    ///< the longest possible message
+  std::shared_ptr<const CostModel> model = default_cost_model();  ///< never null
+  std::uint32_t slot_bytes = 256 * 1024;                          ///< the longest possible message
   std::uint32_t passing_bytes = 64 * 1024;  ///< a good length of slices that pass through slots
+  std::uint32_t credits = 8;                ///< slots of a connection that predictions count on
   std::uint32_t max_lanes = 4;
   bool shared_memory = true;  ///< every pair of ranks uses shared memory
   /// The network of a described machine; null on a real one: shared memory and TCP, by the layout.
@@ -28,6 +41,19 @@ struct World {
   // rank 0's tuning table
   std::vector<TuningPoint> tuning;  ///< for this world; they override the model
   std::string tuning_file;
+
+  [[nodiscard]] const CostConstants& costs() const { return model->constants; }
+  [[nodiscard]] const PathCost& path() const { return costs().*view.path; }
+  [[nodiscard]] const PathCost& between() const { return costs().*view.between; }
+  /// The factors to plan an operation with. Operations that reduce use the plain constants
+  /// everywhere, because the bits of a sum must not depend on a measurement.
+  [[nodiscard]] CopyFactors factors_for(Collective collective) const {
+    return reduces(collective) ? CopyFactors{} : view.factors;
+  }
+  /// The constants for calls of an operation.
+  [[nodiscard]] CostConstants costs_for(Collective collective) const {
+    return scaled(costs(), factors_for(collective));
+  }
 };
 
 }  // namespace coll

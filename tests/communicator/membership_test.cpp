@@ -15,6 +15,10 @@
 namespace coll::testing {
 namespace {
 
+const CostConstants& costs() {
+  return default_cost_model()->constants;
+}
+
 Result<Membership> agree(Meeting& meeting, const SharedSettings& settings = {}) {
   auto choices = transport_choices("tcp");
   return agree_on_membership(meeting, *choices, "", settings, in(seconds(100)));
@@ -134,7 +138,7 @@ TEST(Membership, TwoRanksSeeOneWorld) {
   EXPECT_EQ((*one)->pair_names, (std::vector<std::string>{"tcp", ""}));
   EXPECT_EQ(zero->members[1].pid, getpid());
   // One kernel moves all they say.
-  EXPECT_EQ(zero->world.view.path.alpha_us, kLoopbackPath.alpha_us);
+  EXPECT_EQ(zero->world.path(), costs().kernel);
 }
 
 /// A path is known by what it can do: a transport with another name gets the plans of shared memory
@@ -159,16 +163,16 @@ TEST(Membership, PlansFollowWhatAPathCanDoNotItsName) {
     const PathCost& cost;
   };
   for (const Case& each :
-       {Case{"other", {.shares_memory = true, .medium = PathMedium::memory}, kSharedMemoryPath},
-        Case{"shm", {.medium = PathMedium::kernel}, kLoopbackPath},
-        Case{"shm", {.medium = PathMedium::network}, kTcpPath}}) {
+       {Case{"other", {.shares_memory = true, .medium = PathMedium::memory}, costs().memory},
+        Case{"shm", {.medium = PathMedium::kernel}, costs().kernel},
+        Case{"shm", {.medium = PathMedium::network}, costs().network}}) {
     const std::vector<Membership> members = agreed_by(kRanks, fake(each.name, each.path));
     for (const Membership& member : members) {
       ASSERT_EQ(member.members.size(), kRanks) << "it did not agree";
       const bool shares = each.path.shares_memory;
       EXPECT_EQ(member.world.shared_memory, shares);
       EXPECT_EQ(member.world.layout.hosts(), shares ? 1 : static_cast<std::int32_t>(kRanks));
-      EXPECT_EQ(member.world.view.path.alpha_us, each.cost.alpha_us);
+      EXPECT_EQ(member.world.path(), each.cost);
       EXPECT_EQ(plans_of(member.world) == shared, shares);
       EXPECT_EQ(plans_of(member.world), plans_of(members[0].world));
     }
@@ -181,7 +185,7 @@ TEST(Membership, AWorldIsAsSlowAsItsCostliestPath) {
   const auto choices = on_hosts({0, 0, 1});
   for (const Membership& member : agreed_by(3, choices)) {
     EXPECT_FALSE(member.world.shared_memory);
-    EXPECT_EQ(member.world.view.path.alpha_us, kLoopbackPath.alpha_us);
+    EXPECT_EQ(member.world.path(), costs().kernel);
     EXPECT_EQ(member.world.layout.host, (std::vector<std::int32_t>{0, 0, 1}));
   }
 }
@@ -199,8 +203,7 @@ TEST(Membership, APathThatLeavesTheKernelIsSlowForAll) {
     const Result<Membership> zero = agree(meetings[0]);
     other.join();
     ASSERT_TRUE(zero.ok()) << zero.status().text();
-    EXPECT_EQ(zero->world.view.path.alpha_us,
-              medium == PathMedium::network ? kTcpPath.alpha_us : kLoopbackPath.alpha_us);
+    EXPECT_EQ(zero->world.path(), medium == PathMedium::network ? costs().network : costs().kernel);
   }
 }
 
@@ -209,8 +212,8 @@ TEST(Membership, WhatCopiesCostCountsOnTheSlowestHost) {
   ASSERT_EQ(told({"", choice(1, 1)}, &text).code(), Code::mismatch);
   const Result<Card> card = read_card(text, 0);
   ASSERT_TRUE(card.ok()) << card.status().text();
-  EXPECT_EQ(card->factors,
-            copy_factors(memory_costs().copy_us_per_byte, memory_costs().fetch_us_per_byte));
+  EXPECT_EQ(card->factors, copy_factors(costs(), memory_costs().copy_us_per_byte,
+                                        memory_costs().fetch_us_per_byte));
   Card slow = *card;
   slow.factors = {CopyFactors::kMostCopy, CopyFactors::kMostFetch};
   std::vector<Meeting> meetings = star(2);

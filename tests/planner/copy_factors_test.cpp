@@ -10,22 +10,36 @@
 namespace coll {
 namespace {
 
-constexpr double kFetch = kSharedMemoryPath.fetch_us_per_byte;
-
 TEST(CopyFactors, AreWholePowersOfTwo) {
-  EXPECT_EQ(copy_factors(kCopyUsPerByte, kFetch), (CopyFactors{0, 0}));
+  const auto factors = [](double copy, double fetch) {
+    return copy_factors(usual_costs(), copy, fetch);
+  };
+  const double copy = usual_costs().copy.us_per_byte;
+  const double fetch = usual_costs().memory.fetch_us_per_byte;
+  EXPECT_EQ(factors(copy, fetch), (CopyFactors{0, 0}));
   // What is measured of one machine differs a little each time.
-  EXPECT_EQ(copy_factors(1.3 * kCopyUsPerByte, kFetch / 1.3), (CopyFactors{0, 0}));
-  EXPECT_EQ(copy_factors(0.6 * kCopyUsPerByte, 1.8 * kFetch), (CopyFactors{-1, 1}));
+  EXPECT_EQ(factors(1.3 * copy, fetch / 1.3), (CopyFactors{0, 0}));
+  EXPECT_EQ(factors(0.6 * copy, 1.8 * fetch), (CopyFactors{-1, 1}));
   // A processor of a family 26, 2026-11: 9 ps and 68 ps.
-  EXPECT_EQ(copy_factors(9e-6, 68e-6), (CopyFactors{-1, 1}));
-  const CopyFactors extreme = copy_factors(1e-9, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(factors(9e-6, 68e-6), (CopyFactors{-1, 1}));
+  const CopyFactors extreme = factors(1e-9, std::numeric_limits<double>::infinity());
   EXPECT_EQ(extreme, (CopyFactors{CopyFactors::kLeast, CopyFactors::kMostFetch}));
   EXPECT_TRUE(extreme.sensible());
-  EXPECT_EQ(copy_factors(1, 1), (CopyFactors{CopyFactors::kMostCopy, CopyFactors::kMostFetch}));
+  EXPECT_EQ(factors(1, 1), (CopyFactors{CopyFactors::kMostCopy, CopyFactors::kMostFetch}));
   EXPECT_FALSE((CopyFactors{CopyFactors::kMostCopy + 1, 0}.sensible()));
   EXPECT_FALSE((CopyFactors{CopyFactors::kLeast - 1, 0}.sensible()));
   EXPECT_FALSE((CopyFactors{0, CopyFactors::kMostFetch + 1}.sensible()));
+}
+
+TEST(CopyFactors, ScaleCopiesAndFetchesWithinAHostAndNothingElse) {
+  const CostConstants& usual = usual_costs();
+  EXPECT_EQ(scaled(usual, {}), usual);
+  CostConstants expected = usual;
+  expected.copy.us_per_byte *= 4;
+  expected.memory.send_us_per_byte *= 4;
+  expected.memory.receive_us_per_byte *= 4;
+  expected.memory.fetch_us_per_byte /= 2;
+  EXPECT_EQ(scaled(usual, {2, -1}), expected);
 }
 
 TEST(CopyFactors, AreThoseOfTheSlowestHostWhereItWasDisturbedTheLeast) {

@@ -24,6 +24,10 @@ struct Machine {
   World world;
 };
 
+const CostConstants& costs() {
+  return default_cost_model()->constants;
+}
+
 Topology topology_of(const std::string& what) {
   const Result<Topology> read = read_topology_file(what);
   EXPECT_TRUE(read.ok()) << read.status().text();
@@ -104,7 +108,8 @@ TEST(MachineNetwork, UsesAllLinksOfACubeMesh) {
   const Machine machine = machine_of(file.string(), 8);
   EXPECT_EQ(machine.world.layout.rings.size(), 6U);
   // Six rings of one link each: 6 * 25 GB/s, and what they yield.
-  EXPECT_NEAR(all_reduce_busbw(machine, kGiB), 6 * kNvlink * kNvlinkYield, 3);
+  EXPECT_NEAR(all_reduce_busbw(machine, kGiB),
+              6 * costs().link.nvlink_gbytes_per_s * costs().link.nvlink_yield, 3);
 }
 
 TEST(MachineNetwork, TakesTheWayThatThePartsAllow) {
@@ -118,7 +123,7 @@ TEST(MachineNetwork, TakesTheWayThatThePartsAllow) {
   const Route link = network.route(0, 1), bus = network.route(0, 2);
   EXPECT_LT(link.alpha_us, bus.alpha_us);
   const double rate = 1e-3 / network.links[link.links[0]].us_per_byte;
-  EXPECT_NEAR(rate, 4 * 25 * kNvlinkYield, 1e-6);
+  EXPECT_NEAR(rate, 4 * 25 * costs().link.nvlink_yield, 1e-6);
 }
 
 TEST(MachineNetwork, RingsBetweenHostsUseANicEach) {
@@ -151,7 +156,7 @@ TEST(MachineNetwork, RingsBetweenHostsUseANicEach) {
     EXPECT_NEAR(rings_gbytes_per_s(machine.topology, rings), of.gbytes_per_s, 0.1);
     ASSERT_EQ(machine.placement.layout.rings.size(), rings.size());
     const double busbw = all_reduce_busbw(machine, kGiB, "ring");
-    EXPECT_GT(busbw, 0.98 * kPcieYield * of.gbytes_per_s);
+    EXPECT_GT(busbw, 0.98 * costs().link.pcie_yield * of.gbytes_per_s);
     EXPECT_LE(busbw, 1.01 * of.gbytes_per_s);
     for (const RingHop& hop : machine.placement.ring_hops) {
       bool out = false, in = false;
@@ -170,7 +175,7 @@ TEST(MachineNetwork, TakesUnknownPciFromNamesNeighboursAndNics) {
     const Network& network = *machine.world.network;
     for (const std::uint32_t link : network.route(0, 2).links)
       if (network.links[link].name.starts_with("PCI of GPU0"))
-        return 1e-3 / network.links[link].us_per_byte / kPcieYield;
+        return 1e-3 / network.links[link].us_per_byte / costs().link.pcie_yield;
     return 0.0;
   };
   const auto silent = [](const char* text) {
@@ -181,7 +186,7 @@ TEST(MachineNetwork, TakesUnknownPciFromNamesNeighboursAndNics) {
   const auto gpu0 = [](Topology& topology) -> Node& {
     return topology.nodes[static_cast<std::size_t>(topology.all(NodeKind::gpu)[0])];
   };
-  EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@100G")), kPcie, 0.1);
+  EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@100G")), costs().link.pcie_gbytes_per_s, 0.1);
   EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@200G")), 31.5, 0.1) << "what the NICs need";
   EXPECT_NEAR(rate(silent("host:2 gpu:2 nic:2@400G")), 63, 0.1);
   for (const auto& [name, gbytes_per_s] : {std::pair{"NVIDIA H100 80GB HBM3", 63.0},
@@ -194,7 +199,7 @@ TEST(MachineNetwork, TakesUnknownPciFromNamesNeighboursAndNics) {
                                            {"Tesla V100-SXM2-16GB", 15.75},
                                            {"AMD Instinct MI300X", 63.0},
                                            {"AMD Instinct MI210", 31.5},
-                                           {"an unknown one", kPcie}}) {
+                                           {"an unknown one", costs().link.pcie_gbytes_per_s}}) {
     Topology topology = silent("host:2 gpu:2 nic:2@100G");
     gpu0(topology).model = name;
     EXPECT_NEAR(rate(topology), gbytes_per_s, 0.1) << name;
@@ -205,7 +210,8 @@ TEST(MachineNetwork, TakesUnknownPciFromNamesNeighboursAndNics) {
   Topology beside = silent("host:2 gpu:2 nic:2@100G");
   beside.nodes[static_cast<std::size_t>(beside.all(NodeKind::gpu)[1])].pci.gbytes_per_s = 31.5;
   EXPECT_NEAR(rate(beside), 31.5, 0.1);
-  EXPECT_NEAR(rate(topology_of("host:2 gpu:2 nic:2@400G pcie:3x8")), kPcie / 2, 0.1)
+  EXPECT_NEAR(rate(topology_of("host:2 gpu:2 nic:2@400G pcie:3x8")),
+              costs().link.pcie_gbytes_per_s / 2, 0.1)
       << "what is told holds";
 }
 
@@ -220,13 +226,14 @@ TEST(MachineNetwork, LeavesAHostThroughTheNearestNic) {
   }
   EXPECT_TRUE(out && in);
   const Route near = network.route(0, 1), far = network.route(0, 4);
-  EXPECT_EQ(near.alpha_us, kLinkHop.alpha_us);
-  EXPECT_EQ(far.alpha_us, kNetworkHop.alpha_us);
+  EXPECT_EQ(near.alpha_us, costs().gpu.link_alpha_us);
+  EXPECT_EQ(far.alpha_us, costs().gpu.network_alpha_us);
 }
 
 TEST(MachineNetwork, HostsWithoutNicsHaveAUsualNetwork) {
   const Machine machine = machine_of("host:2 gpu:4 nvlink:switchx12@25GB", 8);
-  EXPECT_LT(all_reduce_busbw(machine, kGiB, "ring"), 1.01 * kNic * kNetworkYield);
+  EXPECT_LT(all_reduce_busbw(machine, kGiB, "ring"),
+            1.01 * costs().link.nic_gbytes_per_s * costs().link.network_yield);
 }
 
 TEST(MachineNetwork, SeveralRanksOfAGpuShareItsLinks) {
@@ -307,7 +314,7 @@ TEST(MachineNetwork, CoresTalkThroughMemory) {
   const Machine machine = machine_of("package:2 core:8", 32);
   EXPECT_TRUE(machine.world.network->threads);
   EXPECT_EQ(machine.world.view.ranks_per_core, 2);
-  EXPECT_EQ(machine.world.network->route(0, 31).alpha_us, kSharedMemoryPath.alpha_us);
+  EXPECT_EQ(machine.world.network->route(0, 31).alpha_us, costs().memory.alpha_us);
 }
 
 }  // namespace

@@ -112,17 +112,18 @@ TEST(Planner, CountsTheSlotsThatACallUses) {
         plan_with(world, {all_reduce, 8, 0}, *find_algorithm("two_shot"), {}, size_class(bytes));
     return network_of(world, plan, static_cast<double>(bytes)).route(0, 1).receive_us_per_byte;
   };
-  EXPECT_EQ(us_per_byte(256 << 10), kSharedMemoryPath.receive_us_per_byte);
-  EXPECT_EQ(us_per_byte(1 << 20), kSharedMemoryPath.receive_us_per_byte * kColdSlots);
+  EXPECT_EQ(us_per_byte(256 << 10), usual_costs().memory.receive_us_per_byte);
+  EXPECT_EQ(us_per_byte(1 << 20),
+            usual_costs().memory.receive_us_per_byte * usual_costs().cache.cold_slots);
 }
 
 TEST(Planner, RoutesBetweenHostsAreAsTheWorldHasThem) {
   World world = far_apart();
   world.network = nullptr;
   world.layout = make_layout(std::vector<Place>{{.host = 0}, {.host = 1}});
-  for (const PathCost& path : {kTcpPath, kLoopbackPath}) {
+  for (const auto path : {&CostConstants::network, &CostConstants::kernel}) {
     world.view.between = path;
-    EXPECT_EQ(network_of(world, {}, 8).route(0, 1).alpha_us, path.alpha_us);
+    EXPECT_EQ(network_of(world, {}, 8).route(0, 1).alpha_us, (usual_costs().*path).alpha_us);
   }
 }
 
@@ -145,6 +146,20 @@ TEST(Planner, RemembersPlansOfEqualWorldsOnly) {
   }
 }
 
+/// The usual model, with a slower shared memory.
+std::shared_ptr<const CostModel> slower_model() {
+  CostModel model = *default_cost_model();
+  model.constants.memory.alpha_us *= 10;
+  return std::make_shared<const CostModel>(model);
+}
+
+TEST(Planner, PredictsByTheModelOfItsWorld) {
+  World slow = world_of(6);
+  slow.model = slower_model();
+  EXPECT_GT(plan_of(slow, all_reduce, 8).predicted_us,
+            2 * plan_of(world_of(6), all_reduce, 8).predicted_us);
+}
+
 TEST(Planner, RemembersNothingOfAWorldThatDiffers) {
   World world = world_of(6);
   const CollectiveSpec spec{all_gather, 6, 0};
@@ -155,6 +170,9 @@ TEST(Planner, RemembersNothingOfAWorldThatDiffers) {
   EXPECT_EQ(remembered_plan(world, {spec, size})->digest(), plan.digest());
   EXPECT_FALSE(remembered_plan(world, {spec, size + 1}));
   EXPECT_FALSE(remembered_plan(world, {{broadcast, 6, 0}, size}));
+  World same = world;
+  same.model = std::make_shared<const CostModel>(*world.model);
+  EXPECT_TRUE(remembered_plan(same, {spec, size})) << "an equal model";
   const auto differs = [&](const auto& change) {
     World other = world;
     change(other);
@@ -163,12 +181,14 @@ TEST(Planner, RemembersNothingOfAWorldThatDiffers) {
   EXPECT_TRUE(differs([](World& of) {
     of.layout = make_layout(std::vector<Place>{{.host = 0}, {.host = 1}, {}, {}, {}, {}});
   }));
-  EXPECT_TRUE(differs([](World& of) { of.view.path = kLoopbackPath; }));
-  EXPECT_TRUE(differs([](World& of) { of.view.between = kLoopbackPath; }));
+  EXPECT_TRUE(differs([](World& of) { of.view.path = &CostConstants::kernel; }));
+  EXPECT_TRUE(differs([](World& of) { of.view.between = &CostConstants::kernel; }));
   EXPECT_TRUE(differs([](World& of) { of.view.cores = {3}; }));
   EXPECT_TRUE(differs([](World& of) { of.view.factors.copy = 1; }));
   EXPECT_TRUE(differs([](World& of) { of.view.factors.fetch = 1; }));
+  EXPECT_TRUE(differs([](World& of) { of.model = slower_model(); }));
   EXPECT_TRUE(differs([](World& of) { of.slot_bytes /= 2; }));
+  EXPECT_TRUE(differs([](World& of) { of.credits /= 2; }));
   EXPECT_TRUE(differs([](World& of) { of.passing_bytes /= 2; }));
   EXPECT_TRUE(differs([](World& of) { of.shared_memory = false; }));
   EXPECT_TRUE(differs([](World& of) { of.tuning = {{all_gather, 8, {}, "", {}}}; }));

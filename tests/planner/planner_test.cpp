@@ -34,8 +34,7 @@ TEST(Planner, CountsWhatARankReceives) {
       const Cost cost = plan.algorithm->cost(plan.spec, Layout::flat(plan.spec.ranks));
       EXPECT_LE(std::max(cost.sent, cost.received), 2.0)
           << plan.algorithm->name << " for " << name_of(collective) << " of " << ranks << " ranks";
-      EXPECT_GE(plan.predicted_us,
-                cost.received * (64 << 20) * world.view.path.receive_us_per_byte);
+      EXPECT_GE(plan.predicted_us, cost.received * (64 << 20) * world.path().receive_us_per_byte);
     }
   }
 }

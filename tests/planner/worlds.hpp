@@ -10,6 +10,10 @@
 
 namespace coll {
 
+inline const CostConstants& usual_costs() {
+  return default_cost_model()->constants;
+}
+
 inline World world_of(Rank ranks) {
   World world;
   world.layout = Layout::flat(ranks);

@@ -8,7 +8,6 @@
 
 #include "base/log.hpp"
 #include "executor/cpu_executor.hpp"
-#include "planner/cost_model.hpp"
 #include "sys/memory/shared_arena.hpp"
 
 namespace coll {
@@ -106,7 +105,7 @@ Result<bool> ProgramCache::connect(const PlanKey& key) {
   }
   ProgramShape shape{made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
                      made.plan.digest(), made.plan.loans};
-  shape.least_staged = static_cast<std::uint32_t>(kStagedBytes);
+  shape.least_staged = static_cast<std::uint32_t>(membership_->world.costs().copy.staged_bytes);
   for (const std::unique_ptr<Transport>& transport : membership_->transports) {
     shape.credits = std::max(shape.credits, credits_of(*transport));
   }

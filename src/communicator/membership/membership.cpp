@@ -171,20 +171,21 @@ double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std:
 /// What copies cost this process, beside what the planner takes for usual.
 CopyFactors own_copy_factors() {
   const MemoryCosts& costs = memory_costs();
-  return copy_factors(costs.copy_us_per_byte, costs.fetch_us_per_byte);
+  return copy_factors(default_cost_model()->constants, costs.copy_us_per_byte,
+                      costs.fetch_us_per_byte);
 }
 
 /// The model's constants of a path.
-const PathCost& cost_of(PathMedium medium) {
+PathCost CostConstants::*cost_of(PathMedium medium) {
   switch (medium) {
     case PathMedium::memory:
-      return kSharedMemoryPath;
+      return &CostConstants::memory;
     case PathMedium::kernel:
-      return kLoopbackPath;
+      return &CostConstants::kernel;
     case PathMedium::network:
       break;
   }
-  return kTcpPath;
+  return &CostConstants::network;
 }
 
 Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,

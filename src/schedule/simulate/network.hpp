@@ -50,12 +50,6 @@ struct Route {
   }
 };
 
-/// In a call between GPUs whose slices are short enough to travel with their flags, every word has
-/// a flag beside it. Such a message occupies a link as this many times its bytes would: NCCL 2.18
-/// plans its LL protocol with a quarter of the link's bandwidth (src/graph/tuning.cc; a third for
-/// all_gather, reduce_scatter and broadcast on one host; from 2.21 on a half).
-inline constexpr double kFlaggedTimes = 4;
-
 /// The machines under a set of ranks in the alpha-beta model (Hockney 1994), extended with what
 /// several messages share: links, and the thread of a rank. A link carries one message at a time,
 /// in order of arrival. So slices of different calls and lanes take turns, which models how they
@@ -80,6 +74,9 @@ struct Network {
   /// A message that a lane sends to several peers is staged, that is, copied once, if its bytes for
   /// all of them together reach this many.
   double staged_bytes = std::numeric_limits<double>::infinity();
+  /// In a call between GPUs whose slices are short enough to travel with their flags, every word
+  /// has a flag beside it. Such a message occupies a link as this many times its bytes would.
+  double flagged_times = 1;
   double reduce_us_per_byte = 0;  ///< combines, if receive_us_per_byte does not include that
 
   /// How many microseconds a message of `bytes`, in a call with slices of `slice_bytes`, occupies a
@@ -87,7 +84,7 @@ struct Network {
   [[nodiscard]] double occupied_us(const Link& link, const Route& of, double slice_bytes,
                                    double bytes) const {
     const bool flagged = !threads && slice_bytes > 0 && slice_bytes <= of.inline_bytes;
-    return link.message_us + (flagged ? kFlaggedTimes : 1) * bytes * link.us_per_byte;
+    return link.message_us + (flagged ? flagged_times : 1) * bytes * link.us_per_byte;
   }
 };
 
