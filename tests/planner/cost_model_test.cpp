@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json usual_json() {
-  return Json::parse(to_json(*default_cost_model()));
+  return Json::parse(cost_model_json(*default_cost_model()));
 }
 
 /// What a reader says of this text; empty if it takes it.
@@ -36,7 +36,7 @@ std::string complaint_after(Change change) {
 
 TEST(CostModel, DefaultIsOneThatFilesMayHave) {
   const CostModel& usual = *default_cost_model();
-  const Result<CostModel> read = read_cost_model_json(to_json(usual), "usual");
+  const Result<CostModel> read = read_cost_model_json(cost_model_json(usual), "usual");
   ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(*read, usual);
   EXPECT_FALSE(usual.name.empty() || usual.machine.empty() || usual.date.empty());
@@ -58,7 +58,7 @@ TEST(CostModel, ComesBackFromAFileBitForBit) {
       }
     }
     model.measured[static_cast<std::size_t>(round) % kCostGroups] = "here";
-    const Result<CostModel> read = read_cost_model_json(to_json(model), "random");
+    const Result<CostModel> read = read_cost_model_json(cost_model_json(model), "random");
     ASSERT_TRUE(read.ok()) << read.status().text();
     ASSERT_EQ(*read, model);
   }

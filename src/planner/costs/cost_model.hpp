@@ -45,7 +45,7 @@ struct CostModel {
 const std::shared_ptr<const CostModel>& default_cost_model();
 
 /// As JSON, one line per group.
-std::string to_json(const CostModel& model);
+std::string cost_model_json(const CostModel& model);
 /// Reads a model, which must have every constant and no others. `name` names the text in failures.
 Result<CostModel> read_cost_model_json(std::string_view text, std::string_view name);
 

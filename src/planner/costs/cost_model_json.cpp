@@ -59,7 +59,7 @@ class CostModelReader {
       const std::string key(group.name);
       known.insert(group.name);
       if (!json.contains(key) || !json.at(key).is_object())
-        return wrong("has no object " + key, "add it; coll::to_json writes every key of a model");
+        return wrong("has no object " + key, "add it; cost_model_json writes every key of a model");
       COLL_TRY(read_group(json.at(key), group, model.measured[i], model.constants));
     }
     COLL_TRY(refuse_unknown(json, known, ""));
@@ -113,7 +113,7 @@ class CostModelReader {
 
 }  // namespace
 
-std::string to_json(const CostModel& model) {
+std::string cost_model_json(const CostModel& model) {
   std::string text = "{\"" + std::string(kVersionKey) + "\": " + std::to_string(kVersion);
   for (const Heading& each : kHeadings)
     text += ",\n \"" + std::string(each.key) + "\": " + dumped(model.*each.text);
