@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The default cost model: its values, and where each was measured.
+#include "base/made_once.hpp"
 #include "planner/costs/cost_model.hpp"
 
 namespace coll {
@@ -126,9 +127,7 @@ CostModel made() {
 }  // namespace
 
 const std::shared_ptr<const CostModel>& default_cost_model() {
-  // Never destroyed: threads of streams may plan until the process ends.
-  static const auto& model = *new auto(std::make_shared<const CostModel>(made()));
-  return model;
+  return made_once([] { return std::make_shared<const CostModel>(made()); });
 }
 
 }  // namespace coll
