@@ -21,8 +21,9 @@ namespace coll {
 
 class ProgressThread;
 
-/// Calls begin in the order of their issue, whatever thread issues them. On each direction of a
-/// connection they take turns in that order; otherwise they move side by side and end in any order.
+/// Collectives begin in the order of their issue, whatever thread issues them; so do the sends to a
+/// peer, and the receives from a peer. On each direction of a connection calls take turns in that
+/// order. Otherwise they move side by side and end in any order.
 ///
 /// Whoever waits for a call drives: the thread takes the seat, and moves all calls until its own
 /// has ended. Where nobody waits, the progress thread drives. The engine alone watches over calls
