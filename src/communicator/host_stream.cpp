@@ -51,14 +51,15 @@ bool HostStream::may_start(const OpenCall& call) const noexcept {
 }
 
 void HostStream::on_end(OpenCall& call) noexcept {
-  auto& ended = static_cast<StreamCall&>(call);
-  if (const std::shared_ptr<Work> work = std::move(ended.work)) work->finish(call.status);
+  auto& ending = static_cast<StreamCall&>(call);
+  if (const std::shared_ptr<Work> work = std::move(ending.work)) work->finish(call.status);
+  const std::uint64_t number = ending.number;
   const std::lock_guard lock(end_mutex_);
   if (!call.status.ok() && failure_.ok()) failure_ = std::move(call.status);
-  ended_.store(ended.number, std::memory_order_release);
+  ended_.store(number, std::memory_order_release);  // from now on `call` may be another one
   // The next call cannot end before this mutex is free, so its engine is there.
-  if (ended.number < enqueued_.load(std::memory_order_acquire)) {
-    place_of(ended.number + 1).engine->notice_ready();
+  if (number < enqueued_.load(std::memory_order_acquire)) {
+    place_of(number + 1).engine->notice_ready();
   }
 }
 
