@@ -179,8 +179,8 @@ COLL_API coll_status_t coll_scatter(const void* send, void* recv, size_t count, 
                                     int root, coll_comm_t comm, coll_stream_t stream);
 
 /* The n-th send of a rank to a peer matches the peer's n-th recv from that rank. Both have the same
- * count and type. A send may wait for its recv. So if two ranks exchange messages, let one of them
- * receive first, or give the send to one stream and the recv to another. */
+ * count and type. A send may wait for its recv. So if two ranks exchange messages, put the send and
+ * the recv of each into a group. A rank may send to itself inside a group only. */
 COLL_API coll_status_t coll_send(const void* send, size_t count, coll_dtype_t type, int peer,
                                  coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, int peer,
@@ -188,6 +188,28 @@ COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, in
 
 /* Completes when every rank has called it. */
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
+
+/* --- groups --- */
+
+/* Between coll_group_start and coll_group_end this thread's operations are only collected: any mix
+ * of collectives, sends and receives, on several communicators and streams. coll_group_end issues
+ * all of them together, and they move side by side. Two ranks that both send first, and then
+ * receive, get through. Other threads are not concerned. Groups may be nested: the outermost end
+ * counts.
+ *
+ * The collectives of a communicator must have the same order on all its ranks, in groups too.
+ * Otherwise the order inside a group says nothing. In a group the n-th send of a rank to itself
+ * matches its n-th recv from itself; both must be on the same stream. */
+COLL_API coll_status_t coll_group_start(void);
+/* Issues the group's operations. Those on a stream are one operation there: they begin together
+ * behind the stream's earlier ones, and what is queued later waits for all of them. Those that have
+ * neither stream nor handle block: this call returns when all of them have ended, with the first
+ * failure among them. If an operation of the group was refused when it was called, or a send to
+ * itself has no recv, this call fails alike and issues none of them. */
+COLL_API coll_status_t coll_group_end(void);
+/* Ends the group, with all its levels, and issues nothing. Handles of its operations end with
+ * COLL_ABORTED. */
+COLL_API coll_status_t coll_group_cancel(void);
 
 /* --- operations with a handle --- */
 

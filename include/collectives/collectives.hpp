@@ -163,6 +163,35 @@ class Work {
   coll_work_t work_;
 };
 
+/// A group of operations (coll_group_start): from its start to its end the operations that this
+/// thread calls are only collected; `end` issues them together.
+class Group {
+ public:
+  static Result<Group> start() {
+    if (auto started = detail::result(coll_group_start()); !started) return started.error();
+    return Group();
+  }
+  Group(Group&& other) noexcept : open_(std::exchange(other.open_, false)) {}
+  Group& operator=(Group&& other) noexcept {
+    std::swap(open_, other.open_);
+    return *this;
+  }
+  /// Without `end` before, nothing of the group is issued, nor of those around it.
+  ~Group() {
+    if (open_) coll_group_cancel();
+  }
+
+  /// Issues the operations, and waits for those that have neither stream nor handle.
+  Result<void> end() {
+    open_ = false;
+    return detail::result(coll_group_end());
+  }
+
+ private:
+  Group() = default;
+  bool open_ = true;
+};
+
 /// Zeroed memory that the other ranks of this host read where it lies (coll_mem_alloc).
 class Memory {
  public:

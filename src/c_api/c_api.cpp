@@ -8,6 +8,7 @@
 #include "base/knobs.hpp"
 #include "base/log.hpp"
 #include "c_api/c_api_door.hpp"
+#include "c_api/open_group.hpp"
 #include "communicator/join_turn.hpp"
 #include "planner/algorithm_choice.hpp"
 #include "rendezvous/launch/launch_place.hpp"
@@ -190,6 +191,15 @@ coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config)
 
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (comm == nullptr) return refuse_null("coll_comm_destroy", "comm");
+  const coll::OpenGroup* const group = coll::OpenGroup::of_thread();
+  if (group != nullptr && group->names(*comm->communicator)) {
+    return guarded([] {
+      return failed(Code::invalid_usage,
+                    "coll_comm_destroy: this thread's open group has operations for the "
+                    "communicator",
+                    "end the group first");
+    });
+  }
   delete comm;
   return COLL_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "c_api/c_api_door.hpp"
+#include "c_api/open_group.hpp"
 #include "communicator/engine/call_check.hpp"
 
 using coll::Code;
@@ -18,13 +19,28 @@ using coll::Status;
 
 namespace {
 
-/// Every operation's way: to run here, or checked at the door, later on the stream.
+Status add_to(coll::OpenGroup& group, coll_comm_t comm, coll_stream_t stream,
+              coll::GroupedCall call) {
+  call.communicator = comm->communicator.get();
+  if (stream != nullptr) {
+    COLL_TRY(coll::check_stream(stream));
+    call.stream = stream->stream.get();
+  }
+  return group.add(std::move(call));
+}
+
+/// Every operation's way: to run here, or checked at the door, later on the stream or with its
+/// group.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& request) {
   if (comm == nullptr) [[unlikely]] {
     return refuse_null(name_of(request.call.collective).data(), "comm");
   }
   return guarded([&]() -> Status {
     coll::Communicator& communicator = *comm->communicator;
+    if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) [[unlikely]] {
+      return add_to(*group, comm, stream,
+                    {.request = request, .waits = stream == nullptr, .works = {}});
+    }
     if (stream == nullptr) [[likely]] {
       return communicator.run(request);
     }
@@ -89,6 +105,16 @@ Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, c
   COLL_ASSIGN(const coll_call_t call, read_call(given));
   const Request request = request_of(call);
   coll::Communicator& communicator = *comm->communicator;
+  if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) {
+    auto grouped = work != nullptr ? std::make_unique<coll_work>() : nullptr;
+    if (grouped) grouped->work = std::make_shared<coll::Work>(communicator.engine());
+    COLL_TRY(add_to(*group, comm, stream,
+                    {.request = request,
+                     .deadline_s = call.deadline_s,
+                     .works = {grouped ? grouped->work : nullptr}}));
+    if (work != nullptr) *work = grouped.release();
+    return {};
+  }
   COLL_TRY(coll::check_request(request, communicator.rank(), communicator.size()));
   COLL_TRY(communicator.status());
   if (stream != nullptr) COLL_TRY(coll::check_stream(stream));
@@ -107,6 +133,21 @@ Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, c
 }  // namespace
 
 extern "C" {
+
+coll_status_t coll_group_start(void) {
+  return guarded([]() -> Status {
+    coll::OpenGroup::start();
+    return {};
+  });
+}
+
+coll_status_t coll_group_end(void) {
+  return guarded(coll::OpenGroup::end);
+}
+
+coll_status_t coll_group_cancel(void) {
+  return guarded(coll::OpenGroup::cancel);
+}
 
 coll_status_t coll_start(const coll_call_t* call, coll_comm_t comm, coll_stream_t stream,
                          coll_work_t* work) {

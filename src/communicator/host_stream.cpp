@@ -20,46 +20,71 @@ void HostStream::enqueue(Communicator& communicator, const Request& request, dou
                          std::shared_ptr<Work> work) {
   Engine& engine = communicator.engine();
   {
-    const std::unique_lock lock = lock_with_room();
+    std::unique_lock held = lock();
+    while (!has_room()) {
+      held.unlock();  // nobody is kept waiting meanwhile
+      wait_for_room();
+      held.lock();
+    }
+    prepare_place();
     const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
-    std::unique_ptr<Block>& block = blocks_[number % kCapacity / kBlock];
-    if (!block) block = std::make_unique<Block>();
     StreamCall& call = place_of(number);
     call.renew(request, this, deadline_s);
     call.number = number;
     call.engine = &engine;
     call.work = std::move(work);
+    call.group = nullptr;
     enqueued_.store(number, std::memory_order_release);
     engine.issue(call, helper_);
   }
   engine.drive_first(*helper_);
 }
 
-/// Locks for enqueueing once there is room for one more; nobody is kept waiting meanwhile.
-std::unique_lock<std::mutex> HostStream::lock_with_room() {
-  while (true) {
-    std::unique_lock lock(enqueue_mutex_);
-    const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
-    if (number - ended_.load(std::memory_order_acquire) <= kCapacity) return lock;
-    lock.unlock();
-    wait_for(number - kCapacity);
-  }
+bool HostStream::has_room() const {
+  return enqueued_.load(std::memory_order_relaxed) - ended_.load(std::memory_order_acquire) <
+         kCapacity;
+}
+
+void HostStream::wait_for_room() noexcept {
+  const std::uint64_t next = enqueued_.load(std::memory_order_acquire) + 1;
+  if (next > kCapacity) wait_for(next - kCapacity);
+}
+
+void HostStream::prepare_place() {
+  const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
+  std::unique_ptr<Block>& block = blocks_[number % kCapacity / kBlock];
+  if (!block) block = std::make_unique<Block>();
+}
+
+std::uint64_t HostStream::append(CallGroup& group) noexcept {
+  const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
+  place_of(number).group = &group;
+  enqueued_.store(number, std::memory_order_release);
+  return number;
 }
 
 bool HostStream::may_start(const OpenCall& call) const noexcept {
-  return static_cast<const StreamCall&>(call).number - 1 == ended_.load(std::memory_order_acquire);
+  return is_turn_of(static_cast<const StreamCall&>(call).number);
 }
 
 void HostStream::on_end(OpenCall& call) noexcept {
   auto& ending = static_cast<StreamCall&>(call);
   if (const std::shared_ptr<Work> work = std::move(ending.work)) work->finish(call.status);
-  const std::uint64_t number = ending.number;
   const std::lock_guard lock(end_mutex_);
-  if (!call.status.ok() && failure_.ok()) failure_ = std::move(call.status);
-  ended_.store(number, std::memory_order_release);  // from now on `call` may be another one
-  // The next call cannot end before this mutex is free, so its engine is there.
-  if (number < enqueued_.load(std::memory_order_acquire)) {
-    place_of(number + 1).engine->notice_ready();
+  end_place(ending.number, std::exchange(call.status, Status{}));
+}
+
+/// From now on the place may be another operation's.
+void HostStream::end_place(std::uint64_t number, const Status& how) noexcept {
+  if (failure_.ok()) failure_ = how;
+  ended_.store(number, std::memory_order_release);
+  if (number == enqueued_.load(std::memory_order_acquire)) return;
+  // The next operation cannot end before the mutex is free, so its engines are there.
+  const StreamCall& next = place_of(number + 1);
+  if (next.group != nullptr) {
+    next.group->notice_ready();
+  } else {
+    next.engine->notice_ready();
   }
 }
 
@@ -69,10 +94,16 @@ void HostStream::wait_for(std::uint64_t number) noexcept {
     std::unique_lock lock(end_mutex_);
     const std::uint64_t oldest = ended_.load(std::memory_order_relaxed) + 1;
     if (oldest > number) return;
-    Engine& engine = *place_of(oldest).engine;
+    const StreamCall& place = place_of(oldest);
+    const CallGroup::Unfinished in_group =
+        place.group != nullptr ? place.group->unfinished() : CallGroup::Unfinished{};
+    Engine& engine = place.group != nullptr ? *in_group.engine : *place.engine;
     const Engine::Guest guest(engine);  // now, while the call keeps the engine alive
     lock.unlock();
-    engine.drive_until([&] { return ended_.load(std::memory_order_acquire) >= oldest; });
+    engine.drive_until([&] {
+      return in_group.call != nullptr ? in_group.call->ended.load(std::memory_order_acquire)
+                                      : ended_.load(std::memory_order_acquire) >= oldest;
+    });
   }
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "communicator/call_group.hpp"
 #include "communicator/communicator.hpp"
 #include "communicator/engine/progress_thread.hpp"
 #include "communicator/work.hpp"
@@ -30,6 +31,21 @@ class HostStream final : private CallOwner {
   /// The same without waiting: Code::in_progress while something is outstanding.
   Status query();
 
+  // For groups. One thread at a time enqueues: who holds this lock.
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(enqueue_mutex_); }
+  [[nodiscard]] bool has_room() const;  ///< for one more operation; under the lock
+  void wait_for_room() noexcept;        ///< without the lock
+  /// Under the lock, so that `append` cannot fail.
+  void prepare_place();
+  /// Under the lock: the group is the next operation. Its number.
+  std::uint64_t append(CallGroup& group) noexcept;
+  [[nodiscard]] bool is_turn_of(std::uint64_t number) const noexcept {
+    return number - 1 == ended_.load(std::memory_order_acquire);
+  }
+  /// Guards the ends of operations; `end_place` is called under it.
+  [[nodiscard]] std::mutex& end_mutex() { return end_mutex_; }
+  void end_place(std::uint64_t number, const Status& how) noexcept;
+
  private:
   static constexpr std::uint64_t kCapacity = 1024;
   static constexpr std::uint64_t kBlock = 64;  ///< calls whose memory is allocated together
@@ -37,6 +53,7 @@ class HostStream final : private CallOwner {
     std::uint64_t number = 0;  ///< in the stream, from 1
     Engine* engine = nullptr;
     std::shared_ptr<Work> work;
+    CallGroup* group = nullptr;  ///< then the rest says nothing
   };
   using Block = std::array<StreamCall, kBlock>;
 
@@ -46,7 +63,6 @@ class HostStream final : private CallOwner {
   StreamCall& place_of(std::uint64_t number) {
     return (*blocks_[number % kCapacity / kBlock])[number % kBlock];
   }
-  std::unique_lock<std::mutex> lock_with_room();
   void wait_for(std::uint64_t number) noexcept;
   Status take_failure();
 

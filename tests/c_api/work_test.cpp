@@ -13,28 +13,12 @@
 #include <thread>
 #include <vector>
 
+#include "api_ranks.hpp"
 #include "test_seed.hpp"
 
 namespace {
 
-void run_ranks(int size, const std::function<void(coll_comm_t, int)>& body) {
-  coll_unique_id_t id;
-  ASSERT_EQ(coll_get_unique_id(&id), COLL_SUCCESS) << coll_last_error();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      coll_config_t config = COLL_CONFIG_INIT;
-      config.deadline_s = 30;
-      config.connect_s = 30;
-      coll_comm_t comm = nullptr;
-      ASSERT_EQ(coll_comm_init_rank(&comm, size, &id, rank, &config), COLL_SUCCESS)
-          << coll_last_error();
-      body(comm, rank);
-      EXPECT_EQ(coll_comm_destroy(comm), COLL_SUCCESS);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
+using collectives::testing::run_ranks;
 
 coll_call_t all_reduce(const std::vector<std::int64_t>& in, std::vector<std::int64_t>& out) {
   coll_call_t call = COLL_CALL_INIT;

@@ -58,16 +58,19 @@ Status check_request(const Request& request, Rank rank, Rank size) {
                      " is not a rank of this communicator",
                  "ranks are 0 to " + std::to_string(size - 1));
     }
-    if (call.is_pair() && call.root == rank) {
-      return bad(call, "the peer is this rank itself", "copy locally instead");
-    }
+  }
+  const bool with_itself = call.is_pair() && call.root == rank;
+  if (with_itself && (call.collective == Collective::send || request.input == nullptr)) {
+    return bad(call, "the peer is this rank itself",
+               "put the send and the recv into one group (coll_group_start)");
   }
   const std::uint64_t block = call.count * size_of(call.type);
   constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 2;
   if (call.count > kMost / size_of(call.type) / whole_blocks(call.collective, size)) {
     return bad(call, "count " + std::to_string(call.count) + " is more than memory can hold");
   }
-  const BlockShape shape = block_shape(call.collective, size, call.root, rank);
+  BlockShape shape = block_shape(call.collective, size, call.root, rank);
+  if (with_itself) shape.input = 1;
   const std::uint64_t input_bytes = block * shape.input, output_bytes = block * shape.output;
   if (input_bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input_bytes);
   if (output_bytes != 0 && request.output == nullptr)

@@ -45,8 +45,11 @@ void Engine::finish() noexcept {
 
 PlanKey Engine::key_of(const Call& call) const {
   const Rank root = has_root(call.collective) ? call.root : 0;
-  return {{call.collective, size_, root},
-          size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_))};
+  const std::uint32_t bytes_class =
+      size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_));
+  // An exchange with oneself is the copy that a broadcast to nobody else is.
+  if (call.is_pair() && root == rank_) return {{Collective::broadcast, 1, 0}, bytes_class};
+  return {{call.collective, size_, root}, bytes_class};
 }
 
 /// All ranks count collectives alike, the two ranks of a pair count what they exchange.

@@ -73,7 +73,8 @@ Status ProgramCache::prepare(const PlanKey& key) {
   if (entry(key) != nullptr) return {};
   const auto& [spec, size_class] = key;
   COLL_ASSIGN(const Plan plan, make_plan(membership_->world, key));
-  Schedule schedule = plan.algorithm->build(spec, membership_->world.layout, rank_);
+  const Rank rank = spec.ranks == 1 ? 0 : rank_;
+  Schedule schedule = plan.algorithm->build(spec, membership_->world.layout, rank);
   std::vector<PeerLane> peers = peers_of(schedule, plan.lanes);
   for (const PeerLane& pair : peers) {
     const std::uint32_t lane = first_lane(spec.collective) + pair.lane;

@@ -48,7 +48,7 @@ class ProgramCache {
   using PeerAndLane = std::pair<Rank, std::uint32_t>;
   Entry* entry(const PlanKey& key) {
     for (Entry& one : table_[static_cast<std::size_t>(key.spec.collective)][key.size_class]) {
-      if (one.plan.spec.root == key.spec.root) return &one;
+      if (one.plan.spec == key.spec) return &one;
     }
     return nullptr;
   }

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that are issued together and move side by side.
+#include "communicator/call_group.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "communicator/engine/progress_thread.hpp"
+#include "communicator/host_stream.hpp"
+
+namespace coll {
+namespace {
+
+/// The calls of a group on one stream, while they are issued.
+struct Part {
+  HostStream* stream;
+  std::shared_ptr<CallGroup> group;
+};
+
+/// Takes the streams, each with room for one more operation. None is kept from others while this
+/// waits for room in another: its operations may be what the other waits for.
+std::vector<std::unique_lock<std::mutex>> lock_with_room(const std::vector<Part>& parts) {
+  while (true) {
+    std::vector<std::unique_lock<std::mutex>> locks;
+    HostStream* full = nullptr;
+    for (const Part& part : parts) {
+      if (part.stream == nullptr) continue;
+      locks.push_back(part.stream->lock());
+      if (!part.stream->has_room()) full = part.stream;
+    }
+    if (full == nullptr) return locks;
+    locks.clear();
+    full->wait_for_room();
+  }
+}
+
+}  // namespace
+
+Result<IssuedGroup> IssuedGroup::issue(std::span<GroupedCall> calls) {
+  std::vector<Part> parts;
+  std::vector<Engine*> engines;
+  std::vector<OpenCall*> members;
+  IssuedGroup issued;
+  members.reserve(calls.size());
+  issued.waits_.reserve(calls.size());
+  for (GroupedCall& call : calls) {
+    Engine* const engine = &call.communicator->engine();
+    const bool first = std::ranges::find(engines, engine) == engines.end();
+    if (first) engines.push_back(engine);
+    auto part = std::ranges::find(parts, call.stream, &Part::stream);
+    if (part == parts.end()) {
+      parts.push_back({call.stream, std::make_shared<CallGroup>(call.stream)});
+      part = std::prev(parts.end());
+    }
+    members.push_back(&part->group->add(call));
+    if (!call.waits) continue;
+    issued.waited_ = part->group;
+    issued.waits_.emplace_back(engine, members.back());
+  }
+  for (Engine* const engine : engines) issued.guests_.emplace_back(*engine);
+  // Whoever waits for all calls of one engine moves them alone.
+  const bool needs_help = engines.size() > 1 || issued.waits_.size() < calls.size();
+  std::shared_ptr<ProgressThread> helper;
+  if (needs_help) {
+    COLL_ASSIGN(helper, ProgressThread::of_process());
+  }
+  // All groups lock in the same order.
+  std::ranges::sort(parts, std::less<>(), &Part::stream);
+  {
+    const std::vector<std::unique_lock<std::mutex>> locks = lock_with_room(parts);
+    for (const Part& part : parts) {
+      if (part.stream != nullptr) part.stream->prepare_place();
+    }
+    // From here on nothing can fail.
+    for (const Part& part : parts) {
+      part.group->begin(part.group, part.stream == nullptr ? 0 : part.stream->append(*part.group));
+    }
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      calls[i].communicator->engine().issue(*members[i], helper);
+    }
+  }
+  if (helper) {
+    for (Engine* const engine : engines) engine->drive_first(*helper);
+  }
+  return issued;
+}
+
+Status IssuedGroup::wait() noexcept {
+  Status failure;
+  for (const auto& [engine, call] : waits_) {
+    engine->drive_until([at = call] { return at->ended.load(std::memory_order_acquire); });
+    if (failure.ok()) failure = call->status;
+  }
+  return failure;
+}
+
+CallGroup::CallGroup(HostStream* stream)
+    : stream_(stream), end_mutex_(stream == nullptr ? own_mutex_ : stream->end_mutex()) {}
+
+OpenCall& CallGroup::add(GroupedCall& call) {
+  Member& member = members_.emplace_back();
+  member.renew(call.request, this, call.deadline_s);
+  member.engine = &call.communicator->engine();
+  member.works = call.works;
+  return member;
+}
+
+bool CallGroup::may_start(const OpenCall& /*call*/) const noexcept {
+  return stream_ == nullptr || stream_->is_turn_of(number_);
+}
+
+void CallGroup::on_end(OpenCall& call) noexcept {
+  for (std::shared_ptr<Work>& work : static_cast<Member&>(call).works) {
+    if (const std::shared_ptr<Work> told = std::move(work)) told->finish(call.status);
+  }
+  std::shared_ptr<CallGroup> itself;  // the last call's end is the group's
+  const std::lock_guard lock(end_mutex_);
+  if (failure_.ok()) failure_ = call.status;
+  call.ended.store(true, std::memory_order_release);
+  if (++ended_ < members_.size()) return;
+  if (stream_ != nullptr) stream_->end_place(number_, failure_);
+  itself = std::move(itself_);
+}
+
+void CallGroup::notice_ready() noexcept {
+  for (const Member& member : members_) member.engine->notice_ready();
+}
+
+CallGroup::Unfinished CallGroup::unfinished() const noexcept {
+  const auto call = std::ranges::find_if(
+      members_, [](const Member& member) { return !member.ended.load(std::memory_order_relaxed); });
+  return {call->engine, &*call, itself_};
+}
+
+}  // namespace coll

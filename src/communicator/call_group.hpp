@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that are issued together and move side by side.
+#pragma once
+#include <array>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "communicator/communicator.hpp"
+#include "communicator/work.hpp"
+
+namespace coll {
+
+class CallGroup;
+class HostStream;
+
+/// One call of a group, checked.
+struct GroupedCall {
+  Communicator* communicator = nullptr;
+  Request request;
+  double deadline_s = OpenCall::kOwnDeadline;
+  HostStream* stream = nullptr;  ///< null: beside all streams
+  bool waits = false;            ///< IssuedGroup::wait waits for it; not with a stream
+  /// They are told of its end, where there. Two where a rank's send meets its own recv.
+  std::array<std::shared_ptr<Work>, 2> works;
+};
+
+/// A group whose calls are under way.
+class IssuedGroup {
+ public:
+  /// Issues the calls in their order. On each stream those of the group are one operation: they
+  /// begin side by side once the stream's earlier operations have ended, and what is queued later
+  /// waits for all of them. Where it fails or throws std::bad_alloc, it has issued nothing.
+  static Result<IssuedGroup> issue(std::span<GroupedCall> calls);
+  /// Waits for the calls that want it, and drives meanwhile. The first failure among them.
+  Status wait() noexcept;
+
+ private:
+  std::shared_ptr<CallGroup> waited_;  ///< holds the next
+  std::vector<std::pair<Engine*, OpenCall*>> waits_;
+  std::deque<Engine::Guest> guests_;  ///< of the engines in `waits_`
+};
+
+/// The calls of a group on one stream, or on none. It holds itself until all have ended.
+class CallGroup final : private CallOwner {
+ public:
+  explicit CallGroup(HostStream* stream);
+
+  /// Before any call is issued; the call is not touched until then.
+  OpenCall& add(GroupedCall& call);
+  /// The last step before the calls are issued. `number` is the group's on its stream.
+  void begin(std::shared_ptr<CallGroup> itself, std::uint64_t number) noexcept {
+    itself_ = std::move(itself);
+    number_ = number;
+  }
+
+  // For the stream, which holds the mutex of its ends, while this is its oldest operation.
+  /// Tells the engines that the calls may start.
+  void notice_ready() noexcept;
+  /// A call that has not ended, its engine, and the group to hold on to meanwhile.
+  struct Unfinished {
+    Engine* engine = nullptr;
+    const OpenCall* call = nullptr;
+    std::shared_ptr<CallGroup> group;
+  };
+  [[nodiscard]] Unfinished unfinished() const noexcept;
+
+ private:
+  struct Member : OpenCall {
+    Engine* engine = nullptr;
+    std::array<std::shared_ptr<Work>, 2> works;
+  };
+  [[nodiscard]] bool may_start(const OpenCall& call) const noexcept override;
+  void on_end(OpenCall& call) noexcept override;
+
+  HostStream* const stream_;
+  std::uint64_t number_ = 0;
+  std::deque<Member> members_;
+  std::mutex own_mutex_;
+  std::mutex& end_mutex_;  ///< guards the next two: the stream's, or its own
+  std::size_t ended_ = 0;
+  Status failure_;  ///< the first
+  std::shared_ptr<CallGroup> itself_;
+};
+
+}  // namespace coll

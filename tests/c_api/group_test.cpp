@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups: operations that are issued together and move side by side.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <collectives/collectives.hpp>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api_ranks.hpp"
+#include "test_seed.hpp"
+
+namespace {
+
+using collectives::testing::join;
+using collectives::testing::run_ranks;
+using Values = std::vector<std::int64_t>;
+
+constexpr std::size_t kLong = 1 << 20;  ///< elements: no slot holds the message
+
+testing::AssertionResult ok(coll_status_t status) {
+  if (status == COLL_SUCCESS) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << coll_status_name(status) << ": " << coll_last_error();
+}
+
+coll_status_t send(const Values& values, int peer, coll_comm_t comm,
+                   coll_stream_t stream = nullptr) {
+  return coll_send(values.data(), values.size(), COLL_INT64, peer, comm, stream);
+}
+coll_status_t recv(Values& values, int peer, coll_comm_t comm, coll_stream_t stream = nullptr) {
+  return coll_recv(values.data(), values.size(), COLL_INT64, peer, comm, stream);
+}
+coll_status_t all_reduce(const Values& in, Values& out, coll_comm_t comm,
+                         coll_stream_t stream = nullptr) {
+  return coll_all_reduce(in.data(), out.data(), in.size(), COLL_INT64, COLL_SUM, comm, stream);
+}
+
+TEST(Group, RanksThatBothSendFirstGetThrough) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    const Values mine(kLong, rank + 1);
+    Values other(kLong);
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(send(mine, 1 - rank, comm)));
+    EXPECT_TRUE(ok(recv(other, 1 - rank, comm)));
+    ASSERT_TRUE(ok(coll_group_end()));
+    EXPECT_EQ(other, Values(kLong, 2 - rank));
+  });
+}
+
+/// Every rank sends to every rank, itself too, and each pair has a length of its own.
+void all_pairs(int ranks, std::size_t most) {
+  run_ranks(ranks, [ranks, most](coll_comm_t comm, int rank) {
+    const auto length = [&](int from, int to) {
+      return static_cast<std::size_t>(from * 31 + to * 17) % most;
+    };
+    std::vector<Values> out, in;
+    for (int peer = 0; peer < ranks; ++peer) {
+      out.emplace_back(length(rank, peer), rank * 1000 + peer);
+      in.emplace_back(length(peer, rank));
+    }
+    for (int round = 0; round < 2; ++round) {
+      ASSERT_TRUE(ok(coll_group_start()));
+      for (int peer = 0; peer < ranks; ++peer) {
+        ASSERT_TRUE(ok(send(out[static_cast<std::size_t>(peer)], peer, comm)));
+        ASSERT_TRUE(ok(recv(in[static_cast<std::size_t>(peer)], peer, comm)));
+      }
+      ASSERT_TRUE(ok(coll_group_end()));
+      for (int peer = 0; peer < ranks; ++peer) {
+        Values& got = in[static_cast<std::size_t>(peer)];
+        ASSERT_EQ(got, Values(length(peer, rank), peer * 1000 + rank)) << "from rank " << peer;
+        std::ranges::fill(got, 0);
+      }
+    }
+  });
+}
+
+TEST(Group, AllPairsWithThemselves) {
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    SCOPED_TRACE(ranks);
+    all_pairs(ranks, 40'000);
+  }
+}
+
+TEST(Group, AllPairsOf64Ranks) {
+  all_pairs(64, 50);
+}
+
+TEST(Group, OfCommunicatorsNamedInAnyOrder) {
+  std::array<coll_unique_id_t, 3> ids;
+  for (coll_unique_id_t& id : ids) ASSERT_TRUE(ok(coll_get_unique_id(&id)));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&ids, rank] {
+      std::array<coll_comm_t, 3> comms{};
+      for (std::size_t i = 0; i < 3; ++i) comms[i] = join(ids[i], 2, rank);
+      const Values in(kLong, 1);
+      std::array<Values, 3> out;
+      for (Values& each : out) each.resize(kLong);
+      for (int round = 0; round < 3; ++round) {
+        ASSERT_TRUE(ok(coll_group_start()));
+        for (std::size_t i = 0; i < 3; ++i) {
+          // Each rank begins with another communicator.
+          const std::size_t at = rank == 0 ? i : 2 - i;
+          EXPECT_TRUE(ok(at == 1 ? (rank == 0 ? send(in, 1, comms[1]) : recv(out[1], 0, comms[1]))
+                                 : all_reduce(in, out[at], comms[at])));
+        }
+        ASSERT_TRUE(ok(coll_group_end()));
+        EXPECT_EQ(out[0], Values(kLong, 2));
+        EXPECT_EQ(out[2], Values(kLong, 2));
+        EXPECT_EQ(out[1], rank == 1 ? in : Values(kLong));
+        for (Values& each : out) std::ranges::fill(each, 0);
+      }
+      for (coll_comm_t comm : comms) EXPECT_TRUE(ok(coll_comm_destroy(comm)));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Both ranks are this thread.
+TEST(Group, OfSeveralRanksInOneThread) {
+  coll_unique_id_t id;
+  ASSERT_TRUE(ok(coll_get_unique_id(&id)));
+  std::array<coll_comm_t, 2> comms{};
+  std::thread other([&] { comms[1] = join(id, 2, 1); });
+  comms[0] = join(id, 2, 0);
+  other.join();
+  const Values in(kLong, 5);
+  std::array<Values, 2> out{Values(kLong), Values(kLong)};
+  ASSERT_TRUE(ok(coll_group_start()));
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(ok(all_reduce(in, out[rank], comms[rank])));
+  }
+  ASSERT_TRUE(ok(coll_group_end()));
+  EXPECT_EQ(out[0], Values(kLong, 10));
+  EXPECT_EQ(out[1], Values(kLong, 10));
+  std::thread leaves([&] { EXPECT_TRUE(ok(coll_comm_destroy(comms[1]))); });
+  EXPECT_TRUE(ok(coll_comm_destroy(comms[0])));
+  leaves.join();
+}
+
+/// Each step reads what the one before has written.
+TEST(Group, OnAStreamIsOneOperation) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    coll_stream_t stream = nullptr;
+    ASSERT_TRUE(ok(coll_stream_create(&stream)));
+    const Values in(kLong, rank + 1);
+    Values sum(kLong), got(kLong), copy(kLong), total(kLong);
+    for (int round = 0; round < 10; ++round) {
+      ASSERT_TRUE(ok(all_reduce(in, sum, comm, stream)));
+      ASSERT_TRUE(ok(coll_group_start()));
+      EXPECT_TRUE(ok(send(sum, 1 - rank, comm, stream)));
+      EXPECT_TRUE(ok(send(sum, rank, comm, stream)));
+      EXPECT_TRUE(ok(recv(copy, rank, comm, stream)));
+      EXPECT_TRUE(ok(recv(got, 1 - rank, comm, stream)));
+      ASSERT_TRUE(ok(coll_group_end()));
+      ASSERT_TRUE(ok(all_reduce(got, total, comm, stream)));
+      ASSERT_TRUE(ok(coll_stream_synchronize(stream)));
+      EXPECT_EQ(copy, Values(kLong, 3));
+      EXPECT_EQ(total, Values(kLong, 6));
+      for (Values* each : {&sum, &got, &copy, &total}) std::ranges::fill(*each, 0);
+    }
+    ASSERT_TRUE(ok(coll_stream_destroy(stream)));
+  });
+}
+
+/// More operations than a stream holds, and none can end before all are issued.
+TEST(Group, OfThousandsOnAStream) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    coll_stream_t stream = nullptr;
+    ASSERT_TRUE(ok(coll_stream_create(&stream)));
+    constexpr std::size_t kCalls = 3000;
+    std::vector<Values> out(kCalls, Values(600)), in(kCalls, Values(600));
+    ASSERT_TRUE(ok(coll_group_start()));
+    for (std::size_t i = 0; i < kCalls; ++i) {
+      std::ranges::fill(out[i], static_cast<std::int64_t>(i) * 2 + rank);
+      ASSERT_TRUE(ok(send(out[i], 1 - rank, comm, stream)));
+    }
+    for (std::size_t i = 0; i < kCalls; ++i) ASSERT_TRUE(ok(recv(in[i], 1 - rank, comm, stream)));
+    ASSERT_TRUE(ok(coll_group_end()));
+    ASSERT_TRUE(ok(coll_stream_synchronize(stream)));
+    for (std::size_t i = 0; i < kCalls; ++i) {
+      ASSERT_EQ(in[i], Values(600, static_cast<std::int64_t>(i) * 2 + 1 - rank)) << i;
+    }
+    ASSERT_TRUE(ok(coll_stream_destroy(stream)));
+  });
+}
+
+TEST(Group, HandlesEndAfterTheGroupIsIssued) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    const Values mine(kLong, rank);
+    Values other(kLong);
+    coll_call_t call = COLL_CALL_INIT;
+    call.type = COLL_INT64;
+    call.count = kLong;
+    call.root = 1 - rank;
+    std::array<coll_work_t, 2> works{};
+    ASSERT_TRUE(ok(coll_group_start()));
+    call.operation = COLL_SEND;
+    call.send = mine.data();
+    ASSERT_TRUE(ok(coll_start(&call, comm, nullptr, &works[0])));
+    EXPECT_EQ(coll_work_test(works[0]), COLL_IN_PROGRESS);
+    EXPECT_EQ(coll_work_wait(works[0], -1), COLL_INVALID_USAGE) << "it would wait for ever";
+    call.operation = COLL_RECV;
+    call.recv = other.data();
+    ASSERT_TRUE(ok(coll_start(&call, comm, nullptr, &works[1])));
+    ASSERT_TRUE(ok(coll_group_end()));
+    for (coll_work_t work : works) {
+      EXPECT_TRUE(ok(coll_work_wait(work, -1)));
+      EXPECT_TRUE(ok(coll_work_free(work)));
+    }
+    EXPECT_EQ(other, Values(kLong, 1 - rank));
+  });
+}
+
+TEST(Group, EndsOnceForAllItsLevels) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    const Values in(8, rank);
+    Values out(8, -1);
+    ASSERT_TRUE(ok(coll_group_start()));
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(all_reduce(in, out, comm)));
+    ASSERT_TRUE(ok(coll_group_end()));
+    EXPECT_EQ(out, Values(8, -1)) << "only collected";
+    ASSERT_TRUE(ok(coll_group_end()));
+    EXPECT_EQ(out, Values(8, 1));
+    EXPECT_EQ(coll_group_end(), COLL_INVALID_USAGE);
+    EXPECT_EQ(coll_group_cancel(), COLL_INVALID_USAGE);
+  });
+}
+
+TEST(Group, OfNothing) {
+  ASSERT_TRUE(ok(coll_group_start()));
+  EXPECT_TRUE(ok(coll_group_end()));
+}
+
+TEST(Group, IssuesAllOrNothing) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    const Values in(8, rank);
+    Values out(8, -1);
+    coll_call_t call = COLL_CALL_INIT;
+    call.operation = COLL_ALL_REDUCE;
+    call.type = COLL_INT64;
+    call.send = in.data();
+    call.recv = out.data();
+    call.count = in.size();
+    coll_work_t work = nullptr;
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(all_reduce(in, out, comm)));
+    ASSERT_TRUE(ok(coll_start(&call, comm, nullptr, &work)));
+    EXPECT_EQ(coll_send(in.data(), 8, COLL_INT64, 7, comm, nullptr), COLL_INVALID_ARGUMENT);
+    EXPECT_EQ(coll_group_end(), COLL_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(coll_last_error()).find("peer 7"), std::string::npos)
+        << coll_last_error();
+    EXPECT_EQ(coll_work_wait(work, -1), COLL_INVALID_ARGUMENT);
+    EXPECT_TRUE(ok(coll_work_free(work)));
+    EXPECT_EQ(out, Values(8, -1));
+    ASSERT_TRUE(ok(all_reduce(in, out, comm))) << "the communicator is as it was";
+    EXPECT_EQ(out, Values(8, 1));
+  });
+}
+
+TEST(Group, CancelledIssuesNothing) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    const Values in(8, rank);
+    Values out(8, -1);
+    {
+      auto group = collectives::Group::start();
+      ASSERT_TRUE(group.ok());
+      EXPECT_TRUE(ok(all_reduce(in, out, comm)));
+    }
+    EXPECT_EQ(out, Values(8, -1));
+    auto group = collectives::Group::start();
+    ASSERT_TRUE(group.ok());
+    EXPECT_TRUE(ok(all_reduce(in, out, comm)));
+    EXPECT_TRUE(group->end().ok());
+    EXPECT_EQ(out, Values(8, 1));
+  });
+}
+
+TEST(Group, OwnExchangesNeedBothHalves) {
+  run_ranks(1, [](coll_comm_t comm, int) {
+    const Values in{1, 2, 3};
+    Values out(3), shorter(2);
+    EXPECT_EQ(send(in, 0, comm), COLL_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(coll_last_error()).find("coll_group_start"), std::string::npos)
+        << coll_last_error();
+    EXPECT_EQ(recv(out, 0, comm), COLL_INVALID_ARGUMENT);
+
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(send(in, 0, comm)));
+    EXPECT_EQ(coll_group_end(), COLL_INVALID_USAGE);
+    EXPECT_NE(std::string(coll_last_error()).find("no recv"), std::string::npos)
+        << coll_last_error();
+
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(recv(shorter, 0, comm)));
+    EXPECT_TRUE(ok(send(in, 0, comm)));
+    EXPECT_EQ(coll_group_end(), COLL_MISMATCH);
+
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(coll_send(nullptr, 3, COLL_INT64, 0, comm, nullptr)));
+    EXPECT_TRUE(ok(recv(out, 0, comm)));
+    EXPECT_EQ(coll_group_end(), COLL_INVALID_ARGUMENT);
+
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(send(in, 0, comm)));
+    EXPECT_TRUE(
+        ok(coll_recv(const_cast<std::int64_t*>(in.data()) + 1, 3, COLL_INT64, 0, comm, nullptr)));
+    EXPECT_EQ(coll_group_end(), COLL_INVALID_ARGUMENT) << "they overlap";
+
+    // The n-th send meets the n-th recv, whatever stands between them.
+    const Values more{4, 5, 6, 7};
+    Values long_out(4);
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(recv(out, 0, comm)));
+    EXPECT_TRUE(ok(recv(long_out, 0, comm)));
+    EXPECT_TRUE(ok(coll_send(nullptr, 0, COLL_INT64, 0, comm, nullptr)));
+    EXPECT_EQ(coll_group_end(), COLL_MISMATCH);
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(recv(out, 0, comm)));
+    EXPECT_TRUE(ok(send(in, 0, comm)));
+    EXPECT_TRUE(ok(send(more, 0, comm)));
+    EXPECT_TRUE(ok(recv(long_out, 0, comm)));
+    EXPECT_TRUE(ok(coll_recv(nullptr, 0, COLL_INT64, 0, comm, nullptr)));
+    EXPECT_TRUE(ok(coll_send(nullptr, 0, COLL_INT64, 0, comm, nullptr)));
+    ASSERT_TRUE(ok(coll_group_end()));
+    EXPECT_EQ(out, in);
+    EXPECT_EQ(long_out, more);
+  });
+}
+
+TEST(Group, KeepsWhatItNames) {
+  run_ranks(1, [](coll_comm_t comm, int) {
+    coll_stream_t stream = nullptr;
+    ASSERT_TRUE(ok(coll_stream_create(&stream)));
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(coll_barrier(comm, stream)));
+    EXPECT_EQ(coll_comm_destroy(comm), COLL_INVALID_USAGE);
+    EXPECT_EQ(coll_stream_destroy(stream), COLL_INVALID_USAGE);
+    ASSERT_TRUE(ok(coll_group_end()));
+    EXPECT_TRUE(ok(coll_stream_destroy(stream)));
+  });
+}
+
+/// Groups of drawn operations on drawn streams: each operation gets buffers of its own.
+TEST(Group, AnyMixture) {
+  const std::uint64_t seed = coll::test::test_seed();
+  constexpr int kRanks = 4;
+  run_ranks(kRanks, [seed](coll_comm_t comm, int rank) {
+    std::mt19937_64 random(seed);  // alike on all ranks
+    std::array<coll_stream_t, 3> streams{};
+    for (std::size_t i = 1; i < 3; ++i) ASSERT_TRUE(ok(coll_stream_create(&streams[i])));
+    struct Expected {
+      Values got, wanted;
+    };
+    for (int round = 0; round < 60; ++round) {
+      std::vector<Values> inputs;
+      std::vector<Expected> outputs;
+      inputs.reserve(64);
+      outputs.reserve(64);
+      const auto input = [&](std::size_t count, std::int64_t value) -> const Values& {
+        return inputs.emplace_back(count, value);
+      };
+      const auto output = [&](std::size_t count, std::int64_t value) -> Values& {
+        return outputs.emplace_back(Expected{Values(count), Values(count, value)}).got;
+      };
+      const int groups = 1 + static_cast<int>(random() % 2);
+      for (int group = 0; group < groups; ++group) {
+        ASSERT_TRUE(ok(coll_group_start()));
+        for (std::size_t left = random() % 12; left > 0; --left) {
+          const std::size_t count = random() % 3 == 0 ? random() % 60'000 : random() % 100;
+          const auto value = static_cast<std::int64_t>(random() % 1000);
+          const coll_stream_t stream = streams[random() % 3];
+          const int from = static_cast<int>(random() % kRanks);
+          const int to = static_cast<int>(random() % kRanks);
+          switch (random() % 3) {
+            case 0:
+              ASSERT_TRUE(ok(all_reduce(input(count, value + rank), output(count, 4 * value + 6),
+                                        comm, stream)));
+              break;
+            case 1: {
+              Values& out = output(count, value);
+              const Values& in = input(count, rank == from ? value : -1);
+              ASSERT_TRUE(
+                  ok(coll_broadcast(in.data(), out.data(), count, COLL_INT64, from, comm, stream)));
+              break;
+            }
+            default:
+              if (rank == to) {
+                ASSERT_TRUE(ok(recv(output(count, value), from, comm, stream)));
+              }
+              if (rank == from) {
+                ASSERT_TRUE(ok(send(input(count, value), to, comm, stream)));
+              }
+          }
+        }
+        ASSERT_TRUE(ok(coll_group_end())) << "round " << round;
+      }
+      for (std::size_t i = 1; i < 3; ++i) ASSERT_TRUE(ok(coll_stream_synchronize(streams[i])));
+      for (const Expected& each : outputs) ASSERT_EQ(each.got, each.wanted) << "round " << round;
+    }
+    for (std::size_t i = 1; i < 3; ++i) ASSERT_TRUE(ok(coll_stream_destroy(streams[i])));
+  });
+}
+
+/// What the others never answer ends with the communicator.
+TEST(Group, EndsWithItsCommunicator) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    ASSERT_TRUE(ok(coll_barrier(comm, nullptr)));
+    if (rank == 1) {
+      ASSERT_TRUE(ok(coll_comm_abort(comm)));
+      return;
+    }
+    coll_stream_t stream = nullptr;
+    ASSERT_TRUE(ok(coll_stream_create(&stream)));
+    const Values out(kLong);
+    Values in(kLong), sum(kLong);
+    ASSERT_TRUE(ok(coll_group_start()));
+    // Where the abort is known already, the operations are refused.
+    static_cast<void>(send(out, 1, comm, stream));
+    static_cast<void>(recv(in, 1, comm, stream));
+    static_cast<void>(all_reduce(out, sum, comm));
+    EXPECT_EQ(coll_group_end(), COLL_ABORTED) << coll_last_error();
+    static_cast<void>(coll_stream_synchronize(stream));
+    EXPECT_TRUE(ok(coll_stream_destroy(stream)));
+  });
+}
+
+}  // namespace
