@@ -105,6 +105,25 @@ COLL_API coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t
 COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
                                       const coll_config_t* config);
 
+/* Makes communicators from a communicator. All its ranks call. Those that give the same `color`
+ * become the ranks of one new communicator, ordered by `key`, and by their rank where keys are
+ * alike. A rank that gives COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config`
+ * the new communicator has the settings of the old one. It does not depend on the old one, which
+ * may be destroyed first. Counts as two all_gathers of `comm`. */
+#define COLL_SPLIT_NONE (-1)
+COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
+                                       const coll_config_t* config, coll_comm_t* part);
+
+/* A communicator of the same ranks, whose operations are independent of those of `comm`. */
+COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t* config,
+                                           coll_comm_t* copy);
+
+/* Makes a communicator of `count` ranks of `comm`: ranks[i] becomes rank i. Only the ranks named
+ * call, all with the same list. Counts as a send of ranks[0] to each other rank named, and a recv
+ * there. COLL_MISMATCH: the lists differ. */
+COLL_API coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
+                                        const coll_config_t* config, coll_comm_t* part);
+
 /* Leaves the communicator in order: waits for this rank's outstanding work, then frees everything.
  * A process that exits without this call leaves in order too (docs/gotchas.md, "The end of a
  * process"). */

@@ -262,6 +262,28 @@ class Communicator {
     return adopt([&](coll_comm_t* comm) { return coll_comm_init(comm, size, rank, &config); });
   }
 
+  /// The ranks that give the same color, as a communicator; none for one that gives
+  /// COLL_SPLIT_NONE (coll_comm_split). With a null config, the settings are this communicator's.
+  Result<std::optional<Communicator>> split(int color, int key = 0,
+                                            const coll_config_t* config = nullptr) {
+    coll_comm_t part = nullptr;
+    if (auto made = detail::result(coll_comm_split(comm_, color, key, config, &part)); !made) {
+      return made.error();
+    }
+    if (part == nullptr) return std::optional<Communicator>();
+    return std::optional<Communicator>(Communicator(part));
+  }
+  /// The same ranks once more.
+  Result<Communicator> duplicate(const coll_config_t* config = nullptr) {
+    return adopt([&](coll_comm_t* comm) { return coll_comm_duplicate(comm_, config, comm); });
+  }
+  /// The ranks named, which alone call, all with the same list.
+  Result<Communicator> subset(std::span<const int> ranks, const coll_config_t* config = nullptr) {
+    return adopt([&](coll_comm_t* comm) {
+      return coll_comm_subset(comm_, ranks.data(), static_cast<int>(ranks.size()), config, comm);
+    });
+  }
+
   Communicator(Communicator&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
   Communicator& operator=(Communicator&& other) noexcept {
     std::swap(comm_, other.comm_);

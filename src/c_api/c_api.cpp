@@ -10,6 +10,7 @@
 #include "c_api/c_api_door.hpp"
 #include "c_api/open_group.hpp"
 #include "communicator/join_turn.hpp"
+#include "communicator/split.hpp"
 #include "planner/algorithm_choice.hpp"
 #include "rendezvous/launch/launch_place.hpp"
 #include "rendezvous/unique_id.hpp"
@@ -68,10 +69,12 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
 Status join(coll::Joining joining, coll_comm_t* comm) {
   coll::LiveCommunicators& live = coll::LiveCommunicators::of_process();
   live.expect_exit();
+  coll::Joining settings = joining;
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
   COLL_ASSIGN(const auto turn, coll::JoinTurn::take(joining));
   auto made = std::make_unique<coll_comm>();
+  made->settings = std::move(settings);
   COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
   live.enter(made->communicator);
   *comm = made.release();
@@ -87,6 +90,20 @@ Status check_place(const char* function, const coll_comm_t* comm, int size, int 
                   "ranks are 0 to size - 1");
   }
   return {};
+}
+
+/// The settings of a communicator made from `parent`: those of the config, or else its own.
+Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t* config) {
+  if (config == nullptr) return parent.settings;
+  COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+  return joining_of(chosen);
+}
+
+Status join_part(coll::Part part, coll::Joining joining, coll_comm_t* comm) {
+  joining.place = std::move(part.place);
+  joining.rank = part.rank;
+  joining.size = part.size;
+  return join(std::move(joining), comm);
 }
 
 Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
@@ -186,6 +203,49 @@ coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config)
     joining.size = launch.size;
     coll::log_set_rank(launch.rank);
     return join(std::move(joining), comm);
+  });
+}
+
+coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_config_t* config,
+                              coll_comm_t* part) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return null_argument("coll_comm_split", "comm");
+    if (part == nullptr) return null_argument("coll_comm_split", "part");
+    if (color < 0 && color != COLL_SPLIT_NONE) {
+      return failed(Code::invalid_argument,
+                    "coll_comm_split: color " + std::to_string(color) + " is negative",
+                    "give 0 or more, or COLL_SPLIT_NONE");
+    }
+    COLL_ASSIGN(coll::Joining joining, joining_from(*comm, config));
+    const auto chosen = color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color);
+    COLL_ASSIGN(std::optional<coll::Part> mine,
+                coll::split(*comm->communicator, chosen, key, joining.interface));
+    *part = nullptr;
+    return mine ? join_part(*std::move(mine), std::move(joining), part) : Status{};
+  });
+}
+
+coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t* config,
+                                  coll_comm_t* copy) {
+  if (comm == nullptr) return refuse_null("coll_comm_duplicate", "comm");
+  if (copy == nullptr) return refuse_null("coll_comm_duplicate", "copy");
+  return coll_comm_split(comm, 0, comm->communicator->rank(), config, copy);
+}
+
+coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
+                               const coll_config_t* config, coll_comm_t* part) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return null_argument("coll_comm_subset", "comm");
+    if (part == nullptr) return null_argument("coll_comm_subset", "part");
+    if (ranks == nullptr) return null_argument("coll_comm_subset", "ranks");
+    if (count < 1) {
+      return failed(Code::invalid_argument,
+                    "coll_comm_subset: count " + std::to_string(count) + " names no rank");
+    }
+    COLL_ASSIGN(coll::Joining joining, joining_from(*comm, config));
+    const std::span named(ranks, static_cast<std::size_t>(count));
+    COLL_ASSIGN(coll::Part mine, coll::subset(*comm->communicator, named, joining.interface));
+    return join_part(std::move(mine), std::move(joining), part);
   });
 }
 

@@ -19,6 +19,7 @@ struct coll_comm {
   ~coll_comm() { coll::LiveCommunicators::of_process().forget(communicator); }
 
   std::unique_ptr<coll::Communicator> communicator;
+  coll::Joining settings;  ///< for communicators made from it
 };
 
 struct coll_stream {

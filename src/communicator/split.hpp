@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the ranks of a communicator meet that are to be a communicator of their own.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+
+#include "communicator/communicator.hpp"
+
+namespace coll {
+
+/// A rank's place in the new communicator, and the way there.
+struct Part {
+  MeetingPlace place;  ///< says nothing if `size` is 1
+  Rank rank = 0;
+  Rank size = 1;
+};
+
+/// Collective: ranks that give the same colour belong together, ordered by key, then by rank.
+/// Nothing for a rank without a colour. Each part meets at its first rank, which listens on
+/// `interfaces`.
+Result<std::optional<Part>> split(Communicator& parent, std::optional<std::int32_t> color,
+                                  std::int32_t key, const std::string& interfaces);
+
+/// The ranks named, in that order. Called by them alone, all with the same list: one send from the
+/// first to each other.
+Result<Part> subset(Communicator& parent, std::span<const int> ranks,
+                    const std::string& interfaces);
+
+}  // namespace coll
