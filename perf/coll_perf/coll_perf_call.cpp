@@ -49,6 +49,17 @@ std::function<coll_status_t()> bind_call(const Session& session, const Point& po
         return status != COLL_SUCCESS ? status : coll_send(send, count, type, peer, comm, stream);
       };
     }
+    case Operation::sendrecv_ring: {
+      const int next = (session.rank() + 1) % session.size();
+      const int before = (session.rank() + session.size() - 1) % session.size();
+      return [=] {
+        // A refused operation is coll_group_end's failure too.
+        if (const coll_status_t begun = coll_group_start(); begun != COLL_SUCCESS) return begun;
+        static_cast<void>(coll_send(send, count, type, next, comm, stream));
+        static_cast<void>(coll_recv(recv, count, type, before, comm, stream));
+        return coll_group_end();
+      };
+    }
     case Operation::barrier:
       return [=] { return coll_barrier(comm, stream); };
   }

@@ -17,6 +17,7 @@ constexpr OperationTraits kOperations[] = {
     {"gather", "gather", COLL_GATHER, false, true, true, true, false},
     {"scatter", "scatter", COLL_SCATTER, false, true, true, true, false},
     {"sendrecv", "sendrecv", COLL_SEND, false, false, false, false, false},
+    {"sendrecv_ring", "sendrecv_ring", COLL_SEND, false, false, false, false, false},
     {"barrier", "barrier", COLL_BARRIER, false, false, false, false, false},
 };
 

@@ -21,7 +21,8 @@ enum class Operation {
   all_to_all,
   gather,
   scatter,
-  sendrecv,
+  sendrecv,       ///< to and fro between the ranks of a pair
+  sendrecv_ring,  ///< to the next rank and from the one before, in a group: nccl-tests' sendrecv
   barrier,
 };
 

@@ -113,6 +113,9 @@ std::vector<Segment> received(Operation operation, int rank, int ranks, int root
     case Operation::sendrecv:
       if ((rank ^ 1) < ranks) blocks.push_back({rank ^ 1, 0, count});
       return blocks;
+    case Operation::sendrecv_ring:
+      blocks.push_back({(rank + ranks - 1) % ranks, 0, count});
+      return blocks;
     case Operation::barrier:
       break;
   }

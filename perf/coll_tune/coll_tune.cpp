@@ -48,7 +48,9 @@ coll::Result<Tuning> understand(const TuneOptions& options) {
       return failed(coll::Code::invalid_argument, fmt::format("'{}' is no operation", word));
     tuning.operations.push_back(*operation);
   }
-  std::erase(tuning.operations, Operation::sendrecv);  // has one algorithm
+  // Those have one algorithm.
+  std::erase(tuning.operations, Operation::sendrecv);
+  std::erase(tuning.operations, Operation::sendrecv_ring);
   for (const std::string& word : words(options.sizes)) {
     const auto size = parse_size(word);
     if (!size || *size == 0)

@@ -132,6 +132,9 @@ TEST(Oracle, SegmentsFollowTheOperations) {
   EXPECT_EQ(received(Operation::scatter, 1, 3, 2, 5).at(0).source, 2);
   EXPECT_TRUE(received(Operation::sendrecv, 2, 3, 0, 5).empty());  // it has no partner
   EXPECT_EQ(received(Operation::sendrecv, 1, 3, 0, 5).at(0).source, 0);
+  EXPECT_EQ(received(Operation::sendrecv_ring, 0, 3, 0, 5).at(0).source, 2);
+  EXPECT_EQ(received(Operation::sendrecv_ring, 2, 3, 0, 5).at(0).source, 1);
+  EXPECT_EQ(elements(sent(Operation::sendrecv_ring, 1, 3, 0, 5)), 5U);
 }
 
 TEST(Element, SmallFloatsRoundToNearestEven) {

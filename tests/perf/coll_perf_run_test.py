@@ -37,7 +37,7 @@ class Program(unittest.TestCase):
             sizes = 3 * 2  # and in place
             expected = (12 * 5 * (2 + 3) * sizes       # all_reduce, reduce_scatter; reduce's roots
                         + 12 * (1 + 3 * 3) * sizes     # all_gather; broadcast, gather, scatter
-                        + 12 * 2 * 3 + 1)              # all_to_all, sendrecv; barrier
+                        + 12 * 3 * 3 + 1)              # all_to_all, sendrecv and its ring; barrier
             self.assertEqual(len(seen), expected)
             self.assertEqual(len(result["results"]), expected)
 
@@ -49,7 +49,7 @@ class Program(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(done.stdout)
             self.assertEqual((result["ranks"], result["wrong"]), (count, 0))
-            self.assertEqual(len(result["results"]), 2 * 7 * (7 * 2 + 2) + 1)
+            self.assertEqual(len(result["results"]), 2 * 7 * (7 * 2 + 3) + 1)
 
     def test_streams(self):
         done = ranks(2, "-t", "all", "--sizes", "8,100K", "-n", "5", "--stream", "--percentiles")

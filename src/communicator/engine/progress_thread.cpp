@@ -28,12 +28,13 @@ pid_t ProgressThread::own_process() {
 }
 
 Result<std::shared_ptr<ProgressThread>> ProgressThread::of_process() {
-  const auto of_this_process = [](std::shared_ptr<ProgressThread> one) {
+  const auto of_this_process = []() -> std::shared_ptr<ProgressThread> {
+    auto one = current().lock();
     return one && one->owner_ == own_process() ? one : nullptr;  // a parent's thread is not here
   };
   {
     const std::lock_guard lock(g_current_mutex);
-    if (auto one = of_this_process(current().lock())) return one;
+    if (auto one = of_this_process()) return one;
   }
   std::shared_ptr<ProgressThread> made(new ProgressThread);
   made->event_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -41,7 +42,7 @@ Result<std::shared_ptr<ProgressThread>> ProgressThread::of_process() {
   COLL_ASSIGN(made->thread_, start_thread("coll-progress", "that drives streams",
                                           [raw = made.get()] { raw->run(); }));
   const std::lock_guard lock(g_current_mutex);
-  if (auto others = of_this_process(current().lock())) return others;  // `made` goes unlocked
+  if (auto others = of_this_process()) return others;  // `made` goes unlocked
   current() = made;
   return made;
 }

@@ -87,12 +87,13 @@ class CostModelReader {
     COLL_TRY(read_text(json, std::string(kMeasured), before + std::string(kMeasured), measured));
     for (const CostConstant& constant : group.constants) {
       const std::string key(constant.name);
+      const std::string name = before + key;
       known.insert(constant.name);
-      if (!json.contains(key)) return wrong("has no " + before + key, range_of(constant));
+      if (!json.contains(key)) return wrong("has no " + name, range_of(constant));
       const Json& value = json.at(key);
       if (!value.is_number() || !(value.get<double>() >= constant.least) ||
           !(value.get<double>() <= constant.most)) {
-        return wrong("has " + before + key + " " + dumped(value), range_of(constant));
+        return wrong("has " + name + " " + dumped(value), range_of(constant));
       }
       constant.of(into) = value.get<double>();
     }
@@ -102,8 +103,10 @@ class CostModelReader {
   [[nodiscard]] Status refuse_unknown(const Json& json, const std::set<std::string_view>& known,
                                       const std::string& before) const {
     for (const auto& [key, value] : json.items()) {
-      if (!known.contains(key))
-        return wrong("has the unknown key " + before + key, "remove it, or correct its spelling");
+      if (known.contains(key)) continue;
+      std::string what = "has the unknown key ";
+      what.append(before).append(key);
+      return wrong(what, "remove it, or correct its spelling");
     }
     return {};
   }
