@@ -108,8 +108,9 @@ COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
 /* Makes communicators from a communicator. All its ranks call. Those that give the same `color`
  * become the ranks of one new communicator, ordered by `key`, and by their rank where keys are
  * alike. A rank that gives COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config`
- * the new communicator has the settings of the old one. It does not depend on the old one, which
- * may be destroyed first. Counts as two all_gathers of `comm`. */
+ * the new communicator has the settings of the old one; what a config leaves open the knobs decide.
+ * It does not depend on the old one, which may be destroyed first. Counts as two all_gathers of
+ * `comm`. */
 #define COLL_SPLIT_NONE (-1)
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
                                        const coll_config_t* config, coll_comm_t* part);
