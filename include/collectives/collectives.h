@@ -110,7 +110,7 @@ COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
  * alike. A rank that gives COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config`
  * the new communicator has the settings of the old one; what a config leaves open the knobs decide.
  * It does not depend on the old one, which may be destroyed first. Counts as two all_gathers of
- * `comm`. */
+ * `comm`. If the arguments of one rank are refused, the call fails on all ranks. */
 #define COLL_SPLIT_NONE (-1)
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
                                        const coll_config_t* config, coll_comm_t* part);
@@ -121,7 +121,9 @@ COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t
 
 /* Makes a communicator of `count` ranks of `comm`: ranks[i] becomes rank i. Only the ranks named
  * call, all with the same list. Counts as a send of ranks[0] to each other rank named, and a recv
- * there. COLL_MISMATCH: the lists differ. */
+ * there. A rank whose list differs from that of the first rank in its own list gets COLL_MISMATCH,
+ * and the others wait for it until COLL_CONNECT_S has passed. Where the first ranks differ too, the
+ * send meets no recv: calls between these ranks fail. */
 COLL_API coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
                                         const coll_config_t* config, coll_comm_t* part);
 
@@ -215,7 +217,7 @@ COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
  * of collectives, sends and receives, on several communicators and streams. coll_group_end issues
  * all of them together, and they move side by side. Two ranks that both send first, and then
  * receive, get through. Other threads are not concerned. Groups may be nested: the outermost end
- * counts.
+ * counts. Only operations are collected; init, split, waits and all else act at once.
  *
  * The collectives of a communicator must have the same order on all its ranks, in groups too.
  * Otherwise the order inside a group says nothing. In a group the n-th send of a rank to itself

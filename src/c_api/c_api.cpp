@@ -210,16 +210,19 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
                               coll_comm_t* part) {
   return guarded([&]() -> Status {
     if (comm == nullptr) return null_argument("coll_comm_split", "comm");
-    if (part == nullptr) return null_argument("coll_comm_split", "part");
-    if (color < 0 && color != COLL_SPLIT_NONE) {
-      return failed(Code::invalid_argument,
-                    "coll_comm_split: color " + std::to_string(color) + " is negative",
-                    "give 0 or more, or COLL_SPLIT_NONE");
-    }
-    COLL_ASSIGN(coll::Joining joining, joining_from(*comm, config));
-    const auto chosen = color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color);
+    coll::Joining joining;
+    const Result<coll::SplitWish> wish = [&]() -> Result<coll::SplitWish> {
+      if (part == nullptr) return null_argument("coll_comm_split", "part");
+      if (color < 0 && color != COLL_SPLIT_NONE) {
+        return failed(Code::invalid_argument,
+                      "coll_comm_split: color " + std::to_string(color) + " is negative",
+                      "give 0 or more, or COLL_SPLIT_NONE");
+      }
+      COLL_ASSIGN(joining, joining_from(*comm, config));
+      return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
+    }();
     COLL_ASSIGN(std::optional<coll::Part> mine,
-                coll::split(*comm->communicator, chosen, key, joining.interface));
+                coll::split(*comm->communicator, wish, joining.interface));
     *part = nullptr;
     return mine ? join_part(*std::move(mine), std::move(joining), part) : Status{};
   });
@@ -228,7 +231,6 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
 coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t* config,
                                   coll_comm_t* copy) {
   if (comm == nullptr) return refuse_null("coll_comm_duplicate", "comm");
-  if (copy == nullptr) return refuse_null("coll_comm_duplicate", "copy");
   return coll_comm_split(comm, 0, comm->communicator->rank(), config, copy);
 }
 

@@ -19,8 +19,25 @@ using coll::Status;
 
 namespace {
 
+/// What does not get into the group keeps the others from being issued.
+template <class Body>
+Status collect(coll::OpenGroup& group, Body body) {
+  const Status added = [&] {
+    try {
+      return body();
+    } catch (const std::exception&) {
+      return coll::status_of_exception();
+    }
+  }();
+  if (!added.ok()) group.refuse(added);
+  return added;
+}
+
 Status add_to(coll::OpenGroup& group, coll_comm_t comm, coll_stream_t stream,
               coll::GroupedCall call) {
+  if (comm == nullptr) {
+    return coll::null_argument(name_of(call.request.call.collective).data(), "comm");
+  }
   call.communicator = comm->communicator.get();
   if (stream != nullptr) {
     COLL_TRY(coll::check_stream(stream));
@@ -32,15 +49,17 @@ Status add_to(coll::OpenGroup& group, coll_comm_t comm, coll_stream_t stream,
 /// Every operation's way: to run here, or checked at the door, later on the stream or with its
 /// group.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& request) {
-  if (comm == nullptr) [[unlikely]] {
-    return refuse_null(name_of(request.call.collective).data(), "comm");
-  }
   return guarded([&]() -> Status {
-    coll::Communicator& communicator = *comm->communicator;
     if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) [[unlikely]] {
-      return add_to(*group, comm, stream,
-                    {.request = request, .waits = stream == nullptr, .works = {}});
+      return collect(*group, [&] {
+        return add_to(*group, comm, stream,
+                      {.request = request, .waits = stream == nullptr, .works = {}});
+      });
     }
+    if (comm == nullptr) [[unlikely]] {
+      return coll::null_argument(name_of(request.call.collective).data(), "comm");
+    }
+    coll::Communicator& communicator = *comm->communicator;
     if (stream == nullptr) [[likely]] {
       return communicator.run(request);
     }
@@ -151,7 +170,11 @@ coll_status_t coll_group_cancel(void) {
 
 coll_status_t coll_start(const coll_call_t* call, coll_comm_t comm, coll_stream_t stream,
                          coll_work_t* work) {
-  return guarded([&] { return start(call, comm, stream, work); });
+  return guarded([&] {
+    const auto body = [&] { return start(call, comm, stream, work); };
+    coll::OpenGroup* const group = coll::OpenGroup::of_thread();
+    return group == nullptr ? body() : collect(*group, body);
+  });
 }
 
 coll_status_t coll_all_reduce(const void* send, void* recv, size_t count, coll_dtype_t type,

@@ -106,6 +106,7 @@ coll_status_t coll_work_on_end(coll_work_t work, void (*done)(void* context, col
     COLL_TRY(check_work("coll_work_on_end", work));
     if (done == nullptr) return null_argument("coll_work_on_end", "done");
     return work->work->on_end([done, context](const Status& status) {
+      const coll::OpenGroup::Hidden others;
       done(context, static_cast<coll_status_t>(status.code()));
     });
   });

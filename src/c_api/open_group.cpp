@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "communicator/engine/call_check.hpp"
+#include "communicator/live_communicators.hpp"
 
 namespace coll {
 namespace {
@@ -15,23 +16,28 @@ bool with_itself(const GroupedCall& call) {
   return call.request.call.is_pair() && call.request.call.root == call.communicator->rank();
 }
 
+/// "send of float32 x 3"
+std::string text_of(const Call& call) {
+  return std::string(name_of(call.collective)) + " of " + std::string(name_of(call.type)) + " x " +
+         std::to_string(call.count);
+}
+
 /// A rank's send to itself and the recv that it meets, as one copy.
 Result<GroupedCall> joined(GroupedCall send, GroupedCall recv) {
   const Call& sent = send.request.call;
   const Call& received = recv.request.call;
   if (sent.count != received.count || sent.type != received.type) {
-    return failed(Code::mismatch, "a group's " + sent.text() + " meets " + received.text(),
+    return failed(Code::mismatch,
+                  "this rank's " + text_of(sent) + " to itself meets its " + text_of(received),
                   "give both the same count and type");
   }
   if (send.stream != recv.stream) {
     return failed(Code::invalid_usage,
-                  "a group's " + sent.text() +
-                      " and the recv of the same "
-                      "rank are on different streams",
+                  "this rank's " + text_of(sent) + " to itself and its recv are on two streams",
                   "put both on one stream");
   }
   if (sent.count != 0 && send.request.input == nullptr) {
-    return failed(Code::invalid_argument, sent.text() + ": send is null");
+    return failed(Code::invalid_argument, text_of(sent) + ": send is null");
   }
   static constexpr std::byte kNothing{};
   recv.request.input = sent.count == 0 ? &kNothing : send.request.input;
@@ -65,7 +71,7 @@ Result<std::vector<GroupedCall>> with_copies(const std::vector<GroupedCall>& cal
   if (halves.empty()) return all;
   const Call& lone = halves.front().request.call;
   return failed(Code::invalid_usage,
-                lone.text() + ": the peer is this rank itself, and the group has no " +
+                text_of(lone) + ": the peer is this rank itself, and the group has no " +
                     std::string(name_of(lone.collective == Collective::send ? Collective::recv
                                                                             : Collective::send)) +
                     " to meet it",
@@ -80,56 +86,74 @@ std::unique_ptr<OpenGroup>& OpenGroup::place() noexcept {
 }
 
 OpenGroup* OpenGroup::find() noexcept {
-  return place().get();
+  std::unique_ptr<OpenGroup>& group = place();
+  if (group && group->forks_ != LiveCommunicators::of_process().forks()) {
+    group->calls_.clear();  // the parent's
+    group.reset();
+  }
+  return group.get();
+}
+
+OpenGroup::OpenGroup() : forks_(LiveCommunicators::of_process().forks()) {
+  open_.fetch_add(1, std::memory_order_relaxed);
 }
 
 OpenGroup::~OpenGroup() {
   open_.fetch_sub(1, std::memory_order_relaxed);
+  try {
+    if (!calls_.empty()) give_up(failed(Code::aborted, "the thread ended with its group open"));
+  } catch (const std::exception&) {
+    give_up(status_of_exception());
+  }
+}
+
+/// Tells the handles.
+void OpenGroup::give_up(const Status& why) noexcept {
+  for (const GroupedCall& call : calls_) {
+    for (const std::shared_ptr<Work>& work : call.works) {
+      if (work) work->finish(why);
+    }
+  }
+  calls_.clear();
 }
 
 void OpenGroup::start() {
-  std::unique_ptr<OpenGroup>& group = place();
-  if (group) {
-    ++group->levels_;
+  if (OpenGroup* const open = find()) {
+    ++open->levels_;
   } else {
-    group.reset(new OpenGroup);
+    place().reset(new OpenGroup);
   }
 }
 
 Status OpenGroup::end() {
-  std::unique_ptr<OpenGroup>& open = place();
-  if (!open) {
+  OpenGroup* const open = find();
+  if (open == nullptr) {
     return failed(Code::invalid_usage, "coll_group_end: this thread has no open group",
                   "call coll_group_start first, on the same thread");
   }
   if (--open->levels_ != 0) return {};
-  return std::exchange(open, nullptr)->issue();
+  return std::exchange(place(), nullptr)->issue();
 }
 
 Status OpenGroup::cancel() {
-  const std::unique_ptr<OpenGroup> group = std::exchange(place(), nullptr);
-  if (!group) {
+  if (find() == nullptr) {
     return failed(Code::invalid_usage, "coll_group_cancel: this thread has no open group",
                   "call coll_group_start first, on the same thread");
   }
-  group->refused_ = failed(Code::aborted, "the group was cancelled");
-  static_cast<void>(group->issue());
+  const std::unique_ptr<OpenGroup> group = std::exchange(place(), nullptr);
+  group->give_up(failed(Code::aborted, "the group was cancelled"));
   return {};
 }
 
 Status OpenGroup::add(GroupedCall call) {
   const Communicator& communicator = *call.communicator;
-  Status status = communicator.status();
-  // An exchange with oneself is checked when its other half is there.
-  if (status.ok() && !with_itself(call)) {
-    status = check_request(call.request, communicator.rank(), communicator.size());
-  }
-  if (status.ok()) {
-    calls_.push_back(std::move(call));
-  } else if (refused_.ok()) {
-    refused_ = status;
-  }
-  return status;
+  COLL_TRY(communicator.status());
+  // Of an exchange with oneself the rest is checked when its other half is there.
+  COLL_TRY(with_itself(call)
+               ? check_names(call.request.call)
+               : check_request(call.request, communicator.rank(), communicator.size()));
+  calls_.push_back(std::move(call));
+  return {};
 }
 
 Status OpenGroup::issue() {
@@ -143,13 +167,12 @@ Status OpenGroup::issue() {
     }
   };
   Result<IssuedGroup> issued = start();
-  if (issued.ok()) return issued->wait();
-  for (const GroupedCall& call : calls_) {
-    for (const std::shared_ptr<Work>& work : call.works) {
-      if (work) work->finish(issued.status());
-    }
+  if (!issued.ok()) {
+    give_up(issued.status());
+    return issued.status();
   }
-  return issued.status();
+  calls_.clear();
+  return issued->wait();
 }
 
 bool OpenGroup::names(const Communicator& communicator) const {

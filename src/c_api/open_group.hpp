@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "communicator/call_group.hpp"
@@ -28,19 +29,38 @@ class OpenGroup {
   OpenGroup& operator=(const OpenGroup&) = delete;
   ~OpenGroup();
 
-  /// Checks the call at the door and keeps it. Once an operation was refused, none will be issued.
+  /// Hides the thread's open group from what the thread calls meanwhile: operations that others'
+  /// ends give rise to.
+  class Hidden {
+   public:
+    Hidden() : group_(std::exchange(place(), nullptr)) {}
+    Hidden(const Hidden&) = delete;
+    Hidden& operator=(const Hidden&) = delete;
+    ~Hidden() { place() = std::move(group_); }
+
+   private:
+    std::unique_ptr<OpenGroup> group_;
+  };
+
+  /// Checks the call at the door and keeps it.
   Status add(GroupedCall call);
+  /// An operation was refused: none of the group will be issued.
+  void refuse(const Status& why) {
+    if (refused_.ok()) refused_ = why;
+  }
   [[nodiscard]] bool names(const Communicator& communicator) const;
   [[nodiscard]] bool names(const HostStream& stream) const;
   [[nodiscard]] bool names(const Work& work) const;
 
  private:
-  OpenGroup() { open_.fetch_add(1, std::memory_order_relaxed); }
+  OpenGroup();
   static OpenGroup* find() noexcept;
   static std::unique_ptr<OpenGroup>& place() noexcept;
   Status issue();
+  void give_up(const Status& why) noexcept;
 
   static inline constinit std::atomic<int> open_{0};  ///< in the process
+  const unsigned forks_;  ///< before it was opened: a child does not have its parent's
   int levels_ = 1;
   std::vector<GroupedCall> calls_;
   Status refused_;  ///< the first

@@ -58,6 +58,7 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<GroupedCall> calls) {
     issued.waited_ = part->group;
     issued.waits_.emplace_back(engine, members.back());
   }
+  issued.guests_.reserve(engines.size());
   for (Engine* const engine : engines) issued.guests_.emplace_back(*engine);
   // Whoever waits for all calls of one engine moves them alone.
   const bool needs_help = engines.size() > 1 || issued.waits_.size() < calls.size();
@@ -70,11 +71,11 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<GroupedCall> calls) {
   {
     const std::vector<std::unique_lock<std::mutex>> locks = lock_with_room(parts);
     for (const Part& part : parts) {
-      if (part.stream != nullptr) part.stream->prepare_place();
+      part.group->prepare(part.group, part.stream == nullptr ? 0 : part.stream->prepare_place());
     }
     // From here on nothing can fail.
     for (const Part& part : parts) {
-      part.group->begin(part.group, part.stream == nullptr ? 0 : part.stream->append(*part.group));
+      if (part.stream != nullptr) part.stream->append(*part.group);
     }
     for (std::size_t i = 0; i < calls.size(); ++i) {
       calls[i].communicator->engine().issue(*members[i], helper);

@@ -5,6 +5,8 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "communicator/communicator.hpp"
@@ -39,8 +41,9 @@ class IssuedGroup {
  private:
   std::shared_ptr<CallGroup> waited_;  ///< holds the next
   std::vector<std::pair<Engine*, OpenCall*>> waits_;
-  std::deque<Engine::Guest> guests_;  ///< of the engines in `waits_`
+  std::vector<Engine::Guest> guests_;  ///< of the engines
 };
+static_assert(std::is_nothrow_move_constructible_v<IssuedGroup>, "it cannot fail once issued");
 
 /// The calls of a group on one stream, or on none. It holds itself until all have ended.
 class CallGroup final : private CallOwner {
@@ -49,8 +52,9 @@ class CallGroup final : private CallOwner {
 
   /// Before any call is issued; the call is not touched until then.
   OpenCall& add(GroupedCall& call);
-  /// The last step before the calls are issued. `number` is the group's on its stream.
-  void begin(std::shared_ptr<CallGroup> itself, std::uint64_t number) noexcept {
+  /// Before the group is on its stream, as number `number`, and its calls are issued. From then on
+  /// it holds itself.
+  void prepare(std::shared_ptr<CallGroup> itself, std::uint64_t number) noexcept {
     itself_ = std::move(itself);
     number_ = number;
   }

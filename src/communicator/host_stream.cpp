@@ -26,15 +26,14 @@ void HostStream::enqueue(Communicator& communicator, const Request& request, dou
       wait_for_room();
       held.lock();
     }
-    prepare_place();
-    const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
+    const std::uint64_t number = prepare_place();
     StreamCall& call = place_of(number);
     call.renew(request, this, deadline_s);
     call.number = number;
     call.engine = &engine;
     call.work = std::move(work);
     call.group = nullptr;
-    enqueued_.store(number, std::memory_order_release);
+    publish(number);
     engine.issue(call, helper_);
   }
   engine.drive_first(*helper_);
@@ -50,17 +49,24 @@ void HostStream::wait_for_room() noexcept {
   if (next > kCapacity) wait_for(next - kCapacity);
 }
 
-void HostStream::prepare_place() {
+std::uint64_t HostStream::prepare_place() {
   const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
   std::unique_ptr<Block>& block = blocks_[number % kCapacity / kBlock];
   if (!block) block = std::make_unique<Block>();
+  return number;
 }
 
-std::uint64_t HostStream::append(CallGroup& group) noexcept {
+void HostStream::append(CallGroup& group) noexcept {
   const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
   place_of(number).group = &group;
+  publish(number);
+}
+
+/// Either the end of the operation before sees this one, and notices its engines, or this one sees
+/// that end before it is issued.
+void HostStream::publish(std::uint64_t number) noexcept {
+  const std::lock_guard lock(end_mutex_);
   enqueued_.store(number, std::memory_order_release);
-  return number;
 }
 
 bool HostStream::may_start(const OpenCall& call) const noexcept {

@@ -35,10 +35,10 @@ class HostStream final : private CallOwner {
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(enqueue_mutex_); }
   [[nodiscard]] bool has_room() const;  ///< for one more operation; under the lock
   void wait_for_room() noexcept;        ///< without the lock
-  /// Under the lock, so that `append` cannot fail.
-  void prepare_place();
-  /// Under the lock: the group is the next operation. Its number.
-  std::uint64_t append(CallGroup& group) noexcept;
+  /// Under the lock: makes room for the next operation, and says its number.
+  std::uint64_t prepare_place();
+  /// Under the lock, after `prepare_place`: the group is that operation.
+  void append(CallGroup& group) noexcept;
   [[nodiscard]] bool is_turn_of(std::uint64_t number) const noexcept {
     return number - 1 == ended_.load(std::memory_order_acquire);
   }
@@ -63,6 +63,7 @@ class HostStream final : private CallOwner {
   StreamCall& place_of(std::uint64_t number) {
     return (*blocks_[number % kCapacity / kBlock])[number % kBlock];
   }
+  void publish(std::uint64_t number) noexcept;
   void wait_for(std::uint64_t number) noexcept;
   Status take_failure();
 

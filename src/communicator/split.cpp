@@ -3,8 +3,7 @@
 #include "communicator/split.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <tuple>
+#include <exception>
 #include <type_traits>
 #include <vector>
 
@@ -18,22 +17,43 @@ namespace {
 /// What the first rank of a part tells the others.
 struct Invitation {
   std::uint64_t ranks = 0;  ///< a hash of the list, where they know it
-  std::uint8_t code = 0;    ///< why there is no id
+  std::uint64_t code = 0;   ///< why there is no id
   UniqueId id{};
 };
-static_assert(std::is_trivially_copyable_v<Invitation>);
 
-Invitation invite(const std::string& interfaces, std::uint64_t ranks) {
-  Invitation invitation;
-  invitation.ranks = ranks;
-  const Result<UniqueId> id = make_unique_id(interfaces);
-  if (id.ok()) {
-    invitation.id = *id;
-  } else {
-    invitation.code = static_cast<std::uint8_t>(id.status().code());
+/// The invitation of a part's first rank. An id that it does not use itself is closed.
+class Invited {
+ public:
+  Invited() = default;
+  Invited(const std::string& interfaces, std::uint64_t ranks) {
+    invitation_.ranks = ranks;
+    try {
+      const Result<UniqueId> id = make_unique_id(interfaces);
+      open_ = id.ok();
+      why_ = id.status();
+      if (open_) invitation_.id = *id;
+    } catch (const std::exception&) {
+      why_ = status_of_exception();
+    }
+    invitation_.code = static_cast<std::uint64_t>(why_.code());
   }
-  return invitation;
-}
+  Invited(const Invited&) = delete;
+  Invited& operator=(const Invited&) = delete;
+  ~Invited() {
+    if (!open_) return;
+    const Result<MeetingPlace> place = place_of(invitation_.id, knobs().secret);
+    if (place.ok()) static_cast<void>(take_door(*place));
+  }
+
+  [[nodiscard]] const Invitation& text() const { return invitation_; }
+  [[nodiscard]] const Status& why() const { return why_; }  ///< there is no id
+  void use() { open_ = false; }
+
+ private:
+  Invitation invitation_;
+  Status why_;
+  bool open_ = false;
+};
 
 Result<Part> accept(const Invitation& invitation, Rank from, Rank rank, std::size_t size) {
   if (invitation.code != 0) {
@@ -49,7 +69,7 @@ Result<Part> accept(const Invitation& invitation, Rank from, Rank rank, std::siz
 
 template <class T>
 Request request_of(Collective collective, Rank root, const T* input, T* output) {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::has_unique_object_representations_v<T>, "no byte is left unset");
   Request request;
   request.call = {0, collective, DataType::uint8, ReduceOp::sum, root, sizeof(T)};
   request.input = input;
@@ -88,28 +108,42 @@ Result<std::vector<Rank>> checked(const Communicator& parent, std::span<const in
 
 }  // namespace
 
-Result<std::optional<Part>> split(Communicator& parent, std::optional<std::int32_t> color,
-                                  std::int32_t key, const std::string& interfaces) {
-  struct Wish {
-    std::int64_t color;  ///< below 0: none
+Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>& wish,
+                                  const std::string& interfaces) {
+  constexpr std::int64_t kNone = -1, kRefused = -2;
+  struct Sent {
+    std::int64_t color;
     std::int64_t key;
   };
-  COLL_ASSIGN(const std::vector<Wish> wishes, gathered(parent, Wish{color ? *color : -1, key}));
+  const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNone;
+  COLL_ASSIGN(const std::vector<Sent> wishes,
+              gathered(parent, Sent{color, wish.ok() ? wish->key : 0}));
+  if (!wish.ok()) return wish.status();
   std::vector<Rank> members;
   for (Rank rank = 0; rank < parent.size(); ++rank) {
-    if (color && wishes[static_cast<std::size_t>(rank)].color == *color) members.push_back(rank);
+    const std::int64_t other = wishes[static_cast<std::size_t>(rank)].color;
+    if (other == kRefused) {
+      return failed(Code::invalid_argument,
+                    "rank " + std::to_string(rank) + " cannot split: its arguments were refused",
+                    "its own message says why")
+          .at_rank(rank);
+    }
+    if (color != kNone && other == color) members.push_back(rank);
   }
   std::ranges::stable_sort(members, {},
                            [&](Rank rank) { return wishes[static_cast<std::size_t>(rank)].key; });
-  const bool invites = members.size() > 1 && members.front() == parent.rank();
+  std::optional<Invited> invited;
+  if (members.size() > 1 && members.front() == parent.rank()) invited.emplace(interfaces, 0);
   COLL_ASSIGN(const std::vector<Invitation> invitations,
-              gathered(parent, invites ? invite(interfaces, 0) : Invitation{}));
-  if (!color) return std::optional<Part>();
+              gathered(parent, invited ? invited->text() : Invitation{}));
+  if (color == kNone) return std::optional<Part>();
   if (members.size() == 1) return std::optional<Part>(Part{});
   const auto rank = std::ranges::find(members, parent.rank()) - members.begin();
   const Rank first = members.front();
+  if (invited && !invited->why().ok()) return invited->why();
   COLL_ASSIGN(Part part, accept(invitations[static_cast<std::size_t>(first)], first,
                                 static_cast<Rank>(rank), members.size()));
+  if (invited) invited->use();
   return std::optional<Part>(std::move(part));
 }
 
@@ -122,20 +156,24 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
   const std::uint64_t same = hash.value();
   const auto rank = std::ranges::find(members, parent.rank()) - members.begin();
   const Rank first = members.front();
-  Invitation invitation;
   if (rank == 0) {
-    invitation = invite(interfaces, same);
+    Invited invited(interfaces, same);
     for (const Rank other : std::span(members).subspan(1)) {
-      COLL_TRY(parent.run(request_of<Invitation>(Collective::send, other, &invitation, nullptr)));
+      COLL_TRY(
+          parent.run(request_of<Invitation>(Collective::send, other, &invited.text(), nullptr)));
     }
-  } else {
-    COLL_TRY(parent.run(request_of<Invitation>(Collective::recv, first, nullptr, &invitation)));
-    if (invitation.ranks != same) {
-      return failed(Code::mismatch,
-                    "rank " + std::to_string(first) + " names other ranks, or another order",
-                    "give the same list on all ranks named")
-          .at_rank(first);
-    }
+    if (!invited.why().ok()) return invited.why();
+    COLL_ASSIGN(Part part, accept(invited.text(), first, 0, members.size()));
+    invited.use();
+    return part;
+  }
+  Invitation invitation;
+  COLL_TRY(parent.run(request_of<Invitation>(Collective::recv, first, nullptr, &invitation)));
+  if (invitation.ranks != same) {
+    return failed(Code::mismatch,
+                  "rank " + std::to_string(first) + " names other ranks, or another order",
+                  "give the same list on all ranks named")
+        .at_rank(first);
   }
   return accept(invitation, first, static_cast<Rank>(rank), members.size());
 }

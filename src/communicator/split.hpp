@@ -16,11 +16,17 @@ struct Part {
   Rank size = 1;
 };
 
-/// Collective: ranks that give the same colour belong together, ordered by key, then by rank.
-/// Nothing for a rank without a colour. Each part meets at its first rank, which listens on
-/// `interfaces`.
-Result<std::optional<Part>> split(Communicator& parent, std::optional<std::int32_t> color,
-                                  std::int32_t key, const std::string& interfaces);
+/// To which part a rank wants to belong: none without a color.
+struct SplitWish {
+  std::optional<std::int32_t> color;
+  std::int32_t key = 0;
+};
+
+/// Collective: ranks that give the same color belong together, ordered by key, then by rank.
+/// Nothing for a rank without a color. Each part meets at its first rank, which listens on
+/// `interfaces`. A rank whose wish was refused takes part too, so that all ranks fail.
+Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>& wish,
+                                  const std::string& interfaces);
 
 /// The ranks named, in that order. Called by them alone, all with the same list: one send from the
 /// first to each other.

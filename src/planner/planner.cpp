@@ -136,6 +136,12 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
 
 Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   const auto& [spec, size_class] = key;
+  // One rank among several, alone: nothing to choose, whatever is forced or was measured.
+  if (spec.ranks == 1 && world.layout.ranks() > 1) {
+    Plan plan = plan_with(world, spec, *find_algorithm("local"), world.cut, size_class);
+    plan.predicted_us = plan.predicted_each_us = estimate(world, plan, most_bytes(size_class)).us;
+    return plan;
+  }
   if (const auto forced = forced_recipe(world.algorithm, spec, world.layout, size_class)) {
     const Algorithm& algorithm = *find_algorithm(forced->algorithm);
     if (!algorithm.supports(spec, world.layout)) {

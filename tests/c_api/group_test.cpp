@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups: operations that are issued together and move side by side.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <collectives/collectives.hpp>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -407,26 +411,178 @@ TEST(Group, AnyMixture) {
   });
 }
 
-/// What the others never answer ends with the communicator.
+/// The calls in flight end; what stands behind them on the stream, on another communicator, runs.
 TEST(Group, EndsWithItsCommunicator) {
-  run_ranks(2, [](coll_comm_t comm, int rank) {
+  std::atomic<bool> issued{false};
+  run_ranks(2, [&issued](coll_comm_t comm, int rank) {
     ASSERT_TRUE(ok(coll_barrier(comm, nullptr)));
     if (rank == 1) {
+      issued.wait(false);
       ASSERT_TRUE(ok(coll_comm_abort(comm)));
       return;
     }
+    coll_unique_id_t id;
+    ASSERT_TRUE(ok(coll_get_unique_id(&id)));
+    coll_comm_t other = join(id, 1, 0);
     coll_stream_t stream = nullptr;
     ASSERT_TRUE(ok(coll_stream_create(&stream)));
-    const Values out(kLong);
-    Values in(kLong), sum(kLong);
+    const Values out(kLong, 1);
+    Values in(kLong), sum(kLong), copy(kLong);
     ASSERT_TRUE(ok(coll_group_start()));
-    // Where the abort is known already, the operations are refused.
-    static_cast<void>(send(out, 1, comm, stream));
-    static_cast<void>(recv(in, 1, comm, stream));
-    static_cast<void>(all_reduce(out, sum, comm));
-    EXPECT_EQ(coll_group_end(), COLL_ABORTED) << coll_last_error();
-    static_cast<void>(coll_stream_synchronize(stream));
+    EXPECT_TRUE(ok(send(out, 1, comm, stream)));
+    EXPECT_TRUE(ok(recv(in, 1, comm, stream)));
+    EXPECT_TRUE(ok(all_reduce(out, sum, comm, stream)));
+    ASSERT_TRUE(ok(coll_group_end()));
+    EXPECT_TRUE(ok(all_reduce(out, copy, other, stream)));
+    issued = true;
+    issued.notify_all();
+    EXPECT_EQ(coll_stream_synchronize(stream), COLL_ABORTED);
+    EXPECT_EQ(copy, out);
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_EQ(send(out, 1, comm), COLL_ABORTED);
+    EXPECT_TRUE(ok(all_reduce(out, copy, other)));
+    EXPECT_EQ(coll_group_end(), COLL_ABORTED);
     EXPECT_TRUE(ok(coll_stream_destroy(stream)));
+    EXPECT_TRUE(ok(coll_comm_destroy(other)));
+  });
+}
+
+TEST(Group, OwnExchangesAreCopiesWhateverIsForced) {
+  coll_unique_id_t id;
+  ASSERT_TRUE(ok(coll_get_unique_id(&id)));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&id, rank] {
+      coll_config_t config = COLL_CONFIG_INIT;
+      config.algorithm = "broadcast=chain";
+      coll_comm_t comm = nullptr;
+      ASSERT_TRUE(ok(coll_comm_init_rank(&comm, 3, &id, rank, &config)));
+      const Values in(kLong, rank);
+      Values out(kLong), root(kLong, 7);
+      ASSERT_TRUE(ok(coll_group_start()));
+      EXPECT_TRUE(ok(send(in, rank, comm)));
+      EXPECT_TRUE(
+          ok(coll_broadcast(root.data(), root.data(), kLong, COLL_INT64, 1, comm, nullptr)));
+      EXPECT_TRUE(ok(recv(out, rank, comm)));
+      EXPECT_TRUE(ok(coll_group_end()));
+      EXPECT_EQ(out, in);
+      EXPECT_TRUE(ok(coll_comm_destroy(comm)));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Group, IsRefusedWithAnyOfItsOperations) {
+  run_ranks(1, [](coll_comm_t comm, int) {
+    const Values in{1};
+    Values out{0};
+    coll_call_t call{};  // not initialised as the header asks
+    coll_work_t work = nullptr;
+    const std::vector<std::function<coll_status_t()>> wrong{
+        [&] { return all_reduce(in, out, nullptr); },
+        [&] { return coll_start(&call, comm, nullptr, &work); },
+        [&] { return coll_start(nullptr, comm, nullptr, &work); },
+        [&] { return coll_send(in.data(), 1, static_cast<coll_dtype_t>(77), 0, comm, nullptr); },
+    };
+    for (const auto& each : wrong) {
+      ASSERT_TRUE(ok(coll_group_start()));
+      EXPECT_TRUE(ok(all_reduce(in, out, comm)));
+      EXPECT_EQ(each(), COLL_INVALID_ARGUMENT);
+      EXPECT_EQ(coll_group_end(), COLL_INVALID_ARGUMENT);
+      EXPECT_EQ(out, Values{0});
+    }
+  });
+}
+
+TEST(Group, EndsWithItsThread) {
+  run_ranks(1, [](coll_comm_t comm, int) {
+    const Values in{1};
+    Values out{0};
+    coll_call_t call = COLL_CALL_INIT;
+    call.operation = COLL_ALL_REDUCE;
+    call.type = COLL_INT64;
+    call.send = in.data();
+    call.recv = out.data();
+    call.count = 1;
+    coll_work_t work = nullptr;
+    std::thread([&] {
+      EXPECT_TRUE(ok(coll_group_start()));
+      EXPECT_TRUE(ok(coll_start(&call, comm, nullptr, &work)));
+    }).join();
+    EXPECT_EQ(coll_work_wait(work, -1), COLL_ABORTED);
+    EXPECT_TRUE(ok(coll_work_free(work)));
+    EXPECT_EQ(out, Values{0});
+  });
+}
+
+/// A function that an operation's end calls is no part of the group that its thread has open.
+TEST(Group, DoesNotCollectWhatEndsGiveRiseTo) {
+  run_ranks(1, [](coll_comm_t comm, int) {
+    coll_call_t call = COLL_CALL_INIT;  // a barrier
+    coll_work_t work = nullptr;
+    ASSERT_TRUE(ok(coll_start(&call, comm, nullptr, &work)));
+    ASSERT_TRUE(ok(coll_work_wait(work, -1)));
+    ASSERT_TRUE(ok(coll_group_start()));
+    coll_status_t inside = COLL_SUCCESS;
+    const auto done = [](void* status, coll_status_t) {
+      *static_cast<coll_status_t*>(status) = coll_group_end();
+    };
+    EXPECT_TRUE(ok(coll_work_on_end(work, done, &inside)));
+    EXPECT_EQ(inside, COLL_INVALID_USAGE);
+    EXPECT_TRUE(ok(coll_group_end())) << "still open";
+    EXPECT_TRUE(ok(coll_work_free(work)));
+  });
+}
+
+TEST(Group, IsNotItsChilds) {
+  run_ranks(1, [](coll_comm_t comm, int) {
+    const Values in{1};
+    Values out{0};
+    ASSERT_TRUE(ok(coll_group_start()));
+    EXPECT_TRUE(ok(all_reduce(in, out, comm)));
+    const pid_t child = fork();
+    if (child == 0) _exit(coll_group_end() == COLL_INVALID_USAGE && out == Values{0} ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(ok(coll_group_end()));
+    EXPECT_EQ(out, in);
+  });
+}
+
+/// Threads that enqueue groups on the same streams, named in opposite orders, and a third that
+/// waits for them; the streams are full at times.
+TEST(Group, OfSeveralThreadsOnTheSameStreams) {
+  run_ranks(1, [](coll_comm_t comm, int) {
+    coll_unique_id_t id;
+    ASSERT_TRUE(ok(coll_get_unique_id(&id)));
+    coll_comm_t other = join(id, 1, 0);
+    std::array<coll_stream_t, 2> streams{};
+    for (coll_stream_t& stream : streams) ASSERT_TRUE(ok(coll_stream_create(&stream)));
+    constexpr int kRounds = 1500;
+    std::atomic<int> left{2};
+    std::vector<std::thread> threads;
+    for (std::size_t first = 0; first < 2; ++first) {
+      threads.emplace_back([&, first] {
+        const Values in(4, 3);
+        std::array<Values, 2> out{Values(4), Values(4)};
+        for (int round = 0; round < kRounds; ++round) {
+          EXPECT_TRUE(ok(coll_group_start()));
+          EXPECT_TRUE(ok(all_reduce(in, out[0], comm, streams[first])));
+          EXPECT_TRUE(ok(all_reduce(in, out[1], other, streams[1 - first])));
+          EXPECT_TRUE(ok(coll_group_end()));
+          EXPECT_TRUE(ok(all_reduce(in, out[0], other, streams[first])));
+        }
+        for (coll_stream_t stream : streams) EXPECT_TRUE(ok(coll_stream_synchronize(stream)));
+        EXPECT_EQ(out[0], in);
+        EXPECT_EQ(out[1], in);
+        --left;
+      });
+    }
+    while (left != 0) EXPECT_TRUE(ok(coll_stream_synchronize(streams[0])));
+    for (std::thread& thread : threads) thread.join();
+    for (coll_stream_t stream : streams) EXPECT_TRUE(ok(coll_stream_destroy(stream)));
+    EXPECT_TRUE(ok(coll_comm_destroy(other)));
   });
 }
 

@@ -126,10 +126,29 @@ TEST(Split, InheritsTheSettings) {
     coll_comm_t ring = nullptr;
     ASSERT_EQ(coll_comm_split(comm, 0, 0, &config, &ring), COLL_SUCCESS) << coll_last_error();
     coll_comm_t child = must_split(ring, 0, 0);
-    EXPECT_NE(algorithm_of(ring).find("ring"), std::string::npos);
+    EXPECT_NE(algorithm_of(ring).find("forced by COLL_ALGORITHM"), std::string::npos);
+    EXPECT_EQ(algorithm_of(comm).find("forced by COLL_ALGORITHM"), std::string::npos);
     EXPECT_EQ(algorithm_of(child), algorithm_of(ring));
     EXPECT_EQ(coll_comm_destroy(child), COLL_SUCCESS);
     EXPECT_EQ(coll_comm_destroy(ring), COLL_SUCCESS);
+  });
+}
+
+TEST(Split, RefusedOnOneRankFailsOnAll) {
+  run_ranks(3, [](coll_comm_t comm, int rank) {
+    coll_comm_t part = nullptr;
+    EXPECT_EQ(coll_comm_split(comm, rank == 1 ? -2 : 0, 0, nullptr, &part), COLL_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(coll_last_error()).find(rank == 1 ? "-2" : "rank 1"), std::string::npos)
+        << coll_last_error();
+    coll_config_t config = COLL_CONFIG_INIT;
+    config.transports = rank == 2 ? "pigeon" : nullptr;
+    EXPECT_EQ(coll_comm_split(comm, 0, 0, &config, &part), COLL_INVALID_ARGUMENT);
+    EXPECT_EQ(coll_comm_split(comm, 0, 0, nullptr, rank == 0 ? nullptr : &part),
+              COLL_INVALID_ARGUMENT);
+    EXPECT_EQ(part, nullptr);
+    part = must_split(comm, 0, 0);
+    EXPECT_EQ(members_of(part, rank).size(), 3U);
+    EXPECT_EQ(coll_comm_destroy(part), COLL_SUCCESS);
   });
 }
 

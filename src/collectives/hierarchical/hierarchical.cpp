@@ -133,7 +133,7 @@ constexpr Rank kEveryRank = 64;  ///< up to here the busiest rank is looked for 
 
 bool supports(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout) {
   return how.line[static_cast<int>(spec.collective)] != nullptr && layout.hosts() >= 2 &&
-         layout.hosts() < layout.ranks();
+         layout.hosts() < layout.ranks() && spec.ranks == layout.ranks();
 }
 
 Composer composed(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout,

@@ -42,8 +42,7 @@ Status check_in_place(const Request& request, const InPlace& rule, std::uint64_t
 
 }  // namespace
 
-Status check_request(const Request& request, Rank rank, Rank size) {
-  const Call& call = request.call;
+Status check_names(const Call& call) {
   if (static_cast<int>(call.type) >= kDataTypes) {
     return bad(call, "unknown dtype " + std::to_string(static_cast<int>(call.type)),
                "see coll_dtype_t");
@@ -51,6 +50,12 @@ Status check_request(const Request& request, Rank rank, Rank size) {
   if (static_cast<int>(call.op) >= kReduceOps) {
     return bad(call, "unknown op " + std::to_string(static_cast<int>(call.op)), "see coll_op_t");
   }
+  return {};
+}
+
+Status check_request(const Request& request, Rank rank, Rank size) {
+  const Call& call = request.call;
+  COLL_TRY(check_names(call));
   if (has_root(call.collective)) {
     if (call.root < 0 || call.root >= size) {
       return bad(call,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "communicator/engine/bound_calls.hpp"
@@ -59,9 +60,11 @@ class Engine {
     explicit Guest(Engine& engine) : engine_(&engine) {
       engine_->guests_.fetch_add(1, std::memory_order_relaxed);
     }
-    Guest(const Guest&) = delete;
-    Guest& operator=(const Guest&) = delete;
-    ~Guest() { engine_->guests_.fetch_sub(1, std::memory_order_release); }
+    Guest(Guest&& other) noexcept : engine_(std::exchange(other.engine_, nullptr)) {}
+    Guest& operator=(Guest&&) = delete;
+    ~Guest() {
+      if (engine_ != nullptr) engine_->guests_.fetch_sub(1, std::memory_order_release);
+    }
 
    private:
     Engine* engine_;

@@ -87,7 +87,7 @@ Status ProgramCache::prepare(const PlanKey& key) {
                 transport.open({pair.peer, lane, limits.slot_bytes, credits_of(transport)},
                                membership_->descriptors[peer]));
   }
-  if (log_enabled(LogLevel::debug)) {
+  if (spec.ranks == membership_->world.layout.ranks() && log_enabled(LogLevel::debug)) {
     log(LogLevel::debug, explain(membership_->world, plan, size_class));
   }
   table_[static_cast<std::size_t>(spec.collective)][size_class].push_back(
