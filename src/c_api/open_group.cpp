@@ -95,6 +95,7 @@ OpenGroup* OpenGroup::find() noexcept {
 }
 
 OpenGroup::OpenGroup() : forks_(LiveCommunicators::of_process().forks()) {
+  calls_.reserve(8);
   open_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -160,6 +161,7 @@ Status OpenGroup::issue() {
   const auto start = [&]() -> Result<IssuedGroup> {
     try {
       if (!refused_.ok()) return refused_.with_context("the group was not issued");
+      if (std::ranges::none_of(calls_, with_itself)) return IssuedGroup::issue(calls_);
       COLL_ASSIGN(std::vector<GroupedCall> calls, with_copies(calls_));
       return IssuedGroup::issue(calls);
     } catch (const std::exception&) {

@@ -129,6 +129,23 @@ TEST(Planner, LetsTheKnobsDecide) {
   EXPECT_TRUE(contains(cannot.status().text(), "ring, which cannot do all_to_all with 6 ranks"));
 }
 
+/// A rank's exchange with itself, whatever the others need.
+TEST(Planner, OneRankAmongSeveralCopies) {
+  World world = world_of(4);
+  world.layout =
+      make_layout(std::vector<Place>{{.host = 0}, {.host = 0}, {.host = 1}, {.host = 1}});
+  for (const char* const forced : {"", "hierarchical_ring", "broadcast=chain"}) {
+    world.algorithm = forced;
+    const Result<Plan> plan = make_plan(world, {{broadcast, 1, 0}, 20});
+    ASSERT_TRUE(plan.ok()) << plan.status().text();
+    EXPECT_EQ(plan->algorithm->name, "local") << forced;
+  }
+  for (const Algorithm& algorithm : algorithms()) {
+    EXPECT_EQ(algorithm.supports({broadcast, 1, 0}, world.layout), algorithm.name == "local")
+        << algorithm.name;
+  }
+}
+
 TEST(Planner, HasAnotherDigestForEachDifferenceThatRanksMustNotice) {
   const Plan plan = plan_of(world_of(4), all_reduce, 1 << 20);
   Plan other = plan;
