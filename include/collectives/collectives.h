@@ -121,9 +121,9 @@ COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t
 
 /* Makes a communicator of `count` ranks of `comm`: ranks[i] becomes rank i. Only the ranks named
  * call, all with the same list. Counts as a send of ranks[0] to each other rank named, and a recv
- * there. A rank whose list differs from that of the first rank in its own list gets COLL_MISMATCH,
- * and the others wait for it until COLL_CONNECT_S has passed. Where the first ranks differ too, the
- * send meets no recv: calls between these ranks fail. */
+ * there. A rank that the first rank names, but whose list is another one, gets COLL_MISMATCH, and
+ * the others wait for it until COLL_CONNECT_S has passed. Where the first rank does not name it, or
+ * the first ranks differ too, calls between these ranks fail. */
 COLL_API coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
                                         const coll_config_t* config, coll_comm_t* part);
 
@@ -217,7 +217,8 @@ COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
  * of collectives, sends and receives, on several communicators and streams. coll_group_end issues
  * all of them together, and they move side by side. Two ranks that both send first, and then
  * receive, get through. Other threads are not concerned. Groups may be nested: the outermost end
- * counts. Only operations are collected; init, split, waits and all else act at once.
+ * counts. Only operations are collected; init, split, waits and all else act at once. A group that
+ * is open when its thread ends is cancelled; a forked child has none.
  *
  * The collectives of a communicator must have the same order on all its ranks, in groups too.
  * Otherwise the order inside a group says nothing. In a group the n-th send of a rank to itself

@@ -99,11 +99,14 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
   return joining_of(chosen);
 }
 
-Status join_part(coll::Part part, coll::Joining joining, coll_comm_t* comm) {
-  joining.place = std::move(part.place);
+Status join_part(const coll::Part& part, coll::Joining joining, coll_comm_t* comm) {
+  joining.place = part.place;
   joining.rank = part.rank;
   joining.size = part.size;
-  return join(std::move(joining), comm);
+  Status joined = join(std::move(joining), comm);
+  // Where it has failed early, the first rank's door is still open.
+  if (!joined.ok() && part.size > 1) static_cast<void>(coll::take_door(part.place));
+  return joined;
 }
 
 Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
@@ -218,13 +221,17 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
                       "coll_comm_split: color " + std::to_string(color) + " is negative",
                       "give 0 or more, or COLL_SPLIT_NONE");
       }
-      COLL_ASSIGN(joining, joining_from(*comm, config));
+      try {
+        COLL_ASSIGN(joining, joining_from(*comm, config));
+      } catch (const std::exception&) {
+        return coll::status_of_exception();
+      }
       return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
     }();
-    COLL_ASSIGN(std::optional<coll::Part> mine,
+    COLL_ASSIGN(const std::optional<coll::Part> mine,
                 coll::split(*comm->communicator, wish, joining.interface));
     *part = nullptr;
-    return mine ? join_part(*std::move(mine), std::move(joining), part) : Status{};
+    return mine ? join_part(*mine, std::move(joining), part) : Status{};
   });
 }
 
@@ -246,8 +253,8 @@ coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
     }
     COLL_ASSIGN(coll::Joining joining, joining_from(*comm, config));
     const std::span named(ranks, static_cast<std::size_t>(count));
-    COLL_ASSIGN(coll::Part mine, coll::subset(*comm->communicator, named, joining.interface));
-    return join_part(std::move(mine), std::move(joining), part);
+    COLL_ASSIGN(const coll::Part mine, coll::subset(*comm->communicator, named, joining.interface));
+    return join_part(mine, std::move(joining), part);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "c_api/c_api_door.hpp"
 #include "communicator/engine/call_check.hpp"
 #include "communicator/live_communicators.hpp"
 
@@ -87,11 +88,13 @@ std::unique_ptr<OpenGroup>& OpenGroup::place() noexcept {
 
 OpenGroup* OpenGroup::find() noexcept {
   std::unique_ptr<OpenGroup>& group = place();
-  if (group && group->forks_ != LiveCommunicators::of_process().forks()) {
-    group->calls_.clear();  // the parent's
-    group.reset();
-  }
+  if (group && !group->is_ours()) group.reset();
   return group.get();
+}
+
+/// Not a forked child's, who has a copy of its parent's.
+bool OpenGroup::is_ours() const noexcept {
+  return forks_ == LiveCommunicators::of_process().forks();
 }
 
 OpenGroup::OpenGroup() : forks_(LiveCommunicators::of_process().forks()) {
@@ -101,8 +104,9 @@ OpenGroup::OpenGroup() : forks_(LiveCommunicators::of_process().forks()) {
 
 OpenGroup::~OpenGroup() {
   open_.fetch_sub(1, std::memory_order_relaxed);
+  if (calls_.empty() || !is_ours()) return;
   try {
-    if (!calls_.empty()) give_up(failed(Code::aborted, "the thread ended with its group open"));
+    give_up(failed(Code::aborted, "the thread ended with its group open"));
   } catch (const std::exception&) {
     give_up(status_of_exception());
   }
@@ -122,6 +126,7 @@ void OpenGroup::start() {
   if (OpenGroup* const open = find()) {
     ++open->levels_;
   } else {
+    static_cast<void>(last_error());  // made first, it outlives what the group's end calls
     place().reset(new OpenGroup);
   }
 }

@@ -57,6 +57,7 @@ class OpenGroup {
   static OpenGroup* find() noexcept;
   static std::unique_ptr<OpenGroup>& place() noexcept;
   Status issue();
+  [[nodiscard]] bool is_ours() const noexcept;
   void give_up(const Status& why) noexcept;
 
   static inline constinit std::atomic<int> open_{0};  ///< in the process

@@ -16,6 +16,7 @@ namespace {
 struct Part {
   HostStream* stream;
   std::shared_ptr<CallGroup> group;
+  std::uint64_t number = 0;  ///< the group's on its stream
 };
 
 /// Takes the streams, each with room for one more operation. None is kept from others while this
@@ -50,16 +51,22 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<GroupedCall> calls) {
     if (first) engines.push_back(engine);
     auto part = std::ranges::find(parts, call.stream, &Part::stream);
     if (part == parts.end()) {
-      parts.push_back({call.stream, std::make_shared<CallGroup>(call.stream)});
+      parts.push_back({call.stream, std::make_shared<CallGroup>(call.stream), 0});
       part = std::prev(parts.end());
     }
     members.push_back(&part->group->add(call));
     if (!call.waits) continue;
     issued.waited_ = part->group;
-    issued.waits_.emplace_back(engine, members.back());
+    issued.waits_.push_back({engine, members.back()});
   }
+  std::vector<Engine::Guest> guests;  // for `drive_first`
+  guests.reserve(engines.size());
   issued.guests_.reserve(engines.size());
-  for (Engine* const engine : engines) issued.guests_.emplace_back(*engine);
+  for (Engine* const engine : engines) {
+    guests.emplace_back(*engine);
+    const auto waited = std::ranges::find(issued.waits_, engine, &IssuedGroup::Wait::engine);
+    if (waited != issued.waits_.end()) issued.guests_.emplace_back(*engine);
+  }
   // Whoever waits for all calls of one engine moves them alone.
   const bool needs_help = engines.size() > 1 || issued.waits_.size() < calls.size();
   std::shared_ptr<ProgressThread> helper;
@@ -70,11 +77,12 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<GroupedCall> calls) {
   std::ranges::sort(parts, std::less<>(), &Part::stream);
   {
     const std::vector<std::unique_lock<std::mutex>> locks = lock_with_room(parts);
-    for (const Part& part : parts) {
-      part.group->prepare(part.group, part.stream == nullptr ? 0 : part.stream->prepare_place());
+    for (Part& part : parts) {
+      if (part.stream != nullptr) part.number = part.stream->prepare_place();
     }
     // From here on nothing can fail.
     for (const Part& part : parts) {
+      part.group->prepare(part.group, part.number);
       if (part.stream != nullptr) part.stream->append(*part.group);
     }
     for (std::size_t i = 0; i < calls.size(); ++i) {

@@ -40,8 +40,12 @@ class IssuedGroup {
 
  private:
   std::shared_ptr<CallGroup> waited_;  ///< holds the next
-  std::vector<std::pair<Engine*, OpenCall*>> waits_;
-  std::vector<Engine::Guest> guests_;  ///< of the engines
+  struct Wait {
+    Engine* engine;
+    const OpenCall* call;
+  };
+  std::vector<Wait> waits_;
+  std::vector<Engine::Guest> guests_;  ///< of the engines in `waits_`
 };
 static_assert(std::is_nothrow_move_constructible_v<IssuedGroup>, "it cannot fail once issued");
 
