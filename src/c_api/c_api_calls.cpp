@@ -13,7 +13,6 @@ using coll::Code;
 using coll::Collective;
 using coll::failed;
 using coll::guarded;
-using coll::refuse_null;
 using coll::Request;
 using coll::Status;
 
