@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Short names for the C ABI's calls on vectors of int64.
+#pragma once
+#include <collectives/collectives.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace collectives::testing {
+
+using Values = std::vector<std::int64_t>;
+
+inline ::testing::AssertionResult ok(coll_status_t status) {
+  if (status == COLL_SUCCESS) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << coll_status_name(status) << ": " << coll_last_error();
+}
+
+inline coll_status_t send(const Values& values, int peer, coll_comm_t comm,
+                          coll_stream_t stream = nullptr) {
+  return coll_send(values.data(), values.size(), COLL_INT64, peer, comm, stream);
+}
+inline coll_status_t recv(Values& values, int peer, coll_comm_t comm,
+                          coll_stream_t stream = nullptr) {
+  return coll_recv(values.data(), values.size(), COLL_INT64, peer, comm, stream);
+}
+inline coll_status_t all_reduce(const Values& in, Values& out, coll_comm_t comm,
+                                coll_stream_t stream = nullptr) {
+  return coll_all_reduce(in.data(), out.data(), in.size(), COLL_INT64, COLL_SUM, comm, stream);
+}
+
+}  // namespace collectives::testing
