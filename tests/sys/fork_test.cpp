@@ -51,7 +51,7 @@ ForkSafeMutex g_other;
 int g_guarded = 0;
 
 TEST(Fork, FindsForkSafeMutexesFreeAndWhatTheyGuardWhole) {
-  std::promise<void> inside;
+  std::promise<void> inside, forked;
   std::thread worker([&] {
     g_mutex.lock();
     g_guarded = 1;  // half of the work
@@ -60,6 +60,7 @@ TEST(Fork, FindsForkSafeMutexesFreeAndWhatTheyGuardWhole) {
     std::this_thread::yield();
     g_guarded = 2;
     g_mutex.unlock();
+    forked.get_future().wait();  // the thread sanitizer's child misses a thread that has ended
   });
   inside.get_future().wait();
   EXPECT_EQ(testing::in_child([] {
@@ -67,6 +68,7 @@ TEST(Fork, FindsForkSafeMutexesFreeAndWhatTheyGuardWhole) {
               return g_guarded;
             }),
             2);
+  forked.set_value();
   worker.join();
   const std::lock_guard lock(g_mutex);
   EXPECT_EQ(g_guarded, 2);
@@ -74,17 +76,21 @@ TEST(Fork, FindsForkSafeMutexesFreeAndWhatTheyGuardWhole) {
 
 /// Sockets have a mutex of their own, which a fork takes last.
 TEST(Fork, WaitsForWhoClosesSocketsWhileHoldingAMutex) {
-  std::promise<void> inside;
+  std::promise<void> inside, forked;
   std::thread worker([&] {
-    const std::lock_guard lock(g_mutex);
-    inside.set_value();
-    for (int i = 0; i < 20'000; ++i) {  // the fork comes meanwhile
-      const Fd socket =
-          Fd::kept_from_children([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); });
+    {
+      const std::lock_guard lock(g_mutex);
+      inside.set_value();
+      for (int i = 0; i < 20'000; ++i) {  // the fork comes meanwhile
+        const Fd socket =
+            Fd::kept_from_children([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); });
+      }
     }
+    forked.get_future().wait();
   });
   inside.get_future().wait();
   EXPECT_EQ(testing::in_child([] { return 7; }), 7);
+  forked.set_value();
   worker.join();
 }
 
