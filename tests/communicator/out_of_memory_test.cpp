@@ -26,6 +26,7 @@ using Mode = FailingAllocations::Mode;
 
 constexpr int kRanks = 2;
 constexpr unsigned kTrial_s = 20;  // far more than any trial takes; a hang ends the process
+constexpr double kLonely_s = 0.3;  // how long a rank waits for a partner that may never come
 constexpr std::size_t kCount = 3000;
 
 /// What a rank says of one step, for the other one to compare.
@@ -77,7 +78,7 @@ class SharedBoard {
 struct Rank {
   int rank = 0;
   const char* transports = "shm";
-  double connect_s = 10;
+  double connect_s = 10, part_connect_s = 10;
   coll_comm_t comm = nullptr;
   std::array<float, kCount> in{}, out{};
 
@@ -109,10 +110,45 @@ struct Rank {
     if (code != COLL_SUCCESS) coll_comm_abort(comm);
     return code;
   }
+  coll_status_t exchange() {
+    const int peer = 1 - rank;
+    coll_status_t code = coll_group_start();
+    if (code == COLL_SUCCESS) {
+      float got = 0;
+      // What is refused is said again by the end.
+      static_cast<void>(reduce(nullptr));
+      static_cast<void>(coll_send(&in[0], 1, COLL_FLOAT32, peer, comm, nullptr));
+      static_cast<void>(coll_recv(&got, 1, COLL_FLOAT32, peer, comm, nullptr));
+      code = coll_group_end();
+      if (code == COLL_SUCCESS && got != static_cast<float>(peer + 1)) code = COLL_INTERNAL;
+    }
+    // The other rank knows nothing of a group that was not issued.
+    if (code != COLL_SUCCESS) coll_comm_abort(comm);
+    return code;
+  }
+  /// Goes on with both ranks' part of the communicator in its place.
+  coll_status_t split() {
+    coll_config_t config = COLL_CONFIG_INIT;
+    config.connect_s = part_connect_s;
+    coll_comm_t part = nullptr;
+    const coll_status_t code = coll_comm_split(comm, 0, 0, &config, &part);
+    const coll_status_t left = leave();
+    comm = part;
+    return code == COLL_SUCCESS ? left : code;
+  }
   coll_status_t leave() { return coll_comm_destroy(std::exchange(comm, nullptr)); }
 };
 
-enum class Act { join, reduce, stream, leave };
+enum class Act { join, reduce, stream, group, split, leave };
+
+/// Whoever's partner is not there has to wait for it.
+bool makes_communicator(Act act) {
+  return act == Act::join || act == Act::split;
+}
+/// A rank that fails at it on its own ends its communicator with coll_comm_abort.
+bool may_abort(Act act) {
+  return act == Act::stream || act == Act::group;
+}
 
 struct Scenario {
   Act act = Act::join;
@@ -131,7 +167,7 @@ std::string without_call(const Word& word) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<Scenario>& given) {
-  constexpr std::array kActs{"join", "reduce", "stream", "leave"};
+  constexpr std::array kActs{"join", "reduce", "stream", "group", "split", "leave"};
   const Scenario& one = given.param;
   return std::string(kActs[static_cast<std::size_t>(one.act)]) + "_rank" +
          std::to_string(one.victim) + (one.mode == Mode::one ? "_one_" : "_all_from_there_") +
@@ -146,6 +182,10 @@ coll_status_t perform(Act act, Rank& self, const coll_unique_id_t& id) {
       return self.reduce(nullptr);
     case Act::stream:
       return self.reduce_on_stream();
+    case Act::group:
+      return self.exchange();
+    case Act::split:
+      return self.split();
     case Act::leave:
       return self.leave();
   }
@@ -188,14 +228,15 @@ std::string trial(const Scenario& scenario, Rank& self, Board& board, long which
   if ((my_next.code == COLL_SUCCESS) != (others_next.code == COLL_SUCCESS)) {
     wrong = "the ranks do not fail together";
   }
-  if (code == COLL_SUCCESS && scenario.act != Act::join && !self.reduced()) wrong = "a wrong sum";
+  const bool makes = makes_communicator(scenario.act);
+  if (code == COLL_SUCCESS && !makes && !self.reduced()) wrong = "a wrong sum";
   if (!board.fired && failed) wrong = "a failure without a reason";
-  if (victim && scenario.act != Act::stream && code != COLL_SUCCESS &&
-      code != COLL_OUT_OF_RESOURCES && code != COLL_PEER_LOST) {
+  if (victim && !may_abort(scenario.act) && code != COLL_SUCCESS && code != COLL_OUT_OF_RESOURCES &&
+      code != COLL_PEER_LOST) {
     // (That its connection closed may be known before the reason.)
     wrong = "another failure than out of resources";
   }
-  if (scenario.act != Act::join && scenario.mode == Mode::one && failed &&
+  if (!makes && scenario.mode == Mode::one && failed &&
       without_call(my_next) != without_call(others_next)) {
     wrong = "the ranks say different things";
   }
@@ -221,7 +262,9 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
     Rank self;
     self.rank = rank;
     self.transports = scenario.transports;
-    if (scenario.act == Act::join && rank != scenario.victim) self.connect_s = 0.3;
+    if (rank != scenario.victim) {
+      (scenario.act == Act::join ? self.connect_s : self.part_connect_s) = kLonely_s;
+    }
     int bad = 0;
     long trials = 0;
     for (long which = 1; bad < 3; ++trials) {
@@ -237,8 +280,9 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
       if (self.comm != nullptr && self.leave() != COLL_SUCCESS) ++bad;
       board.meet();
       if (!more) break;
-      // Whose partner is not there yet has to wait for it: of joining, a sample.
-      const std::uint64_t most = scenario.act == Act::join ? 6 : 1;
+      const std::uint64_t most = scenario.act == Act::join    ? 6  // a sample
+                                 : scenario.act == Act::split ? 24
+                                                              : 1;
       const auto step = static_cast<long>(1 + random() % most);
       which += scenario.mode == Mode::one ? step : step + which / 8;
     }
@@ -251,7 +295,7 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
 
 std::vector<Scenario> scenarios() {
   std::vector<Scenario> all;
-  for (const Act act : {Act::join, Act::reduce, Act::stream, Act::leave}) {
+  for (const Act act : {Act::join, Act::reduce, Act::stream, Act::group, Act::split, Act::leave}) {
     for (const int victim : {0, 1}) {
       for (const Mode mode : {Mode::one, Mode::all_from_there}) {
         for (const char* transports : {"shm", "tcp"})

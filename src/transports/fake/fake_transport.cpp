@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/erase_over.hpp"
+
 namespace coll {
 
 std::unique_ptr<Transport> make_fake_transport(std::shared_ptr<FakeNetwork> network,
@@ -55,7 +57,7 @@ Result<std::unique_ptr<Connection>> FakeTransport::open(const ConnectionSpec& sp
 }
 
 void FakeTransport::poll() {
-  std::erase_if(connecting_, [](FakeConnection* connection) { return connection->connect(); });
+  erase_over(connecting_, [](FakeConnection* connection) { return connection->connect(); });
 }
 
 void FakeTransport::forget(const FakeConnection* connection) {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/erase_over.hpp"
 #include "base/log.hpp"
 #include "sys/net/unix_socket.hpp"
 
@@ -90,7 +91,7 @@ Result<std::unique_ptr<Connection>> ShmTransport::open(const ConnectionSpec& spe
 }
 
 void ShmTransport::poll() {
-  std::erase_if(dials_, [&](Dial& dial) { return is_over(dial); });
+  erase_over(dials_, [&](Dial& dial) { return is_over(dial); });
   accept_strangers();
   hear_strangers();
   meet_callers();
@@ -201,9 +202,10 @@ void ShmTransport::accept_strangers() {
       continue;
     }
     if (!stranger.ok()) {
-      for (const Awaited& awaited : awaited_)
+      erase_over(awaited_, [&](const Awaited& awaited) {
         awaited.connection->give_up(stranger.status().with_context(context(awaited.spec)));
-      awaited_.clear();
+        return true;
+      });
       return;
     }
     if (!stranger->has_value()) return;
@@ -223,7 +225,7 @@ void ShmTransport::accept_strangers() {
 }
 
 void ShmTransport::hear_strangers() {
-  std::erase_if(strangers_, [&](Fd& stranger) {
+  erase_over(strangers_, [&](Fd& stranger) {
     ShmHello hello;
     auto packet = unix_receive(stranger, room_of(hello));
     if (packet.ok() && !packet->has_value()) return false;
@@ -245,7 +247,7 @@ void ShmTransport::hear_strangers() {
 }
 
 void ShmTransport::meet_callers() {
-  std::erase_if(awaited_, [&](const Awaited& awaited) {
+  erase_over(awaited_, [&](const Awaited& awaited) {
     const auto caller = std::ranges::find_if(callers_, [&](const Caller& other) {
       return other.hello.from == awaited.spec.peer && other.hello.lane == awaited.spec.lane;
     });

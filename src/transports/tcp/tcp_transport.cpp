@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <functional>
 
+#include "base/erase_over.hpp"
 #include "base/log.hpp"
 #include "sys/net/socket.hpp"
 #include "transports/tcp/tcp_tuning.hpp"
@@ -105,13 +106,8 @@ Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spe
 
 void TcpTransport::poll() {
   let_in();
-  for (std::size_t i = 0; i < guests_.size();) {
-    if (listen_to(guests_[i]) && !(guests_[i].known && connect(guests_[i]))) {
-      ++i;
-    } else {
-      guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
+  erase_over(guests_,
+             [&](Guest& guest) { return !listen_to(guest) || (guest.known && connect(guest)); });
   const TcpConnection::Waiting waiting = waiting_;  // those that settle take themselves out
   for (TcpConnection* one : waiting) {
     if (!one->waits_for_dial()) one->poll_dial();
