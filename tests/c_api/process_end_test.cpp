@@ -147,7 +147,7 @@ TEST_P(ProcessEnd, ToBeKilledIsADeath) {
 /// Whatever call each rank is in.
 TEST_P(ProcessEnd, ADeathStaysInTheSameWordsOnAllRanks) {
   const Meetings meetings;
-  const std::array<Signal, 3> met;  // the first barrier is over on that rank
+  const std::array<Signal, 3> met;  // that rank is in its second call
   std::array<int, 2> lines{};
   ASSERT_EQ(pipe(lines.data()), 0);
   RankProcesses ranks(4, [&](int rank) {
@@ -158,15 +158,26 @@ TEST_P(ProcessEnd, ADeathStaysInTheSameWordsOnAllRanks) {
       for (const Signal& signal : met) signal.wait();
       raise(SIGKILL);
     }
-    met[static_cast<std::size_t>(rank)].give();
+    // Issued before the death: the call says which it was.
     int value = 0;
-    const coll_status_t lost = rank == 0 ? coll_recv(&value, 1, COLL_INT32, 3, comm, nullptr)
-                                         : coll_barrier(comm, nullptr);
+    coll_call_t call = COLL_CALL_INIT;
+    if (rank == 0) {
+      call.operation = COLL_RECV;
+      call.recv = &value;
+      call.count = 1;
+      call.type = COLL_INT32;
+      call.root = 3;
+    }
+    coll_work_t work = nullptr;
+    if (wrong(rank, "start", coll_start(&call, comm, nullptr, &work), COLL_SUCCESS)) return 1;
+    met[static_cast<std::size_t>(rank)].give();
+    const coll_status_t lost = coll_work_wait(work, -1);
     const char* text = nullptr;
     if (wrong(rank, "call", lost, COLL_PEER_LOST, "[in ") ||
         wrong(rank, "status", coll_comm_status(comm, &text), COLL_PEER_LOST, "rank 3")) {
       return 1;
     }
+    if (wrong(rank, "free", coll_work_free(work), COLL_SUCCESS)) return 1;
     const std::string line = std::string(text) + "\n";
     return write(lines[1], line.data(), line.size()) > 0 ? 0 : 2;
   });
