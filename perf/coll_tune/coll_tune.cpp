@@ -48,9 +48,8 @@ coll::Result<Tuning> understand(const TuneOptions& options) {
       return failed(coll::Code::invalid_argument, fmt::format("'{}' is no operation", word));
     tuning.operations.push_back(*operation);
   }
-  // Those have one algorithm.
-  std::erase(tuning.operations, Operation::sendrecv);
-  std::erase(tuning.operations, Operation::sendrecv_ring);
+  // An exchange has one algorithm.
+  std::erase_if(tuning.operations, [](Operation each) { return traits(each).api == COLL_SEND; });
   for (const std::string& word : words(options.sizes)) {
     const auto size = parse_size(word);
     if (!size || *size == 0)

@@ -15,6 +15,7 @@
 #include "rendezvous/launch/launch_place.hpp"
 #include "rendezvous/unique_id.hpp"
 
+using coll::caught;
 using coll::Code;
 using coll::Collective;
 using coll::failed;
@@ -69,12 +70,11 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
 Status join(coll::Joining joining, coll_comm_t* comm) {
   coll::LiveCommunicators& live = coll::LiveCommunicators::of_process();
   live.expect_exit();
-  coll::Joining settings = joining;
+  auto made = std::make_unique<coll_comm>();
+  made->settings = joining;
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
   COLL_ASSIGN(const auto turn, coll::JoinTurn::take(joining));
-  auto made = std::make_unique<coll_comm>();
-  made->settings = std::move(settings);
   COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
   live.enter(made->communicator);
   *comm = made.release();
@@ -214,20 +214,16 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
   return guarded([&]() -> Status {
     if (comm == nullptr) return null_argument("coll_comm_split", "comm");
     coll::Joining joining;
-    const Result<coll::SplitWish> wish = [&]() -> Result<coll::SplitWish> {
+    const Result<coll::SplitWish> wish = caught([&]() -> Result<coll::SplitWish> {
       if (part == nullptr) return null_argument("coll_comm_split", "part");
       if (color < 0 && color != COLL_SPLIT_NONE) {
         return failed(Code::invalid_argument,
                       "coll_comm_split: color " + std::to_string(color) + " is negative",
                       "give 0 or more, or COLL_SPLIT_NONE");
       }
-      try {
-        COLL_ASSIGN(joining, joining_from(*comm, config));
-      } catch (const std::exception&) {
-        return coll::status_of_exception();
-      }
+      COLL_ASSIGN(joining, joining_from(*comm, config));
       return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
-    }();
+    });
     COLL_ASSIGN(const std::optional<coll::Part> mine,
                 coll::split(*comm->communicator, wish, joining.interface));
     *part = nullptr;
@@ -260,15 +256,12 @@ coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
 
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
   if (comm == nullptr) return refuse_null("coll_comm_destroy", "comm");
-  const coll::OpenGroup* const group = coll::OpenGroup::of_thread();
-  if (group != nullptr && group->names(*comm->communicator)) {
-    return guarded([] {
-      return failed(Code::invalid_usage,
-                    "coll_comm_destroy: this thread's open group has operations for the "
-                    "communicator",
-                    "end the group first");
+  const coll_status_t free = guarded([&] {
+    return coll::OpenGroup::check_free("coll_comm_destroy", [&](const coll::GroupedCall& call) {
+      return call.communicator == comm->communicator.get();
     });
-  }
+  });
+  if (free != COLL_SUCCESS) return free;
   delete comm;
   return COLL_SUCCESS;
 }

@@ -21,13 +21,7 @@ namespace {
 /// What does not get into the group keeps the others from being issued.
 template <class Body>
 Status collect(coll::OpenGroup& group, Body body) {
-  const Status added = [&] {
-    try {
-      return body();
-    } catch (const std::exception&) {
-      return coll::status_of_exception();
-    }
-  }();
+  const Status added = coll::caught(body);
   if (!added.ok()) group.refuse(added);
   return added;
 }

@@ -52,15 +52,21 @@ inline coll_status_t give(const Status& status) noexcept {
   return static_cast<coll_status_t>(status.code());
 }
 
+/// What the body, whose result is a Status or Result, returns; or what it throws, as a failure.
+template <class Body>
+auto caught(Body body) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception&) {
+    return status_of_exception();
+  }
+}
+
 /// Every function's door. What can still throw behind it is memory running out.
 template <class Body>
 coll_status_t guarded(Body body) noexcept {
   const UsualFloatMode mode;  // streams' threads inherit it from coll_stream_create
-  try {
-    return give(body());
-  } catch (const std::exception&) {
-    return give(status_of_exception());
-  }
+  return give(caught(body));
 }
 
 /// A stream of a process cannot be used in a child made by fork.

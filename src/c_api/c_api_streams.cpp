@@ -48,12 +48,9 @@ coll_status_t coll_stream_destroy(coll_stream_t stream) {
   if (stream == nullptr) return refuse_null("coll_stream_destroy", "stream");
   return guarded([&]() -> Status {
     COLL_TRY(coll::check_stream(stream));
-    const coll::OpenGroup* const group = coll::OpenGroup::of_thread();
-    if (group != nullptr && group->names(*stream->stream)) {
-      return failed(Code::invalid_usage,
-                    "coll_stream_destroy: this thread's open group has operations for the stream",
-                    "end the group first");
-    }
+    COLL_TRY(coll::OpenGroup::check_free("coll_stream_destroy", [&](const coll::GroupedCall& call) {
+      return call.stream == stream->stream.get();
+    }));
     delete stream;
     return {};
   });
@@ -89,13 +86,9 @@ coll_status_t coll_work_wait(coll_work_t work, double timeout_s) {
       return failed(Code::invalid_argument, "coll_work_wait: timeout_s is not a number",
                     "give seconds, or a negative number to wait for ever");
     }
-    const coll::OpenGroup* const group = coll::OpenGroup::of_thread();
-    if (group != nullptr && group->names(*work->work)) {
-      return failed(Code::invalid_usage,
-                    "coll_work_wait: the operation belongs to this thread's open group, which has "
-                    "issued nothing yet",
-                    "end the group first");
-    }
+    COLL_TRY(coll::OpenGroup::check_free("coll_work_wait", [&](const coll::GroupedCall& call) {
+      return call.works[0] == work->work;
+    }));
     return work->work->wait(timeout_s);
   });
 }

@@ -3,7 +3,6 @@
 #include "c_api/open_group.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "c_api/c_api_door.hpp"
@@ -14,7 +13,7 @@ namespace coll {
 namespace {
 
 bool with_itself(const GroupedCall& call) {
-  return call.request.call.is_pair() && call.request.call.root == call.communicator->rank();
+  return call.request.call.is_with_itself(call.communicator->rank());
 }
 
 /// "send of float32 x 3"
@@ -105,11 +104,7 @@ OpenGroup::OpenGroup() : forks_(LiveCommunicators::of_process().forks()) {
 OpenGroup::~OpenGroup() {
   open_.fetch_sub(1, std::memory_order_relaxed);
   if (calls_.empty() || !is_ours()) return;
-  try {
-    give_up(failed(Code::aborted, "the thread ended with its group open"));
-  } catch (const std::exception&) {
-    give_up(status_of_exception());
-  }
+  give_up(caught([] { return failed(Code::aborted, "the thread ended with its group open"); }));
 }
 
 /// Tells the handles.
@@ -163,38 +158,18 @@ Status OpenGroup::add(GroupedCall call) {
 }
 
 Status OpenGroup::issue() {
-  const auto start = [&]() -> Result<IssuedGroup> {
-    try {
-      if (!refused_.ok()) return refused_.with_context("the group was not issued");
-      if (std::ranges::none_of(calls_, with_itself)) return IssuedGroup::issue(calls_);
-      COLL_ASSIGN(std::vector<GroupedCall> calls, with_copies(calls_));
-      return IssuedGroup::issue(calls);
-    } catch (const std::exception&) {
-      return status_of_exception();
-    }
-  };
-  Result<IssuedGroup> issued = start();
+  Result<IssuedGroup> issued = caught([&]() -> Result<IssuedGroup> {
+    if (!refused_.ok()) return refused_.with_context("the group was not issued");
+    if (std::ranges::none_of(calls_, with_itself)) return IssuedGroup::issue(calls_);
+    COLL_ASSIGN(const std::vector<GroupedCall> calls, with_copies(calls_));
+    return IssuedGroup::issue(calls);
+  });
   if (!issued.ok()) {
     give_up(issued.status());
     return issued.status();
   }
   calls_.clear();
   return issued->wait();
-}
-
-bool OpenGroup::names(const Communicator& communicator) const {
-  return std::ranges::any_of(
-      calls_, [&](const GroupedCall& call) { return call.communicator == &communicator; });
-}
-
-bool OpenGroup::names(const HostStream& stream) const {
-  return std::ranges::any_of(calls_,
-                             [&](const GroupedCall& call) { return call.stream == &stream; });
-}
-
-bool OpenGroup::names(const Work& work) const {
-  return std::ranges::any_of(calls_,
-                             [&](const GroupedCall& call) { return call.works[0].get() == &work; });
 }
 
 }  // namespace coll

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations that a thread has put into its open group.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,9 +50,18 @@ class OpenGroup {
   void refuse(const Status& why) {
     if (refused_.ok()) refused_ = why;
   }
-  [[nodiscard]] bool names(const Communicator& communicator) const;
-  [[nodiscard]] bool names(const HostStream& stream) const;
-  [[nodiscard]] bool names(const Work& work) const;
+  /// Fails while the thread's open group has a call that `needs` what the function would take away
+  /// or wait for.
+  template <class Needs>
+  static Status check_free(const char* function, Needs needs) {
+    const OpenGroup* const group = of_thread();
+    if (group == nullptr || std::ranges::none_of(group->calls_, needs)) return {};
+    return failed(Code::invalid_usage,
+                  std::string(function) +
+                      ": this thread's open group, which has issued nothing yet, has operations "
+                      "that need it",
+                  "end the group first");
+  }
 
  private:
   OpenGroup();

@@ -38,14 +38,14 @@ std::vector<std::unique_lock<std::mutex>> lock_with_room(const std::vector<Part>
 
 }  // namespace
 
-Result<IssuedGroup> IssuedGroup::issue(std::span<GroupedCall> calls) {
+Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
   std::vector<Part> parts;
   std::vector<Engine*> engines;
   std::vector<OpenCall*> members;
   IssuedGroup issued;
   members.reserve(calls.size());
   issued.waits_.reserve(calls.size());
-  for (GroupedCall& call : calls) {
+  for (const GroupedCall& call : calls) {
     Engine* const engine = &call.communicator->engine();
     const bool first = std::ranges::find(engines, engine) == engines.end();
     if (first) engines.push_back(engine);
@@ -83,7 +83,7 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<GroupedCall> calls) {
     // From here on nothing can fail.
     for (const Part& part : parts) {
       part.group->prepare(part.group, part.number);
-      if (part.stream != nullptr) part.stream->append(*part.group);
+      if (part.stream != nullptr) part.stream->append(*part.group, part.number);
     }
     for (std::size_t i = 0; i < calls.size(); ++i) {
       calls[i].communicator->engine().issue(*members[i], helper);
@@ -107,7 +107,7 @@ Status IssuedGroup::wait() noexcept {
 CallGroup::CallGroup(HostStream* stream)
     : stream_(stream), end_mutex_(stream == nullptr ? own_mutex_ : stream->end_mutex()) {}
 
-OpenCall& CallGroup::add(GroupedCall& call) {
+OpenCall& CallGroup::add(const GroupedCall& call) {
   Member& member = members_.emplace_back();
   member.renew(call.request, this, call.deadline_s);
   member.engine = &call.communicator->engine();

@@ -34,7 +34,7 @@ class IssuedGroup {
   /// Issues the calls in their order. On each stream those of the group are one operation: they
   /// begin side by side once the stream's earlier operations have ended, and what is queued later
   /// waits for all of them. Where it fails or throws std::bad_alloc, it has issued nothing.
-  static Result<IssuedGroup> issue(std::span<GroupedCall> calls);
+  static Result<IssuedGroup> issue(std::span<const GroupedCall> calls);
   /// Waits for the calls that want it, and drives meanwhile. The first failure among them.
   Status wait() noexcept;
 
@@ -55,7 +55,7 @@ class CallGroup final : private CallOwner {
   explicit CallGroup(HostStream* stream);
 
   /// Before any call is issued; the call is not touched until then.
-  OpenCall& add(GroupedCall& call);
+  OpenCall& add(const GroupedCall& call);
   /// Before the group is on its stream, as number `number`, and its calls are issued. From then on
   /// it holds itself.
   void prepare(std::shared_ptr<CallGroup> itself, std::uint64_t number) noexcept {
@@ -86,7 +86,7 @@ class CallGroup final : private CallOwner {
   std::uint64_t number_ = 0;
   std::deque<Member> members_;
   std::mutex own_mutex_;
-  std::mutex& end_mutex_;  ///< guards the next two: the stream's, or its own
+  std::mutex& end_mutex_;  ///< guards the next three: the stream's, or its own
   std::size_t ended_ = 0;
   Status failure_;  ///< the first
   std::shared_ptr<CallGroup> itself_;

@@ -56,8 +56,7 @@ std::uint64_t HostStream::prepare_place() {
   return number;
 }
 
-void HostStream::append(CallGroup& group) noexcept {
-  const std::uint64_t number = enqueued_.load(std::memory_order_relaxed) + 1;
+void HostStream::append(CallGroup& group, std::uint64_t number) noexcept {
   place_of(number).group = &group;
   publish(number);
 }

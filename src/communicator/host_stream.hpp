@@ -37,8 +37,8 @@ class HostStream final : private CallOwner {
   void wait_for_room() noexcept;        ///< without the lock
   /// Under the lock: makes room for the next operation, and says its number.
   std::uint64_t prepare_place();
-  /// Under the lock, after `prepare_place`: the group is that operation.
-  void append(CallGroup& group) noexcept;
+  /// Under the lock: the group is the operation of that number, which `prepare_place` has said.
+  void append(CallGroup& group, std::uint64_t number) noexcept;
   [[nodiscard]] bool is_turn_of(std::uint64_t number) const noexcept {
     return number - 1 == ended_.load(std::memory_order_acquire);
   }

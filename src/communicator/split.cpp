@@ -21,10 +21,24 @@ struct Invitation {
   UniqueId id{};
 };
 
+/// The part of the rank `self` among the members, of whom the first has sent the invitation.
+Result<Part> accept(const Invitation& invitation, const std::vector<Rank>& members, Rank self) {
+  const Rank first = members.front();
+  if (invitation.code != 0) {
+    return failed(static_cast<Code>(invitation.code),
+                  "rank " + std::to_string(first) +
+                      ", the first of the new communicator, could not listen for the others",
+                  "its own message says why")
+        .at_rank(first);
+  }
+  COLL_ASSIGN(MeetingPlace place, place_of(invitation.id, knobs().secret));
+  const auto rank = std::ranges::find(members, self) - members.begin();
+  return Part{std::move(place), static_cast<Rank>(rank), static_cast<Rank>(members.size())};
+}
+
 /// The invitation of a part's first rank. An id that it does not use itself is closed.
 class Invited {
  public:
-  Invited() = default;
   Invited(const std::string& interfaces, std::uint64_t ranks) {
     invitation_.ranks = ranks;
     try {
@@ -50,26 +64,19 @@ class Invited {
   }
 
   [[nodiscard]] const Invitation& text() const { return invitation_; }
-  [[nodiscard]] const Status& why() const { return why_; }  ///< there is no id
-  void use() { open_ = false; }
+  /// The first rank's own part, which uses the id from now on.
+  Result<Part> use(const std::vector<Rank>& members) {
+    if (!why_.ok()) return why_;
+    COLL_ASSIGN(Part part, accept(invitation_, members, members.front()));
+    open_ = false;
+    return part;
+  }
 
  private:
   Invitation invitation_;
-  Status why_;
+  Status why_;  ///< there is no id
   bool open_ = false;
 };
-
-Result<Part> accept(const Invitation& invitation, Rank from, Rank rank, std::size_t size) {
-  if (invitation.code != 0) {
-    return failed(static_cast<Code>(invitation.code),
-                  "rank " + std::to_string(from) +
-                      ", the first of the new communicator, could not listen for the others",
-                  "its own message says why")
-        .at_rank(from);
-  }
-  COLL_ASSIGN(MeetingPlace place, place_of(invitation.id, knobs().secret));
-  return Part{std::move(place), rank, static_cast<Rank>(size)};
-}
 
 template <class T>
 Request request_of(Collective collective, Rank root, const T* input, T* output) {
@@ -88,7 +95,7 @@ Result<std::vector<T>> gathered(Communicator& parent, const T& mine) {
   return all;
 }
 
-/// A copy, as long as what a rank at the door can say is right.
+/// The ranks named, if they are right as far as this rank can tell.
 Result<std::vector<Rank>> checked(const Communicator& parent, std::span<const int> ranks) {
   std::vector<Rank> seen;
   for (const int rank : ranks) {
@@ -142,12 +149,9 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
               gathered(parent, invited ? invited->text() : Invitation{}));
   if (color == kNone) return std::optional<Part>();
   if (members.size() == 1) return std::optional<Part>(Part{});
-  const auto rank = std::ranges::find(members, parent.rank()) - members.begin();
-  const Rank first = members.front();
-  if (invited && !invited->why().ok()) return invited->why();
-  COLL_ASSIGN(Part part, accept(invitations[static_cast<std::size_t>(first)], first,
-                                static_cast<Rank>(rank), members.size()));
-  if (invited) invited->use();
+  const auto first = static_cast<std::size_t>(members.front());
+  COLL_ASSIGN(Part part,
+              invited ? invited->use(members) : accept(invitations[first], members, parent.rank()));
   return std::optional<Part>(std::move(part));
 }
 
@@ -158,18 +162,14 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
   Fnv1a hash;
   for (const Rank rank : members) hash.word(static_cast<std::uint64_t>(rank));
   const std::uint64_t same = hash.value();
-  const auto rank = std::ranges::find(members, parent.rank()) - members.begin();
   const Rank first = members.front();
-  if (rank == 0) {
+  if (first == parent.rank()) {
     Invited invited(interfaces, same);
     for (const Rank other : std::span(members).subspan(1)) {
       COLL_TRY(
           parent.run(request_of<Invitation>(Collective::send, other, &invited.text(), nullptr)));
     }
-    if (!invited.why().ok()) return invited.why();
-    COLL_ASSIGN(Part part, accept(invited.text(), first, 0, members.size()));
-    invited.use();
-    return part;
+    return invited.use(members);
   }
   Invitation invitation;
   COLL_TRY(parent.run(request_of<Invitation>(Collective::recv, first, nullptr, &invitation)));
@@ -179,7 +179,7 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
                   "give the same list on all ranks named")
         .at_rank(first);
   }
-  return accept(invitation, first, static_cast<Rank>(rank), members.size());
+  return accept(invitation, members, parent.rank());
 }
 
 }  // namespace coll

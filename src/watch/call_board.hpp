@@ -30,6 +30,8 @@ struct Call {
   [[nodiscard]] constexpr bool is_pair() const {
     return collective == Collective::send || collective == Collective::recv;
   }
+  /// Is it the rank's send to itself, or the recv of that?
+  [[nodiscard]] constexpr bool is_with_itself(Rank rank) const { return is_pair() && root == rank; }
 };
 
 /// Where a rank notes the calls that it is in, and its watch thread reads them. Writing costs a few

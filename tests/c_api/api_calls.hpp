@@ -4,12 +4,15 @@
 #include <collectives/collectives.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace collectives::testing {
 
 using Values = std::vector<std::int64_t>;
+
+constexpr std::size_t kLong = 1 << 20;  ///< elements: no slot holds the message
 
 inline ::testing::AssertionResult ok(coll_status_t status) {
   if (status == COLL_SUCCESS) return ::testing::AssertionSuccess();

@@ -11,30 +11,13 @@
 #include <thread>
 #include <vector>
 
+#include "api_ranks.hpp"
+
 namespace {
 
 using collectives::Communicator;
 using collectives::Stream;
-
-void run_ranks(int size, const std::function<void(coll_comm_t, int)>& body, double deadline_s = 30,
-               double connect_s = 30) {
-  coll_unique_id_t id;
-  ASSERT_EQ(coll_get_unique_id(&id), COLL_SUCCESS) << coll_last_error();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      coll_config_t config = COLL_CONFIG_INIT;
-      config.deadline_s = deadline_s;
-      config.connect_s = connect_s;
-      coll_comm_t comm = nullptr;
-      ASSERT_EQ(coll_comm_init_rank(&comm, size, &id, rank, &config), COLL_SUCCESS)
-          << coll_last_error();
-      body(comm, rank);
-      EXPECT_EQ(coll_comm_destroy(comm), COLL_SUCCESS);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
+using collectives::testing::run_ranks;
 
 bool last_error_says(const char* word) {
   return std::strstr(coll_last_error(), word) != nullptr;

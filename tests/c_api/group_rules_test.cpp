@@ -14,16 +14,8 @@
 #include "api_calls.hpp"
 #include "api_ranks.hpp"
 
+namespace collectives::testing {
 namespace {
-
-using collectives::testing::all_reduce;
-using collectives::testing::ok;
-using collectives::testing::recv;
-using collectives::testing::run_ranks;
-using collectives::testing::send;
-using collectives::testing::Values;
-
-constexpr std::size_t kLong = 1 << 20;  ///< elements: no slot holds the message
 
 TEST(GroupRules, HandlesEndAfterTheGroupIsIssued) {
   run_ranks(2, [](coll_comm_t comm, int rank) {
@@ -104,12 +96,12 @@ TEST(GroupRules, CancelledIssuesNothing) {
     const Values in(8, rank);
     Values out(8, -1);
     {
-      auto group = collectives::Group::start();
+      auto group = Group::start();
       ASSERT_TRUE(group.ok());
       EXPECT_TRUE(ok(all_reduce(in, out, comm)));
     }
     EXPECT_EQ(out, Values(8, -1));
-    auto group = collectives::Group::start();
+    auto group = Group::start();
     ASSERT_TRUE(group.ok());
     EXPECT_TRUE(ok(all_reduce(in, out, comm)));
     EXPECT_TRUE(group->end().ok());
@@ -261,3 +253,4 @@ TEST(GroupRules, IsNotItsChilds) {
 }
 
 }  // namespace
+}  // namespace collectives::testing

@@ -14,17 +14,8 @@
 #include "api_ranks.hpp"
 #include "test_seed.hpp"
 
+namespace collectives::testing {
 namespace {
-
-using collectives::testing::all_reduce;
-using collectives::testing::join;
-using collectives::testing::ok;
-using collectives::testing::recv;
-using collectives::testing::run_ranks;
-using collectives::testing::send;
-using collectives::testing::Values;
-
-constexpr std::size_t kLong = 1 << 20;  ///< elements: no slot holds the message
 
 TEST(Group, RanksThatBothSendFirstGetThrough) {
   run_ranks(2, [](coll_comm_t comm, int rank) {
@@ -335,3 +326,4 @@ TEST(Group, OfSeveralThreadsOnTheSameStreams) {
 }
 
 }  // namespace
+}  // namespace collectives::testing

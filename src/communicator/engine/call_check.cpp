@@ -64,7 +64,7 @@ Status check_request(const Request& request, Rank rank, Rank size) {
                  "ranks are 0 to " + std::to_string(size - 1));
     }
   }
-  const bool with_itself = call.is_pair() && call.root == rank;
+  const bool with_itself = call.is_with_itself(rank);
   if (with_itself && (call.collective == Collective::send || request.input == nullptr)) {
     return bad(call, "the peer is this rank itself",
                "put the send and the recv into one group (coll_group_start)");

@@ -48,7 +48,7 @@ PlanKey Engine::key_of(const Call& call) const {
   const std::uint32_t bytes_class =
       size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_));
   // An exchange with oneself is the copy that a broadcast to nobody else is.
-  if (call.is_pair() && root == rank_) return {{Collective::broadcast, 1, 0}, bytes_class};
+  if (call.is_with_itself(rank_)) return {{Collective::broadcast, 1, 0}, bytes_class};
   return {{call.collective, size_, root}, bytes_class};
 }
 
