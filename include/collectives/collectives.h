@@ -211,6 +211,47 @@ COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, in
 /* Completes when every rank has called it. */
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 
+/* --- operations on unequal blocks --- */
+
+/* Like the operations without the v, but each rank's block has its own count. Arrays have an entry
+ * for each rank, in elements; they are read before the function returns. Displacements say where
+ * blocks begin in a buffer; null: the blocks follow one another. Blocks may have holes between
+ * them, and counts may be 0. Blocks that are written may not overlap. */
+
+/* recv[displs[r] …] = rank r's send, which has counts[r] elements. All ranks give the same counts;
+ * displacements are each rank's own. In place: send == recv + displs[rank]. */
+COLL_API coll_status_t coll_all_gatherv(const void* send, void* recv, const size_t* counts,
+                                        const size_t* displs, coll_dtype_t type, coll_comm_t comm,
+                                        coll_stream_t stream);
+
+/* recv[i] = op over all ranks of send[displs[rank] + i]; recv has counts[rank] elements. All ranks
+ * give the same counts; displacements are each rank's own. In place: recv == send + displs[rank].
+ */
+COLL_API coll_status_t coll_reduce_scatterv(const void* send, void* recv, const size_t* counts,
+                                            const size_t* displs, coll_dtype_t type, coll_op_t op,
+                                            coll_comm_t comm, coll_stream_t stream);
+
+/* recv[recv_displs[r] …] = rank r's send[its send_displs[rank] …]. What a rank sends to another,
+ * send_counts[r], the other receives: its recv_counts[rank] is the same. Never in place. */
+COLL_API coll_status_t coll_all_to_allv(const void* send, const size_t* send_counts,
+                                        const size_t* send_displs, void* recv,
+                                        const size_t* recv_counts, const size_t* recv_displs,
+                                        coll_dtype_t type, coll_comm_t comm, coll_stream_t stream);
+
+/* At the root: recv[displs[r] …] = rank r's send, which has `count` elements there and counts[r] in
+ * the root's list. Other ranks ignore recv, counts and displs. In place at the root:
+ * send == recv + displs[root]. */
+COLL_API coll_status_t coll_gatherv(const void* send, size_t count, void* recv,
+                                    const size_t* counts, const size_t* displs, coll_dtype_t type,
+                                    int root, coll_comm_t comm, coll_stream_t stream);
+
+/* On every rank: recv = root's send[displs[rank] …], which has `count` elements here and
+ * counts[rank] in the root's list. Other ranks ignore send, counts and displs. In place at the
+ * root: recv == send + displs[root]. */
+COLL_API coll_status_t coll_scatterv(const void* send, const size_t* counts, const size_t* displs,
+                                     void* recv, size_t count, coll_dtype_t type, int root,
+                                     coll_comm_t comm, coll_stream_t stream);
+
 /* --- groups --- */
 
 /* Between coll_group_start and coll_group_end this thread's operations are only collected: any mix
@@ -249,14 +290,20 @@ typedef struct coll_call {
   coll_dtype_t type;
   coll_op_t op;
   int root;          /* or the peer of a send or recv */
-  uint32_t reserved; /* 0 */
+  int unequal;       /* 1: all_gatherv and so on; the arrays below say how long blocks are */
   double deadline_s; /* how long it may stand still, 0: for ever; negative: the communicator's */
+  /* As in coll_all_gatherv and so on: recv_ is the list of all_gatherv and gatherv, send_ that of
+   * reduce_scatterv and scatterv, all_to_allv has both. Read before coll_start returns. */
+  const size_t* send_counts;
+  const size_t* send_displs;
+  const size_t* recv_counts;
+  const size_t* recv_displs;
 } coll_call_t;
 #define COLL_CALL_VERSION 1
 #define COLL_CALL_INIT                                                                           \
   {                                                                                              \
     sizeof(coll_call_t), COLL_CALL_VERSION, COLL_BARRIER, NULL, NULL, 0, COLL_INT8, COLL_SUM, 0, \
-        0, -1.0                                                                                  \
+        0, -1.0, NULL, NULL, NULL, NULL                                                          \
   }
 
 /* Issues an operation and returns at once: on `stream` behind its earlier operations, or with a

@@ -8,6 +8,8 @@
 #include "c_api/c_api_door.hpp"
 #include "c_api/open_group.hpp"
 #include "communicator/engine/call_check.hpp"
+#include "communicator/engine/call_digest.hpp"
+#include "communicator/engine/unequal_call.hpp"
 
 using coll::Code;
 using coll::Collective;
@@ -15,6 +17,7 @@ using coll::failed;
 using coll::guarded;
 using coll::Request;
 using coll::Status;
+using coll::UnequalCall;
 
 namespace {
 
@@ -29,7 +32,7 @@ Status collect(coll::OpenGroup& group, Body body) {
 Status add_to(coll::OpenGroup& group, coll_comm_t comm, coll_stream_t stream,
               coll::GroupedCall call) {
   if (comm == nullptr) {
-    return coll::null_argument(name_of(call.request.call.collective).data(), "comm");
+    return coll::null_argument(call.request.call.name().c_str(), "comm");
   }
   call.communicator = comm->communicator.get();
   if (stream != nullptr) {
@@ -37,6 +40,22 @@ Status add_to(coll::OpenGroup& group, coll_comm_t comm, coll_stream_t stream,
     call.stream = stream->stream.get();
   }
   return group.add(std::move(call));
+}
+
+/// Runs it here, or, checked at the door, later on the stream.
+Status issue(coll_comm_t comm, coll_stream_t stream, const Request& request) {
+  if (comm == nullptr) [[unlikely]] {
+    return coll::null_argument(request.call.name().c_str(), "comm");
+  }
+  coll::Communicator& communicator = *comm->communicator;
+  if (stream == nullptr) [[likely]] {
+    return communicator.run(request);
+  }
+  COLL_TRY(coll::check_request(request, communicator.rank(), communicator.size()));
+  COLL_TRY(communicator.status());
+  COLL_TRY(coll::check_stream(stream));
+  stream->stream->enqueue(communicator, request);
+  return {};
 }
 
 /// Every operation's way: to run here, or checked at the door, later on the stream or with its
@@ -49,30 +68,49 @@ coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& req
                       {.request = request, .waits = stream == nullptr, .works = {}});
       });
     }
-    if (comm == nullptr) [[unlikely]] {
-      return coll::null_argument(name_of(request.call.collective).data(), "comm");
-    }
-    coll::Communicator& communicator = *comm->communicator;
-    if (stream == nullptr) [[likely]] {
-      return communicator.run(request);
-    }
-    COLL_TRY(coll::check_request(request, communicator.rank(), communicator.size()));
-    COLL_TRY(communicator.status());
-    COLL_TRY(coll::check_stream(stream));
-    stream->stream->enqueue(communicator, request);
-    return {};
+    return issue(comm, stream, request);
   });
+}
+
+/// The same for unequal blocks.
+coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const UnequalCall& given) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return coll::null_argument(given.call.name().c_str(), "comm");
+    coll::OpenGroup* const group = coll::OpenGroup::of_thread();
+    const auto body = [&]() -> Status {
+      coll::Communicator& communicator = *comm->communicator;
+      COLL_ASSIGN(Request request,
+                  coll::unequal_request(given, communicator.rank(), communicator.size()));
+      if (group == nullptr) return issue(comm, stream, request);
+      return add_to(*group, comm, stream,
+                    {.request = std::move(request), .waits = stream == nullptr, .works = {}});
+    };
+    return group == nullptr ? body() : collect(*group, body);
+  });
+}
+
+coll::Call call_of(Collective collective, std::size_t count, coll_dtype_t type, coll_op_t op,
+                   int root) {
+  coll::Call call;
+  call.collective = collective;
+  // Unknown values stay unknown when they are narrowed; the door refuses them.
+  call.type = static_cast<coll::DataType>(std::min<unsigned>(type, 0xff));
+  call.op = static_cast<coll::ReduceOp>(std::min<unsigned>(op, 0xff));
+  call.root = root;
+  call.count = count;
+  return call;
+}
+
+coll::Call unequal_call_of(Collective collective, coll_dtype_t type, coll_op_t op, int root) {
+  coll::Call call = call_of(collective, 0, type, op, root);
+  call.unequal = true;
+  return call;
 }
 
 Request request_of(Collective collective, const void* send, void* recv, std::size_t count,
                    coll_dtype_t type, coll_op_t op, int root) {
   Request request;
-  request.call.collective = collective;
-  // Unknown values stay unknown when they are narrowed; the door refuses them.
-  request.call.type = static_cast<coll::DataType>(std::min<unsigned>(type, 0xff));
-  request.call.op = static_cast<coll::ReduceOp>(std::min<unsigned>(op, 0xff));
-  request.call.root = root;
-  request.call.count = count;
+  request.call = call_of(collective, count, type, op, root);
   request.input = send;
   request.output = recv;
   return request;
@@ -102,8 +140,27 @@ coll::Result<coll_call_t> read_call(const coll_call_t* given) {
 }
 
 /// What the operation lacks says nothing: two calls that mean the same are equal.
-Request request_of(const coll_call_t& call) {
+coll::Result<Request> request_of(const coll_call_t& call, const coll::Communicator& communicator) {
   const auto what = static_cast<Collective>(call.operation);
+  if (call.unequal != 0) {
+    const bool is_pair = what == Collective::send || what == Collective::recv;
+    if (coll::whole_blocks(what, 2) == 1 || is_pair) {
+      return failed(Code::invalid_argument,
+                    "coll_start: " + std::string(name_of(what)) + " has no block for each rank",
+                    "leave `unequal` 0");
+    }
+    coll::UnequalCall given{
+        unequal_call_of(what, call.type, coll::reduces(what) ? call.op : COLL_SUM,
+                        coll::has_root(what) ? call.root : 0),
+        call.send,
+        call.recv,
+        call.send_counts,
+        call.send_displs,
+        call.recv_counts,
+        call.recv_displs,
+        call.count};
+    return coll::unequal_request(given, communicator.rank(), communicator.size());
+  }
   const bool nothing = what == Collective::barrier;
   return request_of(what, what == Collective::recv || nothing ? nullptr : call.send,
                     what == Collective::send || nothing ? nullptr : call.recv,
@@ -115,8 +172,8 @@ Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, c
   if (comm == nullptr) return coll::null_argument("coll_start", "comm");
   if (stream == nullptr && work == nullptr) return coll::null_argument("coll_start", "work");
   COLL_ASSIGN(const coll_call_t call, read_call(given));
-  const Request request = request_of(call);
   coll::Communicator& communicator = *comm->communicator;
+  COLL_ASSIGN(const Request request, request_of(call, communicator));
   if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) {
     auto grouped = work != nullptr ? std::make_unique<coll_work>() : nullptr;
     if (grouped) grouped->work = std::make_shared<coll::Work>(communicator.engine());
@@ -214,6 +271,66 @@ coll_status_t coll_scatter(const void* send, void* recv, size_t count, coll_dtyp
                            coll_comm_t comm, coll_stream_t stream) {
   return perform(comm, stream,
                  request_of(Collective::scatter, send, recv, count, type, COLL_SUM, root));
+}
+
+coll_status_t coll_all_gatherv(const void* send, void* recv, const size_t* counts,
+                               const size_t* displs, coll_dtype_t type, coll_comm_t comm,
+                               coll_stream_t stream) {
+  return perform(comm, stream,
+                 UnequalCall{.call = unequal_call_of(Collective::all_gather, type, COLL_SUM, 0),
+                             .send = send,
+                             .recv = recv,
+                             .recv_counts = counts,
+                             .recv_displs = displs});
+}
+
+coll_status_t coll_reduce_scatterv(const void* send, void* recv, const size_t* counts,
+                                   const size_t* displs, coll_dtype_t type, coll_op_t op,
+                                   coll_comm_t comm, coll_stream_t stream) {
+  return perform(comm, stream,
+                 UnequalCall{.call = unequal_call_of(Collective::reduce_scatter, type, op, 0),
+                             .send = send,
+                             .recv = recv,
+                             .send_counts = counts,
+                             .send_displs = displs});
+}
+
+coll_status_t coll_all_to_allv(const void* send, const size_t* send_counts,
+                               const size_t* send_displs, void* recv, const size_t* recv_counts,
+                               const size_t* recv_displs, coll_dtype_t type, coll_comm_t comm,
+                               coll_stream_t stream) {
+  return perform(comm, stream,
+                 UnequalCall{.call = unequal_call_of(Collective::all_to_all, type, COLL_SUM, 0),
+                             .send = send,
+                             .recv = recv,
+                             .send_counts = send_counts,
+                             .send_displs = send_displs,
+                             .recv_counts = recv_counts,
+                             .recv_displs = recv_displs});
+}
+
+coll_status_t coll_gatherv(const void* send, size_t count, void* recv, const size_t* counts,
+                           const size_t* displs, coll_dtype_t type, int root, coll_comm_t comm,
+                           coll_stream_t stream) {
+  return perform(comm, stream,
+                 UnequalCall{.call = unequal_call_of(Collective::gather, type, COLL_SUM, root),
+                             .send = send,
+                             .recv = recv,
+                             .recv_counts = counts,
+                             .recv_displs = displs,
+                             .count = count});
+}
+
+coll_status_t coll_scatterv(const void* send, const size_t* counts, const size_t* displs,
+                            void* recv, size_t count, coll_dtype_t type, int root, coll_comm_t comm,
+                            coll_stream_t stream) {
+  return perform(comm, stream,
+                 UnequalCall{.call = unequal_call_of(Collective::scatter, type, COLL_SUM, root),
+                             .send = send,
+                             .recv = recv,
+                             .send_counts = counts,
+                             .send_displs = displs,
+                             .count = count});
 }
 
 coll_status_t coll_send(const void* send, size_t count, coll_dtype_t type, int peer,

@@ -37,6 +37,14 @@ struct Algorithm {
   bool (*supports)(const CollectiveSpec& spec, const Layout& layout);
   Cost (*cost)(const CollectiveSpec& spec, const Layout& layout);
   Schedule (*build)(const CollectiveSpec& spec, const Layout& layout, Rank rank);
+  /// Every message is of blocks that both its ends name, so that blocks may have any lengths
+  /// (block_lengths.hpp).
+  bool any_lengths = false;
+
+  /// Can it do the operation, with unequal blocks too if the spec says so?
+  [[nodiscard]] bool serves(const CollectiveSpec& spec, const Layout& layout) const {
+    return (any_lengths || !spec.unequal) && supports(spec, layout);
+  }
 };
 
 /// All algorithms, in a fixed order. For every collective and every number of ranks at least one

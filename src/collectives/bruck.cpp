@@ -34,7 +34,9 @@ namespace {
 using enum Collective;
 
 bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
-  return spec.ranks >= 2 && one_of(spec.collective, all_gather, all_to_all);
+  // Ranks that pass on others' blocks of all_to_all do not know how long they are.
+  return spec.ranks >= 2 &&
+         one_of(spec.collective, all_gather, spec.unequal ? all_gather : all_to_all);
 }
 
 /// The numbers 1 … ranks-1 with the digit `distance`, which travel in its round.
@@ -192,7 +194,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 
 }  // namespace
 
-constinit const Algorithm kBruck{"bruck", "small blocks, any number of ranks: fewest rounds",
-                                 supports, cost, build};
+constinit const Algorithm kBruck{
+    "bruck", "small blocks, any number of ranks: fewest rounds", supports, cost, build, true};
 
 }  // namespace coll

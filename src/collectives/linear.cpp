@@ -107,7 +107,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 
 }  // namespace
 
-constinit const Algorithm kLinear{"linear", "large blocks of gather and scatter; few ranks",
-                                  supports, cost, build};
+constinit const Algorithm kLinear{
+    "linear", "large blocks of gather and scatter; few ranks", supports, cost, build, true};
 
 }  // namespace coll

@@ -41,7 +41,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 
 }  // namespace
 
-constinit const Algorithm kLocal{"local", "one rank alone: a copy, or nothing in place", supports,
-                                 cost, build};
+constinit const Algorithm kLocal{
+    "local", "one rank alone: a copy, or nothing in place", supports, cost, build, true};
 
 }  // namespace coll

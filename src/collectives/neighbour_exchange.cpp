@@ -66,6 +66,9 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 
 constinit const Algorithm kNeighbourExchange{"neighbour_exchange",
                                              "medium blocks, even ranks: a ring in half the rounds",
-                                             supports, cost, build};
+                                             supports,
+                                             cost,
+                                             build,
+                                             true};
 
 }  // namespace coll

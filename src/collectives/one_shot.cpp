@@ -106,7 +106,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 
 }  // namespace
 
-constinit const Algorithm kOneShot{"one_shot", "small messages, few ranks on fast paths: one round",
-                                   supports, cost, build};
+constinit const Algorithm kOneShot{
+    "one_shot", "small messages, few ranks on fast paths: one round", supports, cost, build, true};
 
 }  // namespace coll

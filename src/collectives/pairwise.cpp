@@ -58,8 +58,9 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 
 }  // namespace
 
-constinit const Algorithm kPairwise{"pairwise",
-                                    "large blocks where senders to one rank would congest its link",
-                                    supports, cost, build};
+constinit const Algorithm kPairwise{
+    "pairwise", "large blocks where senders to one rank would congest its link",
+    supports,   cost,
+    build,      true};
 
 }  // namespace coll

@@ -130,7 +130,11 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }  // namespace
 
 constinit const Algorithm kRecursiveDoubling{
-    "recursive_doubling", "small messages: fewest rounds for a result on every rank", supports,
-    cost, build};
+    "recursive_doubling",
+    "small messages: fewest rounds for a result on every rank",
+    supports,
+    cost,
+    build,
+    true};
 
 }  // namespace coll

@@ -101,7 +101,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& layout, Rank rank) {
 
 }  // namespace
 
-constinit const Algorithm kRing{"ring", "large messages, few links: least bytes, two connections",
-                                supports, cost, build};
+constinit const Algorithm kRing{
+    "ring", "large messages, few links: least bytes, two connections", supports, cost, build, true};
 
 }  // namespace coll

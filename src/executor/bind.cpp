@@ -133,6 +133,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
   auto program = std::make_unique<Program>();
   program->chunks = schedule.chunks;
   program->ranks = schedule.spec.ranks;
+  program->unequal = schedule.spec.unequal;
   program->shape = shape;
   const std::uint32_t copies = shape.copies;
 

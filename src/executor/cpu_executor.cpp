@@ -26,13 +26,22 @@ std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
 void enter_window(const Run& run, Cursor& lane) {
   const Windows& windows = run.extents.windows;
   lane.next = lane.lane->begin;
+  if (run.program->unequal) [[unlikely]] {
+    run.extents.enter(*run.program, *lane.lane, lane.pass, lane.extents);
+    lane.extent = lane.extents;
+    lane.base[kInput] = reinterpret_cast<std::uintptr_t>(run.call.input);
+    lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output);
+    return;
+  }
   lane.extent = lane.pass + 1 == windows.passes ? lane.last_extents : lane.extents;
   const std::uint64_t offset = lane.pass * windows.elements * run.call.element_bytes;
   lane.base[kInput] = reinterpret_cast<std::uintptr_t>(run.call.input) + offset;
   lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output) + offset;
 }
 
-/// Moves the lanes of one run.
+/// Moves the lanes of one run. Calls of unequal blocks have a mover of their own, so that others
+/// ask nothing of blocks.
+template <bool kUnequal>
 class Mover {
  public:
   explicit Mover(Run& run) : run_(run), program_(*run.program), call_(run.call) {}
@@ -56,6 +65,10 @@ class Mover {
   [[nodiscard]] unsigned store_of(const BoundStep& step) const {
     return static_cast<unsigned>(holds(step.stream) ? call_.store : reduce::Store::cached);
   }
+  [[nodiscard]] std::uint64_t digest_of(const StepExtent& extent) const {
+    if constexpr (kUnequal) return call_.digest ^ extent.lengths;
+    return call_.digest;
+  }
   /// In this call?
   [[nodiscard]] bool holds(BoundStep::When when) const {
     return when == BoundStep::When::always || (when == BoundStep::When::if_apart && call_.apart);
@@ -72,7 +85,8 @@ class Mover {
   const CallBinding& call_;
 };
 
-inline bool Mover::advance(Cursor& lane) {
+template <bool kUnequal>
+inline bool Mover<kUnequal>::advance(Cursor& lane) {
   bool moved = false;
   while (run_step(lane, *lane.next, *lane.extent)) {
     moved = true;
@@ -90,8 +104,14 @@ inline bool Mover::advance(Cursor& lane) {
   return moved;
 }
 
-inline bool Mover::run_step(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+template <bool kUnequal>
+inline bool Mover<kUnequal>::run_step(Cursor& lane, const BoundStep& step,
+                                      const StepExtent& extent) {
   if (step.wait_lane != 0xff && !wait_is_over(lane, step)) return false;
+  if constexpr (kUnequal) {
+    // Both ends leave out what is empty; but the first message says that they are in the same call.
+    if (extent.bytes == 0 && lane.pass > 0) return true;
+  }
   if (step.kind == BoundStep::Kind::fused) return run_fused(lane, step, extent);
   if (step.kind == BoundStep::Kind::send) {
     if (!send(lane, step, extent)) return false;
@@ -102,17 +122,19 @@ inline bool Mover::run_step(Cursor& lane, const BoundStep& step, const StepExten
   return receive(lane, step, extent);
 }
 
-bool Mover::wait_is_over(const Cursor& lane, const BoundStep& step) {
+template <bool kUnequal>
+bool Mover<kUnequal>::wait_is_over(const Cursor& lane, const BoundStep& step) {
   const Cursor& other = lane.siblings[step.wait_lane];
   if (other.done() || other.pass != lane.pass) return other.done() || other.pass > lane.pass;
   return other.next - other.lane->begin > step.wait_step;
 }
 
-bool Mover::run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+template <bool kUnequal>
+bool Mover<kUnequal>::run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   Connection* source = step.receives ? lane.lane->connections[step.source] : nullptr;
   const std::byte* message = nullptr;
   std::byte* slot = nullptr;
-  if (source != nullptr && (message = source->peek(extent.bytes, call_.digest)) == nullptr) {
+  if (source != nullptr && (message = source->peek(extent.bytes, digest_of(extent))) == nullptr) {
     return false;
   }
   if (step.sends && (slot = acquire(lane, step, extent)) == nullptr) return false;
@@ -136,7 +158,7 @@ bool Mover::run_fused(Cursor& lane, const BoundStep& step, const StepExtent& ext
     }
   }
   if (lends != nullptr) {
-    lends->lend(kept, extent.bytes, call_.digest);  // its credit was there already
+    lends->lend(kept, extent.bytes, digest_of(extent));  // its credit was there already
     note_loan(run_, lane, step.target);
   }
   if (source != nullptr) source->release();
@@ -145,8 +167,21 @@ bool Mover::run_fused(Cursor& lane, const BoundStep& step, const StepExtent& ext
 
 /// Calls use(from, with, into, elements) for each contiguous piece of the step's chunks; the places
 /// of operands that the step lacks mean nothing.
+template <bool kUnequal>
 template <class Use>
-void Mover::for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const {
+void Mover<kUnequal>::for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const {
+  if constexpr (kUnequal) {
+    const auto bytes = [&](std::uint64_t elements) { return elements * call_.element_bytes; };
+    for_each_unequal_stretch(run_.extents, program_.chunks.parts, step, lane.pass,
+                             [&](std::uint64_t from, std::uint64_t with, std::uint64_t into,
+                                 std::uint64_t n, std::uint64_t /*whole*/) {
+                               if (n == 0) return;
+                               use(at(lane, step.from_space, bytes(from)),
+                                   at(lane, step.with_space, bytes(with)),
+                                   at(lane, step.into_space, bytes(into)), n);
+                             });
+    return;
+  }
   const auto place = [&](Space space, BoundOperand operand, std::uint64_t block,
                          std::uint64_t element) {
     const std::uint64_t elements = (operand.block + block) * run_.extents.period(space) + element;
@@ -162,32 +197,35 @@ void Mover::for_each_piece(const Cursor& lane, const BoundStep& step, Use use) c
                    });
 }
 
-inline bool Mover::send(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+template <bool kUnequal>
+inline bool Mover<kUnequal>::send(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   const bool plain = step.stage == BoundStep::Stage::none && step.lend == BoundStep::When::never;
   if (!plain || !extent.one_piece) return send_or_lend(lane, step, extent);
   const std::byte* from = at(lane, step.from_space, extent.from);
-  return lane.lane->connections[step.target]->send(from, extent.bytes, call_.digest);
+  return lane.lane->connections[step.target]->send(from, extent.bytes, digest_of(extent));
 }
 
 /// Sends what may be lent or staged, or lies in pieces. Out of line: with its registers inlined,
 /// plain messages took ten instructions more.
-bool Mover::send_or_lend(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+template <bool kUnequal>
+bool Mover<kUnequal>::send_or_lend(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& to = *lane.lane->connections[step.target];
   Lending* lending = lane.lane->lendings[step.target];
   const std::byte* staged = lane.places->staged;
   if (step.stage == BoundStep::Stage::again && staged != nullptr && lending != nullptr &&
       extent.bytes >= lending->least_kept() && lending->lends(staged, extent.bytes, false)) {
-    return lending->lend_kept(staged, extent.bytes, call_.digest);
+    return lending->lend_kept(staged, extent.bytes, digest_of(extent));
   }
   if (extent.one_piece) {
     const std::byte* from = at(lane, step.from_space, extent.from);
     if (Lending* lends = lender(lane, step, extent, from)) {
       if (step.stage == BoundStep::Stage::first) lane.places->staged = nullptr;
-      if (!lends->lend(from, extent.bytes, call_.digest)) return false;
+      if (!lends->lend(from, extent.bytes, digest_of(extent))) return false;
       note_loan(run_, lane, step.target);
       return true;
     }
-    if (step.stage != BoundStep::Stage::first) return to.send(from, extent.bytes, call_.digest);
+    if (step.stage != BoundStep::Stage::first)
+      return to.send(from, extent.bytes, digest_of(extent));
   }
   std::byte* place = acquire(lane, step, extent);
   if (place == nullptr) return false;
@@ -198,7 +236,9 @@ bool Mover::send_or_lend(Cursor& lane, const BoundStep& step, const StepExtent& 
 
 /// Where to write the step's message: the next place of the lane if it is to be staged, else the
 /// slot; null while no credit is free.
-inline std::byte* Mover::acquire(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+template <bool kUnequal>
+inline std::byte* Mover<kUnequal>::acquire(Cursor& lane, const BoundStep& step,
+                                           const StepExtent& extent) {
   std::byte* slot = lane.lane->connections[step.target]->acquire(extent.bytes);
   if (step.stage != BoundStep::Stage::first) return slot;
   StagePlaces& places = *lane.places;
@@ -216,17 +256,19 @@ inline std::byte* Mover::acquire(Cursor& lane, const BoundStep& step, const Step
 }
 
 /// Sends what was written to where `acquire` said.
-inline void Mover::commit(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+template <bool kUnequal>
+inline void Mover<kUnequal>::commit(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   if (step.stage != BoundStep::Stage::first || lane.places->staged == nullptr) {
-    return lane.lane->connections[step.target]->commit(extent.bytes, call_.digest);
+    return lane.lane->connections[step.target]->commit(extent.bytes, digest_of(extent));
   }
   lane.places->take();
-  lane.lane->lendings[step.target]->lend_kept(lane.places->staged, extent.bytes, call_.digest);
+  lane.lane->lendings[step.target]->lend_kept(lane.places->staged, extent.bytes, digest_of(extent));
 }
 
 /// Who lends the step's message until the call ends; null where it goes through a slot.
-inline Lending* Mover::lender(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
-                              const std::byte* data) const {
+template <bool kUnequal>
+inline Lending* Mover<kUnequal>::lender(const Cursor& lane, const BoundStep& step,
+                                        const StepExtent& extent, const std::byte* data) const {
   if (!holds(step.lend) || !extent.one_piece) return nullptr;
   Lending* lending = lane.lane->lendings[step.target];
   const bool lends = lending != nullptr && extent.bytes >= lending->least_loan() &&
@@ -235,20 +277,22 @@ inline Lending* Mover::lender(const Cursor& lane, const BoundStep& step, const S
 }
 
 /// Is the message that the step read, if any, still what its sender sent?
-inline bool Mover::intact(const Cursor& lane, const BoundStep& step) {
+template <bool kUnequal>
+inline bool Mover<kUnequal>::intact(const Cursor& lane, const BoundStep& step) {
   Lending* lending = step.receives ? lane.lane->lendings[step.source] : nullptr;
   return lending == nullptr || lending->intact();
 }
 
-bool Mover::receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+template <bool kUnequal>
+bool Mover<kUnequal>::receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& from = *lane.lane->connections[step.source];
   // Past the caches from where it lies; what is fetched comes without a store of ours.
   const bool streams = store_of(step) != 0 && lane.lane->lendings[step.source] != nullptr &&
                        program_.shape.loans != Loans::all;
   if (extent.one_piece && !streams) [[likely]] {
-    return from.receive(at(lane, step.into_space, extent.into), extent.bytes, call_.digest);
+    return from.receive(at(lane, step.into_space, extent.into), extent.bytes, digest_of(extent));
   }
-  const std::byte* message = from.peek(extent.bytes, call_.digest);
+  const std::byte* message = from.peek(extent.bytes, digest_of(extent));
   if (message == nullptr) return false;
   copy(lane, step, extent, message, nullptr);
   if (!intact(lane, step)) return false;
@@ -258,8 +302,10 @@ bool Mover::receive(const Cursor& lane, const BoundStep& step, const StepExtent&
 
 /// Copies the step's chunks from `message`, or else from their local place, to `slot`, or else to
 /// theirs.
-inline void Mover::copy(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
-                        const std::byte* message, std::byte* slot) {
+template <bool kUnequal>
+inline void Mover<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
+                                  const StepExtent& extent, const std::byte* message,
+                                  std::byte* slot) {
   const bool streaming = slot == nullptr && store_of(step) != 0;
   const auto run = [&](std::byte* to, const std::byte* from, std::size_t bytes) {
     if (to == from || bytes == 0) return;
@@ -284,8 +330,9 @@ inline void Mover::copy(const Cursor& lane, const BoundStep& step, const StepExt
 }
 
 /// value = from op with, to the local place, to `slot`, or to both.
-void Mover::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
-                   const std::byte* message, std::byte* slot) {
+template <bool kUnequal>
+void Mover<kUnequal>::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+                             const std::byte* message, std::byte* slot) {
   if (extent.one_piece) {
     if (extent.bytes == 0) return;
     reduce_run(step, at(lane, step.into_space, extent.into), slot,
@@ -303,8 +350,10 @@ void Mover::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& 
       });
 }
 
-void Mover::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
-                       const std::byte* from, const std::byte* with, std::uint64_t elements) {
+template <bool kUnequal>
+void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
+                                 const std::byte* from, const std::byte* with,
+                                 std::uint64_t elements) {
   const reduce::Kernels& kernels = *call_.kernels;
   const auto ranks = static_cast<std::size_t>(program_.ranks);
   const unsigned how = store_of(step);
@@ -321,6 +370,17 @@ void Mover::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
     combine[0](into, from, with, elements, ranks);
     std::memcpy(slot, into, elements * call_.element_bytes);
   }
+}
+
+template <bool kUnequal>
+bool advance_lanes(Run& run) {
+  bool moved = false;
+  Mover<kUnequal> mover(run);
+  for (Cursor& lane : run.lanes) {
+    if (lane.state == Cursor::State::waiting && has_turn(lane)) lane.state = Cursor::State::moving;
+    if (lane.state == Cursor::State::moving) moved |= mover.advance(lane);
+  }
+  return moved;
 }
 
 }  // namespace
@@ -345,12 +405,7 @@ void CpuExecutor::queue(Run& run) {
 }
 
 bool CpuExecutor::advance(Run& run) {
-  bool moved = false;
-  Mover mover(run);
-  for (Cursor& lane : run.lanes) {
-    if (lane.state == Cursor::State::waiting && has_turn(lane)) lane.state = Cursor::State::moving;
-    if (lane.state == Cursor::State::moving) moved |= mover.advance(lane);
-  }
+  bool moved = run.program->unequal ? advance_lanes<true>(run) : advance_lanes<false>(run);
   const bool needs_progress = run.program->needs_progress;
   if (run.left == 0 && !run.flushed) {
     run.flushed = !(needs_progress || run.lent) || reached_marks(run);

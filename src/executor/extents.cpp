@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where each step's data lies, worked out once per size of call.
+#include "base/hash.hpp"
 #include "executor/program.hpp"
 
 namespace coll {
@@ -30,6 +31,42 @@ StepExtent extent_of(const Program& program, const Extents& call, const BoundSte
   return extent;
 }
 
+StepExtent unequal_extent_of(const Program& program, const Extents& call, const BoundStep& step,
+                             std::uint64_t pass) {
+  StepExtent extent;
+  if (step.count == 0) return extent;
+  std::uint64_t sum = 0;
+  bool one_piece = true;
+  Fnv1a lengths;
+  std::uint64_t next_from = 0, next_with = 0, next_into = 0;
+  const auto begin = [&](std::uint64_t element) { return element * call.element_bytes; };
+  for_each_unequal_stretch(call, program.chunks.parts, step, pass,
+                           [&](std::uint64_t from, std::uint64_t with, std::uint64_t into,
+                               std::uint64_t n, std::uint64_t whole) {
+                             lengths.word(whole);
+                             if (n == 0) return;
+                             if (sum == 0) {
+                               extent.from = begin(from);
+                               extent.with = begin(with);
+                               extent.into = begin(into);
+                             } else {
+                               one_piece = one_piece &&
+                                           (step.from_space == Space::none || from == next_from) &&
+                                           (step.with_space == Space::none || with == next_with) &&
+                                           (step.into_space == Space::none || into == next_into);
+                             }
+                             next_from = from + n;
+                             next_with = with + n;
+                             next_into = into + n;
+                             sum += n;
+                           });
+  extent.elements = static_cast<std::uint32_t>(sum);
+  extent.bytes = static_cast<std::uint32_t>(sum * call.element_bytes);
+  extent.one_piece = one_piece;
+  extent.lengths = static_cast<std::uint32_t>(lengths.value());
+  return extent;
+}
+
 }  // namespace
 
 void Extents::make(const Program& program, std::uint64_t count, std::size_t bytes_of_element) {
@@ -42,6 +79,28 @@ void Extents::make(const Program& program, std::uint64_t count, std::size_t byte
     steps[step] = extent_of(program, *this, program.steps[step], elements_of(0));
     steps[all + step] =
         extent_of(program, *this, program.steps[step], elements_of(windows.passes - 1));
+  }
+  blocks = nullptr;
+}
+
+void Extents::make(const Program& program, const UnequalBlocks& unequal,
+                   std::size_t bytes_of_element) {
+  std::size_t all = 0;
+  for (const Program::Lane& lane : program.lanes) {
+    all += static_cast<std::size_t>(lane.end - lane.begin);
+  }
+  steps.resize(all);
+  windows = cut_unequal_windows(unequal.longest_of_all, unequal.longest(), bytes_of_element,
+                                program.chunks.parts, program.shape.message_chunks,
+                                program.shape.slice_bytes, program.shape.copies);
+  element_bytes = bytes_of_element;
+  blocks = &unequal;
+}
+
+void Extents::enter(const Program& program, const Program::Lane& lane, std::uint64_t pass,
+                    StepExtent* extents) const {
+  for (const BoundStep* step = lane.begin; step != lane.end; ++step) {
+    *extents++ = unequal_extent_of(program, *this, *step, pass);
   }
 }
 

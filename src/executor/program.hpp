@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/unequal_blocks.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/window.hpp"
 #include "transports/transport.hpp"
@@ -57,7 +58,11 @@ struct StepExtent {
   std::uint32_t bytes = 0;  ///< of the message
   std::uint32_t elements = 0;
   bool one_piece = false;  ///< the step's chunks are contiguous in every space it names
+  /// A hash of how long the step's blocks are as a whole, where they are unequal: rides on the
+  /// message's digest, so that ends who disagree find out with their first message.
+  std::uint32_t lengths = 0;
 };
+static_assert(sizeof(StepExtent) <= 40);
 
 /// What a plan adds to its schedule.
 struct ProgramShape {
@@ -126,6 +131,7 @@ struct Program {
   std::unique_ptr<std::byte[]> scratch;
   SharedMemory staging;  ///< where `places` lie
   bool needs_progress = false;
+  bool unequal = false;  ///< its calls have UnequalBlocks
 
   Program() = default;
   Program(const Program&) = delete;
@@ -139,11 +145,18 @@ struct Program {
 struct Extents {
   Windows windows;
   std::size_t element_bytes = 0;
-  /// The steps' extents in every window but the last, then in the last.
+  /// The steps' extents in every window but the last, then in the last. Of a call of unequal
+  /// blocks: for each lane its steps' extents in the window that it is in.
   std::vector<StepExtent> steps;
+  const UnequalBlocks* blocks = nullptr;  ///< null: the blocks are equal
 
   /// Allocates when it grows.
   void make(const Program& program, std::uint64_t count, std::size_t bytes_of_element);
+  void make(const Program& program, const UnequalBlocks& unequal, std::size_t bytes_of_element);
+  /// Writes the extents of a lane's steps in pass `pass` of a call of unequal blocks. They count
+  /// from the buffers' begins, where others count from the window's.
+  void enter(const Program& program, const Program::Lane& lane, std::uint64_t pass,
+             StepExtent* extents) const;
   /// Elements from one block to the next: windows are cut out of the user's blocks, scratch holds
   /// one window.
   [[nodiscard]] std::uint64_t period(Space space) const {
@@ -171,6 +184,38 @@ void for_each_stretch(const Windows& windows, std::uint32_t parts, const BoundSt
     const std::uint64_t end = std::min((part + here) * chunk, elements);
     use(block, begin, end - begin);
     left -= here;
+  }
+}
+
+/// Calls use(from, with, into, elements, length of the block) for each stretch of the step's chunks
+/// in pass `pass` of a call of unequal blocks: places in elements from the spaces' begins. At least
+/// one of the operands is of the user's buffers; its blocks say how long the chunks are.
+template <class Use>
+void for_each_unequal_stretch(const Extents& call, std::uint32_t parts, const BoundStep& step,
+                              std::uint64_t pass, Use use) {
+  const auto users = [](Space space) { return space == Space::input || space == Space::output; };
+  const bool by_into = users(step.into_space), by_with = users(step.with_space);
+  const Space named = by_into ? step.into_space : by_with ? step.with_space : step.from_space;
+  const BoundOperand& first = by_into ? step.into : by_with ? step.with : step.from;
+  const std::uint64_t window = call.windows.elements;
+  const std::uint64_t chunk = call.windows.chunk;
+  std::uint64_t part = first.part;
+  std::uint64_t left = step.count;
+  for (std::uint64_t block = 0; left > 0; ++block, part = 0) {
+    const std::uint64_t here = std::min<std::uint64_t>(left, parts - part);
+    left -= here;
+    const std::uint64_t count = call.blocks->of(named)[first.block + block].count;
+    const std::uint64_t before = std::min(pass * window, count);
+    const std::uint64_t elements = std::min(window, count - before);
+    const std::uint64_t begin = std::min(part * chunk, elements);
+    const std::uint64_t end = std::min((part + here) * chunk, elements);
+    const auto place = [&](Space space, BoundOperand operand) {
+      if (space == Space::none) return std::uint64_t{0};
+      if (space == Space::scratch) return (operand.block + block) * window + begin;
+      return call.blocks->of(space)[operand.block + block].offset + before + begin;
+    };
+    use(place(step.from_space, step.from), place(step.with_space, step.with),
+        place(step.into_space, step.into), end - begin, count);
   }
 }
 

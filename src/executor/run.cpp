@@ -8,10 +8,14 @@ namespace coll {
 
 void Run::bind(Program& of, const CallBinding& with) {
   const bool same_program = program == &of;
-  const bool same_extents = same_program && extents.windows.count == with.count &&
+  const bool same_extents = same_program && !of.unequal && extents.windows.count == with.count &&
                             extents.element_bytes == with.element_bytes;
   program = nullptr;  // until all is there: what follows allocates
-  if (!same_extents) extents.make(of, with.count, with.element_bytes);
+  if (of.unequal) {
+    extents.make(of, *with.blocks, with.element_bytes);
+  } else if (!same_extents) {
+    extents.make(of, with.count, with.element_bytes);
+  }
   if (!same_program) {
     lanes.assign(of.lanes.size(), {});
     tickets.resize(of.lane_turns.size());
@@ -30,9 +34,14 @@ void Run::bind(Program& of, const CallBinding& with) {
       cursor.marks = marks.data() + (lane.connections.data() - of.connections.data());
     }
   }
+  StepExtent* own = extents.steps.data();
   for (Cursor& cursor : lanes) {  // the extents may have moved
-    const std::ptrdiff_t first = cursor.lane->begin - of.steps.data();
-    cursor.extents = extents.steps.data() + first;
+    if (of.unequal) {
+      cursor.last_extents = cursor.extents = own;
+      own += cursor.lane->end - cursor.lane->begin;
+      continue;
+    }
+    cursor.extents = extents.steps.data() + (cursor.lane->begin - of.steps.data());
     cursor.last_extents = cursor.extents + of.steps.size();
   }
   call = with;

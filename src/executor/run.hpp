@@ -14,7 +14,8 @@ namespace coll {
 struct CallBinding {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::uint64_t count = 0;  ///< elements of one block
+  std::uint64_t count = 0;                ///< elements of one block, where all are equal
+  const UnequalBlocks* blocks = nullptr;  ///< where they are not; must stay until the call ends
   std::size_t element_bytes = 1;
   const reduce::Kernels* kernels = nullptr;  ///< null where the operation does not reduce
   std::uint64_t digest = 0;
@@ -38,7 +39,7 @@ struct Run {
     const StepExtent* extent = nullptr;  ///< of `next`, in the current window
     std::uintptr_t base[4] = {};  ///< by Space: where the current window begins; scratch stays
     const Program::Lane* lane = nullptr;
-    const StepExtent* extents = nullptr;       ///< of the first step
+    StepExtent* extents = nullptr;             ///< of the first step
     const StepExtent* last_extents = nullptr;  ///< the same in the last window
     StagePlaces* places = nullptr;
     std::uint64_t pass = 0;

@@ -121,8 +121,10 @@ std::optional<Recipe> forced_recipe(std::string_view text, const CollectiveSpec&
     const Result<Recipe> recipe = read_recipe(demand.recipe);
     const std::optional<Sizes> sizes = read_sizes(demand.sizes);
     if (algorithm == nullptr || !recipe.ok() || !sizes || !includes(*sizes, size_class)) continue;
-    const bool for_this = demand.operation == name_of(spec.collective);
-    if (!for_this && !(demand.operation.empty() && algorithm->supports(spec, layout))) continue;
+    // Of those that need equal blocks nothing is demanded for unequal ones.
+    const bool for_this =
+        demand.operation == name_of(spec.collective) && (algorithm->any_lengths || !spec.unequal);
+    if (!for_this && !(demand.operation.empty() && algorithm->serves(spec, layout))) continue;
     const int score = (for_this ? 2 : 0) + (demand.sizes.empty() ? 0 : 1);
     if (forced && score < best) continue;
     forced = *recipe;

@@ -23,7 +23,8 @@ std::string algorithm_names();
 /// size class count as 2^size_class bytes. An entry for the operation beats an entry for all
 /// operations, then an entry with sizes beats one without, then the later entry wins. An entry for
 /// all operations applies only where its algorithm supports this operation. An entry for this
-/// operation is returned even if its algorithm does not.
+/// operation is returned even if its algorithm does not, unless it is only the operation's unequal
+/// blocks that the algorithm does not have.
 std::optional<Recipe> forced_recipe(std::string_view text, const CollectiveSpec& spec,
                                     const Layout& layout, std::uint32_t size_class);
 

@@ -93,7 +93,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   const double bytes = most_bytes(size_class);
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
-    if (!algorithm.supports(spec, world.layout)) continue;
+    if (!algorithm.serves(spec, world.layout)) continue;
     const Plan plan = plan_with(world, spec, algorithm, world.cut, size_class);
     list.push_back({plan, estimate(world, plan, bytes)});
   }
@@ -144,7 +144,7 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   }
   if (const auto forced = forced_recipe(world.algorithm, spec, world.layout, size_class)) {
     const Algorithm& algorithm = *find_algorithm(forced->algorithm);
-    if (!algorithm.supports(spec, world.layout)) {
+    if (!algorithm.serves(spec, world.layout)) {
       return failed(Code::unsupported,
                     "COLL_ALGORITHM asks for " + forced->algorithm + ", which cannot do " +
                         std::string(name_of(spec.collective)) + " with " +
@@ -158,7 +158,12 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   }
   const std::vector<Candidate> list = candidates(world, spec, size_class);
   COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
-  const std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
+  std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
+  // Measured were equal blocks.
+  std::erase_if(times, [&](const Measured& each) {
+    const Algorithm* const algorithm = find_algorithm(each.recipe.algorithm);
+    return spec.unequal && (algorithm == nullptr || !algorithm->any_lengths);
+  });
   const Measured* tuned = better_than_model(times, *list.front().plan.algorithm);
   const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {
     return tuned == nullptr || each.plan.algorithm->name == tuned->recipe.algorithm;

@@ -98,7 +98,7 @@ class ClusterCall {
         bytes_(bytes) {}
 
   [[nodiscard]] bool can(const Algorithm& algorithm) const {
-    return algorithm.supports(spec_, world_.layout);
+    return algorithm.serves(spec_, world_.layout);
   }
 
   /// By the better of the plans that the planner compares, unless none takes less than `to_beat`;

@@ -14,6 +14,9 @@ struct CollectiveSpec {
   Collective collective = Collective::barrier;
   Rank ranks = 1;
   Rank root = 0;  ///< used if has_root(collective); in send and recv: the rank of the peer
+  /// Blocks may have different lengths: all_gatherv, reduce_scatterv, all_to_allv, gatherv,
+  /// scatterv.
+  bool unequal = false;
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
 

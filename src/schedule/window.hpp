@@ -40,4 +40,20 @@ constexpr Windows cut_windows(std::uint64_t count, std::size_t element_bytes, st
   return windows;
 }
 
+/// Cuts a call of blocks of unequal lengths. `longest_of_all` is the longest block of any rank,
+/// where all ranks know it; 0: they do not, and all cut alike whatever the lengths are. `longest`
+/// is the longest block of this rank. A rank may make more passes than its peer: then their
+/// messages of the further passes are empty, and left out.
+constexpr Windows cut_unequal_windows(std::uint64_t longest_of_all, std::uint64_t longest,
+                                      std::size_t element_bytes, std::uint32_t parts,
+                                      std::uint32_t message_chunks, std::uint64_t slice_bytes,
+                                      std::uint32_t lanes) {
+  constexpr std::uint64_t kLong = std::uint64_t{1} << 48;
+  Windows windows = cut_windows(longest_of_all != 0 ? longest_of_all : kLong, element_bytes, parts,
+                                message_chunks, slice_bytes, lanes);
+  windows.count = longest;
+  windows.passes = std::max<std::uint64_t>(1, (longest + windows.elements - 1) / windows.elements);
+  return windows;
+}
+
 }  // namespace coll

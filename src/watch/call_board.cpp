@@ -9,7 +9,7 @@ namespace {
 
 std::uint64_t pack(const Call& call) {
   return static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
-         static_cast<std::uint64_t>(call.op) << 16 |
+         static_cast<std::uint64_t>(call.op) << 16 | std::uint64_t{call.unequal} << 24 |
          static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
 }
 
@@ -17,6 +17,7 @@ void unpack(std::uint64_t word, Call& call) {
   call.collective = static_cast<Collective>(word & 0xff);
   call.type = static_cast<DataType>(word >> 8 & 0xff);
   call.op = static_cast<ReduceOp>(word >> 16 & 0xff);
+  call.unequal = (word >> 24 & 1) != 0;
   call.root = static_cast<Rank>(static_cast<std::uint32_t>(word >> 32));
 }
 
@@ -32,9 +33,13 @@ constexpr std::uint64_t bit_of(std::uint64_t number) {
 
 }  // namespace
 
+std::string Call::name() const {
+  return std::string(name_of(collective)) + (unequal ? "v" : "");
+}
+
 std::string Call::text() const {
   if (sequence == 0) return "no call";
-  std::string line(name_of(collective));
+  std::string line = name();
   line.append(" #").append(std::to_string(sequence));
   if (collective != Collective::barrier) {
     line.append(" ").append(name_of(type)).append("x").append(std::to_string(count));

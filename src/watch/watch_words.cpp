@@ -23,7 +23,8 @@ MessageWriter& add_call(MessageWriter& message, const Call& call) {
       .u8(static_cast<std::uint8_t>(call.type))
       .u8(static_cast<std::uint8_t>(call.op))
       .rank(call.root)
-      .u64(call.count);
+      .u64(call.count)
+      .u8(call.unequal ? 1 : 0);
 }
 
 Call read_call(MessageReader& message) {
@@ -34,6 +35,7 @@ Call read_call(MessageReader& message) {
   const std::uint8_t op = message.u8();
   call.root = message.rank();
   call.count = message.u64();
+  call.unequal = message.u8() != 0;
   if (collective >= kCollectives || type >= kDataTypes || op >= kReduceOps) {
     message.refuse();
     return {};

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "built.hpp"
+#include "schedule/proof/block_lengths.hpp"
 #include "schedule/proof/verify.hpp"
 #include "test_seed.hpp"
 
@@ -235,6 +236,44 @@ TEST(AlgorithmList, ServesEveryCollectiveWithAnyRankCount) {
                                       [&](const Algorithm& algorithm) {
                                         return algorithm.supports(spec, Layout::flat(spec.ranks));
                                       }))
+          << name_of(collective) << " of " << ranks << " ranks";
+    }
+  }
+}
+
+/// Exactly those serve unequal blocks whose messages both ends can measure.
+TEST(AlgorithmList, ServesUnequalBlocksWhereBothEndsKnowTheirLengths) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const Collective collective :
+         {Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all,
+          Collective::gather, Collective::scatter}) {
+      bool proved = true, serves = false, supports = false;
+      for (Rank ranks = 1; ranks <= 20; ++ranks) {
+        const Layout layout = Layout::flat(ranks);
+        for (const Rank root : roots(collective, ranks)) {
+          if (!algorithm.supports({collective, ranks, root}, layout)) continue;
+          supports = true;
+          serves = serves || algorithm.serves({collective, ranks, root, true}, layout);
+          const auto schedules = build_all(algorithm, {collective, ranks, root});
+          proved = proved && verify_block_lengths(schedules).ok();
+        }
+      }
+      if (supports) {
+        EXPECT_EQ(serves, proved) << algorithm.name << " " << name_of(collective);
+      }
+    }
+  }
+}
+
+TEST(AlgorithmList, ServesUnequalBlocksWithAnyRankCount) {
+  for (const Collective collective :
+       {Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all,
+        Collective::gather, Collective::scatter}) {
+    for (Rank ranks = 1; ranks <= 1025; ++ranks) {
+      const CollectiveSpec spec{collective, ranks, 0, true};
+      EXPECT_TRUE(std::ranges::any_of(
+          algorithms(),
+          [&](const Algorithm& algorithm) { return algorithm.serves(spec, Layout::flat(ranks)); }))
           << name_of(collective) << " of " << ranks << " ranks";
     }
   }

@@ -8,10 +8,22 @@
 
 namespace coll {
 
-bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes) {
-  const auto first = reinterpret_cast<std::uintptr_t>(a),
-             second = reinterpret_cast<std::uintptr_t>(b);
-  return a_bytes != 0 && b_bytes != 0 && first + a_bytes > second && second + b_bytes > first;
+Buffers buffers_of(const Request& request, Rank rank, Rank size) {
+  const Call& call = request.call;
+  const std::uint64_t element = size_of(call.type);
+  const auto input = reinterpret_cast<std::uintptr_t>(request.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(request.output);
+  if (request.blocks) {
+    const auto buffer = [&](std::uintptr_t place, Space space) {
+      const UnequalBlocks::Reach reach = request.blocks->reach(space);
+      return Buffer{place + reach.begin * element, (reach.end - reach.begin) * element};
+    };
+    return {buffer(input, Space::input), buffer(output, Space::output)};
+  }
+  BlockShape shape = block_shape(call.collective, size, call.root, rank);
+  if (call.is_with_itself(rank)) shape.input = 1;
+  const std::uint64_t block = call.count * element;
+  return {{input, block * shape.input}, {output, block * shape.output}};
 }
 
 std::size_t BoundCalls::place_of(const Request& request) {
@@ -34,20 +46,20 @@ BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   }
   if (taken) bound = idle_.back();
   const Call& call = request.call;
-  const Rank root = has_root(call.collective) ? call.root : 0;
-  const std::uint64_t block_bytes = call.count * size_of(call.type);
-  const BlockShape shape = block_shape(call.collective, size_, root, rank_);
   CallBinding binding;
   binding.input = static_cast<const std::byte*>(request.input);
   binding.output = static_cast<std::byte*>(request.output);
   binding.count = call.count;
   binding.element_bytes = size_of(call.type);
   binding.kernels = reduces(call.collective) ? &reduce::kernels(call.op, call.type) : nullptr;
+  const Buffers buffers = buffers_of(request, rank_, size_);
   // Buffers that meet are in place: the door let nothing else pass.
-  binding.apart = !overlap(request.input, block_bytes * shape.input, request.output,
-                           block_bytes * shape.output);
-  binding.store = results_->of(block_bytes * shape.output);
-  bound->digest = digest_of(call, rank_, program.shape.plan_digest);
+  binding.apart = !overlap(buffers.input, buffers.output);
+  binding.store = results_->of(buffers.output.bytes);
+  const std::shared_ptr<const UnequalBlocks> blocks = request.blocks;
+  binding.blocks = blocks.get();
+  bound->digest =
+      digest_of(call, blocks ? blocks->known : call.count, rank_, program.shape.plan_digest);
   bound->run.bind(program, binding);
   bound->request = request;
   if (taken) idle_.pop_back();  // nothing can fail any more

@@ -2,6 +2,7 @@
 // Calls that were made before, kept with all that they need to run again.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -16,12 +17,27 @@ struct Request {
   Call call;
   const void* input = nullptr;
   void* output = nullptr;
+  std::shared_ptr<const UnequalBlocks> blocks;  ///< if the call is `unequal`
 
-  friend bool operator==(const Request&, const Request&) = default;
+  friend bool operator==(const Request& a, const Request& b) {
+    return a.call == b.call && a.input == b.input && a.output == b.output &&
+           (a.blocks == b.blocks || (a.blocks && b.blocks && *a.blocks == *b.blocks));
+  }
 };
 
-/// Do two buffers share a byte?
-bool overlap(const void* a, std::uint64_t a_bytes, const void* b, std::uint64_t b_bytes);
+/// The bytes from the first to the last that a call touches in a buffer.
+struct Buffer {
+  std::uintptr_t begin = 0;
+  std::uint64_t bytes = 0;
+};
+struct Buffers {
+  Buffer input, output;
+};
+Buffers buffers_of(const Request& request, Rank rank, Rank size);
+/// Do they share a byte?
+constexpr bool overlap(const Buffer& a, const Buffer& b) {
+  return a.bytes != 0 && b.bytes != 0 && a.begin + a.bytes > b.begin && b.begin + b.bytes > a.begin;
+}
 
 /// A request that was checked and bound to its program.
 struct BoundCall {

@@ -2,13 +2,17 @@
 // The door, where a call's arguments are checked once.
 #include "communicator/engine/call_check.hpp"
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "communicator/engine/call_digest.hpp"
 
 namespace coll {
 namespace {
 
 std::string in(const Call& call) {
-  return std::string(name_of(call.collective)) + ": ";
+  return call.name() + ": ";
 }
 
 Status bad(const Call& call, const std::string& what, std::string hint = {}) {
@@ -20,24 +24,46 @@ Status null_buffer(const Call& call, const char* name, std::uint64_t bytes) {
              std::string(name) + " is null but " + std::to_string(bytes) + " bytes are expected");
 }
 
-/// In place exactly as NCCL has it, or not at all.
-Status check_in_place(const Request& request, const InPlace& rule, std::uint64_t block_bytes) {
+std::uint64_t own_offset(std::span<const UnequalBlocks::Block> blocks, Rank rank) {
+  return blocks.size() == 1 ? blocks[0].offset : blocks[static_cast<std::size_t>(rank)].offset;
+}
+
+/// In place exactly as NCCL has it, or not at all: a rank's own block is the same memory in both.
+Status check_in_place(const Request& request, Rank rank, Rank size) {
+  const Call& call = request.call;
+  const InPlace rule = in_place(call.collective, size, call.root, rank);
+  if (!rule.allowed) return bad(call, "send and recv overlap", "use separate buffers");
+  std::uint64_t of_input = rule.input_inside_output ? 0 : rule.offset_blocks * call.count;
+  std::uint64_t of_output = rule.input_inside_output ? rule.offset_blocks * call.count : 0;
+  if (request.blocks) {
+    of_input = own_offset(request.blocks->input, rank);
+    of_output = own_offset(request.blocks->output, rank);
+  }
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);
   const auto output = reinterpret_cast<std::uintptr_t>(request.output);
-  const std::uintptr_t offset = rule.offset_blocks * block_bytes;
-  if (rule.allowed &&
-      (rule.input_inside_output ? input == output + offset : output == input + offset)) {
-    return {};
-  }
+  if (input + of_input * size_of(call.type) == output + of_output * size_of(call.type)) return {};
+  const std::uint64_t offset = std::max(of_input, of_output);
   std::string hint = "use separate buffers";
-  if (rule.allowed) {
-    hint += rule.offset_blocks == 0
-                ? ", or the same pointer for both"
-                : std::string(", or ") +
-                      (rule.input_inside_output ? "send = recv" : "recv = send") + " + " +
-                      std::to_string(rule.offset_blocks) + " * count elements for in place";
+  hint += offset == 0 ? ", or the same pointer for both"
+                      : std::string(", or ") + (of_input == 0 ? "send = recv" : "recv = send") +
+                            " + " + std::to_string(offset) + " elements for in place";
+  return bad(call, "send and recv overlap", std::move(hint));
+}
+
+/// Blocks that are written may not share an element.
+Status check_apart(const Call& call, std::span<const UnequalBlocks::Block> blocks) {
+  std::vector<UnequalBlocks::Block> sorted;
+  for (const UnequalBlocks::Block& block : blocks) {
+    if (block.count != 0) sorted.push_back(block);
   }
-  return bad(request.call, "send and recv overlap", std::move(hint));
+  std::ranges::sort(sorted, {}, &UnequalBlocks::Block::offset);
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    const UnequalBlocks::Block& before = sorted[i - 1];
+    if (before.offset + before.count <= sorted[i].offset) continue;
+    return bad(call, "two blocks of recv share element " + std::to_string(sorted[i].offset),
+               "give displacements that leave room for the counts");
+  }
+  return {};
 }
 
 }  // namespace
@@ -69,19 +95,18 @@ Status check_request(const Request& request, Rank rank, Rank size) {
     return bad(call, "the peer is this rank itself",
                "put the send and the recv into one group (coll_group_start)");
   }
-  const std::uint64_t block = call.count * size_of(call.type);
   constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 2;
-  if (call.count > kMost / size_of(call.type) / whole_blocks(call.collective, size)) {
+  const std::uint64_t blocks = call.unequal ? 1 : whole_blocks(call.collective, size);
+  if (call.count > kMost / size_of(call.type) / blocks) {
     return bad(call, "count " + std::to_string(call.count) + " is more than memory can hold");
   }
-  BlockShape shape = block_shape(call.collective, size, call.root, rank);
-  if (with_itself) shape.input = 1;
-  const std::uint64_t input_bytes = block * shape.input, output_bytes = block * shape.output;
-  if (input_bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input_bytes);
-  if (output_bytes != 0 && request.output == nullptr)
-    return null_buffer(call, "recv", output_bytes);
-  if (!overlap(request.input, input_bytes, request.output, output_bytes)) return {};
-  return check_in_place(request, in_place(call.collective, size, call.root, rank), block);
+  if (request.blocks) COLL_TRY(check_apart(call, request.blocks->output));
+  const auto [input, output] = buffers_of(request, rank, size);
+  if (input.bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input.bytes);
+  if (output.bytes != 0 && request.output == nullptr)
+    return null_buffer(call, "recv", output.bytes);
+  if (!overlap(input, output)) return {};
+  return check_in_place(request, rank, size);
 }
 
 }  // namespace coll

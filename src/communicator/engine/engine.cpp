@@ -16,6 +16,17 @@ constexpr int kHelpRounds = 16;             ///< before the progress thread look
 constexpr std::uint64_t kLookRounds = 256;  ///< between two looks at calls while some of them move
 constexpr std::uint64_t kOpeningRounds = 64;  ///< between two tries to connect, while others move
 
+/// Ranks that do not know all counts plan for blocks of this length.
+constexpr std::uint64_t kUnknownBlock = 256 << 10;
+
+PlanKey unequal_key(const Call& call, Rank size, Rank root) {
+  const bool all_know =
+      call.collective == Collective::all_gather || call.collective == Collective::reduce_scatter;
+  const std::uint64_t bytes =
+      all_know ? call.count * size_of(call.type) : kUnknownBlock * static_cast<std::uint64_t>(size);
+  return {{call.collective, size, root, true}, size_class(bytes)};
+}
+
 bool may_start(const OpenCall& call) {
   return call.owner == nullptr || call.owner->may_start(call);
 }
@@ -45,6 +56,7 @@ void Engine::finish() noexcept {
 
 PlanKey Engine::key_of(const Call& call) const {
   const Rank root = has_root(call.collective) ? call.root : 0;
+  if (call.unequal) return unequal_key(call, size_, root);
   const std::uint32_t bytes_class =
       size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_));
   // An exchange with oneself is the copy that a broadcast to nobody else is.

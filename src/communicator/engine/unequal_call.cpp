@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts and displacements read, added up and compared.
+#include "communicator/engine/unequal_call.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/hash.hpp"
+#include "communicator/engine/call_check.hpp"
+
+namespace coll {
+namespace {
+
+using Block = UnequalBlocks::Block;
+
+constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 8;  ///< elements; sums of two do not overflow
+
+Status bad(const UnequalCall& given, const std::string& what, std::string hint = {}) {
+  return failed(Code::invalid_argument, given.call.name() + ": " + what, std::move(hint));
+}
+
+/// A block for each rank.
+Result<std::vector<Block>> blocks_of(const UnequalCall& given, const char* buffer,
+                                     const std::size_t* counts, const std::size_t* displs,
+                                     Rank size) {
+  if (counts == nullptr) {
+    return bad(given, std::string(buffer) + "_counts is null", "give the count of each rank");
+  }
+  std::vector<Block> blocks(static_cast<std::size_t>(size));
+  std::uint64_t next = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = {counts[i], displs != nullptr ? displs[i] : next};
+    if (blocks[i].count > kMost || blocks[i].offset > kMost || next > kMost) {
+      return bad(given, "the block of rank " + std::to_string(i) + " in " + buffer + ", " +
+                            std::to_string(counts[i]) + " elements at " +
+                            std::to_string(blocks[i].offset) + ", is more than memory can hold");
+    }
+    next += blocks[i].count;
+  }
+  return blocks;
+}
+
+/// What a rank gives at a gather's root, or gets at a scatter's, is also in the list of all.
+Status check_own(const UnequalCall& given, const std::vector<Block>& all, Rank rank) {
+  const std::uint64_t listed = all[static_cast<std::size_t>(rank)].count;
+  if (listed == given.count) return {};
+  return bad(given,
+             "the root's own count is " + std::to_string(given.count) + ", but " +
+                 std::to_string(listed) + " in the list of all counts",
+             "give the same count in both");
+}
+
+void note_lengths(UnequalBlocks& blocks, const std::vector<Block>& all) {
+  Fnv1a hash;
+  for (const Block& block : all) {
+    hash.word(block.count);
+    blocks.longest_of_all = std::max(blocks.longest_of_all, block.count);
+  }
+  blocks.known = hash.value();
+}
+
+}  // namespace
+
+Result<Request> unequal_request(const UnequalCall& given, Rank rank, Rank size) {
+  using enum Collective;
+  const auto own = static_cast<std::size_t>(rank);
+  const Collective collective = given.call.collective;
+  const BlockShape shape = block_shape(collective, size, given.call.root, rank);
+  COLL_TRY(check_names(given.call));
+  const auto blocks = std::make_shared<UnequalBlocks>();
+  if (collective == all_gather || collective == all_to_all ||
+      (collective == gather && shape.output != 0)) {
+    COLL_ASSIGN(blocks->output,
+                blocks_of(given, "recv", given.recv_counts, given.recv_displs, size));
+  }
+  if (collective == reduce_scatter || collective == all_to_all ||
+      (collective == scatter && shape.input != 0)) {
+    COLL_ASSIGN(blocks->input,
+                blocks_of(given, "send", given.send_counts, given.send_displs, size));
+  }
+  if (collective == all_to_all && blocks->input[own].count != blocks->output[own].count) {
+    return bad(given,
+               "this rank gives itself " + std::to_string(blocks->input[own].count) +
+                   " elements, but takes " + std::to_string(blocks->output[own].count),
+               "give the same count for this rank in send_counts and recv_counts");
+  }
+  if (collective == all_gather) {
+    blocks->input = {{blocks->output[own].count, 0}};
+    note_lengths(*blocks, blocks->output);
+  } else if (collective == reduce_scatter) {
+    blocks->output = {{blocks->input[own].count, 0}};
+    note_lengths(*blocks, blocks->input);
+  } else if (collective == gather) {
+    if (shape.output != 0) COLL_TRY(check_own(given, blocks->output, rank));
+    blocks->input = {{given.count, 0}};
+  } else if (collective == scatter) {
+    if (shape.input != 0) COLL_TRY(check_own(given, blocks->input, rank));
+    blocks->output = {{given.count, 0}};
+  }
+  Request request;
+  request.call = given.call;
+  request.call.unequal = true;
+  request.call.count =
+      std::max(blocks->reach(Space::input).count, blocks->reach(Space::output).count);
+  request.input = given.send;
+  request.output = given.recv;
+  request.blocks = blocks;
+  return request;
+}
+
+}  // namespace coll
