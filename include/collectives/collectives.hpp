@@ -384,6 +384,66 @@ class Communicator {
     return detail::result(coll_scatter(send.data(), recv.data(), recv.size(), dtype_of<T>(), root,
                                        comm_, handle(stream)));
   }
+
+  // The operations on unequal blocks: `counts` has an entry for each rank, and so has `displs`,
+  // unless it is empty: then the blocks follow one another.
+
+  template <class T>
+  Result<void> all_gatherv(std::span<const T> send, std::span<T> recv,
+                           std::span<const std::size_t> counts,
+                           std::span<const std::size_t> displs = {},
+                           const Stream* stream = nullptr) {
+    if (!fits(counts, displs, recv.size()) || send.size() != counts[own()])
+      return detail::invalid("all_gatherv: the buffers do not have the elements of counts");
+    return detail::result(coll_all_gatherv(send.data(), recv.data(), counts.data(), or_null(displs),
+                                           dtype_of<T>(), comm_, handle(stream)));
+  }
+  template <class T>
+  Result<void> reduce_scatterv(std::span<const T> send, std::span<T> recv,
+                               std::span<const std::size_t> counts, coll_op_t op = COLL_SUM,
+                               std::span<const std::size_t> displs = {},
+                               const Stream* stream = nullptr) {
+    if (!fits(counts, displs, send.size()) || recv.size() != counts[own()])
+      return detail::invalid("reduce_scatterv: the buffers do not have the elements of counts");
+    return detail::result(coll_reduce_scatterv(send.data(), recv.data(), counts.data(),
+                                               or_null(displs), dtype_of<T>(), op, comm_,
+                                               handle(stream)));
+  }
+  template <class T>
+  Result<void> all_to_allv(std::span<const T> send, std::span<const std::size_t> send_counts,
+                           std::span<T> recv, std::span<const std::size_t> recv_counts,
+                           std::span<const std::size_t> send_displs = {},
+                           std::span<const std::size_t> recv_displs = {},
+                           const Stream* stream = nullptr) {
+    if (!fits(send_counts, send_displs, send.size()) ||
+        !fits(recv_counts, recv_displs, recv.size()))
+      return detail::invalid("all_to_allv: the buffers do not have the elements of their counts");
+    return detail::result(coll_all_to_allv(send.data(), send_counts.data(), or_null(send_displs),
+                                           recv.data(), recv_counts.data(), or_null(recv_displs),
+                                           dtype_of<T>(), comm_, handle(stream)));
+  }
+  /// Only the root uses `recv`, `counts` and `displs`.
+  template <class T>
+  Result<void> gatherv(std::span<const T> send, std::span<T> recv,
+                       std::span<const std::size_t> counts, int root,
+                       std::span<const std::size_t> displs = {}, const Stream* stream = nullptr) {
+    if (rank() == root && !fits(counts, displs, recv.size()))
+      return detail::invalid("gatherv: the root's recv does not have the elements of counts");
+    return detail::result(coll_gatherv(send.data(), send.size(), recv.data(), counts.data(),
+                                       or_null(displs), dtype_of<T>(), root, comm_,
+                                       handle(stream)));
+  }
+  /// Only the root uses `send`, `counts` and `displs`.
+  template <class T>
+  Result<void> scatterv(std::span<const T> send, std::span<const std::size_t> counts,
+                        std::span<T> recv, int root, std::span<const std::size_t> displs = {},
+                        const Stream* stream = nullptr) {
+    if (rank() == root && !fits(counts, displs, send.size()))
+      return detail::invalid("scatterv: the root's send does not have the elements of counts");
+    return detail::result(coll_scatterv(send.data(), counts.data(), or_null(displs), recv.data(),
+                                        recv.size(), dtype_of<T>(), root, comm_, handle(stream)));
+  }
+
   template <class T>
   Result<void> send(std::span<const T> data, int peer, const Stream* stream = nullptr) {
     return detail::result(
@@ -430,6 +490,22 @@ class Communicator {
   }
   /// Never 0, so that a moved-from object passes the checks here and the C call reports the error.
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(std::max(size(), 1)); }
+  [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(std::max(rank(), 0)); }
+  /// Has a buffer of `elements` room for these blocks?
+  [[nodiscard]] bool fits(std::span<const std::size_t> counts, std::span<const std::size_t> displs,
+                          std::size_t elements) const {
+    if (counts.size() != ranks() || (!displs.empty() && displs.size() != ranks())) return false;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const std::size_t begin = displs.empty() ? next : displs[i];
+      if (counts[i] != 0 && (begin > elements || counts[i] > elements - begin)) return false;
+      next = begin + counts[i];
+    }
+    return true;
+  }
+  static const std::size_t* or_null(std::span<const std::size_t> displs) {
+    return displs.empty() ? nullptr : displs.data();
+  }
   coll_comm_t comm_;
 };
 

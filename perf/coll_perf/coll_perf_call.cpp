@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace perf {
 namespace {
@@ -18,6 +19,8 @@ std::function<coll_status_t()> bind_call(const Session& session, const Point& po
   const int root = point.root;
   const coll_comm_t comm = session.comm();
   const coll_stream_t stream = session.stream();
+  const auto counts = [list = std::vector<std::size_t>(static_cast<std::size_t>(session.size()),
+                                                       count)] { return list.data(); };
   switch (point.operation) {
     case Operation::all_reduce:
       return [=] { return coll_all_reduce(send, recv, count, type, op, comm, stream); };
@@ -60,6 +63,25 @@ std::function<coll_status_t()> bind_call(const Session& session, const Point& po
         return coll_group_end();
       };
     }
+    case Operation::all_gatherv:
+      return [=] { return coll_all_gatherv(send, recv, counts(), nullptr, type, comm, stream); };
+    case Operation::reduce_scatterv:
+      return [=] {
+        return coll_reduce_scatterv(send, recv, counts(), nullptr, type, op, comm, stream);
+      };
+    case Operation::all_to_allv:
+      return [=] {
+        return coll_all_to_allv(send, counts(), nullptr, recv, counts(), nullptr, type, comm,
+                                stream);
+      };
+    case Operation::gatherv:
+      return [=] {
+        return coll_gatherv(send, count, recv, counts(), nullptr, type, root, comm, stream);
+      };
+    case Operation::scatterv:
+      return [=] {
+        return coll_scatterv(send, counts(), nullptr, recv, count, type, root, comm, stream);
+      };
     case Operation::barrier:
       return [=] { return coll_barrier(comm, stream); };
   }
@@ -85,7 +107,7 @@ Call::Call(const Session& session, const Point& point, bool in_place, Buffer& in
   const std::size_t mine = static_cast<std::size_t>(session.rank()) * point.shape.count * width;
   const bool root = session.rank() == point.root;
   bool shared = in_place;  // both operands in `output`
-  if (in_place) switch (point.operation) {
+  if (in_place) switch (equal_blocks(point.operation)) {
       case Operation::gather:
         shared = root;
         if (shared) send_ = recv_ + mine;

@@ -18,6 +18,11 @@ constexpr OperationTraits kOperations[] = {
     {"scatter", "scatter", COLL_SCATTER, false, true, true, true, false},
     {"sendrecv", "sendrecv", COLL_SEND, false, false, false, false, false},
     {"sendrecv_ring", "sendrecv_ring", COLL_SEND, false, false, false, false, false},
+    {"all_gatherv", "all_gatherv", COLL_ALL_GATHER, false, false, true, true, false},
+    {"reduce_scatterv", "reduce_scatterv", COLL_REDUCE_SCATTER, true, false, true, true, true},
+    {"all_to_allv", "all_to_allv", COLL_ALL_TO_ALL, false, false, true, false, false},
+    {"gatherv", "gatherv", COLL_GATHER, false, true, true, true, false},
+    {"scatterv", "scatterv", COLL_SCATTER, false, true, true, true, false},
     {"barrier", "barrier", COLL_BARRIER, false, false, false, false, false},
 };
 
@@ -53,6 +58,23 @@ std::string letters(std::string_view name) {
 
 const OperationTraits& traits(Operation operation) {
   return kOperations[static_cast<std::size_t>(operation)];
+}
+
+Operation equal_blocks(Operation operation) {
+  switch (operation) {
+    case Operation::all_gatherv:
+      return Operation::all_gather;
+    case Operation::reduce_scatterv:
+      return Operation::reduce_scatter;
+    case Operation::all_to_allv:
+      return Operation::all_to_all;
+    case Operation::gatherv:
+      return Operation::gather;
+    case Operation::scatterv:
+      return Operation::scatter;
+    default:
+      return operation;
+  }
 }
 
 const std::vector<Operation>& all_operations() {

@@ -23,8 +23,15 @@ enum class Operation {
   scatter,
   sendrecv,       ///< to and fro between the ranks of a pair
   sendrecv_ring,  ///< to the next rank and from the one before, in a group: nccl-tests' sendrecv
+  all_gatherv,    ///< this and the next four: with the equal blocks of the operation without the v
+  reduce_scatterv,
+  all_to_allv,
+  gatherv,
+  scatterv,
   barrier,
 };
+/// all_gather for all_gatherv: what goes in and must come out is the same.
+Operation equal_blocks(Operation operation);
 
 struct OperationTraits {
   const char* name;

@@ -161,7 +161,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
   int memory = static_cast<int>(options.memory);
   app.add_option("-t,--operation,--operations", texts.operations,
                  "all_reduce reduce broadcast all_gather reduce_scatter all_to_all gather scatter "
-                 "sendrecv sendrecv_ring barrier, a comma list or all")
+                 "sendrecv sendrecv_ring all_gatherv reduce_scatterv all_to_allv gatherv scatterv "
+                 "barrier, a comma list or all")
       ->capture_default_str();
   app.add_option("-b,--minbytes", texts.first, "Smallest size")->capture_default_str();
   app.add_option("-e,--maxbytes", texts.last, "Largest size")->capture_default_str();

@@ -65,7 +65,7 @@ std::size_t elements(const std::vector<Segment>& segments) {
 
 std::vector<Segment> sent(Operation operation, int rank, int ranks, int root, std::size_t count) {
   const std::size_t blocks = static_cast<std::size_t>(ranks);
-  switch (operation) {
+  switch (equal_blocks(operation)) {
     case Operation::broadcast:
       return rank == root ? std::vector<Segment>{{rank, 0, count}} : std::vector<Segment>{};
     case Operation::scatter:
@@ -89,7 +89,7 @@ std::vector<Segment> received(Operation operation, int rank, int ranks, int root
                               std::size_t count) {
   const std::size_t mine = static_cast<std::size_t>(rank) * count;
   std::vector<Segment> blocks;
-  switch (operation) {
+  switch (equal_blocks(operation)) {
     case Operation::all_reduce:
       return {{kReduced, 0, count}};
     case Operation::reduce:
@@ -116,7 +116,7 @@ std::vector<Segment> received(Operation operation, int rank, int ranks, int root
     case Operation::sendrecv_ring:
       blocks.push_back({(rank + ranks - 1) % ranks, 0, count});
       return blocks;
-    case Operation::barrier:
+    default:
       break;
   }
   return blocks;

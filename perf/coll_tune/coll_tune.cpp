@@ -48,8 +48,10 @@ coll::Result<Tuning> understand(const TuneOptions& options) {
       return failed(coll::Code::invalid_argument, fmt::format("'{}' is no operation", word));
     tuning.operations.push_back(*operation);
   }
-  // An exchange has one algorithm.
-  std::erase_if(tuning.operations, [](Operation each) { return traits(each).api == COLL_SEND; });
+  // An exchange has one algorithm; unequal blocks have those of equal ones.
+  std::erase_if(tuning.operations, [](Operation each) {
+    return traits(each).api == COLL_SEND || equal_blocks(each) != each;
+  });
   for (const std::string& word : words(options.sizes)) {
     const auto size = parse_size(word);
     if (!size || *size == 0)

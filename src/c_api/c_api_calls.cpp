@@ -44,13 +44,9 @@ Status add_to(coll::OpenGroup& group, coll_comm_t comm, coll_stream_t stream,
 
 /// Runs it here, or, checked at the door, later on the stream.
 Status issue(coll_comm_t comm, coll_stream_t stream, const Request& request) {
-  if (comm == nullptr) [[unlikely]] {
-    return coll::null_argument(request.call.name().c_str(), "comm");
-  }
+  if (comm == nullptr) return coll::null_argument(request.call.name().c_str(), "comm");
   coll::Communicator& communicator = *comm->communicator;
-  if (stream == nullptr) [[likely]] {
-    return communicator.run(request);
-  }
+  if (stream == nullptr) return communicator.run(request);
   COLL_TRY(coll::check_request(request, communicator.rank(), communicator.size()));
   COLL_TRY(communicator.status());
   COLL_TRY(coll::check_stream(stream));
@@ -67,6 +63,9 @@ coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& req
         return add_to(*group, comm, stream,
                       {.request = request, .waits = stream == nullptr, .works = {}});
       });
+    }
+    if (comm != nullptr && stream == nullptr) [[likely]] {
+      return comm->communicator->run(request);
     }
     return issue(comm, stream, request);
   });

@@ -20,10 +20,10 @@ struct Call {
   Collective collective = Collective::barrier;
   DataType type = DataType::int8;
   ReduceOp op = ReduceOp::sum;
-  Rank root = kNoRank;  ///< root or peer, where the operation has one
+  bool unequal = false;  ///< its blocks have different lengths: all_gatherv…
+  Rank root = kNoRank;   ///< root or peer, where the operation has one
   /// Elements, as the user gave them; of unequal blocks those of this rank's larger buffer.
   std::uint64_t count = 0;
-  bool unequal = false;  ///< its blocks have different lengths: all_gatherv…
 
   friend bool operator==(const Call&, const Call&) = default;
   /// "all_reduce #41 f32x4096 sum", "broadcast #42 int8x16 root 3", "send #2 f32x1 peer 5"

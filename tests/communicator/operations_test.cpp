@@ -32,8 +32,9 @@ struct Sample {
   std::uint64_t data = 0;
 
   [[nodiscard]] std::string text() const {
-    return Call{0, collective, type, op, root, count}.text() + (in_place ? " in place" : "") +
-           " at +" + std::to_string(misaligned) + " data " + std::to_string(data);
+    return Call{0, collective, type, op, false, root, count}.text() +
+           (in_place ? " in place" : "") + " at +" + std::to_string(misaligned) + " data " +
+           std::to_string(data);
   }
 };
 
@@ -315,7 +316,7 @@ TEST(Broadcast, LeavesNoMemoryBehind) {
     run_ranks(4, options, [&](Communicator& comm) {
       std::vector<std::byte> data(kCount, static_cast<std::byte>(comm.rank() + 1));
       Request request;
-      request.call = {0, Collective::broadcast, DataType::int8, ReduceOp::sum, 0, kCount};
+      request.call = {0, Collective::broadcast, DataType::int8, ReduceOp::sum, false, 0, kCount};
       request.input = request.output = data.data();
       for (int call = 0; call < 3; ++call) {
         const Status status = comm.run(request);
@@ -345,7 +346,7 @@ TEST(Broadcast, LeavesNoMemoryBehindWhereNobodyReads) {
     run_ranks(4, options, [&](Communicator& comm) {
       std::vector<std::byte> data(kCount, static_cast<std::byte>(comm.rank() + 1));
       Request request;
-      request.call = {0, Collective::broadcast, DataType::int8, ReduceOp::sum, 0, kCount};
+      request.call = {0, Collective::broadcast, DataType::int8, ReduceOp::sum, false, 0, kCount};
       request.input = request.output = data.data();
       for (int call = 0; call < (comm.rank() == 0 ? 2 : 1); ++call) {
         const Status status = comm.run(request);

@@ -24,10 +24,10 @@ namespace {
 using ::testing::HasSubstr;
 
 Call all_reduce(std::uint64_t sequence) {
-  return {sequence, Collective::all_reduce, DataType::float32, ReduceOp::sum, kNoRank, 4096};
+  return {sequence, Collective::all_reduce, DataType::float32, ReduceOp::sum, false, kNoRank, 4096};
 }
 Call all_gather(std::uint64_t sequence) {
-  return {sequence, Collective::all_gather, DataType::float32, ReduceOp::sum, kNoRank, 4096};
+  return {sequence, Collective::all_gather, DataType::float32, ReduceOp::sum, false, kNoRank, 4096};
 }
 
 std::vector<Member> members_of(Rank size) {
@@ -259,9 +259,9 @@ TEST(Watch, ARankThatLeftIsNotMissedBySendsAmongOthers) {
   const std::size_t b = ranks.spoke(2);
   ranks.watches[gone]->leave();
   ranks.boards[a].enter(
-      {1, Collective::recv, DataType::uint8, ReduceOp::sum, static_cast<Rank>(b), 1});
+      {1, Collective::recv, DataType::uint8, ReduceOp::sum, false, static_cast<Rank>(b), 1});
   ranks.boards[b].enter(
-      {1, Collective::recv, DataType::uint8, ReduceOp::sum, static_cast<Rank>(gone), 1});
+      {1, Collective::recv, DataType::uint8, ReduceOp::sum, false, static_cast<Rank>(gone), 1});
   const Status failure = await_failure(*ranks.watches[b], seconds(5));
   EXPECT_EQ(failure.rank(), static_cast<Rank>(gone)) << "b calls on the rank that left";
   expect_same_everywhere(ranks, {gone});
@@ -471,7 +471,7 @@ TEST(RanksText, PutsRunsTogether) {
 TEST(PlacesReport, ASendIsAskedOfItsPeerOnly) {
   Question question;
   question.asker = 0;
-  question.call = {5, Collective::send, DataType::float32, ReduceOp::sum, 2, 8};
+  question.call = {5, Collective::send, DataType::float32, ReduceOp::sum, false, 2, 8};
   question.waited_s = 1;
   std::vector<RankPlace> places(4);
   for (RankPlace& one : places) one.place = Whereabouts{};

@@ -8,6 +8,10 @@
 
 namespace coll {
 
+bool Request::same_lengths(const Request& a, const Request& b) {
+  return a.blocks && b.blocks && *a.blocks == *b.blocks;
+}
+
 Buffers buffers_of(const Request& request, Rank rank, Rank size) {
   const Call& call = request.call;
   const std::uint64_t element = size_of(call.type);

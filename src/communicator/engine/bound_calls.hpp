@@ -21,8 +21,9 @@ struct Request {
 
   friend bool operator==(const Request& a, const Request& b) {
     return a.call == b.call && a.input == b.input && a.output == b.output &&
-           (a.blocks == b.blocks || (a.blocks && b.blocks && *a.blocks == *b.blocks));
+           (a.blocks == b.blocks || same_lengths(a, b));
   }
+  static bool same_lengths(const Request& a, const Request& b);
 };
 
 /// The bytes from the first to the last that a call touches in a buffer.

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the CPU takes the steps of a run.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "executor/call_turns.hpp"
+#include "executor/run.hpp"
+
+namespace coll {
+
+/// For calls of unequal blocks (unequal_lanes.cpp). They have a mover of their own, so that others
+/// ask nothing of blocks, and it is compiled apart, since beside it the other one takes ten
+/// instructions more.
+bool advance_unequal_lanes(Run& run);
+void enter_unequal_window(const Run& run, Run::Cursor& lane);
+
+namespace mover {
+
+using Cursor = Run::Cursor;
+
+constexpr int kInput = static_cast<int>(Space::input);
+constexpr int kOutput = static_cast<int>(Space::output);
+
+/// In numbers: an operand that this rank does not have is at nothing plus an offset, never looked
+/// at.
+inline std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
+  return reinterpret_cast<std::byte*>(lane.base[static_cast<int>(space)] + offset);
+}
+
+/// Enters the window of `lane.pass`.
+[[gnu::always_inline]] inline void enter_window(const Run& run, Cursor& lane) {
+  if (run.extents.blocks != nullptr) [[unlikely]]
+    return enter_unequal_window(run, lane);
+  const Windows& windows = run.extents.windows;
+  lane.next = lane.lane->begin;
+  lane.extent = lane.pass + 1 == windows.passes ? lane.last_extents : lane.extents;
+  const std::uint64_t offset = lane.pass * windows.elements * run.call.element_bytes;
+  lane.base[kInput] = reinterpret_cast<std::uintptr_t>(run.call.input) + offset;
+  lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output) + offset;
+}
+
+/// Moves the lanes of one run.
+template <bool kUnequal>
+class Mover {
+ public:
+  explicit Mover(Run& run) : run_(run), program_(*run.program), call_(run.call) {}
+  bool advance(Cursor& lane);
+
+ private:
+  bool run_step(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  bool run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  bool send(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  [[gnu::noinline]] bool send_or_lend(Cursor& lane, const BoundStep& step,
+                                      const StepExtent& extent);
+  bool receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  void copy(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+            const std::byte* message, std::byte* slot);
+  void reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+              const std::byte* message, std::byte* slot);
+  void reduce_run(const BoundStep& step, std::byte* into, std::byte* slot, const std::byte* from,
+                  const std::byte* with, std::uint64_t elements);
+  template <class Use>
+  void for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const;
+  [[nodiscard]] unsigned store_of(const BoundStep& step) const {
+    return static_cast<unsigned>(holds(step.stream) ? call_.store : reduce::Store::cached);
+  }
+  [[nodiscard]] std::uint64_t digest_of(const StepExtent& extent) const {
+    if constexpr (kUnequal) return call_.digest ^ extent.lengths;
+    return call_.digest;
+  }
+  /// In this call?
+  [[nodiscard]] bool holds(BoundStep::When when) const {
+    return when == BoundStep::When::always || (when == BoundStep::When::if_apart && call_.apart);
+  }
+  std::byte* acquire(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  void commit(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  [[nodiscard]] Lending* lender(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+                                const std::byte* data) const;
+  [[nodiscard]] static bool intact(const Cursor& lane, const BoundStep& step);
+  [[nodiscard]] static bool wait_is_over(const Cursor& lane, const BoundStep& step);
+
+  Run& run_;
+  const Program& program_;
+  const CallBinding& call_;
+};
+
+template <bool kUnequal>
+[[gnu::always_inline]] inline bool Mover<kUnequal>::advance(Cursor& lane) {
+  bool moved = false;
+  while (run_step(lane, *lane.next, *lane.extent)) {
+    moved = true;
+    ++lane.extent;
+    if (++lane.next != lane.lane->end) continue;
+    lane.pass += program_.shape.copies;
+    if (lane.pass >= run_.extents.windows.passes) {
+      lane.state = Cursor::State::done;
+      if (run_.queued) pass_turns(lane);
+      --run_.left;
+      break;
+    }
+    enter_window(run_, lane);
+  }
+  return moved;
+}
+
+template <bool kUnequal>
+inline bool Mover<kUnequal>::run_step(Cursor& lane, const BoundStep& step,
+                                      const StepExtent& extent) {
+  if (step.wait_lane != 0xff && !wait_is_over(lane, step)) return false;
+  if constexpr (kUnequal) {
+    // Both ends leave out what is empty; but the first message says that they are in the same call.
+    if (extent.bytes == 0 && lane.pass > 0) return true;
+  }
+  if (step.kind == BoundStep::Kind::fused) return run_fused(lane, step, extent);
+  if (step.kind == BoundStep::Kind::send) {
+    if (!send(lane, step, extent)) return false;
+    // The peer waits for its copy, nobody for ours: the message first.
+    if (step.into_space != Space::none) copy(lane, step, extent, nullptr, nullptr);
+    return true;
+  }
+  return receive(lane, step, extent);
+}
+
+template <bool kUnequal>
+bool Mover<kUnequal>::wait_is_over(const Cursor& lane, const BoundStep& step) {
+  const Cursor& other = lane.siblings[step.wait_lane];
+  if (other.done() || other.pass != lane.pass) return other.done() || other.pass > lane.pass;
+  return other.next - other.lane->begin > step.wait_step;
+}
+
+template <bool kUnequal>
+bool Mover<kUnequal>::run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  Connection* source = step.receives ? lane.lane->connections[step.source] : nullptr;
+  const std::byte* message = nullptr;
+  std::byte* slot = nullptr;
+  if (source != nullptr && (message = source->peek(extent.bytes, digest_of(extent))) == nullptr) {
+    return false;
+  }
+  if (step.sends && (slot = acquire(lane, step, extent)) == nullptr) return false;
+  const std::byte* kept = at(lane, step.into_space, extent.into);
+  Lending* lends = step.sends ? lender(lane, step, extent, kept) : nullptr;
+  if (lends != nullptr) slot = lane.places->staged = nullptr;  // the peer reads what is kept here
+
+  if (step.with_space != Space::none) {
+    reduce(lane, step, extent, message, slot);
+    if (!intact(lane, step)) return false;
+    if (slot != nullptr) commit(lane, step, extent);
+  } else {
+    if (slot != nullptr) {
+      copy(lane, step, extent, message, slot);
+      if (!intact(lane, step)) return false;
+      commit(lane, step, extent);
+    }
+    if (step.into_space != Space::none) {
+      copy(lane, step, extent, message, nullptr);
+      if (!intact(lane, step)) return false;
+    }
+  }
+  if (lends != nullptr) {
+    lends->lend(kept, extent.bytes, digest_of(extent));  // its credit was there already
+    note_loan(run_, lane, step.target);
+  }
+  if (source != nullptr) source->release();
+  return true;
+}
+
+/// Calls use(from, with, into, elements) for each contiguous piece of the step's chunks; the places
+/// of operands that the step lacks mean nothing.
+template <bool kUnequal>
+template <class Use>
+void Mover<kUnequal>::for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const {
+  if constexpr (kUnequal) {
+    const auto bytes = [&](std::uint64_t elements) { return elements * call_.element_bytes; };
+    for_each_unequal_stretch(run_.extents, program_.chunks.parts, step, lane.pass,
+                             [&](std::uint64_t from, std::uint64_t with, std::uint64_t into,
+                                 std::uint64_t n, std::uint64_t /*whole*/) {
+                               if (n == 0) return;
+                               use(at(lane, step.from_space, bytes(from)),
+                                   at(lane, step.with_space, bytes(with)),
+                                   at(lane, step.into_space, bytes(into)), n);
+                             });
+    return;
+  }
+  const auto place = [&](Space space, BoundOperand operand, std::uint64_t block,
+                         std::uint64_t element) {
+    const std::uint64_t elements = (operand.block + block) * run_.extents.period(space) + element;
+    return at(lane, space, elements * call_.element_bytes);
+  };
+  for_each_stretch(run_.extents.windows, program_.chunks.parts, step,
+                   run_.extents.elements_of(lane.pass),
+                   [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
+                     if (n == 0) return;
+                     use(place(step.from_space, step.from, block, element),
+                         place(step.with_space, step.with, block, element),
+                         place(step.into_space, step.into, block, element), n);
+                   });
+}
+
+template <bool kUnequal>
+inline bool Mover<kUnequal>::send(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  const bool plain = step.stage == BoundStep::Stage::none && step.lend == BoundStep::When::never;
+  if (!plain || !extent.one_piece) return send_or_lend(lane, step, extent);
+  const std::byte* from = at(lane, step.from_space, extent.from);
+  return lane.lane->connections[step.target]->send(from, extent.bytes, digest_of(extent));
+}
+
+/// Sends what may be lent or staged, or lies in pieces. Out of line: with its registers inlined,
+/// plain messages took ten instructions more.
+template <bool kUnequal>
+bool Mover<kUnequal>::send_or_lend(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  Connection& to = *lane.lane->connections[step.target];
+  Lending* lending = lane.lane->lendings[step.target];
+  const std::byte* staged = lane.places->staged;
+  if (step.stage == BoundStep::Stage::again && staged != nullptr && lending != nullptr &&
+      extent.bytes >= lending->least_kept() && lending->lends(staged, extent.bytes, false)) {
+    return lending->lend_kept(staged, extent.bytes, digest_of(extent));
+  }
+  if (extent.one_piece) {
+    const std::byte* from = at(lane, step.from_space, extent.from);
+    if (Lending* lends = lender(lane, step, extent, from)) {
+      if (step.stage == BoundStep::Stage::first) lane.places->staged = nullptr;
+      if (!lends->lend(from, extent.bytes, digest_of(extent))) return false;
+      note_loan(run_, lane, step.target);
+      return true;
+    }
+    if (step.stage != BoundStep::Stage::first)
+      return to.send(from, extent.bytes, digest_of(extent));
+  }
+  std::byte* place = acquire(lane, step, extent);
+  if (place == nullptr) return false;
+  copy(lane, step, extent, nullptr, place);
+  commit(lane, step, extent);
+  return true;
+}
+
+/// Where to write the step's message: the next place of the lane if it is to be staged, else the
+/// slot; null while no credit is free.
+template <bool kUnequal>
+inline std::byte* Mover<kUnequal>::acquire(Cursor& lane, const BoundStep& step,
+                                           const StepExtent& extent) {
+  std::byte* slot = lane.lane->connections[step.target]->acquire(extent.bytes);
+  if (step.stage != BoundStep::Stage::first) return slot;
+  StagePlaces& places = *lane.places;
+  places.staged = nullptr;
+  const Lending* lending = lane.lane->lendings[step.target];
+  if (slot == nullptr || places.begin == nullptr || lending == nullptr ||
+      extent.bytes < std::max(places.least, lending->least_kept())) {
+    return slot;
+  }
+  if (!lending->lends(places.next(), extent.bytes, false)) {
+    places.pass();  // the next one may lie better
+    return slot;
+  }
+  return places.staged = places.next();
+}
+
+/// Sends what was written to where `acquire` said.
+template <bool kUnequal>
+inline void Mover<kUnequal>::commit(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  if (step.stage != BoundStep::Stage::first || lane.places->staged == nullptr) {
+    return lane.lane->connections[step.target]->commit(extent.bytes, digest_of(extent));
+  }
+  lane.places->take();
+  lane.lane->lendings[step.target]->lend_kept(lane.places->staged, extent.bytes, digest_of(extent));
+}
+
+/// Who lends the step's message until the call ends; null where it goes through a slot.
+template <bool kUnequal>
+inline Lending* Mover<kUnequal>::lender(const Cursor& lane, const BoundStep& step,
+                                        const StepExtent& extent, const std::byte* data) const {
+  if (!holds(step.lend) || !extent.one_piece) return nullptr;
+  Lending* lending = lane.lane->lendings[step.target];
+  const bool lends = lending != nullptr && extent.bytes >= lending->least_loan() &&
+                     lending->lends(data, extent.bytes, step.fetch);
+  return lends ? lending : nullptr;
+}
+
+/// Is the message that the step read, if any, still what its sender sent?
+template <bool kUnequal>
+inline bool Mover<kUnequal>::intact(const Cursor& lane, const BoundStep& step) {
+  Lending* lending = step.receives ? lane.lane->lendings[step.source] : nullptr;
+  return lending == nullptr || lending->intact();
+}
+
+template <bool kUnequal>
+bool Mover<kUnequal>::receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  Connection& from = *lane.lane->connections[step.source];
+  // Past the caches from where it lies; what is fetched comes without a store of ours.
+  const bool streams = store_of(step) != 0 && lane.lane->lendings[step.source] != nullptr &&
+                       program_.shape.loans != Loans::all;
+  if (extent.one_piece && !streams) [[likely]] {
+    return from.receive(at(lane, step.into_space, extent.into), extent.bytes, digest_of(extent));
+  }
+  const std::byte* message = from.peek(extent.bytes, digest_of(extent));
+  if (message == nullptr) return false;
+  copy(lane, step, extent, message, nullptr);
+  if (!intact(lane, step)) return false;
+  from.release();
+  return true;
+}
+
+/// Copies the step's chunks from `message`, or else from their local place, to `slot`, or else to
+/// theirs.
+template <bool kUnequal>
+inline void Mover<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
+                                  const StepExtent& extent, const std::byte* message,
+                                  std::byte* slot) {
+  const bool streaming = slot == nullptr && store_of(step) != 0;
+  const auto run = [&](std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (to == from || bytes == 0) return;
+    if (streaming) {
+      reduce::copy_kernels().copy[1](to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  };
+  if (extent.one_piece) [[likely]] {
+    run(slot != nullptr ? slot : at(lane, step.into_space, extent.into),
+        message != nullptr ? message : at(lane, step.from_space, extent.from), extent.bytes);
+    return;
+  }
+  for_each_piece(lane, step,
+                 [&](const std::byte* from, const std::byte*, std::byte* into, std::uint64_t n) {
+                   const std::size_t length = n * call_.element_bytes;
+                   if (message != nullptr) from = std::exchange(message, message + length);
+                   if (slot != nullptr) into = std::exchange(slot, slot + length);
+                   run(into, from, length);
+                 });
+}
+
+/// value = from op with, to the local place, to `slot`, or to both.
+template <bool kUnequal>
+void Mover<kUnequal>::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+                             const std::byte* message, std::byte* slot) {
+  if (extent.one_piece) {
+    if (extent.bytes == 0) return;
+    reduce_run(step, at(lane, step.into_space, extent.into), slot,
+               message != nullptr ? message : at(lane, step.from_space, extent.from),
+               at(lane, step.with_space, extent.with), extent.elements);
+    return;
+  }
+  for_each_piece(
+      lane, step,
+      [&](const std::byte* from, const std::byte* with, std::byte* into, std::uint64_t n) {
+        const std::size_t length = n * call_.element_bytes;
+        if (message != nullptr) from = std::exchange(message, message + length);
+        reduce_run(step, into, slot, from, with, n);
+        if (slot != nullptr) slot += length;
+      });
+}
+
+template <bool kUnequal>
+void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
+                                 const std::byte* from, const std::byte* with,
+                                 std::uint64_t elements) {
+  const reduce::Kernels& kernels = *call_.kernels;
+  const auto ranks = static_cast<std::size_t>(program_.ranks);
+  const unsigned how = store_of(step);
+  const auto& combine = step.finish ? kernels.finish : kernels.combine;
+  const auto& combine_both = step.finish ? kernels.finish_both : kernels.combine_both;
+  if (step.into_space == Space::none) {
+    combine[0](slot, from, with, elements, ranks);
+  } else if (slot == nullptr) {
+    combine[how](into, from, with, elements, ranks);
+  } else if (how != 0) {
+    combine_both[how](into, slot, from, with, elements, ranks);
+  } else {
+    // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
+    combine[0](into, from, with, elements, ranks);
+    std::memcpy(slot, into, elements * call_.element_bytes);
+  }
+}
+
+template <bool kUnequal>
+[[gnu::always_inline]] inline bool advance_lanes(Run& run) {
+  bool moved = false;
+  Mover<kUnequal> mover(run);
+  for (Cursor& lane : run.lanes) {
+    if (lane.state == Cursor::State::waiting && has_turn(lane)) lane.state = Cursor::State::moving;
+    if (lane.state == Cursor::State::moving) moved |= mover.advance(lane);
+  }
+  return moved;
+}
+
+}  // namespace mover
+}  // namespace coll
