@@ -266,15 +266,34 @@ class Sample {
   std::vector<Counts> counts_;
 };
 
-TEST(Unequal, AnyLengthsAreRight) {
+/// Over a transport, with the algorithms of the planner's choice or with others.
+void run_samples(const char* transports, const char* algorithms) {
   const std::uint64_t seed = coll::test::test_seed();
+  coll_config_t config = config_with();
+  config.transports = transports;
+  config.algorithm = algorithms;
   for (const int size : {1, 2, 3, 4, 5, 7}) {
-    run_ranks(size, [&](coll_comm_t comm, int rank) {
-      for (std::uint64_t i = 0; i < 200 && !::testing::Test::HasFailure(); ++i) {
-        Sample(seed + 1000 * static_cast<std::uint64_t>(size) + i, size).run(comm, rank);
-      }
-    });
+    if (size == 1 && algorithms != nullptr) continue;  // has nothing to choose
+    run_ranks(
+        size,
+        [&](coll_comm_t comm, int rank) {
+          for (std::uint64_t i = 0; i < 60 && !::testing::Test::HasFailure(); ++i) {
+            Sample(seed + 1000 * static_cast<std::uint64_t>(size) + i, size).run(comm, rank);
+          }
+        },
+        config);
   }
+}
+
+TEST(Unequal, AnyLengthsAreRightOverSharedMemory) {
+  run_samples("shm", nullptr);
+  run_samples("shm", "ring,all_to_all=pairwise");
+  run_samples("shm", "bruck,reduce_scatter=pairwise");
+}
+
+TEST(Unequal, AnyLengthsAreRightOverTcp) {
+  run_samples("tcp", nullptr);
+  run_samples("tcp", "one_shot/2x4096");
 }
 
 bool refused(coll_status_t status, const char* word) {

@@ -102,7 +102,7 @@ void run_sample(Communicator& comm, const Sample& sample) {
   const InPlace rule = in_place(sample.collective, ranks, sample.root, rank);
   const bool in_place = sample.in_place && rule.allowed;
   Request request;
-  request.call = {0, sample.collective, sample.type, sample.op, sample.root, sample.count};
+  request.call = {0, sample.collective, sample.type, sample.op, false, sample.root, sample.count};
   std::size_t output_at = 0;
   if (in_place) {
     const std::size_t offset = rule.offset_blocks * block;
@@ -241,6 +241,7 @@ TEST(SendRecv, PairsOfAllRanksInBothDirections) {
                             sends ? Collective::send : Collective::recv,
                             DataType::int32,
                             ReduceOp::sum,
+                            false,
                             sends ? b : a,
                             count};
             request.input = sends ? data.data() : nullptr;
@@ -278,8 +279,8 @@ TEST(AllReduce, SameBitsOnEveryRankWithEveryAlgorithm) {
         const auto me = static_cast<std::size_t>(comm.rank());
         results[me].resize(kCount);
         Request request;
-        request.call = {0,     Collective::all_reduce, DataType::float32, ReduceOp::sum, kNoRank,
-                        kCount};
+        request.call = {
+            0, Collective::all_reduce, DataType::float32, ReduceOp::sum, false, kNoRank, kCount};
         request.input = inputs[me].data();
         request.output = results[me].data();
         const Status status = comm.run(request);

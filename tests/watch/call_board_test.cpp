@@ -115,7 +115,7 @@ TEST(CallBoard, ReadersNeverSeeHalfACall) {
     for (std::uint64_t n = 1; n <= 200000; ++n) {
       board.leave(board.enter(
           {n, static_cast<Collective>(n % kCollectives), static_cast<DataType>(n % kDataTypes),
-           static_cast<ReduceOp>(n % kReduceOps), static_cast<Rank>(n % 1000), 3 * n}));
+           static_cast<ReduceOp>(n % kReduceOps), false, static_cast<Rank>(n % 1000), 3 * n}));
     }
     done.store(true);
   });
