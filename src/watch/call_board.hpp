@@ -34,6 +34,12 @@ struct Call {
   [[nodiscard]] constexpr bool is_pair() const {
     return collective == Collective::send || collective == Collective::recv;
   }
+  /// Is the count this rank's own, and another on other ranks? So it is where no rank knows the
+  /// lengths of all blocks.
+  [[nodiscard]] constexpr bool has_own_count() const {
+    return unequal && (collective == Collective::all_to_all || collective == Collective::gather ||
+                       collective == Collective::scatter);
+  }
   /// Is it the rank's send to itself, or the recv of that?
   [[nodiscard]] constexpr bool is_with_itself(Rank rank) const { return is_pair() && root == rank; }
 };

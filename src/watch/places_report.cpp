@@ -27,9 +27,13 @@ struct Group {
 };
 
 /// May two ranks be in these two calls at the same time, each for the other? A send meets a receive
-/// of the same elements; all else must be equal.
+/// of the same elements; all else must be equal, but for counts that are each rank's own.
 bool agree(const Call& a, const Call& b) {
-  if (!a.is_pair()) return a == b;
+  if (!a.is_pair()) {
+    Call other = b;
+    if (a.has_own_count()) other.count = a.count;
+    return a == other;
+  }
   return b.is_pair() && a.collective != b.collective && a.type == b.type && a.count == b.count;
 }
 
@@ -51,8 +55,7 @@ Group where_now(const Question& question, const RankPlace& rank) {
     if (reading.others != 0) where += " and " + std::to_string(reading.others) + " more";
     group.one = "is " + where;
     group.many = "are " + where;
-    group.fine = question.call == reading.call ||
-                 (question.call.is_pair() && agree(question.call, reading.call));
+    group.fine = question.call == reading.call || agree(question.call, reading.call);
   } else if (reading.call.sequence == 0) {
     group.one = "has not called anything yet";
     group.many = "have not called anything yet";
@@ -151,7 +154,9 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
     // Equal calls whose messages differ: say what was seen.
     if (elsewhere.empty()) {
       what += "; yet rank " + std::to_string(question.asker) + " found: " + question.found;
-      hint = "use the same settings (COLL_*) and version of the library on all ranks";
+      hint = question.call.unequal
+                 ? "the two ranks of a block must give the same count for it"
+                 : "use the same settings (COLL_*) and version of the library on all ranks";
     }
     return failed(Code::mismatch, std::move(what), std::move(hint))
         .at_rank(elsewhere.size() == 1 ? elsewhere.front() : question.peer);

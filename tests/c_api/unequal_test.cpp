@@ -277,7 +277,7 @@ void run_samples(const char* transports, const char* algorithms) {
     run_ranks(
         size,
         [&](coll_comm_t comm, int rank) {
-          for (std::uint64_t i = 0; i < 60 && !::testing::Test::HasFailure(); ++i) {
+          for (std::uint64_t i = 0; i < 40 && !::testing::Test::HasFailure(); ++i) {
             Sample(seed + 1000 * static_cast<std::uint64_t>(size) + i, size).run(comm, rank);
           }
         },

@@ -484,5 +484,25 @@ TEST(PlacesReport, ASendIsAskedOfItsPeerOnly) {
             "all_reduce #1 f32x4096 sum and 2 more; rank 0 is in send #5 f32x8 peer 2");
 }
 
+/// Where no rank knows all counts of an operation on unequal blocks, each names its own.
+TEST(PlacesReport, CountsThatAreEachRanksOwnDoNotDiffer) {
+  const auto differ = [](Collective collective) {
+    Question question;
+    question.asker = 0;
+    question.call = {5, collective, DataType::float32, ReduceOp::sum, true, 0, 8};
+    std::vector<RankPlace> places(2);
+    for (RankPlace& one : places) one.place = Whereabouts{};
+    places[0].place->counterpart = question.call;
+    places[1].place->counterpart = question.call;
+    places[1].place->counterpart->count = 9;
+    return calls_differ(question, places);
+  };
+  EXPECT_FALSE(differ(Collective::all_to_all));
+  EXPECT_FALSE(differ(Collective::gather));
+  EXPECT_FALSE(differ(Collective::scatter));
+  EXPECT_TRUE(differ(Collective::all_gather));
+  EXPECT_TRUE(differ(Collective::reduce_scatter));
+}
+
 }  // namespace
 }  // namespace coll::testing

@@ -20,10 +20,9 @@ constexpr std::uint64_t kOpeningRounds = 64;  ///< between two tries to connect,
 constexpr std::uint64_t kUnknownBlock = 256 << 10;
 
 PlanKey unequal_key(const Call& call, Rank size, Rank root) {
-  const bool all_know =
-      call.collective == Collective::all_gather || call.collective == Collective::reduce_scatter;
-  const std::uint64_t bytes =
-      all_know ? call.count * size_of(call.type) : kUnknownBlock * static_cast<std::uint64_t>(size);
+  const std::uint64_t bytes = call.has_own_count()
+                                  ? kUnknownBlock * static_cast<std::uint64_t>(size)
+                                  : call.count * size_of(call.type);
   return {{call.collective, size, root, true}, size_class(bytes)};
 }
 
