@@ -4,6 +4,7 @@
 #include <collectives/collectives.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -67,11 +68,25 @@ struct Float8E5M2 {
   std::uint8_t bits;
 };
 
+/// Is T a complex number of two Ts of `Part`? std::complex is, and those of other libraries too.
+template <class T, class Part>
+concept ComplexOf = sizeof(T) == 2 * sizeof(Part) && requires(const T& number) {
+  { number.real() } -> std::convertible_to<Part>;
+  { number.imag() } -> std::convertible_to<Part>;
+  requires std::is_same_v<typename T::value_type, Part>;
+};
+
 /// The dtype of a C++ element type. Other types do not compile.
 template <class T>
 constexpr coll_dtype_t dtype_of() {
   using U = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<U, Float16>)
+  if constexpr (std::is_same_v<U, bool>)
+    return COLL_BOOL;
+  else if constexpr (ComplexOf<U, float>)
+    return COLL_COMPLEX64;
+  else if constexpr (ComplexOf<U, double>)
+    return COLL_COMPLEX128;
+  else if constexpr (std::is_same_v<U, Float16>)
     return COLL_FLOAT16;
   else if constexpr (std::is_same_v<U, BFloat16>)
     return COLL_BFLOAT16;
@@ -85,6 +100,8 @@ constexpr coll_dtype_t dtype_of() {
     return COLL_FLOAT64;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 1)
     return std::is_signed_v<U> ? COLL_INT8 : COLL_UINT8;
+  else if constexpr (std::is_integral_v<U> && sizeof(U) == 2)
+    return std::is_signed_v<U> ? COLL_INT16 : COLL_UINT16;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 4)
     return std::is_signed_v<U> ? COLL_INT32 : COLL_UINT32;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 8)

@@ -33,29 +33,43 @@ typedef enum coll_status {
 typedef enum coll_dtype {
   COLL_INT8 = 0,
   COLL_UINT8 = 1,
-  COLL_INT32 = 2,
-  COLL_UINT32 = 3,
-  COLL_INT64 = 4,
-  COLL_UINT64 = 5,
-  COLL_FLOAT16 = 6,
-  COLL_BFLOAT16 = 7,
-  COLL_FLOAT32 = 8,
-  COLL_FLOAT64 = 9,
-  COLL_FLOAT8_E4M3 = 10, /* OCP OFP8: no infinities, sums saturate at 448 */
-  COLL_FLOAT8_E5M2 = 11, /* OCP OFP8: the upper byte of a float16 */
-  COLL_DTYPE_COUNT = 12,
+  COLL_INT16 = 2,
+  COLL_UINT16 = 3,
+  COLL_INT32 = 4,
+  COLL_UINT32 = 5,
+  COLL_INT64 = 6,
+  COLL_UINT64 = 7,
+  COLL_FLOAT16 = 8,
+  COLL_BFLOAT16 = 9,
+  COLL_FLOAT32 = 10,
+  COLL_FLOAT64 = 11,
+  COLL_FLOAT8_E4M3 = 12, /* OCP OFP8: no infinities, sums saturate at 448 */
+  COLL_FLOAT8_E5M2 = 13, /* OCP OFP8: the upper byte of a float16 */
+  COLL_BOOL = 14,        /* one byte: 0 is false, all else true; reductions write 0 or 1 */
+  COLL_COMPLEX64 = 15,   /* two float32: the real part, then the imaginary part */
+  COLL_COMPLEX128 = 16,  /* two float64 */
+  COLL_DTYPE_COUNT = 17,
   COLL_DTYPE_MAX_ENUM = 0x7fffffff
 } coll_dtype_t;
 
 /* Reductions. avg divides the sum by the number of ranks and rounds once (integers: toward zero).
- */
+ * The bitwise operations take integers and bool. The logical operations take all types but the
+ * complex ones; their results are 0 and 1. Of bool, sum and max are the logical or, prod and min
+ * the logical and; there is no avg. Complex numbers have sum, prod and avg. A call with another
+ * pair of operation and type fails with COLL_INVALID_ARGUMENT. */
 typedef enum coll_op {
   COLL_SUM = 0,
   COLL_PROD = 1,
   COLL_MIN = 2,
   COLL_MAX = 3,
   COLL_AVG = 4,
-  COLL_OP_COUNT = 5,
+  COLL_BAND = 5, /* bitwise and */
+  COLL_BOR = 6,
+  COLL_BXOR = 7,
+  COLL_LAND = 8, /* logical and */
+  COLL_LOR = 9,
+  COLL_LXOR = 10,
+  COLL_OP_COUNT = 11,
   COLL_OP_MAX_ENUM = 0x7fffffff
 } coll_op_t;
 

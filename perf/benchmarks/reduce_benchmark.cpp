@@ -74,6 +74,7 @@ int main(int argc, char** argv) {
           if (how == Store::streaming && bytes < 1 << 20) continue;  // not meant for these
           const auto o = static_cast<ReduceOp>(op);
           const auto t = static_cast<DataType>(type);
+          if (!has_meaning(o, t)) continue;
           const std::string name = std::string(name_of(o)) + "/" + std::string(name_of(t)) + "/" +
                                    text(bytes) + (how == Store::streaming ? "/streaming" : "");
           benchmark::RegisterBenchmark(name.c_str(), run_pass, o, t, how, bytes);

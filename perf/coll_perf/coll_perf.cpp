@@ -42,7 +42,8 @@ std::vector<Point> points_of(Operation operation, const Options& options, int ra
   const std::vector<coll_op_t> one{COLL_SUM};
   std::vector<Point> points;
   for (coll_dtype_t type : options.dtypes)
-    for (coll_op_t redop : traits(operation).reduces ? options.redops : one)
+    for (coll_op_t redop : traits(operation).reduces ? options.redops : one) {
+      if (traits(operation).reduces && !has_meaning(redop, type)) continue;
       for (int root : roots) {
         for (std::size_t bytes : options.sizes) {
           const Shape shape = shape_of(operation, bytes, ranks, dtype_bytes(type));
@@ -54,6 +55,7 @@ std::vector<Point> points_of(Operation operation, const Options& options, int ra
         }
         if (operation == Operation::barrier) return points;
       }
+    }
   return points;
 }
 

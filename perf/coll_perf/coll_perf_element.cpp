@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of every type to and from long double.
+// Elements of every type to and from numbers of a higher precision.
 #include "coll_perf/coll_perf_element.hpp"
 
 #include <algorithm>
@@ -79,8 +79,19 @@ T load(const void* element) {
 
 }  // namespace
 
-void encode(coll_dtype_t type, long double value, void* element) {
+void encode(coll_dtype_t type, Value number, void* element) {
+  const long double value = number.real();
   switch (type) {
+    case COLL_INT16:
+      return store(static_cast<std::int16_t>(value), element);
+    case COLL_UINT16:
+      return store(static_cast<std::uint16_t>(value), element);
+    case COLL_BOOL:
+      return store(static_cast<std::uint8_t>(value != 0), element);
+    case COLL_COMPLEX64:
+      return store(std::complex<float>(number), element);
+    case COLL_COMPLEX128:
+      return store(std::complex<double>(number), element);
     case COLL_INT8:
       return store(static_cast<std::int8_t>(value), element);
     case COLL_UINT8:
@@ -110,8 +121,18 @@ void encode(coll_dtype_t type, long double value, void* element) {
   }
 }
 
-long double decode(coll_dtype_t type, const void* element) {
+Value decode(coll_dtype_t type, const void* element) {
   switch (type) {
+    case COLL_INT16:
+      return load<std::int16_t>(element);
+    case COLL_UINT16:
+      return load<std::uint16_t>(element);
+    case COLL_BOOL:  // any other byte than 0 and 1 is wrong
+      return load<std::uint8_t>(element);
+    case COLL_COMPLEX64:
+      return load<std::complex<float>>(element);
+    case COLL_COMPLEX128:
+      return load<std::complex<double>>(element);
     case COLL_INT8:
       return load<std::int8_t>(element);
     case COLL_UINT8:
@@ -143,10 +164,14 @@ long double decode(coll_dtype_t type, const void* element) {
 }
 
 bool is_float(coll_dtype_t type) {
-  return type >= COLL_FLOAT16 && type < COLL_DTYPE_COUNT;
+  return type >= COLL_FLOAT16 && type <= COLL_FLOAT8_E5M2;
 }
 bool is_signed(coll_dtype_t type) {
-  return is_float(type) || type == COLL_INT8 || type == COLL_INT32 || type == COLL_INT64;
+  return is_float(type) || is_complex(type) || type == COLL_INT8 || type == COLL_INT16 ||
+         type == COLL_INT32 || type == COLL_INT64;
+}
+bool is_complex(coll_dtype_t type) {
+  return type == COLL_COMPLEX64 || type == COLL_COMPLEX128;
 }
 
 }  // namespace perf

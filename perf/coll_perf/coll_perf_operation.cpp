@@ -34,6 +34,8 @@ struct DtypeTraits {
 constexpr DtypeTraits kDtypes[COLL_DTYPE_COUNT] = {
     {"int8", 1, {"i8", "char"}},
     {"uint8", 1, {"u8", "byte"}},
+    {"int16", 2, {"i16", "short"}},
+    {"uint16", 2, {"u16", "ushort"}},
     {"int32", 4, {"i32", "int"}},
     {"uint32", 4, {"u32", "uint"}},
     {"int64", 8, {"i64", "long"}},
@@ -44,8 +46,12 @@ constexpr DtypeTraits kDtypes[COLL_DTYPE_COUNT] = {
     {"double", 8, {"float64", "f64"}},
     {"fp8_e4m3", 1, {"f8e4m3", "float8e4m3"}},
     {"fp8_e5m2", 1, {"f8e5m2", "float8e5m2"}},
+    {"bool", 1, {"boolean", "b8"}},
+    {"complex64", 8, {"c64", "cfloat"}},
+    {"complex128", 16, {"c128", "cdouble"}},
 };
-constexpr const char* kRedops[COLL_OP_COUNT] = {"sum", "prod", "min", "max", "avg"};
+constexpr const char* kRedops[COLL_OP_COUNT] = {"sum", "prod", "min",  "max", "avg", "band",
+                                                "bor", "bxor", "land", "lor", "lxor"};
 
 std::string letters(std::string_view name) {
   std::string out;
@@ -113,6 +119,12 @@ const char* dtype_name(coll_dtype_t type) {
 }
 const char* redop_name(coll_op_t op) {
   return kRedops[op];
+}
+bool has_meaning(coll_op_t op, coll_dtype_t type) {
+  if (op == COLL_AVG) return type != COLL_BOOL;
+  const bool bitwise = op == COLL_BAND || op == COLL_BOR || op == COLL_BXOR;
+  if (type >= COLL_COMPLEX64) return op == COLL_SUM || op == COLL_PROD;
+  return !bitwise || type < COLL_FLOAT16 || type == COLL_BOOL;
 }
 std::size_t dtype_bytes(coll_dtype_t type) {
   return kDtypes[type].bytes;

@@ -53,6 +53,7 @@ std::optional<coll_dtype_t> parse_dtype(std::string_view name);
 std::optional<coll_op_t> parse_redop(std::string_view name);
 const char* dtype_name(coll_dtype_t type);  ///< as nccl-tests prints it
 const char* redop_name(coll_op_t op);
+bool has_meaning(coll_op_t op, coll_dtype_t type);  ///< does the library reduce such elements so?
 std::size_t dtype_bytes(coll_dtype_t type);
 
 /// What busbw is to algbw (nccl-tests' PERFORMANCE.md; gather and scatter from its sources).

@@ -60,6 +60,14 @@ void understand(const Texts& texts, Options& options) {
             options.dtypes);
   read_list(texts.redops, "a reduction", up_to<coll_op_t>(COLL_OP_COUNT), parse_redop,
             options.redops);
+  bool any = std::none_of(options.operations.begin(), options.operations.end(),
+                          [](Operation operation) { return traits(operation).reduces; });
+  for (const coll_op_t op : options.redops)
+    for (const coll_dtype_t type : options.dtypes) any = any || has_meaning(op, type);
+  if (!any)
+    throw CLI::ValidationError(
+        fmt::format("no reduction of -o {} has a meaning for an element type of -d {}",
+                    texts.redops, texts.dtypes));
   if (texts.root == "all") {
     options.root = -1;
   } else {
@@ -173,7 +181,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
          "int8 uint8 int32 uint32 int64 uint64 half bfloat16 float double fp8_e4m3 fp8_e5m2, "
          "a comma list or all")
       ->capture_default_str();
-  app.add_option("-o,--op", texts.redops, "sum prod min max avg, a comma list or all")
+  app.add_option("-o,--op", texts.redops,
+                 "sum prod min max avg band bor bxor land lor lxor, a comma list or all")
       ->capture_default_str();
   app.add_option("-r,--root", texts.root, "Root of broadcast, reduce, gather, scatter; or all")
       ->capture_default_str();

@@ -30,15 +30,36 @@ long double exact_limit(coll_dtype_t type) {
       return 127;
     case COLL_UINT8:
       return 255;
+    case COLL_INT16:
+      return 32767;
+    case COLL_UINT16:
+      return 65535;
+    case COLL_BOOL:
+      return 1;
     case COLL_BFLOAT16:
       return 256;
     case COLL_FLOAT16:
       return 2048;
     case COLL_FLOAT32:
+    case COLL_COMPLEX64:
       return 16777216;
     default:
       return 2147483647;
   }
+}
+
+bool is_bitwise(coll_op_t op) {
+  return op == COLL_BAND || op == COLL_BOR || op == COLL_BXOR;
+}
+
+/// What an operation does to bits, or to truth values.
+enum class Bits { no, all_of, any_of, odd };
+Bits bits_of(coll_dtype_t type, coll_op_t op) {
+  if (op == COLL_BAND || op == COLL_LAND) return Bits::all_of;
+  if (op == COLL_BOR || op == COLL_LOR) return Bits::any_of;
+  if (op == COLL_BXOR || op == COLL_LXOR) return Bits::odd;
+  if (type != COLL_BOOL) return Bits::no;
+  return op == COLL_PROD || op == COLL_MIN ? Bits::all_of : Bits::any_of;
 }
 
 /// The walk over a buffer in runs that lie within one period: f(source, offset, elements, place).
@@ -133,32 +154,50 @@ Oracle::Oracle(coll_dtype_t type, coll_op_t op, bool reduces, int ranks, std::ui
   // short) give a value of their own to an element, the others what changes nothing; which ones
   // rotates with the index.
   if (op == COLL_PROD)
-    active_ = std::min(ranks, !is_float(type) ? 4 : type == COLL_FLOAT8_E4M3 ? 8 : 12);
+    active_ = std::min(ranks, type == COLL_FLOAT8_E4M3             ? 8
+                              : is_float(type) || is_complex(type) ? 12
+                                                                   : 4);
   else
     active_ = std::min(ranks, static_cast<int>(std::min(exact_limit(type), 64.0L)));
   limit_ = std::min(std::floor(exact_limit(type) / static_cast<long double>(active_)),
                     static_cast<long double>(1000));
 }
 
-long double Oracle::value(int rank, std::size_t index) const {
-  const auto i = static_cast<std::uint64_t>(index % kPeriod);
-  const auto r = static_cast<std::uint64_t>(rank);
-  const std::uint64_t dice = mix(mix(seed_ * 0x9e3779b97f4a7c15U + r) ^ (i + 1));
+long double Oracle::bits_value(std::uint64_t dice) const {
+  const std::uint64_t digits = dice >> 8;
+  const bool decides = digits % static_cast<std::uint64_t>(ranks_) == 0;
+  const Bits bits = bits_of(type_, op_);
+  if (!is_bitwise(op_) || type_ == COLL_BOOL) {
+    const long double truth = type_ == COLL_BOOL ? 1 : static_cast<long double>(dice % 3 + 1);
+    if (bits == Bits::odd) return dice % 2 == 0 ? 0 : truth;
+    return decides == (bits == Bits::any_of) ? truth : 0;
+  }
+  const std::uint64_t digits_of_type = 8 * width_ - 1;  // 2^64 - 1 would not do for an int64
+  const std::int64_t most = static_cast<std::int64_t>((std::uint64_t{1} << digits_of_type) - 1);
+  const std::int64_t all = is_signed(type_) ? -1 : most;
+  const std::int64_t bit = std::int64_t{1} << mix(dice) % digits_of_type;
+  if (bits == Bits::odd)
+    return static_cast<long double>(static_cast<std::int64_t>(dice >> 1) & most);
+  if (bits == Bits::any_of) return static_cast<long double>(decides ? bit : 0);
+  return static_cast<long double>(decides ? all & ~bit : all);
+}
+
+long double Oracle::part_value(std::uint64_t dice, bool active) const {
   const bool negative = is_signed(type_) && (dice & 1) != 0;
   const std::uint64_t digits = dice >> 8;
   long double size = 0;
   if (!reduces_ || op_ == COLL_MIN || op_ == COLL_MAX) {
     // Nothing is added up, so values may be as large as the type holds exactly.
     const std::uint64_t bits = type_ == COLL_FLOAT64 || width_ == 8 ? 53 : 31;
-    const auto range = width_ >= 4 && type_ != COLL_FLOAT32
+    const auto range = width_ >= 4 && exact_limit(type_) == exact_limit(COLL_INT32)
                            ? static_cast<long double>((std::uint64_t{1} << bits) - 1)
                            : exact_limit(type_);
     size = std::fmod(static_cast<long double>(digits), range + 1);
-  } else if ((r + i) % static_cast<std::uint64_t>(ranks_) >= static_cast<std::uint64_t>(active_)) {
+  } else if (!active) {
     return op_ == COLL_PROD ? 1 : 0;
   } else if (op_ != COLL_PROD) {
     size = limit_ > 1 ? std::fmod(static_cast<long double>(digits), limit_ + 1) : 1;
-  } else if (is_float(type_)) {
+  } else if (is_float(type_) || is_complex(type_)) {
     size = std::ldexp(1.0L, static_cast<int>(digits % 3) - 1);
   } else {
     size = static_cast<long double>(digits % 3 + 1);
@@ -166,29 +205,47 @@ long double Oracle::value(int rank, std::size_t index) const {
   return negative && size != 0 ? -size : size;
 }
 
-long double Oracle::reduced(std::size_t index) const {
-  long double total = value(0, index);
-  for (int rank = 1; rank < ranks_; ++rank) {
-    const long double next = value(rank, index);
-    switch (op_) {
-      case COLL_PROD:
-        total *= next;
-        break;
-      case COLL_MIN:
-        total = std::min(total, next);
-        break;
-      case COLL_MAX:
-        total = std::max(total, next);
-        break;
-      default:
-        total += next;
-        break;
-    }
+Value Oracle::value(int rank, std::size_t index) const {
+  const auto i = static_cast<std::uint64_t>(index % kPeriod);
+  const auto r = static_cast<std::uint64_t>(rank);
+  const std::uint64_t dice = mix(mix(seed_ * 0x9e3779b97f4a7c15U + r) ^ (i + 1));
+  if (reduces_ && bits_of(type_, op_) != Bits::no) return bits_value(dice);
+  const bool active =
+      (r + i) % static_cast<std::uint64_t>(ranks_) < static_cast<std::uint64_t>(active_);
+  const long double real = part_value(dice, active);
+  if (!is_complex(type_)) return real;
+  if (!reduces_ || op_ != COLL_PROD) return {real, part_value(mix(dice), active)};
+  return active && mix(dice) % 2 == 0 ? Value(0, real) : Value(real);  // powers of two, turned
+}
+
+Value Oracle::combine(Value a, Value b) const {
+  const long double x = a.real(), y = b.real();
+  const Bits bits = bits_of(type_, op_);
+  if (is_bitwise(op_)) {
+    const auto i = static_cast<std::int64_t>(x), j = static_cast<std::int64_t>(y);
+    return static_cast<long double>(bits == Bits::all_of   ? i & j
+                                    : bits == Bits::any_of ? i | j
+                                                           : i ^ j);
   }
+  const bool p = x != 0, q = y != 0;
+  if (bits == Bits::all_of) return p && q ? 1 : 0;
+  if (bits == Bits::any_of) return p || q ? 1 : 0;
+  if (bits == Bits::odd) return p != q ? 1 : 0;
+  if (op_ == COLL_PROD) return a * b;
+  if (op_ == COLL_MIN) return std::min(x, y);
+  if (op_ == COLL_MAX) return std::max(x, y);
+  return a + b;
+}
+
+Value Oracle::reduced(std::size_t index) const {
+  Value total = value(0, index);
+  for (int rank = 1; rank < ranks_; ++rank) total = combine(total, value(rank, index));
   if (op_ != COLL_AVG) return total;
+  const long double ranks = ranks_;
+  if (!is_float(type_) && !is_complex(type_)) return std::trunc(total.real() / ranks);
   // The sum is an exact small integer; a double's quotient rounds once, to any narrower type too.
-  return is_float(type_) ? static_cast<long double>(static_cast<double>(total) / ranks_)
-                         : std::trunc(total / static_cast<long double>(ranks_));
+  const auto quotient = [&](long double sum) { return static_cast<double>(sum) / ranks_; };
+  return {quotient(total.real()), quotient(total.imag())};
 }
 
 const std::vector<unsigned char>& Oracle::table(int source) {

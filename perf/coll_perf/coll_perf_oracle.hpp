@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "coll_perf/coll_perf_element.hpp"
 #include "coll_perf/coll_perf_operation.hpp"
 
 namespace perf {
@@ -31,15 +32,15 @@ std::size_t elements(const std::vector<Segment>& segments);
 
 /// The data of all ranks for one element type and reduction. Values are small integers or powers of
 /// two, such that every partial result is representable in every order: a result is exact or wrong.
-/// (avg is one division of an exact sum.) The reduction is computed in long double from the values,
-/// not from their bytes. Values repeat after a prime number of elements, so that a misplaced chunk
-/// shows; `seed` makes another set.
+/// (avg is one division of an exact sum.) Of bits and truth values few ranks decide an element. The
+/// reduction is computed in long double from the values, not from their bytes. Values repeat after
+/// a prime number of elements, so that a misplaced chunk shows; `seed` makes another set.
 class Oracle {
  public:
   Oracle(coll_dtype_t type, coll_op_t op, bool reduces, int ranks, std::uint64_t seed);
 
-  [[nodiscard]] long double value(int rank, std::size_t index) const;
-  [[nodiscard]] long double reduced(std::size_t index) const;
+  [[nodiscard]] Value value(int rank, std::size_t index) const;
+  [[nodiscard]] Value reduced(std::size_t index) const;
 
   void fill(const std::vector<Segment>& segments, void* buffer);
   /// Puts something else than the expected into every element.
@@ -48,6 +49,9 @@ class Oracle {
   std::uint64_t wrong(const std::vector<Segment>& segments, const void* buffer);
 
  private:
+  [[nodiscard]] long double bits_value(std::uint64_t dice) const;
+  [[nodiscard]] long double part_value(std::uint64_t dice, bool active) const;
+  [[nodiscard]] Value combine(Value a, Value b) const;
   const std::vector<unsigned char>& table(int source);
 
   coll_dtype_t type_;

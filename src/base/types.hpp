@@ -18,6 +18,8 @@ inline constexpr Rank kNoRank = -1;
 enum class DataType : std::uint8_t {
   int8 = COLL_INT8,
   uint8 = COLL_UINT8,
+  int16 = COLL_INT16,
+  uint16 = COLL_UINT16,
   int32 = COLL_INT32,
   uint32 = COLL_UINT32,
   int64 = COLL_INT64,
@@ -28,6 +30,9 @@ enum class DataType : std::uint8_t {
   float64 = COLL_FLOAT64,
   float8_e4m3 = COLL_FLOAT8_E4M3,
   float8_e5m2 = COLL_FLOAT8_E5M2,
+  boolean = COLL_BOOL,
+  complex64 = COLL_COMPLEX64,
+  complex128 = COLL_COMPLEX128,
 };
 inline constexpr int kDataTypes = COLL_DTYPE_COUNT;
 
@@ -37,6 +42,12 @@ enum class ReduceOp : std::uint8_t {
   min = COLL_MIN,
   max = COLL_MAX,
   avg = COLL_AVG,
+  band = COLL_BAND,
+  bor = COLL_BOR,
+  bxor = COLL_BXOR,
+  land = COLL_LAND,
+  lor = COLL_LOR,
+  lxor = COLL_LXOR,
 };
 inline constexpr int kReduceOps = COLL_OP_COUNT;
 
@@ -66,20 +77,56 @@ enum class Loans : std::uint8_t {
 
 /// Bytes of one element.
 constexpr std::size_t size_of(DataType type) {
-  constexpr std::array<std::uint8_t, kDataTypes> sizes{1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
+  constexpr std::array<std::uint8_t, kDataTypes> sizes{1, 1, 2, 2, 4, 4, 8, 8, 2,
+                                                       2, 4, 8, 1, 1, 1, 8, 16};
   return sizes[static_cast<std::size_t>(type)];
 }
 
 constexpr std::string_view name_of(DataType type) {
-  constexpr std::array<std::string_view, kDataTypes> names{"int8",  "uint8",  "int32",  "uint32",
-                                                           "int64", "uint64", "f16",    "bf16",
-                                                           "f32",   "f64",    "f8e4m3", "f8e5m2"};
+  constexpr std::array<std::string_view, kDataTypes> names{
+      "int8", "uint8", "int16", "uint16", "int32",  "uint32", "int64",     "uint64",    "f16",
+      "bf16", "f32",   "f64",   "f8e4m3", "f8e5m2", "bool",   "complex64", "complex128"};
   return names[static_cast<std::size_t>(type)];
 }
 
 constexpr std::string_view name_of(ReduceOp op) {
-  constexpr std::array<std::string_view, kReduceOps> names{"sum", "prod", "min", "max", "avg"};
+  constexpr std::array<std::string_view, kReduceOps> names{
+      "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor"};
   return names[static_cast<std::size_t>(op)];
+}
+
+/// What the elements of a type are, as far as reductions are concerned.
+enum class ElementKind : std::uint8_t { integer, floating, boolean, complex };
+
+constexpr ElementKind kind_of(DataType type) {
+  if (type == DataType::boolean) return ElementKind::boolean;
+  if (type >= DataType::complex64) return ElementKind::complex;
+  return type >= DataType::float16 ? ElementKind::floating : ElementKind::integer;
+}
+
+/// May the operation reduce elements of the type? Every pair that has a meaning works everywhere,
+/// and every other pair is refused.
+constexpr bool has_meaning(ReduceOp op, DataType type) {
+  using enum ReduceOp;
+  const ElementKind kind = kind_of(type);
+  switch (op) {
+    case sum:
+    case prod:
+      return true;
+    case avg:
+      return kind != ElementKind::boolean;
+    case band:
+    case bor:
+    case bxor:
+      return kind == ElementKind::integer || kind == ElementKind::boolean;
+    case min:
+    case max:
+    case land:
+    case lor:
+    case lxor:
+      break;
+  }
+  return kind != ElementKind::complex;
 }
 
 constexpr std::string_view name_of(Collective collective) {

@@ -21,7 +21,7 @@
 namespace coll::reduce {
 namespace {
 
-/// As F16; kDigits after the point; kScale is what an f16 of the same bits was divided by.
+/// As F16; kScale is what an f16 of the same bits was divided by.
 struct E4M3 {
   using Bits = std::int8_t;
   static constexpr Bits kMost = 0x7e, kNan = 0x7f;  // 448

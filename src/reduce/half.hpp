@@ -10,14 +10,17 @@
 namespace coll::reduce {
 namespace {
 
-/// The integer that an element is; the bits of its largest magnitude, infinity, and of its one NaN.
+/// The integer that an element is; the bits of its largest magnitude, infinity, and of its one NaN;
+/// kDigits after the point.
 struct F16 {
   using Bits = std::int16_t;
   static constexpr Bits kMost = 0x7c00, kNan = 0x7e00;
+  static constexpr int kDigits = 10;
 };
 struct BF16 {
   using Bits = std::int16_t;
   static constexpr Bits kMost = 0x7f80, kNan = 0x7fc0;
+  static constexpr int kDigits = 7;
 };
 
 /// Does the CPU add and multiply f16?

@@ -3,6 +3,9 @@
 //
 // The build defines COLL_REDUCE_ISA as the namespace (baseline, neon, avx2 …) and passes the
 // matching compiler options; -ffp-contract=off keeps the bits the same everywhere.
+#include <tuple>
+#include <utility>
+
 #include "reduce/isa.hpp"
 #include "reduce/passes.hpp"
 #include "reduce/vector.hpp"
@@ -119,16 +122,19 @@ COLL_INLINE void run(void* out, void* out2, const void* a, const void* b, size_t
 
 // ---- what the table points to ----
 
-template <ReduceOp op, class T, Store how>
-void combine(void* out, const void* a, const void* b, size_t count, size_t ranks) {
-  using P = Pass<op, T>;
-  run<P, how, false>(out, nullptr, a, b, count * sizeof(typename P::Element), ranks);
+template <class U>
+COLL_INLINE size_t argument(size_t ranks) {
+  return U::kMadeWith == kRanks ? ranks : U::kMadeWith;
 }
 
-template <ReduceOp op, class T, Store how>
+template <class U, Store how>
+void combine(void* out, const void* a, const void* b, size_t count, size_t ranks) {
+  run<typename U::Pass, how, false>(out, nullptr, a, b, count * U::kBytes, argument<U>(ranks));
+}
+
+template <class U, Store how>
 void combine_both(void* out, void* out2, const void* a, const void* b, size_t count, size_t ranks) {
-  using P = Pass<op, T>;
-  run<P, how, true>(out, out2, a, b, count * sizeof(typename P::Element), ranks);
+  run<typename U::Pass, how, true>(out, out2, a, b, count * U::kBytes, argument<U>(ranks));
 }
 
 void copy_cached(void* out, const void* in, size_t bytes) {
@@ -149,29 +155,40 @@ void copy_both(void* out, void* out2, const void* in, size_t bytes) {
 constexpr Store kCached = Store::cached;
 constexpr Store kPast = kCanStream ? Store::streaming : Store::cached;
 
-template <ReduceOp op, ReduceOp end, class T>
-constexpr Kernels entry = {{combine<op, T, kCached>, combine<op, T, kPast>},
-                           {combine_both<op, T, kCached>, combine_both<op, T, kPast>},
-                           {combine<end, T, kCached>, combine<end, T, kPast>},
-                           {combine_both<end, T, kCached>, combine_both<end, T, kPast>}};
+// The order of DataType.
+using Elements = std::tuple<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
+                            std::uint32_t, std::int64_t, std::uint64_t, F16, BF16, float, double,
+                            E4M3, E5M2, bool, Complex<float>, Complex<double>>;
+static_assert(std::tuple_size_v<Elements> == kDataTypes);
 
-// The order of DataType. Sums and products of integers have the same bits signed and unsigned.
-#define COLL_ROW(op, end)                                                                         \
-  {                                                                                               \
-    entry<op, end, std::int8_t>, entry<op, end, std::uint8_t>, entry<op, end, std::int32_t>,      \
-        entry<op, end, std::uint32_t>, entry<op, end, std::int64_t>,                              \
-        entry<op, end, std::uint64_t>, entry<op, end, F16>, entry<op, end, BF16>,                 \
-        entry<op, end, float>, entry<op, end, double>, entry<op, end, E4M3>, entry<op, end, E5M2> \
+template <ReduceOp op, DataType type>
+consteval Kernels entry() {
+  if constexpr (has_meaning(op, type)) {
+    using T = std::tuple_element_t<static_cast<size_t>(type), Elements>;
+    using U = decltype(use < op == ReduceOp::avg ? ReduceOp::sum : op, T > ());
+    using End = decltype(use<op, T>());
+    static_assert(U::kBytes == size_of(type));
+    return {{combine<U, kCached>, combine<U, kPast>},
+            {combine_both<U, kCached>, combine_both<U, kPast>},
+            {combine<End, kCached>, combine<End, kPast>},
+            {combine_both<End, kCached>, combine_both<End, kPast>}};
+  } else {
+    return {};
   }
+}
+
+template <size_t... i>
+consteval Table table_of(const char* name, std::index_sequence<i...>) {
+  Table table{name, {}, {{copy_cached, copy_streaming}, {copy_both<kCached>, copy_both<kPast>}}};
+  ((table.kernels[i / kDataTypes][i % kDataTypes] =
+        entry<static_cast<ReduceOp>(i / kDataTypes), static_cast<DataType>(i % kDataTypes)>()),
+   ...);
+  return table;
+}
 
 }  // namespace
 
-// The order of ReduceOp.
-constinit const Table COLL_REDUCE_ISA::table = {
-    COLL_TEXT(COLL_REDUCE_ISA),
-    {COLL_ROW(ReduceOp::sum, ReduceOp::sum), COLL_ROW(ReduceOp::prod, ReduceOp::prod),
-     COLL_ROW(ReduceOp::min, ReduceOp::min), COLL_ROW(ReduceOp::max, ReduceOp::max),
-     COLL_ROW(ReduceOp::sum, ReduceOp::avg)},
-    {{copy_cached, copy_streaming}, {copy_both<kCached>, copy_both<kPast>}}};
+constinit const Table COLL_REDUCE_ISA::table =
+    table_of(COLL_TEXT(COLL_REDUCE_ISA), std::make_index_sequence<kReduceOps * kDataTypes>{});
 
 }  // namespace coll::reduce

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each operation on one register of each dtype.
+// Sums, products, averages, minima and maxima on one register of each dtype, and which pass each
+// pair of an operation and a dtype takes.
 //
 // Pass<op, T> is made once per call; apply<step>() combines `step` bytes at two addresses. avg
 // means "add, then divide": where avg only combines, the table uses sum. Only kernels.cpp includes
 // this; see vector.hpp about the unnamed namespace.
 #pragma once
 #include <type_traits>
+#include <utility>
 
 #include "base/types.hpp"
 #include "reduce/float8.hpp"
 #include "reduce/half.hpp"
+#include "reduce/logic.hpp"
 #include "reduce/vector.hpp"
 
 namespace coll::reduce {
@@ -23,11 +26,13 @@ template <>
 struct Float<float> {
   using Bits = std::uint32_t;
   static constexpr Bits kNan = 0x7fc00000u;
+  static constexpr int kDigits = 23;
 };
 template <>
 struct Float<double> {
   using Bits = std::uint64_t;
   static constexpr Bits kNan = 0x7ff8000000000000u;
+  static constexpr int kDigits = 52;
 };
 
 template <ReduceOp op, class V, class T>
@@ -62,6 +67,40 @@ struct FloatPass {
       r = r == r ? r : nan;
     }
     return as<Raw<kBytes>>(r);
+  }
+};
+
+/// A complex number of two Ts, the real part first.
+template <class T>
+struct Complex {
+  T parts[2];
+};
+
+/// (a + bi)(c + di) = (ac - bd) + (ad + bc)i: four products and two sums, each rounded once.
+template <class T>
+struct ComplexProduct {
+  using Element = Complex<T>;
+  explicit ComplexProduct(size_t) {}
+
+  template <class V, class Bits, size_t... i>
+  COLL_INLINE static V multiply(V a, V b, std::index_sequence<i...>) {
+    constexpr auto kSign =
+        static_cast<typename Float<T>::Bits>(~(~typename Float<T>::Bits{0} >> 1));
+    const V real = __builtin_shufflevector(a, a, (i & ~size_t{1})...);
+    const V imaginary = __builtin_shufflevector(a, a, (i | 1)...);
+    const V swapped = __builtin_shufflevector(b, b, (i ^ 1)...);
+    const Bits minus{(i % 2 == 0 ? kSign : 0)...};  // before the products that are taken off
+    return real * b + as<V>(as<Bits>(imaginary * swapped) ^ minus);
+  }
+
+  template <size_t step>
+  COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
+    constexpr size_t kBytes = register_of(step);
+    using V = Vector<T, kBytes>;
+    using Bits = Vector<typename Float<T>::Bits, kBytes>;
+    const V r = multiply<V, Bits>(as<V>(load<step>(at_a)), as<V>(load<step>(at_b)),
+                                  std::make_index_sequence<kBytes / sizeof(T)>{});
+    return as<Raw<kBytes>>(r == r ? r : as<V>(Bits{} + Float<T>::kNan));
   }
 };
 
@@ -183,22 +222,23 @@ struct SmallOrder {
 
 // ---- integers: sums and products wrap, so they are computed unsigned ----
 
-/// x / d toward zero in every lane of four bytes, each byte by f32: exact, since a quotient that is
-/// no integer is at least 1/255 below the next one.
+/// x / d toward zero of the 8- or 16-bit integers in every lane of 32 bits, each by f32: exact,
+/// since a quotient that is no integer is at least 2^-17 of itself below the next one.
 template <class T, size_t bytes>
-COLL_INLINE Raw<bytes> divide_bytes(Raw<bytes> x, float d) {
+COLL_INLINE Raw<bytes> divide_small(Raw<bytes> x, float d) {
   using Word = Vector<int, bytes>;
   using F = Vector<float, bytes>;
+  constexpr unsigned kBits = 8 * sizeof(T), kUnused = 32 - kBits;
   Raw<bytes> result{};
-  for (unsigned at = 0; at < 32; at += 8) {
-    const Raw<bytes> top = x << (24 - at);
+  for (unsigned at = 0; at < 32; at += kBits) {
+    const Raw<bytes> top = x << (kUnused - at);
     Word word;
     if constexpr (std::is_signed_v<T>)
-      word = as<Word>(top) >> 24;
+      word = as<Word>(top) >> kUnused;
     else
-      word = as<Word>(top >> 24);
+      word = as<Word>(top >> kUnused);
     const F quotient = __builtin_convertvector(word, F) / (F{} + d);
-    result |= (as<Raw<bytes>>(__builtin_convertvector(quotient, Word)) & 0xffu) << at;
+    result |= (as<Raw<bytes>>(__builtin_convertvector(quotient, Word)) & (~0u >> kUnused)) << at;
   }
   return result;
 }
@@ -246,8 +286,8 @@ struct IntegerPass {
     const U sum = as<U>(a) + as<U>(b);
     if constexpr (op == ReduceOp::sum) return as<R>(sum);
     if constexpr (op == ReduceOp::avg) {
-      if constexpr (sizeof(T) == 1)
-        return divide_bytes<T, kBytes>(as<R>(sum), static_cast<float>(ranks));
+      if constexpr (sizeof(T) <= 2)
+        return divide_small<T, kBytes>(as<R>(sum), static_cast<float>(ranks));
       if constexpr (sizeof(T) == 4)
         return divide_words<T, kBytes>(as<R>(sum), static_cast<double>(ranks));
       if constexpr (sizeof(T) == 8) return as<R>(as<V>(sum) / (V{} + static_cast<T>(ranks)));
@@ -257,27 +297,71 @@ struct IntegerPass {
 
 // ---- which pass a dtype and an operation take ----
 
+/// A pass is made with the number of ranks, or with a number that the type gives.
+constexpr size_t kRanks = ~size_t{0};
+
+/// A pass, the bytes of an element, and what the pass is made with. Where these three are the same,
+/// two dtypes share their kernels.
+template <class P, size_t bytes, size_t made_with = kRanks>
+struct Use {
+  using Pass = P;
+  static constexpr size_t kBytes = bytes, kMadeWith = made_with;
+};
+
+constexpr bool is_bitwise(ReduceOp op) {
+  return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+}
+constexpr bool is_logical(ReduceOp op) {
+  return op == ReduceOp::land || op == ReduceOp::lor || op == ReduceOp::lxor;
+}
+
+/// The logical operation that an operation is on truth values.
+constexpr ReduceOp of_truth(ReduceOp op) {
+  using enum ReduceOp;
+  if (op == prod || op == min || op == band || op == land) return land;
+  return op == bxor || op == lxor ? lxor : lor;
+}
+
 template <ReduceOp op, class T>
-struct PassOf {
-  using type =
-      std::conditional_t<std::is_floating_point_v<T>, FloatPass<op, T>, IntegerPass<op, T>>;
-};
-template <ReduceOp op, class Format, template <ReduceOp, class> class Sums>
-using SmallPassOf = std::conditional_t<op == ReduceOp::min || op == ReduceOp::max,
-                                       SmallOrder<op, Format>, Sums<op, Format>>;
-template <ReduceOp op, class Format>
-requires std::is_same_v<Format, F16> || std::is_same_v<Format, BF16>
-struct PassOf<op, Format> {
-  using type = SmallPassOf<op, Format, HalfPass>;
-};
-template <ReduceOp op, class Format>
-requires std::is_same_v<Format, E4M3> || std::is_same_v<Format, E5M2>
-struct PassOf<op, Format> {
-  using type = std::conditional_t<op == ReduceOp::sum && std::is_same_v<Format, E4M3> && !kCheapF16,
-                                  E4M3Sum, SmallPassOf<op, Format, Float8Pass>>;
-};
-template <ReduceOp op, class T>
-using Pass = typename PassOf<op, T>::type;
+constexpr auto use() {
+  // Sums, products, bits and truth are the same signed and unsigned.
+  if constexpr (std::is_same_v<T, bool>) {
+    return Use<LogicalPass<of_truth(op), std::uint8_t>, 1, 0>{};
+  } else if constexpr (is_bitwise(op)) {
+    return Use<BitwisePass<op>, sizeof(T)>{};
+  } else if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    if constexpr (is_logical(op))
+      return Use<LogicalPass<op, U>, sizeof(T), 0>{};
+    else if constexpr (op == ReduceOp::sum || op == ReduceOp::prod)
+      return Use<IntegerPass<op, U>, sizeof(T)>{};
+    else
+      return Use<IntegerPass<op, T>, sizeof(T)>{};
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (is_logical(op))
+      return Use<LogicalPass<op, typename Float<T>::Bits>, sizeof(T), Float<T>::kDigits>{};
+    else
+      return Use<FloatPass<op, T>, sizeof(T)>{};
+  } else if constexpr (std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>) {
+    using Part = std::remove_extent_t<decltype(T::parts)>;
+    if constexpr (op == ReduceOp::prod)
+      return Use<ComplexProduct<Part>, sizeof(T)>{};
+    else  // part by part
+      return Use<FloatPass<op, Part>, sizeof(T)>{};
+  } else {  // a float of 8 or 16 bits
+    constexpr size_t kBytes = sizeof(typename T::Bits);
+    if constexpr (is_logical(op))
+      return Use<LogicalPass<op, std::make_unsigned_t<typename T::Bits>>, kBytes, T::kDigits>{};
+    else if constexpr (op == ReduceOp::min || op == ReduceOp::max)
+      return Use<SmallOrder<op, T>, kBytes>{};
+    else if constexpr (kBytes == 2)
+      return Use<HalfPass<op, T>, kBytes>{};
+    else if constexpr (op == ReduceOp::sum && std::is_same_v<T, E4M3> && !kCheapF16)
+      return Use<E4M3Sum, kBytes>{};
+    else
+      return Use<Float8Pass<op, T>, kBytes>{};
+  }
+}
 
 }  // namespace
 }  // namespace coll::reduce

@@ -38,7 +38,7 @@ TEST(CApi, RefusesBadArgumentsWithAReasonAndGoesOn) {
             "dtype");
     refused(coll_all_reduce(in, out, 2, static_cast<coll_dtype_t>(256), COLL_SUM, comm, nullptr),
             "dtype");
-    refused(coll_all_reduce(in, out, 2, COLL_FLOAT32, static_cast<coll_op_t>(9), comm, nullptr),
+    refused(coll_all_reduce(in, out, 2, COLL_FLOAT32, static_cast<coll_op_t>(77), comm, nullptr),
             "op");
     refused(coll_all_reduce(in, in + 1, 4, COLL_FLOAT32, COLL_SUM, comm, nullptr), "overlap");
     refused(coll_all_reduce(in, out, SIZE_MAX / 2, COLL_FLOAT32, COLL_SUM, comm, nullptr), "count");

@@ -4,10 +4,14 @@
 
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstring>
 
 namespace coll::testing {
 namespace {
+
+/// An element of any type; the imaginary part is 0 but for complex numbers.
+using Value = std::complex<double>;
 
 /// The bits of an 8-bit float with `digits` bits after the point: normal numbers and zero are all
 /// we use.
@@ -20,9 +24,20 @@ std::uint8_t float8_bits(double value, int digits, int bias) {
 }
 
 /// An element as bytes of its dtype. Only for values that the dtype holds exactly.
-void store_exact(DataType type, double value, std::byte* to) {
+void store_exact(DataType type, Value element, std::byte* to) {
   const auto put = [&](auto typed) { std::memcpy(to, &typed, sizeof typed); };
+  const double value = element.real();
   switch (type) {
+    case DataType::boolean:
+      return put(static_cast<std::uint8_t>(value));
+    case DataType::complex64:
+      return put(static_cast<std::complex<float>>(element));
+    case DataType::complex128:
+      return put(element);
+    case DataType::int16:
+      return put(static_cast<std::int16_t>(value));
+    case DataType::uint16:
+      return put(static_cast<std::uint16_t>(value));
     case DataType::int8:
       return put(static_cast<std::int8_t>(value));
     case DataType::uint8:
@@ -78,17 +93,43 @@ double short_input_value(double limit, ReduceOp op, Rank ranks, Rank rank, std::
   return static_cast<double>(hash % (2 * most + 1)) - static_cast<double>(most);
 }
 
+bool is_and(ReduceOp op) {
+  return op == ReduceOp::band || op == ReduceOp::land;
+}
+bool is_logical(ReduceOp op) {
+  return op == ReduceOp::land || op == ReduceOp::lor || op == ReduceOp::lxor;
+}
+
+/// For operations on bits and truth values. An and has few zeros, an or few ones, so that one rank
+/// decides most elements: its loss shows.
+double bits_value(DataType type, ReduceOp op, bool is_signed, std::uint64_t hash) {
+  const auto bit = static_cast<double>(1 << hash % 3), none = 0.0;
+  const bool rare = hash / 3 % 16 == 0;
+  if (type == DataType::boolean) {
+    if (is_and(op) || op == ReduceOp::prod || op == ReduceOp::min) return rare ? 0 : 1;
+    if (op == ReduceOp::bxor || op == ReduceOp::lxor) return hash % 2 == 0 ? 0 : 1;
+    return rare ? 1 : 0;
+  }
+  if (is_logical(op)) return is_and(op) != rare ? bit : none;  // an 8-bit float holds 1, 2, 4
+  if (op == ReduceOp::bxor) return static_cast<double>(hash % 128) - (is_signed ? 64 : 0);
+  const double all = is_signed ? -1 : 255;
+  if (op == ReduceOp::band) return rare ? all - bit : all;
+  return rare ? bit : none;
+}
+
 /// Rank r's i-th input element: small integers chosen so that the result over up to 16 ranks in any
 /// order is exact in every dtype; neighbours, ranks and blocks differ, so that a misplaced element
 /// shows.
-double input_value(DataType type, ReduceOp op, Rank ranks, Rank rank, std::uint64_t index,
-                   std::uint64_t seed) {
+double real_value(DataType type, ReduceOp op, Rank ranks, Rank rank, std::uint64_t index,
+                  std::uint64_t seed) {
   std::uint64_t hash = (index * 0x9e3779b97f4a7c15ULL) ^
                        (seed + static_cast<std::uint64_t>(rank) * 0x632be59bd9b4e019ULL);
   hash = (hash ^ (hash >> 29)) * 0xbf58476d1ce4e5b9ULL;
   hash ^= hash >> 32;
-  const bool is_signed =
-      type != DataType::uint8 && type != DataType::uint32 && type != DataType::uint64;
+  const bool is_signed = type != DataType::uint8 && type != DataType::uint16 &&
+                         type != DataType::uint32 && type != DataType::uint64;
+  if (type == DataType::boolean || op >= ReduceOp::band)
+    return bits_value(type, op, is_signed, hash);
   if (short_limit(type) != 0 && op != ReduceOp::prod)
     return short_input_value(short_limit(type), op, ranks, rank, index, hash);
   switch (op) {
@@ -110,29 +151,62 @@ double input_value(DataType type, ReduceOp op, Rank ranks, Rank rank, std::uint6
   }
 }
 
-double combine(ReduceOp op, double a, double b) {
+/// A factor of a complex product: 2 + i, turned by quarters. No power of it lies on an axis, so no
+/// part of a product is a zero, whose sign would depend on the order.
+Value complex_factor(Rank rank, std::uint64_t index, std::uint64_t seed) {
+  const auto dice = static_cast<std::uint64_t>(
+      real_value(DataType::int64, ReduceOp::bxor, 1, rank, index, seed) + 64);
+  constexpr Value kTurned[] = {{2, 1}, {-1, 2}, {-2, -1}, {1, -2}};
+  return kTurned[dice % 4];
+}
+
+Value input_value(DataType type, ReduceOp op, Rank ranks, Rank rank, std::uint64_t index,
+                  std::uint64_t seed) {
+  if (type != DataType::complex64 && type != DataType::complex128)
+    return real_value(type, op, ranks, rank, index, seed);
+  if (op == ReduceOp::prod) return complex_factor(rank, index, seed);
+  return {real_value(type, op, ranks, rank, 2 * index, seed),
+          real_value(type, op, ranks, rank, 2 * index + 1, seed)};
+}
+
+Value combine(DataType type, ReduceOp op, Value a, Value b) {
+  const double x = a.real(), y = b.real();
+  const bool truth = type == DataType::boolean;
   switch (op) {
     case ReduceOp::sum:
+      return truth ? std::fmax(x, y) : a + b;
     case ReduceOp::avg:
       return a + b;
     case ReduceOp::prod:
       return a * b;
     case ReduceOp::min:
-      return std::fmin(a, b);
+      return std::fmin(x, y);
     case ReduceOp::max:
-      return std::fmax(a, b);
+      return std::fmax(x, y);
+    case ReduceOp::band:
+      return static_cast<double>(static_cast<int>(x) & static_cast<int>(y));
+    case ReduceOp::bor:
+      return static_cast<double>(static_cast<int>(x) | static_cast<int>(y));
+    case ReduceOp::bxor:
+      return static_cast<double>(static_cast<int>(x) ^ static_cast<int>(y));
+    case ReduceOp::land:
+      return x != 0 && y != 0 ? 1 : 0;
+    case ReduceOp::lor:
+      return x != 0 || y != 0 ? 1 : 0;
+    case ReduceOp::lxor:
+      return (x != 0) != (y != 0) ? 1 : 0;
   }
   return 0;
 }
 
 /// What all ranks' i-th inputs come to.
-double reduced_value(DataType type, ReduceOp op, Rank ranks, std::uint64_t index,
-                     std::uint64_t seed) {
-  double value = input_value(type, op, ranks, 0, index, seed);
+Value reduced_value(DataType type, ReduceOp op, Rank ranks, std::uint64_t index,
+                    std::uint64_t seed) {
+  Value value = input_value(type, op, ranks, 0, index, seed);
   for (Rank rank = 1; rank < ranks; ++rank) {
-    value = combine(op, value, input_value(type, op, ranks, rank, index, seed));
+    value = combine(type, op, value, input_value(type, op, ranks, rank, index, seed));
   }
-  return op == ReduceOp::avg ? value / ranks : value;
+  return op == ReduceOp::avg ? value / static_cast<double>(ranks) : value;
 }
 
 }  // namespace
@@ -152,7 +226,7 @@ std::vector<std::byte> expected_output(Collective collective, DataType type, Red
                                        std::uint64_t seed) {
   const std::size_t size = size_of(type);
   std::vector<std::byte> bytes;
-  const auto add = [&](double value) {
+  const auto add = [&](Value value) {
     bytes.resize(bytes.size() + size);
     store_exact(type, value, bytes.data() + bytes.size() - size);
   };

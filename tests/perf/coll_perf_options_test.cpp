@@ -85,6 +85,25 @@ TEST(Options, EightBitFloatsHaveTheNamesOfNcclTestsAndOurs) {
   }
 }
 
+TEST(Options, ATypeThatTheReductionLacksIsLeftOutOrDoesNotMatter) {
+  Options options;
+  ASSERT_FALSE(parse({"-o", "lxor", "-d", "complex128,short"}, options));
+  EXPECT_EQ(options.dtypes, (std::vector<coll_dtype_t>{COLL_COMPLEX128, COLL_INT16}));
+  Options moved;
+  ASSERT_FALSE(parse({"-t", "broadcast", "-o", "min", "-d", "c64"}, moved));
+}
+
+TEST(Meaning, IsTheLibrarys) {
+  int pairs = 0;
+  for (int op = 0; op < COLL_OP_COUNT; ++op)
+    for (int type = 0; type < COLL_DTYPE_COUNT; ++type)
+      pairs += has_meaning(static_cast<coll_op_t>(op), static_cast<coll_dtype_t>(type)) ? 1 : 0;
+  EXPECT_EQ(pairs, 11 * 17 - 3 * 8 - 5 * 2 - 1);
+  EXPECT_TRUE(has_meaning(COLL_BXOR, COLL_BOOL) && has_meaning(COLL_LAND, COLL_FLOAT8_E5M2));
+  EXPECT_TRUE(has_meaning(COLL_AVG, COLL_COMPLEX64) && !has_meaning(COLL_AVG, COLL_BOOL));
+  EXPECT_FALSE(has_meaning(COLL_MAX, COLL_COMPLEX128) || has_meaning(COLL_BOR, COLL_FLOAT16));
+}
+
 TEST(Options, PeersProtocol) {
   Options options;
   ASSERT_FALSE(
@@ -115,8 +134,12 @@ TEST(Options, OverlapTakesAStream) {
 
 TEST(Options, RefusalsNameTheTrouble) {
   EXPECT_NE(refusal({"-b", "3x"}).find("'3x' is not a size"), std::string::npos);
-  EXPECT_NE(refusal({"-o", "xor"}).find("'xor' is not a reduction"), std::string::npos);
+  EXPECT_NE(refusal({"-o", "nand"}).find("'nand' is not a reduction"), std::string::npos);
   EXPECT_NE(refusal({"-d", "f8"}).find("'f8' is not an element type"), std::string::npos);
+  EXPECT_NE(
+      refusal({"-o", "min,band", "-d", "c64,c128"})
+          .find("no reduction of -o min,band has a meaning for an element type of -d c64,c128"),
+      std::string::npos);
   EXPECT_NE(refusal({"-t", "dance"}).find("'dance' is not an operation"), std::string::npos);
   EXPECT_NE(refusal({"-r", "-2"}).find("-2"), std::string::npos);
   EXPECT_NE(refusal({"-b", "2K", "-e", "1K"}).find("no sizes between"), std::string::npos);

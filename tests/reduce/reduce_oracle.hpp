@@ -65,7 +65,30 @@ inline const Format& format_of(DataType type) {
 }
 
 inline bool is_float(DataType type) {
-  return type >= DataType::float16;
+  switch (type) {
+    case DataType::float16:
+    case DataType::bfloat16:
+    case DataType::float32:
+    case DataType::float64:
+    case DataType::float8_e4m3:
+    case DataType::float8_e5m2:
+      return true;
+    default:
+      return false;
+  }
+}
+inline bool is_signed_integer(DataType type) {
+  return type == DataType::int8 || type == DataType::int16 || type == DataType::int32 ||
+         type == DataType::int64;
+}
+inline bool is_complex(DataType type) {
+  return type == DataType::complex64 || type == DataType::complex128;
+}
+/// The type of a complex number's two parts; any other type itself.
+inline DataType part_of(DataType type) {
+  return type == DataType::complex64    ? DataType::float32
+         : type == DataType::complex128 ? DataType::float64
+                                        : type;
 }
 inline Element sign_bit(const Format& f) {
   return (f.nan << 1) & ~f.nan;
@@ -120,9 +143,32 @@ T float_step(ReduceOp op, T a, T b, bool finish, std::size_t ranks) {
   return r;
 }
 
-/// The bits that one element of a pass must have.
+/// A truth value out of two.
+inline bool truth_of(ReduceOp op, bool a, bool b) {
+  switch (op) {
+    case ReduceOp::prod:
+    case ReduceOp::min:
+    case ReduceOp::band:
+    case ReduceOp::land:
+      return a && b;
+    case ReduceOp::bxor:
+    case ReduceOp::lxor:
+      return a != b;
+    default:
+      return a || b;
+  }
+}
+
+/// The bits that one element of a pass must have; for complex numbers see expected_complex.
 inline Element expected(ReduceOp op, DataType type, bool finish, std::size_t ranks, Element a,
                         Element b) {
+  if (type == DataType::boolean) return truth_of(op, a != 0, b != 0) ? 1 : 0;
+  if (op == ReduceOp::land || op == ReduceOp::lor || op == ReduceOp::lxor) {
+    const Format* f = is_float(type) ? &format_of(type) : nullptr;
+    const auto truth = [&](Element e) { return f ? decode(*f, e) != 0 : e != 0; };
+    const Element one = f ? encode(*f, 1.0) : 1;
+    return truth_of(op, truth(a), truth(b)) ? one : 0;
+  }
   if (is_float(type)) {
     const Format& f = format_of(type);
     const double x = decode(f, a), y = decode(f, b);
@@ -134,12 +180,11 @@ inline Element expected(ReduceOp op, DataType type, bool finish, std::size_t ran
     return encode(f, static_cast<double>(float_step<float, double>(
                          op, static_cast<float>(x), static_cast<float>(y), finish, ranks)));
   }
-  const bool is_signed =
-      type == DataType::int8 || type == DataType::int32 || type == DataType::int64;
   const unsigned unused = 64 - 8 * static_cast<unsigned>(size_of(type));
   const auto value = [&](Element e) -> Int128 {
     e <<= unused;
-    return is_signed ? Int128{static_cast<std::int64_t>(e) >> unused} : Int128{e >> unused};
+    return is_signed_integer(type) ? Int128{static_cast<std::int64_t>(e) >> unused}
+                                   : Int128{e >> unused};
   };
   Int128 r = 0;
   switch (op) {
@@ -155,10 +200,36 @@ inline Element expected(ReduceOp op, DataType type, bool finish, std::size_t ran
     case ReduceOp::max:
       r = value(a) > value(b) ? value(a) : value(b);
       break;
+    case ReduceOp::band:
+      return a & b;
+    case ReduceOp::bor:
+      return a | b;
+    case ReduceOp::bxor:
+      return a ^ b;
+    default:  // logical: above
+      break;
   }
   if (op == ReduceOp::avg && finish)
     r = value(static_cast<Element>(r)) / static_cast<Int128>(ranks);  // the wrapped sum, truncated
   return static_cast<Element>(r) << unused >> unused;
+}
+
+/// The two parts of a complex result.
+struct ComplexElement {
+  Element real, imaginary;
+};
+inline ComplexElement expected_complex(ReduceOp op, DataType type, bool finish, std::size_t ranks,
+                                       ComplexElement a, ComplexElement b) {
+  const DataType part = part_of(type);
+  const auto rounded = [&](ReduceOp step, Element x, Element y) {
+    return expected(step, part, finish, ranks, x, y);
+  };
+  if (op != ReduceOp::prod)
+    return {rounded(op, a.real, b.real), rounded(op, a.imaginary, b.imaginary)};
+  const auto times = [&](Element x, Element y) { return rounded(ReduceOp::prod, x, y); };
+  const Element minus = sign_bit(format_of(part));
+  return {rounded(ReduceOp::sum, times(a.real, b.real), times(a.imaginary, b.imaginary) ^ minus),
+          rounded(ReduceOp::sum, times(a.real, b.imaginary), times(a.imaginary, b.real))};
 }
 
 }  // namespace coll::test

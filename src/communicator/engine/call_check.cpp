@@ -24,6 +24,25 @@ Status null_buffer(const Call& call, const char* name, std::uint64_t bytes) {
              std::string(name) + " is null but " + std::to_string(bytes) + " bytes are expected");
 }
 
+/// What to do where a reduction has no meaning.
+const char* instead_of(ReduceOp op, DataType type) {
+  switch (kind_of(type)) {
+    case ElementKind::boolean:
+      return "bool has sum, max and lor (any rank), prod, min and land (all ranks), lxor; for the "
+             "share of ranks average a float type";
+    case ElementKind::complex:
+      return op == ReduceOp::min || op == ReduceOp::max
+                 ? "complex numbers have no order: they have sum, prod and avg"
+                 : "complex numbers have sum, prod and avg";
+    case ElementKind::floating:
+      return "bitwise operations need integers or bool: pass the bits as unsigned integers of the "
+             "same size";
+    case ElementKind::integer:
+      break;
+  }
+  return "";
+}
+
 std::uint64_t own_offset(std::span<const UnequalBlocks::Block> blocks, Rank rank) {
   return blocks.size() == 1 ? blocks[0].offset : blocks[static_cast<std::size_t>(rank)].offset;
 }
@@ -75,6 +94,12 @@ Status check_names(const Call& call) {
   }
   if (static_cast<int>(call.op) >= kReduceOps) {
     return bad(call, "unknown op " + std::to_string(static_cast<int>(call.op)), "see coll_op_t");
+  }
+  if (!has_meaning(call.op, call.type)) {
+    return bad(
+        call,
+        std::string(name_of(call.op)) + " has no meaning for " + std::string(name_of(call.type)),
+        instead_of(call.op, call.type));
   }
   return {};
 }

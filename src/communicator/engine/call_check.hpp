@@ -5,7 +5,8 @@
 
 namespace coll {
 
-/// Are the dtype and the operation such as there are?
+/// Do the dtype and the reduction exist, and has the reduction a meaning for the dtype? A call that
+/// reduces nothing has the op sum.
 Status check_names(const Call& call);
 
 /// Is the request right as far as this rank can tell? Pointers, ranges, overlap. No communication.
