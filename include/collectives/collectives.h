@@ -34,6 +34,9 @@ typedef struct coll_comm* coll_comm_t;
  * stream costs no thread: one thread of the process moves all of them. */
 typedef struct coll_stream* coll_stream_t;
 
+/* An event: a mark in a stream, for which other streams and the host can wait. */
+typedef struct coll_event* coll_event_t;
+
 /* A handle of one operation that coll_start issued. */
 typedef struct coll_work* coll_work_t;
 
@@ -289,6 +292,30 @@ COLL_API coll_status_t coll_stream_synchronize(coll_stream_t stream);
 /* Never waits. Returns COLL_IN_PROGRESS while operations are queued or running, otherwise what
  * coll_stream_synchronize would return. */
 COLL_API coll_status_t coll_stream_query(coll_stream_t stream);
+
+/* --- events --- */
+
+/* An event stands for the operations that a stream held when the event was recorded. It has
+ * happened once all of them have ended, whether they failed or not; their failures are reported by
+ * their stream and their handles alone. An event that was never recorded has happened. Any thread
+ * may use it, any number of streams may wait for it, also after the recorded stream was destroyed.
+ * The streams' operations may be on different communicators. */
+COLL_API coll_status_t coll_event_create(coll_event_t* event);
+/* Never waits. Streams that wait for the event go on waiting for what it stood for. */
+COLL_API coll_status_t coll_event_destroy(coll_event_t event);
+/* Records what the stream holds now. A second record replaces the first; streams that wait already
+ * wait for the first. Refused with COLL_INVALID_USAGE while this thread's open group has operations
+ * on the stream, which the stream does not hold yet. */
+COLL_API coll_status_t coll_event_record(coll_event_t event, coll_stream_t stream);
+/* Returns at once. What is queued on `stream` from now on begins only when the event, as it is
+ * recorded now, has happened. A failure before the event does not stop `stream`: its later
+ * operations run, and fail only if their own communicator has failed. Refused in a group like
+ * coll_event_record. */
+COLL_API coll_status_t coll_stream_wait_event(coll_stream_t stream, coll_event_t event);
+/* Never waits: COLL_SUCCESS if the event has happened, else COLL_IN_PROGRESS. */
+COLL_API coll_status_t coll_event_query(coll_event_t event);
+/* Waits until the event has happened. The waiting thread moves operations meanwhile. */
+COLL_API coll_status_t coll_event_synchronize(coll_event_t event);
 
 /* --- memory --- */
 

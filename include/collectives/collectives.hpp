@@ -103,6 +103,43 @@ inline Error invalid(const char* text) {
 }
 }  // namespace detail
 
+class Stream;
+
+/// An event: stands for what a stream held when the event was recorded (collectives.h, "events").
+class Event {
+ public:
+  static Result<Event> create() {
+    coll_event_t event = nullptr;
+    if (auto made = detail::result(coll_event_create(&event)); !made) return made.error();
+    return Event(event);
+  }
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~Event() {
+    if (event_ != nullptr) coll_event_destroy(event_);
+  }
+
+  /// Records what the stream holds now, in place of what was recorded before.
+  inline Result<void> record(const Stream& stream);
+  /// Waits until the recorded operations have ended, whether they failed or not.
+  Result<void> synchronize() { return detail::result(coll_event_synchronize(event_)); }
+  /// The same without waiting: have they ended?
+  Result<bool> finished() {
+    const coll_status_t status = coll_event_query(event_);
+    if (status == COLL_IN_PROGRESS) return false;
+    if (status == COLL_SUCCESS) return true;
+    return detail::result(status).error();
+  }
+  [[nodiscard]] coll_event_t get() const { return event_; }
+
+ private:
+  explicit Event(coll_event_t event) : event_(event) {}
+  coll_event_t event_;
+};
+
 /// A host stream: the queued operations run asynchronously and in order.
 class Stream {
  public:
@@ -129,12 +166,20 @@ class Stream {
     if (status == COLL_SUCCESS) return true;
     return detail::result(status).error();
   }
+  /// What is queued from now on waits until the event, as it is recorded now, has happened.
+  Result<void> wait(const Event& event) {
+    return detail::result(coll_stream_wait_event(stream_, event.get()));
+  }
   [[nodiscard]] coll_stream_t get() const { return stream_; }
 
  private:
   explicit Stream(coll_stream_t stream) : stream_(stream) {}
   coll_stream_t stream_;
 };
+
+inline Result<void> Event::record(const Stream& stream) {
+  return detail::result(coll_event_record(event_, stream.get()));
+}
 
 /// A handle of an operation that runs asynchronously. Its destruction does not wait: the buffers
 /// stay the operation's own until it has ended.

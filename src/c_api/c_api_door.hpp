@@ -12,6 +12,7 @@
 #include "communicator/communicator.hpp"
 #include "communicator/host_stream.hpp"
 #include "communicator/live_communicators.hpp"
+#include "communicator/stream_event.hpp"
 #include "communicator/work.hpp"
 #include "sys/float_mode.hpp"
 
@@ -25,6 +26,11 @@ struct coll_comm {
 struct coll_stream {
   std::unique_ptr<coll::HostStream> stream;
   unsigned forks = coll::LiveCommunicators::of_process().forks();  ///< before it was made
+};
+
+struct coll_event {
+  coll::StreamEvent event;
+  unsigned forks = coll::LiveCommunicators::of_process().forks();
 };
 
 struct coll_work {
