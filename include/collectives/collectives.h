@@ -78,6 +78,30 @@ COLL_API const char* coll_status_name(coll_status_t status);
  * what to do; "" if none failed. Valid until the thread's next call of this library. */
 COLL_API const char* coll_last_error(void);
 
+/* A failure as fields. Initialise with COLL_ERROR_INFO_INIT: `size` and `version` let the struct
+ * grow. The functions that fill it return COLL_SUCCESS when they have done so. */
+#define COLL_ERROR_TEXT_BYTES 1024
+typedef struct coll_error_info {
+  size_t size;
+  uint32_t version;
+  coll_status_t code;         /* COLL_SUCCESS: there is no failure */
+  int rank;                   /* the rank at fault; -1: none, or it is not known */
+  int system_error;           /* errno; 0: no system call failed */
+  uint64_t sequence;          /* which operation of the communicator failed, from 1; 0: none */
+  coll_operation_t operation; /* what that operation was; says nothing if `sequence` is 0 */
+  uint32_t reserved;
+  char text[COLL_ERROR_TEXT_BYTES]; /* the line for a person, cut if it is longer; "" if none */
+} coll_error_info_t;
+#define COLL_ERROR_INFO_VERSION 1
+#define COLL_ERROR_INFO_INIT                                                                      \
+  {                                                                                               \
+    sizeof(coll_error_info_t), COLL_ERROR_INFO_VERSION, COLL_SUCCESS, -1, 0, 0, COLL_BARRIER, 0, \
+        {0}                                                                                       \
+  }
+
+/* This thread's last failed call. It stays until another call of the thread fails. */
+COLL_API coll_status_t coll_last_error_info(coll_error_info_t* info);
+
 /* The size of one element in bytes; 0 for an unknown type. */
 COLL_API size_t coll_dtype_size(coll_dtype_t type);
 
@@ -146,6 +170,9 @@ COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int* size);
  * may be null) receives the failure's line, valid until the communicator is destroyed. Any thread
  * may call it. */
 COLL_API coll_status_t coll_comm_status(coll_comm_t comm, const char** text);
+
+/* The communicator's sticky failure as fields. Any thread may call it. */
+COLL_API coll_status_t coll_comm_error_info(coll_comm_t comm, coll_error_info_t* info);
 
 /* Explains in a few lines which algorithm, lanes, slices and transports a call would use, and why.
  * `count` is in elements. Writes at most `capacity` bytes, including the final 0. `*length`
@@ -272,6 +299,8 @@ COLL_API coll_status_t coll_work_test(coll_work_t work);
 /* Waits until it has ended, and returns how; COLL_IN_PROGRESS if `timeout_s` passes first
  * (negative: no timeout). The waiting thread moves the communicator's operations meanwhile. */
 COLL_API coll_status_t coll_work_wait(coll_work_t work, double timeout_s);
+/* How it ended, as fields; the code is COLL_IN_PROGRESS while it runs. Never waits. */
+COLL_API coll_status_t coll_work_error_info(coll_work_t work, coll_error_info_t* info);
 /* Calls done(context, status) once, when it has ended and before coll_work_test and coll_work_wait
  * say so: on the thread that moves the operation, or before this returns where it has ended
  * already. `done` must not wait for operations, nor destroy a communicator or a stream. One

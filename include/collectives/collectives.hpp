@@ -14,10 +14,14 @@
 
 namespace collectives {
 
-/// Why a call failed. `text` is coll_last_error()'s line, for a person.
+/// Why a call failed: coll_error_info_t, with the whole line for a person.
 struct Error {
   coll_status_t code = COLL_SUCCESS;
   std::string text;
+  int rank = -1;           ///< at fault; -1: none, or it is not known
+  int system_error = 0;    ///< errno; 0: no system call failed
+  std::uint64_t sequence = 0;  ///< of the operation that failed; 0: none
+  coll_operation_t operation = COLL_BARRIER;  ///< says nothing if `sequence` is 0
 };
 
 /// A value, or the error that prevented it. Nothing in this header throws.
@@ -94,12 +98,29 @@ constexpr coll_dtype_t dtype_of() {
 }
 
 namespace detail {
+/// The thread's last failed call, which returned `status`.
+inline Error last_error(coll_status_t status) {
+  Error error;
+  error.code = status;
+  error.text = coll_last_error();
+  coll_error_info_t info = COLL_ERROR_INFO_INIT;
+  if (coll_last_error_info(&info) == COLL_SUCCESS) {
+    error.rank = info.rank;
+    error.system_error = info.system_error;
+    error.sequence = info.sequence;
+    error.operation = info.operation;
+  }
+  return error;
+}
 inline Result<void> result(coll_status_t status) {
   if (status == COLL_SUCCESS) return {};
-  return Error{status, coll_last_error()};
+  return last_error(status);
 }
 inline Error invalid(const char* text) {
-  return Error{COLL_INVALID_ARGUMENT, text};
+  Error error;
+  error.code = COLL_INVALID_ARGUMENT;
+  error.text = text;
+  return error;
 }
 }  // namespace detail
 
@@ -442,6 +463,8 @@ class Communicator {
   Result<void> barrier(const Stream* stream = nullptr) {
     return detail::result(coll_barrier(comm_, handle(stream)));
   }
+  /// Whether the communicator works; else its sticky failure. Any thread may call it.
+  Result<void> status() const { return detail::result(coll_comm_status(comm_, nullptr)); }
   /// Ends all current and future calls on all ranks. Any thread may call it.
   Result<void> abort() { return detail::result(coll_comm_abort(comm_)); }
 

@@ -116,26 +116,10 @@ Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
 
 }  // namespace
 
-std::string& coll::last_error() {
-  thread_local std::string text;
-  return text;
-}
-
 extern "C" {
 
 int coll_version(void) {
   return COLL_VERSION_MAJOR * 10000 + COLL_VERSION_MINOR * 100 + COLL_VERSION_PATCH;
-}
-
-const char* coll_status_name(coll_status_t status) {
-  int number = 0;  // C may pass any; to read it as one of the names would be undefined
-  std::memcpy(&number, &status, sizeof number);
-  const bool known = number >= 0 && number <= COLL_INTERNAL;  // a Code has fewer bits
-  return coll::name_of(known ? static_cast<Code>(number) : static_cast<Code>(0xff)).data();
-}
-
-const char* coll_last_error(void) {
-  return coll::last_error().c_str();
 }
 
 size_t coll_dtype_size(coll_dtype_t type) {
@@ -283,14 +267,6 @@ coll_status_t coll_comm_size(coll_comm_t comm, int* size) {
   if (size == nullptr) return refuse_null("coll_comm_size", "size");
   *size = comm->communicator->size();
   return COLL_SUCCESS;
-}
-
-coll_status_t coll_comm_status(coll_comm_t comm, const char** text) {
-  if (comm == nullptr) return refuse_null("coll_comm_status", "comm");
-  return guarded([&]() -> Status {
-    if (text != nullptr) *text = comm->communicator->status_text();
-    return comm->communicator->status();
-  });
 }
 
 coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,

@@ -40,8 +40,12 @@ struct coll_work {
 
 namespace coll {
 
-/// What coll_last_error says: one text per thread, errno's way.
-std::string& last_error();
+/// What coll_last_error says: of each thread, errno's way.
+struct LastError {
+  std::string text;
+  Status status;
+};
+LastError& last_error();
 
 /// The code is given also where memory has run out for the text.
 inline coll_status_t give(const Status& status) noexcept {
@@ -49,10 +53,12 @@ inline coll_status_t give(const Status& status) noexcept {
     return COLL_SUCCESS;
   }
   if (status.code() != Code::in_progress) {
+    LastError& last = last_error();
+    last.status = status;
     try {
-      last_error() = status.text();
+      last.text = status.text();
     } catch (const std::bad_alloc&) {
-      last_error() = "out of memory";  // so short that it needs none
+      last.text = "out of memory";  // so short that it needs none
     }
   }
   return static_cast<coll_status_t>(status.code());
@@ -77,6 +83,9 @@ coll_status_t guarded(Body body) noexcept {
 
 /// A stream of a process cannot be used in a child made by fork.
 Status check_stream(coll_stream_t stream);
+
+/// A work of a process cannot be used in a child made by fork.
+Status check_work(const char* function, coll_work_t work);
 
 inline Status null_argument(const char* function, const char* name) {
   return failed(Code::invalid_argument, std::string(function) + ": " + name + " is null");

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/types.hpp"
+#include "base/status.hpp"
 
 namespace coll {
 
@@ -26,6 +26,8 @@ struct Call {
   friend bool operator==(const Call&, const Call&) = default;
   /// "all_reduce #41 f32x4096 sum", "broadcast #42 int8x16 root 3", "send #2 f32x1 peer 5"
   [[nodiscard]] std::string text() const;
+  /// For failures.
+  [[nodiscard]] CallName name() const { return {text(), sequence, collective}; }
   /// Does it concern two ranks only?
   [[nodiscard]] constexpr bool is_pair() const {
     return collective == Collective::send || collective == Collective::recv;

@@ -9,7 +9,7 @@ namespace coll {
 
 Status said_of(const Status& verdict, const Call& call) noexcept {
   try {
-    return call.sequence == 0 ? verdict : verdict.in_call(call.text());
+    return call.sequence == 0 ? verdict : verdict.in_call(call.name());
   } catch (const std::exception&) {
     return verdict;
   }
@@ -53,7 +53,7 @@ Status CommonFailure::keep(Find find) noexcept {
 Status CommonFailure::settle(const Status& failure, const Call& call, Rank peer) noexcept {
   return keep([&] {
     return failure.code() == Code::mismatch ? watch_->report_mismatch(call, peer, failure)
-                                            : watch_->report(failure.in_call(call.text()));
+                                            : watch_->report(failure.in_call(call.name()));
   });
 }
 
