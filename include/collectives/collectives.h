@@ -61,10 +61,12 @@ typedef struct coll_config {
   const char* interface;  /* COLL_INTERFACE */
   const char* algorithm;  /* COLL_ALGORITHM */
   const char* rendezvous; /* COLL_RENDEZVOUS: "tcp://host:port", "file:///path" */
+  const char* name;       /* shown in errors; at most COLL_NAME_BYTES_MAX bytes; null: none */
 } coll_config_t;
+#define COLL_NAME_BYTES_MAX 63
 #define COLL_CONFIG_VERSION 1
 #define COLL_CONFIG_INIT \
-  { sizeof(coll_config_t), COLL_CONFIG_VERSION, 0, -1.0, -1.0, NULL, NULL, NULL, NULL }
+  { sizeof(coll_config_t), COLL_CONFIG_VERSION, 0, -1.0, -1.0, NULL, NULL, NULL, NULL, NULL }
 
 /* --- the library --- */
 
@@ -93,10 +95,11 @@ typedef struct coll_error_info {
   char text[COLL_ERROR_TEXT_BYTES]; /* the line for a person, cut if it is longer; "" if none */
 } coll_error_info_t;
 #define COLL_ERROR_INFO_VERSION 1
-#define COLL_ERROR_INFO_INIT                                                                      \
-  {                                                                                               \
-    sizeof(coll_error_info_t), COLL_ERROR_INFO_VERSION, COLL_SUCCESS, -1, 0, 0, COLL_BARRIER, 0, \
-        {0}                                                                                       \
+#define COLL_ERROR_INFO_INIT                                                                       \
+  {                                                                                                \
+    sizeof(coll_error_info_t), COLL_ERROR_INFO_VERSION, COLL_SUCCESS, -1, 0, 0, COLL_BARRIER, 0, { \
+      0                                                                                            \
+    }                                                                                              \
   }
 
 /* This thread's last failed call. It stays until another call of the thread fails. */
@@ -166,6 +169,10 @@ COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int* rank);
 COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int* size);
 
+/* The name that the config gave; "" without. Valid until the communicator is destroyed. A
+ * communicator made from another one with a null config has none. */
+COLL_API coll_status_t coll_comm_name(coll_comm_t comm, const char** name);
+
 /* Returns COLL_SUCCESS while the communicator works, otherwise its sticky failure. `*text` (`text`
  * may be null) receives the failure's line, valid until the communicator is destroyed. Any thread
  * may call it. */
@@ -181,6 +188,44 @@ COLL_API coll_status_t coll_comm_error_info(coll_comm_t comm, coll_error_info_t*
 COLL_API coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
                                          coll_dtype_t type, char* text, size_t capacity,
                                          size_t* length);
+
+/* How a call would run on this rank. Initialise with COLL_PREDICTION_INIT; it may grow. */
+typedef struct coll_prediction {
+  size_t size;
+  uint32_t version;
+  uint32_t lanes;
+  char algorithm[64];
+  double microseconds;     /* of a single call; the cost model's, for the rank that takes longest */
+  uint64_t bytes_sent;     /* of the buffers' content, to other ranks: exact, by the schedule */
+  uint64_t bytes_received; /* from other ranks */
+  uint32_t slice_bytes;    /* the longest message */
+  uint32_t reserved;
+} coll_prediction_t;
+#define COLL_PREDICTION_VERSION 1
+#define COLL_PREDICTION_INIT \
+  { sizeof(coll_prediction_t), COLL_PREDICTION_VERSION, 0, {0}, 0.0, 0, 0, 0, 0 }
+
+/* Predicts a call of `count` elements without running it; `root` is the root or peer, where the
+ * operation has one. Not collective. Any thread may call it; it may take some milliseconds. */
+COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
+                                         coll_dtype_t type, int root,
+                                         coll_prediction_t* prediction);
+
+/* What a communicator has done on this rank. Initialise with COLL_STATS_INIT; it may grow. */
+typedef struct coll_stats {
+  size_t size;
+  uint32_t version;
+  uint32_t reserved;
+  uint64_t operations;     /* that have succeeded, also those of coll_comm_split and _subset */
+  uint64_t bytes_sent;     /* by them, of the buffers' content, to other ranks */
+  uint64_t bytes_received; /* from other ranks */
+} coll_stats_t;
+#define COLL_STATS_VERSION 1
+#define COLL_STATS_INIT \
+  { sizeof(coll_stats_t), COLL_STATS_VERSION, 0, 0, 0, 0 }
+
+/* Counts since the communicator was made. Any thread may call it, also while operations run. */
+COLL_API coll_status_t coll_comm_stats(coll_comm_t comm, coll_stats_t* stats);
 
 /* --- operations --- */
 

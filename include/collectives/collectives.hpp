@@ -18,9 +18,9 @@ namespace collectives {
 struct Error {
   coll_status_t code = COLL_SUCCESS;
   std::string text;
-  int rank = -1;           ///< at fault; -1: none, or it is not known
-  int system_error = 0;    ///< errno; 0: no system call failed
-  std::uint64_t sequence = 0;  ///< of the operation that failed; 0: none
+  int rank = -1;                              ///< at fault; -1: none, or it is not known
+  int system_error = 0;                       ///< errno; 0: no system call failed
+  std::uint64_t sequence = 0;                 ///< of the operation that failed; 0: none
   coll_operation_t operation = COLL_BARRIER;  ///< says nothing if `sequence` is 0
 };
 
@@ -369,6 +369,11 @@ class Communicator {
     coll_comm_size(comm_, &size);
     return size;
   }
+  [[nodiscard]] std::string name() const {
+    const char* name = "";
+    coll_comm_name(comm_, &name);
+    return name;
+  }
   [[nodiscard]] coll_comm_t get() const { return comm_; }
 
   /// Issues an operation and returns at once (coll_start): on the stream, or beside all others.
@@ -468,6 +473,23 @@ class Communicator {
   /// Ends all current and future calls on all ranks. Any thread may call it.
   Result<void> abort() { return detail::result(coll_comm_abort(comm_)); }
 
+  /// How a call of `count` elements would run, without running it (coll_comm_predict).
+  Result<coll_prediction_t> predict(coll_operation_t operation, std::size_t count,
+                                    coll_dtype_t type, int root = 0) const {
+    coll_prediction_t prediction = COLL_PREDICTION_INIT;
+    if (auto asked =
+            detail::result(coll_comm_predict(comm_, operation, count, type, root, &prediction));
+        !asked) {
+      return asked.error();
+    }
+    return prediction;
+  }
+  /// What the communicator has done on this rank (coll_comm_stats).
+  Result<coll_stats_t> stats() const {
+    coll_stats_t stats = COLL_STATS_INIT;
+    if (auto asked = detail::result(coll_comm_stats(comm_, &stats)); !asked) return asked.error();
+    return stats;
+  }
   /// Explains which algorithm, lanes, slices and transports a call of `count` elements would use.
   Result<std::string> explain(coll_operation_t operation, std::size_t count,
                               coll_dtype_t type) const {

@@ -66,12 +66,13 @@ std::string Failure::text() const {
     line.append(" (errno ").append(std::to_string(error)).append(")");
   }
   if (!call.text.empty()) line.append(" [in ").append(call.text).append("]");
+  if (!communicator.empty()) line.append(" [communicator ").append(communicator).append("]");
   if (!hint.empty()) line.append("; ").append(hint);
   if (!where.empty()) line.append(" (").append(where).append(")");
   return line;
 }
 
-Status Status::in_call(CallName call) const {
+Status Status::in_call(CallLabel call) const {
   if (ok() || !failure_->call.text.empty()) return *this;
   Failure copy = *failure_;
   copy.call = std::move(call);
@@ -82,6 +83,13 @@ Status Status::at_rank(Rank rank) const {
   if (ok() || failure_->rank != kNoRank) return *this;
   Failure copy = *failure_;
   copy.rank = rank;
+  return Status(std::move(copy));
+}
+
+Status Status::of_communicator(std::string_view name) const {
+  if (ok() || name.empty() || !failure_->communicator.empty()) return *this;
+  Failure copy = *failure_;
+  copy.communicator = name;
   return Status(std::move(copy));
 }
 

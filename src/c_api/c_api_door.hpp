@@ -91,6 +91,16 @@ inline Status null_argument(const char* function, const char* name) {
   return failed(Code::invalid_argument, std::string(function) + ": " + name + " is null");
 }
 
+/// Is the struct there that a function fills, and initialised?
+template <class Info>
+Status check_filled(const char* function, const char* name, const char* initialiser,
+                    const Info* info) {
+  if (info == nullptr) return null_argument(function, name);
+  if (info->size >= sizeof *info && info->version != 0) return {};
+  return failed(Code::invalid_argument, std::string(function) + ": " + name + " is not initialised",
+                std::string("begin with ") + initialiser);
+}
+
 inline coll_status_t refuse_null(const char* function, const char* name) {
   return guarded([&] { return null_argument(function, name); });
 }

@@ -7,9 +7,7 @@
 #include "c_api/c_api_door.hpp"
 
 using coll::Code;
-using coll::failed;
 using coll::guarded;
-using coll::null_argument;
 using coll::refuse_null;
 using coll::Status;
 
@@ -21,10 +19,7 @@ coll::LastError& coll::last_error() {
 namespace {
 
 Status check_info(const char* function, const coll_error_info_t* info) {
-  if (info == nullptr) return null_argument(function, "info");
-  if (info->size >= sizeof *info && info->version != 0) return {};
-  return failed(Code::invalid_argument, std::string(function) + ": the info is not initialised",
-                "begin with coll_error_info_t info = COLL_ERROR_INFO_INIT");
+  return coll::check_filled(function, "info", "COLL_ERROR_INFO_INIT", info);
 }
 
 /// The text as far as it fits, without half a character at the end (UTF-8).

@@ -27,9 +27,8 @@ Status check_both(const char* function, coll_event_t event, coll_stream_t stream
   COLL_TRY(check_event(function, event));
   if (stream == nullptr) return null_argument(function, "stream");
   COLL_TRY(coll::check_stream(stream));
-  return coll::OpenGroup::check_free(function, [&](const coll::GroupedCall& call) {
-    return call.stream == stream->stream.get();
-  });
+  return coll::OpenGroup::check_free(
+      function, [&](const coll::GroupedCall& call) { return call.stream == stream->stream.get(); });
 }
 
 }  // namespace

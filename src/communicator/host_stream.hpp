@@ -78,9 +78,9 @@ class HostStream final : private CallOwner {
     std::uint64_t number = 0;  ///< in the stream, from 1
     Engine* engine = nullptr;
     std::shared_ptr<Work> work;
-    CallGroup* group = nullptr;             ///< then the rest says nothing
-    std::shared_ptr<StreamPoint> awaited;   ///< then all else says nothing
-    bool open = false;                      ///< that point is reached
+    CallGroup* group = nullptr;            ///< then the rest says nothing
+    std::shared_ptr<StreamPoint> awaited;  ///< then all else says nothing
+    bool open = false;                     ///< that point is reached
   };
   using Block = std::array<StreamCall, kBlock>;
 

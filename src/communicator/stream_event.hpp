@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace coll {
@@ -48,7 +49,8 @@ class StreamPoint : public std::enable_shared_from_this<StreamPoint> {
 class PointList {
  public:
   PointList() = default;
-  PointList(PointList&& other) noexcept { append(other); }
+  PointList(PointList&& other) noexcept
+      : first_(std::move(other.first_)), last_(std::exchange(other.last_, nullptr)) {}
   PointList& operator=(PointList&&) = delete;
   ~PointList();
 
@@ -80,7 +82,7 @@ class StreamEvent {
  private:
   [[nodiscard]] std::shared_ptr<StreamPoint> point() const;
 
-  mutable std::mutex mutex_;  // guards `point_`
+  mutable std::mutex mutex_;            // guards `point_`
   std::shared_ptr<StreamPoint> point_;  ///< null: there is nothing to wait for
 };
 

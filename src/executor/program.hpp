@@ -134,6 +134,13 @@ struct Program {
   ~Program();
 };
 
+/// Bytes of the buffers' content that a rank sends to other ranks, and receives, in one call.
+struct Traffic {
+  std::uint64_t sent = 0, received = 0;
+
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+
 /// How a call's elements are cut into windows, and where that puts each step's data: the same for
 /// every call of so many elements of a type.
 struct Extents {
@@ -144,6 +151,7 @@ struct Extents {
 
   /// Allocates when it grows.
   void make(const Program& program, std::uint64_t count, std::size_t bytes_of_element);
+  [[nodiscard]] Traffic traffic(const Program& program) const;
   /// Elements from one block to the next: windows are cut out of the user's blocks, scratch holds
   /// one window.
   [[nodiscard]] std::uint64_t period(Space space) const {
@@ -173,6 +181,10 @@ void for_each_stretch(const Windows& windows, std::uint32_t parts, const BoundSt
     left -= here;
   }
 }
+
+/// What a call of `count` elements would move, by a schedule that is not bound.
+Traffic traffic_of(const Schedule& schedule, const ProgramShape& shape, std::uint64_t count,
+                   std::size_t element_bytes);
 
 /// How the binder asks for the connection to `peer` on `lane` (already open and ready).
 using ConnectionSource = std::function<Connection*(Rank peer, std::uint32_t lane)>;

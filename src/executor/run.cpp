@@ -11,7 +11,10 @@ void Run::bind(Program& of, const CallBinding& with) {
   const bool same_extents = same_program && extents.windows.count == with.count &&
                             extents.element_bytes == with.element_bytes;
   program = nullptr;  // until all is there: what follows allocates
-  if (!same_extents) extents.make(of, with.count, with.element_bytes);
+  if (!same_extents) {
+    extents.make(of, with.count, with.element_bytes);
+    traffic = extents.traffic(of);
+  }
   if (!same_program) {
     lanes.assign(of.lanes.size(), {});
     tickets.resize(of.lane_turns.size());

@@ -27,7 +27,7 @@ struct Call {
   /// "all_reduce #41 f32x4096 sum", "broadcast #42 int8x16 root 3", "send #2 f32x1 peer 5"
   [[nodiscard]] std::string text() const;
   /// For failures.
-  [[nodiscard]] CallName name() const { return {text(), sequence, collective}; }
+  [[nodiscard]] CallLabel label() const { return {text(), sequence, collective}; }
   /// Does it concern two ranks only?
   [[nodiscard]] constexpr bool is_pair() const {
     return collective == Collective::send || collective == Collective::recv;

@@ -36,9 +36,11 @@ TEST(Status, TextHasCodeWhatErrnoCallHintAndPlace) {
 }
 
 TEST(Status, TheFirstCallAndRankThatAreNamedStay) {
-  const Status status =
-      failed(Code::deadline, "late").in_call({"first", 1}).in_call({"second", 2}).at_rank(1).at_rank(
-          2);
+  const Status status = failed(Code::deadline, "late")
+                            .in_call({"first", 1})
+                            .in_call({"second", 2})
+                            .at_rank(1)
+                            .at_rank(2);
   EXPECT_EQ(status.failure()->call.text, "first");
   EXPECT_EQ(status.failure()->call.sequence, 1);
   EXPECT_EQ(status.rank(), 1);

@@ -237,9 +237,9 @@ TEST(Event, StreamsTakeTurnsWithFullQueues) {
       ASSERT_TRUE(ok(coll_stream_wait_event(streams[mine], event)));
       Values& in = mine == 0 ? a : b;
       Values& out = mine == 0 ? b : a;
-      ASSERT_TRUE(ok(coll_all_reduce(in.data(), out.data(), in.size(), COLL_INT64,
-                                     i % 64 == 0 ? COLL_SUM : COLL_MAX, comms[mine],
-                                     streams[mine])));
+      ASSERT_TRUE(
+          ok(coll_all_reduce(in.data(), out.data(), in.size(), COLL_INT64,
+                             i % 64 == 0 ? COLL_SUM : COLL_MAX, comms[mine], streams[mine])));
       ASSERT_TRUE(ok(coll_event_record(event, streams[mine])));
     }
     EXPECT_TRUE(ok(coll_event_synchronize(event)));

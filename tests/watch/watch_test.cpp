@@ -104,7 +104,8 @@ TEST(Watch, AReportReachesAllRanks) {
     Watched ranks(4);
     const std::size_t reporter = from_hub ? static_cast<std::size_t>(ranks.hub) : ranks.spoke(1);
     const Status failure = failed(Code::aborted, "enough").at_rank(static_cast<Rank>(reporter));
-    const Status verdict = ranks.watches[reporter]->report(failure.in_call({"barrier #7", 7, Collective::barrier}));
+    const Status verdict =
+        ranks.watches[reporter]->report(failure.in_call({"barrier #7", 7, Collective::barrier}));
     EXPECT_EQ(verdict.code(), Code::aborted);
     EXPECT_EQ(verdict.rank(), static_cast<Rank>(reporter));
     EXPECT_EQ(verdict.failure()->what, "enough");

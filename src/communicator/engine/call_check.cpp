@@ -53,8 +53,7 @@ Status check_names(const Call& call) {
   return {};
 }
 
-Status check_request(const Request& request, Rank rank, Rank size) {
-  const Call& call = request.call;
+Status check_call(const Call& call, Rank size) {
   COLL_TRY(check_names(call));
   if (has_root(call.collective)) {
     if (call.root < 0 || call.root >= size) {
@@ -64,16 +63,22 @@ Status check_request(const Request& request, Rank rank, Rank size) {
                  "ranks are 0 to " + std::to_string(size - 1));
     }
   }
+  constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 2;
+  if (call.count > kMost / size_of(call.type) / whole_blocks(call.collective, size)) {
+    return bad(call, "count " + std::to_string(call.count) + " is more than memory can hold");
+  }
+  return {};
+}
+
+Status check_request(const Request& request, Rank rank, Rank size) {
+  const Call& call = request.call;
+  COLL_TRY(check_call(call, size));
   const bool with_itself = call.is_with_itself(rank);
   if (with_itself && (call.collective == Collective::send || request.input == nullptr)) {
     return bad(call, "the peer is this rank itself",
                "put the send and the recv into one group (coll_group_start)");
   }
   const std::uint64_t block = call.count * size_of(call.type);
-  constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 2;
-  if (call.count > kMost / size_of(call.type) / whole_blocks(call.collective, size)) {
-    return bad(call, "count " + std::to_string(call.count) + " is more than memory can hold");
-  }
   BlockShape shape = block_shape(call.collective, size, call.root, rank);
   if (with_itself) shape.input = 1;
   const std::uint64_t input_bytes = block * shape.input, output_bytes = block * shape.output;

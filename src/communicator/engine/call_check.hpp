@@ -8,6 +8,9 @@ namespace coll {
 /// Are the dtype and the operation such as there are?
 Status check_names(const Call& call);
 
+/// Is the call right but for its buffers? Names, root or peer, count.
+Status check_call(const Call& call, Rank size);
+
 /// Is the request right as far as this rank can tell? Pointers, ranges, overlap. No communication.
 Status check_request(const Request& request, Rank rank, Rank size);
 

@@ -83,6 +83,7 @@ Status Engine::run(const Request& request) noexcept {
     if (waiter.turn()) return finish_alone(request, call, *bound, place);
   }
   board_.leave(place);
+  counts_.add(bound->run.traffic);
   give_up_seat();
   return {};
 }
@@ -361,7 +362,10 @@ void Engine::end_done() noexcept {
 }
 
 void Engine::end(OpenCall& call, Status status) noexcept {
-  if (call.bound != nullptr) bound_.give_back(*call.bound);
+  if (call.bound != nullptr) {
+    if (status.ok()) counts_.add(call.bound->run.traffic);
+    bound_.give_back(*call.bound);
+  }
   board_.leave(call.place);
   call.status = std::move(status);
   if (call.owner != nullptr) {

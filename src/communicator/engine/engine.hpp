@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "communicator/engine/bound_calls.hpp"
+#include "communicator/engine/call_counts.hpp"
 #include "communicator/engine/common_failure.hpp"
 #include "communicator/engine/open_call.hpp"
 #include "communicator/engine/program_cache.hpp"
@@ -46,6 +47,11 @@ class Engine {
   /// For the watch.
   [[nodiscard]] const CallBoard& board() const { return board_; }
   [[nodiscard]] const WaitPolicy& waiting() const { return waiting_; }
+
+  /// From any thread.
+  [[nodiscard]] const CallCounts& counts() const { return counts_; }
+  /// Of a call on this rank.
+  [[nodiscard]] PlanKey key_of(const Call& call) const;
 
   /// Runs a request to its end. Allocates nothing if the request repeats.
   Status run(const Request& request) noexcept;
@@ -110,7 +116,6 @@ class Engine {
   bool begin_queued() noexcept;
   bool begin(OpenCall& call);
   bool end_queued() noexcept;
-  [[nodiscard]] PlanKey key_of(const Call& call) const;
   Result<Program*> program_of(const OpenCall& call);
   bool release_held() noexcept;
   void end_done() noexcept;
@@ -142,6 +147,7 @@ class Engine {
 
   // --- guarded by the seat
   CallBoard board_;
+  CallCounts counts_;
   ProgramCache programs_;
   BoundCalls bound_;
   CpuExecutor executor_;
