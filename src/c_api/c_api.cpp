@@ -350,10 +350,10 @@ coll_status_t coll_comm_stats(coll_comm_t comm, coll_stats_t* stats) {
   if (comm == nullptr) return refuse_null("coll_comm_stats", "comm");
   return guarded([&]() -> Status {
     COLL_TRY(check_filled("coll_comm_stats", "stats", "COLL_STATS_INIT", stats));
-    const coll::CallCounts& counts = comm->communicator->counts();
-    stats->operations = counts.calls();
-    stats->bytes_sent = counts.traffic().sent;
-    stats->bytes_received = counts.traffic().received;
+    const coll::CallCounts::Sums sums = comm->communicator->counts();
+    stats->operations = sums.calls;
+    stats->bytes_sent = sums.traffic.sent;
+    stats->bytes_received = sums.traffic.received;
     return {};
   });
 }

@@ -72,7 +72,7 @@ class Communicator {
   /// Without running it. A big schedule takes some milliseconds.
   Result<CallPrediction> predict_call(const Call& call) const;
   /// Of calls that have succeeded. From any thread.
-  [[nodiscard]] const CallCounts& counts() const { return engine_.counts(); }
+  [[nodiscard]] CallCounts::Sums counts() const { return engine_.counts(); }
   /// For a person: how a call of `count` elements would run.
   Result<std::string> explain_call(Collective collective, std::uint64_t count, DataType type) const;
 

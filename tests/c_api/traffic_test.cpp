@@ -203,6 +203,37 @@ TEST(Traffic, OfCallsThatFailIsNotCounted) {
   });
 }
 
+/// More different calls than are remembered, while a thread reads: no sum ever goes back.
+TEST(Traffic, IsReadWhileCallsRun) {
+  run_ranks(2, [](coll_comm_t comm, int) {
+    std::atomic<bool> over{false};
+    std::thread reader([&] {
+      coll_stats_t last = stats_of(comm);
+      while (!over) {
+        const coll_stats_t now = stats_of(comm);
+        ASSERT_GE(now.operations, last.operations);
+        ASSERT_GE(now.bytes_sent, last.bytes_sent);
+        ASSERT_GE(now.bytes_received, last.bytes_received);
+        last = now;
+      }
+    });
+    const Values in(200, 1);
+    Values out(200);
+    constexpr std::size_t kCalls = 3000;
+    std::uint64_t sent = 0;
+    for (std::size_t i = 0; i < kCalls; ++i) {
+      const std::size_t count = i * 7 % 200;
+      if (i < 200) sent += 15 * predict(comm, {COLL_ALL_REDUCE, count, 0}).bytes_sent;
+      ASSERT_TRUE(
+          ok(coll_all_reduce(in.data(), out.data(), count, COLL_INT64, COLL_SUM, comm, nullptr)));
+    }
+    over = true;
+    reader.join();
+    EXPECT_EQ(stats_of(comm).operations, kCalls);
+    EXPECT_EQ(stats_of(comm).bytes_sent, sent);
+  });
+}
+
 TEST(Traffic, OfOneRankIsNothing) {
   run_ranks(1, [](coll_comm_t comm, int) {
     for (int operation = 0; operation < COLL_OPERATION_COUNT; ++operation) {

@@ -83,7 +83,7 @@ Status Engine::run(const Request& request) noexcept {
     if (waiter.turn()) return finish_alone(request, call, *bound, place);
   }
   board_.leave(place);
-  counts_.add(bound->run.traffic);
+  bound->repeats.raise();
   give_up_seat();
   return {};
 }
@@ -363,7 +363,7 @@ void Engine::end_done() noexcept {
 
 void Engine::end(OpenCall& call, Status status) noexcept {
   if (call.bound != nullptr) {
-    if (status.ok()) counts_.add(call.bound->run.traffic);
+    if (status.ok()) bound_.count(*call.bound);
     bound_.give_back(*call.bound);
   }
   board_.leave(call.place);

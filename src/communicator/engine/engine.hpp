@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "communicator/engine/bound_calls.hpp"
-#include "communicator/engine/call_counts.hpp"
 #include "communicator/engine/common_failure.hpp"
 #include "communicator/engine/open_call.hpp"
 #include "communicator/engine/program_cache.hpp"
@@ -49,7 +48,7 @@ class Engine {
   [[nodiscard]] const WaitPolicy& waiting() const { return waiting_; }
 
   /// From any thread.
-  [[nodiscard]] const CallCounts& counts() const { return counts_; }
+  [[nodiscard]] CallCounts::Sums counts() const { return bound_.sums(); }
   /// Of a call on this rank.
   [[nodiscard]] PlanKey key_of(const Call& call) const;
 
@@ -147,7 +146,6 @@ class Engine {
 
   // --- guarded by the seat
   CallBoard board_;
-  CallCounts counts_;
   ProgramCache programs_;
   BoundCalls bound_;
   CpuExecutor executor_;
