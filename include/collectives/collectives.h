@@ -34,6 +34,9 @@ typedef struct coll_comm* coll_comm_t;
  * stream costs no thread: one thread of the process moves all of them. */
 typedef struct coll_stream* coll_stream_t;
 
+/* An event: a mark in a stream, for which other streams and the host can wait. */
+typedef struct coll_event* coll_event_t;
+
 /* A handle of one operation that coll_start issued. */
 typedef struct coll_work* coll_work_t;
 
@@ -58,10 +61,12 @@ typedef struct coll_config {
   const char* interface;  /* COLL_INTERFACE */
   const char* algorithm;  /* COLL_ALGORITHM */
   const char* rendezvous; /* COLL_RENDEZVOUS: "tcp://host:port", "file:///path" */
+  const char* name;       /* shown in errors; at most COLL_NAME_BYTES_MAX bytes; null: none */
 } coll_config_t;
+#define COLL_NAME_BYTES_MAX 63
 #define COLL_CONFIG_VERSION 1
 #define COLL_CONFIG_INIT \
-  { sizeof(coll_config_t), COLL_CONFIG_VERSION, 0, -1.0, -1.0, NULL, NULL, NULL, NULL }
+  { sizeof(coll_config_t), COLL_CONFIG_VERSION, 0, -1.0, -1.0, NULL, NULL, NULL, NULL, NULL }
 
 /* --- the library --- */
 
@@ -74,6 +79,31 @@ COLL_API const char* coll_status_name(coll_status_t status);
 /* Why this thread's last failed call failed, in one line: what failed, where, on which rank, and
  * what to do; "" if none failed. Valid until the thread's next call of this library. */
 COLL_API const char* coll_last_error(void);
+
+/* A failure as fields. Initialise with COLL_ERROR_INFO_INIT: `size` and `version` let the struct
+ * grow. The functions that fill it return COLL_SUCCESS when they have done so. */
+#define COLL_ERROR_TEXT_BYTES 1024
+typedef struct coll_error_info {
+  size_t size;
+  uint32_t version;
+  coll_status_t code;         /* COLL_SUCCESS: there is no failure */
+  int rank;                   /* the rank at fault; -1: none, or it is not known */
+  int system_error;           /* errno; 0: no system call failed */
+  uint64_t sequence;          /* which operation of the communicator failed, from 1; 0: none */
+  coll_operation_t operation; /* what that operation was; says nothing if `sequence` is 0 */
+  uint32_t reserved;
+  char text[COLL_ERROR_TEXT_BYTES]; /* the line for a person, cut if it is longer; "" if none */
+} coll_error_info_t;
+#define COLL_ERROR_INFO_VERSION 1
+#define COLL_ERROR_INFO_INIT                                                                       \
+  {                                                                                                \
+    sizeof(coll_error_info_t), COLL_ERROR_INFO_VERSION, COLL_SUCCESS, -1, 0, 0, COLL_BARRIER, 0, { \
+      0                                                                                            \
+    }                                                                                              \
+  }
+
+/* This thread's last failed call. It stays until another call of the thread fails. */
+COLL_API coll_status_t coll_last_error_info(coll_error_info_t* info);
 
 /* The size of one element in bytes; 0 for an unknown type. */
 COLL_API size_t coll_dtype_size(coll_dtype_t type);
@@ -139,10 +169,17 @@ COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int* rank);
 COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int* size);
 
+/* The name that the config gave; "" without. Valid until the communicator is destroyed. A
+ * communicator made from another one with a null config has none. */
+COLL_API coll_status_t coll_comm_name(coll_comm_t comm, const char** name);
+
 /* Returns COLL_SUCCESS while the communicator works, otherwise its sticky failure. `*text` (`text`
  * may be null) receives the failure's line, valid until the communicator is destroyed. Any thread
  * may call it. */
 COLL_API coll_status_t coll_comm_status(coll_comm_t comm, const char** text);
+
+/* The communicator's sticky failure as fields. Any thread may call it. */
+COLL_API coll_status_t coll_comm_error_info(coll_comm_t comm, coll_error_info_t* info);
 
 /* Explains in a few lines which algorithm, lanes, slices and transports a call would use, and why.
  * `count` is in elements. Writes at most `capacity` bytes, including the final 0. `*length`
@@ -151,6 +188,44 @@ COLL_API coll_status_t coll_comm_status(coll_comm_t comm, const char** text);
 COLL_API coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
                                          coll_dtype_t type, char* text, size_t capacity,
                                          size_t* length);
+
+/* How a call would run on this rank. Initialise with COLL_PREDICTION_INIT; it may grow. */
+typedef struct coll_prediction {
+  size_t size;
+  uint32_t version;
+  uint32_t lanes;
+  char algorithm[64];
+  double microseconds;     /* of a single call; the cost model's, for the rank that takes longest */
+  uint64_t bytes_sent;     /* of the buffers' content, to other ranks: exact, by the schedule */
+  uint64_t bytes_received; /* from other ranks */
+  uint32_t slice_bytes;    /* the longest message */
+  uint32_t reserved;
+} coll_prediction_t;
+#define COLL_PREDICTION_VERSION 1
+#define COLL_PREDICTION_INIT \
+  { sizeof(coll_prediction_t), COLL_PREDICTION_VERSION, 0, {0}, 0.0, 0, 0, 0, 0 }
+
+/* Predicts a call of `count` elements without running it; `root` is the root or peer, where the
+ * operation has one. Not collective. Any thread may call it; it may take some milliseconds. */
+COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
+                                         coll_dtype_t type, int root,
+                                         coll_prediction_t* prediction);
+
+/* What a communicator has done on this rank. Initialise with COLL_STATS_INIT; it may grow. */
+typedef struct coll_stats {
+  size_t size;
+  uint32_t version;
+  uint32_t reserved;
+  uint64_t operations;     /* that have succeeded, also those of coll_comm_split and _subset */
+  uint64_t bytes_sent;     /* by them, of the buffers' content, to other ranks */
+  uint64_t bytes_received; /* from other ranks */
+} coll_stats_t;
+#define COLL_STATS_VERSION 1
+#define COLL_STATS_INIT \
+  { sizeof(coll_stats_t), COLL_STATS_VERSION, 0, 0, 0, 0 }
+
+/* Counts since the communicator was made. Any thread may call it, also while operations run. */
+COLL_API coll_status_t coll_comm_stats(coll_comm_t comm, coll_stats_t* stats);
 
 /* --- operations --- */
 
@@ -316,6 +391,8 @@ COLL_API coll_status_t coll_work_test(coll_work_t work);
 /* Waits until it has ended, and returns how; COLL_IN_PROGRESS if `timeout_s` passes first
  * (negative: no timeout). The waiting thread moves the communicator's operations meanwhile. */
 COLL_API coll_status_t coll_work_wait(coll_work_t work, double timeout_s);
+/* How it ended, as fields; the code is COLL_IN_PROGRESS while it runs. Never waits. */
+COLL_API coll_status_t coll_work_error_info(coll_work_t work, coll_error_info_t* info);
 /* Calls done(context, status) once, when it has ended and before coll_work_test and coll_work_wait
  * say so: on the thread that moves the operation, or before this returns where it has ended
  * already. `done` must not wait for operations, nor destroy a communicator or a stream. One
@@ -336,6 +413,30 @@ COLL_API coll_status_t coll_stream_synchronize(coll_stream_t stream);
 /* Never waits. Returns COLL_IN_PROGRESS while operations are queued or running, otherwise what
  * coll_stream_synchronize would return. */
 COLL_API coll_status_t coll_stream_query(coll_stream_t stream);
+
+/* --- events --- */
+
+/* An event stands for the operations that a stream held when the event was recorded. It has
+ * happened once all of them have ended, whether they failed or not; their failures are reported by
+ * their stream and their handles alone. An event that was never recorded has happened. Any thread
+ * may use it, any number of streams may wait for it, also after the recorded stream was destroyed.
+ * The streams' operations may be on different communicators. */
+COLL_API coll_status_t coll_event_create(coll_event_t* event);
+/* Never waits. Streams that wait for the event go on waiting for what it stood for. */
+COLL_API coll_status_t coll_event_destroy(coll_event_t event);
+/* Records what the stream holds now. A second record replaces the first; streams that wait already
+ * wait for the first. Refused with COLL_INVALID_USAGE while this thread's open group has operations
+ * on the stream, which the stream does not hold yet. */
+COLL_API coll_status_t coll_event_record(coll_event_t event, coll_stream_t stream);
+/* Returns at once. What is queued on `stream` from now on begins only when the event, as it is
+ * recorded now, has happened. A failure before the event does not stop `stream`: its later
+ * operations run, and fail only if their own communicator has failed. Refused in a group like
+ * coll_event_record. */
+COLL_API coll_status_t coll_stream_wait_event(coll_stream_t stream, coll_event_t event);
+/* Never waits: COLL_SUCCESS if the event has happened, else COLL_IN_PROGRESS. */
+COLL_API coll_status_t coll_event_query(coll_event_t event);
+/* Waits until the event has happened. The waiting thread moves operations meanwhile. */
+COLL_API coll_status_t coll_event_synchronize(coll_event_t event);
 
 /* --- memory --- */
 

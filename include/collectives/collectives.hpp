@@ -15,10 +15,14 @@
 
 namespace collectives {
 
-/// Why a call failed. `text` is coll_last_error()'s line, for a person.
+/// Why a call failed: coll_error_info_t, with the whole line for a person.
 struct Error {
   coll_status_t code = COLL_SUCCESS;
   std::string text;
+  int rank = -1;                              ///< at fault; -1: none, or it is not known
+  int system_error = 0;                       ///< errno; 0: no system call failed
+  std::uint64_t sequence = 0;                 ///< of the operation that failed; 0: none
+  coll_operation_t operation = COLL_BARRIER;  ///< says nothing if `sequence` is 0
 };
 
 /// A value, or the error that prevented it. Nothing in this header throws.
@@ -111,14 +115,68 @@ constexpr coll_dtype_t dtype_of() {
 }
 
 namespace detail {
+/// The thread's last failed call, which returned `status`.
+inline Error last_error(coll_status_t status) {
+  Error error;
+  error.code = status;
+  error.text = coll_last_error();
+  coll_error_info_t info = COLL_ERROR_INFO_INIT;
+  if (coll_last_error_info(&info) == COLL_SUCCESS) {
+    error.rank = info.rank;
+    error.system_error = info.system_error;
+    error.sequence = info.sequence;
+    error.operation = info.operation;
+  }
+  return error;
+}
 inline Result<void> result(coll_status_t status) {
   if (status == COLL_SUCCESS) return {};
-  return Error{status, coll_last_error()};
+  return last_error(status);
 }
 inline Error invalid(const char* text) {
-  return Error{COLL_INVALID_ARGUMENT, text};
+  Error error;
+  error.code = COLL_INVALID_ARGUMENT;
+  error.text = text;
+  return error;
 }
 }  // namespace detail
+
+class Stream;
+
+/// An event: stands for what a stream held when the event was recorded (collectives.h, "events").
+class Event {
+ public:
+  static Result<Event> create() {
+    coll_event_t event = nullptr;
+    if (auto made = detail::result(coll_event_create(&event)); !made) return made.error();
+    return Event(event);
+  }
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~Event() {
+    if (event_ != nullptr) coll_event_destroy(event_);
+  }
+
+  /// Records what the stream holds now, in place of what was recorded before.
+  inline Result<void> record(const Stream& stream);
+  /// Waits until the recorded operations have ended, whether they failed or not.
+  Result<void> synchronize() { return detail::result(coll_event_synchronize(event_)); }
+  /// The same without waiting: have they ended?
+  Result<bool> finished() {
+    const coll_status_t status = coll_event_query(event_);
+    if (status == COLL_IN_PROGRESS) return false;
+    if (status == COLL_SUCCESS) return true;
+    return detail::result(status).error();
+  }
+  [[nodiscard]] coll_event_t get() const { return event_; }
+
+ private:
+  explicit Event(coll_event_t event) : event_(event) {}
+  coll_event_t event_;
+};
 
 /// A host stream: the queued operations run asynchronously and in order.
 class Stream {
@@ -146,12 +204,20 @@ class Stream {
     if (status == COLL_SUCCESS) return true;
     return detail::result(status).error();
   }
+  /// What is queued from now on waits until the event, as it is recorded now, has happened.
+  Result<void> wait(const Event& event) {
+    return detail::result(coll_stream_wait_event(stream_, event.get()));
+  }
   [[nodiscard]] coll_stream_t get() const { return stream_; }
 
  private:
   explicit Stream(coll_stream_t stream) : stream_(stream) {}
   coll_stream_t stream_;
 };
+
+inline Result<void> Event::record(const Stream& stream) {
+  return detail::result(coll_event_record(event_, stream.get()));
+}
 
 /// A handle of an operation that runs asynchronously. Its destruction does not wait: the buffers
 /// stay the operation's own until it has ended.
@@ -320,6 +386,11 @@ class Communicator {
     coll_comm_size(comm_, &size);
     return size;
   }
+  [[nodiscard]] std::string name() const {
+    const char* name = "";
+    coll_comm_name(comm_, &name);
+    return name;
+  }
   [[nodiscard]] coll_comm_t get() const { return comm_; }
 
   /// Issues an operation and returns at once (coll_start): on the stream, or beside all others.
@@ -474,9 +545,28 @@ class Communicator {
   Result<void> barrier(const Stream* stream = nullptr) {
     return detail::result(coll_barrier(comm_, handle(stream)));
   }
+  /// Whether the communicator works; else its sticky failure. Any thread may call it.
+  Result<void> status() const { return detail::result(coll_comm_status(comm_, nullptr)); }
   /// Ends all current and future calls on all ranks. Any thread may call it.
   Result<void> abort() { return detail::result(coll_comm_abort(comm_)); }
 
+  /// How a call of `count` elements would run, without running it (coll_comm_predict).
+  Result<coll_prediction_t> predict(coll_operation_t operation, std::size_t count,
+                                    coll_dtype_t type, int root = 0) const {
+    coll_prediction_t prediction = COLL_PREDICTION_INIT;
+    if (auto asked =
+            detail::result(coll_comm_predict(comm_, operation, count, type, root, &prediction));
+        !asked) {
+      return asked.error();
+    }
+    return prediction;
+  }
+  /// What the communicator has done on this rank (coll_comm_stats).
+  Result<coll_stats_t> stats() const {
+    coll_stats_t stats = COLL_STATS_INIT;
+    if (auto asked = detail::result(coll_comm_stats(comm_, &stats)); !asked) return asked.error();
+    return stats;
+  }
   /// Explains which algorithm, lanes, slices and transports a call of `count` elements would use.
   Result<std::string> explain(coll_operation_t operation, std::size_t count,
                               coll_dtype_t type) const {

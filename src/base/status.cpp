@@ -65,14 +65,15 @@ std::string Failure::text() const {
         std::strerror(error));  // NOLINT(concurrency-mt-unsafe): glibc's is safe
     line.append(" (errno ").append(std::to_string(error)).append(")");
   }
-  if (!call.empty()) line.append(" [in ").append(call).append("]");
+  if (!call.text.empty()) line.append(" [in ").append(call.text).append("]");
+  if (!communicator.empty()) line.append(" [communicator ").append(communicator).append("]");
   if (!hint.empty()) line.append("; ").append(hint);
   if (!where.empty()) line.append(" (").append(where).append(")");
   return line;
 }
 
-Status Status::in_call(std::string call) const {
-  if (ok() || !failure_->call.empty()) return *this;
+Status Status::in_call(CallLabel call) const {
+  if (ok() || !failure_->call.text.empty()) return *this;
   Failure copy = *failure_;
   copy.call = std::move(call);
   return Status(std::move(copy));
@@ -82,6 +83,13 @@ Status Status::at_rank(Rank rank) const {
   if (ok() || failure_->rank != kNoRank) return *this;
   Failure copy = *failure_;
   copy.rank = rank;
+  return Status(std::move(copy));
+}
+
+Status Status::of_communicator(std::string_view name) const {
+  if (ok() || name.empty() || !failure_->communicator.empty()) return *this;
+  Failure copy = *failure_;
+  copy.communicator = name;
   return Status(std::move(copy));
 }
 

@@ -29,15 +29,23 @@ enum class Code : std::uint8_t {
 
 std::string_view name_of(Code code);
 
+/// A call of the user, as failures name it.
+struct CallLabel {
+  std::string text;            ///< "all_reduce #41 f32x4096 sum"
+  std::uint64_t sequence = 0;  ///< 41; 0: no call
+  Collective collective = Collective::barrier;
+};
+
 /// Everything known about one failure. Texts are for a person; `code` and `rank` for a program.
 struct Failure {
   Code code = Code::internal;
-  std::string what;     ///< what failed, with the names and numbers in it
-  std::string hint;     ///< what to do about it; may be empty
-  std::string call;     ///< the user's call: "all_reduce #41 f32x4096 sum"; empty outside of one
-  Rank rank = kNoRank;  ///< the rank at fault, where one is
-  int error = 0;        ///< errno, 0 where the operating system had no part in it
-  std::string where;    ///< "file.cpp:123"
+  std::string what;          ///< what failed, with the names and numbers in it
+  std::string hint;          ///< what to do about it; may be empty
+  CallLabel call;            ///< in which it happened; empty outside of one
+  std::string communicator;  ///< the name that the user gave it; empty without
+  Rank rank = kNoRank;       ///< the rank at fault, where one is
+  int error = 0;             ///< errno, 0 where the operating system had no part in it
+  std::string where;         ///< "file.cpp:123"
 
   /// One line: "peer lost: rank 3 (pid 812) closed its connection [all_reduce #41 …]; hint …".
   [[nodiscard]] std::string text() const;
@@ -59,8 +67,10 @@ class [[nodiscard]] Status {
   [[nodiscard]] std::string text() const { return failure_ ? failure_->text() : "ok"; }
 
   /// The same failure, said of the call it happened in, or put down to a rank.
-  [[nodiscard]] Status in_call(std::string call) const;
+  [[nodiscard]] Status in_call(CallLabel call) const;
   [[nodiscard]] Status at_rank(Rank rank) const;
+  /// The same failure of the communicator with that name; "": it has none.
+  [[nodiscard]] Status of_communicator(std::string_view name) const;
   /// The same failure behind a few words of context: "connecting to rank 3: …".
   [[nodiscard]] Status with_context(std::string_view context) const;
 

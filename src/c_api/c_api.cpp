@@ -16,6 +16,7 @@
 #include "rendezvous/unique_id.hpp"
 
 using coll::caught;
+using coll::check_filled;
 using coll::Code;
 using coll::Collective;
 using coll::failed;
@@ -44,6 +45,17 @@ std::string text(const char* chosen, const std::string& knob) {
   return chosen != nullptr ? std::string(chosen) : knob;
 }
 
+/// Names stand in lines for a person.
+Status check_name(const std::string& name) {
+  const bool fits = name.size() <= COLL_NAME_BYTES_MAX;
+  const auto is_control = [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; };
+  if (fits && std::ranges::none_of(name, is_control)) return {};
+  return failed(Code::invalid_argument,
+                fits ? "the name of the config has a control character"
+                     : "the name of the config has " + std::to_string(name.size()) + " bytes",
+                "give printable text of at most " + std::to_string(COLL_NAME_BYTES_MAX) + " bytes");
+}
+
 /// The config's members over the knobs.
 Result<coll::Joining> joining_of(const coll_config_t& config) {
   COLL_TRY(coll::knobs_status());
@@ -53,6 +65,8 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
   }
   const coll::Knobs& knobs = coll::knobs();
   coll::Joining joining;
+  joining.name = text(config.name, "");
+  COLL_TRY(check_name(joining.name));
   joining.deadline_s = config.deadline_s >= 0 ? config.deadline_s : knobs.deadline_s;
   joining.connect_s = config.connect_s >= 0 ? config.connect_s : knobs.connect_s;
   joining.spin_us = knobs.spin_us;
@@ -94,7 +108,11 @@ Status check_place(const char* function, const coll_comm_t* comm, int size, int 
 
 /// The settings of a communicator made from `parent`: those of the config, or else its own.
 Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t* config) {
-  if (config == nullptr) return parent.settings;
+  if (config == nullptr) {
+    coll::Joining joining = parent.settings;
+    joining.name.clear();
+    return joining;
+  }
   COLL_ASSIGN(const coll_config_t chosen, read_config(config));
   return joining_of(chosen);
 }
@@ -109,6 +127,14 @@ Status join_part(const coll::Part& part, coll::Joining joining, coll_comm_t* com
   return joined;
 }
 
+Status check_named(const char* function, coll_operation_t operation, coll_dtype_t type) {
+  if (static_cast<unsigned>(operation) < COLL_OPERATION_COUNT && coll_dtype_size(type) != 0) {
+    return {};
+  }
+  return failed(Code::invalid_argument, std::string(function) + ": unknown operation or dtype",
+                "see coll_operation_t and coll_dtype_t");
+}
+
 Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
   return coll::place_from_text(rendezvous, "rendezvous", coll::knobs().secret,
                                "rendezvous " + rendezvous);
@@ -116,26 +142,10 @@ Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
 
 }  // namespace
 
-std::string& coll::last_error() {
-  thread_local std::string text;
-  return text;
-}
-
 extern "C" {
 
 int coll_version(void) {
   return COLL_VERSION_MAJOR * 10000 + COLL_VERSION_MINOR * 100 + COLL_VERSION_PATCH;
-}
-
-const char* coll_status_name(coll_status_t status) {
-  int number = 0;  // C may pass any; to read it as one of the names would be undefined
-  std::memcpy(&number, &status, sizeof number);
-  const bool known = number >= 0 && number <= COLL_INTERNAL;  // a Code has fewer bits
-  return coll::name_of(known ? static_cast<Code>(number) : static_cast<Code>(0xff)).data();
-}
-
-const char* coll_last_error(void) {
-  return coll::last_error().c_str();
 }
 
 size_t coll_dtype_size(coll_dtype_t type) {
@@ -285,12 +295,11 @@ coll_status_t coll_comm_size(coll_comm_t comm, int* size) {
   return COLL_SUCCESS;
 }
 
-coll_status_t coll_comm_status(coll_comm_t comm, const char** text) {
-  if (comm == nullptr) return refuse_null("coll_comm_status", "comm");
-  return guarded([&]() -> Status {
-    if (text != nullptr) *text = comm->communicator->status_text();
-    return comm->communicator->status();
-  });
+coll_status_t coll_comm_name(coll_comm_t comm, const char** name) {
+  if (comm == nullptr) return refuse_null("coll_comm_name", "comm");
+  if (name == nullptr) return refuse_null("coll_comm_name", "name");
+  *name = comm->communicator->name().c_str();
+  return COLL_SUCCESS;
 }
 
 coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
@@ -298,10 +307,7 @@ coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, si
   if (comm == nullptr) return refuse_null("coll_comm_explain", "comm");
   if (text == nullptr && capacity > 0) return refuse_null("coll_comm_explain", "text");
   return guarded([&]() -> Status {
-    if (static_cast<unsigned>(operation) >= COLL_OPERATION_COUNT || coll_dtype_size(type) == 0) {
-      return failed(Code::invalid_argument, "coll_comm_explain: unknown operation or dtype",
-                    "see coll_operation_t and coll_dtype_t");
-    }
+    COLL_TRY(check_named("coll_comm_explain", operation, type));
     COLL_ASSIGN(const std::string told,
                 comm->communicator->explain_call(static_cast<Collective>(operation), count,
                                                  static_cast<coll::DataType>(type)));
@@ -311,6 +317,43 @@ coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, si
       text[fits] = '\0';
     }
     if (length != nullptr) *length = told.size();
+    return {};
+  });
+}
+
+coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
+                                coll_dtype_t type, int root, coll_prediction_t* prediction) {
+  if (comm == nullptr) return refuse_null("coll_comm_predict", "comm");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_filled("coll_comm_predict", "prediction", "COLL_PREDICTION_INIT", prediction));
+    COLL_TRY(check_named("coll_comm_predict", operation, type));
+    coll::Call call;
+    call.collective = static_cast<Collective>(operation);
+    call.type = static_cast<coll::DataType>(type);
+    call.root = root;
+    call.count = call.collective == Collective::barrier ? 0 : count;
+    COLL_ASSIGN(const coll::CallPrediction made, comm->communicator->predict_call(call));
+    const std::string_view algorithm = made.plan.algorithm->name;
+    const std::size_t fits = std::min(algorithm.size(), sizeof prediction->algorithm - 1);
+    std::memcpy(prediction->algorithm, algorithm.data(), fits);
+    prediction->algorithm[fits] = '\0';
+    prediction->lanes = made.plan.lanes;
+    prediction->slice_bytes = made.plan.slice_bytes;
+    prediction->microseconds = made.us;
+    prediction->bytes_sent = made.traffic.sent;
+    prediction->bytes_received = made.traffic.received;
+    return {};
+  });
+}
+
+coll_status_t coll_comm_stats(coll_comm_t comm, coll_stats_t* stats) {
+  if (comm == nullptr) return refuse_null("coll_comm_stats", "comm");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_filled("coll_comm_stats", "stats", "COLL_STATS_INIT", stats));
+    const coll::CallCounts::Sums sums = comm->communicator->counts();
+    stats->operations = sums.calls;
+    stats->bytes_sent = sums.traffic.sent;
+    stats->bytes_received = sums.traffic.received;
     return {};
   });
 }

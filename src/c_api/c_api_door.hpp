@@ -12,6 +12,7 @@
 #include "communicator/communicator.hpp"
 #include "communicator/host_stream.hpp"
 #include "communicator/live_communicators.hpp"
+#include "communicator/stream_event.hpp"
 #include "communicator/work.hpp"
 #include "sys/float_mode.hpp"
 
@@ -27,6 +28,11 @@ struct coll_stream {
   unsigned forks = coll::LiveCommunicators::of_process().forks();  ///< before it was made
 };
 
+struct coll_event {
+  coll::StreamEvent event;
+  unsigned forks = coll::LiveCommunicators::of_process().forks();
+};
+
 struct coll_work {
   std::shared_ptr<coll::Work> work;
   unsigned forks = coll::LiveCommunicators::of_process().forks();
@@ -34,8 +40,12 @@ struct coll_work {
 
 namespace coll {
 
-/// What coll_last_error says: one text per thread, errno's way.
-std::string& last_error();
+/// What coll_last_error says: of each thread, errno's way.
+struct LastError {
+  std::string text;
+  Status status;
+};
+LastError& last_error();
 
 /// The code is given also where memory has run out for the text.
 inline coll_status_t give(const Status& status) noexcept {
@@ -43,10 +53,12 @@ inline coll_status_t give(const Status& status) noexcept {
     return COLL_SUCCESS;
   }
   if (status.code() != Code::in_progress) {
+    LastError& last = last_error();
+    last.status = status;
     try {
-      last_error() = status.text();
+      last.text = status.text();
     } catch (const std::bad_alloc&) {
-      last_error() = "out of memory";  // so short that it needs none
+      last.text = "out of memory";  // so short that it needs none
     }
   }
   return static_cast<coll_status_t>(status.code());
@@ -73,8 +85,21 @@ coll_status_t guarded(Body body) noexcept {
 /// A stream of a process cannot be used in a child made by fork.
 Status check_stream(coll_stream_t stream);
 
+/// A work of a process cannot be used in a child made by fork.
+Status check_work(const char* function, coll_work_t work);
+
 inline Status null_argument(const char* function, const char* name) {
   return failed(Code::invalid_argument, std::string(function) + ": " + name + " is null");
+}
+
+/// Is the struct there that a function fills, and initialised?
+template <class Info>
+Status check_filled(const char* function, const char* name, const char* initialiser,
+                    const Info* info) {
+  if (info == nullptr) return null_argument(function, name);
+  if (info->size >= sizeof *info && info->version != 0) return {};
+  return failed(Code::invalid_argument, std::string(function) + ": " + name + " is not initialised",
+                std::string("begin with ") + initialiser);
 }
 
 inline coll_status_t refuse_null(const char* function, const char* name) {

@@ -20,18 +20,14 @@ Status coll::check_stream(coll_stream_t stream) {
                 "make a stream in the child");
 }
 
-namespace {
-
 /// In a child made by fork nobody moves its parent's operations.
-Status check_work(const char* function, coll_work_t work) {
+Status coll::check_work(const char* function, coll_work_t work) {
   if (work == nullptr) return null_argument(function, "work");
   if (work->forks == coll::LiveCommunicators::of_process().forks()) return {};
   return failed(
       Code::invalid_usage,
       "the work belongs to the process that made it; this is a child of it, made by fork");
 }
-
-}  // namespace
 
 extern "C" {
 
@@ -74,14 +70,14 @@ coll_status_t coll_stream_query(coll_stream_t stream) {
 
 coll_status_t coll_work_test(coll_work_t work) {
   return guarded([&]() -> Status {
-    COLL_TRY(check_work("coll_work_test", work));
+    COLL_TRY(coll::check_work("coll_work_test", work));
     return work->work->test();
   });
 }
 
 coll_status_t coll_work_wait(coll_work_t work, double timeout_s) {
   return guarded([&]() -> Status {
-    COLL_TRY(check_work("coll_work_wait", work));
+    COLL_TRY(coll::check_work("coll_work_wait", work));
     if (std::isnan(timeout_s)) {
       return failed(Code::invalid_argument, "coll_work_wait: timeout_s is not a number",
                     "give seconds, or a negative number to wait for ever");
@@ -96,7 +92,7 @@ coll_status_t coll_work_wait(coll_work_t work, double timeout_s) {
 coll_status_t coll_work_on_end(coll_work_t work, void (*done)(void* context, coll_status_t status),
                                void* context) {
   return guarded([&]() -> Status {
-    COLL_TRY(check_work("coll_work_on_end", work));
+    COLL_TRY(coll::check_work("coll_work_on_end", work));
     if (done == nullptr) return null_argument("coll_work_on_end", "done");
     return work->work->on_end([done, context](const Status& status) {
       const coll::OpenGroup::Hidden others;

@@ -124,12 +124,16 @@ void CallGroup::on_end(OpenCall& call) noexcept {
     if (const std::shared_ptr<Work> told = std::move(work)) told->finish(call.status);
   }
   std::shared_ptr<CallGroup> itself;  // the last call's end is the group's
-  const std::lock_guard lock(end_mutex_);
-  if (failure_.ok()) failure_ = call.status;
-  call.ended.store(true, std::memory_order_release);
-  if (++ended_ < members_.size()) return;
-  if (stream_ != nullptr) stream_->end_place(number_, failure_);
-  itself = std::move(itself_);
+  PointList reached = [&]() -> PointList {
+    const std::lock_guard lock(end_mutex_);
+    if (failure_.ok()) failure_ = call.status;
+    call.ended.store(true, std::memory_order_release);
+    if (++ended_ < members_.size()) return {};
+    itself = std::move(itself_);
+    if (stream_ == nullptr) return {};
+    return stream_->end_place(number_, failure_);
+  }();
+  reached.release_waiters();
 }
 
 void CallGroup::notice_ready() noexcept {

@@ -5,7 +5,9 @@
 #include <exception>
 
 #include "base/made_once.hpp"
+#include "communicator/engine/call_check.hpp"
 #include "communicator/engine/call_digest.hpp"
+#include "planner/prediction.hpp"
 #include "sys/clock.hpp"
 
 namespace coll {
@@ -31,8 +33,10 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
 Communicator::Communicator(const Joining& joining, Membership membership)
     : rank_(joining.rank),
       size_(joining.size),
+      name_(joining.name),
       membership_(std::move(membership)),
       results_(own_caches(), membership_.neighbours),
+      failure_(name_),
       engine_(joining.rank, joining.size, joining.deadline_s,
               WaitPolicy{joining.spin_us, membership_.neighbours.crowded()}, membership_, results_,
               failure_) {}
@@ -73,7 +77,8 @@ Status Communicator::abort() {
   if (!watch_) return status();
   Status aborted;
   try {
-    aborted = failed(Code::aborted, "rank " + std::to_string(rank_) + " aborted the communicator");
+    aborted = failed(Code::aborted, "rank " + std::to_string(rank_) + " aborted the communicator")
+                  .at_rank(rank_);
   } catch (const std::exception&) {
     aborted = status_of_exception();  // what matters is that all end
   }
@@ -81,16 +86,39 @@ Status Communicator::abort() {
   return {};
 }
 
+Result<CallPrediction> Communicator::predict_call(const Call& call) const {
+  if (!watch_) return status();
+  COLL_TRY(check_call(call, size_));
+  const World& world = membership_.world;
+  const PlanKey key = engine_.key_of(call);
+  CallPrediction prediction;
+  COLL_ASSIGN(prediction.plan, make_plan(world, key));
+  const Plan& plan = prediction.plan;
+  const std::uint64_t bytes =
+      call.count * size_of(call.type) * whole_blocks(call.collective, key.spec.ranks);
+  prediction.us = predict(world, plan, static_cast<double>(bytes)).us;
+  const Rank rank = key.spec.ranks == 1 ? 0 : rank_;
+  ProgramShape shape;
+  shape.copies = plan.lanes;
+  shape.message_chunks = plan.message_chunks;
+  shape.slice_bytes = plan.slice_bytes;
+  prediction.traffic = traffic_of(plan.algorithm->build(key.spec, world.layout, rank), shape,
+                                  call.count, size_of(call.type));
+  return prediction;
+}
+
 Result<std::string> Communicator::explain_call(Collective collective, std::uint64_t count,
                                                DataType type) const {
   if (!watch_) return status();
-  const CollectiveSpec spec{
-      collective, size_,
-      collective == Collective::send || collective == Collective::recv ? (rank_ + 1) % size_ : 0};
-  const std::uint32_t size_class =
-      coll::size_class(count * size_of(type) * whole_blocks(collective, size_));
-  COLL_ASSIGN(const Plan plan, make_plan(membership_.world, {spec, size_class}));
-  std::string text = explain(membership_.world, plan, size_class);
+  Call call;
+  call.collective = collective;
+  call.type = type;
+  call.root = call.is_pair() ? (rank_ + 1) % size_ : 0;
+  call.count = count;
+  const PlanKey key = engine_.key_of(call);
+  COLL_ASSIGN(const Plan plan, make_plan(membership_.world, key));
+  std::string text = name_.empty() ? "" : "communicator " + name_ + "\n";
+  text += explain(membership_.world, plan, key.size_class);
   text += "transports of rank " + std::to_string(rank_) + ":";
   for (Rank peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;

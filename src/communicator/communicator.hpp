@@ -22,8 +22,16 @@ struct Joining {
   double connect_s = 60;
   double spin_us = 1000;
   std::string interface;
+  std::string name;  ///< for a person
   std::vector<TransportChoice> transports;
   SharedSettings settings;
+};
+
+/// How a call would run.
+struct CallPrediction {
+  Plan plan;
+  double us = 0;
+  Traffic traffic;  ///< of this rank
 };
 
 class Communicator {
@@ -39,6 +47,7 @@ class Communicator {
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] Rank size() const { return size_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const World& world() const { return membership_.world; }
 
   /// Checks and runs a request to its end. Memory that runs out meanwhile is a failure like any
@@ -60,6 +69,10 @@ class Communicator {
   void start_leaving() noexcept { watch_->start_leaving(); }
   void leave() noexcept { watch_->leave(); }
 
+  /// Without running it. A big schedule takes some milliseconds.
+  Result<CallPrediction> predict_call(const Call& call) const;
+  /// Of calls that have succeeded. From any thread.
+  [[nodiscard]] CallCounts::Sums counts() const { return engine_.counts(); }
   /// For a person: how a call of `count` elements would run.
   Result<std::string> explain_call(Collective collective, std::uint64_t count, DataType type) const;
 
@@ -69,6 +82,7 @@ class Communicator {
 
   Rank rank_;
   Rank size_;
+  const std::string name_;
   Membership membership_;
   ResultStore results_;
   CommonFailure failure_;

@@ -2,6 +2,7 @@
 // The host stream: operations that run later, in order.
 #include "communicator/host_stream.hpp"
 
+#include <thread>
 #include <utility>
 
 namespace coll {
@@ -14,18 +15,14 @@ Result<std::unique_ptr<HostStream>> HostStream::create() {
 
 HostStream::~HostStream() {
   wait_for(enqueued_.load(std::memory_order_acquire));
+  while (guests_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
 }
 
 void HostStream::enqueue(Communicator& communicator, const Request& request, double deadline_s,
                          std::shared_ptr<Work> work) {
   Engine& engine = communicator.engine();
   {
-    std::unique_lock held = lock();
-    while (!has_room()) {
-      held.unlock();  // nobody is kept waiting meanwhile
-      wait_for_room();
-      held.lock();
-    }
+    const std::unique_lock held = lock_with_room();
     const std::uint64_t number = prepare_place();
     StreamCall& call = place_of(number);
     call.renew(request, this, deadline_s);
@@ -37,6 +34,16 @@ void HostStream::enqueue(Communicator& communicator, const Request& request, dou
     engine.issue(call, helper_);
   }
   engine.drive_first(*helper_);
+}
+
+std::unique_lock<std::mutex> HostStream::lock_with_room() {
+  std::unique_lock held = lock();
+  while (!has_room()) {
+    held.unlock();  // nobody is kept waiting meanwhile
+    wait_for_room();
+    held.lock();
+  }
+  return held;
 }
 
 bool HostStream::has_room() const {
@@ -75,22 +82,68 @@ bool HostStream::may_start(const OpenCall& call) const noexcept {
 void HostStream::on_end(OpenCall& call) noexcept {
   auto& ending = static_cast<StreamCall&>(call);
   if (const std::shared_ptr<Work> work = std::move(ending.work)) work->finish(call.status);
-  const std::lock_guard lock(end_mutex_);
-  end_place(ending.number, std::exchange(call.status, Status{}));
+  const Status how = std::exchange(call.status, Status{});
+  PointList reached = [&] {
+    const std::lock_guard lock(end_mutex_);
+    return end_place(ending.number, how);
+  }();
+  reached.release_waiters();
 }
 
 /// From now on the place may be another operation's.
-void HostStream::end_place(std::uint64_t number, const Status& how) noexcept {
+PointList HostStream::end_place(std::uint64_t number, const Status& how) noexcept {
   if (failure_.ok()) failure_ = how;
   ended_.store(number, std::memory_order_release);
-  if (number == enqueued_.load(std::memory_order_acquire)) return;
-  // The next operation cannot end before the mutex is free, so its engines are there.
-  const StreamCall& next = place_of(number + 1);
-  if (next.group != nullptr) {
-    next.group->notice_ready();
-  } else {
-    next.engine->notice_ready();
+  while (number != enqueued_.load(std::memory_order_acquire)) {
+    StreamCall& next = place_of(number + 1);
+    if (next.awaited == nullptr) {
+      // It cannot end before the mutex is free, so its engines are there.
+      if (next.group != nullptr) {
+        next.group->notice_ready();
+      } else {
+        next.engine->notice_ready();
+      }
+      break;
+    }
+    if (!next.open) break;
+    next.awaited.reset();
+    ended_.store(++number, std::memory_order_release);
   }
+  return points_.take_reached(number);
+}
+
+std::shared_ptr<StreamPoint> HostStream::make_point() {
+  const std::lock_guard lock(end_mutex_);
+  const std::uint64_t last = enqueued_.load(std::memory_order_relaxed);
+  if (last == ended_.load(std::memory_order_relaxed)) return nullptr;
+  if (StreamPoint* const same = points_.last(); same != nullptr && same->number() == last) {
+    return same->shared_from_this();
+  }
+  auto point = std::make_shared<StreamPoint>(*this, last);
+  points_.push(point);
+  return point;
+}
+
+void HostStream::enqueue_wait(std::shared_ptr<StreamPoint> point) {
+  const std::unique_lock held = lock_with_room();
+  const std::uint64_t number = prepare_place();
+  const std::lock_guard lock(end_mutex_);
+  if (!point->add_waiter(*this, number)) return;
+  StreamCall& place = place_of(number);
+  place.group = nullptr;
+  place.awaited = std::move(point);
+  place.open = false;
+  enqueued_.store(number, std::memory_order_release);
+}
+
+PointList HostStream::open_place(std::uint64_t number) noexcept {
+  const std::lock_guard lock(end_mutex_);
+  StreamCall& place = place_of(number);
+  place.open = true;
+  if (!is_turn_of(number)) return {};
+  place.awaited.reset();
+  helper_->poke();  // the next operation may be another engine's than the one that moves now
+  return end_place(number, {});
 }
 
 /// The waiting thread drives the engine of the oldest call, then that of the next.
@@ -100,6 +153,14 @@ void HostStream::wait_for(std::uint64_t number) noexcept {
     const std::uint64_t oldest = ended_.load(std::memory_order_relaxed) + 1;
     if (oldest > number) return;
     const StreamCall& place = place_of(oldest);
+    if (place.awaited != nullptr) {
+      const std::shared_ptr<StreamPoint> awaited = place.awaited;
+      lock.unlock();
+      awaited->wait();
+      // The thread that has reached the point is about to end this operation.
+      while (ended_.load(std::memory_order_acquire) < oldest) std::this_thread::yield();
+      continue;
+    }
     const CallGroup::Unfinished in_group =
         place.group != nullptr ? place.group->unfinished() : CallGroup::Unfinished{};
     Engine& engine = place.group != nullptr ? *in_group.engine : *place.engine;

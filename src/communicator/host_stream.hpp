@@ -9,6 +9,7 @@
 #include "communicator/call_group.hpp"
 #include "communicator/communicator.hpp"
 #include "communicator/engine/progress_thread.hpp"
+#include "communicator/stream_event.hpp"
 #include "communicator/work.hpp"
 
 namespace coll {
@@ -44,7 +45,31 @@ class HostStream final : private CallOwner {
   }
   /// Guards the ends of operations; `end_place` is called under it.
   [[nodiscard]] std::mutex& end_mutex() { return end_mutex_; }
-  void end_place(std::uint64_t number, const Status& how) noexcept;
+  /// The points that this reaches; the caller releases their waiters once it has unlocked.
+  [[nodiscard]] PointList end_place(std::uint64_t number, const Status& how) noexcept;
+
+  // For events.
+  /// The point behind what is enqueued now; null if all of that has ended.
+  std::shared_ptr<StreamPoint> make_point();
+  /// Enqueues an operation that ends when the point is reached.
+  void enqueue_wait(std::shared_ptr<StreamPoint> point);
+  /// The point that the operation of that number waits for is reached.
+  [[nodiscard]] PointList open_place(std::uint64_t number) noexcept;
+  /// Keeps the stream from being destroyed.
+  class Guest {
+   public:
+    explicit Guest(HostStream& stream) : stream_(&stream) {
+      stream_->guests_.fetch_add(1, std::memory_order_relaxed);
+    }
+    Guest(const Guest&) = delete;
+    Guest& operator=(const Guest&) = delete;
+    ~Guest() { stream_->guests_.fetch_sub(1, std::memory_order_release); }
+    /// Returns when the operation of that number has ended.
+    void wait_for(std::uint64_t number) const noexcept { stream_->wait_for(number); }
+
+   private:
+    HostStream* stream_;
+  };
 
  private:
   static constexpr std::uint64_t kCapacity = 1024;
@@ -53,7 +78,9 @@ class HostStream final : private CallOwner {
     std::uint64_t number = 0;  ///< in the stream, from 1
     Engine* engine = nullptr;
     std::shared_ptr<Work> work;
-    CallGroup* group = nullptr;  ///< then the rest says nothing
+    CallGroup* group = nullptr;            ///< then the rest says nothing
+    std::shared_ptr<StreamPoint> awaited;  ///< then all else says nothing
+    bool open = false;                     ///< that point is reached
   };
   using Block = std::array<StreamCall, kBlock>;
 
@@ -63,6 +90,7 @@ class HostStream final : private CallOwner {
   StreamCall& place_of(std::uint64_t number) {
     return (*blocks_[number % kCapacity / kBlock])[number % kBlock];
   }
+  [[nodiscard]] std::unique_lock<std::mutex> lock_with_room();
   void publish(std::uint64_t number) noexcept;
   void wait_for(std::uint64_t number) noexcept;
   Status take_failure();
@@ -71,9 +99,11 @@ class HostStream final : private CallOwner {
   std::mutex enqueue_mutex_;  ///< one thread enqueues at a time
   std::atomic<std::uint64_t> enqueued_{0};
   std::array<std::unique_ptr<Block>, kCapacity / kBlock> blocks_;
-  std::mutex end_mutex_;  ///< guards `failure_`; and `ended_` changes under it
-  std::atomic<std::uint64_t> ended_{0};
+  std::mutex end_mutex_;  ///< guards the next two; and `ended_` changes under it
   Status failure_;
+  PointList points_;  ///< not reached yet
+  std::atomic<std::uint64_t> ended_{0};
+  std::atomic<std::uint32_t> guests_{0};
 };
 
 }  // namespace coll

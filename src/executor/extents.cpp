@@ -42,8 +42,8 @@ StepExtent unequal_extent_of(const Program& program, const Extents& call, const 
   const auto begin = [&](std::uint64_t element) { return element * call.element_bytes; };
   for_each_unequal_stretch(call, program.chunks.parts, step, pass,
                            [&](std::uint64_t from, std::uint64_t with, std::uint64_t into,
-                               std::uint64_t n, std::uint64_t whole) {
-                             lengths.word(whole);
+                               std::uint64_t n, const BlockParts& of) {
+                             lengths.word(of.block);
                              if (n == 0) return;
                              if (sum == 0) {
                                extent.from = begin(from);
@@ -67,7 +67,76 @@ StepExtent unequal_extent_of(const Program& program, const Extents& call, const 
   return extent;
 }
 
+/// Of the step's messages in all passes.
+std::uint64_t unequal_bytes_of(const Program& program, const Extents& call, const BoundStep& step) {
+  const Windows& windows = call.windows;
+  std::uint64_t sum = 0;
+  for_each_unequal_stretch(
+      call, program.chunks.parts, step, 0,
+      [&](std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, const BlockParts& of) {
+        const auto in = [&](std::uint64_t elements) {
+          const auto before = [&](std::uint64_t part) {
+            return std::min(part * windows.chunk, elements);
+          };
+          return before(of.part + of.parts) - before(of.part);
+        };
+        sum += of.block / windows.elements * in(windows.elements) + in(of.block % windows.elements);
+      });
+  return sum * call.element_bytes;
+}
+
+/// Elements of `count` chunks from part `first` on, in a window of `elements`.
+std::uint64_t elements_of(const Windows& windows, std::uint64_t parts, std::uint64_t first,
+                          std::uint64_t count, std::uint64_t elements) {
+  const auto before = [&](std::uint64_t part) { return std::min(part * windows.chunk, elements); };
+  const std::uint64_t end = first + count % parts;
+  const std::uint64_t rest =
+      end <= parts ? before(end) - before(first) : elements - before(first) + before(end - parts);
+  return count / parts * elements + rest;
+}
+
 }  // namespace
+
+Traffic Extents::traffic(const Program& program) const {
+  Traffic traffic;
+  if (blocks != nullptr) {
+    for (const BoundStep& step : program.steps) {
+      const std::uint64_t bytes = unequal_bytes_of(program, *this, step);
+      if (step.sends) traffic.sent += bytes;
+      if (step.receives) traffic.received += bytes;
+    }
+    return traffic;
+  }
+  const std::size_t all = program.steps.size();
+  for (std::size_t i = 0; i < all; ++i) {
+    const std::uint64_t bytes = (windows.passes - 1) * steps[i].bytes + steps[all + i].bytes;
+    if (program.steps[i].sends) traffic.sent += bytes;
+    if (program.steps[i].receives) traffic.received += bytes;
+  }
+  return traffic;
+}
+
+Traffic traffic_of(const Schedule& schedule, const ProgramShape& shape, std::uint64_t count,
+                   std::size_t element_bytes) {
+  Extents cut;
+  const std::uint32_t parts = schedule.chunks.parts;
+  cut.windows = cut_windows(count, element_bytes, parts, shape.message_chunks, shape.slice_bytes,
+                            shape.copies);
+  const std::uint64_t full = cut.elements_of(0);
+  const std::uint64_t last = cut.elements_of(cut.windows.passes - 1);
+  Traffic traffic;
+  for (const Lane& lane : schedule.lanes) {
+    for (const Step& step : lane) {
+      const auto in = [&](std::uint64_t elements) {
+        return elements_of(cut.windows, parts, step.named().chunk % parts, step.count, elements);
+      };
+      const std::uint64_t bytes = ((cut.windows.passes - 1) * in(full) + in(last)) * element_bytes;
+      if (step.sends()) traffic.sent += bytes;
+      if (step.receives()) traffic.received += bytes;
+    }
+  }
+  return traffic;
+}
 
 void Extents::make(const Program& program, std::uint64_t count, std::size_t bytes_of_element) {
   const std::size_t all = program.steps.size();

@@ -175,7 +175,7 @@ void Mover<kUnequal>::for_each_piece(const Cursor& lane, const BoundStep& step, 
     const auto bytes = [&](std::uint64_t elements) { return elements * call_.element_bytes; };
     for_each_unequal_stretch(run_.extents, program_.chunks.parts, step, lane.pass,
                              [&](std::uint64_t from, std::uint64_t with, std::uint64_t into,
-                                 std::uint64_t n, std::uint64_t /*whole*/) {
+                                 std::uint64_t n, BlockParts /*of*/) {
                                if (n == 0) return;
                                use(at(lane, step.from_space, bytes(from)),
                                    at(lane, step.with_space, bytes(with)),

@@ -140,6 +140,13 @@ struct Program {
   ~Program();
 };
 
+/// Bytes of the buffers' content that a rank sends to other ranks, and receives, in one call.
+struct Traffic {
+  std::uint64_t sent = 0, received = 0;
+
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+
 /// How a call's elements are cut into windows, and where that puts each step's data: the same for
 /// every call of so many elements of a type.
 struct Extents {
@@ -157,6 +164,7 @@ struct Extents {
   /// from the buffers' begins, where others count from the window's.
   void enter(const Program& program, const Program::Lane& lane, std::uint64_t pass,
              StepExtent* extents) const;
+  [[nodiscard]] Traffic traffic(const Program& program) const;
   /// Elements from one block to the next: windows are cut out of the user's blocks, scratch holds
   /// one window.
   [[nodiscard]] std::uint64_t period(Space space) const {
@@ -187,7 +195,13 @@ void for_each_stretch(const Windows& windows, std::uint32_t parts, const BoundSt
   }
 }
 
-/// Calls use(from, with, into, elements, length of the block) for each stretch of the step's chunks
+/// Some parts of a block, `block` elements long.
+struct BlockParts {
+  std::uint64_t block = 0;
+  std::uint64_t part = 0, parts = 0;
+};
+
+/// Calls use(from, with, into, elements, the BlockParts) for each stretch of the step's chunks
 /// in pass `pass` of a call of unequal blocks: places in elements from the spaces' begins. At least
 /// one of the operands is of the user's buffers; its blocks say how long the chunks are.
 template <class Use>
@@ -215,9 +229,13 @@ void for_each_unequal_stretch(const Extents& call, std::uint32_t parts, const Bo
       return call.blocks->of(space)[operand.block + block].offset + before + begin;
     };
     use(place(step.from_space, step.from), place(step.with_space, step.with),
-        place(step.into_space, step.into), end - begin, count);
+        place(step.into_space, step.into), end - begin, BlockParts{count, part, here});
   }
 }
+
+/// What a call of `count` elements would move, by a schedule that is not bound.
+Traffic traffic_of(const Schedule& schedule, const ProgramShape& shape, std::uint64_t count,
+                   std::size_t element_bytes);
 
 /// How the binder asks for the connection to `peer` on `lane` (already open and ready).
 using ConnectionSource = std::function<Connection*(Rank peer, std::uint32_t lane)>;

@@ -13,8 +13,10 @@ void Run::bind(Program& of, const CallBinding& with) {
   program = nullptr;  // until all is there: what follows allocates
   if (of.unequal) {
     extents.make(of, *with.blocks, with.element_bytes);
+    traffic = extents.traffic(of);
   } else if (!same_extents) {
     extents.make(of, with.count, with.element_bytes);
+    traffic = extents.traffic(of);
   }
   if (!same_program) {
     lanes.assign(of.lanes.size(), {});

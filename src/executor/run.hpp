@@ -63,6 +63,7 @@ struct Run {
   CallBinding call;
   Program* program = nullptr;  ///< null: nothing is bound
   Extents extents;
+  Traffic traffic;
   std::vector<Cursor> lanes;
   std::vector<std::uint32_t> tickets;
   /// By connection of the program: behind the last message that this run lent there, and where

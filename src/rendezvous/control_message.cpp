@@ -24,7 +24,9 @@ MessageWriter& MessageWriter::failure(const Failure& value) {
       .u32(static_cast<std::uint32_t>(value.error))
       .text(value.what)
       .text(value.hint)
-      .text(value.call)
+      .text(value.call.text)
+      .u64(value.call.sequence)
+      .u8(static_cast<std::uint8_t>(value.call.collective))
       .text(value.where);
 }
 
@@ -59,13 +61,16 @@ Failure MessageReader::failure() {
   value.error = static_cast<int>(u32());
   value.what = text();
   value.hint = text();
-  value.call = text();
+  value.call.text = text();
+  value.call.sequence = u64();
+  const std::uint8_t collective = u8();
   value.where = text();
   if (code <= static_cast<std::uint8_t>(Code::in_progress) ||
-      code > static_cast<std::uint8_t>(Code::internal)) {
+      code > static_cast<std::uint8_t>(Code::internal) || collective >= kCollectives) {
     good_ = false;
   }
   value.code = good_ ? static_cast<Code>(code) : Code::internal;
+  if (good_) value.call.collective = static_cast<Collective>(collective);
   return value;
 }
 

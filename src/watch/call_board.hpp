@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/types.hpp"
+#include "base/status.hpp"
 
 namespace coll {
 
@@ -30,6 +30,8 @@ struct Call {
   [[nodiscard]] std::string text() const;
   /// "all_reduce", "all_gatherv"
   [[nodiscard]] std::string name() const;
+  /// For failures.
+  [[nodiscard]] CallLabel label() const { return {text(), sequence, collective}; }
   /// Does it concern two ranks only?
   [[nodiscard]] constexpr bool is_pair() const {
     return collective == Collective::send || collective == Collective::recv;

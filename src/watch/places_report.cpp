@@ -167,7 +167,7 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
     hint = "see whether that process is stopped, or its host overloaded or gone";
   }
   return failed(Code::deadline, std::move(what), std::move(hint))
-      .in_call(question.call.text())
+      .in_call(question.call.label())
       .at_rank(elsewhere.size() == 1 ? elsewhere.front() : kNoRank);
 }
 

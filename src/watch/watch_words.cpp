@@ -54,7 +54,7 @@ std::string pack_status(WatchWord word, const Status& status) {
   Failure failure = *status.failure();
   failure.what = shortened(failure.what);
   failure.hint = shortened(failure.hint);
-  failure.call = shortened(failure.call);
+  failure.call.text = shortened(failure.call.text);
   failure.where = shortened(failure.where);
   return begin(word).failure(failure).bytes();
 }

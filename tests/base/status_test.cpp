@@ -17,7 +17,7 @@ TEST(Status, DefaultIsSuccess) {
   EXPECT_EQ(status.code(), Code::ok);
   EXPECT_EQ(status.rank(), kNoRank);
   EXPECT_EQ(status.text(), "ok");
-  EXPECT_TRUE(status.in_call("all_reduce #1").ok());
+  EXPECT_TRUE(status.in_call({"all_reduce #1", 1, Collective::all_reduce}).ok());
   EXPECT_TRUE(status.at_rank(2).ok());
   EXPECT_TRUE(status.with_context("connecting").ok());
 }
@@ -25,7 +25,7 @@ TEST(Status, DefaultIsSuccess) {
 TEST(Status, TextHasCodeWhatErrnoCallHintAndPlace) {
   const std::string text = failed(Code::peer_lost, "rank 3 (pid 812) closed its connection",
                                   "look at its log", ECONNRESET)
-                               .in_call("all_reduce #41 f32x4096 sum")
+                               .in_call({"all_reduce #41 f32x4096 sum", 41, Collective::all_reduce})
                                .text();
   for (const char* part :
        {"peer lost: rank 3 (pid 812) closed its connection", "Connection reset", "errno 104",
@@ -36,9 +36,13 @@ TEST(Status, TextHasCodeWhatErrnoCallHintAndPlace) {
 }
 
 TEST(Status, TheFirstCallAndRankThatAreNamedStay) {
-  const Status status =
-      failed(Code::deadline, "late").in_call("first").in_call("second").at_rank(1).at_rank(2);
-  EXPECT_EQ(status.failure()->call, "first");
+  const Status status = failed(Code::deadline, "late")
+                            .in_call({"first", 1})
+                            .in_call({"second", 2})
+                            .at_rank(1)
+                            .at_rank(2);
+  EXPECT_EQ(status.failure()->call.text, "first");
+  EXPECT_EQ(status.failure()->call.sequence, 1);
   EXPECT_EQ(status.rank(), 1);
 }
 

@@ -231,7 +231,9 @@ TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) 
       return bad ? 1 : 0;
     }
     coll_stream_t stream = nullptr;
+    coll_event_t event = nullptr;
     if (wrong(rank, "stream", coll_stream_create(&stream), COLL_SUCCESS)) return 1;
+    if (wrong(rank, "event", coll_event_create(&event), COLL_SUCCESS)) return 1;
     if (fork() == 0) {
       alarm(kPatience_s);
       const bool bad =
@@ -241,6 +243,9 @@ TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) 
           wrong(rank, "child's stream", coll_stream_synchronize(stream), COLL_INVALID_USAGE,
                 "fork") ||
           wrong(rank, "child's stream", coll_stream_destroy(stream), COLL_INVALID_USAGE, "fork") ||
+          wrong(rank, "child's event", coll_event_record(event, stream), COLL_INVALID_USAGE,
+                "fork") ||
+          wrong(rank, "child's event", coll_event_synchronize(event), COLL_INVALID_USAGE, "fork") ||
           wrong(rank, "child's abort", coll_comm_abort(comm), COLL_INVALID_USAGE, "fork") ||
           wrong(rank, "child's destroy", coll_comm_destroy(comm), COLL_SUCCESS);
       child_asked.give();

@@ -104,11 +104,14 @@ TEST(Watch, AReportReachesAllRanks) {
     Watched ranks(4);
     const std::size_t reporter = from_hub ? static_cast<std::size_t>(ranks.hub) : ranks.spoke(1);
     const Status failure = failed(Code::aborted, "enough").at_rank(static_cast<Rank>(reporter));
-    const Status verdict = ranks.watches[reporter]->report(failure.in_call("barrier #7"));
+    const Status verdict =
+        ranks.watches[reporter]->report(failure.in_call({"barrier #7", 7, Collective::barrier}));
     EXPECT_EQ(verdict.code(), Code::aborted);
     EXPECT_EQ(verdict.rank(), static_cast<Rank>(reporter));
     EXPECT_EQ(verdict.failure()->what, "enough");
-    EXPECT_EQ(verdict.failure()->call, "barrier #7");
+    EXPECT_EQ(verdict.failure()->call.text, "barrier #7");
+    EXPECT_EQ(verdict.failure()->call.sequence, 7);
+    EXPECT_EQ(verdict.failure()->call.collective, Collective::barrier);
     expect_same_everywhere(ranks);
     EXPECT_EQ(await_failure(*ranks.watches[0]).text(), verdict.text());
   }

@@ -65,6 +65,7 @@ BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   bound->digest =
       digest_of(call, blocks ? blocks->known : call.count, rank_, program.shape.plan_digest);
   bound->run.bind(program, binding);
+  counts_.begin(bound->repeats, bound->run.traffic);
   bound->request = request;
   if (taken) idle_.pop_back();  // nothing can fail any more
   return *bound;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "communicator/engine/call_counts.hpp"
 #include "communicator/engine/result_store.hpp"
 #include "executor/run.hpp"
 #include "watch/call_board.hpp"
@@ -46,6 +47,7 @@ struct BoundCall {
   Run run;
   std::uint64_t digest = 0;  ///< of all but the number
   bool in_flight = false;
+  RepeatCount repeats;  ///< where nothing else was in flight
 };
 
 /// Most calls repeat, buffers included (a training step's gradients): one compare then finds all
@@ -63,6 +65,10 @@ class BoundCalls {
   }
   /// Binds a checked request. Allocates.
   BoundCall& bind(const Request& request, Program& program);
+  /// The call has succeeded beside others.
+  void count(const BoundCall& bound) { counts_.add(bound.run.traffic); }
+  /// From any thread.
+  [[nodiscard]] CallCounts::Sums sums() const { return counts_.read(calls_); }
   /// The call is not in flight any more.
   void give_back(BoundCall& bound) {
     bound.in_flight = false;
@@ -78,6 +84,7 @@ class BoundCalls {
   Rank rank_;
   Rank size_;
   const ResultStore* results_;
+  CallCounts counts_;
   std::array<BoundCall, kCalls> calls_;
   std::vector<std::unique_ptr<BoundCall>> spare_;  ///< for calls whose place is in flight
   std::vector<BoundCall*> idle_;                   ///< of the spare ones

@@ -104,8 +104,7 @@ Status check_names(const Call& call) {
   return {};
 }
 
-Status check_request(const Request& request, Rank rank, Rank size) {
-  const Call& call = request.call;
+Status check_call(const Call& call, Rank size) {
   COLL_TRY(check_names(call));
   if (has_root(call.collective)) {
     if (call.root < 0 || call.root >= size) {
@@ -115,15 +114,21 @@ Status check_request(const Request& request, Rank rank, Rank size) {
                  "ranks are 0 to " + std::to_string(size - 1));
     }
   }
-  const bool with_itself = call.is_with_itself(rank);
-  if (with_itself && (call.collective == Collective::send || request.input == nullptr)) {
-    return bad(call, "the peer is this rank itself",
-               "put the send and the recv into one group (coll_group_start)");
-  }
   constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 2;
   const std::uint64_t blocks = call.unequal ? 1 : whole_blocks(call.collective, size);
   if (call.count > kMost / size_of(call.type) / blocks) {
     return bad(call, "count " + std::to_string(call.count) + " is more than memory can hold");
+  }
+  return {};
+}
+
+Status check_request(const Request& request, Rank rank, Rank size) {
+  const Call& call = request.call;
+  COLL_TRY(check_call(call, size));
+  const bool with_itself = call.is_with_itself(rank);
+  if (with_itself && (call.collective == Collective::send || request.input == nullptr)) {
+    return bad(call, "the peer is this rank itself",
+               "put the send and the recv into one group (coll_group_start)");
   }
   if (request.blocks) COLL_TRY(check_apart(call, request.blocks->output));
   const auto [input, output] = buffers_of(request, rank, size);

@@ -9,6 +9,9 @@ namespace coll {
 /// reduces nothing has the op sum.
 Status check_names(const Call& call);
 
+/// Is the call right but for its buffers? Names, root or peer, count.
+Status check_call(const Call& call, Rank size);
+
 /// Is the request right as far as this rank can tell? Pointers, ranges, overlap. No communication.
 Status check_request(const Request& request, Rank rank, Rank size);
 

@@ -9,15 +9,25 @@ namespace coll {
 
 Status said_of(const Status& verdict, const Call& call) noexcept {
   try {
-    return call.sequence == 0 ? verdict : verdict.in_call(call.text());
+    return call.sequence == 0 ? verdict : verdict.in_call(call.label());
   } catch (const std::exception&) {
     return verdict;
   }
 }
 
-void CommonFailure::set(Status why) noexcept {
+/// With the name, if there is memory for it.
+Status CommonFailure::named(const Status& failure) const noexcept {
+  try {
+    return failure.of_communicator(name_);
+  } catch (const std::exception&) {
+    return failure;
+  }
+}
+
+void CommonFailure::set(const Status& why) noexcept {
+  Status failure = named(why);
   const std::lock_guard lock(mutex_);
-  if (failure_.ok()) failure_ = std::move(why);
+  if (failure_.ok()) failure_ = std::move(failure);
   failed_.store(true, std::memory_order_release);
 }
 
@@ -26,7 +36,7 @@ Status CommonFailure::status() const {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return failure_;
   }
-  return watch_ != nullptr && watch_->failed() ? watch_->failure() : Status{};
+  return watch_ != nullptr && watch_->failed() ? named(watch_->failure()) : Status{};
 }
 
 const char* CommonFailure::text() {
@@ -45,7 +55,7 @@ Status CommonFailure::keep(Find find) noexcept {
   } catch (const std::exception&) {
     verdict = watch_->report(status_of_exception());
   }
-  set(std::move(verdict));
+  set(verdict);
   const std::lock_guard lock(mutex_);
   return failure_;
 }
@@ -53,7 +63,7 @@ Status CommonFailure::keep(Find find) noexcept {
 Status CommonFailure::settle(const Status& failure, const Call& call, Rank peer) noexcept {
   return keep([&] {
     return failure.code() == Code::mismatch ? watch_->report_mismatch(call, peer, failure)
-                                            : watch_->report(failure.in_call(call.text()));
+                                            : watch_->report(failure.in_call(call.label()));
   });
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "watch/watch.hpp"
 
@@ -15,10 +16,12 @@ Status said_of(const Status& verdict, const Call& call) noexcept;
 /// The first failure of a communicator. It stays, and every later call returns it.
 class CommonFailure {
  public:
+  /// `name`: the communicator's, "" without.
+  explicit CommonFailure(std::string_view name) : name_(name) {}
   /// The watch that tells the other ranks; before the first call.
   void report_to(Watch& watch) { watch_ = &watch; }
   /// Nothing may be called any more, and `why` is the reason.
-  void set(Status why) noexcept;
+  void set(const Status& why) noexcept;
 
   /// Has this rank failed, or heard that another one has?
   [[nodiscard]] bool happened() const {
@@ -39,6 +42,9 @@ class CommonFailure {
   template <class Find>
   Status keep(Find find) noexcept;
 
+  [[nodiscard]] Status named(const Status& failure) const noexcept;
+
+  const std::string name_;
   Watch* watch_ = nullptr;
   mutable std::mutex mutex_;  // guards the next two
   Status failure_;

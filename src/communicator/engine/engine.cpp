@@ -94,6 +94,7 @@ Status Engine::run(const Request& request) noexcept {
     if (waiter.turn()) return finish_alone(request, call, *bound, place);
   }
   board_.leave(place);
+  bound->repeats.raise();
   give_up_seat();
   return {};
 }
@@ -372,7 +373,10 @@ void Engine::end_done() noexcept {
 }
 
 void Engine::end(OpenCall& call, Status status) noexcept {
-  if (call.bound != nullptr) bound_.give_back(*call.bound);
+  if (call.bound != nullptr) {
+    if (status.ok()) bound_.count(*call.bound);
+    bound_.give_back(*call.bound);
+  }
   board_.leave(call.place);
   call.status = std::move(status);
   if (call.owner != nullptr) {

@@ -47,6 +47,11 @@ class Engine {
   [[nodiscard]] const CallBoard& board() const { return board_; }
   [[nodiscard]] const WaitPolicy& waiting() const { return waiting_; }
 
+  /// From any thread.
+  [[nodiscard]] CallCounts::Sums counts() const { return bound_.sums(); }
+  /// Of a call on this rank.
+  [[nodiscard]] PlanKey key_of(const Call& call) const;
+
   /// Runs a request to its end. Allocates nothing if the request repeats.
   Status run(const Request& request) noexcept;
 
@@ -110,7 +115,6 @@ class Engine {
   bool begin_queued() noexcept;
   bool begin(OpenCall& call);
   bool end_queued() noexcept;
-  [[nodiscard]] PlanKey key_of(const Call& call) const;
   Result<Program*> program_of(const OpenCall& call);
   bool release_held() noexcept;
   void end_done() noexcept;
