@@ -84,7 +84,7 @@ struct Pair {
 };
 
 void nudge(Connection& connection) {
-  if (connection.needs_progress()) connection.progress();
+  if (coll::ProgressSource* source = connection.progress_source()) source->progress();
 }
 
 /// The machine's own: a round trip of one line between two cores.

@@ -155,7 +155,10 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       COLL_CHECK(opened != nullptr, "connections are opened before a program is bound to them");
       program->connections.push_back(opened);
       program->lendings.push_back(opened->lending());
-      program->needs_progress = program->needs_progress || opened->needs_progress();
+      ProgressSource* const source = opened->progress_source();
+      if (source != nullptr && std::ranges::find(program->sources, source) == program->sources.end()) {
+        program->sources.push_back(source);
+      }
     }
   }
 

@@ -10,8 +10,8 @@ namespace {
 /// Bytes that the lane sent may still be in this process. To be called before another run sends.
 void note_sent(const Run::Cursor& lane) {
   Mark* mark = lane.marks;
-  for (const Connection* connection : lane.lane->connections) {
-    if (connection->needs_progress()) *mark = connection->mark();
+  for (Connection* connection : lane.lane->connections) {
+    if (connection->progress_source() != nullptr) *mark = connection->mark();
     ++mark;
   }
 }

@@ -30,13 +30,9 @@ void CpuExecutor::queue(Run& run) {
 bool CpuExecutor::advance(Run& run) {
   bool moved =
       run.extents.blocks == nullptr ? mover::advance_lanes<false>(run) : advance_unequal_lanes(run);
-  const bool needs_progress = run.program->needs_progress;
   if (run.left == 0 && !run.flushed) {
-    run.flushed = !(needs_progress || run.lent) || reached_marks(run);
+    run.flushed = !(run.program->needs_progress || run.lent) || reached_marks(run);
     moved |= run.flushed;
-  }
-  if (!moved && needs_progress) {
-    for (Connection* connection : run.program->connections) connection->progress();
   }
   return moved;
 }

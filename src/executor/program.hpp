@@ -130,8 +130,9 @@ struct Program {
   std::vector<CallTurns*> lane_turns;
   std::unique_ptr<std::byte[]> scratch;
   SharedMemory staging;  ///< where `places` lie
-  bool needs_progress = false;
-  bool unequal = false;  ///< its calls have UnequalBlocks
+  std::vector<ProgressSource*> sources;  ///< of the connections, each once
+  bool needs_progress = false;           ///< there are some
+  bool unequal = false;                  ///< its calls have UnequalBlocks
 
   Program() = default;
   Program(const Program&) = delete;

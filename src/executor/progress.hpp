@@ -36,9 +36,16 @@ class Progress {
   /// One round over all runs in flight; true if anything moved. Forgets those that are done.
   bool poll() {
     bool moved = false;
+    ProgressSource* asked = nullptr;
     for (Run** at = &first_; *at != nullptr;) {
       Run& run = **at;
-      if (executor_->advance(run)) run.moved = moved = true;
+      if (executor_->advance(run)) {
+        run.moved = moved = true;
+      } else {
+        for (ProgressSource* source : run.program->sources) {
+          if (source != asked) (asked = source)->progress();  // once for all runs
+        }
+      }
       if (run.done()) {
         forget(at);
       } else {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <new>
 
 #include "transports/transport.hpp"
 
@@ -25,8 +26,20 @@ constexpr double kShortestNap = 20e-6;
 
 }  // namespace
 
-void WaitSockets::add(std::span<Connection* const> connections) {
-  for (const Connection* connection : connections) add(connection->wait_fd());
+void NapEnds::add(int fd) noexcept {
+  if (fd < 0) return;
+  try {
+    polled_.push_back({fd, POLLIN, 0});
+  } catch (const std::bad_alloc&) {
+    // The nap is short anyway.
+  }
+}
+
+void NapEnds::add(ProgressSource& source) noexcept {
+  const int fd = source.wait_fd();
+  if (std::ranges::find(polled_, fd, &pollfd::fd) != polled_.end()) return;
+  news_ |= source.has_news();
+  add(fd);
 }
 
 bool Waiter::turn() {
@@ -43,10 +56,10 @@ bool Waiter::turn() {
   return true;
 }
 
-void Waiter::nap(WaitSockets& sockets) {
+void Waiter::nap(NapEnds& ends) {
   const double seconds = std::clamp(waited_s_ / 8, kShortestNap, kLongestNap);
   const timespec time{0, static_cast<long>(seconds * 1e9)};
-  ppoll(sockets.all().data(), sockets.all().size(), &time, nullptr);
+  if (!ends.news_) ppoll(ends.polled_.data(), ends.polled_.size(), &time, nullptr);
   turns_ = 2 * kLookEvery - 1;  // look again right after the next turn; no overflow in a long wait
 }
 

@@ -3,14 +3,13 @@
 #pragma once
 #include <poll.h>
 
-#include <array>
 #include <chrono>
 #include <cstdint>
-#include <span>
+#include <vector>
 
 namespace coll {
 
-class Connection;
+class ProgressSource;
 
 /// How to wait. Spinning is fastest while every rank has a core. Ranks that share a core must give
 /// it away at once, or the rank that they wait for cannot run. A long wait should cost no core.
@@ -19,18 +18,22 @@ struct WaitPolicy {
   bool crowded = false;   ///< more ranks than cores: yield after a short look
 };
 
-/// The sockets that end a nap; of more than it holds, the first.
-class WaitSockets {
+/// What ends a nap early. Made once for many naps.
+class NapEnds {
  public:
-  void add(int fd) {
-    if (fd >= 0 && count_ < sockets_.size()) sockets_[count_++] = {fd, POLLIN, 0};
+  void clear() {
+    polled_.clear();
+    news_ = false;
   }
-  void add(std::span<Connection* const> connections);
-  [[nodiscard]] std::span<pollfd> all() { return {sockets_.data(), count_}; }
+  /// Data there.
+  void add(int fd) noexcept;
+  /// News of its connections. Several runs may add it.
+  void add(ProgressSource& source) noexcept;
 
  private:
-  std::array<pollfd, 64> sockets_;
-  std::size_t count_ = 0;
+  friend class Waiter;
+  std::vector<pollfd> polled_;
+  bool news_ = false;  ///< already there
 };
 
 /// One wait, from the last progress on. `turn()` is called for each fruitless round.
@@ -45,8 +48,8 @@ class Waiter {
   /// Is it time to nap?
   [[nodiscard]] bool naps() const { return waited_s_ * 1e6 > policy_.spin_us; }
   /// Sleeps for an eighth of the time waited so far, so that it never costs more than that, and for
-  /// a millisecond at most; data on a socket ends it.
-  void nap(WaitSockets& sockets);
+  /// a millisecond at most; `ends` may end it.
+  void nap(NapEnds& ends);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -82,6 +82,27 @@ class Lending {
   std::size_t least_kept_ = 0;
 };
 
+/// Moves the bytes of connections that need the processor for it, all those of a transport at once.
+/// So a round in vain costs no more where there are many. Lives as long as its connections; one
+/// thread at a time uses it.
+class ProgressSource {
+ public:
+  ProgressSource() = default;
+  ProgressSource(const ProgressSource&) = delete;
+  ProgressSource& operator=(const ProgressSource&) = delete;
+
+  /// Moves bytes that wait in either direction. Whoever waits for one of the connections calls it
+  /// in each round in which nothing moved.
+  virtual void progress() = 0;
+  /// To be asked before a nap: has anything come since the last look? Then try again instead.
+  virtual bool has_news() { return false; }
+  /// A descriptor that poll(2) finds readable when there are news again; -1 where nothing tells.
+  [[nodiscard]] virtual int wait_fd() const { return -1; }
+
+ protected:
+  ~ProgressSource() = default;
+};
+
 /// One end of a connection to one peer: a bounded FIFO of messages in each direction, each with one
 /// writer and one reader. One thread at a time uses it. No function blocks: what cannot be done now
 /// says so, and the caller tries again with the same arguments. Messages arrive whole, in order,
@@ -136,12 +157,9 @@ class Connection {
   // --- state
   /// Is the other end there too? Until then only `status` and `lending` may be called.
   [[nodiscard]] virtual bool ready() const = 0;
-  /// Must whoever waits call `progress`?
-  [[nodiscard]] virtual bool needs_progress() const { return false; }
-  /// Moves bytes that wait in either direction.
-  virtual void progress() {}
-  /// A descriptor to poll(2) for reading while there is nothing to do, -1 where there is none.
-  [[nodiscard]] virtual int wait_fd() const { return -1; }
+  /// What moves its bytes while its caller waits; null where nothing has to. The answer never
+  /// changes.
+  [[nodiscard]] virtual ProgressSource* progress_source() { return nullptr; }
   [[nodiscard]] const Status& status() const { return status_; }
 
   CallTurns sending, receiving;

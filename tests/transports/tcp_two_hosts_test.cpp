@@ -55,14 +55,14 @@ class TcpTwoHosts : public TwoHosts {
       ASSERT_TRUE(eventually([&] {
         for (const int host : {0, 1}) {
           sent[host] = sent[host] || ends_[host]->send(out.data(), out.size(), round);
-          ends_[host]->progress();
+          nudge(*ends_[host]);
         }
         return sent[0] && sent[1];
       }));
       for (const int host : {0, 1}) {
         std::vector<std::byte> in(out.size());
         ASSERT_TRUE(eventually([&] {
-          ends_[1 - host]->progress();
+          nudge(*ends_[1 - host]);
           return ends_[host]->receive(in.data(), in.size(), round);
         }));
         EXPECT_EQ(in, out);

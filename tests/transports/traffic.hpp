@@ -136,7 +136,7 @@ class Exchange {
       wrong_ = got == Traffic::Got::wrong;
       if (got == Traffic::Got::right && --to_receive_ > 0) in_.next();
     }
-    if (end_.needs_progress()) end_.progress();
+    nudge(end_);
   }
   [[nodiscard]] int loans() const { return out_.loans_ever; }
   [[nodiscard]] bool done() const {

@@ -51,7 +51,7 @@ bool eventually(Done done) {
 
 /// What an executor does for a connection while it waits.
 inline void nudge(Connection& connection) {
-  if (connection.needs_progress()) connection.progress();
+  if (ProgressSource* source = connection.progress_source()) source->progress();
 }
 
 /// Has all that was ever sent left, and has the peer read all that was lent?

@@ -190,15 +190,15 @@ Engine::Help Engine::help() noexcept {
   return moved ? Help::moved : Help::nothing_moved;
 }
 
-void Engine::add_sockets(WaitSockets& sockets) noexcept {
+void Engine::add_nap_ends(NapEnds& ends) noexcept {
   if (!seat_.try_take()) return;
-  add_open_sockets(sockets);
+  add_open_ends(ends);
   seat_.give_up();
 }
 
-void Engine::add_open_sockets(WaitSockets& sockets) noexcept {
+void Engine::add_open_ends(NapEnds& ends) noexcept {
   for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
-    sockets.add((*at)->bound->run.program->connections);
+    for (ProgressSource* source : (*at)->bound->run.program->sources) ends.add(*source);
   }
 }
 
@@ -220,9 +220,9 @@ void Engine::drive_round(Waiter& waiter) noexcept {
   // Connecting takes system calls and scheduling: nap from the start.
   const bool opening = open_.empty() && !queued_.empty();
   if (moved || (!opening && !waiter.naps())) return;
-  WaitSockets sockets;
-  add_open_sockets(sockets);
-  waiter.nap(sockets);
+  nap_ends_.clear();
+  add_open_ends(nap_ends_);
+  waiter.nap(nap_ends_);
 }
 
 /// True if anything moved.

@@ -88,8 +88,8 @@ class Engine {
   };
   /// For the progress thread: some rounds, if nobody else drives.
   Help help() noexcept;
-  /// Adds the sockets whose data would move this engine, if nobody else drives.
-  void add_sockets(WaitSockets& sockets) noexcept;
+  /// Adds what would move this engine, if nobody else drives.
+  void add_nap_ends(NapEnds& ends) noexcept;
   /// A held call may start now: what it waited for has ended. From any thread, while the call keeps
   /// the engine alive.
   void notice_ready() noexcept { ready_.fetch_add(1, std::memory_order_release); }
@@ -123,7 +123,7 @@ class Engine {
   bool look_at(OpenCall& call, Clock::time_point now) noexcept;
   void fail_all(const Status& verdict) noexcept;
   void end(OpenCall& call, Status status) noexcept;
-  void add_open_sockets(WaitSockets& sockets) noexcept;
+  void add_open_ends(NapEnds& ends) noexcept;
   void give_up_seat() noexcept;
   [[nodiscard]] bool quiet() const {
     return open_.empty() && held_.empty() && queued_.empty() &&
@@ -157,6 +157,7 @@ class Engine {
   std::vector<Order> sends_, receives_;  ///< by peer
   std::uint64_t walks_ = 0;              ///< over the queue
   std::uint64_t rounds_ = 0;
+  NapEnds nap_ends_;
   std::shared_ptr<ProgressThread> helper_;
 
   // --- any thread

@@ -141,16 +141,16 @@ bool ProgressThread::visit_all(std::unique_lock<std::mutex>& lock, bool& needed)
 }
 
 void ProgressThread::nap(std::unique_lock<std::mutex>& lock, Waiter& waiter) {
-  WaitSockets sockets;
-  sockets.add(event_.get());
+  nap_ends_.clear();
+  nap_ends_.add(event_.get());
   napping_.store(true);  // from now on nobody's poke is lost: look once more
   bool needed = false;
   const bool moved = visit_all(lock, needed);
   for (Engine* engine = first_; engine != nullptr; engine = engine->next_attended_) {
-    engine->add_sockets(sockets);
+    engine->add_nap_ends(nap_ends_);
   }
   lock.unlock();
-  if (!moved) waiter.nap(sockets);
+  if (!moved) waiter.nap(nap_ends_);
   napping_.store(false);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto got = ::read(event_.get(), &count, sizeof count);

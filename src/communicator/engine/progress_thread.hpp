@@ -54,6 +54,7 @@ class ProgressThread {
   Engine* inside_ = nullptr;  ///< being visited, and not in the list
   bool forgotten_ = false;    ///< the one inside
   WaitPolicy waiting_;
+  NapEnds nap_ends_;  ///< the thread's own
   bool stop_ = false;
   std::thread thread_;
 };

@@ -10,7 +10,7 @@ namespace coll {
 
 class FakeTransport;
 
-class FakeConnection final : public Connection, public Lending {
+class FakeConnection final : public Connection, public Lending, public ProgressSource {
  public:
   /// `side` is 0 for the lower rank.
   FakeConnection(const ConnectionSpec& spec, FakeTransport* transport,
@@ -37,7 +37,9 @@ class FakeConnection final : public Connection, public Lending {
   Lending* lending() override;
   [[nodiscard]] bool ready() const override { return ready_; }
   void progress() override;
-  [[nodiscard]] bool needs_progress() const override { return network_->script().max_delay > 0; }
+  [[nodiscard]] ProgressSource* progress_source() override {
+    return network_->script().max_delay > 0 ? this : nullptr;
+  }
 
   [[nodiscard]] std::uint32_t lane() const { return lane_; }
   /// Moves connecting forward; true once it is over.

@@ -6,13 +6,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "transports/tcp/tcp_tuning.hpp"
 
 namespace coll {
 namespace {
-
-constexpr std::uint64_t kSilenceCheckNs = 1'000'000'000;
 
 bool is_loss(int error) {
   return error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ||
@@ -26,16 +25,18 @@ void copy_bytes(std::byte* into, const std::byte* from, std::size_t bytes) {
 }  // namespace
 
 TcpConnection::TcpConnection(const ConnectionSpec& spec, std::unique_ptr<TcpDialer> dialer,
-                             Waiting& waiting)
+                             Waiting& waiting, TcpProgress& progress)
     : Connection(spec.peer, spec.slot_bytes),
       spec_(spec),
       dialer_(std::move(dialer)),
-      waiting_(waiting) {
+      waiting_(waiting),
+      progress_(progress) {
   waiting_.push_back(this);
 }
 
 TcpConnection::~TcpConnection() {
   std::erase(waiting_, this);
+  progress_.remove(*this, socket_.get());
 }
 
 // --- connecting
@@ -50,13 +51,21 @@ void TcpConnection::settle(Result<Fd> socket) {
   Status status = socket.status();
   if (status.ok()) status = out_.allocate(spec_.credits, spec_.slot_bytes);
   if (status.ok()) status = in_.allocate(spec_.credits, spec_.slot_bytes);
+  if (status.ok()) status = progress_.add(*this, socket->get());
   if (!status.ok()) return fail(status);
-  ahead_.resize(kAheadBytes);
+  ahead_ = std::make_unique_for_overwrite<std::byte[]>(kAheadBytes);
   socket_ = *std::move(socket);
   remote_ = remote_address(socket_.get());
 }
 
 // --- sending
+
+/// The kernel had no room, and has not said that there is some.
+bool TcpConnection::awaits_room() {
+  if (!no_room_ || !progress_.by_news()) return false;
+  progress_.note_vain();
+  return true;
+}
 
 /// Judges one try to send: true if it moved something.
 bool TcpConnection::took(const Moved& moved) {
@@ -67,6 +76,7 @@ bool TcpConnection::took(const Moved& moved) {
     return false;
   }
   no_room_ = true;
+  progress_.note_vain();
   // The peer may be in the same place: one of us has to make room.
   drain();
   if (ended_) lost(end_error_);
@@ -80,8 +90,12 @@ bool TcpConnection::push_slots() {
     const std::byte* message = out_.front() - sizeof header;
     std::memcpy(&header, message, sizeof header);
     const std::size_t total = sizeof header + header.bytes;
-    const Moved moved = send_some(socket_.get(), {message + out_sent_, total - out_sent_});
-    if (!took(moved)) return false;
+    const bool waits = awaits_room();
+    const Moved moved = waits ? Moved{} : send_some(socket_.get(), {message + out_sent_, total - out_sent_});
+    if (waits || !took(moved)) {
+      if (!std::exchange(unsent_, true)) progress_.note_unsent(*this);
+      return false;
+    }
     out_sent_ += moved.bytes;
     if (out_sent_ < total) continue;
     out_sent_ = 0;
@@ -129,6 +143,7 @@ bool TcpConnection::send(const std::byte* data, std::size_t bytes, std::uint64_t
     }
     const std::size_t done = std::max(direct_sent_, sizeof header) - sizeof header;
     pieces[count++] = {const_cast<std::byte*>(data) + done, bytes - done};
+    if (awaits_room()) return false;
     const Moved moved = send_some(socket_.get(), std::span<const iovec>(pieces).first(count));
     if (!took(moved)) return false;
     direct_sent_ += moved.bytes;
@@ -147,13 +162,21 @@ bool TcpConnection::flushed(Mark mark) {
 
 /// One try to read; false if nothing came.
 bool TcpConnection::pull(std::span<const iovec> pieces, std::size_t& bytes) {
+  if (ended_ || (empty_ && progress_.by_news())) return false;
   const Moved moved = pieces.size() == 1
                           ? recv_some(socket_.get(), {static_cast<std::byte*>(pieces[0].iov_base),
                                                       pieces[0].iov_len})
                           : recv_some(socket_.get(), pieces);
   bytes = moved.bytes;
-  if (moved.bytes > 0) return true;
-  if (!moved.would_block()) {
+  if (moved.bytes > 0) {
+    std::size_t asked = 0;
+    for (const iovec& piece : pieces) asked += piece.iov_len;
+    empty_ = moved.bytes < asked && !hung_up_;  // … or else its end may have come with the bytes
+    return true;
+  }
+  if (moved.would_block()) {
+    empty_ = true;
+  } else {
     ended_ = true;
     end_error_ = moved.error;
   }
@@ -165,25 +188,25 @@ bool TcpConnection::pull(std::span<const iovec> pieces, std::size_t& bytes) {
 bool TcpConnection::read_header(std::byte* into, std::size_t expected) {
   got_ = 0;
   while (ahead_end_ - ahead_begin_ < sizeof header_) {
-    std::memmove(ahead_.data(), ahead_.data() + ahead_begin_, ahead_end_ - ahead_begin_);
+    std::memmove(ahead_.get(), ahead_.get() + ahead_begin_, ahead_end_ - ahead_begin_);
     ahead_end_ -= ahead_begin_;
     ahead_begin_ = 0;
     std::size_t bytes = 0;
     if (ahead_end_ == 0 && expected > kAheadBytes) {
-      const std::array<iovec, 3> pieces{{{ahead_.data(), sizeof header_},
+      const std::array<iovec, 3> pieces{{{ahead_.get(), sizeof header_},
                                          {into, expected},
-                                         {ahead_.data() + sizeof header_, sizeof header_}}};
+                                         {ahead_.get() + sizeof header_, sizeof header_}}};
       if (!pull(pieces, bytes)) return false;
       const std::size_t behind = bytes - std::min(bytes, sizeof header_);
       got_ = std::min(behind, expected);
       ahead_end_ = bytes - got_;
     } else {
-      const iovec piece{ahead_.data() + ahead_end_, ahead_.size() - ahead_end_};
+      const iovec piece{ahead_.get() + ahead_end_, kAheadBytes - ahead_end_};
       if (!pull({&piece, 1}, bytes)) return false;
       ahead_end_ += bytes;
     }
   }
-  std::memcpy(&header_, ahead_.data() + ahead_begin_, sizeof header_);
+  std::memcpy(&header_, ahead_.get() + ahead_begin_, sizeof header_);
   ahead_begin_ += sizeof header_;
   have_header_ = true;
   return true;
@@ -192,13 +215,13 @@ bool TcpConnection::read_header(std::byte* into, std::size_t expected) {
 /// Reads the rest of the message's payload; true when it is whole.
 bool TcpConnection::read_payload(std::byte* into) {
   const std::size_t have = std::min(header_.bytes - got_, ahead_end_ - ahead_begin_);
-  copy_bytes(into + got_, ahead_.data() + ahead_begin_, have);
+  copy_bytes(into + got_, ahead_.get() + ahead_begin_, have);
   ahead_begin_ += have;
   got_ += have;
   while (got_ < header_.bytes) {
     // Behind a long message wait for the next header only: its payload had better go to its place.
     const std::size_t more = header_.bytes > kAheadBytes ? sizeof header_ : kAheadBytes;
-    const std::array<iovec, 2> pieces{{{into + got_, header_.bytes - got_}, {ahead_.data(), more}}};
+    const std::array<iovec, 2> pieces{{{into + got_, header_.bytes - got_}, {ahead_.get(), more}}};
     std::size_t bytes = 0;
     if (!pull(pieces, bytes)) return false;
     const std::size_t mine = std::min(bytes, header_.bytes - got_);
@@ -240,7 +263,7 @@ bool TcpConnection::matches(const Header& header, std::size_t bytes, std::uint64
 
 /// The caller needs a message that has not come (wholly).
 void TcpConnection::not_there() {
-  just_looked_ = true;
+  progress_.note_vain();
   if (ended_) lost(end_error_);
 }
 
@@ -285,28 +308,29 @@ bool TcpConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t di
 
 // --- state
 
-void TcpConnection::progress() {
-  if (!socket_ || !status().ok()) return;
-  push_slots();
-  // A caller that looks and makes progress in turn pays for one look, not for two.
-  if (just_looked_) {
-    just_looked_ = false;
-  } else if (status().ok()) {
+bool TcpConnection::push() {
+  if (status().ok() && !push_slots() && status().ok()) return false;
+  unsent_ = false;
+  return true;
+}
+
+bool TcpConnection::take_note(bool over) {
+  empty_ = no_room_ = false;
+  hung_up_ |= over;
+  return !std::exchange(unread_, true);
+}
+
+bool TcpConnection::drained() {
+  if (status().ok() && !ended_) {
     drain();
+    if (status().ok() && !ended_ && !empty_) return false;
   }
-  notice_silence();
+  unread_ = false;
+  return true;
 }
 
-int TcpConnection::wait_fd() const {
-  return no_room_ ? -1 : socket_.get();
-}
-
-/// Keepalive sees a silent host only while nothing is under way to it; this sees the rest.
 void TcpConnection::notice_silence() {
-  const std::uint64_t now = now_ns();
-  if (now < silence_check_ns_) return;
-  silence_check_ns_ = now + kSilenceCheckNs;
-  if (tcp_host_silent(socket_.get())) lost(ETIMEDOUT);
+  if (status().ok() && tcp_host_silent(socket_.get())) lost(ETIMEDOUT);
 }
 
 void TcpConnection::lost(int error) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transports/tcp/tcp_dialer.hpp"
+#include "transports/tcp/tcp_progress.hpp"
 #include "transports/tcp/tcp_slots.hpp"
 
 namespace coll {
@@ -21,7 +22,8 @@ class TcpConnection final : public Connection {
   using Waiting = std::vector<TcpConnection*>;
 
   /// `dialer` is null at the accepting end.
-  TcpConnection(const ConnectionSpec& spec, std::unique_ptr<TcpDialer> dialer, Waiting& waiting);
+  TcpConnection(const ConnectionSpec& spec, std::unique_ptr<TcpDialer> dialer, Waiting& waiting,
+                TcpProgress& progress);
   ~TcpConnection() override;
 
   std::byte* acquire(std::size_t bytes) override;
@@ -35,10 +37,7 @@ class TcpConnection final : public Connection {
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
 
   [[nodiscard]] bool ready() const override { return static_cast<bool>(socket_); }
-  void progress() override;
-  [[nodiscard]] bool needs_progress() const override { return true; }
-  /// -1 while bytes wait for room in the kernel: reading would not say when there is some.
-  [[nodiscard]] int wait_fd() const override;
+  [[nodiscard]] ProgressSource* progress_source() override { return &progress_; }
 
   // --- for the transport, before it is ready
   [[nodiscard]] const ConnectionSpec& spec() const { return spec_; }
@@ -46,6 +45,17 @@ class TcpConnection final : public Connection {
   void poll_dial();
   /// The handshake is over: this socket it is, or this failure.
   void settle(Result<Fd> socket);
+
+  // --- for the transport's progress, once it is ready
+  /// Sends what waits; false: not all of it.
+  bool push();
+  /// The socket has news; `over` if they may be the end of what the peer sends. False: there was
+  /// other news that is not yet taken.
+  bool take_note(bool over);
+  /// Takes what came into slots; false if there may be more than they hold.
+  bool drained();
+  /// Fails if the peer's host no longer answers.
+  void notice_silence();
 
  private:
   struct Header {
@@ -59,6 +69,7 @@ class TcpConnection final : public Connection {
   static constexpr std::size_t kAheadBytes = 16384;  // read at once for the sake of small messages
   static constexpr std::size_t kSmallBytes = 4096;   // copied into a slot sooner than sent apart
 
+  bool awaits_room();
   bool push_slots();
   bool took(const Moved& moved);
   void drain();
@@ -69,11 +80,11 @@ class TcpConnection final : public Connection {
   bool matches(const Header& header, std::size_t bytes, std::uint64_t digest);
   void not_there();
   void lost(int error);
-  void notice_silence();
 
   ConnectionSpec spec_;
   std::unique_ptr<TcpDialer> dialer_;
   Waiting& waiting_;
+  TcpProgress& progress_;
   Fd socket_;
   NetAddress remote_;
 
@@ -83,7 +94,7 @@ class TcpConnection final : public Connection {
   std::size_t direct_sent_ = 0;  // the same of the message sent from the caller's memory
   // receiving: [begin, end) of ahead_ are bytes that belong to no message yet
   TcpSlots in_;
-  std::vector<std::byte> ahead_;
+  std::unique_ptr<std::byte[]> ahead_;
   std::size_t ahead_begin_ = 0;
   std::size_t ahead_end_ = 0;
   Target target_ = Target::none;
@@ -92,10 +103,13 @@ class TcpConnection final : public Connection {
   std::size_t got_ = 0;
   bool ended_ = false;  // the peer's stream is over; what came before may still be taken
   int end_error_ = 0;   // … because of this errno, 0 for an orderly end
-  // what the last tries met
-  bool no_room_ = false;      // the kernel took not all that was to be sent
-  bool just_looked_ = false;  // nothing to receive, found by the caller a moment ago
-  std::uint64_t silence_check_ns_ = 0;
+  // what the last tries met, and no news has come since
+  bool no_room_ = false;  // the kernel took not all that was to be sent
+  bool empty_ = false;    // the kernel had nothing (more) to read
+  // for the transport's progress
+  bool hung_up_ = false;  // the end of the peer's stream may be there
+  bool unsent_ = false;   // in its list of these
+  bool unread_ = false;   // in its list of these
 };
 
 }  // namespace coll

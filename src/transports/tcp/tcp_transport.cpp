@@ -101,7 +101,7 @@ Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spe
         std::make_unique<TcpDialer>(spec_, spec, tcp_ways(addresses_, descriptor_.identity, peer));
   }
   return std::unique_ptr<Connection>(
-      std::make_unique<TcpConnection>(spec, std::move(dialer), waiting_));
+      std::make_unique<TcpConnection>(spec, std::move(dialer), waiting_, progress_));
 }
 
 void TcpTransport::poll() {

@@ -48,6 +48,7 @@ class TcpTransport final : public Transport {
   TcpDescriptor descriptor_;
   std::string text_;
   TcpConnection::Waiting waiting_;
+  TcpProgress progress_;
   std::vector<Guest> guests_;
 };
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of a transport's TCP connections have news, from one epoll set.
+#include "transports/tcp/tcp_progress.hpp"
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cerrno>
+
+#include "sys/clock.hpp"
+#include "transports/tcp/tcp_connection.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::uint64_t kSilenceCheckNs = 1'000'000'000;
+constexpr std::uint32_t kOver = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+
+}  // namespace
+
+Status TcpProgress::add(TcpConnection& connection, int socket) {
+  if (!epoll_) {
+    epoll_ = Fd::kept_from_children([] { return epoll_create1(EPOLL_CLOEXEC); });
+    if (!epoll_) return system_failure("making an epoll set", errno);
+  }
+  // No allocation may fail later, where nobody could be told.
+  for (auto* list : {&all_, &unread_, &unsent_}) list->reserve(all_.size() + 1);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = &connection;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event) != 0) {
+    return system_failure("watching a connection", errno, "raise fs.epoll.max_user_watches");
+  }
+  all_.push_back(&connection);
+  return {};
+}
+
+void TcpProgress::remove(TcpConnection& connection, int socket) {
+  if (std::erase(all_, &connection) == 0) return;
+  std::erase(unread_, &connection);
+  std::erase(unsent_, &connection);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+}
+
+void TcpProgress::progress() {
+  by_news_ = vain_ > kFew;
+  // Who tries all there are needs no other look.
+  if (by_news_ || (vain_ < all_.size() && ++rounds_ % kRoundsToLook == 0)) take_news();
+  std::erase_if(unsent_, [](TcpConnection* one) { return one->push(); });
+  notice_silence();
+  vain_ = 0;
+}
+
+bool TcpProgress::has_news() {
+  const bool news = epoll_ && take_news();
+  std::erase_if(unsent_, [](TcpConnection* one) { return one->push(); });
+  return news;
+}
+
+/// Asks epoll, and takes what came into slots. False if nothing is new.
+bool TcpProgress::take_news() {
+  std::array<epoll_event, 64> events;
+  bool news = false;
+  for (int got = static_cast<int>(events.size()); got == static_cast<int>(events.size());) {
+    got = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+    for (int i = 0; i < got; ++i) {
+      const epoll_event& event = events[static_cast<std::size_t>(i)];
+      auto& connection = *static_cast<TcpConnection*>(event.data.ptr);
+      if (connection.take_note((event.events & kOver) != 0)) unread_.push_back(&connection);
+      news = true;
+    }
+  }
+  const bool before = by_news_;
+  by_news_ = true;  // what epoll has not said is not there
+  std::erase_if(unread_, [](TcpConnection* one) { return one->drained(); });
+  by_news_ = before;
+  return news;
+}
+
+/// Keepalive sees a silent host only while nothing is under way to it; this sees the rest.
+void TcpProgress::notice_silence() {
+  const std::uint64_t now = now_ns();
+  if (now < silence_check_ns_) return;
+  silence_check_ns_ = now + kSilenceCheckNs;
+  for (TcpConnection* one : all_) one->notice_silence();
+}
+
+}  // namespace coll

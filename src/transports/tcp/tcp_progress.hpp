@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of a transport's TCP connections have news, from one epoll set.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sys/fd.hpp"
+#include "transports/transport.hpp"
+
+namespace coll {
+
+class TcpConnection;
+
+/// Two ways to learn of news. While callers try few connections in vain, each try asks the kernel:
+/// a message then costs one system call. When they try many, one epoll_wait(2) asks for all of
+/// them, and a connection without news answers without a system call. Connections that nobody tries
+/// are looked at too, since their peers may wait for room.
+///
+/// The set is edge-triggered, and each socket is added once, for reading and writing.
+class TcpProgress final : public ProgressSource {
+ public:
+  // --- for who waits
+  void progress() override;
+  bool has_news() override;
+  [[nodiscard]] int wait_fd() const override { return epoll_.get(); }
+
+  // --- for the connections
+  Status add(TcpConnection& connection, int socket);
+  void remove(TcpConnection& connection, int socket);
+  /// The connection has bytes to send that the kernel did not take.
+  void note_unsent(TcpConnection& connection) { unsent_.push_back(&connection); }
+  /// The caller has tried a connection in vain.
+  void note_vain() { ++vain_; }
+  /// Does only epoll say that a connection has news?
+  [[nodiscard]] bool by_news() const { return by_news_; }
+
+ private:
+  static constexpr std::size_t kFew = 4;             ///< tries in vain in one round
+  static constexpr std::uint32_t kRoundsToLook = 8;  ///< between looks at what nobody tries
+
+  bool take_news();
+  void notice_silence();
+
+  Fd epoll_;                              ///< made for the first connection
+  std::vector<TcpConnection*> all_;       ///< ready ones
+  std::vector<TcpConnection*> unread_;    ///< may have more for us than they had slots for
+  std::vector<TcpConnection*> unsent_;
+  std::size_t vain_ = 0;                  ///< tries since the last round
+  std::uint32_t rounds_ = 0;
+  bool by_news_ = false;
+  std::uint64_t silence_check_ns_ = 0;
+};
+
+}  // namespace coll
