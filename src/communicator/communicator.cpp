@@ -38,7 +38,7 @@ Communicator::Communicator(const Joining& joining, Membership membership)
       results_(own_caches(), membership_.neighbours),
       failure_(name_),
       engine_(joining.rank, joining.size, joining.deadline_s,
-              WaitPolicy{joining.spin_us, membership_.neighbours.crowded()}, membership_, results_,
+              WaitPolicy{joining.spin_us, membership_.neighbours.per_core}, membership_, results_,
               failure_) {}
 
 Status Communicator::start(Meeting meeting) {

@@ -158,6 +158,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       ProgressSource* const source = opened->progress_source();
       if (source != nullptr && std::ranges::find(program->sources, source) == program->sources.end()) {
         program->sources.push_back(source);
+        program->needs_progress = true;
       }
     }
   }

@@ -36,15 +36,13 @@ class Progress {
   /// One round over all runs in flight; true if anything moved. Forgets those that are done.
   bool poll() {
     bool moved = false;
-    ProgressSource* asked = nullptr;
+    bool stands = false;
     for (Run** at = &first_; *at != nullptr;) {
       Run& run = **at;
       if (executor_->advance(run)) {
         run.moved = moved = true;
       } else {
-        for (ProgressSource* source : run.program->sources) {
-          if (source != asked) (asked = source)->progress();  // once for all runs
-        }
+        stands |= run.program->needs_progress;
       }
       if (run.done()) {
         forget(at);
@@ -52,6 +50,8 @@ class Progress {
         at = &run.next_open;
       }
     }
+    if (stands) [[unlikely]]
+      ask_sources();
     return moved;
   }
   /// Ends a run that has failed. Those begun after it on the same connections never get their turn.
@@ -76,6 +76,15 @@ class Progress {
     run.next_open = nullptr;
     *last_ = &run;
     last_ = &run.next_open;
+  }
+  /// Each once for all runs.
+  [[gnu::noinline]] void ask_sources() {
+    ProgressSource* asked = nullptr;
+    for (const Run* run = first_; run != nullptr; run = run->next_open) {
+      for (ProgressSource* source : run->program->sources) {
+        if (source != asked) (asked = source)->progress();
+      }
+    }
   }
   void forget(Run** at) {
     Run& run = **at;

@@ -21,8 +21,10 @@ void relax() {
 #endif
 }
 
-constexpr double kLongestNap = 1e-3;
 constexpr double kShortestNap = 20e-6;
+constexpr double kLongestNap = 1e-3;
+constexpr double kLongestOfAll = 16e-3;
+constexpr double kNappers = 16;  ///< ranks of one core that may look so often: a tenth of the core
 
 }  // namespace
 
@@ -44,7 +46,7 @@ void NapEnds::add(ProgressSource& source) noexcept {
 
 bool Waiter::turn() {
   ++turns_;
-  if (turns_ > (policy_.crowded ? kCrowdedSpins : kSpins)) {
+  if (turns_ > (policy_.ranks_per_core > 1 ? kCrowdedSpins : kSpins)) {
     sched_yield();
   } else {
     relax();
@@ -57,7 +59,8 @@ bool Waiter::turn() {
 }
 
 void Waiter::nap(NapEnds& ends) {
-  const double seconds = std::clamp(waited_s_ / 8, kShortestNap, kLongestNap);
+  const double longest = kLongestNap * std::max(1.0, policy_.ranks_per_core / kNappers);
+  const double seconds = std::clamp(waited_s_ / 8, kShortestNap, std::min(longest, kLongestOfAll));
   const timespec time{0, static_cast<long>(seconds * 1e9)};
   if (!ends.news_) ppoll(ends.polled_.data(), ends.polled_.size(), &time, nullptr);
   turns_ = 2 * kLookEvery - 1;  // look again right after the next turn; no overflow in a long wait

@@ -14,8 +14,8 @@ class ProgressSource;
 /// How to wait. Spinning is fastest while every rank has a core. Ranks that share a core must give
 /// it away at once, or the rank that they wait for cannot run. A long wait should cost no core.
 struct WaitPolicy {
-  double spin_us = 1000;  ///< then naps begin
-  bool crowded = false;   ///< more ranks than cores: yield after a short look
+  double spin_us = 1000;      ///< then naps begin
+  double ranks_per_core = 1;  ///< more than 1: yield after a short look
 };
 
 /// What ends a nap early. Made once for many naps.
@@ -47,8 +47,9 @@ class Waiter {
   bool turn();
   /// Is it time to nap?
   [[nodiscard]] bool naps() const { return waited_s_ * 1e6 > policy_.spin_us; }
-  /// Sleeps for an eighth of the time waited so far, so that it never costs more than that, and for
-  /// a millisecond at most; `ends` may end it.
+  /// Sleeps for an eighth of the time waited so far, so that it never costs more than that; `ends`
+  /// may end it. It sleeps for a millisecond at most, or longer where so many ranks share a core
+  /// that their looks would take much of it.
   void nap(NapEnds& ends);
 
  private:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/hash.hpp"
@@ -154,18 +155,29 @@ Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reach
   return make_layout(places);
 }
 
-/// How many the ranks of a host may use.
-int cores_of(const std::vector<Card>& cards, const Layout& layout, std::int32_t host) {
+/// How many these ranks may use.
+int cores_of(const std::vector<Card>& cards, std::span<const Rank> ranks) {
   cpu_set_t all;
   CPU_ZERO(&all);
-  for (const Rank rank : layout.members_of(host)) {
-    CPU_OR(&all, &all, &cards[static_cast<std::size_t>(rank)].cpus);
-  }
+  for (const Rank rank : ranks) CPU_OR(&all, &all, &cards[static_cast<std::size_t>(rank)].cpus);
   return std::max(1, CPU_COUNT(&all));
 }
 
-double ranks_per_core(const std::vector<Card>& cards, const Layout& layout, std::int32_t host) {
-  return static_cast<double>(layout.members_of(host).size()) / cores_of(cards, layout, host);
+double ranks_per_core(const std::vector<Card>& cards, std::span<const Rank> ranks) {
+  return static_cast<double>(ranks.size()) / cores_of(cards, ranks);
+}
+
+Neighbours neighbours_of(const std::vector<Card>& cards, Rank rank, const Membership& membership) {
+  std::vector<Rank> ranks;
+  for (std::size_t peer = 0; peer < cards.size(); ++peer) {
+    const Transport* const path = membership.path[peer];
+    if (static_cast<Rank>(peer) == rank ||
+        path->path(membership.descriptors[peer]).medium != PathMedium::network) {
+      ranks.push_back(static_cast<Rank>(peer));
+    }
+  }
+  return {.ranks = static_cast<std::uint32_t>(ranks.size()),
+          .per_core = ranks_per_core(cards, ranks)};
 }
 
 /// What copies cost this process, beside what the planner takes for usual.
@@ -213,9 +225,9 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   world.view.path = cost_of(kinds.costliest());
   world.view.between = cost_of(std::max(kinds.costliest(), PathMedium::kernel));
   for (Rank host = 0; host < world.layout.hosts(); ++host) {
-    world.view.ranks_per_core =
-        std::max(world.view.ranks_per_core, ranks_per_core(cards, world.layout, host));
-    world.view.cores.push_back(static_cast<std::uint32_t>(cores_of(cards, world.layout, host)));
+    const auto ranks = world.layout.members_of(host);
+    world.view.ranks_per_core = std::max(world.view.ranks_per_core, ranks_per_core(cards, ranks));
+    world.view.cores.push_back(static_cast<std::uint32_t>(cores_of(cards, ranks)));
   }
   std::vector<CopyFactors> factors;
   for (const Card& card : cards) factors.push_back(card.factors);
@@ -344,9 +356,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
     reaches[r] = *one;
   }
   COLL_TRY(make_world(cards, reaches, out));
-  const std::int32_t host = out.world.layout.host[static_cast<std::size_t>(meeting.rank)];
-  out.neighbours = {.ranks = static_cast<std::uint32_t>(out.world.layout.members_of(host).size()),
-                    .per_core = ranks_per_core(cards, out.world.layout, host)};
+  out.neighbours = neighbours_of(cards, meeting.rank, out);
   return out;
 }
 

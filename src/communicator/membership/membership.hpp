@@ -24,11 +24,11 @@ struct TransportChoice {
 /// the known ones.
 Result<std::vector<TransportChoice>> transport_choices(std::string_view names);
 
-/// The ranks of a rank's host, itself too.
+/// The ranks that share a kernel with a rank, and so its cores and caches, whether they share memory
+/// or not; itself too.
 struct Neighbours {
   std::uint32_t ranks = 1;
   double per_core = 1;
-  [[nodiscard]] bool crowded() const { return per_core > 1; }
 };
 
 /// The outcome: equal on every rank but for `transports`, `path` and `descriptors`.
