@@ -24,7 +24,7 @@ void relax() {
 constexpr double kShortestNap = 20e-6;
 constexpr double kLongestNap = 1e-3;
 constexpr double kLongestOfAll = 16e-3;
-constexpr double kNappers = 16;  ///< ranks of one core that may look so often: a tenth of the core
+constexpr double kNappers = 8;  ///< ranks of one core that may look so often: they take a twentieth of it
 
 }  // namespace
 

@@ -36,13 +36,20 @@ class WatchHub final : public WatchThread {
   void take_place(Rank from, const Whereabouts& place);
   void answer_question();
 
+  /// Of hundreds of ranks in doubt each asks, and each question costs all of them. So doubts take
+  /// at most a tenth of the time: who is not heard asks again later.
+  static constexpr int kRest = 10;
+  static constexpr Deadline::duration kLongestRest = std::chrono::milliseconds(300);
+
   struct Gathering {
     Question question;
+    Deadline since;
     std::vector<RankPlace> places;
     Rank missing = 0;
     Deadline until;
   };
   std::optional<Gathering> gathering_;
+  Deadline rest_until_;  ///< no mere doubts before
   std::uint32_t tickets_ = 0;
   std::vector<bool> left_;
   std::optional<Deadline> leaving_until_;
@@ -66,11 +73,14 @@ void WatchHub::on_question(const Question& question) {
   const auto in_doubt = [](const Question& one) { return one.reason == Question::Reason::doubt; };
   if (concluded()) return;
   if (gathering_ && (in_doubt(question) || !in_doubt(gathering_->question))) return;
+  const Deadline now = Clock::now();
+  if (in_doubt(question) && now < rest_until_) return;
   Gathering gathering;
+  gathering.since = now;
   gathering.question = question;
   gathering.question.ticket = ++tickets_;
   gathering.places.resize(static_cast<std::size_t>(size_));
-  gathering.until = Clock::now() + kGatherTime;
+  gathering.until = now + kGatherTime;
   for (Rank rank = 0; rank < size_; ++rank) {
     RankPlace& one = gathering.places[static_cast<std::size_t>(rank)];
     one.left = left_[static_cast<std::size_t>(rank)];
@@ -97,6 +107,8 @@ void WatchHub::answer_question() {
   Gathering done = *std::move(gathering_);
   gathering_.reset();
   if (done.question.reason == Question::Reason::doubt) {
+    const Deadline now = Clock::now();
+    rest_until_ = now + std::min<Deadline::duration>(kRest * (now - done.since), kLongestRest);
     if (!calls_differ(done.question, done.places)) return;
     done.question.reason = Question::Reason::mismatch;
   }
