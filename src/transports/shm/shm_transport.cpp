@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "base/erase_over.hpp"
 #include "base/log.hpp"
@@ -86,15 +87,18 @@ Result<std::unique_ptr<Connection>> ShmTransport::open(const ConnectionSpec& spe
       return bad.with_context(context(spec)).at_rank(spec.peer);
   } else {
     awaited_.push_back({connection.get(), spec});
+    pairs_ = true;
   }
   return std::unique_ptr<Connection>(std::move(connection));
 }
 
 void ShmTransport::poll() {
+  ready_.collect();
   erase_over(dials_, [&](Dial& dial) { return is_over(dial); });
   accept_strangers();
   hear_strangers();
-  meet_callers();
+  if (std::exchange(pairs_, false)) meet_callers();
+  if (dials_.empty()) ready_.clear();
 }
 
 void ShmTransport::forget(const ShmConnection* connection) {
@@ -135,6 +139,7 @@ bool ShmTransport::is_over(Dial& dial) {
     }
     if (!socket->has_value()) return false;
     dial.socket = std::move(**socket);
+    ready_.add(dial.socket.get());
     ++dial.attempts;
     const auto user = unix_peer_user(dial.socket);
     if (!user.ok() || *user != descriptor_.user) {
@@ -151,6 +156,7 @@ bool ShmTransport::is_over(Dial& dial) {
     dial.hello_sent = *sent;
     if (!dial.hello_sent) return false;
   }
+  if (!ready_.has(dial.socket.get())) return false;
   ShmAnswer answer;
   auto packet = unix_receive(dial.socket, room_of(answer));
   if (!packet.ok()) return hung_up(dial, packet.status());
@@ -242,6 +248,7 @@ void ShmTransport::hear_strangers() {
       return caller.hello.from == hello.from && caller.hello.lane == hello.lane;
     });
     callers_.push_back({std::move(stranger), hello, std::move(memory), std::move(arena)});
+    pairs_ = true;
     return true;
   });
 }

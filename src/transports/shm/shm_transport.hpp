@@ -7,6 +7,7 @@
 
 #include "sys/fd.hpp"
 #include "sys/memory/memory_segment.hpp"
+#include "sys/net/ready_set.hpp"
 #include "transports/shm/shm_connection.hpp"
 #include "transports/shm/shm_handshake.hpp"
 #include "transports/transport.hpp"
@@ -75,10 +76,12 @@ class ShmTransport final : public Transport {
   ShmDescriptor descriptor_;
   std::string text_;
   Fd listener_;
+  ReadySet ready_;  ///< sockets of dials
   std::vector<Dial> dials_;
   std::vector<Awaited> awaited_;
   std::vector<Fd> strangers_;  ///< have dialled, but not said who they are; oldest first
   std::vector<Caller> callers_;
+  bool pairs_ = false;                     ///< a caller may have found its connection
   std::map<Rank, PeerSegments> segments_;  ///< one for all connections to a peer
 };
 

@@ -20,8 +20,8 @@ constexpr milliseconds kPatience{20000};  // for an address to connect at all
 }  // namespace
 
 TcpDialer::TcpDialer(const TransportSpec& self, const ConnectionSpec& connection,
-                     const std::vector<NetAddress>& ways)
-    : self_(self), connection_(connection) {
+                     const std::vector<NetAddress>& ways, ReadySet& ready)
+    : self_(self), connection_(connection), ready_(ready) {
   for (const NetAddress& address : ways) ways_.push_back({.address = address});
 }
 
@@ -45,13 +45,15 @@ void TcpDialer::start(Way& way) {
   Result<Fd> fd = begin_dial(way.address, &tcp_tune_early);
   if (!fd.ok()) return give_up(way, fd.status());
   way.fd = *std::move(fd);
+  ready_.add(way.fd.get());
   way.state = Way::State::dialling;
   way.since = Clock::now();
 }
 
 void TcpDialer::move_on(Way& way) {
+  const bool news = way.fd && ready_.has(way.fd.get());
   if (way.state == Way::State::dialling) {
-    const Result<bool> connected = check_dial(way.fd.get());
+    const Result<bool> connected = news ? check_dial(way.fd.get()) : Result<bool>(false);
     if (!connected.ok()) return give_up(way, connected.status());
     if (!*connected) {
       if (Clock::now() - way.since < kPatience) return;
@@ -60,6 +62,7 @@ void TcpDialer::move_on(Way& way) {
     way.state = Way::State::connected;
     way.since = Clock::now();
   }
+  if (!news) return;
   if (way.state == Way::State::connected && has_read(way, way.challenge)) greet(way);
   if (way.state != Way::State::greeted || !has_read(way, way.answer)) return;
   const TcpGreeting& answer = way.answer.greeting();

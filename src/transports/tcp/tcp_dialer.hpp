@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sys/net/ready_set.hpp"
 #include "sys/net/socket.hpp"
 #include "transports/tcp/tcp_handshake.hpp"
 
@@ -15,9 +16,9 @@ namespace coll {
 class TcpDialer {
  public:
   TcpDialer(const TransportSpec& self, const ConnectionSpec& connection,
-            const std::vector<NetAddress>& ways);
+            const std::vector<NetAddress>& ways, ReadySet& ready);
 
-  /// Moves on. The connected and greeted socket; an empty one: not yet; or why it cannot be. After
+  /// Moves on, where `ready` has news of its sockets. The connected and greeted socket; an empty one: not yet; or why it cannot be. After
   /// either end it is not to be called again.
   Result<Fd> poll();
 
@@ -44,6 +45,7 @@ class TcpDialer {
 
   TransportSpec self_;
   ConnectionSpec connection_;
+  ReadySet& ready_;
   std::vector<Way> ways_;
 };
 

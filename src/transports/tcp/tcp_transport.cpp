@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <utility>
 
 #include "base/erase_over.hpp"
 #include "base/log.hpp"
@@ -98,20 +99,25 @@ Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spe
   std::unique_ptr<TcpDialer> dialer;
   if (spec_.rank > spec.peer) {
     dialer =
-        std::make_unique<TcpDialer>(spec_, spec, tcp_ways(addresses_, descriptor_.identity, peer));
+        std::make_unique<TcpDialer>(spec_, spec, tcp_ways(addresses_, descriptor_.identity, peer), ready_);
   }
+  pairs_ = true;
   return std::unique_ptr<Connection>(
       std::make_unique<TcpConnection>(spec, std::move(dialer), waiting_, progress_));
 }
 
 void TcpTransport::poll() {
+  ready_.collect();
   let_in();
-  erase_over(guests_,
-             [&](Guest& guest) { return !listen_to(guest) || (guest.known && connect(guest)); });
+  erase_over(guests_, [&](Guest& guest) { return !listen_to(guest); });
+  if (std::exchange(pairs_, false)) {
+    erase_over(guests_, [&](Guest& guest) { return guest.known && connect(guest); });
+  }
   const TcpConnection::Waiting waiting = waiting_;  // those that settle take themselves out
   for (TcpConnection* one : waiting) {
     if (!one->waits_for_dial()) one->poll_dial();
   }
+  if (waiting_.empty() && guests_.empty()) ready_.clear();
 }
 
 /// Accepts who has dialled. A crowd waits outside rather than push out who has just come in.
@@ -140,18 +146,21 @@ void TcpTransport::let_in() {
       drop(address, sent.text());
       continue;
     }
+    ready_.add(fd->get());
     guests_.push_back({*std::move(fd), address, Clock::now(), challenge->nonce});
   }
 }
 
 /// Reads on what a guest has to say; false if it is to go.
 bool TcpTransport::listen_to(Guest& guest) {
+  const bool news = ready_.has(guest.fd.get());
   if (guest.known) {
+    if (!news) return true;
     // It has to wait for the answer, so all that can come is its end.
     std::byte byte{};
     return recv_some(guest.fd.get(), {&byte, 1}).would_block();
   }
-  switch (guest.reader.read(guest.fd.get())) {
+  switch (news ? guest.reader.read(guest.fd.get()) : TcpGreetingReader::State::incomplete) {
     case TcpGreetingReader::State::incomplete:
       if (Clock::now() - guest.since < kGreetingTime) return true;
       drop(guest.address, "it said " + std::to_string(guest.reader.bytes()) + " bytes and no more");
@@ -167,7 +176,7 @@ bool TcpTransport::listen_to(Guest& guest) {
     drop(guest.address, why);
     return false;
   }
-  guest.known = true;
+  guest.known = pairs_ = true;
   return true;
 }
 

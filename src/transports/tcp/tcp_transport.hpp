@@ -47,9 +47,11 @@ class TcpTransport final : public Transport {
   Listeners listeners_;
   TcpDescriptor descriptor_;
   std::string text_;
+  ReadySet ready_;  ///< guests, and sockets that dial
   TcpConnection::Waiting waiting_;
   TcpProgress progress_;
   std::vector<Guest> guests_;
+  bool pairs_ = false;  ///< a known guest may have found its connection since the last look
 };
 
 }  // namespace coll
