@@ -156,7 +156,8 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       program->connections.push_back(opened);
       program->lendings.push_back(opened->lending());
       ProgressSource* const source = opened->progress_source();
-      if (source != nullptr && std::ranges::find(program->sources, source) == program->sources.end()) {
+      if (source != nullptr &&
+          std::ranges::find(program->sources, source) == program->sources.end()) {
         program->sources.push_back(source);
         program->needs_progress = true;
       }

@@ -23,8 +23,9 @@ void relax() {
 
 constexpr double kShortestNap = 20e-6;
 constexpr double kLongestNap = 1e-3;
-constexpr double kLongestOfAll = 16e-3;
-constexpr double kNappers = 8;  ///< ranks of one core that may look so often: they take a twentieth of it
+/// So many ranks that look once a millisecond take a twentieth of their core. More look less often.
+constexpr double kNappers = 8;
+constexpr double kLongestCrowdedNap = 16e-3;
 
 }  // namespace
 
@@ -59,8 +60,9 @@ bool Waiter::turn() {
 }
 
 void Waiter::nap(NapEnds& ends) {
-  const double longest = kLongestNap * std::max(1.0, policy_.ranks_per_core / kNappers);
-  const double seconds = std::clamp(waited_s_ / 8, kShortestNap, std::min(longest, kLongestOfAll));
+  const double crowd = std::max(1.0, policy_.ranks_per_core / kNappers);
+  const double longest = std::min(kLongestNap * crowd, kLongestCrowdedNap);
+  const double seconds = std::clamp(waited_s_ / 8, kShortestNap, longest);
   const timespec time{0, static_cast<long>(seconds * 1e9)};
   if (!ends.news_) ppoll(ends.polled_.data(), ends.polled_.size(), &time, nullptr);
   turns_ = 2 * kLookEvery - 1;  // look again right after the next turn; no overflow in a long wait

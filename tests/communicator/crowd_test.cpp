@@ -26,8 +26,8 @@ constexpr bool kCounts = true;
 #endif
 constexpr int kRanks = kProcesses * kThreads;
 
-/// Each rank may be connected to all others; a few descriptors are its own.
-constexpr rlim_t kFiles = static_cast<rlim_t>(kThreads) * (kRanks + 32);
+/// Each rank is connected to all others, and tries more of their addresses meanwhile.
+constexpr rlim_t kFiles = static_cast<rlim_t>(kThreads) * (kRanks + 64);
 
 constexpr double kLate_s = 1;
 /// Of the cores, for all waiting ranks together. Where each looks at every connection once a
@@ -65,8 +65,8 @@ class CrowdRank {
     for (std::size_t i = 0; i < send.size(); ++i) {
       send[i] = rank_ * 100'000 + static_cast<std::int32_t>(i);
     }
-    if (!good("all_to_all", coll_all_to_all(send.data(), got.data(), kBlock, COLL_INT32, comm_,
-                                            nullptr))) {
+    if (!good("all_to_all",
+              coll_all_to_all(send.data(), got.data(), kBlock, COLL_INT32, comm_, nullptr))) {
       return false;
     }
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -78,8 +78,8 @@ class CrowdRank {
     return true;
   }
   bool adds_up(double& value) {
-    return good("all_reduce", coll_all_reduce(&value, &value, 1, COLL_FLOAT64, COLL_SUM, comm_,
-                                              nullptr));
+    return good("all_reduce",
+                coll_all_reduce(&value, &value, 1, COLL_FLOAT64, COLL_SUM, comm_, nullptr));
   }
   bool meets() { return good("barrier", coll_barrier(comm_, nullptr)); }
 

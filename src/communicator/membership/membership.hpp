@@ -24,8 +24,8 @@ struct TransportChoice {
 /// the known ones.
 Result<std::vector<TransportChoice>> transport_choices(std::string_view names);
 
-/// The ranks that share a kernel with a rank, and so its cores and caches, whether they share memory
-/// or not; itself too.
+/// The ranks that share a kernel with a rank, and so its cores and caches, whether they share
+/// memory or not; itself too.
 struct Neighbours {
   std::uint32_t ranks = 1;
   double per_core = 1;

@@ -54,6 +54,7 @@ void TcpConnection::settle(Result<Fd> socket) {
   if (status.ok()) status = progress_.add(*this, socket->get());
   if (!status.ok()) return fail(status);
   ahead_ = std::make_unique_for_overwrite<std::byte[]>(kAheadBytes);
+  dialer_.reset();  // with its other ways
   socket_ = *std::move(socket);
   remote_ = remote_address(socket_.get());
 }
@@ -91,7 +92,8 @@ bool TcpConnection::push_slots() {
     std::memcpy(&header, message, sizeof header);
     const std::size_t total = sizeof header + header.bytes;
     const bool waits = awaits_room();
-    const Moved moved = waits ? Moved{} : send_some(socket_.get(), {message + out_sent_, total - out_sent_});
+    const Moved moved =
+        waits ? Moved{} : send_some(socket_.get(), {message + out_sent_, total - out_sent_});
     if (waits || !took(moved)) {
       if (!std::exchange(unsent_, true)) progress_.note_unsent(*this);
       return false;

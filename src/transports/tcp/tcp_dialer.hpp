@@ -18,8 +18,8 @@ class TcpDialer {
   TcpDialer(const TransportSpec& self, const ConnectionSpec& connection,
             const std::vector<NetAddress>& ways, ReadySet& ready);
 
-  /// Moves on, where `ready` has news of its sockets. The connected and greeted socket; an empty one: not yet; or why it cannot be. After
-  /// either end it is not to be called again.
+  /// Moves on, where `ready` has news of its sockets. The connected and greeted socket; an empty
+  /// one: not yet; or why it cannot be. After either end it is not to be called again.
   Result<Fd> poll();
 
  private:

@@ -42,11 +42,11 @@ class TcpProgress final : public ProgressSource {
   bool take_news();
   void notice_silence();
 
-  Fd epoll_;                              ///< made for the first connection
-  std::vector<TcpConnection*> all_;       ///< ready ones
-  std::vector<TcpConnection*> unread_;    ///< may have more for us than they had slots for
+  Fd epoll_;                            ///< made for the first connection
+  std::vector<TcpConnection*> all_;     ///< ready ones
+  std::vector<TcpConnection*> unread_;  ///< may have more for us than they had slots for
   std::vector<TcpConnection*> unsent_;
-  std::size_t vain_ = 0;                  ///< tries since the last round
+  std::size_t vain_ = 0;  ///< tries since the last round
   std::uint32_t rounds_ = 0;
   bool by_news_ = false;
   std::uint64_t silence_check_ns_ = 0;

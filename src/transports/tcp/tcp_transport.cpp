@@ -98,8 +98,8 @@ Result<std::unique_ptr<Connection>> TcpTransport::open(const ConnectionSpec& spe
   }
   std::unique_ptr<TcpDialer> dialer;
   if (spec_.rank > spec.peer) {
-    dialer =
-        std::make_unique<TcpDialer>(spec_, spec, tcp_ways(addresses_, descriptor_.identity, peer), ready_);
+    dialer = std::make_unique<TcpDialer>(spec_, spec,
+                                         tcp_ways(addresses_, descriptor_.identity, peer), ready_);
   }
   pairs_ = true;
   return std::unique_ptr<Connection>(
