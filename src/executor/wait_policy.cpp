@@ -39,10 +39,9 @@ void NapEnds::add(int fd) noexcept {
 }
 
 void NapEnds::add(ProgressSource& source) noexcept {
-  const int fd = source.wait_fd();
-  if (std::ranges::find(polled_, fd, &pollfd::fd) != polled_.end()) return;
+  if (std::ranges::find(polled_, source.wait_fd(), &pollfd::fd) != polled_.end()) return;
   news_ |= source.has_news();
-  add(fd);
+  add(source.wait_fd());
 }
 
 bool Waiter::turn() {

@@ -96,7 +96,7 @@ class ProgressSource {
   virtual void progress() = 0;
   /// To be asked before a nap: has anything come since the last look? Then try again instead.
   virtual bool has_news() { return false; }
-  /// A descriptor that poll(2) finds readable when there are news again; -1 where nothing tells.
+  /// After `has_news`: what poll(2) finds readable when there is news again; -1: nothing tells.
   [[nodiscard]] virtual int wait_fd() const { return -1; }
 
  protected:

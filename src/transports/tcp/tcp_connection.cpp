@@ -36,7 +36,7 @@ TcpConnection::TcpConnection(const ConnectionSpec& spec, std::unique_ptr<TcpDial
 
 TcpConnection::~TcpConnection() {
   std::erase(waiting_, this);
-  progress_.remove(*this, socket_.get());
+  progress_.remove(*this);
 }
 
 // --- connecting
@@ -51,10 +51,10 @@ void TcpConnection::settle(Result<Fd> socket) {
   Status status = socket.status();
   if (status.ok()) status = out_.allocate(spec_.credits, spec_.slot_bytes);
   if (status.ok()) status = in_.allocate(spec_.credits, spec_.slot_bytes);
-  if (status.ok()) status = progress_.add(*this, socket->get());
   if (!status.ok()) return fail(status);
   ahead_ = std::make_unique_for_overwrite<std::byte[]>(kAheadBytes);
   dialer_.reset();  // with its other ways
+  progress_.add(*this);
   socket_ = *std::move(socket);
   remote_ = remote_address(socket_.get());
 }
@@ -174,6 +174,7 @@ bool TcpConnection::pull(std::span<const iovec> pieces, std::size_t& bytes) {
     std::size_t asked = 0;
     for (const iovec& piece : pieces) asked += piece.iov_len;
     empty_ = moved.bytes < asked && !hung_up_;  // … or else its end may have come with the bytes
+    if (watched_ && !progress_.by_news() && ++asked_ == kAskedOften) progress_.unwatch(*this);
     return true;
   }
   if (moved.would_block()) {
@@ -309,6 +310,15 @@ bool TcpConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t di
 }
 
 // --- state
+
+bool TcpConnection::watch(bool on) {
+  asked_ = 0;
+  return std::exchange(watched_, on) != on;
+}
+
+void TcpConnection::look() {
+  if (status().ok() && !ended_) drain();
+}
 
 bool TcpConnection::push() {
   if (status().ok() && !push_slots() && status().ok()) return false;

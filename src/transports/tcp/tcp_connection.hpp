@@ -47,6 +47,11 @@ class TcpConnection final : public Connection {
   void settle(Result<Fd> socket);
 
   // --- for the transport's progress, once it is ready
+  [[nodiscard]] int socket() const { return socket_.get(); }
+  /// Whether its socket is in the epoll set. False: it was so before.
+  bool watch(bool on);
+  /// Takes what came into slots, whatever is known of news.
+  void look();
   /// Sends what waits; false: not all of it.
   bool push();
   /// The socket has news; `over` if they may be the end of what the peer sends. False: there was
@@ -67,7 +72,8 @@ class TcpConnection final : public Connection {
   enum class Target { none, slot, caller };
 
   static constexpr std::size_t kAheadBytes = 16384;  // read at once for the sake of small messages
-  static constexpr std::size_t kSmallBytes = 4096;   // copied into a slot sooner than sent apart
+  static constexpr std::uint32_t kAskedOften = 64;
+  static constexpr std::size_t kSmallBytes = 4096;  // copied into a slot sooner than sent apart
 
   bool awaits_room();
   bool push_slots();
@@ -107,9 +113,11 @@ class TcpConnection final : public Connection {
   bool no_room_ = false;  // the kernel took not all that was to be sent
   bool empty_ = false;    // the kernel had nothing (more) to read
   // for the transport's progress
-  bool hung_up_ = false;  // the end of the peer's stream may be there
-  bool unsent_ = false;   // in its list of these
-  bool unread_ = false;   // in its list of these
+  bool watched_ = false;
+  std::uint32_t asked_ = 0;  // so often something came by asking, though it is watched
+  bool hung_up_ = false;     // the end of the peer's stream may be there
+  bool unsent_ = false;      // in its list of these
+  bool unread_ = false;      // in its list of these
 };
 
 }  // namespace coll

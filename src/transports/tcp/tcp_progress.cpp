@@ -5,7 +5,6 @@
 #include <sys/epoll.h>
 
 #include <array>
-#include <cerrno>
 
 #include "sys/clock.hpp"
 #include "transports/tcp/tcp_connection.hpp"
@@ -18,47 +17,67 @@ constexpr std::uint32_t kOver = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 }  // namespace
 
-Status TcpProgress::add(TcpConnection& connection, int socket) {
-  if (!epoll_) {
-    epoll_ = Fd::kept_from_children([] { return epoll_create1(EPOLL_CLOEXEC); });
-    if (!epoll_) return system_failure("making an epoll set", errno);
-  }
+void TcpProgress::add(TcpConnection& connection) {
   // No allocation may fail later, where nobody could be told.
-  for (auto* list : {&all_, &unread_, &unsent_}) list->reserve(all_.size() + 1);
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.ptr = &connection;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event) != 0) {
-    return system_failure("watching a connection", errno, "raise fs.epoll.max_user_watches");
-  }
+  for (auto* list : {&all_, &unwatched_, &unread_, &unsent_}) list->reserve(all_.size() + 1);
   all_.push_back(&connection);
-  return {};
+  unwatched_.push_back(&connection);
 }
 
-void TcpProgress::remove(TcpConnection& connection, int socket) {
+void TcpProgress::remove(TcpConnection& connection) {
   if (std::erase(all_, &connection) == 0) return;
-  std::erase(unread_, &connection);
-  std::erase(unsent_, &connection);
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+  unwatch(connection);
+  for (auto* list : {&unwatched_, &unread_, &unsent_}) std::erase(*list, &connection);
+}
+
+void TcpProgress::unwatch(TcpConnection& connection) {
+  if (!connection.watch(false)) return;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket(), nullptr);
+  unwatched_.push_back(&connection);
+}
+
+/// False: the system cannot.
+bool TcpProgress::watch_all() {
+  if (without_epoll_) return false;
+  if (!epoll_) epoll_ = Fd::kept_from_children([] { return epoll_create1(EPOLL_CLOEXEC); });
+  while (!unwatched_.empty()) {
+    TcpConnection& connection = *unwatched_.back();
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.data.ptr = &connection;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket(), &event) != 0) {
+      without_epoll_ = true;
+      return false;
+    }
+    connection.watch(true);
+    unwatched_.pop_back();
+  }
+  return true;
 }
 
 void TcpProgress::progress() {
-  by_news_ = vain_ > kFew;
+  by_news_ = vain_ > kFew && watch_all();
   // Who tries all there are needs no other look.
-  if (by_news_ || (vain_ < all_.size() && ++rounds_ % kRoundsToLook == 0)) take_news();
+  if (by_news_ || (vain_ < all_.size() && ++rounds_ % kRoundsToLook == 0)) {
+    if (unwatched_.size() > kFew) watch_all();
+    take_news();
+    for (TcpConnection* one : unwatched_) one->look();
+  }
   std::erase_if(unsent_, [](TcpConnection* one) { return one->push(); });
   notice_silence();
   vain_ = 0;
 }
 
 bool TcpProgress::has_news() {
-  const bool news = epoll_ && take_news();
+  if (!watch_all()) return false;  // the nap ends by itself
+  const bool news = take_news();
   std::erase_if(unsent_, [](TcpConnection* one) { return one->push(); });
   return news;
 }
 
 /// Asks epoll, and takes what came into slots. False if nothing is new.
 bool TcpProgress::take_news() {
+  if (!epoll_) return false;
   std::array<epoll_event, 64> events;
   bool news = false;
   for (int got = static_cast<int>(events.size()); got == static_cast<int>(events.size());) {
