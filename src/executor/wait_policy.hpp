@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct WaitPolicy {
 /// What ends a nap early. Made once for many naps.
 class NapEnds {
  public:
+  NapEnds() { polled_.reserve(kUsual); }  // a nap in a call does not allocate
   void clear() {
     polled_.clear();
     news_ = false;
@@ -32,6 +34,7 @@ class NapEnds {
 
  private:
   friend class Waiter;
+  static constexpr std::size_t kUsual = 8;
   std::vector<pollfd> polled_;
   bool news_ = false;  ///< already there
 };

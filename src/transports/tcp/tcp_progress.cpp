@@ -20,6 +20,8 @@ constexpr std::uint32_t kOver = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 void TcpProgress::add(TcpConnection& connection) {
   // No allocation may fail later, where nobody could be told.
   for (auto* list : {&all_, &unwatched_, &unread_, &unsent_}) list->reserve(all_.size() + 1);
+  // Here and not before the first nap, which is in a call: this locks and allocates.
+  if (!epoll_) epoll_ = Fd::kept_from_children([] { return epoll_create1(EPOLL_CLOEXEC); });
   all_.push_back(&connection);
   unwatched_.push_back(&connection);
 }
@@ -38,8 +40,7 @@ void TcpProgress::unwatch(TcpConnection& connection) {
 
 /// False: the system cannot.
 bool TcpProgress::watch_all() {
-  if (without_epoll_) return false;
-  if (!epoll_) epoll_ = Fd::kept_from_children([] { return epoll_create1(EPOLL_CLOEXEC); });
+  if (!epoll_ || without_epoll_) return false;
   while (!unwatched_.empty()) {
     TcpConnection& connection = *unwatched_.back();
     epoll_event event{};

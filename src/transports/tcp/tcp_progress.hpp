@@ -47,8 +47,8 @@ class TcpProgress final : public ProgressSource {
   bool take_news();
   void notice_silence();
 
-  Fd epoll_;                               ///< made when it is needed
-  bool without_epoll_ = false;             ///< the system has none left
+  Fd epoll_;                               ///< made for the first connection
+  bool without_epoll_ = false;             ///< the system lets in no more sockets
   std::vector<TcpConnection*> all_;        ///< ready ones
   std::vector<TcpConnection*> unwatched_;  ///< not in the set
   std::vector<TcpConnection*> unread_;     ///< may have more for us than they had slots for
