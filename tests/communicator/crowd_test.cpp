@@ -98,7 +98,7 @@ class CrowdRank {
 };
 
 bool run_rank(const std::string& place, const std::string& transports, int rank) {
-  const coll_comm_t comm = join(place, transports, kRanks, rank);
+  const coll_comm_t comm = join(place, transports, kRanks, rank, kPatience_s);
   if (comm == nullptr) return false;
   CrowdRank self(comm, rank);
   bool good = self.meets();

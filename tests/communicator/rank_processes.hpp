@@ -32,13 +32,13 @@ class Meetings {
 };
 
 /// Joins at `place`; null, and the reason printed, where that fails.
-inline coll_comm_t join(const std::string& place, const std::string& transports, int size,
-                        int rank) {
+inline coll_comm_t join(const std::string& place, const std::string& transports, int size, int rank,
+                        double deadline_s = 20) {
   coll_config_t config = COLL_CONFIG_INIT;
   config.rendezvous = place.c_str();
   config.transports = transports.c_str();
-  config.deadline_s = 20;
-  config.connect_s = 20;
+  config.deadline_s = deadline_s;
+  config.connect_s = deadline_s;
   coll_comm_t comm = nullptr;
   if (coll_comm_init(&comm, size, rank, &config) != COLL_SUCCESS) {
     std::cerr << "rank " << rank << ": " << coll_last_error() << "\n";
