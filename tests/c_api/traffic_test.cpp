@@ -186,6 +186,27 @@ TEST(Traffic, IsCountedAsItWasPredicted) {
   }
 }
 
+/// Each block goes to the two other ranks once.
+TEST(Traffic, OfUnequalBlocksIsCounted) {
+  run_with(3, "ring", "shm", [](coll_comm_t comm, int rank) {
+    constexpr std::size_t kCounts[] = {5, 0, 700'001};
+    const Values send(kCounts[rank], rank);
+    Values recv(700'006);
+    coll_stats_t sums = COLL_STATS_INIT;
+    for (int i = 1; i <= 2; ++i) {
+      ASSERT_TRUE(ok(
+          coll_all_gatherv(send.data(), recv.data(), kCounts, nullptr, COLL_INT64, comm, nullptr)));
+      sums = stats_of(comm);
+      EXPECT_EQ(sums.operations, static_cast<std::uint64_t>(i));
+      EXPECT_EQ(sums.bytes_received, static_cast<std::uint64_t>(i) * 8 *
+                                         (700'006 - kCounts[static_cast<std::size_t>(rank)]));
+    }
+    // A rank of a ring sends all blocks but that of the rank behind it.
+    EXPECT_EQ(sums.bytes_sent,
+              2 * 8 * (700'006 - kCounts[(static_cast<std::size_t>(rank) + 1) % 3]));
+  });
+}
+
 TEST(Traffic, OfCallsThatFailIsNotCounted) {
   run_ranks(2, [](coll_comm_t comm, int rank) {
     const Values in(100, 1);
