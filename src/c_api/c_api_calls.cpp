@@ -60,8 +60,9 @@ coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& req
   return guarded([&]() -> Status {
     if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) [[unlikely]] {
       return collect(*group, [&] {
-        return add_to(*group, comm, stream,
-                      {.request = request, .waits = stream == nullptr, .works = {}});
+        return add_to(
+            *group, comm, stream,
+            {.request = request, .blocks = nullptr, .waits = stream == nullptr, .works = {}});
       });
     }
     if (comm != nullptr && stream == nullptr) [[likely]] {
@@ -74,15 +75,18 @@ coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& req
 /// The same for unequal blocks.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const UnequalCall& given) {
   return guarded([&]() -> Status {
-    if (comm == nullptr) return coll::null_argument(given.call.name().c_str(), "comm");
     coll::OpenGroup* const group = coll::OpenGroup::of_thread();
     const auto body = [&]() -> Status {
+      if (comm == nullptr) return coll::null_argument(given.call.name().c_str(), "comm");
       coll::Communicator& communicator = *comm->communicator;
-      COLL_ASSIGN(Request request,
+      COLL_ASSIGN(const coll::UnequalRequest made,
                   coll::unequal_request(given, communicator.rank(), communicator.size()));
-      if (group == nullptr) return issue(comm, stream, request);
+      if (group == nullptr) return issue(comm, stream, made.request);
       return add_to(*group, comm, stream,
-                    {.request = std::move(request), .waits = stream == nullptr, .works = {}});
+                    {.request = made.request,
+                     .blocks = made.blocks,
+                     .waits = stream == nullptr,
+                     .works = {}});
     };
     return group == nullptr ? body() : collect(*group, body);
   });
@@ -139,11 +143,11 @@ coll::Result<coll_call_t> read_call(const coll_call_t* given) {
 }
 
 /// What the operation lacks says nothing: two calls that mean the same are equal.
-coll::Result<Request> request_of(const coll_call_t& call, const coll::Communicator& communicator) {
+coll::Result<coll::UnequalRequest> request_of(const coll_call_t& call,
+                                              const coll::Communicator& communicator) {
   const auto what = static_cast<Collective>(call.operation);
   if (call.unequal != 0) {
-    const bool is_pair = what == Collective::send || what == Collective::recv;
-    if (coll::whole_blocks(what, 2) == 1 || is_pair) {
+    if (coll::whole_blocks(what, 2) == 1) {
       return failed(Code::invalid_argument,
                     "coll_start: " + std::string(name_of(what)) + " has no block for each rank",
                     "leave `unequal` 0");
@@ -161,10 +165,12 @@ coll::Result<Request> request_of(const coll_call_t& call, const coll::Communicat
     return coll::unequal_request(given, communicator.rank(), communicator.size());
   }
   const bool nothing = what == Collective::barrier;
-  return request_of(what, what == Collective::recv || nothing ? nullptr : call.send,
-                    what == Collective::send || nothing ? nullptr : call.recv,
-                    nothing ? 0 : call.count, nothing ? COLL_INT8 : call.type,
-                    coll::reduces(what) ? call.op : COLL_SUM, coll::has_root(what) ? call.root : 0);
+  return coll::UnequalRequest{
+      request_of(what, what == Collective::recv || nothing ? nullptr : call.send,
+                 what == Collective::send || nothing ? nullptr : call.recv,
+                 nothing ? 0 : call.count, nothing ? COLL_INT8 : call.type,
+                 coll::reduces(what) ? call.op : COLL_SUM, coll::has_root(what) ? call.root : 0),
+      nullptr};
 }
 
 Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, coll_work_t* work) {
@@ -172,12 +178,14 @@ Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, c
   if (stream == nullptr && work == nullptr) return coll::null_argument("coll_start", "work");
   COLL_ASSIGN(const coll_call_t call, read_call(given));
   coll::Communicator& communicator = *comm->communicator;
-  COLL_ASSIGN(const Request request, request_of(call, communicator));
+  COLL_ASSIGN(const coll::UnequalRequest made, request_of(call, communicator));
+  const Request& request = made.request;
   if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) {
     auto grouped = work != nullptr ? std::make_unique<coll_work>() : nullptr;
     if (grouped) grouped->work = std::make_shared<coll::Work>(communicator.engine());
     COLL_TRY(add_to(*group, comm, stream,
                     {.request = request,
+                     .blocks = made.blocks,
                      .deadline_s = call.deadline_s,
                      .works = {grouped ? grouped->work : nullptr}}));
     if (work != nullptr) *work = grouped.release();

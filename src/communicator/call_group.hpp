@@ -21,6 +21,7 @@ class HostStream;
 struct GroupedCall {
   Communicator* communicator = nullptr;
   Request request;
+  std::shared_ptr<const UnequalBlocks> blocks;  ///< the request's
   double deadline_s = OpenCall::kOwnDeadline;
   HostStream* stream = nullptr;  ///< null: beside all streams
   bool waits = false;            ///< IssuedGroup::wait waits for it; not with a stream

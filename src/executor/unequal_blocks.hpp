@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,7 +12,8 @@
 namespace coll {
 
 /// The blocks of the user's buffers, in elements; of a call of equal blocks there is none of this.
-struct UnequalBlocks {
+/// Whoever keeps a call keeps them.
+struct UnequalBlocks : std::enable_shared_from_this<UnequalBlocks> {
   struct Block {
     std::uint64_t count = 0;
     std::uint64_t offset = 0;  ///< from the buffer's begin
@@ -48,7 +50,10 @@ struct UnequalBlocks {
     for (const Block& block : output) most = std::max(most, block.count);
     return most;
   }
-  friend bool operator==(const UnequalBlocks&, const UnequalBlocks&) = default;
+  friend bool operator==(const UnequalBlocks& a, const UnequalBlocks& b) {
+    return a.input == b.input && a.output == b.output && a.longest_of_all == b.longest_of_all &&
+           a.known == b.known;
+  }
 };
 
 }  // namespace coll

@@ -204,8 +204,10 @@ TEST(UnequalBlocks, LengthsThatDifferAreAMismatch) {
   const CollectiveSpec spec{Collective::all_to_all, 2, 0, true};
   ExecutorRanks ranks(build_all(*find_algorithm("linear"), spec), {});
   Elements from(5000), into(5000);
-  const UnequalBlocks first{.input = {{0, 0}, {5000, 0}}, .output = {{0, 0}, {0, 0}}};
-  const UnequalBlocks second{.input = {{0, 0}, {0, 0}}, .output = {{2000, 0}, {0, 0}}};
+  UnequalBlocks first, second;
+  first.input = {{0, 0}, {5000, 0}};
+  first.output = second.input = {{0, 0}, {0, 0}};
+  second.output = {{2000, 0}, {0, 0}};
   CallBinding call;
   call.input = reinterpret_cast<const std::byte*>(from.data());
   call.output = reinterpret_cast<std::byte*>(into.data());

@@ -9,7 +9,7 @@
 namespace coll {
 
 bool Request::same_lengths(const Request& a, const Request& b) {
-  return a.blocks && b.blocks && *a.blocks == *b.blocks;
+  return a.blocks != nullptr && b.blocks != nullptr && *a.blocks == *b.blocks;
 }
 
 Buffers buffers_of(const Request& request, Rank rank, Rank size) {
@@ -17,7 +17,7 @@ Buffers buffers_of(const Request& request, Rank rank, Rank size) {
   const std::uint64_t element = size_of(call.type);
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);
   const auto output = reinterpret_cast<std::uintptr_t>(request.output);
-  if (request.blocks) {
+  if (request.blocks != nullptr) {
     const auto buffer = [&](std::uintptr_t place, Space space) {
       const UnequalBlocks::Reach reach = request.blocks->reach(space);
       return Buffer{place + reach.begin * element, (reach.end - reach.begin) * element};
@@ -60,12 +60,12 @@ BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   // Buffers that meet are in place: the door let nothing else pass.
   binding.apart = !overlap(buffers.input, buffers.output);
   binding.store = results_->of(buffers.output.bytes);
-  const std::shared_ptr<const UnequalBlocks> blocks = request.blocks;
-  binding.blocks = blocks.get();
-  bound->digest =
-      digest_of(call, blocks ? blocks->known : call.count, rank_, program.shape.plan_digest);
+  binding.blocks = request.blocks;
+  bound->digest = digest_of(call, request.blocks != nullptr ? request.blocks->known : call.count,
+                            rank_, program.shape.plan_digest);
   bound->run.bind(program, binding);
   counts_.begin(bound->repeats, bound->run.traffic);
+  bound->blocks = request.kept_blocks();
   bound->request = request;
   if (taken) idle_.pop_back();  // nothing can fail any more
   return *bound;

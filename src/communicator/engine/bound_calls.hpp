@@ -18,13 +18,17 @@ struct Request {
   Call call;
   const void* input = nullptr;
   void* output = nullptr;
-  std::shared_ptr<const UnequalBlocks> blocks;  ///< if the call is `unequal`
+  const UnequalBlocks* blocks = nullptr;  ///< if the call is `unequal`
 
   friend bool operator==(const Request& a, const Request& b) {
     return a.call == b.call && a.input == b.input && a.output == b.output &&
            (a.blocks == b.blocks || same_lengths(a, b));
   }
   static bool same_lengths(const Request& a, const Request& b);
+  /// To hold while the call is kept. (A request itself owns nothing: it is made for every call.)
+  [[nodiscard]] std::shared_ptr<const UnequalBlocks> kept_blocks() const {
+    return blocks == nullptr ? nullptr : blocks->shared_from_this();
+  }
 };
 
 /// The bytes from the first to the last that a call touches in a buffer.
@@ -44,6 +48,7 @@ constexpr bool overlap(const Buffer& a, const Buffer& b) {
 /// A request that was checked and bound to its program.
 struct BoundCall {
   Request request;
+  std::shared_ptr<const UnequalBlocks> blocks;  ///< the request's
   Run run;
   std::uint64_t digest = 0;  ///< of all but the number
   bool in_flight = false;

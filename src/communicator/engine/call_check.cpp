@@ -54,7 +54,7 @@ Status check_in_place(const Request& request, Rank rank, Rank size) {
   if (!rule.allowed) return bad(call, "send and recv overlap", "use separate buffers");
   std::uint64_t of_input = rule.input_inside_output ? 0 : rule.offset_blocks * call.count;
   std::uint64_t of_output = rule.input_inside_output ? rule.offset_blocks * call.count : 0;
-  if (request.blocks) {
+  if (request.blocks != nullptr) {
     of_input = own_offset(request.blocks->input, rank);
     of_output = own_offset(request.blocks->output, rank);
   }
@@ -130,7 +130,7 @@ Status check_request(const Request& request, Rank rank, Rank size) {
     return bad(call, "the peer is this rank itself",
                "put the send and the recv into one group (coll_group_start)");
   }
-  if (request.blocks) COLL_TRY(check_apart(call, request.blocks->output));
+  if (request.blocks != nullptr) COLL_TRY(check_apart(call, request.blocks->output));
   const auto [input, output] = buffers_of(request, rank, size);
   if (input.bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input.bytes);
   if (output.bytes != 0 && request.output == nullptr)

@@ -2,6 +2,7 @@
 // A call from its issue to its end, and whom it belongs to.
 #pragma once
 #include <atomic>
+#include <memory>
 
 #include "communicator/engine/bound_calls.hpp"
 #include "sys/clock.hpp"
@@ -34,8 +35,9 @@ struct OpenCall {
   static constexpr double kOwnDeadline = -1;  ///< the communicator's
 
   Request request;
-  CallOwner* owner = nullptr;        ///< null: the issuer waits for `ended`
-  double deadline_s = kOwnDeadline;  ///< how long it may stand still; 0: for ever
+  std::shared_ptr<const UnequalBlocks> blocks;  ///< the request's, where there is an owner
+  CallOwner* owner = nullptr;                   ///< null: the issuer waits for `ended`
+  double deadline_s = kOwnDeadline;             ///< how long it may stand still; 0: for ever
 
   enum class State : std::uint8_t {
     issued,   ///< not begun: calls begin in the order of their issue
@@ -58,6 +60,7 @@ struct OpenCall {
   /// Makes it a new call; the one before must have ended.
   void renew(const Request& what, CallOwner* whose, double deadline) {
     request = what;
+    blocks = what.kept_blocks();
     owner = whose;
     deadline_s = deadline;
     state = State::issued;

@@ -61,7 +61,7 @@ void note_lengths(UnequalBlocks& blocks, const std::vector<Block>& all) {
 
 }  // namespace
 
-Result<Request> unequal_request(const UnequalCall& given, Rank rank, Rank size) {
+Result<UnequalRequest> unequal_request(const UnequalCall& given, Rank rank, Rank size) {
   using enum Collective;
   const auto own = static_cast<std::size_t>(rank);
   const Collective collective = given.call.collective;
@@ -104,8 +104,8 @@ Result<Request> unequal_request(const UnequalCall& given, Rank rank, Rank size) 
       std::max(blocks->reach(Space::input).count, blocks->reach(Space::output).count);
   request.input = given.send;
   request.output = given.recv;
-  request.blocks = blocks;
-  return request;
+  request.blocks = blocks.get();
+  return UnequalRequest{request, blocks};
 }
 
 }  // namespace coll

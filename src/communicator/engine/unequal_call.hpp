@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of unequal blocks, from the counts and displacements that a user gives.
 #pragma once
+#include <memory>
+
 #include "base/status.hpp"
 #include "communicator/engine/bound_calls.hpp"
 
@@ -20,7 +22,13 @@ struct UnequalCall {
   std::size_t count = 0;  ///< of a gather's send and of a scatter's recv
 };
 
+/// A request, and the blocks that it needs while it is kept; none where they are equal.
+struct UnequalRequest {
+  Request request;
+  std::shared_ptr<const UnequalBlocks> blocks;
+};
+
 /// The request that it makes on a rank; it is still to be checked (call_check.hpp).
-Result<Request> unequal_request(const UnequalCall& given, Rank rank, Rank size);
+Result<UnequalRequest> unequal_request(const UnequalCall& given, Rank rank, Rank size);
 
 }  // namespace coll
