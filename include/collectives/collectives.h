@@ -90,7 +90,8 @@ typedef struct coll_error_info {
   int rank;                   /* the rank at fault; -1: none, or it is not known */
   int system_error;           /* errno; 0: no system call failed */
   uint64_t sequence;          /* which operation of the communicator failed, from 1; 0: none */
-  coll_operation_t operation; /* what that operation was; says nothing if `sequence` is 0 */
+  coll_operation_t operation; /* what that operation was (all_gather also for all_gatherv); says
+                               * nothing if `sequence` is 0 */
   uint32_t reserved;
   char text[COLL_ERROR_TEXT_BYTES]; /* the line for a person, cut if it is longer; "" if none */
 } coll_error_info_t;
@@ -198,7 +199,7 @@ typedef struct coll_prediction {
   double microseconds;     /* of a single call; the cost model's, for the rank that takes longest */
   uint64_t bytes_sent;     /* of the buffers' content, to other ranks: exact, by the schedule */
   uint64_t bytes_received; /* from other ranks */
-  uint32_t slice_bytes;    /* the longest message */
+  uint32_t slice_bytes;    /* no message is longer */
   uint32_t reserved;
 } coll_prediction_t;
 #define COLL_PREDICTION_VERSION 1
@@ -206,7 +207,8 @@ typedef struct coll_prediction {
   { sizeof(coll_prediction_t), COLL_PREDICTION_VERSION, 0, {0}, 0.0, 0, 0, 0, 0 }
 
 /* Predicts a call of `count` elements without running it; `root` is the root or peer, where the
- * operation has one. Not collective. Any thread may call it; it may take some milliseconds. */
+ * operation has one. Of equal blocks only. Not collective. Any thread may call it; it may take some
+ * milliseconds. */
 COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
                                          coll_dtype_t type, int root,
                                          coll_prediction_t* prediction);
@@ -291,7 +293,8 @@ COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 /* Like the operations without the v, but each rank's block has its own count. Arrays have an entry
  * for each rank, in elements; they are read before the function returns. Displacements say where
  * blocks begin in a buffer; null: the blocks follow one another. Blocks may have holes between
- * them, and counts may be 0. Blocks that are written may not overlap. */
+ * them, and counts may be 0. Blocks that are written may not overlap. But in place, the stretch
+ * from a buffer's first block to its last may not touch the other buffer. */
 
 /* recv[displs[r] …] = rank r's send, which has counts[r] elements. All ranks give the same counts;
  * displacements are each rank's own. In place: send == recv + displs[rank]. */
@@ -428,10 +431,12 @@ COLL_API coll_status_t coll_event_destroy(coll_event_t event);
  * wait for the first. Refused with COLL_INVALID_USAGE while this thread's open group has operations
  * on the stream, which the stream does not hold yet. */
 COLL_API coll_status_t coll_event_record(coll_event_t event, coll_stream_t stream);
-/* Returns at once. What is queued on `stream` from now on begins only when the event, as it is
- * recorded now, has happened. A failure before the event does not stop `stream`: its later
- * operations run, and fail only if their own communicator has failed. Refused in a group like
- * coll_event_record. */
+/* Does not wait for the event. (Like any operation it waits for room where the stream holds 1024.)
+ * What is queued on `stream` from now on begins only when the event, as it is recorded now, has
+ * happened. A failure before the event does not stop `stream`: its later operations run, and fail
+ * only if their own communicator has failed. They also end only after the event: to end them early,
+ * abort the communicator that the event waits for, too. Refused in a group like coll_event_record.
+ */
 COLL_API coll_status_t coll_stream_wait_event(coll_stream_t stream, coll_event_t event);
 /* Never waits: COLL_SUCCESS if the event has happened, else COLL_IN_PROGRESS. */
 COLL_API coll_status_t coll_event_query(coll_event_t event);

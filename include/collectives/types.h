@@ -54,9 +54,9 @@ typedef enum coll_dtype {
 
 /* Reductions. avg divides the sum by the number of ranks and rounds once (integers: toward zero).
  * The bitwise operations take integers and bool. The logical operations take all types but the
- * complex ones; their results are 0 and 1. Of bool, sum and max are the logical or, prod and min
- * the logical and; there is no avg. Complex numbers have sum, prod and avg. A call with another
- * pair of operation and type fails with COLL_INVALID_ARGUMENT. */
+ * complex ones; their results are 0 and 1 (a single rank copies what it is given). Of bool, sum and
+ * max are the logical or, prod and min the logical and; there is no avg. Complex numbers have sum,
+ * prod and avg. A call with another pair of operation and type fails with COLL_INVALID_ARGUMENT. */
 typedef enum coll_op {
   COLL_SUM = 0,
   COLL_PROD = 1,

@@ -178,8 +178,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
   app.add_option("-i,--stepbytes", texts.step, "Fixed step between sizes");
   app.add_option(
          "-d,--datatype", texts.dtypes,
-         "int8 uint8 int32 uint32 int64 uint64 half bfloat16 float double fp8_e4m3 fp8_e5m2, "
-         "a comma list or all")
+         "int8 uint8 int16 uint16 int32 uint32 int64 uint64 half bfloat16 float double fp8_e4m3 "
+         "fp8_e5m2 bool complex64 complex128, a comma list or all")
       ->capture_default_str();
   app.add_option("-o,--op", texts.redops,
                  "sum prod min max avg band bor bxor land lor lxor, a comma list or all")

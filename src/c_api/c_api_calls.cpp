@@ -119,7 +119,7 @@ Request request_of(Collective collective, const void* send, void* recv, std::siz
   return request;
 }
 
-/// The call, which may be of an older, shorter version.
+/// The call, if it was initialised as this version asks.
 coll::Result<coll_call_t> read_call(const coll_call_t* given) {
   if (given == nullptr) return coll::null_argument("coll_start", "call");
   coll_call_t call = COLL_CALL_INIT;

@@ -142,8 +142,9 @@ PointList HostStream::open_place(std::uint64_t number) noexcept {
   place.open = true;
   if (!is_turn_of(number)) return {};
   place.awaited.reset();
+  PointList reached = end_place(number, {});
   helper_->poke();  // the next operation may be another engine's than the one that moves now
-  return end_place(number, {});
+  return reached;
 }
 
 /// The waiting thread drives the engine of the oldest call, then that of the next.

@@ -80,7 +80,8 @@ void StreamEvent::record(HostStream& stream) {
 }
 
 void StreamEvent::hold_back(HostStream& stream) const {
-  if (std::shared_ptr<StreamPoint> at = point()) stream.enqueue_wait(std::move(at));
+  std::shared_ptr<StreamPoint> at = point();
+  if (at != nullptr && !at->reached()) stream.enqueue_wait(std::move(at));
 }
 
 bool StreamEvent::reached() const {

@@ -40,7 +40,7 @@ class StreamPoint : public std::enable_shared_from_this<StreamPoint> {
   const std::uint64_t number_;
   std::mutex mutex_;  // guards the next two; and `reached_` changes under it
   HostStream* stream_;
-  std::vector<Waiter> waiters_;  ///< once it is reached, the list's that it is in
+  std::vector<Waiter> waiters_;  ///< once it is reached, only PointList::release_waiters reads it
   std::atomic<bool> reached_{false};
   std::shared_ptr<StreamPoint> next_;  ///< in a list
 };
@@ -59,7 +59,8 @@ class PointList {
   void append(PointList& other) noexcept;
   /// Takes out those up to `number`, and says that they are reached.
   PointList take_reached(std::uint64_t number) noexcept;
-  /// Lets go on what waits for the points, all of them reached. The caller holds no stream's mutex.
+  /// The streams that wait for these points, which are reached, may go on. The caller holds no
+  /// stream's mutex.
   void release_waiters() noexcept;
 
  private:
@@ -69,7 +70,7 @@ class PointList {
   StreamPoint* last_ = nullptr;
 };
 
-/// Stands for the point of a stream at which it was recorded last. Any thread may use it.
+/// Where a stream was when the event was recorded last. Any thread may use it.
 class StreamEvent {
  public:
   void record(HostStream& stream);

@@ -7,15 +7,13 @@
 //     multiply-add, no reciprocals. Denormals are kept.
 //   - f16, bf16: the same in f32, then one rounding (to nearest, ties to even) to 16 bits per pass.
 //   - f8e4m3, f8e5m2: as those, to 8 bits. E4M3 has no infinity and saturates at 448.
-//   - NaN: an operand that is NaN makes the result NaN in every operation but the logical ones, min
-//     and max included
-//     (minimum and maximum of IEEE 754-2019, where -0 is below +0). Every NaN that is computed is
-//     the one positive quiet NaN without payload (f8e4m3 0x7f, f8e5m2 0x7e, f16 0x7e00, bf16
-//     0x7fc0, f32 0x7fc00000, f64 0x7ff8000000000000).
+//   - NaN: an operand that is NaN makes the result NaN in every operation but the logical ones. min
+//     and max are minimum and maximum of IEEE 754-2019, where -0 is below +0. Every NaN that is
+//     computed is the one positive quiet NaN without payload (f8e4m3 0x7f, f8e5m2 0x7e, f16 0x7e00,
+//     bf16 0x7fc0, f32 0x7fc00000, f64 0x7ff8000000000000).
 //   - integers: sum, prod and avg's sum wrap; avg's quotient is truncated toward zero.
-//   - complex64, complex128: sum and avg part by part. prod is (ac - bd) + (ad + bc)i with a
-//   rounding
-//     for each product and each sum. The parts of a product are NaN each by itself.
+//   - complex64, complex128: sum and avg part by part. prod is (ac - bd) + (ad + bc)i; each product
+//     and each sum is rounded. Each part of a product is NaN by itself.
 //   - logical operations, and all of bool: 0 or 1. What is no zero is true, NaN too.
 // All of it holds while the CPU rounds to nearest and keeps denormals, as every process starts; a
 // program that sets flush-to-zero (-ffast-math does at start-up) gets other bits for denormals.

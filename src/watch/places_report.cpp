@@ -158,7 +158,9 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
                  ? "the two ranks of a block must give the same count for it"
                  : "use the same settings (COLL_*) and version of the library on all ranks";
     }
+    // Which operation, but no text: that of other ranks is another one.
     return failed(Code::mismatch, std::move(what), std::move(hint))
+        .in_call({"", question.call.sequence, question.call.collective})
         .at_rank(elsewhere.size() == 1 ? elsewhere.front() : question.peer);
   }
   if (elsewhere.empty()) {

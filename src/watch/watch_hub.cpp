@@ -36,8 +36,8 @@ class WatchHub final : public WatchThread {
   void take_place(Rank from, const Whereabouts& place);
   void answer_question();
 
-  /// Of hundreds of ranks in doubt each asks, and each question costs all of them. So doubts take
-  /// at most a tenth of the time: who is not heard asks again later.
+  /// Of hundreds of ranks in doubt each asks, and each question costs all of them. So the hub rests
+  /// after each, ten times as long as it took within limits: who is not heard asks again later.
   static constexpr int kRest = 10;
   static constexpr Deadline::duration kLongestRest = std::chrono::milliseconds(300);
 

@@ -32,4 +32,16 @@ inline coll_status_t all_reduce(const Values& in, Values& out, coll_comm_t comm,
   return coll_all_reduce(in.data(), out.data(), in.size(), COLL_INT64, COLL_SUM, comm, stream);
 }
 
+inline coll_stream_t make_stream() {
+  coll_stream_t stream = nullptr;
+  EXPECT_TRUE(ok(coll_stream_create(&stream)));
+  return stream;
+}
+
+inline coll_event_t make_event() {
+  coll_event_t event = nullptr;
+  EXPECT_TRUE(ok(coll_event_create(&event)));
+  return event;
+}
+
 }  // namespace collectives::testing

@@ -234,6 +234,9 @@ TEST_P(RanksDisagree, EveryRankFailsNamingBothCalls) {
     EXPECT_TRUE(last_error_says(GetParam().other)) << coll_last_error();
     const char* text = nullptr;
     EXPECT_EQ(coll_comm_status(comm, &text), COLL_MISMATCH);
+    coll_error_info_t info = COLL_ERROR_INFO_INIT;
+    EXPECT_EQ(coll_comm_error_info(comm, &info), COLL_SUCCESS);
+    EXPECT_GE(info.sequence, 1);
     EXPECT_EQ(coll_barrier(comm, nullptr), COLL_MISMATCH) << "the failure is sticky";
   });
 }

@@ -12,18 +12,6 @@
 namespace collectives::testing {
 namespace {
 
-coll_stream_t make_stream() {
-  coll_stream_t stream = nullptr;
-  EXPECT_TRUE(ok(coll_stream_create(&stream)));
-  return stream;
-}
-
-coll_event_t make_event() {
-  coll_event_t event = nullptr;
-  EXPECT_TRUE(ok(coll_event_create(&event)));
-  return event;
-}
-
 TEST(EventRules, IsRefusedWhereAnOpenGroupHasOperationsOnTheStream) {
   run_ranks(1, [](coll_comm_t comm, int) {
     coll_stream_t stream = make_stream();

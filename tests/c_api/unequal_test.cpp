@@ -348,6 +348,50 @@ TEST(Unequal, OverlappingResultsAreRefused) {
   });
 }
 
+/// In place the rank's block of send is written while others are still to be sent.
+TEST(Unequal, OverlappingBlocksAreRefusedInPlace) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    const Counts counts{4, 4};
+    const Counts displs{0, 2};
+    Values data(6);
+    EXPECT_TRUE(refused(
+        coll_reduce_scatterv(data.data(), data.data() + displs[static_cast<std::size_t>(rank)],
+                             counts.data(), displs.data(), COLL_INT64, COLL_SUM, comm, nullptr),
+        "two blocks of send share element 2"));
+  });
+}
+
+/// The same buffers and the same sum of counts, again and again with other counts, which the caller
+/// overwrites at once.
+TEST(Unequal, EachCallHasItsOwnCounts) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    const Values mine(4, rank + 1);
+    Values all(4);
+    for (const bool streams : {false, true}) {
+      coll_stream_t stream = streams ? make_stream() : nullptr;
+      for (int i = 0; i < 6; ++i) {
+        const std::size_t first = i % 2 == 0 ? 3 : 1;
+        Counts counts{first, 4 - first};
+        Counts displs{4 - first, 0};
+        all.assign(4, -1);
+        EXPECT_TRUE(ok(coll_all_gatherv(mine.data(), all.data(), counts.data(), displs.data(),
+                                        COLL_INT64, comm, stream)));
+        counts.assign(2, 99);
+        displs.assign(2, 99);
+        if (streams) {
+          EXPECT_TRUE(ok(coll_stream_synchronize(stream)));
+        }
+        Values expected(4, 2);
+        std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(4 - first), first, 1);
+        EXPECT_EQ(all, expected) << "call " << i;
+      }
+      if (streams) {
+        EXPECT_TRUE(ok(coll_stream_destroy(stream)));
+      }
+    }
+  });
+}
+
 /// Whoever's counts differ from the others' gets no wrong result and waits for nobody.
 TEST(Unequal, CountsThatDifferBetweenRanksAreAMismatch) {
   run_ranks(2, [](coll_comm_t comm, int rank) {

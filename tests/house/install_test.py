@@ -12,7 +12,7 @@ import unittest
 import tap
 
 ROOT, BUILD, PREFIX, LIBDIR = sys.argv[1:5]
-TIMEOUT_S = 240
+TIMEOUT_S = 400
 
 
 def run(command, place=None, **environment):

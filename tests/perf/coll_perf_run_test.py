@@ -27,7 +27,7 @@ class Program(unittest.TestCase):
     def test_everything_is_right_on_three_ranks(self):
         for transport in ("shm", "tcp"):
             done = ranks(3, "-t", "all", "-d", "all", "-o", "all", "-r", "all", "--sizes",
-                         "0,24,5000", "-n", "1", "-w", "0", "--batches", "1", "--transports",
+                         "0,48,5000", "-n", "1", "-w", "0", "--batches", "1", "--transports",
                          transport, "--json", "-")
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(done.stdout)
@@ -35,9 +35,11 @@ class Program(unittest.TestCase):
             seen = {(r["operation"], r["type"], r["redop"], r["root"], r["bytes"], r["in_place"])
                     for r in result["results"]}
             sizes = 3 * 2  # and in place
-            expected = (12 * 5 * (2 + 3) * sizes       # all_reduce, reduce_scatter; reduce's roots
-                        + 12 * (1 + 3 * 3) * sizes     # all_gather; broadcast, gather, scatter
-                        + 12 * 3 * 3 + 1)              # all_to_all, sendrecv and its ring; barrier
+            types = 17
+            reductions = 8 * 11 + 6 * 8 + 10 + 2 * 3  # of integers, floats, bool, complex numbers
+            expected = (reductions * (3 + 3) * sizes  # all_reduce, reduce_scatter and its v; reduce's roots
+                        + types * (2 + 5 * 3) * sizes  # all_gather; broadcast, gather, scatter; their v
+                        + types * 4 * 3 + 1)  # all_to_all and its v, sendrecv and its ring; barrier
             self.assertEqual(len(seen), expected)
             self.assertEqual(len(result["results"]), expected)
 
@@ -49,7 +51,7 @@ class Program(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(done.stdout)
             self.assertEqual((result["ranks"], result["wrong"]), (count, 0))
-            self.assertEqual(len(result["results"]), 2 * 7 * (7 * 2 + 3) + 1)
+            self.assertEqual(len(result["results"]), 2 * 7 * (11 * 2 + 4) + 1)
 
     def test_streams(self):
         done = ranks(2, "-t", "all", "--sizes", "8,100K", "-n", "5", "--stream", "--percentiles")

@@ -175,17 +175,19 @@ TEST(TcpProgress, AFreedSlotIsFilled) {
       return lanes.there(5).send(data.data(), kBytes, message);
     }));
   }
-  const auto round_until = [&](std::size_t left) {
+  const auto round_until_left = [&](std::size_t most) {
     return eventually([&] {
       EXPECT_FALSE(lanes.round(1));
-      return left_in_kernel() == left;
+      return left_in_kernel() <= most;
     });
   };
-  ASSERT_TRUE(round_until(kBytes)) << "there are slots for all but the last";
+  // Its header may have been read ahead, or not.
+  ASSERT_TRUE(round_until_left(kBytes + 100)) << "there are slots for all but the last";
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(lanes.round(1));
+  ASSERT_GT(left_in_kernel(), 0U);
   ASSERT_NE(lanes.here(5).peek(kBytes, 0), nullptr);
   lanes.here(5).release();
-  EXPECT_TRUE(round_until(0));
+  EXPECT_TRUE(round_until_left(0));
 }
 
 TEST(TcpProgress, ANapEndsWithNewsOnly) {
@@ -204,6 +206,23 @@ TEST(TcpProgress, ANapEndsWithNewsOnly) {
   EXPECT_FALSE(lanes.source().has_news()) << "it was taken";
   EXPECT_FALSE(readable(0)) << "a message that nobody asks for is no news for ever";
   EXPECT_NE(lanes.here(3).peek(8, 3), nullptr);
+}
+
+/// A round in vain takes news too; who tried before must not nap beside them.
+TEST(TcpProgress, NewsThatARoundHasTakenEndTheNap) {
+  Lanes lanes(20);
+  ASSERT_TRUE(lanes.ready());
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(lanes.round(20));
+  ASSERT_TRUE(eventually([&] { return !lanes.source().has_news(); }));
+  const std::uint64_t value = 3;
+  ASSERT_TRUE(lanes.there(3).send(reinterpret_cast<const std::byte*>(&value), 8, 3));
+  pollfd one{lanes.source().wait_fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&one, 1, 10'000), 1);
+  EXPECT_FALSE(lanes.round(20)) << "it was tried before the news were taken";
+  EXPECT_TRUE(lanes.source().has_news());
+  EXPECT_FALSE(lanes.source().has_news());
+  EXPECT_TRUE(lanes.round(20));
+  lanes.here(3).release();
 }
 
 TEST(TcpProgress, AClosedEndIsNoticedAmongMany) {

@@ -70,7 +70,8 @@ Status check_in_place(const Request& request, Rank rank, Rank size) {
 }
 
 /// Blocks that are written may not share an element.
-Status check_apart(const Call& call, std::span<const UnequalBlocks::Block> blocks) {
+Status check_apart(const Call& call, const char* buffer,
+                   std::span<const UnequalBlocks::Block> blocks) {
   std::vector<UnequalBlocks::Block> sorted;
   for (const UnequalBlocks::Block& block : blocks) {
     if (block.count != 0) sorted.push_back(block);
@@ -79,7 +80,9 @@ Status check_apart(const Call& call, std::span<const UnequalBlocks::Block> block
   for (std::size_t i = 1; i < sorted.size(); ++i) {
     const UnequalBlocks::Block& before = sorted[i - 1];
     if (before.offset + before.count <= sorted[i].offset) continue;
-    return bad(call, "two blocks of recv share element " + std::to_string(sorted[i].offset),
+    return bad(call,
+               std::string("two blocks of ") + buffer + " share element " +
+                   std::to_string(sorted[i].offset),
                "give displacements that leave room for the counts");
   }
   return {};
@@ -130,12 +133,14 @@ Status check_request(const Request& request, Rank rank, Rank size) {
     return bad(call, "the peer is this rank itself",
                "put the send and the recv into one group (coll_group_start)");
   }
-  if (request.blocks != nullptr) COLL_TRY(check_apart(call, request.blocks->output));
+  if (request.blocks != nullptr) COLL_TRY(check_apart(call, "recv", request.blocks->output));
   const auto [input, output] = buffers_of(request, rank, size);
   if (input.bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input.bytes);
   if (output.bytes != 0 && request.output == nullptr)
     return null_buffer(call, "recv", output.bytes);
   if (!overlap(input, output)) return {};
+  // In place a block of send is written, too.
+  if (request.blocks != nullptr) COLL_TRY(check_apart(call, "send", request.blocks->input));
   return check_in_place(request, rank, size);
 }
 

@@ -35,9 +35,10 @@ struct OpenCall {
   static constexpr double kOwnDeadline = -1;  ///< the communicator's
 
   Request request;
-  std::shared_ptr<const UnequalBlocks> blocks;  ///< the request's, where there is an owner
-  CallOwner* owner = nullptr;                   ///< null: the issuer waits for `ended`
-  double deadline_s = kOwnDeadline;             ///< how long it may stand still; 0: for ever
+  std::shared_ptr<const UnequalBlocks>
+      blocks;                        ///< keeps those of the request, if the call has an owner
+  CallOwner* owner = nullptr;        ///< null: the issuer waits for `ended`
+  double deadline_s = kOwnDeadline;  ///< how long it may stand still; 0: for ever
 
   enum class State : std::uint8_t {
     issued,   ///< not begun: calls begin in the order of their issue

@@ -64,7 +64,7 @@ void TcpConnection::settle(Result<Fd> socket) {
 /// The kernel had no room, and has not said that there is some.
 bool TcpConnection::awaits_room() {
   if (!no_room_ || !progress_.by_news()) return false;
-  progress_.note_vain();
+  progress_.note_vain(vain_round_);
   return true;
 }
 
@@ -77,7 +77,7 @@ bool TcpConnection::took(const Moved& moved) {
     return false;
   }
   no_room_ = true;
-  progress_.note_vain();
+  progress_.note_vain(vain_round_);
   // The peer may be in the same place: one of us has to make room.
   drain();
   if (ended_) lost(end_error_);
@@ -266,7 +266,7 @@ bool TcpConnection::matches(const Header& header, std::size_t bytes, std::uint64
 
 /// The caller needs a message that has not come (wholly).
 void TcpConnection::not_there() {
-  progress_.note_vain();
+  progress_.note_vain(vain_round_);
   if (ended_) lost(end_error_);
 }
 

@@ -91,6 +91,7 @@ class TcpConnection final : public Connection {
   std::unique_ptr<TcpDialer> dialer_;
   Waiting& waiting_;
   TcpProgress& progress_;
+  std::uint32_t vain_round_ = 0;  ///< the last round in which it was tried in vain
   Fd socket_;
   NetAddress remote_;
 

@@ -19,7 +19,10 @@ constexpr std::uint32_t kOver = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
 void TcpProgress::add(TcpConnection& connection) {
   // No allocation may fail later, where nobody could be told.
-  for (auto* list : {&all_, &unwatched_, &unread_, &unsent_}) list->reserve(all_.size() + 1);
+  const std::size_t needed = all_.size() + 1;
+  for (auto* list : {&all_, &unwatched_, &unread_, &unsent_}) {
+    if (list->capacity() < needed) list->reserve(2 * needed);
+  }
   // Here and not before the first nap, which is in a call: this locks and allocates.
   if (!epoll_) epoll_ = Fd::kept_from_children([] { return epoll_create1(EPOLL_CLOEXEC); });
   all_.push_back(&connection);
@@ -58,10 +61,12 @@ bool TcpProgress::watch_all() {
 
 void TcpProgress::progress() {
   by_news_ = vain_ > kFew && watch_all();
+  fresh_ = false;
+  ++rounds_;
   // Who tries all there are needs no other look.
-  if (by_news_ || (vain_ < all_.size() && ++rounds_ % kRoundsToLook == 0)) {
+  if (by_news_ || (vain_ < all_.size() && rounds_ % kRoundsToLook == 0)) {
     if (unwatched_.size() > kFew) watch_all();
-    take_news();
+    fresh_ = take_news();
     for (TcpConnection* one : unwatched_) one->look();
   }
   std::erase_if(unsent_, [](TcpConnection* one) { return one->push(); });
@@ -71,7 +76,8 @@ void TcpProgress::progress() {
 
 bool TcpProgress::has_news() {
   if (!watch_all()) return false;  // the nap ends by itself
-  const bool news = take_news();
+  const bool news = take_news() || fresh_;
+  fresh_ = false;
   std::erase_if(unsent_, [](TcpConnection* one) { return one->push(); });
   return news;
 }

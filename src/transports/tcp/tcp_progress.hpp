@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "sys/fd.hpp"
@@ -34,13 +35,15 @@ class TcpProgress final : public ProgressSource {
   void unwatch(TcpConnection& connection);
   /// The connection has bytes to send that the kernel did not take.
   void note_unsent(TcpConnection& connection) { unsent_.push_back(&connection); }
-  /// The caller has tried a connection in vain.
-  void note_vain() { ++vain_; }
+  /// The caller has tried a connection in vain; `round` is the connection's own.
+  void note_vain(std::uint32_t& round) {
+    if (std::exchange(round, rounds_) != rounds_) ++vain_;
+  }
   /// Does only epoll say that a connection has news?
   [[nodiscard]] bool by_news() const { return by_news_; }
 
  private:
-  static constexpr std::size_t kFew = 4;             ///< tries in vain in one round
+  static constexpr std::size_t kFew = 4;             ///< connections tried in vain in one round
   static constexpr std::uint32_t kRoundsToLook = 8;  ///< between looks at what nobody tries
 
   bool watch_all();
@@ -53,9 +56,10 @@ class TcpProgress final : public ProgressSource {
   std::vector<TcpConnection*> unwatched_;  ///< not in the set
   std::vector<TcpConnection*> unread_;     ///< may have more for us than they had slots for
   std::vector<TcpConnection*> unsent_;
-  std::size_t vain_ = 0;  ///< tries since the last round
-  std::uint32_t rounds_ = 0;
+  std::size_t vain_ = 0;      ///< connections tried in vain in this round
+  std::uint32_t rounds_ = 1;  ///< of asking for progress
   bool by_news_ = false;
+  bool fresh_ = false;  ///< the last round took news that nobody has tried to use yet
   std::uint64_t silence_check_ns_ = 0;
 };
 
