@@ -43,8 +43,8 @@ class TcpProgress final : public ProgressSource {
   [[nodiscard]] bool by_news() const { return by_news_; }
 
  private:
-  static constexpr std::size_t kFew = 4;             ///< connections tried in vain in one round
-  static constexpr std::uint32_t kRoundsToLook = 8;  ///< between looks at what nobody tries
+  static constexpr std::size_t kFew = 4;              ///< connections tried in vain in one round
+  static constexpr std::uint32_t kRoundsToLook = 64;  ///< between looks at what nobody tries
 
   bool watch_all();
   bool take_news();
