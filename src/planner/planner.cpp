@@ -162,7 +162,7 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   // Measured were equal blocks.
   std::erase_if(times, [&](const Measured& each) {
     const Algorithm* const algorithm = find_algorithm(each.recipe.algorithm);
-    return spec.unequal && (algorithm == nullptr || !algorithm->any_lengths);
+    return key.spec.unequal && (algorithm == nullptr || !algorithm->any_lengths);
   });
   const Measured* tuned = better_than_model(times, *list.front().plan.algorithm);
   const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {

@@ -16,7 +16,6 @@
 namespace {
 
 using collectives::Communicator;
-using collectives::Stream;
 using collectives::testing::run_ranks;
 
 bool last_error_says(const char* word) {

@@ -314,7 +314,8 @@ TEST(AllReduce, SameBitsOnEveryRankWithEveryAlgorithm) {
       });
       if (HasFailure()) return;
       for (const auto& result : results) {
-        ASSERT_EQ(std::memcmp(result.data(), results[0].data(), kCount * sizeof(float)), 0);
+        const auto bits = [](const auto& of) { return std::as_bytes(std::span(of)); };
+        ASSERT_TRUE(std::ranges::equal(bits(result), bits(results[0])));
         for (std::size_t i = 0; i < kCount; ++i) ASSERT_NEAR(result[i], exact[i], 1e-3 * ranks);
       }
     }
