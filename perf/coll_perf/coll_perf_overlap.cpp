@@ -11,7 +11,7 @@ namespace perf {
 namespace {
 
 /// One of the three things that are timed, in all rounds.
-struct Series {
+struct Times {
   std::vector<double> took;
   double cpu = 0;
 
@@ -47,12 +47,12 @@ Overlap measure_overlap(const Session& session, const Call& call, Compute kind, 
     give();
     session.synchronize();
   };
-  Series first;
+  Times first;
   for (int i = 0; i < 5; ++i) first.time(session, communicate);
   computation.last(first.median_s(session));
 
   if (rounds == 0) rounds = std::clamp(static_cast<long>(target_s / (3 * estimate_s)), 5L, 100L);
-  Series comm, compute, total;
+  Times comm, compute, total;
   for (long round = 0; round < rounds; ++round) {  // in turns: what disturbs one disturbs all
     comm.time(session, communicate);
     compute.time(session, [&] { computation.run(); });

@@ -44,7 +44,7 @@ struct Lines {
 };
 
 /// Made while the library is loaded: no fork comes in between.
-[[maybe_unused]] const Lines& kAtLoad = Lines::of_process();
+[[maybe_unused]] const Lines& kLinesAtLoad = Lines::of_process();
 
 std::string line_of(const Joining& joining) {
   std::string line =

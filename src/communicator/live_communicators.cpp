@@ -20,7 +20,7 @@ constexpr auto kExitTime = std::chrono::seconds(1);  // for calls that other thr
 constexpr auto kNap = std::chrono::milliseconds(1);
 
 /// Made while the library is loaded: no fork comes in between.
-[[maybe_unused]] const LiveCommunicators& kAtLoad = LiveCommunicators::of_process();
+[[maybe_unused]] const LiveCommunicators& kCommunicatorsAtLoad = LiveCommunicators::of_process();
 
 }  // namespace
 

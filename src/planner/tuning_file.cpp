@@ -21,7 +21,7 @@ namespace {
 
 namespace files = std::filesystem;
 
-constexpr std::size_t kMostBytes = 64 << 20;  // a table of everything is a hundredth of it
+constexpr std::size_t kLargestFile = 64 << 20;  // a table of everything is a hundredth of it
 
 /// Those that coll-tune writes by itself, in order.
 std::vector<std::string> tables_in(const std::string& directory) {
@@ -50,7 +50,7 @@ std::string tuning_path(const std::string& directory, const std::string& topolog
 }
 
 Result<TuningTable> read_tuning_file(const std::string& path) {
-  const Result<std::string> text = read_file(path, kMostBytes);
+  const Result<std::string> text = read_file(path, kLargestFile);
   if (text.ok()) return read_tuning_json(*text, path);
   const Failure& why = *text.status().failure();
   return failed(why.code, "tuning table: " + why.what, "measure one with coll-tune", why.error);

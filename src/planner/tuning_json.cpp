@@ -11,9 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kTuningVersion = 1;
 constexpr double kMostMicroseconds = 1e15;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+constexpr std::uint64_t kLargestPoint = std::uint64_t{1} << 62;
 constexpr std::int64_t kMostRanks = 0x7fffffff;
 
 Json written(const TuningPoint& point) {
@@ -46,7 +46,7 @@ TuningPoint point_of(const Json& json) {
   TuningPoint point;
   point.collective = collective_of(json.at("operation").get<std::string>());
   point.bytes = json.at("bytes").get<std::uint64_t>();
-  if (!json["bytes"].is_number_unsigned() || point.bytes > kMostBytes)
+  if (!json["bytes"].is_number_unsigned() || point.bytes > kLargestPoint)
     throw std::runtime_error(json["bytes"].dump() + " is no number of bytes");
   const auto ranks = json.value("ranks", std::int64_t{0});
   if (ranks < 0 || ranks > kMostRanks)
@@ -73,7 +73,7 @@ std::string to_json(const TuningTable& table) {
   const auto text = [](const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
-  std::string lines = "{\"tuning_version\": " + std::to_string(kVersion) +
+  std::string lines = "{\"tuning_version\": " + std::to_string(kTuningVersion) +
                       ",\n \"topology\": " + text(table.topology) +
                       ",\n \"machine\": " + text(table.machine) +
                       ",\n \"library\": " + text(table.library) + ",\n \"points\": [";
@@ -88,9 +88,9 @@ std::string to_json(const TuningTable& table) {
 Result<TuningTable> read_tuning_json(std::string_view text, std::string_view name) {
   try {
     const Json json = Json::parse(text);
-    if (const int version = json.at("tuning_version").get<int>(); version != kVersion)
+    if (const int version = json.at("tuning_version").get<int>(); version != kTuningVersion)
       throw std::runtime_error("tuning_version is " + std::to_string(version) +
-                               ", this library reads " + std::to_string(kVersion));
+                               ", this library reads " + std::to_string(kTuningVersion));
     TuningTable table;
     table.topology = json.value("topology", "");
     table.machine = json.value("machine", "");

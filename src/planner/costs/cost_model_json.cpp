@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kModelVersion = 1;
 constexpr std::string_view kVersionKey = "cost_model_version", kMeasured = "measured";
 
 struct Heading {
@@ -44,9 +44,9 @@ class CostModelReader {
     const Json json = Json::parse(text, nullptr, false);
     if (json.is_discarded() || !json.is_object())
       return wrong("is no JSON object", "see docs/planning.md for what a cost model has");
-    if (!json.contains(kVersionKey) || json.at(kVersionKey) != kVersion)
+    if (!json.contains(kVersionKey) || json.at(kVersionKey) != kModelVersion)
       return wrong("has no " + std::string(kVersionKey) + " that this library reads",
-                   "set it to " + std::to_string(kVersion) + " if it is a cost model");
+                   "set it to " + std::to_string(kModelVersion) + " if it is a cost model");
     CostModel model;
     std::set<std::string_view> known{kVersionKey};
     for (const Heading& each : kHeadings) {
@@ -117,7 +117,7 @@ class CostModelReader {
 }  // namespace
 
 std::string cost_model_json(const CostModel& model) {
-  std::string text = "{\"" + std::string(kVersionKey) + "\": " + std::to_string(kVersion);
+  std::string text = "{\"" + std::string(kVersionKey) + "\": " + std::to_string(kModelVersion);
   for (const Heading& each : kHeadings)
     text += ",\n \"" + std::string(each.key) + "\": " + dumped(model.*each.text);
   CostConstants constants = model.constants;

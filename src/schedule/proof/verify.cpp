@@ -13,9 +13,6 @@
 namespace coll {
 namespace {
 
-/// The run apart shows that passes do not mix; the one in place, with the same messages, need not.
-constexpr std::uint32_t kPasses = 2;
-
 bool any_in_place(std::span<const Schedule> schedules) {
   return std::ranges::any_of(schedules, [](const Schedule& schedule) {
     const CollectiveSpec& spec = schedule.spec;
@@ -80,11 +77,11 @@ Result<Verified> verify(std::span<const Schedule> schedules, std::uint32_t credi
   for (const Schedule& schedule : schedules) {
     input_chunks.push_back(schedule.chunks.chunks(Space::input));
   }
-  Contributions contributions(input_chunks, schedules.front().chunks.parts, kPasses);
+  Contributions contributions(input_chunks, schedules.front().chunks.parts, kProvenPasses);
   Verified numbers = counted(schedules);
   std::vector<std::uint64_t> sent;
   {
-    SymbolicRun run(schedules, wiring, contributions, credits, kPasses, false);
+    SymbolicRun run(schedules, wiring, contributions, credits, kProvenPasses, false);
     COLL_TRY(run.run());
     COLL_TRY(check_postcondition(schedules, run, contributions));
     numbers.rounds = run.rounds();

@@ -24,6 +24,10 @@ struct Verified {
   bool same_order_everywhere = true;
 };
 
+/// A proof runs two passes: the run apart shows that passes do not mix. The run in place has the
+/// same messages and needs only one.
+inline constexpr std::uint32_t kProvenPasses = 2;
+
 /// The numbers that can be counted without a run.
 Verified counted(std::span<const Schedule> schedules);
 

@@ -14,8 +14,6 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kPasses = 2;  ///< as in verify.cpp
-
 Status check_symmetry(const CollectiveSpec& spec, const Symmetry& symmetry) {
   if (spec.ranks > 0 && symmetry.fits(spec.ranks) && !has_root(spec.collective)) return {};
   return failed(Code::invalid_argument,
@@ -105,7 +103,7 @@ Result<Verified> verify_symmetric(const std::function<Schedule(Rank)>& build,
   const std::vector<Schedule>& group = first.schedules;
   COLL_TRY(check_lane_order(group));
 
-  FoldedRun apart(group, symmetry, first.parts, credits, kPasses, false);
+  FoldedRun apart(group, symmetry, first.parts, credits, kProvenPasses, false);
   COLL_TRY(apart.run());
   COLL_TRY(check_outputs(group, apart));
   const CollectiveSpec& spec = group.front().spec;

@@ -12,7 +12,7 @@ namespace coll {
 namespace {
 
 template <class Value>
-std::string_view bytes_of(const Value& value) {
+std::string_view bytes_in(const Value& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
@@ -21,7 +21,7 @@ std::string_view bytes_of(const Value& value) {
 TcpProof tcp_proof(TcpGreeting greeting, const TransportSpec& self, const TcpNonce& nonce) {
   greeting.proof = {};
   const std::string made = prove(
-      bytes_of(self.job), "tcp" + std::string(bytes_of(nonce)) + std::string(bytes_of(greeting)));
+      bytes_in(self.job), "tcp" + std::string(bytes_in(nonce)) + std::string(bytes_in(greeting)));
   std::ranges::copy(made, greeting.proof.begin());
   return greeting.proof;
 }
@@ -54,7 +54,7 @@ TcpGreeting tcp_greeting(const TransportSpec& self, const ConnectionSpec& connec
 std::string tcp_stranger(const TcpGreeting& greeting, const TransportSpec& self,
                          const TcpNonce& sent) {
   if (greeting.magic != TcpGreeting::kMagic) return "it speaks another language";
-  if (!same_proof(bytes_of(greeting.proof), bytes_of(tcp_proof(greeting, self, sent)))) {
+  if (!same_proof(bytes_in(greeting.proof), bytes_in(tcp_proof(greeting, self, sent)))) {
     return "it does not know this job";
   }
   if (greeting.to != self.rank || greeting.from < 0 || greeting.from >= self.size ||
