@@ -136,6 +136,35 @@ COLL_API coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t
 COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
                                       const coll_config_t* config);
 
+/* A key-value store of the program that all ranks reach, such as c10d's. Only the thread that calls
+ * coll_comm_init_store calls its functions, and only during that call. They must not throw. */
+#define COLL_STORE_VALUE_BYTES_MAX 1024
+typedef struct coll_store {
+  size_t size;
+  uint32_t version;
+  uint32_t reserved;
+  void* context; /* passed to both functions */
+  /* Sets the value of `key` over what was there. Anything but COLL_SUCCESS fails the call. */
+  coll_status_t (*set)(void* context, const char* key, const char* value, size_t bytes);
+  /* Waits at most `timeout_s` seconds until `key` has a value; with 0 it only looks. Copies the
+   * value, gives its length in `*bytes`, and returns COLL_SUCCESS; a value longer than `capacity`
+   * is not copied. Returns COLL_DEADLINE if there is no value in time; anything else fails the
+   * call. */
+  coll_status_t (*get)(void* context, const char* key, char* value, size_t capacity, size_t* bytes,
+                       double timeout_s);
+} coll_store_t;
+#define COLL_STORE_VERSION 1
+#define COLL_STORE_INIT \
+  { sizeof(coll_store_t), COLL_STORE_VERSION, 0, NULL, NULL, NULL }
+
+/* Joins by a store: rank 0 listens and sets `key` to a text that says where, the others get it. One
+ * communicator at a time may use a key; once all ranks have joined, another may. Whoever reads the
+ * store can pose as a rank, unless COLL_SECRET is set too. A rank whose call failed may call again.
+ * `config` may be null. */
+COLL_API coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int rank,
+                                            const coll_store_t* store, const char* key,
+                                            const coll_config_t* config);
+
 /* Makes communicators from a communicator. All its ranks call. Those that give the same `color`
  * become the ranks of one new communicator, ordered by `key`, and by their rank where keys are
  * alike. A rank that gives COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config`

@@ -344,6 +344,13 @@ class Communicator {
     config.rendezvous = rendezvous.c_str();
     return adopt([&](coll_comm_t* comm) { return coll_comm_init(comm, size, rank, &config); });
   }
+  /// Meets the other ranks by a key-value store of the program (coll_comm_init_store).
+  static Result<Communicator> join_by(const coll_store_t& store, const std::string& key, int size,
+                                      int rank, const coll_config_t* config = nullptr) {
+    return adopt([&](coll_comm_t* comm) {
+      return coll_comm_init_store(comm, size, rank, &store, key.c_str(), config);
+    });
+  }
 
   /// The ranks that give the same color, as a communicator; none for one that gives
   /// COLL_SPLIT_NONE (coll_comm_split). With a null config, the settings are this communicator's.

@@ -8,6 +8,7 @@
 #include "base/knobs.hpp"
 #include "base/log.hpp"
 #include "c_api/c_api_door.hpp"
+#include "c_api/callers_store.hpp"
 #include "c_api/open_group.hpp"
 #include "communicator/join_turn.hpp"
 #include "communicator/split.hpp"
@@ -86,6 +87,7 @@ Status join(coll::Joining joining, coll_comm_t* comm) {
   live.expect_exit();
   auto made = std::make_unique<coll_comm>();
   made->settings = joining;
+  made->settings.place = {};  // of this communicator's own meeting
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
   COLL_ASSIGN(const auto turn, coll::JoinTurn::take(joining));
@@ -193,6 +195,29 @@ coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_c
     COLL_ASSIGN(coll::MeetingPlace place, place_at(rendezvous));
     COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
     joining.place = std::move(place);
+    joining.rank = rank;
+    joining.size = size;
+    return join(std::move(joining), comm);
+  });
+}
+
+coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int rank, const coll_store_t* store,
+                                   const char* key, const coll_config_t* config) {
+  return guarded([&]() -> Status {
+    COLL_TRY(check_place("coll_comm_init_store", comm, size, rank));
+    COLL_TRY(coll::CallersStore::check(store));
+    if (key == nullptr || *key == '\0') {
+      return failed(Code::invalid_argument, "coll_comm_init_store: the key is empty",
+                    "give all ranks of the communicator the same word");
+    }
+    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    coll::CallersStore calls(*store);
+    joining.place.kind = coll::MeetingPlace::Kind::store;
+    joining.place.path = key;
+    joining.place.key = coll::knobs().secret;
+    joining.place.source = "key \"" + joining.place.path + "\" of the program's store";
+    joining.place.program_store = &calls;
     joining.rank = rank;
     joining.size = size;
     return join(std::move(joining), comm);

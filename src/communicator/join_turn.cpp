@@ -56,7 +56,10 @@ std::string line_of(const Joining& joining) {
 }  // namespace
 
 Result<std::unique_ptr<JoinTurn>> JoinTurn::take(Joining& joining) {
-  if (joining.place.kind == MeetingPlace::Kind::unique_id) return std::unique_ptr<JoinTurn>();
+  const MeetingPlace::Kind kind = joining.place.kind;
+  if (kind == MeetingPlace::Kind::unique_id || kind == MeetingPlace::Kind::store) {
+    return std::unique_ptr<JoinTurn>();
+  }
   std::unique_ptr<JoinTurn> turn(new JoinTurn(line_of(joining)));
   Lines& lines = Lines::of_process();
   std::unique_lock lock(lines.mutex);

@@ -14,8 +14,8 @@ namespace coll {
 /// order in which they came: for one communicator after another the ranks of a job meet there.
 class JoinTurn {
  public:
-  /// Waits for it, and takes the wait off `joining.connect_s`. At once for a unique id, which is
-  /// for one communicator only.
+  /// Waits for it, and takes the wait off `joining.connect_s`. At once for a unique id and for a
+  /// key of the program's store, which are for one communicator at a time.
   static Result<std::unique_ptr<JoinTurn>> take(Joining& joining);
   JoinTurn(const JoinTurn&) = delete;
   JoinTurn& operator=(const JoinTurn&) = delete;

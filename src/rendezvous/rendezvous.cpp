@@ -23,8 +23,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kRivalTime = seconds(2);     // for another hub to show itself; a leftover does not
-constexpr auto kGlance = milliseconds(25);  // between two looks at a file or a taken port
+constexpr auto kRivalTime = seconds(2);  // for another hub to show itself; a leftover does not
+constexpr auto kStoreLook = milliseconds(1000);  // at most, between two looks at a store
+constexpr auto kGlance = milliseconds(25);       // between two looks at a file or a taken port
 
 /// Host names looked up once, and again while there is no hub: a name may begin to exist, or move.
 class AddressBook {
@@ -261,6 +262,55 @@ Result<Meeting> meet_pmi(const MeetingPlace& place, const Claimant& me, Deadline
   return hold_meeting(std::move(door.listeners), mine.key, me, place.source, deadline, {});
 }
 
+/// The unique id that rank 0 has put into the program's store; nothing if none is there in time.
+Result<std::optional<UniqueId>> id_in_store(const MeetingPlace& place, Deadline deadline) {
+  COLL_ASSIGN(const std::optional<std::string> text,
+              place.program_store->get(place.path, deadline));
+  if (!text || text->empty()) return std::optional<UniqueId>();  // empty: withdrawn
+  const std::optional<UniqueId> id = id_from_text(*text);
+  if (id) return id;
+  return failed(Code::mismatch, place.source + " has a value that no rank has put there",
+                "give communicators a key that nothing else uses");
+}
+
+/// Seeks by the id in the store. What is found may be left from an earlier meeting of the same key:
+/// rank 0 puts another in its place.
+Result<Meeting> seek_by_store(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
+  std::optional<UniqueId> id;
+  while (!id) {
+    COLL_ASSIGN(id, id_in_store(place, deadline));
+    if (id) break;
+    if (Clock::now() >= deadline) {
+      return failed(Code::deadline, place.source + " has no value: rank 0 did not come in time",
+                    "all ranks must call with the same store and key");
+    }
+    std::this_thread::sleep_for(kGlance);
+  }
+  milliseconds pause = kGlance;
+  Deadline next = Clock::now() + pause;
+  return seek(me, place, deadline, [&](Seeker& seeker) -> Status {
+    if (Clock::now() >= next) {
+      pause = std::min(2 * pause, kStoreLook);
+      next = Clock::now() + pause;
+      COLL_ASSIGN(const std::optional<UniqueId> now, id_in_store(place, Clock::now()));
+      if (now) id = now;
+    }
+    return aim_at(seeker, *id, place.key);
+  });
+}
+
+Result<Meeting> meet_store(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
+  if (me.rank != 0) return seek_by_store(place, me, deadline);
+  COLL_ASSIGN(Door door, open_door(place.interfaces));
+  COLL_ASSIGN(const MeetingPlace mine, place_of(door.id, place.key));
+  COLL_TRY(place.program_store->set(place.path, id_text(door.id)));
+  Result<Meeting> meeting =
+      hold_meeting(std::move(door.listeners), mine.key, me, place.source, deadline, {});
+  // Nobody is to dial a door that is closed. A store that fails now harms nothing.
+  static_cast<void>(place.program_store->set(place.path, ""));
+  return meeting;
+}
+
 Result<Meeting> meet_at(const MeetingPlace& place, const Claimant& me, Deadline deadline) {
   switch (place.kind) {
     case MeetingPlace::Kind::unique_id:
@@ -271,6 +321,8 @@ Result<Meeting> meet_at(const MeetingPlace& place, const Claimant& me, Deadline 
       return meet_file(place, me, deadline);
     case MeetingPlace::Kind::pmi:
       return meet_pmi(place, me, deadline);
+    case MeetingPlace::Kind::store:
+      return meet_store(place, me, deadline);
   }
   return failed(Code::internal, "an unknown kind of rendezvous");
 }

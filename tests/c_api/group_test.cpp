@@ -6,13 +6,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <random>
 #include <thread>
 #include <vector>
 
 #include "api_calls.hpp"
 #include "api_ranks.hpp"
-#include "test_seed.hpp"
 
 namespace collectives::testing {
 namespace {
@@ -164,67 +162,6 @@ TEST(Group, OfThousandsOnAStream) {
       ASSERT_EQ(in[i], Values(600, static_cast<std::int64_t>(i) * 2 + 1 - rank)) << i;
     }
     ASSERT_TRUE(ok(coll_stream_destroy(stream)));
-  });
-}
-
-/// Groups of drawn operations on drawn streams: each operation gets buffers of its own.
-TEST(Group, AnyMixture) {
-  const std::uint64_t seed = coll::test::test_seed();
-  constexpr int kRanks = 4;
-  run_ranks(kRanks, [seed](coll_comm_t comm, int rank) {
-    std::mt19937_64 random(seed);  // alike on all ranks
-    std::array<coll_stream_t, 3> streams{};
-    for (std::size_t i = 1; i < 3; ++i) ASSERT_TRUE(ok(coll_stream_create(&streams[i])));
-    struct Expected {
-      Values got, wanted;
-    };
-    for (int round = 0; round < 60; ++round) {
-      std::vector<Values> inputs;
-      std::vector<Expected> outputs;
-      inputs.reserve(64);
-      outputs.reserve(64);
-      const auto input = [&](std::size_t count, std::int64_t value) -> const Values& {
-        return inputs.emplace_back(count, value);
-      };
-      const auto output = [&](std::size_t count, std::int64_t value) -> Values& {
-        return outputs.emplace_back(Expected{Values(count), Values(count, value)}).got;
-      };
-      const int groups = 1 + static_cast<int>(random() % 2);
-      for (int group = 0; group < groups; ++group) {
-        ASSERT_TRUE(ok(coll_group_start()));
-        for (std::size_t left = random() % 12; left > 0; --left) {
-          const std::size_t count = random() % 3 == 0 ? random() % 60'000 : random() % 100;
-          const auto value = static_cast<std::int64_t>(random() % 1000);
-          const coll_stream_t stream = streams[random() % 3];
-          const int from = static_cast<int>(random() % kRanks);
-          const int to = static_cast<int>(random() % kRanks);
-          switch (random() % 3) {
-            case 0:
-              ASSERT_TRUE(ok(all_reduce(input(count, value + rank), output(count, 4 * value + 6),
-                                        comm, stream)));
-              break;
-            case 1: {
-              Values& out = output(count, value);
-              const Values& in = input(count, rank == from ? value : -1);
-              ASSERT_TRUE(
-                  ok(coll_broadcast(in.data(), out.data(), count, COLL_INT64, from, comm, stream)));
-              break;
-            }
-            default:
-              if (rank == to) {
-                ASSERT_TRUE(ok(recv(output(count, value), from, comm, stream)));
-              }
-              if (rank == from) {
-                ASSERT_TRUE(ok(send(input(count, value), to, comm, stream)));
-              }
-          }
-        }
-        ASSERT_TRUE(ok(coll_group_end())) << "round " << round;
-      }
-      for (std::size_t i = 1; i < 3; ++i) ASSERT_TRUE(ok(coll_stream_synchronize(streams[i])));
-      for (const Expected& each : outputs) ASSERT_EQ(each.got, each.wanted) << "round " << round;
-    }
-    for (std::size_t i = 1; i < 3; ++i) ASSERT_TRUE(ok(coll_stream_destroy(streams[i])));
   });
 }
 

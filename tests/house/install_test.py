@@ -130,7 +130,7 @@ class Subproject(unittest.TestCase):
                                     os.path.join(holder, "consumer_meson"))
             os.makedirs(os.path.join(place, "subprojects"))
             os.symlink(ROOT, os.path.join(place, "subprojects", "libcollectives"))
-            run(["meson", "setup", "build"], place)
+            run(["meson", "setup", "build", "-Dunity=subprojects", "-Doptimization=1"], place)
             run(["ninja", "-C", "build"], place)
             program = os.path.join(place, "build", "consumer")
             self.assertEqual(len(run_ranks(program, 2)), 2)
