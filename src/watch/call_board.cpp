@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls packed into words, written and read without a lock.
+// Calls as words, written and read without a lock.
 #include "watch/call_board.hpp"
 
 #include <algorithm>
 
 namespace coll {
 namespace {
-
-std::uint64_t pack(const Call& call) {
-  return static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
-         static_cast<std::uint64_t>(call.op) << 16 | std::uint64_t{call.unequal} << 24 |
-         static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32;
-}
-
-void unpack(std::uint64_t word, Call& call) {
-  call.collective = static_cast<Collective>(word & 0xff);
-  call.type = static_cast<DataType>(word >> 8 & 0xff);
-  call.op = static_cast<ReduceOp>(word >> 16 & 0xff);
-  call.unequal = (word >> 24 & 1) != 0;
-  call.root = static_cast<Rank>(static_cast<std::uint32_t>(word >> 32));
-}
 
 constexpr std::uint64_t kOpen = (std::uint64_t{1} << CallBoard::kKept) - 1;
 
@@ -65,9 +51,9 @@ std::uint64_t CallBoard::enter(const Call& call) {
   }
   Entry& entry = entries_[number % kKept];
   entry.version.store(2 * number - 1, std::memory_order_relaxed);
-  entry.words[0].store(call.sequence, std::memory_order_release);
-  entry.words[1].store(pack(call), std::memory_order_release);
-  entry.words[2].store(call.count, std::memory_order_release);
+  entry.sequence.store(call.sequence, std::memory_order_release);
+  entry.what.store(call.what(), std::memory_order_release);
+  entry.count.store(call.count, std::memory_order_release);
   entry.version.store(2 * number, std::memory_order_release);
   state_.store(number << kKept | (state & kOpen) | bit_of(number), std::memory_order_release);
   return number;
@@ -85,9 +71,9 @@ std::optional<CallBoard::Noted> CallBoard::read_entry(std::size_t slot) const {
   if (version == 0 || version % 2 != 0) return std::nullopt;
   Noted noted;
   noted.number = version / 2;
-  noted.call.sequence = entry.words[0].load(std::memory_order_acquire);
-  unpack(entry.words[1].load(std::memory_order_acquire), noted.call);
-  noted.call.count = entry.words[2].load(std::memory_order_acquire);
+  noted.call.sequence = entry.sequence.load(std::memory_order_acquire);
+  noted.call.set_what(entry.what.load(std::memory_order_acquire));
+  noted.call.count = entry.count.load(std::memory_order_acquire);
   if (entry.version.load(std::memory_order_relaxed) != version) return std::nullopt;
   return noted;
 }

@@ -3,7 +3,9 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +27,19 @@ struct Call {
   /// Elements, as the user gave them; of unequal blocks those of this rank's larger buffer.
   std::uint64_t count = 0;
 
-  friend bool operator==(const Call&, const Call&) = default;
+  /// All but sequence and count as one word, which takes one load.
+  [[nodiscard]] std::uint64_t what() const {
+    std::uint64_t word;
+    std::memcpy(&word, reinterpret_cast<const std::byte*>(this) + kWhat, sizeof word);
+    return word;
+  }
+  void set_what(std::uint64_t word) {
+    std::memcpy(reinterpret_cast<std::byte*>(this) + kWhat, &word, sizeof word);
+  }
+
+  friend bool operator==(const Call& a, const Call& b) {
+    return a.what() == b.what() && a.count == b.count && a.sequence == b.sequence;
+  }
   /// "all_reduce #41 f32x4096 sum", "broadcast #42 int8x16 root 3", "send #2 f32x1 peer 5"
   [[nodiscard]] std::string text() const;
   /// "all_reduce", "all_gatherv"
@@ -44,7 +58,11 @@ struct Call {
   }
   /// Is it the rank's send to itself, or the recv of that?
   [[nodiscard]] constexpr bool is_with_itself(Rank rank) const { return is_pair() && root == rank; }
+
+ private:
+  static constexpr std::size_t kWhat = sizeof sequence;
 };
+static_assert(sizeof(Call) == 3 * sizeof(std::uint64_t), "what() has no padding in it");
 
 /// Where a rank notes the calls that it is in, and its watch thread reads them. Writing costs a few
 /// plain stores on the call path, no clock. A reader that meets a write in progress tries again (a
@@ -78,7 +96,7 @@ class CallBoard {
   /// `version` is odd while the entry is written, 2 x (number of the call) when it stands.
   struct alignas(64) Entry {
     std::atomic<std::uint64_t> version{0};
-    std::array<std::atomic<std::uint64_t>, 3> words{};
+    std::atomic<std::uint64_t> sequence{0}, what{0}, count{0};  ///< the call's
   };
   struct Noted {
     std::uint64_t number = 0;

@@ -2,8 +2,6 @@
 // Requests bound to their programs.
 #include "communicator/engine/bound_calls.hpp"
 
-#include <bit>
-
 #include "communicator/engine/call_digest.hpp"
 
 namespace coll {
@@ -28,16 +26,6 @@ Buffers buffers_of(const Request& request, Rank rank, Rank size) {
   if (call.is_with_itself(rank)) shape.input = 1;
   const std::uint64_t block = call.count * element;
   return {{input, block * shape.input}, {output, block * shape.output}};
-}
-
-std::size_t BoundCalls::place_of(const Request& request) {
-  const std::uint64_t key =
-      (reinterpret_cast<std::uintptr_t>(request.input) +
-       3 * reinterpret_cast<std::uintptr_t>(request.output) + request.call.count * 5 +
-       static_cast<std::uint64_t>(request.call.collective)) *
-      0x9e3779b97f4a7c15ULL;  // Fibonacci hashing (Knuth, TAOCP 3, section 6.4)
-  static_assert(std::has_single_bit(kCalls));
-  return key >> (64 - std::countr_zero(kCalls));
 }
 
 BoundCall& BoundCalls::bind(const Request& request, Program& program) {

@@ -2,6 +2,7 @@
 // Calls that were made before, kept with all that they need to run again.
 #pragma once
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -84,7 +85,15 @@ class BoundCalls {
 
  private:
   static constexpr std::size_t kCalls = 32;
-  static std::size_t place_of(const Request& request);
+  static std::size_t place_of(const Request& request) {
+    const std::uint64_t key =
+        (reinterpret_cast<std::uintptr_t>(request.input) +
+         3 * reinterpret_cast<std::uintptr_t>(request.output) + request.call.count * 5 +
+         static_cast<std::uint64_t>(request.call.collective)) *
+        0x9e3779b97f4a7c15ULL;  // Fibonacci hashing (Knuth, TAOCP 3, section 6.4)
+    static_assert(std::has_single_bit(kCalls));
+    return key >> (64 - std::countr_zero(kCalls));
+  }
 
   Rank rank_;
   Rank size_;

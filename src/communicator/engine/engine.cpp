@@ -65,9 +65,10 @@ PlanKey Engine::key_of(const Call& call) const {
 
 /// All ranks count collectives alike, the two ranks of a pair count what they exchange.
 Engine::Order& Engine::order_of(const Call& call) {
-  if (call.collective == Collective::send) return sends_[static_cast<std::size_t>(call.root)];
-  if (call.collective == Collective::recv) return receives_[static_cast<std::size_t>(call.root)];
-  return collectives_;
+  if (!call.is_pair()) [[likely]]
+    return collectives_;
+  auto& peers = call.collective == Collective::send ? sends_ : receives_;
+  return peers[static_cast<std::size_t>(call.root)];
 }
 
 Status Engine::run(const Request& request) noexcept {
