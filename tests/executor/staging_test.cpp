@@ -17,7 +17,7 @@ ExecutorRanks::Settings staging(std::uint32_t credits = 2) {
 }
 
 /// A call of one of the programs.
-struct Job {
+struct StagedJob {
   CollectiveSpec spec;
   std::uint64_t count = 0;
   std::size_t program = 0;
@@ -27,7 +27,7 @@ struct Job {
 /// as its own part of one is over.
 class AtOwnPace {
  public:
-  AtOwnPace(ExecutorRanks& ranks, std::vector<Job> jobs)
+  AtOwnPace(ExecutorRanks& ranks, std::vector<StagedJob> jobs)
       : ranks_(&ranks),
         jobs_(std::move(jobs)),
         next_(static_cast<std::size_t>(jobs_[0].spec.ranks)),
@@ -37,7 +37,7 @@ class AtOwnPace {
   bool step(std::size_t rank) {
     const std::size_t number = next_[rank];
     if (number == jobs_.size()) return false;
-    const Job& job = jobs_[number];
+    const StagedJob& job = jobs_[number];
     if (!buffers_[rank]) {
       buffers_[rank].emplace(job.spec, rank, job.count, false, number);
       ranks_->start(rank, buffers_[rank]->call(number), job.program);
@@ -68,7 +68,7 @@ class AtOwnPace {
 
  private:
   ExecutorRanks* ranks_;
-  std::vector<Job> jobs_;
+  std::vector<StagedJob> jobs_;
   std::vector<std::size_t> next_;
   std::vector<std::optional<Buffers>> buffers_;
 };
@@ -78,7 +78,7 @@ TEST(Staging, PlacesAreNotUsedAgainTooSoon) {
   for (const std::uint32_t credits : {2U, 3U, 5U}) {
     const std::size_t calls = std::size_t{6} * credits;
     ExecutorRanks ranks(build_all(*find_algorithm("linear"), kBroadcast), staging(credits));
-    AtOwnPace pace(ranks, std::vector<Job>(calls, {kBroadcast, 32}));
+    AtOwnPace pace(ranks, std::vector<StagedJob>(calls, {kBroadcast, 32}));
     while (pace.step(0)) {
     }
     EXPECT_EQ(pace.calls(0), credits) << "the root runs ahead of readers that stall";
@@ -104,7 +104,7 @@ TEST(Staging, ProgramsMayTakeTurnsOnTheSameConnections) {
       settings.script.seed = random();
       ExecutorRanks ranks(build_all(*find_algorithm("linear"), kBroadcast), settings,
                           build_all(*find_algorithm("one_shot"), gather));
-      std::vector<Job> jobs;
+      std::vector<StagedJob> jobs;
       for (int call = 0; call < 60; ++call) {
         const std::size_t program = random() % 2;
         jobs.push_back({program == 0 ? kBroadcast : gather, random() % 100, program});
@@ -123,7 +123,7 @@ TEST(Staging, SomeReadersMayHaveToDoWithout) {
     ExecutorRanks::Settings settings = staging(3);
     settings.script.least_loan_to = {{other, ~std::size_t{0}}};
     ExecutorRanks ranks(build_all(*find_algorithm("linear"), spec), settings);
-    AtOwnPace(ranks, std::vector<Job>(20, {spec, 70})).run(random);
+    AtOwnPace(ranks, std::vector<StagedJob>(20, {spec, 70})).run(random);
     // Three windows a call. The first reader is the one for whom a message is staged.
     EXPECT_EQ(ranks.loans(), other == 1 ? 0U : 20U * 3 * 2) << "but for rank " << other;
   }
@@ -136,7 +136,7 @@ TEST(Staging, LongAndShortMessagesTakeTurns) {
   settings.least_staged = 2 * 180;
   ExecutorRanks ranks(build_all(*find_algorithm("linear"), kBroadcast), settings);
   // Two windows of 24 elements and one of 22; or one of 5.
-  std::vector<Job> jobs;
+  std::vector<StagedJob> jobs;
   for (int call = 0; call < 40; ++call) {
     jobs.push_back({kBroadcast, call % 4 == 3 ? std::uint64_t{5} : std::uint64_t{70}});
   }
@@ -150,7 +150,7 @@ TEST(Staging, GoesOnAfterAPlaceThatCannotBeLent) {
   ExecutorRanks::Settings settings = staging(4);
   settings.script.loan_window = 1024;  // the fourth of five places lies in two
   ExecutorRanks ranks(build_all(*find_algorithm("linear"), kBroadcast), settings);
-  AtOwnPace(ranks, std::vector<Job>(50, {kBroadcast, 32})).run(random);
+  AtOwnPace(ranks, std::vector<StagedJob>(50, {kBroadcast, 32})).run(random);
   EXPECT_EQ(ranks.loans(), 2 * (50 - 50 / 5));
 }
 
@@ -159,7 +159,7 @@ TEST(Staging, NeedsMemory) {
   ExecutorRanks::Settings settings = staging();
   settings.has_memory = false;
   ExecutorRanks ranks(build_all(*find_algorithm("linear"), kBroadcast), settings);
-  AtOwnPace(ranks, std::vector<Job>(10, {kBroadcast, 70})).run(random);
+  AtOwnPace(ranks, std::vector<StagedJob>(10, {kBroadcast, 70})).run(random);
   EXPECT_EQ(ranks.loans(), 0U);
 }
 
@@ -191,8 +191,8 @@ TEST(Staging, OutlivesALaterCallThatFails) {
   for (const bool lends : {false, true}) {
     ExecutorRanks ranks(build_all(*find_algorithm("linear"), kBroadcast), staging(),
                         build_all(*find_algorithm("linear"), scatter), Loans::all);
-    const Job broadcast{kBroadcast, 3};
-    const Job failing = lends ? Job{scatter, 3, 1} : broadcast;
+    const StagedJob broadcast{kBroadcast, 3};
+    const StagedJob failing = lends ? StagedJob{scatter, 3, 1} : broadcast;
     AtOwnPace pace(ranks, {broadcast, failing});
     ASSERT_TRUE(pace.step(0));
     ASSERT_EQ(pace.calls(0), 1U);

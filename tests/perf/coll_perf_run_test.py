@@ -58,6 +58,22 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("# Out of bounds values : 0 OK", done.stdout)
 
+    def test_groups_and_calls_in_flight(self):
+        every = "all_reduce,reduce,broadcast,all_gather,reduce_scatter,all_to_all,sendrecv_ring,all_gatherv,barrier"
+        for kind, calls in (("group", 5), ("inflight", 3)):
+            done = ranks(3, "-t", every, "--sizes", "8,100K", "-n", "4", f"--{kind}", str(calls), "--json", "-")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout)
+            self.assertEqual((result[kind], result["wrong"]), (calls, 0))
+            batches, turns = 5, 4
+            each = batches * turns * (calls if kind == "group" else 1)
+            self.assertEqual({one["calls"] for one in result["results"]}, {each})
+        for refused in (["--group", "2", "--inflight", "2"], ["--group", "2", "--percentiles"],
+                        ["--inflight", "2", "--overlap", "work"], ["--group", "2", "-t", "sendrecv"]):
+            done = run(COLL_PERF, *refused)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("coll-perf: ", done.stderr)
+
     def test_overlap_is_made_of_what_it_shows(self):
         for compute in ("work", "sleep"):
             done = ranks(2, "--sizes", "64K", "-n", "5", "--overlap", compute, "--cpu", "--json", "-")
