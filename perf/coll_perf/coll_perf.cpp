@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <memory>
 
 #include "coll_perf/coll_perf_report.hpp"
 
@@ -115,8 +116,8 @@ void explain(const Session& session, const Options& options, Console& console) {
 }
 
 /// The peers' protocol: one form per operation. MPI_Bcast has one buffer, so broadcast is in place.
-bool measure_for_peers(const Session& session, const Options& options, Buffer& input,
-                       Buffer& output) {
+bool measure_for_peers(const Session& session, const Options& options,
+                       std::vector<std::unique_ptr<Buffers>>& buffers) {
   const std::string label = !options.transport_label.empty() ? options.transport_label
                             : !options.transports.empty()    ? options.transports
                                                              : "auto";
@@ -125,7 +126,7 @@ bool measure_for_peers(const Session& session, const Options& options, Buffer& i
     if (operation == Operation::sendrecv && session.size() != 2) continue;
     for (const Point& point : points_of(operation, options, session.size())) {
       const bool in_place = operation == Operation::broadcast;
-      const Sample sample = measure(session, point, in_place, input, output, options);
+      const Sample sample = measure(session, point, in_place, buffers, options);
       right = right && sample.wrong.value_or(0) == 0;
       if (session.rank() != 0) continue;
       fmt::print("{}", peers_line(options.peer, label, session.size(), point, sample,
@@ -136,8 +137,8 @@ bool measure_for_peers(const Session& session, const Options& options, Buffer& i
   return right;
 }
 
-std::vector<Row> measure_all(const Session& session, const Options& options, Buffer& input,
-                             Buffer& output, Console& console) {
+std::vector<Row> measure_all(const Session& session, const Options& options,
+                             std::vector<std::unique_ptr<Buffers>>& buffers, Console& console) {
   std::vector<Row> rows;
   Progress progress(session.rank() == 0);
   const Extras extras{options.percentiles, options.cpu, options.overlap != Compute::none};
@@ -152,11 +153,11 @@ std::vector<Row> measure_all(const Session& session, const Options& options, Buf
       // An operation that has no in-place form is measured out of place whatever is asked for.
       if (options.out_of_place || !traits(operation).in_place) {
         progress.say(point, "out of place");
-        row.out_of_place = measure(session, point, false, input, output, options);
+        row.out_of_place = measure(session, point, false, buffers, options);
       }
       if (options.in_place && traits(operation).in_place) {
         progress.say(point, "in place");
-        row.in_place = measure(session, point, true, input, output, options);
+        row.in_place = measure(session, point, true, buffers, options);
       }
       progress.clear();
       console.print(table_line(row, extras));
@@ -186,11 +187,14 @@ int run(const Options& options) {
       writable &= write_file(path, "");
   if (session.sum(writable ? 0 : 1) != 0) return 2;
   const std::size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
-  Buffer input(most, options.memory), output(most, options.memory);
-  if (options.peers_csv) return measure_for_peers(session, options, input, output) ? 0 : 1;
+  std::vector<std::unique_ptr<Buffers>> buffers;
+  for (int i = 0; i < std::max(options.group, options.inflight); ++i)
+    buffers.push_back(std::make_unique<Buffers>(most, options.memory));
+  if (options.peers_csv) return measure_for_peers(session, options, buffers) ? 0 : 1;
 
-  Origin origin{session.size(), coll_version(), host_of_each_rank(session), options.transports,
-                options.algorithm};
+  Origin origin{session.size(),     coll_version(),    host_of_each_rank(session),
+                options.transports, options.algorithm, options.group,
+                options.inflight};
   console.print(fmt::format("# coll-perf {}.{}.{}, {} rank{}{}\n", origin.version / 10000,
                             origin.version / 100 % 100, origin.version % 100, session.size(),
                             session.size() == 1 ? "" : "s",
@@ -200,7 +204,12 @@ int run(const Options& options) {
   for (std::size_t r = 0; r < origin.hosts.size(); ++r)
     console.print(fmt::format("#   rank {:>3} on {}\n", r, origin.hosts[r]));
 
-  const std::vector<Row> rows = measure_all(session, options, input, output, console);
+  if (options.group > 1)
+    console.print(fmt::format("# groups of {} calls; times are of one call\n", options.group));
+  if (options.inflight > 1)
+    console.print(fmt::format("# {} calls in flight; times are of one call\n", options.inflight));
+
+  const std::vector<Row> rows = measure_all(session, options, buffers, console);
   const Summary summary = summarize(rows);
   console.print(table_foot(summary, options.checks > 0));
   bool written = true;

@@ -31,4 +31,10 @@ class Buffer {
   unsigned char* data_;
 };
 
+/// Of one call.
+struct Buffers {
+  Buffers(std::size_t bytes, Memory memory) : input(bytes, memory), output(bytes, memory) {}
+  Buffer input, output;
+};
+
 }  // namespace perf

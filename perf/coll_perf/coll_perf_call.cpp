@@ -12,13 +12,12 @@ namespace perf {
 namespace {
 
 std::function<coll_status_t()> bind_call(const Session& session, const Point& point,
-                                         const void* send, void* recv) {
+                                         const void* send, void* recv, coll_stream_t stream) {
   const std::size_t count = point.shape.count;
   const coll_dtype_t type = point.type;
   const coll_op_t op = point.redop;
   const int root = point.root;
   const coll_comm_t comm = session.comm();
-  const coll_stream_t stream = session.stream();
   const auto counts = [list = std::vector<std::size_t>(static_cast<std::size_t>(session.size()),
                                                        count)] { return list.data(); };
   switch (point.operation) {
@@ -90,17 +89,18 @@ std::function<coll_status_t()> bind_call(const Session& session, const Point& po
 
 }  // namespace
 
-Call::Call(const Session& session, const Point& point, bool in_place, Buffer& input, Buffer& output)
+Call::Call(const Session& session, const Point& point, bool in_place, Buffers& buffers,
+           coll_stream_t stream)
     : session_(session),
       point_(point),
-      input_(input),
-      output_(output),
+      input_(buffers.input),
+      output_(buffers.output),
       consumes_(in_place && traits(point.operation).reads_recv),
       sent_(sent(point.operation, session.rank(), session.size(), point.root, point.shape.count)),
       received_(
           received(point.operation, session.rank(), session.size(), point.root, point.shape.count)),
-      send_(input.data()),
-      recv_(output.data()),
+      send_(input_.data()),
+      recv_(output_.data()),
       name_(fmt::format("{} of {} x {}{}", traits(point.operation).name, point.shape.count,
                         dtype_name(point.type), in_place ? ", in place" : "")) {
   const std::size_t width = dtype_bytes(point.type);
@@ -120,8 +120,8 @@ Call::Call(const Session& session, const Point& point, bool in_place, Buffer& in
         [[fallthrough]];
       case Operation::reduce_scatter:
         if (shared) {
-          send_ = output.data();
-          recv_ = output.data() + mine;
+          send_ = output_.data();
+          recv_ = output_.data() + mine;
         }
         break;
       default:
@@ -129,16 +129,17 @@ Call::Call(const Session& session, const Point& point, bool in_place, Buffer& in
         break;
     }
   const std::size_t recv_end =
-      static_cast<std::size_t>(recv_ - output.data()) + elements(received_) * width;
+      static_cast<std::size_t>(recv_ - output_.data()) + elements(received_) * width;
   const std::size_t send_bytes = elements(sent_) * width;
   if (shared) {
-    output_used_ = std::max(recv_end, static_cast<std::size_t>(send_ - output.data()) + send_bytes);
+    output_used_ =
+        std::max(recv_end, static_cast<std::size_t>(send_ - output_.data()) + send_bytes);
   } else {
     output_used_ = recv_end;
     input_used_ = send_bytes;
   }
   keeps_input_ = !shared;
-  run_ = bind_call(session, point, send_, recv_);
+  run_ = bind_call(session, point, send_, recv_, stream);
 }
 
 void Call::prepare(std::uint64_t seed) {

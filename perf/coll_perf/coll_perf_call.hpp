@@ -21,7 +21,8 @@ struct Point {
 class Call {
  public:
   /// Both buffers hold at least `point.shape.bytes`; they and `session` outlive the call.
-  Call(const Session& session, const Point& point, bool in_place, Buffer& input, Buffer& output);
+  Call(const Session& session, const Point& point, bool in_place, Buffers& buffers,
+       coll_stream_t stream);
 
   /// Runs once; with a stream, only gives it to the stream.
   coll_status_t operator()() const { return run_(); }

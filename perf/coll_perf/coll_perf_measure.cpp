@@ -5,29 +5,30 @@
 #include <algorithm>
 #include <numeric>
 
+#include "coll_perf/coll_perf_call_set.hpp"
 #include "coll_perf/coll_perf_compute.hpp"
 
 namespace perf {
 namespace {
 
 struct Batches {
-  long calls;  ///< in each
+  long calls;  ///< in each; turns of a call set
   long count;
 };
 
 class Stopwatch {
  public:
-  Stopwatch(const Session& session, const Call& call) : session_(session), call_(call) {}
+  Stopwatch(const Session& session, CallSet& set) : session_(session), set_(set) {}
 
-  /// Seconds that `calls` calls back to back take this rank, from behind a barrier; adds the
+  /// Seconds that `calls` turns back to back take this rank, from behind a barrier; adds the
   /// processor time to `cpu_s`.
   double run(long calls, double* cpu_s = nullptr) const {
     session_.barrier();
     const double cpu_before = cpu_s == nullptr ? 0 : process_cpu();
     const double start = now();
     for (long i = 0; i < calls; ++i)
-      if (const coll_status_t status = call_(); status != COLL_SUCCESS)
-        session_.require(status, call_.name().c_str());
+      if (const coll_status_t status = set_(); status != COLL_SUCCESS)
+        session_.require(status, set_.name().c_str());
     session_.synchronize();
     const double took = now() - start;
     if (cpu_s != nullptr) *cpu_s += process_cpu() - cpu_before;
@@ -61,8 +62,8 @@ class Stopwatch {
     session_.barrier();
     for (double& t : took) {
       const double start = now();
-      if (const coll_status_t status = call_(); status != COLL_SUCCESS)
-        session_.require(status, call_.name().c_str());
+      if (const coll_status_t status = set_(); status != COLL_SUCCESS)
+        session_.require(status, set_.name().c_str());
       session_.synchronize();
       t = now() - start;
     }
@@ -74,24 +75,25 @@ class Stopwatch {
 
  private:
   const Session& session_;
-  const Call& call_;
+  CallSet& set_;
 };
 
 }  // namespace
 
-Sample measure(const Session& session, const Point& point, bool in_place, Buffer& input,
-               Buffer& output, const Options& options) {
-  Call call(session, point, in_place, input, output);
-  const Stopwatch watch(session, call);
+Sample measure(const Session& session, const Point& point, bool in_place,
+               std::vector<std::unique_ptr<Buffers>>& buffers, const Options& options) {
+  CallSet set(session, point, in_place, buffers, options.group > 1);
+  const Stopwatch watch(session, set);
+  const double calls_of_turn = static_cast<double>(set.calls_of_turn());
   Sample sample;
   std::uint64_t wrong = 0;
-  call.prepare(0);
+  set.prepare(0);
   for (int check = 0; check < options.checks; ++check) {
-    if (check > 0) call.prepare(static_cast<std::uint64_t>(check));
-    watch.run(1);
-    wrong += call.verify();
+    if (check > 0) set.prepare(static_cast<std::uint64_t>(check));
+    watch.run(set.turns());
+    wrong += set.verify();
   }
-  call.settle();
+  set.settle();
 
   Batches batches{options.iterations, options.batches};
   if (options.iterations > 0)
@@ -100,20 +102,21 @@ Sample measure(const Session& session, const Point& point, bool in_place, Buffer
     batches = watch.calibrate(options.target_s);
   std::vector<double> took(static_cast<std::size_t>(batches.count));
   std::vector<double> cpu{0};
-  for (double& t : took) t = watch.run(batches.calls, &cpu[0]) / static_cast<double>(batches.calls);
+  for (double& t : took)
+    t = watch.run(batches.calls, &cpu[0]) / (static_cast<double>(batches.calls) * calls_of_turn);
   session.combine(cpu, Average::mean);
   session.combine(took, options.average);
   if (options.percentiles) sample.percentiles = watch.single_calls(std::min(batches.calls, 2000L));
 
   if (options.overlap != Compute::none)
-    sample.overlap = measure_overlap(session, call, options.overlap, took[took.size() / 2],
+    sample.overlap = measure_overlap(session, set.first(), options.overlap, took[took.size() / 2],
                                      options.iterations, options.target_s);
 
   if (options.checks > 0) {
-    if (call.repeatable()) wrong += call.verify();
+    if (set.first().repeatable()) wrong += set.verify();
     sample.wrong = session.sum(wrong);
   }
-  sample.calls = batches.calls * batches.count;
+  sample.calls = batches.calls * batches.count * set.calls_of_turn();
   sample.cpu_s = cpu[0] / static_cast<double>(sample.calls);
   if (point.operation == Operation::sendrecv) {
     for (double& t : took) t /= 2;

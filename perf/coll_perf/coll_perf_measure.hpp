@@ -2,7 +2,9 @@
 // How long a call takes, and whether its result is right.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "coll_perf/coll_perf_overlap.hpp"
 
@@ -28,8 +30,9 @@ struct Sample {
 };
 
 /// Checks `options.checks` times, warms up, then times batches of calls back to back, each batch
-/// behind a barrier. Collective: the same arguments on every rank.
-Sample measure(const Session& session, const Point& point, bool in_place, Buffer& input,
-               Buffer& output, const Options& options);
+/// behind a barrier. `buffers` has those of each call that runs beside others (`options.group`,
+/// `options.inflight`). Collective: the same arguments on every rank.
+Sample measure(const Session& session, const Point& point, bool in_place,
+               std::vector<std::unique_ptr<Buffers>>& buffers, const Options& options);
 
 }  // namespace perf

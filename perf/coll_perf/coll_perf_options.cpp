@@ -85,6 +85,19 @@ void understand(const Texts& texts, Options& options) {
     options.overlap = texts.overlap == "work" ? Compute::work : Compute::sleep;
     options.stream = true;
   }
+  if (options.group > 1 || options.inflight > 1) {
+    const char* other = options.group > 1 && options.inflight > 1 ? "--inflight with --group"
+                        : options.overlap != Compute::none        ? "--overlap"
+                        : options.percentiles                     ? "--percentiles"
+                                                                  : nullptr;
+    if (other != nullptr)
+      throw CLI::ValidationError(
+          fmt::format("{} is of single calls: leave out --group and --inflight, or it", other));
+    const bool pairs = std::ranges::count(options.operations, Operation::sendrecv) != 0;
+    if (options.group > 1 && pairs)
+      throw CLI::ValidationError(
+          "sendrecv sends back what it has received, which no group does; take sendrecv_ring");
+  }
   options.out_of_place = texts.in_place != "only";
   options.in_place = texts.in_place != "never";
 
@@ -214,6 +227,14 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       "--cpu", options.cpu,
       "Also show a rank's processor time per call, and how many cores all ranks keep busy");
   app.add_flag("--stream", options.stream, "Give the calls to a host stream, asynchronously");
+  app.add_option("--group", options.group,
+                 "Issue so many calls together as a group, each with buffers of its own")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--inflight", options.inflight,
+                 "Keep so many calls in flight, each on a stream and with buffers of its own")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
   app.add_option("--overlap", texts.overlap,
                  "Also measure how much of a call on a stream hides behind a caller that computes "
                  "in the meantime (work), or waits for something else (sleep)");

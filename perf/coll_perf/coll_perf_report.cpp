@@ -33,6 +33,8 @@ std::string to_json(const Origin& origin, const std::vector<Row>& rows) {
   document["hosts"] = origin.hosts;
   document["transports"] = origin.transports;
   document["algorithm"] = origin.algorithm;
+  document["group"] = origin.group;
+  document["inflight"] = origin.inflight;
   document["results"] = ordered_json::array();
   each_sample(rows, [&](const Point& point, bool in_place, const Sample& sample) {
     ordered_json result;

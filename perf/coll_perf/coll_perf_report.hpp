@@ -16,6 +16,7 @@ struct Origin {
   std::vector<std::string> hosts;  ///< by rank
   std::string transports;          ///< as asked for; empty: the library's choice
   std::string algorithm;
+  int group = 1, inflight = 1;  ///< calls in a group, calls in flight
 };
 
 /// docs/performance.md names the members.

@@ -55,11 +55,14 @@ Session::Session(const Options& options) : program_(options.program) {
   require(coll_comm_rank(comm_, &rank_), "asking for the rank");
   require(coll_comm_size(comm_, &size_), "asking for the number of ranks");
   if (options.pin && !alone_ && rank_ != launched) pin_to_core(rank_, program_);
-  if (options.stream) require(coll_stream_create(&stream_), "making a host stream");
+  if (options.stream || options.inflight > 1)
+    streams_.resize(static_cast<std::size_t>(options.inflight), nullptr);
+  for (coll_stream_t& stream : streams_)
+    require(coll_stream_create(&stream), "making a host stream");
 }
 
 Session::~Session() {
-  if (stream_ != nullptr) coll_stream_destroy(stream_);
+  for (coll_stream_t stream : streams_) coll_stream_destroy(stream);
   if (comm_ != nullptr) coll_comm_destroy(comm_);
 }
 
@@ -74,7 +77,8 @@ void Session::barrier() const {
 }
 
 void Session::synchronize() const {
-  if (stream_ != nullptr) require(coll_stream_synchronize(stream_), "waiting for the stream");
+  for (coll_stream_t stream : streams_)
+    require(coll_stream_synchronize(stream), "waiting for the stream");
 }
 
 void Session::combine(std::vector<double>& values, Average average) const {

@@ -27,11 +27,14 @@ class Session {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] bool alone() const { return alone_; }  ///< no launcher: one rank
   [[nodiscard]] coll_comm_t comm() const { return comm_; }
-  [[nodiscard]] coll_stream_t stream() const { return stream_; }  ///< null without --stream
+  /// For the i-th of the calls in flight; null without --stream and --inflight.
+  [[nodiscard]] coll_stream_t stream(std::size_t i = 0) const {
+    return streams_.empty() ? nullptr : streams_[i];
+  }
 
   void require(coll_status_t status, const char* what) const;
   void barrier() const;
-  void synchronize() const;  ///< waits for the stream, if there is one
+  void synchronize() const;  ///< waits for the streams, if there are any
   /// Element by element over the ranks, the same on all of them.
   void combine(std::vector<double>& values, Average average) const;
   [[nodiscard]] std::uint64_t sum(std::uint64_t value) const;
@@ -44,7 +47,7 @@ class Session {
   int size_ = 1;
   bool alone_ = false;
   coll_comm_t comm_ = nullptr;
-  coll_stream_t stream_ = nullptr;
+  std::vector<coll_stream_t> streams_;
 };
 
 }  // namespace perf

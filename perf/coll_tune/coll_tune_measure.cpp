@@ -149,8 +149,7 @@ class Course {
       : session_(session),
         options_(options),
         progress_(std::move(progress)),
-        input_(longest(tuning), options.memory),
-        output_(longest(tuning), options.memory) {}
+        buffers_(longest(tuning), options.memory) {}
 
   /// `seconds` for all of them, about.
   void run(std::vector<Event>& events, double seconds) {
@@ -182,8 +181,9 @@ class Course {
       if (contender.out) continue;
       const Point point{operation, COLL_FLOAT32, COLL_SUM, 0,
                         shape_of(operation, race.bytes, session_.size(), sizeof(float))};
-      runners.push_back({&contender, std::make_unique<Call>(forced.of(contender.recipe), point,
-                                                            false, input_, output_)});
+      const Session& session = forced.of(contender.recipe);
+      runners.push_back(
+          {&contender, std::make_unique<Call>(session, point, false, buffers_, session.stream())});
     }
     if (heat == 0) runners.front().call->prepare(0);
     Track(session_, race, runners).run(seconds);
@@ -192,7 +192,7 @@ class Course {
   const Session& session_;
   const Options& options_;
   Progress progress_;
-  Buffer input_, output_;
+  Buffers buffers_;
 };
 
 /// Each size that the operation can have, once.
