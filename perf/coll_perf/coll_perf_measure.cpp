@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "coll_perf/coll_perf_call_set.hpp"
 #include "coll_perf/coll_perf_compute.hpp"
 
 namespace perf {
