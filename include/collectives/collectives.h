@@ -314,6 +314,27 @@ COLL_API coll_status_t coll_send(const void* send, size_t count, coll_dtype_t ty
 COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, int peer,
                                  coll_comm_t comm, coll_stream_t stream);
 
+/* Like coll_send and coll_recv, but the two ends find each other by source and tag, in whatever
+ * order they are called. A recv takes the first message that fits it, from `peer` or
+ * COLL_ANY_SOURCE, with `tag` or COLL_ANY_TAG; messages that fit the same recvs are taken in the
+ * order of their sends, as in MPI. Both ends have the same type, and the message at most the recv's
+ * count; else the call fails with COLL_MISMATCH. Tags are 0 to 2147483647. Sends without a tag
+ * never meet tagged recvs. A send waits for its recv, also in a rank that sends to itself: use
+ * coll_start, a stream or a group there. `message` (null: not wanted) must stay until the recv has
+ * ended, and then says what it took. */
+COLL_API coll_status_t coll_send_tagged(const void* send, size_t count, coll_dtype_t type, int peer,
+                                        int tag, coll_comm_t comm, coll_stream_t stream);
+COLL_API coll_status_t coll_recv_tagged(void* recv, size_t count, coll_dtype_t type, int peer,
+                                        int tag, coll_message_t* message, coll_comm_t comm,
+                                        coll_stream_t stream);
+
+/* Waits for a message that a tagged recv with these arguments would take, and says which; the
+ * message stays. COLL_IN_PROGRESS if none has come when `timeout_s` has passed (0: looks once;
+ * negative: waits as long as a recv would). Another thread's recv may take the message first. The
+ * first look at a rank only begins to connect to it. */
+COLL_API coll_status_t coll_probe(int peer, int tag, double timeout_s, coll_message_t* message,
+                                  coll_comm_t comm);
+
 /* Completes when every rank has called it. */
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 
@@ -405,12 +426,21 @@ typedef struct coll_call {
   const size_t* send_displs;
   const size_t* recv_counts;
   const size_t* recv_displs;
+  int tagged; /* 1: coll_send_tagged or coll_recv_tagged, with the next two */
+  int tag;
+  coll_message_t* message; /* of a recv; null: not wanted */
+  /* Of a sum: this rank's send is multiplied by this element of `type` first, each product rounded
+   * once; null: it is not. `send` stays as it is, unless the call is in place. Each rank has a
+   * factor of its own. Not of bool. */
+  const void* factor;
+  int factor_late; /* 0: the factor is read before coll_start returns; 1: when the operation begins
+                    */
 } coll_call_t;
 #define COLL_CALL_VERSION 1
 #define COLL_CALL_INIT                                                                           \
   {                                                                                              \
     sizeof(coll_call_t), COLL_CALL_VERSION, COLL_BARRIER, NULL, NULL, 0, COLL_INT8, COLL_SUM, 0, \
-        0, -1.0, NULL, NULL, NULL, NULL                                                          \
+        0, -1.0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0                                     \
   }
 
 /* Issues an operation and returns at once: on `stream` behind its earlier operations, or with a
@@ -425,6 +455,10 @@ COLL_API coll_status_t coll_work_test(coll_work_t work);
 COLL_API coll_status_t coll_work_wait(coll_work_t work, double timeout_s);
 /* How it ended, as fields; the code is COLL_IN_PROGRESS while it runs. Never waits. */
 COLL_API coll_status_t coll_work_error_info(coll_work_t work, coll_error_info_t* info);
+/* Has a tagged recv that has not met its message end with COLL_ABORTED; it takes no message then.
+ * COLL_IN_PROGRESS: it has met one, or has ended, or is another operation, which goes on. On a
+ * stream it ends when the earlier operations have. */
+COLL_API coll_status_t coll_work_cancel(coll_work_t work);
 /* Calls done(context, status) once, when it has ended and before coll_work_test and coll_work_wait
  * say so: on the thread that moves the operation, or before this returns where it has ended
  * already. `done` must not wait for operations, nor destroy a communicator or a stream. One

@@ -235,6 +235,9 @@ class Work {
   Result<bool> finished() { return ended(coll_work_test(work_)); }
   /// Waits for its end; false if `timeout_s` seconds pass first (negative: no timeout).
   Result<bool> wait(double timeout_s = -1) { return ended(coll_work_wait(work_, timeout_s)); }
+  /// Has a tagged recv that has not met its message end with COLL_ABORTED (coll_work_cancel); false
+  /// if it is too late, or another operation.
+  Result<bool> cancel() { return ended(coll_work_cancel(work_)); }
   [[nodiscard]] coll_work_t get() const { return work_; }
 
  private:
@@ -548,6 +551,35 @@ class Communicator {
   Result<void> recv(std::span<T> data, int peer, const Stream* stream = nullptr) {
     return detail::result(
         coll_recv(data.data(), data.size(), dtype_of<T>(), peer, comm_, handle(stream)));
+  }
+  /// Tagged messages find their recv by source and tag (coll_send_tagged).
+  template <class T>
+  Result<void> send_tagged(std::span<const T> data, int peer, int tag,
+                           const Stream* stream = nullptr) {
+    return detail::result(coll_send_tagged(data.data(), data.size(), dtype_of<T>(), peer, tag,
+                                           comm_, handle(stream)));
+  }
+  /// The message may be shorter than `data`. Returns what it took.
+  template <class T>
+  Result<coll_message_t> recv_tagged(std::span<T> data, int peer = COLL_ANY_SOURCE,
+                                     int tag = COLL_ANY_TAG) {
+    coll_message_t message = COLL_MESSAGE_INIT;
+    if (auto received = detail::result(coll_recv_tagged(data.data(), data.size(), dtype_of<T>(),
+                                                        peer, tag, &message, comm_, nullptr));
+        !received) {
+      return received.error();
+    }
+    return message;
+  }
+  /// The message that a tagged recv would take; none if `timeout_s` seconds pass first (0: looks
+  /// once; negative: waits as long as a recv would).
+  Result<std::optional<coll_message_t>> probe(int peer = COLL_ANY_SOURCE, int tag = COLL_ANY_TAG,
+                                              double timeout_s = -1) {
+    coll_message_t message = COLL_MESSAGE_INIT;
+    const coll_status_t status = coll_probe(peer, tag, timeout_s, &message, comm_);
+    if (status == COLL_IN_PROGRESS) return std::optional<coll_message_t>();
+    if (status != COLL_SUCCESS) return detail::result(status).error();
+    return std::optional<coll_message_t>(message);
   }
   Result<void> barrier(const Stream* stream = nullptr) {
     return detail::result(coll_barrier(comm_, handle(stream)));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The enumerations of the C ABI, which every part of the library shares. */
+/* The types of the C ABI that every part of the library shares. */
 #ifndef COLLECTIVES_TYPES_H
 #define COLLECTIVES_TYPES_H
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,6 +91,24 @@ typedef enum coll_operation {
   COLL_OPERATION_COUNT = 11,
   COLL_OPERATION_MAX_ENUM = 0x7fffffff
 } coll_operation_t;
+
+/* A message sent with a tag, as its receiver sees it. Initialise with COLL_MESSAGE_INIT; it may
+ * grow. */
+typedef struct coll_message {
+  size_t size;
+  uint32_t version;
+  int source; /* the rank that sends it */
+  int tag;
+  coll_dtype_t type;
+  size_t count; /* elements */
+} coll_message_t;
+#define COLL_MESSAGE_VERSION 1
+#define COLL_MESSAGE_INIT \
+  { sizeof(coll_message_t), COLL_MESSAGE_VERSION, -1, -1, COLL_INT8, 0 }
+
+/* A tagged recv takes messages of any rank, or with any tag. */
+#define COLL_ANY_SOURCE (-1)
+#define COLL_ANY_TAG (-1)
 
 #ifdef __cplusplus
 }

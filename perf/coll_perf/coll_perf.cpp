@@ -123,7 +123,7 @@ bool measure_for_peers(const Session& session, const Options& options,
                                                              : "auto";
   bool right = true;
   for (Operation operation : options.operations) {
-    if (operation == Operation::sendrecv && session.size() != 2) continue;
+    if (equal_blocks(operation) == Operation::sendrecv && session.size() != 2) continue;
     for (const Point& point : points_of(operation, options, session.size())) {
       const bool in_place = operation == Operation::broadcast;
       const Sample sample = measure(session, point, in_place, buffers, options);
@@ -143,8 +143,8 @@ std::vector<Row> measure_all(const Session& session, const Options& options,
   Progress progress(session.rank() == 0);
   const Extras extras{options.percentiles, options.cpu, options.overlap != Compute::none};
   for (Operation operation : options.operations) {
-    if (operation == Operation::sendrecv && session.size() < 2) {
-      console.print("#\n# sendrecv: left out, it takes 2 ranks\n");
+    if (equal_blocks(operation) == Operation::sendrecv && session.size() < 2) {
+      console.print(fmt::format("#\n# {}: left out, it takes 2 ranks\n", traits(operation).name));
       continue;
     }
     console.print(table_head(operation, extras));

@@ -37,18 +37,29 @@ std::function<coll_status_t()> bind_call(const Session& session, const Point& po
       return [=] { return coll_gather(send, recv, count, type, root, comm, stream); };
     case Operation::scatter:
       return [=] { return coll_scatter(send, recv, count, type, root, comm, stream); };
-    case Operation::sendrecv: {
+    case Operation::sendrecv:
+    case Operation::sendrecv_tagged: {
       // A round trip between the ranks of each pair (0, 1), (2, 3)…; half of it is the time.
       const int peer = session.rank() ^ 1;
       if (peer >= session.size()) return [] { return COLL_SUCCESS; };
+      constexpr int kTag = 1;
+      const bool tagged = point.operation == Operation::sendrecv_tagged;
+      const auto to_peer = [=] {
+        return tagged ? coll_send_tagged(send, count, type, peer, kTag, comm, stream)
+                      : coll_send(send, count, type, peer, comm, stream);
+      };
+      const auto from_peer = [=] {
+        return tagged ? coll_recv_tagged(recv, count, type, peer, kTag, nullptr, comm, stream)
+                      : coll_recv(recv, count, type, peer, comm, stream);
+      };
       if (peer > session.rank())
         return [=] {
-          const coll_status_t status = coll_send(send, count, type, peer, comm, stream);
-          return status != COLL_SUCCESS ? status : coll_recv(recv, count, type, peer, comm, stream);
+          const coll_status_t status = to_peer();
+          return status != COLL_SUCCESS ? status : from_peer();
         };
       return [=] {
-        const coll_status_t status = coll_recv(recv, count, type, peer, comm, stream);
-        return status != COLL_SUCCESS ? status : coll_send(send, count, type, peer, comm, stream);
+        const coll_status_t status = from_peer();
+        return status != COLL_SUCCESS ? status : to_peer();
       };
     }
     case Operation::sendrecv_ring: {

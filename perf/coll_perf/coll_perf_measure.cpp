@@ -117,7 +117,7 @@ Sample measure(const Session& session, const Point& point, bool in_place,
   }
   sample.calls = batches.calls * batches.count * set.calls_of_turn();
   sample.cpu_s = cpu[0] / static_cast<double>(sample.calls);
-  if (point.operation == Operation::sendrecv) {
+  if (equal_blocks(point.operation) == Operation::sendrecv) {
     for (double& t : took) t /= 2;
     sample.cpu_s /= 2;
     if (sample.percentiles)

@@ -17,6 +17,7 @@ constexpr OperationTraits kOperations[] = {
     {"gather", "gather", COLL_GATHER, false, true, true, true, false},
     {"scatter", "scatter", COLL_SCATTER, false, true, true, true, false},
     {"sendrecv", "sendrecv", COLL_SEND, false, false, false, false, false},
+    {"sendrecv_tagged", "sendrecv_tagged", COLL_SEND, false, false, false, false, false},
     {"sendrecv_ring", "sendrecv_ring", COLL_SEND, false, false, false, false, false},
     {"all_gatherv", "all_gatherv", COLL_ALL_GATHER, false, false, true, true, false},
     {"reduce_scatterv", "reduce_scatterv", COLL_REDUCE_SCATTER, true, false, true, true, true},
@@ -68,6 +69,8 @@ const OperationTraits& traits(Operation operation) {
 
 Operation equal_blocks(Operation operation) {
   switch (operation) {
+    case Operation::sendrecv_tagged:
+      return Operation::sendrecv;
     case Operation::all_gatherv:
       return Operation::all_gather;
     case Operation::reduce_scatterv:

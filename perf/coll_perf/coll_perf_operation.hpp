@@ -21,7 +21,8 @@ enum class Operation {
   all_to_all,
   gather,
   scatter,
-  sendrecv,       ///< to and fro between the ranks of a pair
+  sendrecv,  ///< to and fro between the ranks of a pair
+  sendrecv_tagged,
   sendrecv_ring,  ///< to the next rank and from the one before, in a group: nccl-tests' sendrecv
   all_gatherv,    ///< this and the next four: with the equal blocks of the operation without the v
   reduce_scatterv,
@@ -30,7 +31,8 @@ enum class Operation {
   scatterv,
   barrier,
 };
-/// all_gather for all_gatherv: what goes in and must come out is the same.
+/// all_gather for all_gatherv, sendrecv for sendrecv_tagged: what goes in and must come out is the
+/// same.
 Operation equal_blocks(Operation operation);
 
 struct OperationTraits {

@@ -93,7 +93,8 @@ void understand(const Texts& texts, Options& options) {
     if (other != nullptr)
       throw CLI::ValidationError(
           fmt::format("{} is of single calls: leave out --group and --inflight, or it", other));
-    const bool pairs = std::ranges::count(options.operations, Operation::sendrecv) != 0;
+    const bool pairs =
+        std::ranges::count(options.operations, Operation::sendrecv, equal_blocks) != 0;
     if (options.group > 1 && pairs)
       throw CLI::ValidationError(
           "sendrecv sends back what it has received, which no group does; take sendrecv_ring");
@@ -182,8 +183,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
   int memory = static_cast<int>(options.memory);
   app.add_option("-t,--operation,--operations", texts.operations,
                  "all_reduce reduce broadcast all_gather reduce_scatter all_to_all gather scatter "
-                 "sendrecv sendrecv_ring all_gatherv reduce_scatterv all_to_allv gatherv scatterv "
-                 "barrier, a comma list or all")
+                 "sendrecv sendrecv_tagged sendrecv_ring all_gatherv reduce_scatterv all_to_allv "
+                 "gatherv scatterv barrier, a comma list or all")
       ->capture_default_str();
   app.add_option("-b,--minbytes", texts.first, "Smallest size")->capture_default_str();
   app.add_option("-e,--maxbytes", texts.last, "Largest size")->capture_default_str();

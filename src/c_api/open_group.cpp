@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "c_api/c_api_door.hpp"
-#include "communicator/engine/call_check.hpp"
+#include "communicator/calls/call_check.hpp"
 #include "communicator/live_communicators.hpp"
 
 namespace coll {

@@ -13,7 +13,7 @@ namespace coll {
 namespace {
 
 /// The calls of a group on one stream, while they are issued.
-struct Part {
+struct StreamPart {
   HostStream* stream;
   std::shared_ptr<CallGroup> group;
   std::uint64_t number = 0;  ///< the group's on its stream
@@ -21,11 +21,11 @@ struct Part {
 
 /// Takes the streams, each with room for one more operation. None is kept from others while this
 /// waits for room in another: its operations may be what the other waits for.
-std::vector<std::unique_lock<std::mutex>> lock_with_room(const std::vector<Part>& parts) {
+std::vector<std::unique_lock<std::mutex>> lock_with_room(const std::vector<StreamPart>& parts) {
   while (true) {
     std::vector<std::unique_lock<std::mutex>> locks;
     HostStream* full = nullptr;
-    for (const Part& part : parts) {
+    for (const StreamPart& part : parts) {
       if (part.stream == nullptr) continue;
       locks.push_back(part.stream->lock());
       if (!part.stream->has_room()) full = part.stream;
@@ -39,7 +39,7 @@ std::vector<std::unique_lock<std::mutex>> lock_with_room(const std::vector<Part>
 }  // namespace
 
 Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
-  std::vector<Part> parts;
+  std::vector<StreamPart> parts;
   std::vector<Engine*> engines;
   std::vector<OpenCall*> members;
   IssuedGroup issued;
@@ -49,7 +49,7 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
     Engine* const engine = &call.communicator->engine();
     const bool first = std::ranges::find(engines, engine) == engines.end();
     if (first) engines.push_back(engine);
-    auto part = std::ranges::find(parts, call.stream, &Part::stream);
+    auto part = std::ranges::find(parts, call.stream, &StreamPart::stream);
     if (part == parts.end()) {
       parts.push_back({call.stream, std::make_shared<CallGroup>(call.stream), 0});
       part = std::prev(parts.end());
@@ -74,14 +74,14 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
     COLL_ASSIGN(helper, ProgressThread::of_process());
   }
   // All groups lock in the same order.
-  std::ranges::sort(parts, std::less<>(), &Part::stream);
+  std::ranges::sort(parts, std::less<>(), &StreamPart::stream);
   {
     const std::vector<std::unique_lock<std::mutex>> locks = lock_with_room(parts);
-    for (Part& part : parts) {
+    for (StreamPart& part : parts) {
       if (part.stream != nullptr) part.number = part.stream->prepare_place();
     }
     // From here on nothing can fail.
-    for (const Part& part : parts) {
+    for (const StreamPart& part : parts) {
       part.group->prepare(part.group, part.number);
       if (part.stream != nullptr) part.stream->append(*part.group, part.number);
     }
@@ -117,6 +117,11 @@ OpenCall& CallGroup::add(const GroupedCall& call) {
 
 bool CallGroup::may_start(const OpenCall& /*call*/) const noexcept {
   return stream_ == nullptr || stream_->is_turn_of(number_);
+}
+
+bool CallGroup::tells(const OpenCall& call, const Work& work) const noexcept {
+  const auto& works = static_cast<const Member&>(call).works;
+  return std::ranges::any_of(works, [&](const auto& each) { return each.get() == &work; });
 }
 
 void CallGroup::on_end(OpenCall& call) noexcept {

@@ -81,6 +81,7 @@ class CallGroup final : private CallOwner {
     std::array<std::shared_ptr<Work>, 2> works;
   };
   [[nodiscard]] bool may_start(const OpenCall& call) const noexcept override;
+  [[nodiscard]] bool tells(const OpenCall& call, const Work& work) const noexcept override;
   void on_end(OpenCall& call) noexcept override;
 
   HostStream* const stream_;

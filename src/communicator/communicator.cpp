@@ -5,8 +5,8 @@
 #include <exception>
 
 #include "base/made_once.hpp"
-#include "communicator/engine/call_check.hpp"
-#include "communicator/engine/call_digest.hpp"
+#include "communicator/calls/call_check.hpp"
+#include "communicator/calls/call_digest.hpp"
 #include "planner/prediction.hpp"
 #include "sys/clock.hpp"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "communicator/calls/result_store.hpp"
 #include "communicator/engine/common_failure.hpp"
 #include "communicator/engine/engine.hpp"
-#include "communicator/engine/result_store.hpp"
 #include "communicator/membership/membership.hpp"
 #include "watch/watch.hpp"
 
@@ -53,6 +53,12 @@ class Communicator {
   /// Checks and runs a request to its end. Memory that runs out meanwhile is a failure like any
   /// other: it becomes all ranks', and stays.
   Status run(const Request& request) noexcept { return engine_.run(request); }
+  /// The same for a tagged request.
+  Status run_tagged(const Request& request) noexcept { return engine_.run_tagged(request); }
+  /// As Engine's.
+  Status probe(const Request& request, double timeout_s) noexcept {
+    return engine_.probe(request, timeout_s);
+  }
   /// For streams, which issue checked calls.
   [[nodiscard]] Engine& engine() { return engine_; }
 

@@ -79,6 +79,10 @@ bool HostStream::may_start(const OpenCall& call) const noexcept {
   return is_turn_of(static_cast<const StreamCall&>(call).number);
 }
 
+bool HostStream::tells(const OpenCall& call, const Work& work) const noexcept {
+  return static_cast<const StreamCall&>(call).work.get() == &work;
+}
+
 void HostStream::on_end(OpenCall& call) noexcept {
   auto& ending = static_cast<StreamCall&>(call);
   if (const std::shared_ptr<Work> work = std::move(ending.work)) work->finish(call.status);

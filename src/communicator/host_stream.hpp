@@ -86,6 +86,7 @@ class HostStream final : private CallOwner {
 
   HostStream() = default;
   [[nodiscard]] bool may_start(const OpenCall& call) const noexcept override;
+  [[nodiscard]] bool tells(const OpenCall& call, const Work& work) const noexcept override;
   void on_end(OpenCall& call) noexcept override;
   StreamCall& place_of(std::uint64_t number) {
     return (*blocks_[number % kCapacity / kBlock])[number % kBlock];

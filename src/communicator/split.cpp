@@ -82,7 +82,7 @@ template <class T>
 Request request_of(Collective collective, Rank root, const T* input, T* output) {
   static_assert(std::has_unique_object_representations_v<T>, "no byte is left unset");
   Request request;
-  request.call = {0, collective, DataType::uint8, ReduceOp::sum, false, root, sizeof(T)};
+  request.call = {0, collective, DataType::uint8, ReduceOp::sum, CallForm::usual, root, sizeof(T)};
   request.input = input;
   request.output = output;
   return request;

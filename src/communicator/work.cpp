@@ -19,6 +19,9 @@ class LoneCall final : public OpenCall, private CallOwner {
 
  private:
   [[nodiscard]] bool may_start(const OpenCall& /*call*/) const noexcept override { return true; }
+  [[nodiscard]] bool tells(const OpenCall& /*call*/, const Work& work) const noexcept override {
+    return work_.get() == &work;
+  }
   void on_end(OpenCall& /*call*/) noexcept override {
     work_->finish(status);
     delete this;
@@ -55,6 +58,17 @@ Status Work::wait(double timeout_s) {
     engine_->drive_until([this] { return ended_.load(std::memory_order_acquire); }, until);
   }
   return test();
+}
+
+Status Work::cancel() {
+  std::unique_lock lock(mutex_);
+  if (!ended_.load(std::memory_order_relaxed)) {
+    const Engine::Guest guest(*engine_);
+    lock.unlock();
+    if (engine_->cancel(*this)) return {};
+  }
+  return failed(Code::in_progress, "the operation is no tagged recv that waits for its message",
+                "wait for it");
 }
 
 Status Work::on_end(OnEnd function) {

@@ -28,6 +28,9 @@ class Work {
   /// Waits, and drives meanwhile; Code::in_progress if `timeout_s` have passed (negative: for
   /// ever).
   [[nodiscard]] Status wait(double timeout_s);
+  /// Has a tagged recv that has met no message end with Code::aborted. Code::in_progress: it is too
+  /// late, or another operation.
+  Status cancel();
   /// At once where the operation has ended already. One function only; a second one is refused.
   Status on_end(OnEnd function);
 

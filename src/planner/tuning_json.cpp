@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kTuningVersion = 1;
 constexpr double kMostMicroseconds = 1e15;
 constexpr std::uint64_t kLargestPoint = std::uint64_t{1} << 62;
-constexpr std::int64_t kMostRanks = 0x7fffffff;
+constexpr std::int64_t kMostTunedRanks = 0x7fffffff;
 
 Json written(const TuningPoint& point) {
   Json json{{"operation", name_of(point.collective)}, {"bytes", point.bytes}};
@@ -49,7 +49,7 @@ TuningPoint point_of(const Json& json) {
   if (!json["bytes"].is_number_unsigned() || point.bytes > kLargestPoint)
     throw std::runtime_error(json["bytes"].dump() + " is no number of bytes");
   const auto ranks = json.value("ranks", std::int64_t{0});
-  if (ranks < 0 || ranks > kMostRanks)
+  if (ranks < 0 || ranks > kMostTunedRanks)
     throw std::runtime_error("a number of ranks is out of range");
   point.scope.ranks = static_cast<Rank>(ranks);
   point.scope.hosts = json.value("hosts", "");

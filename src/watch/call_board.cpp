@@ -20,7 +20,7 @@ constexpr std::uint64_t bit_of(std::uint64_t number) {
 }  // namespace
 
 std::string Call::name() const {
-  return std::string(name_of(collective)) + (unequal ? "v" : "");
+  return std::string(name_of(collective)) + (unequal() ? "v" : tagged() ? "_tagged" : "");
 }
 
 std::string Call::text() const {
@@ -31,7 +31,9 @@ std::string Call::text() const {
     line.append(" ").append(name_of(type)).append("x").append(std::to_string(count));
   }
   if (reduces(collective)) line.append(" ").append(name_of(op));
-  if (has_root(collective)) {
+  if (tagged() && root == kNoRank) {
+    line.append(" any peer");
+  } else if (has_root(collective)) {
     line.append(is_pair() ? " peer " : " root ").append(std::to_string(root));
   }
   return line;
@@ -115,9 +117,11 @@ std::vector<Call> CallBoard::open_calls() const {
 
 std::optional<Call> CallBoard::counterpart(const Call& asked, Rank asker) const {
   std::optional<Noted> latest;
+  if (asked.tagged()) return std::nullopt;
   for (std::size_t slot = 0; slot < kKept; ++slot) {
     const std::optional<Noted> one = read_entry(slot);
-    if (!one || one->call.sequence != asked.sequence || one->call.is_pair() != asked.is_pair()) {
+    if (!one || one->call.sequence != asked.sequence || one->call.is_pair() != asked.is_pair() ||
+        one->call.tagged()) {
       continue;
     }
     const bool meets =

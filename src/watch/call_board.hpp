@@ -14,6 +14,14 @@
 
 namespace coll {
 
+/// What a call has beside what all calls of its operation have.
+enum class CallForm : std::uint8_t {
+  usual,
+  unequal,  ///< blocks of different lengths: all_gatherv…
+  tagged,   ///< a send or recv that finds its other end by a tag
+};
+inline constexpr int kCallForms = 3;
+
 /// One user call, as a value: what errors and reports name, and what the digest is made of.
 struct Call {
   /// 1 for the communicator's first operation; 0: none yet. Collectives, which all ranks call, must
@@ -22,8 +30,8 @@ struct Call {
   Collective collective = Collective::barrier;
   DataType type = DataType::int8;
   ReduceOp op = ReduceOp::sum;
-  bool unequal = false;  ///< its blocks have different lengths: all_gatherv…
-  Rank root = kNoRank;   ///< root or peer, where the operation has one
+  CallForm form = CallForm::usual;
+  Rank root = kNoRank;  ///< root or peer, where there is one; a tagged recv may be from any
   /// Elements, as the user gave them; of unequal blocks those of this rank's larger buffer.
   std::uint64_t count = 0;
 
@@ -40,12 +48,15 @@ struct Call {
   friend bool operator==(const Call& a, const Call& b) {
     return a.what() == b.what() && a.count == b.count && a.sequence == b.sequence;
   }
-  /// "all_reduce #41 f32x4096 sum", "broadcast #42 int8x16 root 3", "send #2 f32x1 peer 5"
+  /// "all_reduce #41 f32x4096 sum", "broadcast #42 int8x16 root 3", "send #2 f32x1 peer 5",
+  /// "recv_tagged #1 f32x1 any peer"
   [[nodiscard]] std::string text() const;
-  /// "all_reduce", "all_gatherv"
+  /// "all_reduce", "all_gatherv", "recv_tagged"
   [[nodiscard]] std::string name() const;
   /// For failures.
   [[nodiscard]] CallLabel label() const { return {text(), sequence, collective}; }
+  [[nodiscard]] constexpr bool unequal() const { return form == CallForm::unequal; }
+  [[nodiscard]] constexpr bool tagged() const { return form == CallForm::tagged; }
   /// Does it concern two ranks only?
   [[nodiscard]] constexpr bool is_pair() const {
     return collective == Collective::send || collective == Collective::recv;
@@ -53,11 +64,13 @@ struct Call {
   /// Is the count this rank's own, and another on other ranks? So it is where no rank knows the
   /// lengths of all blocks.
   [[nodiscard]] constexpr bool has_own_count() const {
-    return unequal && (collective == Collective::all_to_all || collective == Collective::gather ||
-                       collective == Collective::scatter);
+    return unequal() && (collective == Collective::all_to_all || collective == Collective::gather ||
+                         collective == Collective::scatter);
   }
-  /// Is it the rank's send to itself, or the recv of that?
-  [[nodiscard]] constexpr bool is_with_itself(Rank rank) const { return is_pair() && root == rank; }
+  /// Is it the rank's send to itself, or the recv of that, without a tag?
+  [[nodiscard]] constexpr bool is_with_itself(Rank rank) const {
+    return is_pair() && root == rank && !tagged();
+  }
 
  private:
   static constexpr std::size_t kWhat = sizeof sequence;
@@ -89,7 +102,8 @@ class CallBoard {
   /// All calls that the rank is in, oldest first.
   [[nodiscard]] std::vector<Call> open_calls() const;
   /// This rank's counterpart of what `asker` calls `asked`, among the last calls: the collective
-  /// of that number, or the send or receive of that number with `asker`.
+  /// of that number, or the send or receive of that number with `asker`. Tagged ones have none: the
+  /// two ends number them differently until they meet.
   [[nodiscard]] std::optional<Call> counterpart(const Call& asked, Rank asker) const;
 
  private:

@@ -85,7 +85,8 @@ std::vector<Group> grouped(const Question& question, const std::vector<RankPlace
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto rank = static_cast<Rank>(i);
     // A send or receive concerns two ranks; the others are free to be anywhere.
-    if (question.call.is_pair() && rank != question.asker && rank != question.call.root) continue;
+    const bool two = question.call.is_pair() && question.call.root != kNoRank;
+    if (two && rank != question.asker && rank != question.call.root) continue;
     Group group = question.reason == Question::Reason::mismatch ? what_it_called(question, ranks[i])
                                                                 : where_now(question, ranks[i]);
     const double since_s = group.since_s;
@@ -135,9 +136,11 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
                      const std::vector<Member>& members) {
   const bool mismatch = question.reason == Question::Reason::mismatch;
   const std::vector<Group> groups = grouped(question, ranks);
-  std::string what = mismatch ? "ranks called different operations"
-                              : "rank " + std::to_string(question.asker) + " waited " +
-                                    seconds_text(question.waited_s) + " in " + question.call.text();
+  std::string what = mismatch
+                         ? "ranks called different operations"
+                         : "rank " + std::to_string(question.asker) + " waited " +
+                               seconds_text(question.waited_s) + " in " + question.call.text() +
+                               (question.found.empty() ? "" : " (" + question.found + ")");
   std::vector<Rank> elsewhere;
   bool silent = false;
   for (const Group& group : groups) {
@@ -154,7 +157,7 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
     // Equal calls whose messages differ: say what was seen.
     if (elsewhere.empty()) {
       what += "; yet rank " + std::to_string(question.asker) + " found: " + question.found;
-      hint = question.call.unequal
+      hint = question.call.unequal()
                  ? "the two ranks of a block must give the same count for it"
                  : "use the same settings (COLL_*) and version of the library on all ranks";
     }
@@ -163,7 +166,9 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
         .in_call({"", question.call.sequence, question.call.collective})
         .at_rank(elsewhere.size() == 1 ? elsewhere.front() : question.peer);
   }
-  if (elsewhere.empty()) {
+  if (question.call.tagged()) {
+    hint = "both ends must use the same tag, or COLL_ANY_TAG, and name each other";
+  } else if (elsewhere.empty()) {
     hint = "the call is slower than COLL_DEADLINE_S allows, or a connection is stuck";
   } else if (silent) {
     hint = "see whether that process is stopped, or its host overloaded or gone";

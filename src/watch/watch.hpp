@@ -37,8 +37,8 @@ class Watch {
 
   /// This rank's deadline passed in `call`: gathers every rank's place (bounded, 2 s) and fails the
   /// communicator everywhere with the report "rank 3 is in …; ranks 0-2 in …; rank 5 does not
-  /// answer".
-  virtual Status report_deadline(const Call& call, double waited_s) = 0;
+  /// answer". `awaited`: for what it waited, where there is more to say than the call.
+  virtual Status report_deadline(const Call& call, double waited_s, std::string awaited) = 0;
 
   /// A message of another call came from `peer`: asks for both calls and fails the communicator
   /// everywhere with a mismatch that names them.

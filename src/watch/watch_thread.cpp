@@ -100,11 +100,12 @@ Status WatchThread::report(const Status& failure) noexcept {
   return this->failure();
 }
 
-Status WatchThread::report_deadline(const Call& call, double waited_s) {
+Status WatchThread::report_deadline(const Call& call, double waited_s, std::string awaited) {
   Question question;
   question.asker = rank_;
   question.call = call;
   question.waited_s = waited_s;
+  question.found = std::move(awaited);
   return ask(question);
 }
 

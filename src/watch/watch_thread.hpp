@@ -33,7 +33,7 @@ class WatchThread : public Watch {
  public:
   [[nodiscard]] Status failure() const override;
   Status report(const Status& failure) noexcept override;
-  Status report_deadline(const Call& call, double waited_s) override;
+  Status report_deadline(const Call& call, double waited_s, std::string awaited) override;
   Status report_mismatch(const Call& call, Rank peer, const Status& found) override;
   void doubt(const Call& call) noexcept override;
   void start_leaving() noexcept override;

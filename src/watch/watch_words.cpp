@@ -24,7 +24,7 @@ MessageWriter& add_call(MessageWriter& message, const Call& call) {
       .u8(static_cast<std::uint8_t>(call.op))
       .rank(call.root)
       .u64(call.count)
-      .u8(call.unequal ? 1 : 0);
+      .u8(static_cast<std::uint8_t>(call.form));
 }
 
 Call read_call(MessageReader& message) {
@@ -35,14 +35,15 @@ Call read_call(MessageReader& message) {
   const std::uint8_t op = message.u8();
   call.root = message.rank();
   call.count = message.u64();
-  call.unequal = message.u8() != 0;
-  if (collective >= kCollectives || type >= kDataTypes || op >= kReduceOps) {
+  const std::uint8_t form = message.u8();
+  if (collective >= kCollectives || type >= kDataTypes || op >= kReduceOps || form >= kCallForms) {
     message.refuse();
     return {};
   }
   call.collective = static_cast<Collective>(collective);
   call.type = static_cast<DataType>(type);
   call.op = static_cast<ReduceOp>(op);
+  call.form = static_cast<CallForm>(form);
   return call;
 }
 

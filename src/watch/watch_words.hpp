@@ -33,7 +33,7 @@ struct Question {
   Reason reason = Reason::deadline;
   double waited_s = 0;       ///< deadline
   Rank peer = kNoRank;       ///< mismatch: who sent the message
-  std::string found;         ///< mismatch: what was wrong with it
+  std::string found;         ///< mismatch: what was wrong with it; deadline: what was awaited
   std::uint32_t ticket = 0;  ///< the hub's number for it: an answer to an earlier one is too late
 };
 

@@ -15,9 +15,14 @@
 namespace coll {
 namespace {
 
-constexpr Rank kEveryRoot = 16;   ///< up to here all roots are tried
+constexpr Rank kEveryRoot = 16;  ///< up to here all roots are tried
+#ifdef SANITIZED
+constexpr Rank kEveryCount = 24;
+constexpr Rank kLarge[] = {33, 64, 127};
+#else
 constexpr Rank kEveryCount = 64;  ///< up to here all rank counts are
 constexpr Rank kLarge[] = {65, 96, 100, 127, 255, 257, 1000};
+#endif
 /// These are left out where all ranks together take more steps than this.
 constexpr std::uint64_t kMostSteps = 150'000;
 constexpr Rank kLargest = 1025;  ///< never left out; in a test of its own, since it takes long

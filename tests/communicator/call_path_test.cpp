@@ -18,7 +18,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "communicator/engine/call_check.hpp"
+#include "communicator/calls/call_check.hpp"
 #include "rank_threads.hpp"
 
 // SANITIZED: with a sanitizer, which has its own malloc and locks.

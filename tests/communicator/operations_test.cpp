@@ -8,7 +8,7 @@
 #include <latch>
 #include <random>
 
-#include "communicator/engine/call_check.hpp"
+#include "communicator/calls/call_check.hpp"
 #include "exact_oracle.hpp"
 #include "fake_hosts.hpp"
 #include "rank_threads.hpp"
@@ -32,7 +32,7 @@ struct Sample {
   std::uint64_t data = 0;
 
   [[nodiscard]] std::string text() const {
-    return Call{1, collective, type, op, false, root, count}.text() +
+    return Call{1, collective, type, op, CallForm::usual, root, count}.text() +
            (in_place ? " in place" : "") + " at +" + std::to_string(misaligned) + " data " +
            std::to_string(data);
   }
@@ -104,7 +104,8 @@ void run_sample(Communicator& comm, const Sample& sample) {
   const InPlace rule = in_place(sample.collective, ranks, sample.root, rank);
   const bool in_place = sample.in_place && rule.allowed;
   Request request;
-  request.call = {0, sample.collective, sample.type, sample.op, false, sample.root, sample.count};
+  request.call = {0,           sample.collective, sample.type, sample.op, CallForm::usual,
+                  sample.root, sample.count};
   std::size_t output_at = 0;
   if (in_place) {
     const std::size_t offset = rule.offset_blocks * block;
@@ -131,9 +132,8 @@ void run_sample(Communicator& comm, const Sample& sample) {
   }
 }
 
-/// With the thread sanitizer these tests take fifteen times as long (25 s, 367 s). It looks at
-/// threads, for which fewer arguments do.
-#ifdef __SANITIZE_THREAD__
+/// A sanitizer looks at memory and threads, for which fewer arguments do.
+#ifdef SANITIZED
 constexpr int kFewer = 3;
 #else
 constexpr int kFewer = 1;
@@ -306,7 +306,7 @@ TEST(AllReduce, SameBitsOnEveryRankWithEveryAlgorithm) {
         results[me].resize(kCount);
         Request request;
         request.call = {
-            0, Collective::all_reduce, DataType::float32, ReduceOp::sum, false, kNoRank, kCount};
+            .collective = Collective::all_reduce, .type = DataType::float32, .count = kCount};
         request.input = inputs[me].data();
         request.output = results[me].data();
         const Status status = comm.run(request);
@@ -344,7 +344,7 @@ TEST(Broadcast, LeavesNoMemoryBehind) {
     run_ranks(4, options, [&](Communicator& comm) {
       std::vector<std::byte> data(kCount, static_cast<std::byte>(comm.rank() + 1));
       Request request;
-      request.call = {0, Collective::broadcast, DataType::int8, ReduceOp::sum, false, 0, kCount};
+      request.call = {.collective = Collective::broadcast, .root = 0, .count = kCount};
       request.input = request.output = data.data();
       for (int call = 0; call < 3; ++call) {
         const Status status = comm.run(request);
@@ -374,7 +374,7 @@ TEST(Broadcast, LeavesNoMemoryBehindWhereNobodyReads) {
     run_ranks(4, options, [&](Communicator& comm) {
       std::vector<std::byte> data(kCount, static_cast<std::byte>(comm.rank() + 1));
       Request request;
-      request.call = {0, Collective::broadcast, DataType::int8, ReduceOp::sum, false, 0, kCount};
+      request.call = {.collective = Collective::broadcast, .root = 0, .count = kCount};
       request.input = request.output = data.data();
       for (int call = 0; call < (comm.rank() == 0 ? 2 : 1); ++call) {
         const Status status = comm.run(request);

@@ -24,6 +24,11 @@ namespace {
 using coll::test::FailingAllocations;
 using Mode = FailingAllocations::Mode;
 
+#ifdef SANITIZED
+constexpr std::uint64_t kFewer = 3;  ///< a sample
+#else
+constexpr std::uint64_t kFewer = 1;
+#endif
 constexpr int kRanks = 2;
 constexpr unsigned kTrial_s = 20;  // far more than any trial takes; a hang ends the process
 constexpr double kLonely_s = 0.3;  // how long a rank waits for a partner that may never come
@@ -283,7 +288,7 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
       const std::uint64_t most = scenario.act == Act::join    ? 6  // a sample
                                  : scenario.act == Act::split ? 24
                                                               : 1;
-      const auto step = static_cast<long>(1 + random() % most);
+      const auto step = static_cast<long>(1 + random() % (kFewer * most));
       which += scenario.mode == Mode::one ? step : step + which / 8;
     }
     if (rank == scenario.victim) std::cerr << trials << " trials\n";

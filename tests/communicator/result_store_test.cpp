@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which results go past the caches.
-#include "communicator/engine/result_store.hpp"
+#include "communicator/calls/result_store.hpp"
 
 #include <gtest/gtest.h>
 

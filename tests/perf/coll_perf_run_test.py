@@ -39,7 +39,7 @@ class Program(unittest.TestCase):
             reductions = 8 * 11 + 6 * 8 + 10 + 2 * 3  # of integers, floats, bool, complex numbers
             expected = (reductions * (3 + 3) * sizes  # all_reduce, reduce_scatter and its v; reduce's roots
                         + types * (2 + 5 * 3) * sizes  # all_gather; broadcast, gather, scatter; their v
-                        + types * 4 * 3 + 1)  # all_to_all and its v, sendrecv and its ring; barrier
+                        + types * 5 * 3 + 1)  # all_to_all and its v, sendrecv, tagged, its ring; barrier
             self.assertEqual(len(seen), expected)
             self.assertEqual(len(result["results"]), expected)
 
@@ -51,7 +51,7 @@ class Program(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(done.stdout)
             self.assertEqual((result["ranks"], result["wrong"]), (count, 0))
-            self.assertEqual(len(result["results"]), 2 * 7 * (11 * 2 + 4) + 1)
+            self.assertEqual(len(result["results"]), 2 * 7 * (11 * 2 + 5) + 1)
 
     def test_streams(self):
         done = ranks(2, "-t", "all", "--sizes", "8,100K", "-n", "5", "--stream", "--percentiles")

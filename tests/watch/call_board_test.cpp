@@ -12,20 +12,29 @@ namespace coll {
 namespace {
 
 Call all_reduce(std::uint64_t sequence, std::uint64_t count) {
-  return {sequence, Collective::all_reduce, DataType::float32, ReduceOp::sum, false, kNoRank,
+  return {sequence,      Collective::all_reduce, DataType::float32,
+          ReduceOp::sum, CallForm::usual,        kNoRank,
           count};
 }
 
 TEST(Call, TextNamesWhatMatters) {
   EXPECT_EQ(all_reduce(41, 4096).text(), "all_reduce #41 f32x4096 sum");
-  EXPECT_EQ((Call{42, Collective::broadcast, DataType::int8, ReduceOp::sum, false, 3, 16}.text()),
+  EXPECT_EQ((Call{42, Collective::broadcast, DataType::int8, ReduceOp::sum, CallForm::usual, 3, 16}
+                 .text()),
             "broadcast #42 int8x16 root 3");
-  EXPECT_EQ((Call{2, Collective::send, DataType::float32, ReduceOp::sum, false, 5, 1}.text()),
-            "send #2 f32x1 peer 5");
-  EXPECT_EQ((Call{7, Collective::barrier, DataType::int8, ReduceOp::sum, false, kNoRank, 0}.text()),
-            "barrier #7");
-  EXPECT_EQ((Call{9, Collective::reduce, DataType::float64, ReduceOp::max, false, 0, 3}.text()),
-            "reduce #9 f64x3 max root 0");
+  EXPECT_EQ(
+      (Call{2, Collective::send, DataType::float32, ReduceOp::sum, CallForm::usual, 5, 1}.text()),
+      "send #2 f32x1 peer 5");
+  EXPECT_EQ(
+      (Call{7, Collective::barrier, DataType::int8, ReduceOp::sum, CallForm::usual, kNoRank, 0}
+           .text()),
+      "barrier #7");
+  EXPECT_EQ(
+      (Call{9, Collective::reduce, DataType::float64, ReduceOp::max, CallForm::usual, 0, 3}.text()),
+      "reduce #9 f64x3 max root 0");
+  EXPECT_EQ((Call{1, Collective::recv, DataType::int64, ReduceOp::sum, CallForm::tagged, kNoRank, 3}
+                 .text()),
+            "recv_tagged #1 int64x3 any peer");
   EXPECT_EQ(Call{}.text(), "no call");
 }
 
@@ -36,7 +45,7 @@ TEST(CallBoard, TellsInsideFromBetween) {
   EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(1, 10), true, 0, 1, 1}));
   board.leave(place);
   EXPECT_EQ(board.read(), (CallBoard::Reading{all_reduce(1, 10), false, 0, 1, 1}));
-  const Call send{1, Collective::send, DataType::uint8, ReduceOp::sum, false, 2, 5};
+  const Call send{1, Collective::send, DataType::uint8, ReduceOp::sum, CallForm::usual, 2, 5};
   board.enter(send);
   EXPECT_EQ(board.read(), (CallBoard::Reading{send, true, 0, 2, 1})) << "a send is no collective";
 }
@@ -73,7 +82,7 @@ TEST(CallBoard, NotesNoMoreCallsThanItHolds) {
 /// However many calls come and go beside it.
 TEST(CallBoard, ACallKeepsItsPlaceWhileItLasts) {
   CallBoard board;
-  const Call recv{1, Collective::recv, DataType::uint8, ReduceOp::sum, false, 2, 7};
+  const Call recv{1, Collective::recv, DataType::uint8, ReduceOp::sum, CallForm::usual, 2, 7};
   const std::uint64_t place = board.enter(recv);
   for (std::uint64_t n = 1; n <= 100; ++n) {
     const std::uint64_t other = board.enter(all_reduce(n, n));
@@ -89,16 +98,16 @@ TEST(CallBoard, ACallKeepsItsPlaceWhileItLasts) {
 
 TEST(CallBoard, RemembersTheCounterpartOfACall) {
   CallBoard board;
-  const Call to_2{1, Collective::send, DataType::uint8, ReduceOp::sum, false, 2, 5};
-  const Call to_3{1, Collective::send, DataType::uint8, ReduceOp::sum, false, 3, 6};
-  const Call from_2{1, Collective::recv, DataType::uint8, ReduceOp::sum, false, 2, 7};
+  const Call to_2{1, Collective::send, DataType::uint8, ReduceOp::sum, CallForm::usual, 2, 5};
+  const Call to_3{1, Collective::send, DataType::uint8, ReduceOp::sum, CallForm::usual, 3, 6};
+  const Call from_2{1, Collective::recv, DataType::uint8, ReduceOp::sum, CallForm::usual, 2, 7};
   for (const Call& call : {all_reduce(1, 10), to_2, from_2, to_3, all_reduce(2, 20)}) {
     board.leave(board.enter(call));
   }
   EXPECT_EQ(board.counterpart(all_reduce(1, 999), 4), all_reduce(1, 10));
   EXPECT_EQ(board.counterpart(all_reduce(3, 10), 4), std::nullopt);
-  const Call recv_here{1, Collective::recv, DataType::uint8, ReduceOp::sum, false, 0, 9};
-  const Call send_here{1, Collective::send, DataType::uint8, ReduceOp::sum, false, 0, 9};
+  const Call recv_here{1, Collective::recv, DataType::uint8, ReduceOp::sum, CallForm::usual, 0, 9};
+  const Call send_here{1, Collective::send, DataType::uint8, ReduceOp::sum, CallForm::usual, 0, 9};
   EXPECT_EQ(board.counterpart(recv_here, 2), to_2);
   EXPECT_EQ(board.counterpart(recv_here, 3), to_3);
   EXPECT_EQ(board.counterpart(send_here, 2), from_2);
@@ -113,9 +122,10 @@ TEST(CallBoard, ReadersNeverSeeHalfACall) {
   std::atomic<bool> done{false};
   std::thread writer([&] {
     for (std::uint64_t n = 1; n <= 200000; ++n) {
-      board.leave(board.enter(
-          {n, static_cast<Collective>(n % kCollectives), static_cast<DataType>(n % kDataTypes),
-           static_cast<ReduceOp>(n % kReduceOps), false, static_cast<Rank>(n % 1000), 3 * n}));
+      board.leave(
+          board.enter({n, static_cast<Collective>(n % kCollectives),
+                       static_cast<DataType>(n % kDataTypes), static_cast<ReduceOp>(n % kReduceOps),
+                       CallForm::usual, static_cast<Rank>(n % 1000), 3 * n}));
     }
     done.store(true);
   });

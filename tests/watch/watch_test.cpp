@@ -24,10 +24,14 @@ namespace {
 using ::testing::HasSubstr;
 
 Call all_reduce(std::uint64_t sequence) {
-  return {sequence, Collective::all_reduce, DataType::float32, ReduceOp::sum, false, kNoRank, 4096};
+  return {sequence,      Collective::all_reduce, DataType::float32,
+          ReduceOp::sum, CallForm::usual,        kNoRank,
+          4096};
 }
 Call all_gather(std::uint64_t sequence) {
-  return {sequence, Collective::all_gather, DataType::float32, ReduceOp::sum, false, kNoRank, 4096};
+  return {sequence,      Collective::all_gather, DataType::float32,
+          ReduceOp::sum, CallForm::usual,        kNoRank,
+          4096};
 }
 
 std::vector<Member> members_of(Rank size) {
@@ -128,7 +132,7 @@ TEST(Watch, ManyFailuresAtOnceGiveOneVerdict) {
           returned[rank] = ranks.watches[rank]->report(
               failed(Code::system, "disk " + std::to_string(rank) + " is on fire"));
         } else {
-          returned[rank] = ranks.watches[rank]->report_deadline(all_reduce(rank), 5);
+          returned[rank] = ranks.watches[rank]->report_deadline(all_reduce(rank), 5, "");
         }
       });
     }
@@ -175,7 +179,7 @@ TEST(Watch, ADeadlineSaysWhoIsWhere) {
     ranks.boards[others[2]].enter(all_gather(41));
     const std::uint64_t past = ranks.boards[others[3]].enter(all_reduce(40));
     ranks.boards[others[3]].leave(past);
-    const Status verdict = ranks.watches[asker]->report_deadline(all_reduce(41), 12.34);
+    const Status verdict = ranks.watches[asker]->report_deadline(all_reduce(41), 12.34, "");
     EXPECT_EQ(verdict.code(), Code::deadline);
     const auto who = [](std::size_t rank) {
       return "rank " + std::to_string(rank) + " (pid " + std::to_string(1000 + rank) +
@@ -202,7 +206,7 @@ TEST(Watch, ADeadlineWithOneRankElsewhereBlamesIt) {
   for (std::size_t rank = 0; rank < 3; ++rank) {
     if (rank != late) ranks.boards[rank].enter(all_reduce(1));
   }
-  const Status verdict = ranks.watches[ranks.spoke(0)]->report_deadline(all_reduce(1), 1);
+  const Status verdict = ranks.watches[ranks.spoke(0)]->report_deadline(all_reduce(1), 1, "");
   EXPECT_EQ(verdict.rank(), static_cast<Rank>(late));
 }
 
@@ -261,10 +265,10 @@ TEST(Watch, ARankThatLeftIsNotMissedBySendsAmongOthers) {
   const std::size_t a = ranks.spoke(0);
   const std::size_t b = ranks.spoke(2);
   ranks.watches[gone]->leave();
-  ranks.boards[a].enter(
-      {1, Collective::recv, DataType::uint8, ReduceOp::sum, false, static_cast<Rank>(b), 1});
-  ranks.boards[b].enter(
-      {1, Collective::recv, DataType::uint8, ReduceOp::sum, false, static_cast<Rank>(gone), 1});
+  ranks.boards[a].enter({1, Collective::recv, DataType::uint8, ReduceOp::sum, CallForm::usual,
+                         static_cast<Rank>(b), 1});
+  ranks.boards[b].enter({1, Collective::recv, DataType::uint8, ReduceOp::sum, CallForm::usual,
+                         static_cast<Rank>(gone), 1});
   const Status failure = await_failure(*ranks.watches[b], seconds(5));
   EXPECT_EQ(failure.rank(), static_cast<Rank>(gone)) << "b calls on the rank that left";
   expect_same_everywhere(ranks, {gone});
@@ -274,7 +278,7 @@ TEST(Watch, OneRankAloneNeedsNoThread) {
   Watched ranks(1);
   EXPECT_FALSE(ranks.watches[0]->failed());
   ranks.boards[0].enter(all_reduce(1));
-  const Status verdict = ranks.watches[0]->report_deadline(all_reduce(1), 1);
+  const Status verdict = ranks.watches[0]->report_deadline(all_reduce(1), 1, "");
   EXPECT_EQ(verdict.code(), Code::deadline);
   EXPECT_TRUE(ranks.watches[0]->failed());
   EXPECT_EQ(ranks.watches[0]->report(failed(Code::aborted, "late")).text(), verdict.text());
@@ -417,7 +421,7 @@ TEST(WatchProcesses, TwoKilledAtOnceGiveOneVerdict) {
 TEST(WatchProcesses, AStoppedRankIsSaidNotToAnswer) {
   Processes ranks(4, [](Watch& watch, CallBoard& /*board*/, const auto& go) {
     go();
-    return watch.report_deadline(all_reduce(1), 0.3).text();
+    return watch.report_deadline(all_reduce(1), 0.3, "").text();
   });
   stop(ranks.pids[3]);
   ranks.go();
@@ -432,7 +436,7 @@ TEST(WatchProcesses, AStoppedRankIsSaidNotToAnswer) {
 TEST(WatchProcesses, AStoppedHubIsSaidNotToAnswer) {
   Processes ranks(3, [](Watch& watch, CallBoard& /*board*/, const auto& go) {
     go();
-    return watch.report_deadline(all_reduce(1), 0.3).text();
+    return watch.report_deadline(all_reduce(1), 0.3, "").text();
   });
   stop(ranks.pids[0]);
   ranks.go();
@@ -453,7 +457,7 @@ TEST(WatchProcesses, ASpinningRankStillAnswers) {
     while (!watch.failed() && Clock::now() - begin < milliseconds(1500)) {
     }
     if (watch.failed()) return watch.failure().text();
-    return watch.report_deadline(all_reduce(2), 1.5).text();
+    return watch.report_deadline(all_reduce(2), 1.5, "").text();
   });
   const std::string text = ranks.line(0);
   EXPECT_EQ(text, ranks.line(1));
@@ -474,7 +478,7 @@ TEST(RanksText, PutsRunsTogether) {
 TEST(PlacesReport, ASendIsAskedOfItsPeerOnly) {
   Question question;
   question.asker = 0;
-  question.call = {5, Collective::send, DataType::float32, ReduceOp::sum, false, 2, 8};
+  question.call = {5, Collective::send, DataType::float32, ReduceOp::sum, CallForm::usual, 2, 8};
   question.waited_s = 1;
   std::vector<RankPlace> places(4);
   for (RankPlace& one : places) one.place = Whereabouts{};

@@ -62,13 +62,16 @@ Status CommonFailure::keep(Find find) noexcept {
 
 Status CommonFailure::settle(const Status& failure, const Call& call, Rank peer) noexcept {
   return keep([&] {
-    return failure.code() == Code::mismatch ? watch_->report_mismatch(call, peer, failure)
-                                            : watch_->report(failure.in_call(call.label()));
+    // What differs between the ends of a tagged message is known already.
+    const bool unexplained = failure.code() == Code::mismatch && !call.tagged();
+    return unexplained ? watch_->report_mismatch(call, peer, failure)
+                       : watch_->report(said_of(failure, call));
   });
 }
 
-Status CommonFailure::settle_deadline(const Call& call, double waited_s) noexcept {
-  return keep([&] { return watch_->report_deadline(call, waited_s); });
+Status CommonFailure::settle_deadline(const Call& call, double waited_s,
+                                      std::string awaited) noexcept {
+  return keep([&] { return watch_->report_deadline(call, waited_s, std::move(awaited)); });
 }
 
 }  // namespace coll

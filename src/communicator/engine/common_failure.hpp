@@ -36,7 +36,7 @@ class CommonFailure {
   /// word for word. `peer`: whose message did not fit, where that is the failure.
   Status settle(const Status& failure, const Call& call, Rank peer) noexcept;
   /// The same where `call` has waited so many seconds: too long.
-  Status settle_deadline(const Call& call, double waited_s) noexcept;
+  Status settle_deadline(const Call& call, double waited_s, std::string awaited) noexcept;
 
  private:
   template <class Find>

@@ -5,16 +5,16 @@
 #include <exception>
 #include <utility>
 
-#include "communicator/engine/call_check.hpp"
-#include "communicator/engine/call_digest.hpp"
+#include "communicator/calls/call_check.hpp"
+#include "communicator/calls/call_digest.hpp"
 #include "communicator/engine/progress_thread.hpp"
 
 namespace coll {
 namespace {
 
-constexpr int kHelpRounds = 16;             ///< before the progress thread looks at the next engine
-constexpr std::uint64_t kLookRounds = 256;  ///< between two looks at calls while some of them move
-constexpr std::uint64_t kOpeningRounds = 64;  ///< between two tries to connect, while others move
+// Beside Mail's own.
+constexpr std::uint32_t kPairLanes = 0x8000;
+constexpr std::uint32_t kTaggedLanes = 0xa000;
 
 /// Ranks that do not know all counts plan for blocks of this length.
 constexpr std::uint64_t kUnknownBlock = 256 << 10;
@@ -39,10 +39,14 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
       deadline_s_(deadline_s),
       waiting_(waiting),
       failure_(failure),
-      programs_(rank, membership),
+      programs_(rank, membership, kPairLanes),
+      tagged_programs_(rank, membership, kTaggedLanes),
+      mail_(rank, membership),
       bound_(rank, size, results),
       sends_(static_cast<std::size_t>(size)),
-      receives_(static_cast<std::size_t>(size)) {}
+      receives_(static_cast<std::size_t>(size)),
+      tagged_sends_(static_cast<std::size_t>(size)),
+      tagged_receives_(static_cast<std::size_t>(size)) {}
 
 void Engine::finish() noexcept {
   if (std::exchange(finished_, true)) return;
@@ -51,11 +55,12 @@ void Engine::finish() noexcept {
   while (guests_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   if (helper_) helper_->forget(*this);
   programs_.stop_reading();
+  tagged_programs_.stop_reading();
 }
 
 PlanKey Engine::key_of(const Call& call) const {
   const Rank root = has_root(call.collective) ? call.root : 0;
-  if (call.unequal) return unequal_key(call, size_, root);
+  if (call.unequal()) return unequal_key(call, size_, root);
   const std::uint32_t bytes_class =
       size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_));
   // An exchange with oneself is the copy that a broadcast to nobody else is.
@@ -67,7 +72,9 @@ PlanKey Engine::key_of(const Call& call) const {
 Engine::Order& Engine::order_of(const Call& call) {
   if (!call.is_pair()) [[likely]]
     return collectives_;
-  auto& peers = call.collective == Collective::send ? sends_ : receives_;
+  const bool send = call.collective == Collective::send;
+  auto& peers =
+      call.tagged() ? (send ? tagged_sends_ : tagged_receives_) : (send ? sends_ : receives_);
   return peers[static_cast<std::size_t>(call.root)];
 }
 
@@ -148,14 +155,6 @@ void Engine::issue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper
   enqueue(call, helper);
 }
 
-void Engine::drive_first(ProgressThread& helper) noexcept {
-  if (seat_.try_take()) {
-    round();
-    give_up_seat();
-  }
-  if (!idle()) helper.attend(*this);
-}
-
 void Engine::enqueue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept {
   const std::lock_guard lock(issue_mutex_);
   issued_.push(call);
@@ -166,6 +165,10 @@ void Engine::enqueue(OpenCall& call, const std::shared_ptr<ProgressThread>& help
 void Engine::take_issued() noexcept {
   const std::lock_guard lock(issue_mutex_);
   queued_.append(issued_);
+  while (Withdrawal* const wish = withdrawals_) {
+    withdrawals_ = wish->next;
+    wish->next = std::exchange(withdrawing_, wish);
+  }
   if (issued_helper_) helper_ = std::move(issued_helper_);
   has_issued_.store(false, std::memory_order_relaxed);
 }
@@ -179,61 +182,18 @@ void Engine::give_up_seat() noexcept {
   if (helper) helper->poke();
 }
 
-Engine::Help Engine::help() noexcept {
-  if (seat_.wanted() || !seat_.try_take()) return Help::not_needed;
-  bool moved = false;
-  for (int i = 0; i < kHelpRounds && !seat_.wanted() && !quiet(); ++i) {
-    if (!round()) break;
-    moved = true;
-  }
-  look();
-  seat_.give_up();
-  return moved ? Help::moved : Help::nothing_moved;
-}
-
-void Engine::add_nap_ends(NapEnds& ends) noexcept {
-  if (!seat_.try_take()) return;
-  add_open_ends(ends);
-  seat_.give_up();
-}
-
-void Engine::add_open_ends(NapEnds& ends) noexcept {
-  for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
-    for (ProgressSource* source : (*at)->bound->run.program->sources) ends.add(*source);
-  }
-}
-
-bool Engine::retire(const Status& why) noexcept {
-  if (!seat_.try_take()) return false;
-  const bool retired = quiet();
-  if (retired) failure_.set(why);
-  seat_.give_up();
-  return retired;
-}
-
-/// One round, and what its lack of movement asks for.
-void Engine::drive_round(Waiter& waiter) noexcept {
-  const bool moved = round();
-  if (moved) waiter.reset();
-  // Also while others move, a call may stand still.
-  if (moved ? rounds_ % kLookRounds != 0 : !waiter.turn()) return;
-  look();
-  // Connecting takes system calls and scheduling: nap from the start.
-  const bool opening = open_.empty() && !queued_.empty();
-  if (moved || (!opening && !waiter.naps())) return;
-  nap_ends_.clear();
-  add_open_ends(nap_ends_);
-  waiter.nap(nap_ends_);
-}
-
 /// True if anything moved.
 bool Engine::round() noexcept {
   bool moved = false;
   ++rounds_;
   if (has_issued_.load(std::memory_order_acquire)) [[unlikely]]
     take_issued();
+  if (!mail_.idle()) [[unlikely]]
+    moved = move_mail();
   if (!queued_.empty()) [[unlikely]]
-    moved = failure_.happened() ? end_queued() : begin_queued();
+    moved |= failure_.happened() ? end_queued() : begin_queued();
+  if (withdrawing_ != nullptr) [[unlikely]]
+    serve_withdrawals();
   if (ready_.load(std::memory_order_acquire) != 0) [[unlikely]]
     moved |= release_held();
   if (progress_.poll()) {
@@ -249,6 +209,18 @@ bool Engine::begin_queued() noexcept {
   const std::uint64_t walk = ++walks_;
   for (OpenCall** at = queued_.begin(); *at != nullptr;) {
     OpenCall& call = **at;
+    if (call.is_unmet()) {
+      queued_.erase(at);
+      moved = true;
+      if (may_start(call)) {
+        post(call);
+      } else {
+        call.state = OpenCall::State::held;
+        held_.push(call);
+      }
+      if (failure_.happened()) return end_queued() || moved;
+      continue;
+    }
     Order& order = order_of(call.request.call);
     // To ask for connections takes system calls: not in every round of calls that move.
     const bool ask =
@@ -296,6 +268,10 @@ bool Engine::begin(OpenCall& call) {
     call.call = call.request.call;
     call.call.sequence = ++order_of(call.call).begun;
     call.state = OpenCall::State::opening;
+    if (call.request.factor.given) {
+      call.scaled = std::make_unique<ScaledInput>();
+      call.scaled->prepare(call.request, rank_, size_);
+    }
   }
   BoundCall* bound = bound_.find(call.request);
   if (bound == nullptr) {
@@ -317,6 +293,7 @@ bool Engine::begin(OpenCall& call) {
   if (may_start(call)) {
     call.state = OpenCall::State::moving;
     if (call.place == 0) call.place = board_.enter(call.call);
+    if (call.scaled) call.scaled->compute();
     progress_.begin(bound->run);
   } else {
     call.state = OpenCall::State::held;
@@ -330,10 +307,11 @@ bool Engine::begin(OpenCall& call) {
 /// open theirs in the same call.
 Result<Program*> Engine::program_of(const OpenCall& call) {
   const PlanKey key = key_of(call.call);
-  if (const auto* entry = programs_.find(key)) return entry->program.get();
-  COLL_TRY(programs_.prepare(key));
-  COLL_ASSIGN(const bool connected, programs_.connect(key));
-  return connected ? programs_.find(key)->program.get() : nullptr;
+  ProgramCache& programs = call.call.tagged() ? tagged_programs_ : programs_;
+  if (const auto* entry = programs.find(key)) return entry->program.get();
+  COLL_TRY(programs.prepare(key));
+  COLL_ASSIGN(const bool connected, programs.connect(key));
+  return connected ? programs.find(key)->program.get() : nullptr;
 }
 
 /// Starts held calls for which it is time, as many as were noticed.
@@ -351,10 +329,13 @@ bool Engine::release_held() noexcept {
     held_.erase(at);
     if (failure_.happened()) {
       end(call, said_of(failure_.status(), call.call));
+    } else if (call.is_unmet()) {
+      post(call);
     } else {
       call.state = OpenCall::State::moving;
       call.place = board_.enter(call.call);
       open_.push(call);
+      if (call.scaled) call.scaled->compute();
       progress_.release(call.bound->run);
     }
   }
@@ -379,6 +360,7 @@ void Engine::end(OpenCall& call, Status status) noexcept {
     bound_.give_back(*call.bound);
   }
   board_.leave(call.place);
+  call.scaled.reset();
   call.status = std::move(status);
   if (call.owner != nullptr) {
     call.owner->on_end(call);

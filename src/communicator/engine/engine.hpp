@@ -6,15 +6,17 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "communicator/engine/bound_calls.hpp"
+#include "communicator/calls/bound_calls.hpp"
+#include "communicator/calls/open_call.hpp"
+#include "communicator/calls/program_cache.hpp"
 #include "communicator/engine/common_failure.hpp"
-#include "communicator/engine/open_call.hpp"
-#include "communicator/engine/program_cache.hpp"
 #include "communicator/engine/seat.hpp"
+#include "communicator/mail/mail.hpp"
 #include "communicator/membership/membership.hpp"
 #include "executor/cpu_executor.hpp"
 #include "executor/progress.hpp"
@@ -54,6 +56,15 @@ class Engine {
 
   /// Runs a request to its end. Allocates nothing if the request repeats.
   Status run(const Request& request) noexcept;
+
+  /// Runs a tagged request to its end.
+  Status run_tagged(const Request& request) noexcept { return run_queued(request); }
+  /// Waits until a message has come that the tagged recv `request` would take, and says which;
+  /// Code::in_progress if `timeout_s` pass first (negative: the communicator's deadline).
+  Status probe(const Request& request, double timeout_s) noexcept;
+  /// Ends the work's tagged recv with Code::aborted, unless it has met its message: then false. For
+  /// guests.
+  bool cancel(const Work& work) noexcept;
 
   /// Puts a checked call behind all that were issued before. Its owner keeps it until it has ended,
   /// and says `drive_first` once it holds no locks.
@@ -100,10 +111,21 @@ class Engine {
   bool retire(const Status& why) noexcept;
 
  private:
+  static constexpr std::uint64_t kOpeningRounds =
+      64;                             ///< between tries to connect, while others move
   static constexpr int kTries = 100;  ///< to take the seat, before sleeping until it is free
   static constexpr std::chrono::milliseconds kSleep{100};
 
-  // What follows is for the thread that has the seat, but for run_queued and enqueue.
+  /// A wish to end a recv or probe before it has met its message.
+  struct Withdrawal {
+    const OpenCall* call = nullptr;  ///< the probe
+    const Work* work = nullptr;      ///< the recv's
+    bool found = false;              ///< in time
+    Withdrawal* next = nullptr;
+    std::atomic<bool> done{false};  ///< from then on it may be gone
+  };
+
+  // What follows is for the thread that has the seat, but for run_queued, enqueue and withdraw.
   Status run_queued(const Request& request) noexcept;
   BoundCall* rebind(const Request& request) noexcept;
   Status finish_alone(const Request& request, const Call& call, BoundCall& bound,
@@ -116,6 +138,13 @@ class Engine {
   bool begin(OpenCall& call);
   bool end_queued() noexcept;
   Result<Program*> program_of(const OpenCall& call);
+  void post(OpenCall& call) noexcept;
+  bool move_mail() noexcept;
+  void take_met() noexcept;
+  bool look_at_mail(Clock::time_point now) noexcept;
+  bool withdraw(Withdrawal& withdrawal) noexcept;
+  void serve_withdrawals() noexcept;
+  [[nodiscard]] std::string awaited(const OpenCall& call) const noexcept;
   bool release_held() noexcept;
   void end_done() noexcept;
   void look() noexcept;
@@ -126,7 +155,7 @@ class Engine {
   void add_open_ends(NapEnds& ends) noexcept;
   void give_up_seat() noexcept;
   [[nodiscard]] bool quiet() const {
-    return open_.empty() && held_.empty() && queued_.empty() &&
+    return open_.empty() && held_.empty() && queued_.empty() && mail_.idle() &&
            !has_issued_.load(std::memory_order_acquire);
   }
   /// Calls that begin one after another. Connections of different orders share no direction: those
@@ -147,23 +176,29 @@ class Engine {
   // --- guarded by the seat
   CallBoard board_;
   ProgramCache programs_;
+  ProgramCache tagged_programs_;  ///< of tagged calls that have met
+  Mail mail_;                     ///< the others
   BoundCalls bound_;
   CpuExecutor executor_;
   Progress progress_{executor_};
+  Withdrawal* withdrawing_ = nullptr;
   CallList queued_;  ///< not begun, in the order of their issue
   CallList held_;    ///< begun, but they keep still
   CallList open_;    ///< they move
   Order collectives_;
-  std::vector<Order> sends_, receives_;  ///< by peer
-  std::uint64_t walks_ = 0;              ///< over the queue
+  std::vector<Order> sends_, receives_;                ///< by peer
+  std::vector<Order> tagged_sends_, tagged_receives_;  ///< that have met; by peer
+  std::uint64_t tagged_ = 0;                           ///< numbers those that have not
+  std::uint64_t walks_ = 0;                            ///< over the queue
   std::uint64_t rounds_ = 0;
   NapEnds nap_ends_;
   std::shared_ptr<ProgressThread> helper_;
 
   // --- any thread
   Seat seat_;
-  std::mutex issue_mutex_;  // guards the next two
+  std::mutex issue_mutex_;  // guards the next three
   CallList issued_;
+  Withdrawal* withdrawals_ = nullptr;
   std::shared_ptr<ProgressThread> issued_helper_;
   std::atomic<bool> has_issued_{false};
   std::atomic<std::uint32_t> ready_{0};  ///< held calls that may start

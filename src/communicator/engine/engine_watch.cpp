@@ -32,6 +32,7 @@ void Engine::look() noexcept {
     if (others_move) (*at)->looked_at = false;
     if (look_at(**at, now)) return;
   }
+  look_at_mail(now);
 }
 
 /// True if a connection, and so the communicator, has failed. The call that has its turn there is
@@ -64,7 +65,8 @@ bool Engine::look_at(OpenCall& call, Clock::time_point now) noexcept {
   const double waited_s = std::chrono::duration<double>(now - call.still_since).count();
   const double deadline_s = call.deadline_s < 0 ? deadline_s_ : call.deadline_s;
   if (deadline_s > 0 && waited_s >= deadline_s) {
-    fail_all(failure_.settle_deadline(call.call, waited_s));
+    const bool unmet = call.state == OpenCall::State::unmet;
+    fail_all(failure_.settle_deadline(call.call, waited_s, unmet ? awaited(call) : ""));
     return true;
   }
   if (waited_s >= call.patience_s) {
@@ -86,7 +88,11 @@ void Engine::fail_all(const Status& verdict) noexcept {
       bound_.give_back(bound);
     }
   }
-  while (OpenCall* const call = open_.pop()) end(*call, said_of(verdict, call->call));
+  CallList unmet;
+  mail_.take_all(unmet);
+  for (CallList* const list : {&open_, &unmet}) {
+    while (OpenCall* const call = list->pop()) end(*call, said_of(verdict, call->call));
+  }
   ready_.fetch_add(1, std::memory_order_relaxed);  // held calls may end now
 }
 

@@ -244,9 +244,9 @@ class Cluster {
     for (std::size_t at = 0; at < entry["above"].size(); ++at) {
       const Object level(entry["above"][at], name_, "network.above[" + std::to_string(at) + "]");
       COLL_TRY(level.only({"switches", "links", "gbits", "per"}));
-      using Group = NetworkPlan::Level::Group;
-      constexpr std::array<std::pair<std::string_view, Group>, 3> kGroups{
-          {{"all", Group::all}, {"pod", Group::pod}, {"rail", Group::rail}}};
+      using Scope = NetworkPlan::Level::Group;
+      constexpr std::array<std::pair<std::string_view, Scope>, 3> kGroups{
+          {{"all", Scope::all}, {"pod", Scope::pod}, {"rail", Scope::rail}}};
       NetworkPlan::Level& made = plan.above.emplace_back();
       made.gbits = plan.gbits;
       COLL_TRY(level.word("per", kGroups, made.group));

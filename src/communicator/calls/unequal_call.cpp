@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts and displacements read, added up and compared.
-#include "communicator/engine/unequal_call.hpp"
+#include "communicator/calls/unequal_call.hpp"
 
 #include <algorithm>
 #include <memory>
 
 #include "base/hash.hpp"
-#include "communicator/engine/call_check.hpp"
+#include "communicator/calls/call_check.hpp"
 
 namespace coll {
 namespace {
@@ -99,7 +99,7 @@ Result<UnequalRequest> unequal_request(const UnequalCall& given, Rank rank, Rank
   }
   Request request;
   request.call = given.call;
-  request.call.unequal = true;
+  request.call.form = CallForm::unequal;
   request.call.count =
       std::max(blocks->reach(Space::input).count, blocks->reach(Space::output).count);
   request.input = given.send;

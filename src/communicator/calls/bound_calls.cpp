@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests bound to their programs.
-#include "communicator/engine/bound_calls.hpp"
+#include "communicator/calls/bound_calls.hpp"
 
-#include "communicator/engine/call_digest.hpp"
+#include "communicator/calls/call_digest.hpp"
 
 namespace coll {
 

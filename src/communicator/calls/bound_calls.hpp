@@ -7,12 +7,22 @@
 #include <memory>
 #include <vector>
 
-#include "communicator/engine/call_counts.hpp"
-#include "communicator/engine/result_store.hpp"
+#include "communicator/calls/call_counts.hpp"
+#include "communicator/calls/result_store.hpp"
 #include "executor/run.hpp"
 #include "watch/call_board.hpp"
 
 namespace coll {
+
+/// Of a tagged recv: it takes a message with any.
+inline constexpr std::int32_t kAnyTag = COLL_ANY_TAG;
+
+/// By what a rank multiplies its input before the sum; one element of the call's type.
+struct Factor {
+  bool given = false;
+  const void* late = nullptr;            ///< where it lies once the call starts; null: in `value`
+  std::array<std::uint64_t, 2> value{};  ///< as many bytes of it as an element has
+};
 
 /// One operation as the user asked for it.
 struct Request {
@@ -20,6 +30,10 @@ struct Request {
   const void* input = nullptr;
   void* output = nullptr;
   const UnequalBlocks* blocks = nullptr;  ///< if the call is `unequal`
+  // Of a tagged call. Once it has met its other end they make no difference.
+  std::int32_t tag = 0;
+  coll_message_t* message = nullptr;  ///< of a recv: what it took, if anybody wants to know
+  Factor factor;                      ///< before the call begins; then its input is the product
 
   friend bool operator==(const Request& a, const Request& b) {
     return a.call == b.call && a.input == b.input && a.output == b.output &&
@@ -73,6 +87,8 @@ class BoundCalls {
   BoundCall& bind(const Request& request, Program& program);
   /// The call has succeeded beside others.
   void count(const BoundCall& bound) { counts_.add(bound.run.traffic); }
+  /// So has a call that was a copy within this rank.
+  void count_copy() { counts_.add({}); }
   /// From any thread.
   [[nodiscard]] CallCounts::Sums sums() const { return counts_.read(calls_); }
   /// The call is not in flight any more.

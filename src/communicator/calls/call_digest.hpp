@@ -37,7 +37,7 @@ constexpr std::uint64_t digest_of(const Call& call, std::uint64_t counts, Rank r
     if (collective == Collective::send) root = rank;
     collective = Collective::send;
   }
-  const auto kind = std::uint64_t{call.unequal} << 56 |
+  const auto kind = static_cast<std::uint64_t>(call.form) << 56 |
                     static_cast<std::uint64_t>(collective) << 48 |
                     static_cast<std::uint64_t>(call.type) << 40 |
                     static_cast<std::uint64_t>(call.op) << 32 | static_cast<std::uint32_t>(root);

@@ -4,13 +4,15 @@
 #include <atomic>
 #include <memory>
 
-#include "communicator/engine/bound_calls.hpp"
+#include "communicator/calls/bound_calls.hpp"
+#include "communicator/calls/scaled_input.hpp"
 #include "sys/clock.hpp"
 #include "watch/call_board.hpp"
 
 namespace coll {
 
 struct OpenCall;
+class Work;
 
 /// Who issued a call and does not wait inside it: a stream. Its functions run on the thread that
 /// drives the engine.
@@ -22,6 +24,8 @@ class CallOwner {
 
   /// May the call move, or end? Asked again and again until the answer is yes, which stays.
   [[nodiscard]] virtual bool may_start(const OpenCall& call) const noexcept = 0;
+  /// Is the work told of the call's end?
+  [[nodiscard]] virtual bool tells(const OpenCall& call, const Work& work) const noexcept = 0;
   /// The call has ended with `call.status`. It may be used again once this returns.
   virtual void on_end(OpenCall& call) noexcept = 0;
 
@@ -44,19 +48,28 @@ struct OpenCall {
     issued,   ///< not begun: calls begin in the order of their issue
     opening,  ///< waits for connections that nobody needed before
     held,     ///< has its place behind earlier calls, but may not start yet
+    unmet,    ///< tagged, and has not met its other end
     moving,
   };
   State state = State::issued;
-  Call call;                   ///< with its number, once it has begun
-  BoundCall* bound = nullptr;  ///< once it is held or moving
-  std::uint64_t place = 0;     ///< on the call board
+  std::unique_ptr<ScaledInput> scaled;  ///< if the request has a factor; once it has begun
+  Call call;                            ///< with its number, once it has begun
+  BoundCall* bound = nullptr;           ///< once it is held or moving
+  std::uint64_t place = 0;              ///< on the call board
   /// Since when nothing of it has moved, from the first look on.
   Clock::time_point still_since;
   bool looked_at = false;
   double patience_s = 0;  ///< then the others are asked
+  // Of a tagged call.
+  bool probe = false;           ///< a recv that takes no message, but says what it would take
+  bool met = false;             ///< its other end
+  bool cancelled = false;       ///< ends as soon as it may start
+  std::uint64_t announced = 0;  ///< a send's number, at its receiver
   OpenCall* next = nullptr;
   Status status;                   ///< how it ended
   std::atomic<bool> ended{false};  ///< publishes `status`
+
+  [[nodiscard]] bool is_unmet() const { return request.call.tagged() && !met; }
 
   /// Makes it a new call; the one before must have ended.
   void renew(const Request& what, CallOwner* whose, double deadline) {
@@ -69,6 +82,8 @@ struct OpenCall {
     bound = nullptr;
     place = 0;
     looked_at = false;
+    probe = met = cancelled = false;
+    announced = 0;
     status = {};
   }
 };

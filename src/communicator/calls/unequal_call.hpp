@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/status.hpp"
-#include "communicator/engine/bound_calls.hpp"
+#include "communicator/calls/bound_calls.hpp"
 
 namespace coll {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The door, where a call's arguments are checked once.
-#include "communicator/engine/call_check.hpp"
+#include "communicator/calls/call_check.hpp"
 
 #include <algorithm>
 #include <span>
 #include <vector>
 
-#include "communicator/engine/call_digest.hpp"
+#include "communicator/calls/call_digest.hpp"
 
 namespace coll {
 namespace {
@@ -109,7 +109,9 @@ Status check_names(const Call& call) {
 
 Status check_call(const Call& call, Rank size) {
   COLL_TRY(check_names(call));
-  if (has_root(call.collective)) {
+  const bool from_any =
+      call.tagged() && call.collective == Collective::recv && call.root == kNoRank;
+  if (has_root(call.collective) && !from_any) {
     if (call.root < 0 || call.root >= size) {
       return bad(call,
                  std::string(call.is_pair() ? "peer " : "root ") + std::to_string(call.root) +
@@ -118,7 +120,7 @@ Status check_call(const Call& call, Rank size) {
     }
   }
   constexpr std::uint64_t kMost = ~std::uint64_t{0} >> 2;
-  const std::uint64_t blocks = call.unequal ? 1 : whole_blocks(call.collective, size);
+  const std::uint64_t blocks = call.unequal() ? 1 : whole_blocks(call.collective, size);
   if (call.count > kMost / size_of(call.type) / blocks) {
     return bad(call, "count " + std::to_string(call.count) + " is more than memory can hold");
   }
@@ -128,6 +130,13 @@ Status check_call(const Call& call, Rank size) {
 Status check_request(const Request& request, Rank rank, Rank size) {
   const Call& call = request.call;
   COLL_TRY(check_call(call, size));
+  if (call.tagged()) {
+    const bool any = request.tag == kAnyTag && call.collective == Collective::recv;
+    if (request.tag < 0 && !any) {
+      return bad(call, "tag " + std::to_string(request.tag) + " is negative",
+                 "tags are 0 to 2147483647; a recv may have COLL_ANY_TAG");
+    }
+  }
   const bool with_itself = call.is_with_itself(rank);
   if (with_itself && (call.collective == Collective::send || request.input == nullptr)) {
     return bad(call, "the peer is this rank itself",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The door, where a call's arguments are checked once.
 #pragma once
-#include "communicator/engine/bound_calls.hpp"
+#include "communicator/calls/bound_calls.hpp"
 
 namespace coll {
 

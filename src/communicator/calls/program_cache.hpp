@@ -17,7 +17,11 @@ namespace coll {
 /// by all programs.
 class ProgramCache {
  public:
-  ProgramCache(Rank rank, const Membership& membership) : rank_(rank), membership_(&membership) {}
+  /// The lanes of sends and receives begin at `pair_lanes`: they run between two ranks only, so
+  /// they must not share connections with what all ranks do; nor those that a tag has brought
+  /// together with the others.
+  ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes)
+      : rank_(rank), membership_(&membership), pair_lanes_(pair_lanes) {}
   /// After `stop_reading`. Waits up to 20 ms for peers who are still to read what was staged for
   /// them.
   ~ProgramCache();
@@ -54,10 +58,11 @@ class ProgramCache {
   }
   [[nodiscard]] std::uint32_t credits_of(const Transport& transport) const;
   [[nodiscard]] bool stages() const;
-  [[nodiscard]] static std::uint32_t first_lane(Collective collective);
+  [[nodiscard]] std::uint32_t first_lane(Collective collective) const;
 
   Rank rank_;
   const Membership* membership_;
+  std::uint32_t pair_lanes_;
   std::map<PeerAndLane, std::unique_ptr<Connection>> connections_;
   std::array<std::array<std::vector<Entry>, 65>, kCollectives> table_;
 };

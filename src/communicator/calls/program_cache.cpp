@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator's plans, programs and connections.
-#include "communicator/engine/program_cache.hpp"
+#include "communicator/calls/program_cache.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -58,10 +58,9 @@ ProgramCache::~ProgramCache() {
   }
 }
 
-/// send and recv run between two ranks only, so they must not share FIFOs with what all ranks do.
-std::uint32_t ProgramCache::first_lane(Collective collective) {
+std::uint32_t ProgramCache::first_lane(Collective collective) const {
   const bool pair = collective == Collective::send || collective == Collective::recv;
-  return pair ? 0x8000 : 0;
+  return pair ? pair_lanes_ : 0;
 }
 
 std::uint32_t ProgramCache::credits_of(const Transport& transport) const {

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the C ABI's operations share: arguments become requests, requests go to their stream or
+// group.
+#pragma once
+#include <algorithm>
+#include <utility>
+
+#include "c_api/c_api_door.hpp"
+#include "c_api/open_group.hpp"
+#include "communicator/calls/call_check.hpp"
+
+namespace coll {
+
+/// What does not get into the group keeps the others from being issued.
+template <class Body>
+Status collect(OpenGroup& group, Body body) {
+  const Status added = caught(body);
+  if (!added.ok()) group.refuse(added);
+  return added;
+}
+
+inline Status add_to(OpenGroup& group, coll_comm_t comm, coll_stream_t stream, GroupedCall call) {
+  if (comm == nullptr) {
+    return null_argument(call.request.call.name().c_str(), "comm");
+  }
+  call.communicator = comm->communicator.get();
+  if (stream != nullptr) {
+    COLL_TRY(check_stream(stream));
+    call.stream = stream->stream.get();
+  }
+  return group.add(std::move(call));
+}
+
+/// Runs it here, or, checked at the door, later on the stream.
+inline Status issue(coll_comm_t comm, coll_stream_t stream, const Request& request) {
+  if (comm == nullptr) return null_argument(request.call.name().c_str(), "comm");
+  Communicator& communicator = *comm->communicator;
+  if (stream == nullptr) return communicator.run(request);
+  COLL_TRY(check_request(request, communicator.rank(), communicator.size()));
+  COLL_TRY(communicator.status());
+  COLL_TRY(check_stream(stream));
+  stream->stream->enqueue(communicator, request);
+  return {};
+}
+
+inline Call call_of(Collective collective, std::size_t count, coll_dtype_t type, coll_op_t op,
+                    int root) {
+  Call call;
+  call.collective = collective;
+  // Unknown values stay unknown when they are narrowed; the door refuses them.
+  call.type = static_cast<DataType>(std::min<unsigned>(type, 0xff));
+  call.op = static_cast<ReduceOp>(std::min<unsigned>(op, 0xff));
+  call.root = root;
+  call.count = count;
+  return call;
+}
+
+inline Call unequal_call_of(Collective collective, coll_dtype_t type, coll_op_t op, int root) {
+  Call call = call_of(collective, 0, type, op, root);
+  call.form = CallForm::unequal;
+  return call;
+}
+
+inline Request request_of(Collective collective, const void* send, void* recv, std::size_t count,
+                          coll_dtype_t type, coll_op_t op, int root) {
+  Request request;
+  request.call = call_of(collective, count, type, op, root);
+  request.input = send;
+  request.output = recv;
+  return request;
+}
+
+inline Request tagged_request(Request request, int tag, coll_message_t* message) {
+  request.call.form = CallForm::tagged;
+  request.tag = tag;
+  request.message = message;
+  return request;
+}
+
+/// The struct that says what a tagged recv took, if it is there.
+inline Status check_message(const coll_message_t* message) {
+  return message == nullptr ? Status{}
+                            : check_filled("recv_tagged", "message", "COLL_MESSAGE_INIT", message);
+}
+
+}  // namespace coll

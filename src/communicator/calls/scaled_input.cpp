@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by the kernels of prod, which say what every type's product is.
+#include "communicator/calls/scaled_input.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "reduce/reduce.hpp"
+
+namespace coll {
+
+void ScaledInput::prepare(Request& request, Rank rank, Rank size) {
+  given_ = request;
+  input_ = buffers_of(request, rank, size).input;
+  const Collective collective = request.call.collective;
+  const bool in_output = collective == Collective::all_reduce ||
+                         (collective == Collective::reduce && request.call.root == rank);
+  if (in_output) {
+    products_ = static_cast<std::byte*>(request.output);
+  } else {
+    own_ = std::make_unique_for_overwrite<std::byte[]>(input_.bytes);
+    products_ = own_.get();
+  }
+  // Blocks may begin behind the buffer's address.
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(request.input);
+  request.input = reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(products_) -
+                                                (input_.begin - begin));
+}
+
+void ScaledInput::compute() const noexcept {
+  const Factor& factor = given_.factor;
+  const std::size_t element = size_of(given_.call.type);
+  constexpr std::size_t kPiece = 2048;
+  alignas(64) std::byte factors[kPiece];
+  const void* const one = factor.late != nullptr ? factor.late : factor.value.data();
+  for (std::size_t at = 0; at < kPiece; at += element) std::memcpy(factors + at, one, element);
+  const reduce::Combine multiply = reduce::kernels(ReduceOp::prod, given_.call.type).combine[0];
+  const auto* const input = reinterpret_cast<const std::byte*>(input_.begin);
+  for (std::uint64_t at = 0; at < input_.bytes; at += kPiece) {
+    const std::uint64_t bytes = std::min<std::uint64_t>(kPiece, input_.bytes - at);
+    multiply(products_ + at, input + at, factors, bytes / element, 1);
+  }
+}
+
+}  // namespace coll
