@@ -331,7 +331,7 @@ COLL_API coll_status_t coll_recv_tagged(void* recv, size_t count, coll_dtype_t t
 /* Waits for a message that a tagged recv with these arguments would take, and says which; the
  * message stays. COLL_IN_PROGRESS if none has come when `timeout_s` has passed (0: looks once;
  * negative: waits as long as a recv would). Another thread's recv may take the message first. The
- * first look at a rank only begins to connect to it. */
+ * first looks at a rank connect to it, and see nothing yet. */
 COLL_API coll_status_t coll_probe(int peer, int tag, double timeout_s, coll_message_t* message,
                                   coll_comm_t comm);
 
@@ -431,7 +431,8 @@ typedef struct coll_call {
   coll_message_t* message; /* of a recv; null: not wanted */
   /* Of a sum: this rank's send is multiplied by this element of `type` first, each product rounded
    * once; null: it is not. `send` stays as it is, unless the call is in place. Each rank has a
-   * factor of its own. Not of bool. */
+   * factor of its own. Not of bool. reduce and reduce_scatter keep the products in memory of the
+   * library, from the call's issue to its end. */
   const void* factor;
   int factor_late; /* 0: the factor is read before coll_start returns; 1: when the operation begins
                     */
@@ -456,8 +457,10 @@ COLL_API coll_status_t coll_work_wait(coll_work_t work, double timeout_s);
 /* How it ended, as fields; the code is COLL_IN_PROGRESS while it runs. Never waits. */
 COLL_API coll_status_t coll_work_error_info(coll_work_t work, coll_error_info_t* info);
 /* Has a tagged recv that has not met its message end with COLL_ABORTED; it takes no message then.
- * COLL_IN_PROGRESS: it has met one, or has ended, or is another operation, which goes on. On a
- * stream it ends when the earlier operations have. */
+ * COLL_IN_PROGRESS: it has met one, has ended, is in a group that is not issued yet, or is another
+ * operation, which goes on. On a
+ * stream it ends when the earlier operations have. Not to be called, like coll_probe, from a
+ * function that coll_work_on_end was given. */
 COLL_API coll_status_t coll_work_cancel(coll_work_t work);
 /* Calls done(context, status) once, when it has ended and before coll_work_test and coll_work_wait
  * say so: on the thread that moves the operation, or before this returns where it has ended

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves all runs in flight forward.
 #pragma once
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "executor/executor.hpp"
@@ -34,7 +36,8 @@ class Progress {
     link(run);
   }
   /// One round over all runs in flight; true if anything moved. Forgets those that are done.
-  bool poll() {
+  /// `others`: sources that somebody else waits for.
+  bool poll(std::span<ProgressSource* const> others = {}) {
     bool moved = false;
     bool stands = false;
     for (Run** at = &first_; *at != nullptr;) {
@@ -50,8 +53,8 @@ class Progress {
         at = &run.next_open;
       }
     }
-    if (stands) [[unlikely]]
-      ask_sources();
+    if (stands || !others.empty()) [[unlikely]]
+      ask_sources(others);
     return moved;
   }
   /// Ends a run that has failed. Those begun after it on the same connections never get their turn.
@@ -78,11 +81,13 @@ class Progress {
     last_ = &run.next_open;
   }
   /// Each once for all runs.
-  [[gnu::noinline]] void ask_sources() {
+  [[gnu::noinline]] void ask_sources(std::span<ProgressSource* const> others) {
+    for (ProgressSource* source : others) source->progress();
     ProgressSource* asked = nullptr;
     for (const Run* run = first_; run != nullptr; run = run->next_open) {
       for (ProgressSource* source : run->program->sources) {
-        if (source != asked) (asked = source)->progress();
+        if (source == asked || std::ranges::find(others, source) != others.end()) continue;
+        (asked = source)->progress();
       }
     }
   }

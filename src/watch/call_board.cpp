@@ -3,6 +3,7 @@
 #include "watch/call_board.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace coll {
 namespace {
@@ -64,6 +65,10 @@ std::uint64_t CallBoard::enter(const Call& call) {
 void CallBoard::leave(std::uint64_t place) {
   if (place == 0) return;
   state_.store(state_.load(std::memory_order_relaxed) & ~bit_of(place), std::memory_order_release);
+}
+
+bool CallBoard::half_full() const {
+  return std::popcount(state_.load(std::memory_order_relaxed) & kOpen) * 2 >= int{kKept};
 }
 
 /// Nothing while it is written, or was never.

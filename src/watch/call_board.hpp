@@ -98,6 +98,8 @@ class CallBoard {
   /// calls that the rank is in, and this one is not noted.
   std::uint64_t enter(const Call& call);
   void leave(std::uint64_t place);
+  /// For calls that may be many and last long: they should not keep others off the board.
+  [[nodiscard]] bool half_full() const;
   [[nodiscard]] Reading read() const;
   /// All calls that the rank is in, oldest first.
   [[nodiscard]] std::vector<Call> open_calls() const;

@@ -166,12 +166,12 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
         .in_call({"", question.call.sequence, question.call.collective})
         .at_rank(elsewhere.size() == 1 ? elsewhere.front() : question.peer);
   }
-  if (question.call.tagged()) {
+  if (silent) {
+    hint = "see whether that process is stopped, or its host overloaded or gone";
+  } else if (question.call.tagged() && !question.found.empty()) {
     hint = "both ends must use the same tag, or COLL_ANY_TAG, and name each other";
   } else if (elsewhere.empty()) {
     hint = "the call is slower than COLL_DEADLINE_S allows, or a connection is stuck";
-  } else if (silent) {
-    hint = "see whether that process is stopped, or its host overloaded or gone";
   }
   return failed(Code::deadline, std::move(what), std::move(hint))
       .in_call(question.call.label())

@@ -2,6 +2,8 @@
 // Sums whose inputs are multiplied first.
 #include <collectives/collectives.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <complex>
@@ -185,6 +187,36 @@ TEST(Factor, InAGroup) {
     }
     EXPECT_EQ(first, Values(10, 4));
     EXPECT_EQ(second, Values(10, 6));
+  });
+}
+
+/// What lies between the blocks is not even read: a page that nobody may read lies there.
+TEST(Factor, HolesAreLeftAlone) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  run_ranks(2, [page](coll_comm_t comm, int rank) {
+    void* const memory =
+        mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    auto* const in = static_cast<std::int64_t*>(memory);
+    const std::size_t row = page / sizeof *in;
+    in[0] = 7;
+    in[2 * row] = 10;
+    ASSERT_EQ(mprotect(in + row, page, PROT_NONE), 0);
+    const std::size_t counts[] = {1, 1}, displs[] = {0, 2 * row};
+    const std::int64_t factor = 3;
+    std::int64_t out = 0;
+    coll_call_t call = COLL_CALL_INIT;
+    call.operation = COLL_REDUCE_SCATTER;
+    call.send = in;
+    call.recv = &out;
+    call.type = COLL_INT64;
+    call.factor = &factor;
+    call.unequal = 1;
+    call.send_counts = counts;
+    call.send_displs = displs;
+    EXPECT_TRUE(ok(run(call, comm)));
+    EXPECT_EQ(out, rank == 0 ? 42 : 60);
+    munmap(memory, 3 * page);
   });
 }
 

@@ -103,7 +103,8 @@ TEST(CallPath, RepeatedCallsAllocateLockAndAskNothing) {
     std::vector<float> in(100'000, 1.0f), out(200'000);
     const auto call = [&](Collective collective, std::uint64_t count) {
       Request request;
-      request.call = {0, collective, DataType::float32, ReduceOp::sum, false, 0, count};
+      request.call = {
+          .collective = collective, .type = DataType::float32, .root = 0, .count = count};
       request.input = in.data();
       request.output = out.data();
       const bool fine =
@@ -155,7 +156,8 @@ TEST(CallPath, OverTcpRepeatedCallsAllocateNothingAndSendEachMessageOnce) {
          {Collective::broadcast, Collective::all_reduce, Collective::all_gather}) {
       for (const std::uint64_t count : {2U, 1000U, 4000U}) {
         Request request;
-        request.call = {0, collective, DataType::float32, ReduceOp::sum, false, 0, count};
+        request.call = {
+            .collective = collective, .type = DataType::float32, .root = 0, .count = count};
         request.input = in.data();
         request.output = out.data();
         const auto call = [&] {

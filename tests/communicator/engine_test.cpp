@@ -32,7 +32,7 @@ std::unique_ptr<HostStream> make_stream() {
 Request request_of(Collective collective, Rank root, std::uint64_t count, const Values* in,
                    Values* out) {
   Request request;
-  request.call = {0, collective, DataType::int64, ReduceOp::sum, false, root, count};
+  request.call = {.collective = collective, .type = DataType::int64, .root = root, .count = count};
   request.input = in != nullptr ? in->data() : nullptr;
   request.output = out != nullptr ? out->data() : nullptr;
   return request;
@@ -324,7 +324,8 @@ TEST(Engine, MoreCallsThanAStreamHolds) {
     const auto stream = make_stream();
     std::int64_t in = 1, out = 0;
     Request request;
-    request.call = {0, Collective::all_reduce, DataType::int64, ReduceOp::sum, false, 0, 1};
+    request.call = {
+        .collective = Collective::all_reduce, .type = DataType::int64, .root = 0, .count = 1};
     request.input = &in;
     request.output = &out;
     for (int i = 0; i < 5000; ++i) stream->enqueue(comm, request);

@@ -267,7 +267,7 @@ TEST(SendRecv, PairsOfAllRanksInBothDirections) {
                             sends ? Collective::send : Collective::recv,
                             DataType::int32,
                             ReduceOp::sum,
-                            false,
+                            CallForm::usual,
                             sends ? b : a,
                             count};
             request.input = sends ? data.data() : nullptr;

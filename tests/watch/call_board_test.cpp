@@ -50,6 +50,16 @@ TEST(CallBoard, TellsInsideFromBetween) {
   EXPECT_EQ(board.read(), (CallBoard::Reading{send, true, 0, 2, 1})) << "a send is no collective";
 }
 
+TEST(CallBoard, IsHalfFullWithHalfOfItsPlaces) {
+  CallBoard board;
+  for (std::uint64_t n = 1; n < CallBoard::kKept / 2; ++n) board.enter(all_reduce(n, 1));
+  EXPECT_FALSE(board.half_full());
+  const std::uint64_t place = board.enter(all_reduce(99, 1));
+  EXPECT_TRUE(board.half_full());
+  board.leave(place);
+  EXPECT_FALSE(board.half_full()) << "a call that it was in does not count";
+}
+
 TEST(CallBoard, KnowsAllCallsThatTheRankIsIn) {
   CallBoard board;
   std::vector<std::uint64_t> places;
@@ -111,6 +121,8 @@ TEST(CallBoard, RemembersTheCounterpartOfACall) {
   EXPECT_EQ(board.counterpart(recv_here, 2), to_2);
   EXPECT_EQ(board.counterpart(recv_here, 3), to_3);
   EXPECT_EQ(board.counterpart(send_here, 2), from_2);
+  const Call tagged{1, Collective::recv, DataType::uint8, ReduceOp::sum, CallForm::tagged, 0, 9};
+  EXPECT_EQ(board.counterpart(tagged, 2), std::nullopt) << "the ends number them differently";
   EXPECT_EQ(board.counterpart(send_here, 3), std::nullopt);
   for (std::uint64_t n = 3; n < 3 + CallBoard::kKept; ++n) board.enter(all_reduce(n, n));
   EXPECT_EQ(board.counterpart(all_reduce(2, 0), 4), std::nullopt) << "forgotten";

@@ -496,7 +496,7 @@ TEST(PlacesReport, CountsThatAreEachRanksOwnDoNotDiffer) {
   const auto differ = [](Collective collective) {
     Question question;
     question.asker = 0;
-    question.call = {5, collective, DataType::float32, ReduceOp::sum, true, 0, 8};
+    question.call = {5, collective, DataType::float32, ReduceOp::sum, CallForm::unequal, 0, 8};
     std::vector<RankPlace> places(2);
     for (RankPlace& one : places) one.place = Whereabouts{};
     places[0].place->counterpart = question.call;

@@ -36,9 +36,19 @@ void ScaledInput::compute() const noexcept {
   for (std::size_t at = 0; at < kPiece; at += element) std::memcpy(factors + at, one, element);
   const reduce::Combine multiply = reduce::kernels(ReduceOp::prod, given_.call.type).combine[0];
   const auto* const input = reinterpret_cast<const std::byte*>(input_.begin);
-  for (std::uint64_t at = 0; at < input_.bytes; at += kPiece) {
-    const std::uint64_t bytes = std::min<std::uint64_t>(kPiece, input_.bytes - at);
-    multiply(products_ + at, input + at, factors, bytes / element, 1);
+  const auto multiply_all = [&](std::uint64_t at, std::uint64_t end) {
+    while (at < end) {
+      const std::uint64_t bytes = std::min<std::uint64_t>(kPiece, end - at);
+      multiply(products_ + at, input + at, factors, bytes / element, 1);
+      at += bytes;
+    }
+  };
+  if (given_.blocks == nullptr) return multiply_all(0, input_.bytes);
+  // What lies between the blocks is not the call's.
+  const std::uint64_t first = given_.blocks->reach(Space::input).begin;
+  for (const UnequalBlocks::Block& block : given_.blocks->input) {
+    const std::uint64_t at = (block.offset - first) * element;
+    if (block.count != 0) multiply_all(at, at + block.count * element);
   }
 }
 

@@ -51,8 +51,9 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
 void Engine::finish() noexcept {
   if (std::exchange(finished_, true)) return;
   drive_until([this] { return idle(); });
-  while (!seat_.try_take()) seat_.sleep([] { return false; });
+  // They may still need somebody who drives. No guest comes any more.
   while (guests_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  while (!seat_.try_take()) seat_.sleep([] { return false; });
   if (helper_) helper_->forget(*this);
   programs_.stop_reading();
   tagged_programs_.stop_reading();
@@ -196,7 +197,8 @@ bool Engine::round() noexcept {
     serve_withdrawals();
   if (ready_.load(std::memory_order_acquire) != 0) [[unlikely]]
     moved |= release_held();
-  if (progress_.poll()) {
+  if (progress_.poll(moved || mail_.idle() ? std::span<ProgressSource* const>{}
+                                           : mail_.sources())) {
     moved = true;
     end_done();
   }

@@ -181,22 +181,24 @@ class Engine {
   BoundCalls bound_;
   CpuExecutor executor_;
   Progress progress_{executor_};
-  Withdrawal* withdrawing_ = nullptr;
-  CallList queued_;  ///< not begun, in the order of their issue
-  CallList held_;    ///< begun, but they keep still
-  CallList open_;    ///< they move
+  Withdrawal* withdrawing_ = nullptr;  ///< taken from `withdrawals_`, not served yet
+  CallList queued_;                    ///< not begun, in the order of their issue
+  CallList held_;                      ///< begun, but they keep still
+  CallList open_;                      ///< they move
   Order collectives_;
   std::vector<Order> sends_, receives_;                ///< by peer
   std::vector<Order> tagged_sends_, tagged_receives_;  ///< that have met; by peer
   std::uint64_t tagged_ = 0;                           ///< numbers those that have not
   std::uint64_t walks_ = 0;                            ///< over the queue
   std::uint64_t rounds_ = 0;
+  bool connect_ =
+      false;  ///< the next round looks after Mail's connections, which takes system calls
   NapEnds nap_ends_;
   std::shared_ptr<ProgressThread> helper_;
 
   // --- any thread
   Seat seat_;
-  std::mutex issue_mutex_;  // guards the next three
+  std::mutex issue_mutex_;  // guards issued_, withdrawals_ and issued_helper_
   CallList issued_;
   Withdrawal* withdrawals_ = nullptr;
   std::shared_ptr<ProgressThread> issued_helper_;

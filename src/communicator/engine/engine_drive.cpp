@@ -22,6 +22,7 @@ void Engine::drive_first(ProgressThread& helper) noexcept {
 Engine::Help Engine::help() noexcept {
   if (seat_.wanted() || !seat_.try_take()) return Help::not_needed;
   bool moved = false;
+  connect_ = true;
   for (int i = 0; i < kHelpRounds && !seat_.wanted() && !quiet(); ++i) {
     if (!round()) break;
     moved = true;
@@ -65,6 +66,7 @@ void Engine::drive_round(Waiter& waiter) noexcept {
   nap_ends_.clear();
   add_open_ends(nap_ends_);
   waiter.nap(nap_ends_);
+  connect_ = true;
 }
 
 }  // namespace coll

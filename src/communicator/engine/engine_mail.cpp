@@ -31,10 +31,9 @@ void Engine::post(OpenCall& call) noexcept {
   call.state = OpenCall::State::unmet;
   call.looked_at = false;
   call.call = call.request.call;
-  if (!call.probe) {
-    call.call.sequence = ++tagged_;
-    call.place = board_.enter(call.call);
-  }
+  call.call.sequence = ++tagged_;
+  if (!board_.half_full()) call.place = board_.enter(call.call);
+  connect_ = true;
   const Status posted = caught([&] { return mail_.post(call); });
   if (!posted.ok()) return fail_all(failure_.settle(posted, call.call, posted.rank()));
   take_met();
@@ -42,7 +41,7 @@ void Engine::post(OpenCall& call) noexcept {
 
 /// True if any has moved.
 bool Engine::move_mail() noexcept {
-  const bool connect = open_.empty() || rounds_ % kOpeningRounds == 0;
+  const bool connect = std::exchange(connect_, false) || rounds_ % kOpeningRounds == 0;
   const Result<bool> moved = caught([&] { return mail_.round(connect); });
   if (!moved.ok()) {
     Call unnamed;  // the failure names its own
@@ -63,6 +62,7 @@ void Engine::take_met() noexcept {
   while (OpenCall* const call = mail_.granted().pop()) {
     board_.leave(std::exchange(call->place, 0));
     call->state = OpenCall::State::issued;
+    call->looked_at = false;
     queued_.push(*call);
   }
 }
@@ -127,6 +127,10 @@ bool Engine::withdraw(Withdrawal& withdrawal) noexcept {
 void Engine::serve_withdrawals() noexcept {
   while (Withdrawal* const wish = withdrawing_) {
     withdrawing_ = wish->next;
+    if (wish->call != nullptr) {  // a probe looks at least once
+      connect_ = true;
+      move_mail();
+    }
     const auto meant = [wish](const OpenCall& call) {
       return wish->work == nullptr ? &call == wish->call
                                    : call.owner != nullptr && call.owner->tells(call, *wish->work);

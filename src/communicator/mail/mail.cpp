@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint32_t kLane = 0xc000;  ///< apart from those that calls use
 constexpr std::uint32_t kCredits = 16;
+constexpr int kDials = 3;                              ///< before a peer counts as unreachable
 constexpr std::uint64_t kDigest = 0x6d61696c2d763031;  ///< "mail-v01"
 
 /// Does a receive, or a probe, want such a message?
@@ -33,17 +34,21 @@ std::string tag_text(std::int32_t tag) {
 Status Mail::open(Rank rank) {
   if (!peers_) peers_ = std::make_unique<Peer[]>(membership_->path.size());
   Peer& opened = peer(rank);
+  opened.failed_dials = 0;
   if (opened.connection) return {};
   opened_.reserve(opened_.size() + 1);
   sources_.reserve(opened_.size() + 1);
-  const auto at = static_cast<std::size_t>(rank);
-  constexpr std::size_t kSlot = 64;
-  static_assert(sizeof(Envelope) <= kSlot);
-  COLL_ASSIGN(opened.connection, membership_->path[at]->open({rank, kLane, kSlot, kCredits},
-                                                             membership_->descriptors[at]));
+  COLL_ASSIGN(opened.connection, dial(rank));
   opened_.push_back(rank);
   ++opening_;
   return {};
+}
+
+Result<std::unique_ptr<Connection>> Mail::dial(Rank rank) {
+  constexpr std::size_t kSlot = 64;
+  static_assert(sizeof(Envelope) <= kSlot);
+  const auto at = static_cast<std::size_t>(rank);
+  return membership_->path[at]->open({rank, kLane, kSlot, kCredits}, membership_->descriptors[at]);
 }
 
 Status Mail::post(OpenCall& call) {
@@ -94,18 +99,28 @@ Result<bool> Mail::round(bool connect) {
     for (const std::unique_ptr<Transport>& transport : membership_->transports) transport->poll();
   }
   bool unsent = false;
+  if (connect) opening_ = 0;
   for (const Rank rank : opened_) {
     Peer& from = peer(rank);
-    Connection& connection = *from.connection;
     if (!from.ready) {
-      if (!connect || !connection.ready()) continue;
+      if (!connect) continue;
+      // The peer drops a dial that was begun for an earlier call, and not looked after since.
+      if (!from.connection->status().ok() && from.failed_dials < kDials) {
+        ++from.failed_dials;
+        from.connection.reset();
+        COLL_ASSIGN(from.connection, dial(rank));
+      }
+      if (!from.connection->ready()) {
+        if (from.connection->status().ok()) ++opening_;
+        continue;
+      }
       from.ready = moved = true;
-      --opening_;
-      ProgressSource* const source = connection.progress_source();
+      ProgressSource* const source = from.connection->progress_source();
       if (source != nullptr && std::ranges::find(sources_, source) == sources_.end()) {
         sources_.push_back(source);
       }
     }
+    Connection& connection = *from.connection;
     while (const std::byte* const place = connection.peek(sizeof(Envelope), kDigest)) {
       Envelope envelope;
       std::memcpy(&envelope, place, sizeof envelope);
@@ -117,9 +132,6 @@ Result<bool> Mail::round(bool connect) {
     unsent |= connection.status().ok() && (!from.unsent.empty() || !connection.flushed(from.sent));
   }
   set_unsent(unsent);
-  if (!moved) {
-    for (ProgressSource* const source : sources_) source->progress();
-  }
   return moved;
 }
 
@@ -141,7 +153,13 @@ void Mail::flush(Peer& to) {
 }
 
 Status Mail::take(Rank from, const Envelope& envelope) {
-  if (envelope.kind == Envelope::Kind::announcement && envelope.type < kDataTypes) {
+  const auto nonsense = [from](const std::string& what) {
+    return failed(Code::internal, "rank " + std::to_string(from) + " " + what).at_rank(from);
+  };
+  if (envelope.kind != Envelope::Kind::grant) {
+    if (envelope.kind != Envelope::Kind::announcement || envelope.type >= kDataTypes) {
+      return nonsense("announced a message of an unknown type");
+    }
     return offer(messages_.insert(messages_.end(),
                                   Message{from, envelope.tag, static_cast<DataType>(envelope.type),
                                           envelope.count, envelope.id, nullptr}));
@@ -156,9 +174,7 @@ Status Mail::take(Rank from, const Envelope& envelope) {
     granted_.push(call);
     return {};
   }
-  return failed(Code::internal, "rank " + std::to_string(from) + " granted message " +
-                                    std::to_string(envelope.id) + ", which was not announced")
-      .at_rank(from);
+  return nonsense("granted message " + std::to_string(envelope.id) + ", which was not announced");
 }
 
 /// A message that has just come; it stays where no receive wants it.
@@ -253,11 +269,13 @@ void Mail::take_all(CallList& into) {
   unsent_ = false;
 }
 
-/// A receive from any rank waits as long as anybody is left who could send.
+/// A receive from any rank waits as long as another rank is left that could send. (A send to itself
+/// needs none, but where all others are gone, nobody should wait for ever.)
 const Connection* Mail::failed_connection(const OpenCall& call) const {
   const auto failed = [&](Rank rank) -> const Connection* {
     const Connection* const connection = peer(rank).connection.get();
-    return connection != nullptr && !connection->status().ok() ? connection : nullptr;
+    const bool tried = peer(rank).ready || peer(rank).failed_dials == kDials;
+    return connection != nullptr && tried && !connection->status().ok() ? connection : nullptr;
   };
   const Rank named = call.request.call.root;
   if (named == rank_ || !peers_) return nullptr;
@@ -271,7 +289,7 @@ const Connection* Mail::failed_connection(const OpenCall& call) const {
 }
 
 std::string Mail::awaited(const OpenCall& call) const {
-  std::string text = tag_text(call.request.tag);
+  std::string text = (call.probe ? "a probe for " : "") + tag_text(call.request.tag);
   if (call.request.call.collective == Collective::send) return text + " is not received";
   constexpr std::size_t kNamed = 4;
   std::size_t named = 0;

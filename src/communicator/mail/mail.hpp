@@ -6,6 +6,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,8 @@ class Mail {
   /// For a person: what the call waits for.
   [[nodiscard]] std::string awaited(const OpenCall& call) const;
   void add_nap_ends(NapEnds& ends) const;
+  /// To be asked in rounds in which nothing moves.
+  [[nodiscard]] std::span<ProgressSource* const> sources() const { return sources_; }
 
  private:
   /// What travels.
@@ -72,6 +75,7 @@ class Mail {
   struct Peer {
     std::unique_ptr<Connection> connection;
     bool ready = false;
+    int failed_dials = 0;
     std::deque<Envelope> unsent;
     Mark sent = 0;                ///< behind what was sent
     std::uint64_t announced = 0;  ///< messages to it
@@ -90,6 +94,7 @@ class Mail {
 
   [[nodiscard]] Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   Status open(Rank rank);
+  Result<std::unique_ptr<Connection>> dial(Rank rank);
   Status announce(OpenCall& call);
   Status offer(Messages::iterator message);
   Status take(Rank from, const Envelope& envelope);
@@ -102,7 +107,7 @@ class Mail {
   const Membership* membership_;
   std::unique_ptr<Peer[]> peers_;         ///< by rank, once a call needs one
   std::vector<Rank> opened_;              ///< peers with a connection
-  std::size_t opening_ = 0;               ///< of these, how many are not ready
+  std::size_t opening_ = 0;               ///< of these, how many may become ready
   std::vector<ProgressSource*> sources_;  ///< of the connections
   CallList coming_;                       ///< the call that is being posted
   CallList receives_;                     ///< in the order of their post

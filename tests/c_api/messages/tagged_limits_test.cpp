@@ -70,6 +70,31 @@ TEST(TaggedLimits, AProbeSeesAndLeaves) {
   });
 }
 
+/// Looks that never wait find the message too, over either transport.
+TEST(TaggedLimits, AProbeThatIsAskedAgainAndAgainFindsIt) {
+  for (const char* transports : {"shm", "tcp"}) {
+    coll_config_t config = config_with();
+    config.transports = transports;
+    run_ranks(
+        2,
+        [](coll_comm_t comm, int rank) {
+          if (rank == 0) {
+            EXPECT_TRUE(ok(send_tagged(Values(3, 1), 1, 4, comm)));
+            return;
+          }
+          coll_message_t message = COLL_MESSAGE_INIT;
+          coll_status_t seen = COLL_IN_PROGRESS;  // the test's own limit ends a hang
+          while (seen == COLL_IN_PROGRESS) {
+            seen = coll_probe(COLL_ANY_SOURCE, 4, 0, &message, comm);
+          }
+          EXPECT_TRUE(ok(seen));
+          Values got(3);
+          EXPECT_TRUE(ok(recv_tagged(got, 0, 4, comm)));
+        },
+        config);
+  }
+}
+
 TEST(TaggedLimits, ACancelledRecvTakesNothing) {
   run_ranks(2, [](coll_comm_t comm, int rank) {
     Values data(5, rank == 0 ? 3 : -1), unused(5, -1);
