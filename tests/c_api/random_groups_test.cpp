@@ -141,7 +141,6 @@ class RandomGroups {
 
 constexpr int kRounds = 25;
 
-/// The first: a child forgets its parent's arena, which the address sanitizer counts as a leak.
 TEST(RandomGroups, OfProcesses) {
   const std::uint64_t seed = coll::test::test_seed();
   constexpr int kSize = 4;

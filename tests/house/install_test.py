@@ -130,8 +130,8 @@ class Subproject(unittest.TestCase):
                                     os.path.join(holder, "consumer_meson"))
             os.makedirs(os.path.join(place, "subprojects"))
             os.symlink(ROOT, os.path.join(place, "subprojects", "libcollectives"))
-            # Source by source, which shows that each stands alone.
-            run(["meson", "setup", "build", "-Doptimization=0"], place)
+            run(["meson", "setup", "build", "-Dunity=subprojects", "-Dunity_size=16",
+                 "-Doptimization=0"], place)
             run(["ninja", "-C", "build"], place)
             program = os.path.join(place, "build", "consumer")
             self.assertEqual(len(run_ranks(program, 2)), 2)

@@ -58,8 +58,9 @@ Result<SharedArena*> SharedArena::of_this_process() {
   static SharedArena* arena = nullptr;  // for good: peers may read it to the very end
   const std::lock_guard lock(SharedSegments::arena_mutex());
   if (arena != nullptr && arena->owner_ == ::getpid()) return arena;
-  COLL_ASSIGN(arena, make());
-  return arena;
+  COLL_ASSIGN(SharedArena* const made, make());
+  made->parents_ = arena;
+  return arena = made;
 }
 
 Result<SharedArena*> SharedArena::make() {

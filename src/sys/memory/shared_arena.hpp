@@ -39,6 +39,8 @@ class SharedArena {
   pid_t owner_;
   std::byte* data_;
   std::size_t size_;
+  /// A forked child's: its parent's, which it cannot use. Kept for checkers of leaks.
+  SharedArena* parents_ = nullptr;
   std::mutex mutex_;
   std::map<std::size_t, std::size_t> free_;  ///< offset to bytes; neighbours are joined
   std::map<std::size_t, std::size_t> used_;
