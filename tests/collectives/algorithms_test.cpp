@@ -16,7 +16,7 @@ namespace coll {
 namespace {
 
 constexpr Rank kEveryRoot = 16;  ///< up to here all roots are tried
-#ifdef SANITIZED
+#ifdef TRY_LESS
 constexpr Rank kEveryCount = 24;
 constexpr Rank kLarge[] = {33, 64, 127};
 #else

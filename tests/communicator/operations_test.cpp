@@ -132,8 +132,8 @@ void run_sample(Communicator& comm, const Sample& sample) {
   }
 }
 
-/// A sanitizer looks at memory and threads, for which fewer arguments do.
-#ifdef SANITIZED
+/// Sanitizers look at memory and threads, for which fewer arguments do.
+#ifdef TRY_LESS
 constexpr int kFewer = 3;
 #else
 constexpr int kFewer = 1;

@@ -24,7 +24,7 @@ namespace {
 using coll::test::FailingAllocations;
 using Mode = FailingAllocations::Mode;
 
-#ifdef SANITIZED
+#ifdef TRY_LESS
 constexpr std::uint64_t kFewer = 3;  ///< a sample
 #else
 constexpr std::uint64_t kFewer = 1;
