@@ -24,6 +24,7 @@ inline Status add_to(OpenGroup& group, coll_comm_t comm, coll_stream_t stream, G
     return null_argument(call.request.call.name().c_str(), "comm");
   }
   call.communicator = comm->communicator.get();
+  if (call.request.extras != nullptr) call.extras = *call.request.extras;
   if (stream != nullptr) {
     COLL_TRY(check_stream(stream));
     call.stream = stream->stream.get();
@@ -70,10 +71,11 @@ inline Request request_of(Collective collective, const void* send, void* recv, s
   return request;
 }
 
-inline Request tagged_request(Request request, int tag, coll_message_t* message) {
+/// `extras` has the tag; it must stay until the request is issued (a temporary does, in the
+/// expression that issues it).
+inline Request tagged_request(Request request, const Extras& extras) {
   request.call.form = CallForm::tagged;
-  request.tag = tag;
-  request.message = message;
+  request.extras = &extras;
   return request;
 }
 

@@ -40,10 +40,13 @@ coll::Result<coll_call_t> read_call(const coll_call_t* given) {
   return call;
 }
 
-/// The factor before a sum, if there is one.
-coll::Result<coll::Factor> factor_of(const coll_call_t& call) {
+/// The factor before a sum, if there is one, and the tag.
+coll::Result<coll::Extras> extras_of(const coll_call_t& call) {
+  coll::Extras extras;
+  extras.tag = call.tag;
+  if (call.operation == COLL_RECV) extras.message = call.message;
   const auto what = static_cast<Collective>(call.operation);
-  if (call.factor == nullptr || !coll::reduces(what)) return coll::Factor{};
+  if (call.factor == nullptr || !coll::reduces(what)) return extras;
   const std::string name = "coll_start: " + std::string(name_of(what));
   if (call.op != COLL_SUM) {
     return failed(Code::invalid_argument, name + ": a factor belongs to a sum",
@@ -53,15 +56,14 @@ coll::Result<coll::Factor> factor_of(const coll_call_t& call) {
     return failed(Code::invalid_argument, name + ": bool has no factors",
                   "use another type, or leave `factor` null");
   }
-  coll::Factor factor;
-  factor.given = true;
+  coll::Factor& factor = extras.factor.emplace();
   if (call.factor_late != 0) {
     factor.late = call.factor;
   } else if (call.type >= 0 && call.type < COLL_DTYPE_COUNT) {  // the door refuses the others
     std::memcpy(factor.value.data(), call.factor,
                 coll::size_of(static_cast<coll::DataType>(call.type)));
   }
-  return factor;
+  return extras;
 }
 
 /// What the operation lacks says nothing: two calls that mean the same are equal.
@@ -97,9 +99,9 @@ coll::Result<coll::UnequalRequest> request_of(const coll_call_t& call,
     return failed(Code::invalid_argument,
                   "coll_start: " + std::string(name_of(what)) + " has no tag", "leave `tagged` 0");
   }
-  coll_message_t* const message = what == Collective::recv ? call.message : nullptr;
-  COLL_TRY(coll::check_message(message));
-  return coll::UnequalRequest{coll::tagged_request(request, call.tag, message), nullptr};
+  if (what == Collective::recv) COLL_TRY(coll::check_message(call.message));
+  request.call.form = coll::CallForm::tagged;
+  return coll::UnequalRequest{request, nullptr};
 }
 
 Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, coll_work_t* work) {
@@ -108,7 +110,8 @@ Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, c
   COLL_ASSIGN(const coll_call_t call, read_call(given));
   coll::Communicator& communicator = *comm->communicator;
   COLL_ASSIGN(coll::UnequalRequest made, request_of(call, communicator));
-  COLL_ASSIGN(made.request.factor, factor_of(call));
+  COLL_ASSIGN(const coll::Extras extras, extras_of(call));
+  if (made.request.call.tagged() || extras.factor) made.request.extras = &extras;
   const Request& request = made.request;
   if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) {
     auto grouped = work != nullptr ? std::make_unique<coll_work>() : nullptr;

@@ -20,13 +20,13 @@ coll_status_t perform_tagged(coll_comm_t comm, coll_stream_t stream, const Reque
   return guarded([&]() -> Status {
     if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) {
       return coll::collect(*group, [&] {
-        COLL_TRY(coll::check_message(request.message));
+        COLL_TRY(coll::check_message(request.extras->message));
         return coll::add_to(
             *group, comm, stream,
             {.request = request, .blocks = nullptr, .waits = stream == nullptr, .works = {}});
       });
     }
-    COLL_TRY(coll::check_message(request.message));
+    COLL_TRY(coll::check_message(request.extras->message));
     if (comm != nullptr && stream == nullptr) return comm->communicator->run_tagged(request);
     return coll::issue(comm, stream, request);
   });
@@ -40,16 +40,16 @@ coll_status_t coll_send_tagged(const void* send, size_t count, coll_dtype_t type
                                coll_comm_t comm, coll_stream_t stream) {
   return perform_tagged(
       comm, stream,
-      tagged_request(request_of(Collective::send, send, nullptr, count, type, COLL_SUM, peer), tag,
-                     nullptr));
+      tagged_request(request_of(Collective::send, send, nullptr, count, type, COLL_SUM, peer),
+                     {.tag = tag, .message = nullptr, .factor = {}}));
 }
 
 coll_status_t coll_recv_tagged(void* recv, size_t count, coll_dtype_t type, int peer, int tag,
                                coll_message_t* message, coll_comm_t comm, coll_stream_t stream) {
   return perform_tagged(
       comm, stream,
-      tagged_request(request_of(Collective::recv, nullptr, recv, count, type, COLL_SUM, peer), tag,
-                     message));
+      tagged_request(request_of(Collective::recv, nullptr, recv, count, type, COLL_SUM, peer),
+                     {.tag = tag, .message = message, .factor = {}}));
 }
 
 coll_status_t coll_probe(int peer, int tag, double timeout_s, coll_message_t* message,
@@ -63,7 +63,7 @@ coll_status_t coll_probe(int peer, int tag, double timeout_s, coll_message_t* me
     }
     return comm->communicator->probe(
         tagged_request(request_of(Collective::recv, nullptr, nullptr, 0, COLL_INT8, COLL_SUM, peer),
-                       tag, message),
+                       {.tag = tag, .message = message, .factor = {}}),
         timeout_s);
   });
 }

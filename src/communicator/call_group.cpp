@@ -109,7 +109,9 @@ CallGroup::CallGroup(HostStream* stream)
 
 OpenCall& CallGroup::add(const GroupedCall& call) {
   Member& member = members_.emplace_back();
-  member.renew(call.request, this, call.deadline_s);
+  Request request = call.request;
+  if (request.extras != nullptr) request.extras = &call.extras;
+  member.renew(request, this, call.deadline_s);
   member.engine = &call.communicator->engine();
   member.works = call.works;
   return member;

@@ -22,6 +22,7 @@ struct GroupedCall {
   Communicator* communicator = nullptr;
   Request request;
   std::shared_ptr<const UnequalBlocks> blocks;  ///< the request's
+  Extras extras = {};  ///< the request's, if it has any; it points elsewhere
   double deadline_s = OpenCall::kOwnDeadline;
   HostStream* stream = nullptr;  ///< null: beside all streams
   bool waits = false;            ///< IssuedGroup::wait waits for it; not with a stream

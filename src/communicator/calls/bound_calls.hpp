@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "communicator/calls/call_counts.hpp"
@@ -19,9 +20,18 @@ inline constexpr std::int32_t kAnyTag = COLL_ANY_TAG;
 
 /// By what a rank multiplies its input before the sum; one element of the call's type.
 struct Factor {
-  bool given = false;
   const void* late = nullptr;            ///< where it lies once the call starts; null: in `value`
   std::array<std::uint64_t, 2> value{};  ///< as many bytes of it as an element has
+};
+
+/// What few calls have. It concerns the begin of a call only; once it has begun it makes no
+/// difference.
+struct Extras {
+  // Of a tagged call.
+  std::int32_t tag = 0;
+  coll_message_t* message = nullptr;  ///< of a recv: what it took, if anybody wants to know
+  // Of a reduction.
+  std::optional<Factor> factor;  ///< its input becomes the product
 };
 
 /// One operation as the user asked for it.
@@ -30,10 +40,7 @@ struct Request {
   const void* input = nullptr;
   void* output = nullptr;
   const UnequalBlocks* blocks = nullptr;  ///< if the call is `unequal`
-  // Of a tagged call. Once it has met its other end they make no difference.
-  std::int32_t tag = 0;
-  coll_message_t* message = nullptr;  ///< of a recv: what it took, if anybody wants to know
-  Factor factor;                      ///< before the call begins; then its input is the product
+  const Extras* extras = nullptr;         ///< always there if the call is `tagged`
 
   friend bool operator==(const Request& a, const Request& b) {
     return a.call == b.call && a.input == b.input && a.output == b.output &&

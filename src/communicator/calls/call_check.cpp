@@ -131,9 +131,10 @@ Status check_request(const Request& request, Rank rank, Rank size) {
   const Call& call = request.call;
   COLL_TRY(check_call(call, size));
   if (call.tagged()) {
-    const bool any = request.tag == kAnyTag && call.collective == Collective::recv;
-    if (request.tag < 0 && !any) {
-      return bad(call, "tag " + std::to_string(request.tag) + " is negative",
+    const std::int32_t tag = request.extras->tag;
+    const bool any = tag == kAnyTag && call.collective == Collective::recv;
+    if (tag < 0 && !any) {
+      return bad(call, "tag " + std::to_string(tag) + " is negative",
                  "tags are 0 to 2147483647; a recv may have COLL_ANY_TAG");
     }
   }

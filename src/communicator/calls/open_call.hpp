@@ -41,6 +41,7 @@ struct OpenCall {
   Request request;
   std::shared_ptr<const UnequalBlocks>
       blocks;                        ///< keeps those of the request, if the call has an owner
+  Extras extras;                     ///< the request's, if the call has an owner
   CallOwner* owner = nullptr;        ///< null: the issuer waits for `ended`
   double deadline_s = kOwnDeadline;  ///< how long it may stand still; 0: for ever
 
@@ -75,6 +76,10 @@ struct OpenCall {
   void renew(const Request& what, CallOwner* whose, double deadline) {
     request = what;
     blocks = what.kept_blocks();
+    if (what.extras != nullptr) {
+      extras = *what.extras;
+      request.extras = &extras;
+    }
     owner = whose;
     deadline_s = deadline;
     state = State::issued;

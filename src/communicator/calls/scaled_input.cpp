@@ -28,7 +28,7 @@ void ScaledInput::prepare(Request& request, Rank rank, Rank size) {
 }
 
 void ScaledInput::compute() const noexcept {
-  const Factor& factor = given_.factor;
+  const Factor& factor = *given_.extras->factor;
   const std::size_t element = size_of(given_.call.type);
   constexpr std::size_t kPiece = 2048;
   alignas(64) std::byte factors[kPiece];

@@ -270,7 +270,7 @@ bool Engine::begin(OpenCall& call) {
     call.call = call.request.call;
     call.call.sequence = ++order_of(call.call).begun;
     call.state = OpenCall::State::opening;
-    if (call.request.factor.given) {
+    if (call.request.extras != nullptr && call.request.extras->factor) {
       call.scaled = std::make_unique<ScaledInput>();
       call.scaled->prepare(call.request, rank_, size_);
     }

@@ -17,7 +17,7 @@ constexpr std::uint64_t kDigest = 0x6d61696c2d763031;  ///< "mail-v01"
 /// Does a receive, or a probe, want such a message?
 bool wants(const OpenCall& receive, Rank source, std::int32_t tag) {
   const Rank from = receive.request.call.root;
-  const std::int32_t wanted = receive.request.tag;
+  const std::int32_t wanted = receive.request.extras->tag;
   return (from == kNoRank || from == source) && (wanted == kAnyTag || wanted == tag);
 }
 
@@ -73,7 +73,7 @@ Status Mail::announce(OpenCall& call) {
   const Call& what = call.request.call;
   if (what.root == rank_) {
     const auto message = messages_.insert(
-        messages_.end(), Message{rank_, call.request.tag, what.type, what.count, 0, &call});
+        messages_.end(), Message{rank_, call.request.extras->tag, what.type, what.count, 0, &call});
     own_sends_.append(coming_);
     ++pending_;
     return offer(message);
@@ -83,7 +83,7 @@ Status Mail::announce(OpenCall& call) {
   to.unsent.push_back({.id = to.announced + 1,
                        .count = what.count,
                        .kind = Envelope::Kind::announcement,
-                       .tag = call.request.tag,
+                       .tag = call.request.extras->tag,
                        .type = static_cast<std::uint32_t>(what.type)});
   call.announced = ++to.announced;
   to.sends.append(coming_);
@@ -194,7 +194,7 @@ Status Mail::offer(Messages::iterator message) {
 Status Mail::match(OpenCall** receive, Messages::iterator message) {
   OpenCall& call = **receive;
   Call& what = call.request.call;
-  if (coll_message_t* const told = call.request.message) {
+  if (coll_message_t* const told = call.request.extras->message) {
     told->source = message->source;
     told->tag = message->tag;
     told->type = static_cast<coll_dtype_t>(message->type);
@@ -289,7 +289,7 @@ const Connection* Mail::failed_connection(const OpenCall& call) const {
 }
 
 std::string Mail::awaited(const OpenCall& call) const {
-  std::string text = (call.probe ? "a probe for " : "") + tag_text(call.request.tag);
+  std::string text = (call.probe ? "a probe for " : "") + tag_text(call.request.extras->tag);
   if (call.request.call.collective == Collective::send) return text + " is not received";
   constexpr std::size_t kNamed = 4;
   std::size_t named = 0;
