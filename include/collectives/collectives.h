@@ -318,10 +318,10 @@ COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, in
  * order they are called. A recv takes the first message that fits it, from `peer` or
  * COLL_ANY_SOURCE, with `tag` or COLL_ANY_TAG; messages that fit the same recvs are taken in the
  * order of their sends, as in MPI. Both ends have the same type, and the message at most the recv's
- * count; else the call fails with COLL_MISMATCH. Tags are 0 to 2147483647. Sends without a tag
- * never meet tagged recvs. A send waits for its recv, also in a rank that sends to itself: use
- * coll_start, a stream or a group there. `message` (null: not wanted) must stay until the recv has
- * ended, and then says what it took. */
+ * count; else the call fails with COLL_MISMATCH. Tags are 0 to 2147483647. A send waits for its
+ * recv, also in a rank that sends to itself: use coll_start, a stream or a group there. `message`
+ * (null: not wanted) must stay until the recv has ended, and then says what it took. Tagged and
+ * untagged messages never meet. */
 COLL_API coll_status_t coll_send_tagged(const void* send, size_t count, coll_dtype_t type, int peer,
                                         int tag, coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_recv_tagged(void* recv, size_t count, coll_dtype_t type, int peer,
@@ -434,8 +434,7 @@ typedef struct coll_call {
    * factor of its own. Not of bool. reduce and reduce_scatter keep the products in memory of the
    * library, from the call's issue to its end. */
   const void* factor;
-  int factor_late; /* 0: the factor is read before coll_start returns; 1: when the operation begins
-                    */
+  int factor_late; /* 1: the factor is read when the operation begins; 0: by coll_start */
 } coll_call_t;
 #define COLL_CALL_VERSION 1
 #define COLL_CALL_INIT                                                                           \
@@ -457,10 +456,10 @@ COLL_API coll_status_t coll_work_wait(coll_work_t work, double timeout_s);
 /* How it ended, as fields; the code is COLL_IN_PROGRESS while it runs. Never waits. */
 COLL_API coll_status_t coll_work_error_info(coll_work_t work, coll_error_info_t* info);
 /* Has a tagged recv that has not met its message end with COLL_ABORTED; it takes no message then.
- * COLL_IN_PROGRESS: it has met one, has ended, is in a group that is not issued yet, or is another
- * operation, which goes on. On a
- * stream it ends when the earlier operations have. Not to be called, like coll_probe, from a
- * function that coll_work_on_end was given. */
+ * COLL_IN_PROGRESS: nothing was cancelled. The recv has met its message, has ended, or is in a
+ * group that is not issued yet; or it is another operation. On a stream a cancelled recv ends when
+ * the earlier operations have. Do not call this, nor coll_probe, in a function given to
+ * coll_work_on_end. */
 COLL_API coll_status_t coll_work_cancel(coll_work_t work);
 /* Calls done(context, status) once, when it has ended and before coll_work_test and coll_work_wait
  * say so: on the thread that moves the operation, or before this returns where it has ended

@@ -13,41 +13,27 @@ using coll::UnequalCall;
 
 namespace {
 
-/// Every operation's way: to run here, or checked at the door, later on the stream or with its
-/// group.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const Request& request) {
-  return guarded([&]() -> Status {
-    if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) [[unlikely]] {
-      return coll::collect(*group, [&] {
-        return coll::add_to(
-            *group, comm, stream,
-            {.request = request, .blocks = nullptr, .waits = stream == nullptr, .works = {}});
-      });
-    }
-    if (comm != nullptr && stream == nullptr) [[likely]] {
-      return comm->communicator->run(request);
-    }
-    return coll::issue(comm, stream, request);
+  return guarded([&] {
+    return coll::in_group([&](coll::OpenGroup* group) -> Status {
+      if (group == nullptr && comm != nullptr && stream == nullptr) [[likely]] {
+        return comm->communicator->run(request);
+      }
+      return coll::add_or_issue(group, comm, stream, request);
+    });
   });
 }
 
 /// The same for unequal blocks.
 coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const UnequalCall& given) {
-  return guarded([&]() -> Status {
-    coll::OpenGroup* const group = coll::OpenGroup::of_thread();
-    const auto body = [&]() -> Status {
+  return guarded([&] {
+    return coll::in_group([&](coll::OpenGroup* group) -> Status {
       if (comm == nullptr) return coll::null_argument(given.call.name().c_str(), "comm");
       coll::Communicator& communicator = *comm->communicator;
       COLL_ASSIGN(const coll::UnequalRequest made,
                   coll::unequal_request(given, communicator.rank(), communicator.size()));
-      if (group == nullptr) return coll::issue(comm, stream, made.request);
-      return coll::add_to(*group, comm, stream,
-                          {.request = made.request,
-                           .blocks = made.blocks,
-                           .waits = stream == nullptr,
-                           .works = {}});
-    };
-    return group == nullptr ? body() : coll::collect(*group, body);
+      return coll::add_or_issue(group, comm, stream, made.request, made.blocks);
+    });
   });
 }
 

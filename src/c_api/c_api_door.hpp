@@ -64,17 +64,6 @@ inline coll_status_t give(const Status& status) noexcept {
   return static_cast<coll_status_t>(status.code());
 }
 
-/// What the body, whose result is a Status or Result, returns; or what it throws, as a failure.
-/// (Inlined by force: out of line, a small call takes 40 instructions more.)
-template <class Body>
-[[gnu::always_inline]] inline auto caught(Body body) noexcept -> decltype(body()) {
-  try {
-    return body();
-  } catch (const std::exception&) {
-    return status_of_exception();
-  }
-}
-
 /// Every function's door. What can still throw behind it is memory running out.
 template <class Body>
 coll_status_t guarded(Body body) noexcept {

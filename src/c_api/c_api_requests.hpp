@@ -3,6 +3,7 @@
 // group.
 #pragma once
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "c_api/c_api_door.hpp"
@@ -11,11 +12,15 @@
 
 namespace coll {
 
-/// What does not get into the group keeps the others from being issued.
+/// What `body` returns, which takes the thread's open group, or null. What does not get into the
+/// group keeps the others from being issued.
 template <class Body>
-Status collect(OpenGroup& group, Body body) {
-  const Status added = caught(body);
-  if (!added.ok()) group.refuse(added);
+Status in_group(Body body) {
+  OpenGroup* const group = OpenGroup::of_thread();
+  if (group == nullptr) [[likely]]
+    return body(group);
+  const Status added = caught([&] { return body(group); });
+  if (!added.ok()) group->refuse(added);
   return added;
 }
 
@@ -36,12 +41,24 @@ inline Status add_to(OpenGroup& group, coll_comm_t comm, coll_stream_t stream, G
 inline Status issue(coll_comm_t comm, coll_stream_t stream, const Request& request) {
   if (comm == nullptr) return null_argument(request.call.name().c_str(), "comm");
   Communicator& communicator = *comm->communicator;
-  if (stream == nullptr) return communicator.run(request);
+  if (stream == nullptr) {
+    return request.call.tagged() ? communicator.run_tagged(request) : communicator.run(request);
+  }
   COLL_TRY(check_request(request, communicator.rank(), communicator.size()));
   COLL_TRY(communicator.status());
   COLL_TRY(check_stream(stream));
   stream->stream->enqueue(communicator, request);
   return {};
+}
+
+/// Every operation's way, and that of its blocks where they are unequal: into the group, or issued.
+inline Status add_or_issue(OpenGroup* group, coll_comm_t comm, coll_stream_t stream,
+                           const Request& request,
+                           std::shared_ptr<const UnequalBlocks> blocks = nullptr) {
+  if (group == nullptr) return issue(comm, stream, request);
+  return add_to(
+      *group, comm, stream,
+      {.request = request, .blocks = std::move(blocks), .waits = stream == nullptr, .works = {}});
 }
 
 inline Call call_of(Collective collective, std::size_t count, coll_dtype_t type, coll_op_t op,
@@ -77,12 +94,6 @@ inline Request tagged_request(Request request, const Extras& extras) {
   request.call.form = CallForm::tagged;
   request.extras = &extras;
   return request;
-}
-
-/// The struct that says what a tagged recv took, if it is there.
-inline Status check_message(const coll_message_t* message) {
-  return message == nullptr ? Status{}
-                            : check_filled("recv_tagged", "message", "COLL_MESSAGE_INIT", message);
 }
 
 }  // namespace coll

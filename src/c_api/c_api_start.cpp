@@ -99,12 +99,12 @@ coll::Result<coll::UnequalRequest> request_of(const coll_call_t& call,
     return failed(Code::invalid_argument,
                   "coll_start: " + std::string(name_of(what)) + " has no tag", "leave `tagged` 0");
   }
-  if (what == Collective::recv) COLL_TRY(coll::check_message(call.message));
   request.call.form = coll::CallForm::tagged;
   return coll::UnequalRequest{request, nullptr};
 }
 
-Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, coll_work_t* work) {
+Status start(coll::OpenGroup* group, const coll_call_t* given, coll_comm_t comm,
+             coll_stream_t stream, coll_work_t* work) {
   if (comm == nullptr) return coll::null_argument("coll_start", "comm");
   if (stream == nullptr && work == nullptr) return coll::null_argument("coll_start", "work");
   COLL_ASSIGN(const coll_call_t call, read_call(given));
@@ -113,7 +113,7 @@ Status start(const coll_call_t* given, coll_comm_t comm, coll_stream_t stream, c
   COLL_ASSIGN(const coll::Extras extras, extras_of(call));
   if (made.request.call.tagged() || extras.factor) made.request.extras = &extras;
   const Request& request = made.request;
-  if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) {
+  if (group != nullptr) {
     auto grouped = work != nullptr ? std::make_unique<coll_work>() : nullptr;
     if (grouped) grouped->work = std::make_shared<coll::Work>(communicator.engine());
     COLL_TRY(coll::add_to(*group, comm, stream,
@@ -161,9 +161,8 @@ coll_status_t coll_group_cancel(void) {
 coll_status_t coll_start(const coll_call_t* call, coll_comm_t comm, coll_stream_t stream,
                          coll_work_t* work) {
   return guarded([&] {
-    const auto body = [&] { return start(call, comm, stream, work); };
-    coll::OpenGroup* const group = coll::OpenGroup::of_thread();
-    return group == nullptr ? body() : coll::collect(*group, body);
+    return coll::in_group(
+        [&](coll::OpenGroup* group) { return start(group, call, comm, stream, work); });
   });
 }
 

@@ -15,20 +15,10 @@ using coll::tagged_request;
 
 namespace {
 
-/// To run here, or checked at the door, later on the stream or with its group.
 coll_status_t perform_tagged(coll_comm_t comm, coll_stream_t stream, const Request& request) {
-  return guarded([&]() -> Status {
-    if (coll::OpenGroup* const group = coll::OpenGroup::of_thread()) {
-      return coll::collect(*group, [&] {
-        COLL_TRY(coll::check_message(request.extras->message));
-        return coll::add_to(
-            *group, comm, stream,
-            {.request = request, .blocks = nullptr, .waits = stream == nullptr, .works = {}});
-      });
-    }
-    COLL_TRY(coll::check_message(request.extras->message));
-    if (comm != nullptr && stream == nullptr) return comm->communicator->run_tagged(request);
-    return coll::issue(comm, stream, request);
+  return guarded([&] {
+    return coll::in_group(
+        [&](coll::OpenGroup* group) { return coll::add_or_issue(group, comm, stream, request); });
   });
 }
 

@@ -32,6 +32,19 @@ inline coll_status_t all_reduce(const Values& in, Values& out, coll_comm_t comm,
   return coll_all_reduce(in.data(), out.data(), in.size(), COLL_INT64, COLL_SUM, comm, stream);
 }
 
+inline coll_work_t start(const coll_call_t& call, coll_comm_t comm,
+                         coll_stream_t stream = nullptr) {
+  coll_work_t work = nullptr;
+  EXPECT_TRUE(ok(coll_start(&call, comm, stream, &work)));
+  return work;
+}
+/// Waits for the operation, frees the handle, and says how it ended.
+inline coll_status_t finish(coll_work_t work) {
+  const coll_status_t status = coll_work_wait(work, -1);
+  EXPECT_EQ(coll_work_free(work), COLL_SUCCESS);
+  return status;
+}
+
 inline coll_stream_t make_stream() {
   coll_stream_t stream = nullptr;
   EXPECT_TRUE(ok(coll_stream_create(&stream)));

@@ -33,13 +33,10 @@ coll_call_t sum(coll_operation_t operation, const std::vector<T>& in, std::vecto
   return call;
 }
 
-coll_status_t run(const coll_call_t& call, coll_comm_t comm, coll_stream_t stream = nullptr) {
+coll_status_t run(const coll_call_t& call, coll_comm_t comm) {
   coll_work_t work = nullptr;
-  coll_status_t status = coll_start(&call, comm, stream, &work);
-  if (status != COLL_SUCCESS) return status;
-  status = coll_work_wait(work, -1);
-  coll_work_free(work);
-  return status;
+  const coll_status_t refused = coll_start(&call, comm, nullptr, &work);
+  return refused != COLL_SUCCESS ? refused : finish(work);
 }
 
 /// Small integers, so that products and sums are exact in every type.
@@ -174,17 +171,12 @@ TEST(Factor, InAGroup) {
     const Values in(10, 1);
     Values first(10), second(10);
     const std::int64_t two = 2, three = 3;
-    coll_work_t works[2] = {};
     const coll_call_t a = sum(COLL_ALL_REDUCE, in, first, in.size(), COLL_INT64, &two);
     const coll_call_t b = sum(COLL_ALL_REDUCE, in, second, in.size(), COLL_INT64, &three);
     EXPECT_TRUE(ok(coll_group_start()));
-    EXPECT_TRUE(ok(coll_start(&a, comm, nullptr, &works[0])));
-    EXPECT_TRUE(ok(coll_start(&b, comm, nullptr, &works[1])));
+    coll_work_t works[] = {start(a, comm), start(b, comm)};
     EXPECT_TRUE(ok(coll_group_end()));
-    for (coll_work_t work : works) {
-      EXPECT_TRUE(ok(coll_work_wait(work, -1)));
-      coll_work_free(work);
-    }
+    for (coll_work_t work : works) EXPECT_TRUE(ok(finish(work)));
     EXPECT_EQ(first, Values(10, 4));
     EXPECT_EQ(second, Values(10, 6));
   });

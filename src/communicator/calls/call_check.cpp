@@ -137,6 +137,10 @@ Status check_request(const Request& request, Rank rank, Rank size) {
       return bad(call, "tag " + std::to_string(tag) + " is negative",
                  "tags are 0 to 2147483647; a recv may have COLL_ANY_TAG");
     }
+    const coll_message_t* const message = request.extras->message;
+    if (message != nullptr && (message->size < sizeof *message || message->version == 0)) {
+      return bad(call, "message is not initialised", "begin with COLL_MESSAGE_INIT");
+    }
   }
   const bool with_itself = call.is_with_itself(rank);
   if (with_itself && (call.collective == Collective::send || request.input == nullptr)) {

@@ -62,11 +62,13 @@ Status CommonFailure::keep(Find find) noexcept {
 
 Status CommonFailure::settle(const Status& failure, const Call& call, Rank peer) noexcept {
   return keep([&] {
-    // What differs between the ends of a tagged message is known already.
-    const bool unexplained = failure.code() == Code::mismatch && !call.tagged();
-    return unexplained ? watch_->report_mismatch(call, peer, failure)
-                       : watch_->report(said_of(failure, call));
+    return failure.code() == Code::mismatch ? watch_->report_mismatch(call, peer, failure)
+                                            : watch_->report(failure.in_call(call.label()));
   });
+}
+
+Status CommonFailure::settle_as_said(const Status& failure) noexcept {
+  return keep([&] { return watch_->report(failure); });
 }
 
 Status CommonFailure::settle_deadline(const Call& call, double waited_s,

@@ -35,6 +35,8 @@ class CommonFailure {
   /// Makes a failure of `call` everybody's and sticky. What sticks is what all ranks agreed on,
   /// word for word. `peer`: whose message did not fit, where that is the failure.
   Status settle(const Status& failure, const Call& call, Rank peer) noexcept;
+  /// The same of a failure that says all there is to say.
+  Status settle_as_said(const Status& failure) noexcept;
   /// The same where `call` has waited so many seconds: too long.
   Status settle_deadline(const Call& call, double waited_s, std::string awaited) noexcept;
 

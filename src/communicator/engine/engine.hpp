@@ -111,8 +111,7 @@ class Engine {
   bool retire(const Status& why) noexcept;
 
  private:
-  static constexpr std::uint64_t kOpeningRounds =
-      64;                             ///< between tries to connect, while others move
+  static constexpr std::uint64_t kOpeningRounds = 64;  ///< between tries to connect
   static constexpr int kTries = 100;  ///< to take the seat, before sleeping until it is free
   static constexpr std::chrono::milliseconds kSleep{100};
 
@@ -191,8 +190,8 @@ class Engine {
   std::uint64_t tagged_ = 0;                           ///< numbers those that have not
   std::uint64_t walks_ = 0;                            ///< over the queue
   std::uint64_t rounds_ = 0;
-  bool connect_ =
-      false;  ///< the next round looks after Mail's connections, which takes system calls
+  /// The next round looks after Mail's connections, which takes system calls.
+  bool connect_ = false;
   NapEnds nap_ends_;
   std::shared_ptr<ProgressThread> helper_;
 

@@ -9,16 +9,6 @@
 namespace coll {
 namespace {
 
-/// What nobody in this library throws but for want of memory becomes a failure.
-template <class Body>
-auto caught(Body body) noexcept -> decltype(body()) {
-  try {
-    return body();
-  } catch (const std::exception&) {
-    return status_of_exception();
-  }
-}
-
 Status cancelled() {
   return failed(Code::aborted, "the recv was cancelled before it met a message");
 }
@@ -35,7 +25,7 @@ void Engine::post(OpenCall& call) noexcept {
   if (!board_.half_full()) call.place = board_.enter(call.call);
   connect_ = true;
   const Status posted = caught([&] { return mail_.post(call); });
-  if (!posted.ok()) return fail_all(failure_.settle(posted, call.call, posted.rank()));
+  if (!posted.ok()) return fail_all(failure_.settle_as_said(said_of(posted, call.call)));
   take_met();
 }
 
@@ -44,9 +34,7 @@ bool Engine::move_mail() noexcept {
   const bool connect = std::exchange(connect_, false) || rounds_ % kOpeningRounds == 0;
   const Result<bool> moved = caught([&] { return mail_.round(connect); });
   if (!moved.ok()) {
-    Call unnamed;  // the failure names its own
-    unnamed.form = CallForm::tagged;
-    fail_all(failure_.settle(moved.status(), unnamed, moved.status().rank()));
+    fail_all(failure_.settle_as_said(moved.status()));
     return true;
   }
   if (*moved) take_met();

@@ -22,12 +22,6 @@ inline coll_call_t tagged(coll_operation_t operation, const void* send, void* re
   return call;
 }
 
-inline coll_work_t start(const coll_call_t& call, coll_comm_t comm,
-                         coll_stream_t stream = nullptr) {
-  coll_work_t work = nullptr;
-  EXPECT_TRUE(ok(coll_start(&call, comm, stream, &work)));
-  return work;
-}
 inline coll_work_t start_send(const Values& values, int peer, int tag, coll_comm_t comm,
                               coll_stream_t stream = nullptr) {
   return start(tagged(COLL_SEND, values.data(), nullptr, values.size(), peer, tag), comm, stream);
@@ -38,13 +32,6 @@ inline coll_work_t start_recv(Values& values, int peer, int tag, coll_comm_t com
   call.message = message;
   return start(call, comm, stream);
 }
-/// Waits for the operation, frees the handle, and says how it ended.
-inline coll_status_t finish(coll_work_t work) {
-  const coll_status_t status = coll_work_wait(work, -1);
-  EXPECT_EQ(coll_work_free(work), COLL_SUCCESS);
-  return status;
-}
-
 inline coll_status_t send_tagged(const Values& values, int peer, int tag, coll_comm_t comm) {
   return coll_send_tagged(values.data(), values.size(), COLL_INT64, peer, tag, comm, nullptr);
 }
