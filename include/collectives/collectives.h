@@ -49,12 +49,12 @@ typedef struct coll_unique_id {
 
 /* Settings of a communicator. Initialise with COLL_CONFIG_INIT, then change members: `size` and
  * `version` let the struct grow without breaking programs built against an older header.
- * A null text or a negative number selects the value of the knob named beside the member (README,
- * "Knobs"). */
+ * A null text, a negative number or COLL_ORDER_DEFAULT selects the value of the knob named beside
+ * the member (README, "Knobs"). The algorithm and the order are rank 0's. */
 typedef struct coll_config {
   size_t size;
   uint32_t version;
-  uint32_t reserved;
+  coll_order_t order;     /* COLL_ORDER */
   double deadline_s;      /* COLL_DEADLINE_S, in seconds; 0: wait for ever */
   double connect_s;       /* COLL_CONNECT_S, in seconds */
   const char* transports; /* COLL_TRANSPORTS: "shm,tcp" */
@@ -65,8 +65,11 @@ typedef struct coll_config {
 } coll_config_t;
 #define COLL_NAME_BYTES_MAX 63
 #define COLL_CONFIG_VERSION 1
-#define COLL_CONFIG_INIT \
-  { sizeof(coll_config_t), COLL_CONFIG_VERSION, 0, -1.0, -1.0, NULL, NULL, NULL, NULL, NULL }
+#define COLL_CONFIG_INIT                                                                          \
+  {                                                                                               \
+    sizeof(coll_config_t), COLL_CONFIG_VERSION, COLL_ORDER_DEFAULT, -1.0, -1.0, NULL, NULL, NULL, \
+        NULL, NULL                                                                                \
+  }
 
 /* --- the library --- */
 
@@ -214,7 +217,7 @@ COLL_API coll_status_t coll_comm_error_info(coll_comm_t comm, coll_error_info_t*
 /* Explains in a few lines which algorithm, lanes, slices and transports a call would use, and why.
  * `count` is in elements. Writes at most `capacity` bytes, including the final 0. `*length`
  * (`length` may be null) receives the full length in bytes without the final 0. Not collective:
- * each rank computes the same answer by itself. */
+ * each rank computes the same answer by itself. What reduces is taken as a sum. */
 COLL_API coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
                                          coll_dtype_t type, char* text, size_t capacity,
                                          size_t* length);
@@ -236,8 +239,8 @@ typedef struct coll_prediction {
   { sizeof(coll_prediction_t), COLL_PREDICTION_VERSION, 0, {0}, 0.0, 0, 0, 0, 0 }
 
 /* Predicts a call of `count` elements without running it; `root` is the root or peer, where the
- * operation has one. Of equal blocks only. Not collective. Any thread may call it; it may take some
- * milliseconds. */
+ * operation has one. Of equal blocks only; what reduces is taken as a sum. Not collective. Any
+ * thread may call it; it may take some milliseconds. */
 COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
                                          coll_dtype_t type, int root,
                                          coll_prediction_t* prediction);

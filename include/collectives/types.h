@@ -92,6 +92,17 @@ typedef enum coll_operation {
   COLL_OPERATION_MAX_ENUM = 0x7fffffff
 } coll_operation_t;
 
+/* The order in which sums, products and averages of floating-point numbers combine the ranks'
+ * elements (docs/numerics.md, "The order of sums"). All else is exact in any order. */
+typedef enum coll_order {
+  COLL_ORDER_DEFAULT = 0, /* as the knob COLL_ORDER says */
+  COLL_ORDER_ANY = 1,     /* the fastest: it may change with the size, the machine or the tables */
+  COLL_ORDER_TREE = 2,    /* a balanced tree of the ranks, always: what bits come out depends on the
+                             number of ranks and their elements alone */
+  COLL_ORDER_COUNT = 3,
+  COLL_ORDER_MAX_ENUM = 0x7fffffff
+} coll_order_t;
+
 /* A message sent with a tag, as its receiver sees it. Initialise with COLL_MESSAGE_INIT; it may
  * grow. */
 typedef struct coll_message {

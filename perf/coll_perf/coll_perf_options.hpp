@@ -48,6 +48,7 @@ struct Options {
 
   std::string algorithm;
   std::string transports;
+  coll_order_t order = COLL_ORDER_DEFAULT;  ///< of sums
   bool explain = false;
 
   std::string json;

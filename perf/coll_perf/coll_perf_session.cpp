@@ -39,6 +39,7 @@ bool launched() {
 
 Session::Session(const Options& options) : program_(options.program) {
   coll_config_t config = COLL_CONFIG_INIT;
+  config.order = options.order;
   if (!options.algorithm.empty()) config.algorithm = options.algorithm.c_str();
   if (!options.transports.empty()) config.transports = options.transports.c_str();
   const int launched = launched_rank();

@@ -31,7 +31,7 @@ struct ExplainOptions {
   std::string operation = "all_reduce";
   std::uint64_t bytes = 64 << 20;
   Rank root = 0;
-  std::string algorithm, picture;
+  std::string algorithm, order = "any", picture;
   bool json = false, steps = false;
 };
 
@@ -102,6 +102,7 @@ Result<Planned> plan_call(const ExplainOptions& options) {
   }
   COLL_TRY(check_bytes({options.bytes}));
   made.spec = {collective, ranks, has_root(collective) ? options.root : 0};
+  if (options.order == "tree" && reduces(collective)) made.spec.order = SumOrder::tree;
   const std::uint32_t size = size_class(options.bytes);
   COLL_ASSIGN(made.plan, make_plan(made.world, {made.spec, size}));
   made.candidates = candidates(made.world, made.spec, size);
@@ -121,6 +122,7 @@ Json json_of(const Planned& call) {
            {"hosts", call.world.layout.hosts()},
            {"operation", name_of(call.spec.collective)},
            {"root", has_root(call.spec.collective) ? Json(call.spec.root) : Json()},
+           {"order", call.spec.order == SumOrder::tree ? "tree" : "any"},
            {"bytes", call.bytes},
            {"algorithm", plan.algorithm->name},
            {"forced", plan.forced},
@@ -144,8 +146,9 @@ Json json_of(const Planned& call) {
 
 void print_text(const Planned& call) {
   const Rank ranks = call.spec.ranks, hosts = call.world.layout.hosts();
-  fmt::print("{} of {} over {} rank{} on {} host{} ({})\n", name_of(call.spec.collective),
+  fmt::print("{} of {} over {} rank{} on {} host{}{} ({})\n", name_of(call.spec.collective),
              bytes_text(call.bytes), ranks, ranks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s",
+             call.spec.order == SumOrder::tree ? " in the order of the tree" : "",
              call.topology.source);
   for (const std::string& warning : call.topology.warnings) fmt::print("warning: {}\n", warning);
   fmt::print("\n{:<28} {:>12} {:>10}  {}\n", "candidate", "us", "busbw GB/s", "bottleneck");
@@ -205,6 +208,8 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsSizeValue(false));
   explain->add_option("-r,--root", options.root, "where the operation has one; 0");
   explain->add_option("-a,--algorithm", options.algorithm, "this one, as COLL_ALGORITHM says it");
+  explain->add_option("--order", options.order, "of sums of floats, as COLL_ORDER says it; any")
+      ->check(CLI::IsMember({"any", "tree"}));
   explain->add_option("--svg", options.picture, "draw the schedule into this file");
   explain->add_flag("--steps", options.steps, "print the schedule of every rank");
   explain->add_flag("--json", options.json, "everything, for programs");

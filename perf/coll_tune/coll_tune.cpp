@@ -159,6 +159,7 @@ int show_regret(const TuneOptions& options, const std::vector<Race>& races,
 /// One rank's part.
 int measure(const TuneOptions& options, const Tuning& tuning) {
   Options with;
+  with.order = COLL_ORDER_ANY;  // tables say nothing of another one
   with.program = "coll-tune";
   with.transports = options.transports;
   const Session session(with);

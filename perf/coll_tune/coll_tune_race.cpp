@@ -147,7 +147,7 @@ Race line_up(const coll::World& world, coll::Collective collective, std::uint64_
   race.by_model = uncut(*planning.untuned().algorithm);
   std::vector<coll::Recipe> able{race.by_model};
   for (const coll::Algorithm& algorithm : coll::algorithms()) {
-    if (algorithm.supports(planning.spec(), world.layout)) able.push_back(uncut(algorithm));
+    if (algorithm.competes(planning.spec(), world.layout)) able.push_back(uncut(algorithm));
   }
   if (!world.tuning.empty()) {
     const coll::Plan plan = planning.tuned();

@@ -54,6 +54,11 @@ constexpr Knob kTable[] = {
      "OPERATION=NAME. NAME/2x64K adds 2 lanes and slices of 64 KiB, and overrides the knobs for "
      "all calls. @64K-1M, @-64K or @1M- at the end limits it to calls of these sizes.",
      &Knobs::algorithm},
+    {"COLL_ORDER", "any", "",
+     "The order in which floating-point sums, products and averages combine the ranks: any: the "
+     "fastest; tree: always the same, whatever the size, the algorithm, the transport or the "
+     "machine.",
+     &Knobs::order, kNone, "any, tree"},
     {"COLL_TUNING", "auto", "",
      "The table of coll-tune that chooses algorithms: a path; auto: this machine's table from the "
      "cache directory; none: no table.",

@@ -28,6 +28,7 @@ struct Knobs {
   // what to use
   std::string transports;
   std::string algorithm;
+  std::string order;
   std::string tuning;
   std::int64_t lanes;
   std::int64_t slice_bytes;

@@ -51,6 +51,15 @@ enum class ReduceOp : std::uint8_t {
 };
 inline constexpr int kReduceOps = COLL_OP_COUNT;
 
+/// The order in which a reduction combines the ranks' elements.
+enum class SumOrder : std::uint8_t {
+  any,  ///< the algorithm's
+  /// The tree: where n ranks are not 2^k but more, ranks 2i and 2i+1 are combined first, for the
+  /// first n - 2^k values of i. The 2^k sums, in the order of ranks, are combined in pairs of
+  /// neighbours, then those sums, until one is left.
+  tree,
+};
+
 /// The operations a user can ask for.
 enum class Collective : std::uint8_t {
   all_reduce = COLL_ALL_REDUCE,
@@ -127,6 +136,13 @@ constexpr bool has_meaning(ReduceOp op, DataType type) {
       break;
   }
   return kind != ElementKind::complex;
+}
+
+/// Do the bits of the reduction depend on the order in which it combines elements?
+constexpr bool depends_on_order(ReduceOp op, DataType type) {
+  const ElementKind kind = kind_of(type);
+  return (kind == ElementKind::floating || kind == ElementKind::complex) &&
+         (op == ReduceOp::sum || op == ReduceOp::prod || op == ReduceOp::avg);
 }
 
 constexpr std::string_view name_of(Collective collective) {

@@ -17,9 +17,7 @@
 #include "rendezvous/unique_id.hpp"
 
 using coll::caught;
-using coll::check_filled;
 using coll::Code;
-using coll::Collective;
 using coll::failed;
 using coll::guarded;
 using coll::null_argument;
@@ -57,6 +55,21 @@ Status check_name(const std::string& name) {
                 "give printable text of at most " + std::to_string(COLL_NAME_BYTES_MAX) + " bytes");
 }
 
+Result<coll::SumOrder> order_of(coll_order_t chosen, const std::string& knob) {
+  switch (chosen) {
+    case COLL_ORDER_DEFAULT:
+      return knob == "tree" ? coll::SumOrder::tree : coll::SumOrder::any;
+    case COLL_ORDER_ANY:
+      return coll::SumOrder::any;
+    case COLL_ORDER_TREE:
+      return coll::SumOrder::tree;
+    default:
+      return failed(Code::invalid_argument,
+                    "the config has the unknown order " + std::to_string(chosen),
+                    "give COLL_ORDER_DEFAULT, COLL_ORDER_ANY or COLL_ORDER_TREE");
+  }
+}
+
 /// The config's members over the knobs.
 Result<coll::Joining> joining_of(const coll_config_t& config) {
   COLL_TRY(coll::knobs_status());
@@ -76,6 +89,7 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
               coll::transport_choices(text(config.transports, knobs.transports)));
   joining.settings.algorithm = text(config.algorithm, knobs.algorithm);
   COLL_TRY(coll::check_algorithm_knob(joining.settings.algorithm));
+  COLL_ASSIGN(joining.settings.order, order_of(config.order, knobs.order));
   joining.settings.lanes = static_cast<std::uint32_t>(knobs.lanes);
   joining.settings.slice_bytes = static_cast<std::uint32_t>(knobs.slice_bytes);
   joining.settings.credits = static_cast<std::uint32_t>(knobs.credits);
@@ -92,6 +106,12 @@ Status join(coll::Joining joining, coll_comm_t* comm) {
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
   COLL_ASSIGN(const auto turn, coll::JoinTurn::take(joining));
   COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
+  // What comes from this one has what its ranks agreed on, not what this rank asked for.
+  const coll::World& world = made->communicator->world();
+  made->settings.settings.algorithm = world.algorithm;
+  made->settings.settings.order = world.order;
+  made->settings.settings.lanes = world.cut.lanes;
+  made->settings.settings.slice_bytes = world.cut.slice_bytes;
   live.enter(made->communicator);
   *comm = made.release();
   return {};
@@ -127,14 +147,6 @@ Status join_part(const coll::Part& part, coll::Joining joining, coll_comm_t* com
   // Where it has failed early, the first rank's door is still open.
   if (!joined.ok() && part.size > 1) static_cast<void>(coll::take_door(part.place));
   return joined;
-}
-
-Status check_named(const char* function, coll_operation_t operation, coll_dtype_t type) {
-  if (static_cast<unsigned>(operation) < COLL_OPERATION_COUNT && coll_dtype_size(type) != 0) {
-    return {};
-  }
-  return failed(Code::invalid_argument, std::string(function) + ": unknown operation or dtype",
-                "see coll_operation_t and coll_dtype_t");
 }
 
 Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
@@ -304,83 +316,6 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
 coll_status_t coll_comm_abort(coll_comm_t comm) {
   if (comm == nullptr) return refuse_null("coll_comm_abort", "comm");
   return guarded([&]() -> Status { return comm->communicator->abort(); });
-}
-
-coll_status_t coll_comm_rank(coll_comm_t comm, int* rank) {
-  if (comm == nullptr) return refuse_null("coll_comm_rank", "comm");
-  if (rank == nullptr) return refuse_null("coll_comm_rank", "rank");
-  *rank = comm->communicator->rank();
-  return COLL_SUCCESS;
-}
-
-coll_status_t coll_comm_size(coll_comm_t comm, int* size) {
-  if (comm == nullptr) return refuse_null("coll_comm_size", "comm");
-  if (size == nullptr) return refuse_null("coll_comm_size", "size");
-  *size = comm->communicator->size();
-  return COLL_SUCCESS;
-}
-
-coll_status_t coll_comm_name(coll_comm_t comm, const char** name) {
-  if (comm == nullptr) return refuse_null("coll_comm_name", "comm");
-  if (name == nullptr) return refuse_null("coll_comm_name", "name");
-  *name = comm->communicator->name().c_str();
-  return COLL_SUCCESS;
-}
-
-coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
-                                coll_dtype_t type, char* text, size_t capacity, size_t* length) {
-  if (comm == nullptr) return refuse_null("coll_comm_explain", "comm");
-  if (text == nullptr && capacity > 0) return refuse_null("coll_comm_explain", "text");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_named("coll_comm_explain", operation, type));
-    COLL_ASSIGN(const std::string told,
-                comm->communicator->explain_call(static_cast<Collective>(operation), count,
-                                                 static_cast<coll::DataType>(type)));
-    if (capacity > 0) {
-      const std::size_t fits = std::min(told.size(), capacity - 1);
-      std::memcpy(text, told.data(), fits);
-      text[fits] = '\0';
-    }
-    if (length != nullptr) *length = told.size();
-    return {};
-  });
-}
-
-coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
-                                coll_dtype_t type, int root, coll_prediction_t* prediction) {
-  if (comm == nullptr) return refuse_null("coll_comm_predict", "comm");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_filled("coll_comm_predict", "prediction", "COLL_PREDICTION_INIT", prediction));
-    COLL_TRY(check_named("coll_comm_predict", operation, type));
-    coll::Call call;
-    call.collective = static_cast<Collective>(operation);
-    call.type = static_cast<coll::DataType>(type);
-    call.root = root;
-    call.count = call.collective == Collective::barrier ? 0 : count;
-    COLL_ASSIGN(const coll::CallPrediction made, comm->communicator->predict_call(call));
-    const std::string_view algorithm = made.plan.algorithm->name;
-    const std::size_t fits = std::min(algorithm.size(), sizeof prediction->algorithm - 1);
-    std::memcpy(prediction->algorithm, algorithm.data(), fits);
-    prediction->algorithm[fits] = '\0';
-    prediction->lanes = made.plan.lanes;
-    prediction->slice_bytes = made.plan.slice_bytes;
-    prediction->microseconds = made.us;
-    prediction->bytes_sent = made.traffic.sent;
-    prediction->bytes_received = made.traffic.received;
-    return {};
-  });
-}
-
-coll_status_t coll_comm_stats(coll_comm_t comm, coll_stats_t* stats) {
-  if (comm == nullptr) return refuse_null("coll_comm_stats", "comm");
-  return guarded([&]() -> Status {
-    COLL_TRY(check_filled("coll_comm_stats", "stats", "COLL_STATS_INIT", stats));
-    const coll::CallCounts::Sums sums = comm->communicator->counts();
-    stats->operations = sums.calls;
-    stats->bytes_sent = sums.traffic.sent;
-    stats->bytes_received = sums.traffic.received;
-    return {};
-  });
 }
 
 }  // extern "C"

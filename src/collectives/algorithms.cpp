@@ -34,7 +34,9 @@ std::span<const Algorithm> algorithms() {
                       kDissemination,
                       kHierarchicalRing,
                       kHierarchicalHalving,
-                      kHierarchicalTree};
+                      kHierarchicalTree,
+                      kOneShotOrdered,
+                      kTwoShotOrdered};
   });
 }
 

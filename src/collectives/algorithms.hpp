@@ -40,10 +40,28 @@ struct Algorithm {
   /// Every message is of blocks that both its ends name, so that blocks may have any lengths
   /// (block_lengths.hpp).
   bool any_lengths = false;
+  /// Whether it sums in the order of the tree (SumOrder::tree), of the operations that it supports;
+  /// null: only where there is no other order.
+  bool (*in_tree_order)(const CollectiveSpec& spec) = nullptr;
+  /// It has advantages only where the order is demanded, and leaves a choice.
+  bool for_order_only = false;
 
-  /// Can it do the operation, with unequal blocks too if the spec says so?
+  /// Can it do the operation, with unequal blocks and in the order of sums that the spec demands?
   [[nodiscard]] bool serves(const CollectiveSpec& spec, const Layout& layout) const {
-    return (any_lengths || !spec.unequal) && supports(spec, layout);
+    return (any_lengths || !spec.unequal) && keeps_order(spec) && supports(spec, layout);
+  }
+  /// Should the planner weigh it?
+  [[nodiscard]] bool competes(const CollectiveSpec& spec, const Layout& layout) const {
+    return serves(spec, layout) && (!for_order_only || has_order(spec));
+  }
+
+ private:
+  /// Two ranks have only one.
+  [[nodiscard]] static bool has_order(const CollectiveSpec& spec) {
+    return spec.order == SumOrder::tree && reduces(spec.collective) && spec.ranks > 2;
+  }
+  [[nodiscard]] bool keeps_order(const CollectiveSpec& spec) const {
+    return !has_order(spec) || (in_tree_order != nullptr && in_tree_order(spec));
   }
 };
 

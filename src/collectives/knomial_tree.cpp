@@ -2,11 +2,11 @@
 // Binomial and k-nomial trees.
 //
 // Algorithm: binomial (k = 2), knomial_4 (k = 4), knomial_8 (k = 8)
-// Idea: rank v counts from the root; its parent is v with the lowest nonzero base-k digit cleared.
-//   Sums and blocks go up the tree, copies go down. A rank serves its largest subtree first on the
-//   way down and last on the way up. gather and scatter move the blocks of a whole subtree as one
-//   message (two where the ranks wrap around to 0). all_reduce and barrier go up and down, with
-//   root rank 0.
+// Idea: rank v counts from the root (in reduce of 2^j ranks by exclusive or); its parent is v with
+//   the lowest nonzero base-k digit cleared. Sums and blocks go up the tree, copies go down. A rank
+//   serves its largest subtree first on the way down and last on the way up. gather and scatter
+//   move the blocks of a whole subtree as one message (two where the ranks wrap around to 0).
+//   all_reduce and barrier go up and down, with root rank 0.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   broadcast  | c             | depth   | c       | 1       | 0 | 0         | 1 | c
 //   reduce     | c             | depth   | 1       | c       | c | t > 2     | 1 | c
@@ -40,7 +40,9 @@ bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
 struct Builder {
   const CollectiveSpec& spec;
   KnomialTree tree;
-  Rank root, v, parent;
+  Rank root;
+  bool by_xor;  ///< as from_root() counts: of sums; blocks must keep their order
+  Rank v, parent;
   std::vector<Rank> children;  ///< places, small subtrees first
   LaneBuilder lane;
 
@@ -48,12 +50,15 @@ struct Builder {
       : spec(of),
         tree{radix, of.ranks},
         root(has_root(of.collective) ? of.root : 0),
-        v(wrapped(rank - root, of.ranks)),
+        by_xor(of.collective == reduce),
+        v(by_xor ? from_root(rank, root, of.ranks) : wrapped(rank - root, of.ranks)),
         parent(v == 0 ? kNoRank : real(tree.parent(v))),
         children(tree.children(v)),
         lane(steps) {}
 
-  [[nodiscard]] Rank real(Rank place) const { return wrapped(place + root, spec.ranks); }
+  [[nodiscard]] Rank real(Rank place) const {
+    return by_xor ? rank_at(place, root, spec.ranks) : wrapped(place + root, spec.ranks);
+  }
   [[nodiscard]] Rank largest() const { return real(children.back()); }
 
   /// Sums of the subtree go to the parent; `partial` keeps them in between. At the root the last
@@ -258,10 +263,15 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   return schedule;
 }
 
+bool in_tree_order(const CollectiveSpec& spec) {
+  return std::has_single_bit(index_of(spec.ranks));
+}
+
 }  // namespace
 
-constinit const Algorithm kBinomial{"binomial", "small messages: fewest rounds for one root",
-                                    supports, cost<2>, build<2>};
+constinit const Algorithm kBinomial{
+    "binomial",   "small messages: fewest rounds for one root", supports, cost<2>, build<2>, false,
+    in_tree_order};
 constinit const Algorithm kKnomial4{"knomial_4",
                                     "small messages where a rank's sends overlap: half the rounds",
                                     supports, cost<4>, build<4>};

@@ -9,6 +9,6 @@ extern const Algorithm kLocal, kDirect, kOneShot, kTwoShot, kLinear, kPairwise, 
     kNeighbourExchange, kChain, kBinomial, kKnomial4, kKnomial8, kDoubleBinaryTree,
     kRecursiveDoubling, kRecursiveHalving, kRecursiveHalvingDoubling, kScatterAllgather,
     kScatterRing, kBruck, kCirculant, kDissemination, kHierarchicalRing, kHierarchicalHalving,
-    kHierarchicalTree;
+    kHierarchicalTree, kOneShotOrdered, kTwoShotOrdered;
 
 }  // namespace coll

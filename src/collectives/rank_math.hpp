@@ -19,6 +19,18 @@ constexpr Rank wrapped(Rank rank, Rank ranks) {
   return rest < 0 ? rest + ranks : rest;
 }
 
+/// Ranks counted from the root. Of 2^k ranks by exclusive or: then the ranks of each pair, four,
+/// eight … stay together, so that sums over them keep the order of SumOrder::tree.
+constexpr Rank from_root(Rank rank, Rank root, Rank ranks) {
+  return std::has_single_bit(static_cast<std::uint32_t>(ranks)) ? rank ^ root
+                                                                : wrapped(rank - root, ranks);
+}
+/// The rank at a place counted from the root.
+constexpr Rank rank_at(Rank place, Rank root, Rank ranks) {
+  return std::has_single_bit(static_cast<std::uint32_t>(ranks)) ? place ^ root
+                                                                : wrapped(place + root, ranks);
+}
+
 constexpr Rank floor_log2(Rank ranks) {
   return static_cast<Rank>(std::bit_width(index_of(ranks))) - 1;
 }

@@ -135,6 +135,7 @@ constinit const Algorithm kRecursiveDoubling{
     supports,
     cost,
     build,
-    true};
+    true,
+    [](const CollectiveSpec& /*spec*/) { return true; }};
 
 }  // namespace coll

@@ -7,7 +7,7 @@
 //   longest messages go to the nearest ranks), until each rank has one complete chunk. The same way
 //   back gathers the chunks on all ranks, or at the root. Ranks beyond p first give their input to
 //   a partner, which forwards results to them as they arrive. For reduce, ranks count from the
-//   root.
+//   root (of 2^k ranks by exclusive or).
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce | 4*K-1 + 2*odd | 2*K + 2*odd | all       | all | sums | 0    | p//2 | K+odd
 //   reduce     | 3*K + odd     | 2*K + odd   | 3/2 - 1/p | all | sums | kept | p//2 | K+odd
@@ -79,9 +79,9 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   const bool for_all = spec.collective == all_reduce;
   const Rank root = for_all ? 0 : spec.root;
   const Fold fold(n);
-  const Rank v = wrapped(rank - root, n);
+  const Rank v = from_root(rank, root, n);
   const Rank place = fold.place(v);
-  const auto real = [&](Rank of) { return wrapped(fold.first(of) + root, n); };
+  const auto real = [&](Rank of) { return rank_at(fold.first(of), root, n); };
   const std::vector<Round> rounds = halving(fold, place);
   const Round& nearest = rounds.front();
   const Round& farthest = rounds.back();
@@ -140,10 +140,19 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   return schedule;
 }
 
+bool in_tree_order(const CollectiveSpec& spec) {
+  return spec.collective == all_reduce || spec.root == 0 || Fold(spec.ranks).folded == 0;
+}
+
 }  // namespace
 
 constinit const Algorithm kRecursiveHalvingDoubling{
-    "recursive_halving_doubling", "medium messages: a ring's bytes in 2 log2(n) rounds", supports,
-    cost, build};
+    "recursive_halving_doubling",
+    "medium messages: a ring's bytes in 2 log2(n) rounds",
+    supports,
+    cost,
+    build,
+    false,
+    in_tree_order};
 
 }  // namespace coll

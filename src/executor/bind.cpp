@@ -56,8 +56,9 @@ BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
 }
 
 Status check_size(const Schedule& schedule) {
-  std::size_t widest = std::max({schedule.chunks.input_blocks, schedule.chunks.output_blocks,
-                                 schedule.chunks.parts, schedule.scratch_chunks});
+  std::size_t widest =
+      std::max({schedule.chunks.input_blocks, schedule.chunks.output_blocks, schedule.chunks.parts,
+                schedule.scratch_chunks / schedule.chunks.parts});
   std::size_t steps = 0;
   for (const Lane& lane : schedule.lanes) {
     steps = std::max(steps, lane.size());
@@ -194,8 +195,10 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
   const std::size_t scratch_bytes = (chunk_bytes * schedule.scratch_chunks + 63) / 64 * 64;
   program->lanes.resize(static_cast<std::size_t>(lanes) * copies);
   program->places.resize(program->lanes.size());
+  // Not even touched: of some schedules' scratch a rank uses a small part.
   if (scratch_bytes > 0) {
-    program->scratch = std::make_unique<std::byte[]>(scratch_bytes * program->lanes.size());
+    program->scratch =
+        std::make_unique_for_overwrite<std::byte[]>(scratch_bytes * program->lanes.size());
   }
   for (std::uint32_t copy = 0; copy < copies; ++copy) {
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {

@@ -203,15 +203,23 @@ struct BlockParts {
 };
 
 /// Calls use(from, with, into, elements, the BlockParts) for each stretch of the step's chunks
-/// in pass `pass` of a call of unequal blocks: places in elements from the spaces' begins. At least
-/// one of the operands is of the user's buffers; its blocks say how long the chunks are.
+/// in pass `pass` of a call of unequal blocks: places in elements from the spaces' begins. An
+/// operand of the user's buffers says by its blocks how long the chunks are. If all are scratch,
+/// they are as long as the rank's block of the output (block_lengths.hpp).
 template <class Use>
 void for_each_unequal_stretch(const Extents& call, std::uint32_t parts, const BoundStep& step,
                               std::uint64_t pass, Use use) {
   const auto users = [](Space space) { return space == Space::input || space == Space::output; };
   const bool by_into = users(step.into_space), by_with = users(step.with_space);
-  const Space named = by_into ? step.into_space : by_with ? step.with_space : step.from_space;
-  const BoundOperand& first = by_into ? step.into : by_with ? step.with : step.from;
+  const bool users_own = by_into || by_with || users(step.from_space);
+  const Space named = by_into     ? step.into_space
+                      : by_with   ? step.with_space
+                      : users_own ? step.from_space
+                                  : Space::output;
+  const BoundOperand first = by_into     ? step.into
+                             : by_with   ? step.with
+                             : users_own ? step.from
+                                         : BoundOperand{0, step.length.part};
   const std::uint64_t window = call.windows.elements;
   const std::uint64_t chunk = call.windows.chunk;
   std::uint64_t part = first.part;

@@ -19,8 +19,8 @@ struct PlanKey {
   friend auto operator<=>(const PlanKey& a, const PlanKey& b) { return a.parts() <=> b.parts(); }
 
  private:
-  [[nodiscard]] std::tuple<Collective, Rank, Rank, bool, std::uint32_t> parts() const {
-    return {spec.collective, spec.ranks, spec.root, spec.unequal, size_class};
+  [[nodiscard]] std::tuple<Collective, Rank, Rank, bool, SumOrder, std::uint32_t> parts() const {
+    return {spec.collective, spec.ranks, spec.root, spec.unequal, spec.order, size_class};
   }
 };
 

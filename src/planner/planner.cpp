@@ -93,7 +93,7 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   const double bytes = most_bytes(size_class);
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
-    if (!algorithm.serves(spec, world.layout)) continue;
+    if (!algorithm.competes(spec, world.layout)) continue;
     const Plan plan = plan_with(world, spec, algorithm, world.cut, size_class);
     list.push_back({plan, estimate(world, plan, bytes)});
   }
@@ -145,11 +145,13 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   if (const auto forced = forced_recipe(world.algorithm, spec, world.layout, size_class)) {
     const Algorithm& algorithm = *find_algorithm(forced->algorithm);
     if (!algorithm.serves(spec, world.layout)) {
-      return failed(Code::unsupported,
-                    "COLL_ALGORITHM asks for " + forced->algorithm + ", which cannot do " +
-                        std::string(name_of(spec.collective)) + " with " +
-                        std::to_string(spec.ranks) + " ranks",
-                    "choose another one or unset it");
+      return failed(
+          Code::unsupported,
+          "COLL_ALGORITHM asks for " + forced->algorithm + ", which cannot do " +
+              std::string(name_of(spec.collective)) + " with " + std::to_string(spec.ranks) +
+              " ranks" +
+              (spec.order == SumOrder::tree ? " in the order that COLL_ORDER demands" : ""),
+          "choose another one or unset it");
     }
     const Cut cut = forced->cut.or_else(world.cut);
     Plan plan = well_cut(world, plan_with(world, spec, algorithm, cut, size_class), size_class);
@@ -158,12 +160,7 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   }
   const std::vector<Candidate> list = candidates(world, spec, size_class);
   COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
-  std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
-  // Measured were equal blocks.
-  std::erase_if(times, [&](const Measured& each) {
-    const Algorithm* const algorithm = find_algorithm(each.recipe.algorithm);
-    return key.spec.unequal && (algorithm == nullptr || !algorithm->any_lengths);
-  });
+  const std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
   const Measured* tuned = better_than_model(times, *list.front().plan.algorithm);
   const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {
     return tuned == nullptr || each.plan.algorithm->name == tuned->recipe.algorithm;
@@ -188,13 +185,14 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
   std::string text;
   std::snprintf(
       line, sizeof line,
-      "%s of up to %llu bytes over %d rank%s: %s, %u lane%s, slices of %u bytes, predicted "
+      "%s of up to %llu bytes over %d rank%s%s: %s, %u lane%s, slices of %u bytes, predicted "
       "%.2f us%s\n",
       std::string(name_of(plan.spec.collective)).c_str(),
       static_cast<unsigned long long>(std::uint64_t{1} << size_class), plan.spec.ranks,
-      plan.spec.ranks == 1 ? "" : "s", std::string(plan.algorithm->name).c_str(), plan.lanes,
-      plan.lanes == 1 ? "" : "s", plan.slice_bytes, plan.predicted_us,
-      plan.forced ? " (forced by COLL_ALGORITHM)" : "");
+      plan.spec.ranks == 1 ? "" : "s",
+      plan.spec.order == SumOrder::tree ? " in the order of the tree" : "",
+      std::string(plan.algorithm->name).c_str(), plan.lanes, plan.lanes == 1 ? "" : "s",
+      plan.slice_bytes, plan.predicted_us, plan.forced ? " (forced by COLL_ALGORITHM)" : "");
   text += line;
   text.append("protocol: messages ").append(text_of(plan.loans)).append("\n");
   if (const CopyFactors factors = world.factors_for(plan.spec.collective);

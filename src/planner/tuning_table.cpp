@@ -138,6 +138,8 @@ bool are_apart(double value, double noise, double other, double other_noise) {
 
 std::vector<Measured> measured(const std::vector<TuningPoint>& points, const CollectiveSpec& spec,
                                const Layout& layout, std::uint32_t size) {
+  // Where the order is demanded, some to choose from were never measured.
+  if (spec.order != SumOrder::any && spec.ranks > 2) return {};
   const Neighbours near = neighbours(points, spec.collective, size);
   if (near.below == nullptr) return {};
   const std::uint32_t from = size_class(near.below->bytes), to = size_class(near.above->bytes);
@@ -151,7 +153,7 @@ std::vector<Measured> measured(const std::vector<TuningPoint>& points, const Col
   for (const Timing& low : near.below->timings) {
     const Timing* high = timing_of(*near.above, low.recipe);
     const Algorithm* algorithm = find_algorithm(low.recipe.algorithm);
-    if (high == nullptr || algorithm == nullptr || !algorithm->supports(spec, layout)) continue;
+    if (high == nullptr || algorithm == nullptr || !algorithm->serves(spec, layout)) continue;
     pairs.push_back({&low, high});
     least_low = std::min(least_low, low.us);
     least_high = std::min(least_high, high->us);

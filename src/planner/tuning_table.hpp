@@ -80,7 +80,7 @@ struct Measured {
 
 /// What `points`, all for one world, say about a size class; fastest first, empty where nothing was
 /// measured. A point applies to sizes up to four times smaller or larger. Between two points the
-/// result interpolates both.
+/// result interpolates both. Of a demanded order of sums tables say nothing.
 std::vector<Measured> measured(const std::vector<TuningPoint>& points, const CollectiveSpec& spec,
                                const Layout& layout, std::uint32_t size_class);
 

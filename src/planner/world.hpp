@@ -36,8 +36,9 @@ struct World {
   /// The network of a described machine; null on a real one: shared memory and TCP, by the layout.
   std::shared_ptr<const Network> network;
   // rank 0's knobs
-  std::string algorithm;  ///< COLL_ALGORITHM
-  Cut cut = {};           ///< COLL_LANES and COLL_SLICE_BYTES
+  std::string algorithm;           ///< COLL_ALGORITHM
+  Cut cut = {};                    ///< COLL_LANES and COLL_SLICE_BYTES
+  SumOrder order = SumOrder::any;  ///< COLL_ORDER; plans are told by their key
   // rank 0's tuning table
   std::vector<TuningPoint> tuning;  ///< for this world; they override the model
   std::string tuning_file;

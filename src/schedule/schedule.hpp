@@ -17,6 +17,8 @@ struct CollectiveSpec {
   /// Blocks may have different lengths: all_gatherv, reduce_scatterv, all_to_allv, gatherv,
   /// scatterv.
   bool unequal = false;
+  /// The order in which a reduction must combine the ranks' inputs.
+  SumOrder order = SumOrder::any;
   friend bool operator==(const CollectiveSpec&, const CollectiveSpec&) = default;
 };
 

@@ -59,4 +59,34 @@ TEST(Environment, ATinySliceIsRoundedUpAndNotTheDefault) {
   ranks.expect_all_good();
 }
 
+/// The knob, unless the config says another one.
+TEST(Environment, TheOrderOfSumsIsTheKnobs) {
+  RankProcesses ranks(2, [&](int rank) {
+    set("COLL_RANK", "0");
+    set("COLL_SIZE", "1");
+    set("COLL_ORDER", rank == 0 ? "tree" : "sideways");
+    coll_comm_t comm = nullptr;
+    if (rank == 1) {
+      const coll_status_t status = coll_comm_init_env(&comm, nullptr);
+      const bool named = std::strstr(coll_last_error(), "COLL_ORDER=sideways") != nullptr;
+      return status == COLL_INVALID_ARGUMENT && named ? 0 : 1;
+    }
+    for (const coll_order_t order : {COLL_ORDER_DEFAULT, COLL_ORDER_ANY}) {
+      coll_config_t config = COLL_CONFIG_INIT;
+      config.order = order;
+      if (coll_comm_init_env(&comm, &config) != COLL_SUCCESS) return 2;
+      char text[4096];
+      if (coll_comm_explain(comm, COLL_ALL_REDUCE, 1000, COLL_FLOAT32, text, sizeof text,
+                            nullptr) != COLL_SUCCESS) {
+        return 3;
+      }
+      const bool ordered = std::strstr(text, "in the order of the tree") != nullptr;
+      if (ordered != (order == COLL_ORDER_DEFAULT)) return 4;
+      coll_comm_destroy(comm);
+    }
+    return 0;
+  });
+  ranks.expect_all_good();
+}
+
 }  // namespace

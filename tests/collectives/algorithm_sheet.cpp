@@ -64,6 +64,34 @@ void print_costs(const std::string& hosts) {
   }
 }
 
+/// "binomial reduce 2^k ranks": with what ranks an algorithm keeps the order of the tree.
+void print_order(const Algorithm& algorithm, Collective collective) {
+  bool always = true, of_powers = true, at_zero = true;
+  for (Rank ranks = 3; ranks <= kEveryCount; ++ranks) {
+    for (Rank root = 0; root < (has_root(collective) ? ranks : 1); ++root) {
+      const CollectiveSpec spec{collective, ranks, root, false, SumOrder::tree};
+      if (algorithm.serves(spec, Layout::flat(ranks))) continue;
+      always = false;
+      if (root == 0) at_zero = false;
+      if ((ranks & (ranks - 1)) == 0) of_powers = false;
+    }
+  }
+  if (!of_powers) return;
+  std::printf("%s %s %s\n", std::string(algorithm.name).c_str(),
+              std::string(name_of(collective)).c_str(),
+              always    ? "any ranks"
+              : at_zero ? "2^k ranks, or root 0"
+                        : "2^k ranks");
+}
+
+void print_orders() {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int i = 0; i < kCollectives; ++i) {
+      if (reduces(collective_at(i))) print_order(algorithm, collective_at(i));
+    }
+  }
+}
+
 int show(const char* how, const char* name, const char* operation, const char* ranks) {
   const Layout layout = layout_of(ranks);
   const Algorithm* algorithm = find_algorithm(name);
@@ -96,8 +124,13 @@ int main(int count, char** arguments) {
     coll::print_costs(arguments[2]);
     return 0;
   }
+  if (count == 2 && std::strcmp(arguments[1], "orders") == 0) {
+    coll::print_orders();
+    return 0;
+  }
   if (count == 5) return coll::show(arguments[1], arguments[2], arguments[3], arguments[4]);
-  std::fprintf(stderr, "usage: %s costs [RANKS] | (print|draw) ALGORITHM OPERATION RANKS\n",
+  std::fprintf(stderr,
+               "usage: %s costs [RANKS] | orders | (print|draw) ALGORITHM OPERATION RANKS\n",
                arguments[0]);
   return 2;
 }

@@ -30,17 +30,22 @@ constexpr Rank kLargest = 1025;  ///< never left out; in a test of its own, sinc
 struct Case {
   const Algorithm* algorithm;
   Collective collective;
+  SumOrder order;
 };
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Algorithm& algorithm : algorithms()) {
     for (int i = 0; i < kCollectives; ++i) {
-      const auto serves = [&](Rank ranks) {
-        return algorithm.supports({.collective = collective_at(i), .ranks = ranks},
-                                  Layout::flat(ranks));
+      const auto add = [&](SumOrder order, auto... counts) {
+        const auto serves = [&](Rank ranks) {
+          const CollectiveSpec spec{collective_at(i), ranks, 0, false, order};
+          return algorithm.serves(spec, Layout::flat(ranks));
+        };
+        if ((serves(counts) || ...)) cases.push_back({&algorithm, collective_at(i), order});
       };
-      if (serves(1) || serves(2)) cases.push_back({&algorithm, collective_at(i)});
+      add(SumOrder::any, 1, 2);
+      if (reduces(collective_at(i))) add(SumOrder::tree, 1, 3, 4);
     }
   }
   return cases;
@@ -112,14 +117,14 @@ class Algorithms : public testing::TestWithParam<Case> {
  protected:
   template <class Check>
   void for_each_spec(Check check) const {
-    const auto [algorithm, collective] = GetParam();
+    const auto [algorithm, collective, order] = GetParam();
     std::vector<Rank> counts;
     for (Rank ranks = 1; ranks <= kEveryCount; ++ranks) counts.push_back(ranks);
     counts.insert(counts.end(), std::begin(kLarge), std::end(kLarge));
     for (const Rank ranks : counts) {
       for (const Rank root : roots(collective, ranks)) {
-        const CollectiveSpec spec{collective, ranks, root};
-        if (!algorithm->supports(spec, Layout::flat(spec.ranks))) continue;
+        const CollectiveSpec spec{collective, ranks, root, false, order};
+        if (!algorithm->serves(spec, Layout::flat(spec.ranks))) continue;
         const auto steps = std::uint64_t{algorithm->cost(spec, Layout::flat(spec.ranks)).steps} *
                            std::uint64_t(ranks);
         if (ranks > kEveryCount && steps > kMostSteps) continue;
@@ -137,17 +142,23 @@ TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
 }
 
 TEST_P(Algorithms, AreProvedForOverAThousandRanks) {
-  const auto [algorithm, collective] = GetParam();
-  CollectiveSpec spec{collective, kLargest, has_root(collective) ? kLargest / 3 : 0};
-  if (!algorithm->supports(spec, Layout::flat(spec.ranks))) spec.ranks -= 1;
-  if (!algorithm->supports(spec, Layout::flat(spec.ranks))) return;  // local
+  const auto [algorithm, collective, order] = GetParam();
+  CollectiveSpec spec{collective, kLargest, has_root(collective) ? kLargest / 3 : 0, false, order};
+  const auto serves = [&] { return algorithm->serves(spec, Layout::flat(spec.ranks)); };
+  if (!serves()) spec.ranks -= 1;
+  if (!serves()) return;  // those for one rank, or two
+  // Those of the test above are enough to see the order.
+  if (order == SumOrder::tree &&
+      algorithm->supports({collective, spec.ranks}, Layout::flat(spec.ranks)))
+    return;
   SCOPED_TRACE(describe(*algorithm, spec));
   prove(*algorithm, spec);
 }
 
 /// Those in which all ranks together take few enough steps; see many_ranks_test.cpp for others.
 TEST_P(Algorithms, AreProvedForSixtyFiveThousandRanks) {
-  const auto [algorithm, collective] = GetParam();
+  const auto [algorithm, collective, order] = GetParam();
+  if (order != SumOrder::any) return;
   const auto is = [name = algorithm->name](auto... names) { return ((name == names) || ...); };
   const bool data = collective != Collective::all_gather;
   if (!is("chain", "binomial", "knomial_4", "knomial_8", "double_binary_tree") &&
@@ -200,7 +211,8 @@ TEST_P(Algorithms, KeepPartsApart) {
 
 INSTANTIATE_TEST_SUITE_P(All, Algorithms, testing::ValuesIn(all_cases()), [](const auto& test) {
   return std::string(test.param.algorithm->name) + "_for_" +
-         std::string(name_of(test.param.collective));
+         std::string(name_of(test.param.collective)) +
+         (test.param.order == SumOrder::tree ? "_in_tree_order" : "");
 });
 
 /// Several rings through ranks in any order.
@@ -244,6 +256,73 @@ TEST(AlgorithmList, ServesEveryCollectiveWithAnyRankCount) {
           << name_of(collective) << " of " << ranks << " ranks";
     }
   }
+}
+
+/// With blocks of any lengths, too.
+TEST(AlgorithmList, ServesTheOrderOfTheTreeWithAnyRankCountAndRoot) {
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
+    const bool blocks = collective == Collective::reduce_scatter;
+    for (Rank ranks = 1; ranks <= 1025; ++ranks) {
+      for (const Rank root : {0, has_root(collective) ? ranks - 1 : 0}) {
+        const CollectiveSpec spec{collective, ranks, root, blocks, SumOrder::tree};
+        EXPECT_TRUE(std::ranges::any_of(algorithms(),
+                                        [&](const Algorithm& algorithm) {
+                                          return algorithm.serves(spec, Layout::flat(ranks));
+                                        }))
+            << name_of(collective) << " of " << ranks << " ranks, root " << root;
+      }
+    }
+  }
+}
+
+/// Exactly those keep the order that say so.
+TEST(AlgorithmList, KeepsTheOrderOfTheTreeWhereItSaysSo) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const Collective collective :
+         {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
+      bool supports = false, serves = false, proved = true;
+      for (Rank ranks = 5; ranks <= 16; ++ranks) {
+        const Layout layout = Layout::flat(ranks);
+        for (const Rank root : roots(collective, ranks)) {
+          const CollectiveSpec spec{collective, ranks, root, false, SumOrder::tree};
+          if (!algorithm.supports(spec, layout)) continue;
+          supports = true;
+          if (algorithm.serves(spec, layout)) {
+            serves = true;
+          } else {
+            proved = proved && verify(build_all(algorithm, spec)).ok();
+          }
+        }
+      }
+      // Some keep it by chance for some numbers of ranks.
+      if (supports && !serves) {
+        EXPECT_FALSE(proved) << algorithm.name << " " << name_of(collective);
+      }
+    }
+  }
+}
+
+/// Scratch of a reduce_scatter is as long as the rank's own block, and may stand for no other.
+TEST(AlgorithmList, ScratchOfUnequalBlocksIsOfTheOwnOne) {
+  const CollectiveSpec spec{Collective::reduce_scatter, 4, 0, true, SumOrder::tree};
+  const auto refuses = [&](auto change) {
+    std::vector<Schedule> schedules = build_all(*find_algorithm("one_shot_ordered"), spec);
+    EXPECT_TRUE(verify_block_lengths(schedules).ok());
+    Lane changed;
+    for (Step step : schedules[0].lanes[0]) {
+      change(step);
+      changed.append(step);
+    }
+    schedules[0].lanes[0] = changed;
+    return !verify_block_lengths(schedules).ok();
+  };
+  EXPECT_TRUE(refuses([](Step& step) {  // two chunks of a block that is one
+    if (step.into.space == Space::scratch) step.count = 2;
+  }));
+  EXPECT_TRUE(refuses([](Step& step) {  // the own block's sum as another's
+    if (step.sends()) step.from = scratch(0);
+  }));
 }
 
 /// Exactly those serve unequal blocks whose messages both ends can measure.

@@ -104,17 +104,22 @@ bool run_rank(const std::string& place, const std::string& transports, int rank)
   bool good = self.meets();
   for (int round = 0; good && round < 2; ++round) good = self.sums() && self.exchanges();
   good = good && self.meets();
-  const double before = processor_s();
-  const auto began = std::chrono::steady_clock::now();
-  if (rank == kRanks - 1) std::this_thread::sleep_for(std::chrono::duration<double>(kLate_s));
-  good = good && self.meets();
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-  // One rank speaks for its process.
-  double spent = rank % kThreads == 0 ? processor_s() - before : 0;
-  good = good && self.adds_up(spent);
+  double spent = 0, waited = 0;
+  // Rank 0 measures. If it slept through most of the wait, it tries again.
+  for (int tries = 0; good && tries < 5 && waited < kLate_s / 2; ++tries) {
+    const double before = processor_s();
+    const auto began = std::chrono::steady_clock::now();
+    if (rank == kRanks - 1) std::this_thread::sleep_for(std::chrono::duration<double>(kLate_s));
+    good = self.meets();
+    const std::chrono::duration<double> seen = std::chrono::steady_clock::now() - began;
+    waited = rank == 0 ? seen.count() : 0;
+    // One rank speaks for its process.
+    spent = rank % kThreads == 0 ? processor_s() - before : 0;
+    good = good && self.adds_up(waited) && self.adds_up(spent);
+  }
   coll_comm_destroy(comm);
   if (!kCounts || rank != 0) return good;
-  const double most = kMost * waited.count() * std::thread::hardware_concurrency();
+  const double most = kMost * waited * std::thread::hardware_concurrency();
   std::cout << "waiting took " << spent << " s on cores, of at most " << most << "\n";
   return good && spent < most;
 }

@@ -107,6 +107,45 @@ TEST(Planner, MakesPlansThatTheConnectionsCanCarry) {
   }
 }
 
+static_assert(depends_on_order(ReduceOp::sum, DataType::float16) &&
+              depends_on_order(ReduceOp::avg, DataType::float8_e4m3) &&
+              depends_on_order(ReduceOp::prod, DataType::complex64) &&
+              !depends_on_order(ReduceOp::max, DataType::float32) &&
+              !depends_on_order(ReduceOp::lxor, DataType::float64) &&
+              !depends_on_order(ReduceOp::avg, DataType::int8) &&
+              !depends_on_order(ReduceOp::sum, DataType::boolean));
+
+/// Whatever the knobs and the table say.
+TEST(Planner, KeepsTheOrderOfSums) {
+  for (const Rank ranks : {2, 3, 8, 100}) {
+    World world = world_of(ranks);
+    world.algorithm = "ring";
+    world.tuning = {{all_reduce, 1 << 20, {}, "", {{{"ring"}, 1, 0.1}, {{"two_shot"}, 2, 0.1}}}};
+    for (const Collective collective : {all_reduce, reduce, reduce_scatter}) {
+      for (std::uint32_t size = 0; size < kClasses; size += 2) {
+        const CollectiveSpec spec{collective, ranks, 0, false, SumOrder::tree};
+        const auto plan = make_plan(world, {spec, size});
+        ASSERT_TRUE(plan.ok()) << plan.status().text();
+        EXPECT_TRUE(plan->algorithm->serves(spec, world.layout)) << plan->algorithm->name;
+        EXPECT_EQ(plan->spec, spec);
+        EXPECT_NE(plan->algorithm->name == "ring", ranks > 2 || collective == reduce);
+        CollectiveSpec free = spec;
+        free.order = SumOrder::any;
+        const auto other = make_plan(world, {free, size});
+        ASSERT_TRUE(other.ok());
+        EXPECT_NE(other->algorithm->name == "ring", collective == reduce) << "a plan of its own";
+      }
+    }
+    world.algorithm = "all_reduce=ring";
+    const auto cannot = make_plan(world, {{all_reduce, ranks, 0, false, SumOrder::tree}, 20});
+    EXPECT_EQ(cannot.ok(), ranks == 2);
+    world.algorithm = "";
+    const auto tuned = make_plan(world, {{all_reduce, ranks, 0, false, SumOrder::tree}, 20});
+    ASSERT_TRUE(tuned.ok());
+    EXPECT_EQ(tuned->measured_us > 0, ranks == 2) << "of more ranks, tables know no order";
+  }
+}
+
 TEST(Planner, LetsTheKnobsDecide) {
   World world = world_of(6);
   world.cut = {3, 4096};

@@ -94,6 +94,21 @@ TEST(Verify, TellsEqualBitsFromEqualSums) {
   EXPECT_FALSE(numbers(set).same_order_everywhere);
 }
 
+/// Sets the demanded order in a set that was built without it.
+Set in_tree_order(Set set) {
+  for (Schedule& schedule : set) schedule.spec.order = SumOrder::tree;
+  return set;
+}
+
+TEST(Verify, TellsTheOrderOfTheTreeFromOthers) {
+  EXPECT_TRUE(verify(in_tree_order(samples::recursive_doubling_all_reduce(8))).ok());
+  EXPECT_TRUE(verify(in_tree_order(samples::ring_all_reduce(2))).ok());
+  const auto ring = verify(in_tree_order(samples::ring_all_reduce(4)));
+  ASSERT_FALSE(ring.ok());
+  EXPECT_NE(ring.status().text().find("another order than that of the tree"), std::string::npos)
+      << ring.status().text();
+}
+
 TEST(Verify, NamesWhoIsMissingAndWhoCountsTwice) {
   Set set = samples::ring_all_reduce(4);
   // Rank 1 adds chunk 1 in place of chunk 0, of which the message is.

@@ -19,11 +19,11 @@ constexpr std::uint32_t kTaggedLanes = 0xa000;
 /// Ranks that do not know all counts plan for blocks of this length.
 constexpr std::uint64_t kUnknownBlock = 256 << 10;
 
-PlanKey unequal_key(const Call& call, Rank size, Rank root) {
+PlanKey unequal_key(const Call& call, Rank size, Rank root, SumOrder order) {
   const std::uint64_t bytes = call.has_own_count()
                                   ? kUnknownBlock * static_cast<std::uint64_t>(size)
                                   : call.count * size_of(call.type);
-  return {{call.collective, size, root, true}, size_class(bytes)};
+  return {{call.collective, size, root, true, order}, size_class(bytes)};
 }
 
 bool may_start(const OpenCall& call) {
@@ -37,6 +37,7 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
     : rank_(rank),
       size_(size),
       deadline_s_(deadline_s),
+      order_(membership.world.order),
       waiting_(waiting),
       failure_(failure),
       programs_(rank, membership, kPairLanes),
@@ -61,12 +62,14 @@ void Engine::finish() noexcept {
 
 PlanKey Engine::key_of(const Call& call) const {
   const Rank root = has_root(call.collective) ? call.root : 0;
-  if (call.unequal()) return unequal_key(call, size_, root);
+  const bool ordered = reduces(call.collective) && depends_on_order(call.op, call.type);
+  const SumOrder order = ordered ? order_ : SumOrder::any;
+  if (call.unequal()) return unequal_key(call, size_, root, order);
   const std::uint32_t bytes_class =
       size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_));
   // An exchange with oneself is the copy that a broadcast to nobody else is.
   if (call.is_with_itself(rank_)) return {{Collective::broadcast, 1, 0}, bytes_class};
-  return {{call.collective, size_, root}, bytes_class};
+  return {{call.collective, size_, root, false, order}, bytes_class};
 }
 
 /// All ranks count collectives alike, the two ranks of a pair count what they exchange.

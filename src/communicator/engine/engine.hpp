@@ -168,6 +168,7 @@ class Engine {
   const Rank rank_;
   const Rank size_;
   const double deadline_s_;
+  const SumOrder order_;
   const WaitPolicy waiting_;
   CommonFailure& failure_;
   Watch* watch_ = nullptr;

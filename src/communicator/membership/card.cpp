@@ -9,7 +9,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 10;
+constexpr std::uint32_t kCardVersion = 11;
 constexpr std::uint32_t kMostOffers = 32;
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
@@ -46,6 +46,7 @@ std::string write_card(const Card& card) {
       .u32(card.settings.lanes)
       .u32(card.settings.slice_bytes)
       .u32(card.settings.credits)
+      .u8(static_cast<std::uint8_t>(card.settings.order))
       .text(card.tuning_file)
       .u64(card.tuning_digest)
       .text(card.tuning)
@@ -88,12 +89,14 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   card.settings.lanes = in.u32();
   card.settings.slice_bytes = in.u32();
   card.settings.credits = in.u32();
+  const std::uint8_t order = in.u8();
+  card.settings.order = order == 0 ? SumOrder::any : SumOrder::tree;
   card.tuning_file = in.text();
   card.tuning_digest = in.u64();
   card.tuning = in.text();
   card.member.host = in.text();
   card.member.pid = static_cast<std::int64_t>(in.u64());
-  bool sensible = read_cpus(in, card.cpus);
+  bool sensible = read_cpus(in, card.cpus) && order <= 1;
   card.numa = static_cast<std::int32_t>(in.u32());
   card.factors.copy = static_cast<std::int32_t>(in.u32());
   card.factors.fetch = static_cast<std::int32_t>(in.u32());

@@ -19,6 +19,7 @@ struct SharedSettings {
   std::uint32_t lanes = 0;
   std::uint32_t slice_bytes = 0;
   std::uint32_t credits = 0;
+  SumOrder order = SumOrder::any;
   FoundTuning tuning;
 };
 

@@ -29,12 +29,13 @@ void warn_of_differences(const std::vector<Card>& cards, Rank rank) {
   for (std::size_t r = 1; r < cards.size(); ++r) {
     const SharedSettings &ours = cards[0].settings, &theirs = cards[r].settings;
     if (ours.algorithm == theirs.algorithm && ours.lanes == theirs.lanes &&
-        ours.slice_bytes == theirs.slice_bytes && ours.credits == theirs.credits) {
+        ours.slice_bytes == theirs.slice_bytes && ours.credits == theirs.credits &&
+        ours.order == theirs.order) {
       continue;
     }
     log(LogLevel::warn, "rank " + std::to_string(r) +
-                            " has other values of COLL_ALGORITHM, COLL_LANES, COLL_SLICE_BYTES or "
-                            "COLL_CREDITS; rank 0's count");
+                            " has other values of COLL_ALGORITHM, COLL_ORDER, COLL_LANES, "
+                            "COLL_SLICE_BYTES or COLL_CREDITS; rank 0's count");
   }
 }
 
@@ -235,6 +236,7 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   const SharedSettings& settings = cards[0].settings;
   world.algorithm = settings.algorithm;
   world.cut = {settings.lanes, settings.slice_bytes};
+  world.order = settings.order;
   out.credits = settings.credits;
   if (cards[0].tuning.empty()) return {};
   Result<TuningTable> tuning = read_tuning_json(cards[0].tuning, "rank 0's tuning table");

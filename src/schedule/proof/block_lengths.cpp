@@ -12,8 +12,10 @@
 namespace coll {
 namespace {
 
-bool is_users(const Operand& operand) {
-  return operand.space == Space::input || operand.space == Space::output;
+/// Does it say how long its chunks are? Scratch does where it is of one block only.
+bool has_length(const CollectiveSpec& spec, const Operand& operand) {
+  return operand.present() &&
+         (operand.space != Space::scratch || spec.collective == Collective::reduce_scatter);
 }
 
 /// The chunks of one message, as an end of it names them.
@@ -23,11 +25,13 @@ struct Named {
   std::uint32_t part = 0, count = 0;
 };
 
-/// What a step's operand names; nothing if it is not of the user's buffers.
+/// What an operand names that has a length.
 std::vector<BlockName> blocks_of(const Schedule& schedule, const Operand& operand,
                                  std::uint32_t count) {
   const std::uint32_t parts = schedule.chunks.parts;
   std::vector<BlockName> blocks;
+  if (operand.space == Space::scratch) blocks.push_back({.to = schedule.rank});
+  if (operand.space == Space::scratch) return blocks;
   for (std::uint32_t at = operand.chunk; at < operand.chunk + count; at += parts - at % parts) {
     blocks.push_back(block_name(schedule.spec, schedule.rank, operand.space, at / parts));
   }
@@ -44,11 +48,14 @@ struct Ends {
 Status read_step(std::span<const Schedule> schedules, const StepPlace& place, const Step& step,
                  Ends& ends) {
   const Schedule& schedule = schedules[static_cast<std::size_t>(place.rank)];
+  const std::uint32_t parts = schedule.chunks.parts;
   std::optional<Named> named;
   for (const Operand& operand : {step.from, step.with, step.into}) {
-    if (step.count == 0 || !is_users(operand)) continue;
-    Named here{place, blocks_of(schedule, operand, step.count),
-               operand.chunk % schedule.chunks.parts, step.count};
+    if (step.count == 0 || !has_length(schedule.spec, operand)) continue;
+    if (operand.space == Space::scratch && operand.chunk % parts + step.count > parts) {
+      return fault(schedules, place, "names scratch of more than one block");
+    }
+    Named here{place, blocks_of(schedule, operand, step.count), operand.chunk % parts, step.count};
     if (named && named->blocks != here.blocks) {
       return fault(schedules, place, "combines or copies blocks that may differ in length");
     }

@@ -21,7 +21,8 @@ struct BlockName {
 BlockName block_name(const CollectiveSpec& spec, Rank rank, Space space, std::uint32_t block);
 
 /// Proves that every step knows the lengths of its chunks from the blocks of the user's buffers
-/// that it names, and that both ends of every message name the same blocks. Then a set of schedules
+/// that it names, and that both ends of every message name the same blocks. Scratch of a
+/// reduce_scatter stands for the rank's own block. Then a set of schedules
 /// that is right for equal blocks (verify.hpp) is right for blocks of any lengths: a chunk's length
 /// is the only thing that changes.
 ///

@@ -3,7 +3,10 @@
 #include "schedule/proof/postcondition.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "schedule/schedule_fault.hpp"
@@ -47,8 +50,7 @@ std::string difference(const Contributions& contributions, Content content, std:
 
 class Check {
  public:
-  Check(std::span<const Schedule> schedules, const SymbolicRun& run,
-        const Contributions& contributions)
+  Check(std::span<const Schedule> schedules, const SymbolicRun& run, Contributions& contributions)
       : schedules_(schedules), run_(run), contributions_(contributions) {}
 
   Status rank(std::uint32_t pass, const Schedule& schedule) {
@@ -77,7 +79,21 @@ class Check {
     if (!reduced || schedules_.size() == 1) return finishes == 0 ? "" : "finished, but not reduced";
     if (finishes == 0) return "the reduction is nowhere finished";
     if (finishes > 1) return "parts of the reduction are finished more than once";
-    return contributions_.finished(content) ? "" : "the reduction goes on after it is finished";
+    if (!contributions_.finished(content)) return "the reduction goes on after it is finished";
+    const bool ordered = schedules_.front().spec.order == SumOrder::tree;
+    return !ordered || content == finished_tree_sum(pass, wanted.chunk)
+               ? ""
+               : "combined in another order than that of the tree";
+  }
+
+  /// Kept for the next rank that asks.
+  Content finished_tree_sum(std::uint32_t pass, std::uint32_t chunk) {
+    Content& sum = tree_sums_[{pass, chunk}];
+    if (sum == kNothing) {
+      const auto ranks = static_cast<Rank>(schedules_.size());
+      sum = contributions_.finish(tree_sum(contributions_, pass, chunk, ranks));
+    }
+    return sum;
   }
 
   /// The contributions of all ranks to chunk `chunk`; kept for the next rank that asks.
@@ -96,7 +112,8 @@ class Check {
 
   std::span<const Schedule> schedules_;
   const SymbolicRun& run_;
-  const Contributions& contributions_;
+  Contributions& contributions_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Content> tree_sums_;  ///< by pass and chunk
   std::vector<Summary> sums_;
   std::uint32_t sums_pass_ = 0;
 };
@@ -129,8 +146,26 @@ Wanted wanted_in(const CollectiveSpec& spec, std::uint32_t parts, Rank rank, std
   return {};
 }
 
+Content tree_sum(Contributions& contributions, std::uint32_t pass, std::uint32_t chunk,
+                 Rank ranks) {
+  const auto input = [&](Rank rank) { return contributions.contribution({pass, rank, chunk}); };
+  const auto places = static_cast<Rank>(std::bit_floor(static_cast<std::uint32_t>(ranks)));
+  const Rank pairs = ranks - places;
+  std::vector<Content> sums;
+  for (Rank pair = 0; pair < pairs; ++pair) {
+    sums.push_back(contributions.combine(input(2 * pair), input(2 * pair + 1)));
+  }
+  for (Rank rank = 2 * pairs; rank < ranks; ++rank) sums.push_back(input(rank));
+  for (; sums.size() > 1; sums.resize(sums.size() / 2)) {
+    for (std::size_t i = 0; i < sums.size() / 2; ++i) {
+      sums[i] = contributions.combine(sums[2 * i], sums[2 * i + 1]);
+    }
+  }
+  return sums.front();
+}
+
 Status check_postcondition(std::span<const Schedule> schedules, const SymbolicRun& run,
-                           const Contributions& contributions) {
+                           Contributions& contributions) {
   Check check(schedules, run, contributions);
   for (std::uint32_t pass = 0; pass < run.passes(); ++pass) {
     for (const Schedule& schedule : schedules) {

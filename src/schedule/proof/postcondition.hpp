@@ -17,11 +17,15 @@ struct Wanted {
 /// The required content of output chunk `chunk` of `rank`. For recv, spec.root is the sender.
 Wanted wanted_in(const CollectiveSpec& spec, std::uint32_t parts, Rank rank, std::uint32_t chunk);
 
-/// Checks that after each pass all ranks hold what the operation promises. The failure names the
-/// rank, the chunk, and each contribution that is missing, foreign or counted more than once. After
-/// a barrier every rank must have heard from every other rank, directly or indirectly.
+/// The sum of chunk `chunk` of `ranks` ranks' inputs in the order of SumOrder::tree.
+Content tree_sum(Contributions& contributions, std::uint32_t pass, std::uint32_t chunk, Rank ranks);
+
+/// Checks that after each pass all ranks hold what the operation promises, combined in the order
+/// that the spec demands. The failure names the rank, the chunk, and each contribution that is
+/// missing, foreign or counted more than once. After a barrier every rank must have heard from
+/// every other rank, directly or indirectly.
 Status check_postcondition(std::span<const Schedule> schedules, const SymbolicRun& run,
-                           const Contributions& contributions);
+                           Contributions& contributions);
 
 /// Whether all ranks get the same bits, however the reduction rounds.
 bool same_order_everywhere(std::span<const Schedule> schedules, const SymbolicRun& run);

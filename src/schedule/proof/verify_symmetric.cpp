@@ -15,6 +15,10 @@ namespace coll {
 namespace {
 
 Status check_symmetry(const CollectiveSpec& spec, const Symmetry& symmetry) {
+  if (spec.order != SumOrder::any) {
+    return failed(Code::unsupported, "a proof by symmetry does not follow the order of sums",
+                  "verify() does");
+  }
   if (spec.ranks > 0 && symmetry.fits(spec.ranks) && !has_root(spec.collective)) return {};
   return failed(Code::invalid_argument,
                 "a " + std::string(name_of(spec.collective)) + " of " + std::to_string(spec.ranks) +

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a communicator says of itself and of its calls.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "c_api/c_api_door.hpp"
+
+using coll::check_filled;
+using coll::Code;
+using coll::Collective;
+using coll::failed;
+using coll::guarded;
+using coll::refuse_null;
+using coll::Status;
+
+namespace {
+
+Status check_named(const char* function, coll_operation_t operation, coll_dtype_t type) {
+  if (static_cast<unsigned>(operation) < COLL_OPERATION_COUNT && coll_dtype_size(type) != 0) {
+    return {};
+  }
+  return failed(Code::invalid_argument, std::string(function) + ": unknown operation or dtype",
+                "see coll_operation_t and coll_dtype_t");
+}
+
+}  // namespace
+
+extern "C" {
+
+coll_status_t coll_comm_rank(coll_comm_t comm, int* rank) {
+  if (comm == nullptr) return refuse_null("coll_comm_rank", "comm");
+  if (rank == nullptr) return refuse_null("coll_comm_rank", "rank");
+  *rank = comm->communicator->rank();
+  return COLL_SUCCESS;
+}
+
+coll_status_t coll_comm_size(coll_comm_t comm, int* size) {
+  if (comm == nullptr) return refuse_null("coll_comm_size", "comm");
+  if (size == nullptr) return refuse_null("coll_comm_size", "size");
+  *size = comm->communicator->size();
+  return COLL_SUCCESS;
+}
+
+coll_status_t coll_comm_name(coll_comm_t comm, const char** name) {
+  if (comm == nullptr) return refuse_null("coll_comm_name", "comm");
+  if (name == nullptr) return refuse_null("coll_comm_name", "name");
+  *name = comm->communicator->name().c_str();
+  return COLL_SUCCESS;
+}
+
+coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
+                                coll_dtype_t type, char* text, size_t capacity, size_t* length) {
+  if (comm == nullptr) return refuse_null("coll_comm_explain", "comm");
+  if (text == nullptr && capacity > 0) return refuse_null("coll_comm_explain", "text");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_named("coll_comm_explain", operation, type));
+    COLL_ASSIGN(const std::string told,
+                comm->communicator->explain_call(static_cast<Collective>(operation), count,
+                                                 static_cast<coll::DataType>(type)));
+    if (capacity > 0) {
+      const std::size_t fits = std::min(told.size(), capacity - 1);
+      std::memcpy(text, told.data(), fits);
+      text[fits] = '\0';
+    }
+    if (length != nullptr) *length = told.size();
+    return {};
+  });
+}
+
+coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
+                                coll_dtype_t type, int root, coll_prediction_t* prediction) {
+  if (comm == nullptr) return refuse_null("coll_comm_predict", "comm");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_filled("coll_comm_predict", "prediction", "COLL_PREDICTION_INIT", prediction));
+    COLL_TRY(check_named("coll_comm_predict", operation, type));
+    coll::Call call;
+    call.collective = static_cast<Collective>(operation);
+    call.type = static_cast<coll::DataType>(type);
+    call.root = root;
+    call.count = call.collective == Collective::barrier ? 0 : count;
+    COLL_ASSIGN(const coll::CallPrediction made, comm->communicator->predict_call(call));
+    const std::string_view algorithm = made.plan.algorithm->name;
+    const std::size_t fits = std::min(algorithm.size(), sizeof prediction->algorithm - 1);
+    std::memcpy(prediction->algorithm, algorithm.data(), fits);
+    prediction->algorithm[fits] = '\0';
+    prediction->lanes = made.plan.lanes;
+    prediction->slice_bytes = made.plan.slice_bytes;
+    prediction->microseconds = made.us;
+    prediction->bytes_sent = made.traffic.sent;
+    prediction->bytes_received = made.traffic.received;
+    return {};
+  });
+}
+
+coll_status_t coll_comm_stats(coll_comm_t comm, coll_stats_t* stats) {
+  if (comm == nullptr) return refuse_null("coll_comm_stats", "comm");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_filled("coll_comm_stats", "stats", "COLL_STATS_INIT", stats));
+    const coll::CallCounts::Sums sums = comm->communicator->counts();
+    stats->operations = sums.calls;
+    stats->bytes_sent = sums.traffic.sent;
+    stats->bytes_received = sums.traffic.received;
+    return {};
+  });
+}
+
+}  // extern "C"
