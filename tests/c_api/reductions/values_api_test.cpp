@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "api_ranks.hpp"
+#include "c_api/api_ranks.hpp"
 
 namespace {
 

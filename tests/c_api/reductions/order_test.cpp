@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "api_calls.hpp"
-#include "api_ranks.hpp"
-#include "order_calls.hpp"
+#include "c_api/api_calls.hpp"
+#include "c_api/api_ranks.hpp"
+#include "c_api/reductions/order_calls.hpp"
 #include "test_seed.hpp"
 
 namespace collectives::testing {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "api_calls.hpp"
-#include "api_ranks.hpp"
+#include "c_api/api_calls.hpp"
+#include "c_api/api_ranks.hpp"
 #include "test_seed.hpp"
 
 namespace collectives::testing {

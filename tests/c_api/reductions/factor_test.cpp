@@ -12,8 +12,8 @@
 #include <random>
 #include <vector>
 
-#include "api_calls.hpp"
-#include "api_ranks.hpp"
+#include "c_api/api_calls.hpp"
+#include "c_api/api_ranks.hpp"
 #include "communicator/rank_processes.hpp"
 #include "test_seed.hpp"
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "api_calls.hpp"
-#include "api_ranks.hpp"
-#include "order_calls.hpp"
+#include "c_api/api_calls.hpp"
+#include "c_api/api_ranks.hpp"
+#include "c_api/reductions/order_calls.hpp"
 
 namespace collectives::testing {
 namespace {
