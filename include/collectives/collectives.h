@@ -214,37 +214,6 @@ COLL_API coll_status_t coll_comm_status(coll_comm_t comm, const char** text);
 /* The communicator's sticky failure as fields. Any thread may call it. */
 COLL_API coll_status_t coll_comm_error_info(coll_comm_t comm, coll_error_info_t* info);
 
-/* Explains in a few lines which algorithm, lanes, slices and transports a call would use, and why.
- * `count` is in elements. Writes at most `capacity` bytes, including the final 0. `*length`
- * (`length` may be null) receives the full length in bytes without the final 0. Not collective:
- * each rank computes the same answer by itself. What reduces is taken as a sum. */
-COLL_API coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
-                                         coll_dtype_t type, char* text, size_t capacity,
-                                         size_t* length);
-
-/* How a call would run on this rank. Initialise with COLL_PREDICTION_INIT; it may grow. */
-typedef struct coll_prediction {
-  size_t size;
-  uint32_t version;
-  uint32_t lanes;
-  char algorithm[64];
-  double microseconds;     /* of a single call; the cost model's, for the rank that takes longest */
-  uint64_t bytes_sent;     /* of the buffers' content, to other ranks: exact, by the schedule */
-  uint64_t bytes_received; /* from other ranks */
-  uint32_t slice_bytes;    /* no message is longer */
-  uint32_t reserved;
-} coll_prediction_t;
-#define COLL_PREDICTION_VERSION 1
-#define COLL_PREDICTION_INIT \
-  { sizeof(coll_prediction_t), COLL_PREDICTION_VERSION, 0, {0}, 0.0, 0, 0, 0, 0 }
-
-/* Predicts a call of `count` elements without running it; `root` is the root or peer, where the
- * operation has one. Of equal blocks only; what reduces is taken as a sum. Not collective. Any
- * thread may call it; it may take some milliseconds. */
-COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
-                                         coll_dtype_t type, int root,
-                                         coll_prediction_t* prediction);
-
 /* What a communicator has done on this rank. Initialise with COLL_STATS_INIT; it may grow. */
 typedef struct coll_stats {
   size_t size;
@@ -445,6 +414,36 @@ typedef struct coll_call {
     sizeof(coll_call_t), COLL_CALL_VERSION, COLL_BARRIER, NULL, NULL, 0, COLL_INT8, COLL_SUM, 0, \
         0, -1.0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0                                     \
   }
+
+/* Explains in a few lines which algorithm, lanes, slices and transports a call would use, and why.
+ * The buffers of the call may be null; nobody looks at them. A tagged message is told from where it
+ * has met its other end. Writes at most `capacity` bytes, including the final 0. `*length`
+ * (`length` may be null) receives the full length in bytes without the final 0. Not collective:
+ * each rank computes the same answer by itself. */
+COLL_API coll_status_t coll_comm_explain(coll_comm_t comm, const coll_call_t* call, char* text,
+                                         size_t capacity, size_t* length);
+
+/* How a call would run on this rank. Initialise with COLL_PREDICTION_INIT; it may grow. */
+typedef struct coll_prediction {
+  size_t size;
+  uint32_t version;
+  uint32_t lanes;
+  char algorithm[64];
+  double microseconds;     /* of a single call; the cost model's, for the rank that takes longest */
+  uint64_t bytes_sent;     /* of the buffers' content, to other ranks: exact, by the schedule */
+  uint64_t bytes_received; /* from other ranks */
+  uint32_t slice_bytes;    /* no message is longer */
+  uint32_t reserved;
+} coll_prediction_t;
+#define COLL_PREDICTION_VERSION 1
+#define COLL_PREDICTION_INIT \
+  { sizeof(coll_prediction_t), COLL_PREDICTION_VERSION, 0, {0}, 0.0, 0, 0, 0, 0 }
+
+/* Predicts a call without running it; like coll_comm_explain. Of unequal blocks it counts the bytes
+ * of exactly these counts; the algorithm of all_to_allv, gatherv and scatterv does not depend on
+ * them. Any thread may call it; it may take some milliseconds. */
+COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, const coll_call_t* call,
+                                         coll_prediction_t* prediction);
 
 /* Issues an operation and returns at once: on `stream` behind its earlier operations, or with a
  * null stream beside all others. `*work` gets a handle; a null `work` is allowed with a stream,

@@ -589,13 +589,10 @@ class Communicator {
   /// Ends all current and future calls on all ranks. Any thread may call it.
   Result<void> abort() { return detail::result(coll_comm_abort(comm_)); }
 
-  /// How a call of `count` elements would run, without running it (coll_comm_predict).
-  Result<coll_prediction_t> predict(coll_operation_t operation, std::size_t count,
-                                    coll_dtype_t type, int root = 0) const {
+  /// How a call would run, without running it (coll_comm_predict).
+  Result<coll_prediction_t> predict(const coll_call_t& call) const {
     coll_prediction_t prediction = COLL_PREDICTION_INIT;
-    if (auto asked =
-            detail::result(coll_comm_predict(comm_, operation, count, type, root, &prediction));
-        !asked) {
+    if (auto asked = detail::result(coll_comm_predict(comm_, &call, &prediction)); !asked) {
       return asked.error();
     }
     return prediction;
@@ -606,17 +603,14 @@ class Communicator {
     if (auto asked = detail::result(coll_comm_stats(comm_, &stats)); !asked) return asked.error();
     return stats;
   }
-  /// Explains which algorithm, lanes, slices and transports a call of `count` elements would use.
-  Result<std::string> explain(coll_operation_t operation, std::size_t count,
-                              coll_dtype_t type) const {
+  /// Explains which algorithm, lanes, slices and transports a call would use.
+  Result<std::string> explain(const coll_call_t& call) const {
     std::size_t length = 0;
-    if (auto asked =
-            detail::result(coll_comm_explain(comm_, operation, count, type, nullptr, 0, &length));
-        !asked)
+    if (auto asked = detail::result(coll_comm_explain(comm_, &call, nullptr, 0, &length)); !asked)
       return asked.error();
     std::string text(length + 1, '\0');
-    if (auto told = detail::result(
-            coll_comm_explain(comm_, operation, count, type, text.data(), text.size(), nullptr));
+    if (auto told =
+            detail::result(coll_comm_explain(comm_, &call, text.data(), text.size(), nullptr));
         !told)
       return told.error();
     text.resize(length);

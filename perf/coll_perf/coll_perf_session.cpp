@@ -104,12 +104,15 @@ std::uint64_t Session::sum(std::uint64_t value) const {
 }
 
 std::string Session::explain(Operation operation, std::size_t count, coll_dtype_t type) const {
+  coll_call_t call = COLL_CALL_INIT;
+  call.operation = traits(operation).api;
+  call.count = count;
+  call.type = type;
+  if (call.operation == COLL_SEND || call.operation == COLL_RECV) call.root = (rank_ + 1) % size_;
   std::size_t length = 0;
-  const coll_operation_t api = traits(operation).api;
-  require(coll_comm_explain(comm_, api, count, type, nullptr, 0, &length), "explaining");
+  require(coll_comm_explain(comm_, &call, nullptr, 0, &length), "explaining");
   std::string text(length + 1, '\0');
-  require(coll_comm_explain(comm_, api, count, type, text.data(), text.size(), nullptr),
-          "explaining");
+  require(coll_comm_explain(comm_, &call, text.data(), text.size(), nullptr), "explaining");
   text.resize(length);
   return text;
 }

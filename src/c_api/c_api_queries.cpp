@@ -5,24 +5,34 @@
 #include <string>
 #include <string_view>
 
+#include "c_api/c_api_call.hpp"
 #include "c_api/c_api_door.hpp"
+#include "communicator/calls/call_check.hpp"
 
 using coll::check_filled;
 using coll::Code;
-using coll::Collective;
 using coll::failed;
 using coll::guarded;
 using coll::refuse_null;
+using coll::Result;
 using coll::Status;
 
 namespace {
 
-Status check_named(const char* function, coll_operation_t operation, coll_dtype_t type) {
-  if (static_cast<unsigned>(operation) < COLL_OPERATION_COUNT && coll_dtype_size(type) != 0) {
-    return {};
+/// The request that the call would make, whose buffers nobody looks at.
+Result<coll::UnequalRequest> asked_of(const char* function, const coll_call_t* given,
+                                      const coll::Communicator& communicator) {
+  COLL_ASSIGN(const coll_call_t call, coll::read_call(function, given));
+  COLL_ASSIGN(coll::UnequalRequest asked, coll::request_of(function, call, communicator));
+  coll::Call& of = asked.request.call;
+  COLL_TRY(coll::check_call(of, communicator.size()));
+  if (of.tagged() && of.root == coll::kNoRank) {
+    return failed(Code::invalid_argument,
+                  std::string(function) + ": a recv from any source goes over a path unknown yet",
+                  "name the peer");
   }
-  return failed(Code::invalid_argument, std::string(function) + ": unknown operation or dtype",
-                "see coll_operation_t and coll_dtype_t");
+  if (of.tagged()) of.form = coll::CallForm::usual;  // once it has met its other end
+  return asked;
 }
 
 }  // namespace
@@ -50,15 +60,14 @@ coll_status_t coll_comm_name(coll_comm_t comm, const char** name) {
   return COLL_SUCCESS;
 }
 
-coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, size_t count,
-                                coll_dtype_t type, char* text, size_t capacity, size_t* length) {
+coll_status_t coll_comm_explain(coll_comm_t comm, const coll_call_t* call, char* text,
+                                size_t capacity, size_t* length) {
   if (comm == nullptr) return refuse_null("coll_comm_explain", "comm");
   if (text == nullptr && capacity > 0) return refuse_null("coll_comm_explain", "text");
   return guarded([&]() -> Status {
-    COLL_TRY(check_named("coll_comm_explain", operation, type));
-    COLL_ASSIGN(const std::string told,
-                comm->communicator->explain_call(static_cast<Collective>(operation), count,
-                                                 static_cast<coll::DataType>(type)));
+    const coll::Communicator& communicator = *comm->communicator;
+    COLL_ASSIGN(const auto asked, asked_of("coll_comm_explain", call, communicator));
+    COLL_ASSIGN(const std::string told, communicator.explain_call(asked.request.call));
     if (capacity > 0) {
       const std::size_t fits = std::min(told.size(), capacity - 1);
       std::memcpy(text, told.data(), fits);
@@ -69,18 +78,14 @@ coll_status_t coll_comm_explain(coll_comm_t comm, coll_operation_t operation, si
   });
 }
 
-coll_status_t coll_comm_predict(coll_comm_t comm, coll_operation_t operation, size_t count,
-                                coll_dtype_t type, int root, coll_prediction_t* prediction) {
+coll_status_t coll_comm_predict(coll_comm_t comm, const coll_call_t* call,
+                                coll_prediction_t* prediction) {
   if (comm == nullptr) return refuse_null("coll_comm_predict", "comm");
   return guarded([&]() -> Status {
     COLL_TRY(check_filled("coll_comm_predict", "prediction", "COLL_PREDICTION_INIT", prediction));
-    COLL_TRY(check_named("coll_comm_predict", operation, type));
-    coll::Call call;
-    call.collective = static_cast<Collective>(operation);
-    call.type = static_cast<coll::DataType>(type);
-    call.root = root;
-    call.count = call.collective == Collective::barrier ? 0 : count;
-    COLL_ASSIGN(const coll::CallPrediction made, comm->communicator->predict_call(call));
+    const coll::Communicator& communicator = *comm->communicator;
+    COLL_ASSIGN(const auto asked, asked_of("coll_comm_predict", call, communicator));
+    COLL_ASSIGN(const coll::CallPrediction made, communicator.predict_call(asked.request));
     const std::string_view algorithm = made.plan.algorithm->name;
     const std::size_t fits = std::min(algorithm.size(), sizeof prediction->algorithm - 1);
     std::memcpy(prediction->algorithm, algorithm.data(), fits);

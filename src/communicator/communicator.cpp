@@ -86,35 +86,34 @@ Status Communicator::abort() {
   return {};
 }
 
-Result<CallPrediction> Communicator::predict_call(const Call& call) const {
+Result<CallPrediction> Communicator::predict_call(const Request& request) const {
   if (!watch_) return status();
+  const Call& call = request.call;
   COLL_TRY(check_call(call, size_));
   const World& world = membership_.world;
   const PlanKey key = engine_.key_of(call);
   CallPrediction prediction;
   COLL_ASSIGN(prediction.plan, make_plan(world, key));
   const Plan& plan = prediction.plan;
-  const std::uint64_t bytes =
-      call.count * size_of(call.type) * whole_blocks(call.collective, key.spec.ranks);
+  const std::uint64_t blocks = call.unequal() ? 1 : whole_blocks(call.collective, key.spec.ranks);
+  const std::uint64_t bytes = call.count * size_of(call.type) * blocks;
   prediction.us = predict(world, plan, static_cast<double>(bytes)).us;
   const Rank rank = key.spec.ranks == 1 ? 0 : rank_;
   ProgramShape shape;
   shape.copies = plan.lanes;
   shape.message_chunks = plan.message_chunks;
   shape.slice_bytes = plan.slice_bytes;
-  prediction.traffic = traffic_of(plan.algorithm->build(key.spec, world.layout, rank), shape,
-                                  call.count, size_of(call.type));
+  const Schedule schedule = plan.algorithm->build(key.spec, world.layout, rank);
+  const std::size_t element = size_of(call.type);
+  prediction.traffic = request.blocks != nullptr
+                           ? traffic_of(schedule, shape, *request.blocks, element)
+                           : traffic_of(schedule, shape, call.count, element);
   return prediction;
 }
 
-Result<std::string> Communicator::explain_call(Collective collective, std::uint64_t count,
-                                               DataType type) const {
+Result<std::string> Communicator::explain_call(const Call& call) const {
   if (!watch_) return status();
-  Call call;
-  call.collective = collective;
-  call.type = type;
-  call.root = call.is_pair() ? (rank_ + 1) % size_ : 0;
-  call.count = count;
+  COLL_TRY(check_call(call, size_));
   const PlanKey key = engine_.key_of(call);
   COLL_ASSIGN(const Plan plan, make_plan(membership_.world, key));
   std::string text = name_.empty() ? "" : "communicator " + name_ + "\n";

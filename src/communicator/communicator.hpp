@@ -76,11 +76,11 @@ class Communicator {
   void leave() noexcept { watch_->leave(); }
 
   /// Without running it. A big schedule takes some milliseconds.
-  Result<CallPrediction> predict_call(const Call& call) const;
+  Result<CallPrediction> predict_call(const Request& request) const;
   /// Of calls that have succeeded. From any thread.
   [[nodiscard]] CallCounts::Sums counts() const { return engine_.counts(); }
-  /// For a person: how a call of `count` elements would run.
-  Result<std::string> explain_call(Collective collective, std::uint64_t count, DataType type) const;
+  /// For a person: how the call would run.
+  Result<std::string> explain_call(const Call& call) const;
 
  private:
   Communicator(const Joining& joining, Membership membership);

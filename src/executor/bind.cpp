@@ -22,39 +22,6 @@ BoundOperand split(const Operand& operand, std::uint32_t parts) {
           static_cast<std::uint16_t>(operand.chunk % parts)};
 }
 
-BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
-                    std::uint16_t target) {
-  COLL_CHECK(same_part(step.from, step.with, parts) && same_part(step.from, step.into, parts) &&
-                 same_part(step.with, step.into, parts),
-             "a step's operands are chunks of the same length");
-  BoundStep bound;
-  bound.from_space = step.from.space;
-  bound.with_space = step.with.space;
-  bound.into_space = step.into.space;
-  bound.from = split(step.from, parts);
-  bound.with = split(step.with, parts);
-  bound.into = split(step.into, parts);
-  // Chunks of a message are as long as the part they are of; scratch chunk s stands for part s %
-  // parts.
-  bound.length = split(step.named(), parts);
-  bound.finish = step.finish;
-  bound.sends = step.sends();
-  bound.receives = step.receives();
-  bound.source = source;
-  bound.target = target;
-  bound.count = static_cast<std::uint16_t>(step.count);
-  if (step.wait_lane >= 0) {
-    bound.wait_lane = static_cast<std::uint8_t>(step.wait_lane);
-    bound.wait_step = static_cast<std::uint16_t>(step.wait_step);
-  }
-  if (step.sends() && !step.receives() && !step.with.present()) {
-    bound.kind = BoundStep::Kind::send;
-  } else if (step.receives() && !step.sends() && !step.with.present()) {
-    bound.kind = BoundStep::Kind::receive;
-  }
-  return bound;
-}
-
 Status check_size(const Schedule& schedule) {
   std::size_t widest =
       std::max({schedule.chunks.input_blocks, schedule.chunks.output_blocks, schedule.chunks.parts,
@@ -108,6 +75,39 @@ BoundStep::Stage stage_of(const FanOut& fan_out) {
 }
 
 }  // namespace
+
+BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
+                    std::uint16_t target) {
+  COLL_CHECK(same_part(step.from, step.with, parts) && same_part(step.from, step.into, parts) &&
+                 same_part(step.with, step.into, parts),
+             "a step's operands are chunks of the same length");
+  BoundStep bound;
+  bound.from_space = step.from.space;
+  bound.with_space = step.with.space;
+  bound.into_space = step.into.space;
+  bound.from = split(step.from, parts);
+  bound.with = split(step.with, parts);
+  bound.into = split(step.into, parts);
+  // Chunks of a message are as long as the part they are of; scratch chunk s stands for part s %
+  // parts.
+  bound.length = split(step.named(), parts);
+  bound.finish = step.finish;
+  bound.sends = step.sends();
+  bound.receives = step.receives();
+  bound.source = source;
+  bound.target = target;
+  bound.count = static_cast<std::uint16_t>(step.count);
+  if (step.wait_lane >= 0) {
+    bound.wait_lane = static_cast<std::uint8_t>(step.wait_lane);
+    bound.wait_step = static_cast<std::uint16_t>(step.wait_step);
+  }
+  if (step.sends() && !step.receives() && !step.with.present()) {
+    bound.kind = BoundStep::Kind::send;
+  } else if (step.receives() && !step.sends() && !step.with.present()) {
+    bound.kind = BoundStep::Kind::receive;
+  }
+  return bound;
+}
 
 std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies) {
   std::vector<PeerLane> pairs;

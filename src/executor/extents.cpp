@@ -69,11 +69,11 @@ StepExtent unequal_extent_of(const Program& program, const Extents& call, const 
 }
 
 /// Of the step's messages in all passes.
-std::uint64_t unequal_bytes_of(const Program& program, const Extents& call, const BoundStep& step) {
+std::uint64_t unequal_bytes_of(std::uint32_t parts, const Extents& call, const BoundStep& step) {
   const Windows& windows = call.windows;
   std::uint64_t sum = 0;
   for_each_unequal_stretch(
-      call, program.chunks.parts, step, 0,
+      call, parts, step, 0,
       [&](std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, const BlockParts& of) {
         const auto in = [&](std::uint64_t elements) {
           const auto before = [&](std::uint64_t part) {
@@ -102,7 +102,7 @@ Traffic Extents::traffic(const Program& program) const {
   Traffic traffic;
   if (blocks != nullptr) {
     for (const BoundStep& step : program.steps) {
-      const std::uint64_t bytes = unequal_bytes_of(program, *this, step);
+      const std::uint64_t bytes = unequal_bytes_of(program.chunks.parts, *this, step);
       if (step.sends) traffic.sent += bytes;
       if (step.receives) traffic.received += bytes;
     }
@@ -132,6 +132,26 @@ Traffic traffic_of(const Schedule& schedule, const ProgramShape& shape, std::uin
         return elements_of(cut.windows, parts, step.named().chunk % parts, step.count, elements);
       };
       const std::uint64_t bytes = ((cut.windows.passes - 1) * in(full) + in(last)) * element_bytes;
+      if (step.sends()) traffic.sent += bytes;
+      if (step.receives()) traffic.received += bytes;
+    }
+  }
+  return traffic;
+}
+
+Traffic traffic_of(const Schedule& schedule, const ProgramShape& shape, const UnequalBlocks& blocks,
+                   std::size_t element_bytes) {
+  Extents cut;
+  const std::uint32_t parts = schedule.chunks.parts;
+  cut.windows = cut_unequal_windows(blocks.longest_of_all, blocks.longest(), element_bytes, parts,
+                                    shape.message_chunks, shape.slice_bytes, shape.copies);
+  cut.element_bytes = element_bytes;
+  cut.blocks = &blocks;
+  Traffic traffic;
+  for (const Lane& lane : schedule.lanes) {
+    for (const Step& step : lane) {
+      if (step.count == 0) continue;
+      const std::uint64_t bytes = unequal_bytes_of(parts, cut, bind_step(step, parts, 0, 0));
       if (step.sends()) traffic.sent += bytes;
       if (step.receives()) traffic.received += bytes;
     }

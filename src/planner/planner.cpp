@@ -115,13 +115,16 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   // the fewest connections, whose slots stay in cache, then, as long as what a call passes on does,
   // the one with the fewest rounds: it gains most where buffers are read in place. Where ranks
   // share cores, and all wait for all, rounds come before connections: each is a change of ranks,
-  // of which the model knows the least.
+  // of which the model knows the least. In ordered sums to a root it is connections: where few are
+  // used, most ranks send and need not wait, and the model sees no gain in that.
   const bool waits = crowded && !has_root(spec.collective);
   const auto burden = [&](const Candidate& of) {
     const Cost& cost = of.plan.cost;
     const bool cached = in_own_cache(world.costs(), bytes, world.view.ranks_per_core);
     const double rounds = cached ? cost.rounds : 0;
-    return std::tuple(std::lround(1e6 * (cost.sent + cost.received)), waits ? rounds : 0,
+    const bool to_root = crowded && spec.order != SumOrder::any && has_root(spec.collective);
+    return std::tuple(to_root ? cost.peers : 0, to_root ? cost.rounds : 0,
+                      std::lround(1e6 * (cost.sent + cost.received)), waits ? rounds : 0,
                       cost.peers, rounds);
   };
   const auto same = std::find_if(list.begin(), hopeful, [&](const Candidate& of) {

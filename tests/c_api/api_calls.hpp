@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace collectives::testing {
@@ -30,6 +31,22 @@ inline coll_status_t recv(Values& values, int peer, coll_comm_t comm,
 inline coll_status_t all_reduce(const Values& in, Values& out, coll_comm_t comm,
                                 coll_stream_t stream = nullptr) {
   return coll_all_reduce(in.data(), out.data(), in.size(), COLL_INT64, COLL_SUM, comm, stream);
+}
+
+/// A call to explain or predict: it has no buffers.
+inline coll_call_t asked(coll_operation_t operation, std::size_t count,
+                         coll_dtype_t type = COLL_INT64, int root = 0) {
+  coll_call_t call = COLL_CALL_INIT;
+  call.operation = operation;
+  call.count = count;
+  call.type = type;
+  call.root = root;
+  return call;
+}
+inline std::string explained(coll_comm_t comm, const coll_call_t& call) {
+  char text[8192];
+  EXPECT_TRUE(ok(coll_comm_explain(comm, &call, text, sizeof text, nullptr)));
+  return text;
 }
 
 inline coll_work_t start(const coll_call_t& call, coll_comm_t comm,

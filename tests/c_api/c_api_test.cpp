@@ -115,20 +115,19 @@ TEST(CApi, NamesOnlyStatusesThatThereAre) {
 
 TEST(CApi, ExplainsItsChoice) {
   run_ranks(2, [](coll_comm_t comm, int) {
+    coll_call_t call = COLL_CALL_INIT;
+    call.operation = COLL_ALL_REDUCE;
+    call.count = 1000;
+    call.type = COLL_FLOAT32;
     size_t length = 0;
-    ASSERT_EQ(coll_comm_explain(comm, COLL_ALL_REDUCE, 1000, COLL_FLOAT32, nullptr, 0, &length),
-              COLL_SUCCESS);
+    ASSERT_EQ(coll_comm_explain(comm, &call, nullptr, 0, &length), COLL_SUCCESS);
     std::string text(length + 1, 'x');
-    ASSERT_EQ(coll_comm_explain(comm, COLL_ALL_REDUCE, 1000, COLL_FLOAT32, text.data(), text.size(),
-                                nullptr),
-              COLL_SUCCESS);
+    ASSERT_EQ(coll_comm_explain(comm, &call, text.data(), text.size(), nullptr), COLL_SUCCESS);
     EXPECT_EQ(std::strlen(text.c_str()), length);
     EXPECT_NE(text.find("all_reduce"), std::string::npos) << text;
     EXPECT_NE(text.find(":shm"), std::string::npos) << text;
     char small[6];
-    ASSERT_EQ(
-        coll_comm_explain(comm, COLL_ALL_REDUCE, 1000, COLL_FLOAT32, small, sizeof small, nullptr),
-        COLL_SUCCESS);
+    ASSERT_EQ(coll_comm_explain(comm, &call, small, sizeof small, nullptr), COLL_SUCCESS);
     EXPECT_EQ(std::string(small), text.substr(0, 5));
   });
 }

@@ -20,6 +20,14 @@ void set(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
 }
 
+coll_call_t all_reduce_of(std::size_t count) {
+  coll_call_t call = COLL_CALL_INIT;
+  call.operation = COLL_ALL_REDUCE;
+  call.count = count;
+  call.type = COLL_FLOAT32;
+  return call;
+}
+
 TEST(Environment, ARankThatFailedByItselfMeetsThoseAtTheirFirstTry) {
   const Meetings meetings;
   RankProcesses ranks(2, [&](int rank) {
@@ -50,8 +58,8 @@ TEST(Environment, ATinySliceIsRoundedUpAndNotTheDefault) {
     coll_comm_t comm = nullptr;
     if (coll_comm_init_env(&comm, nullptr) != COLL_SUCCESS) return 1;
     char text[4096];
-    if (coll_comm_explain(comm, COLL_ALL_REDUCE, 1'000'000, COLL_FLOAT32, text, sizeof text,
-                          nullptr) != COLL_SUCCESS) {
+    const coll_call_t call = all_reduce_of(1'000'000);
+    if (coll_comm_explain(comm, &call, text, sizeof text, nullptr) != COLL_SUCCESS) {
       return 1;
     }
     return std::strstr(text, "slices of 64 bytes") != nullptr ? 0 : 2;
@@ -76,8 +84,8 @@ TEST(Environment, TheOrderOfSumsIsTheKnobs) {
       config.order = order;
       if (coll_comm_init_env(&comm, &config) != COLL_SUCCESS) return 2;
       char text[4096];
-      if (coll_comm_explain(comm, COLL_ALL_REDUCE, 1000, COLL_FLOAT32, text, sizeof text,
-                            nullptr) != COLL_SUCCESS) {
+      const coll_call_t call = all_reduce_of(1000);
+      if (coll_comm_explain(comm, &call, text, sizeof text, nullptr) != COLL_SUCCESS) {
         return 3;
       }
       const bool ordered = std::strstr(text, "in the order of the tree") != nullptr;

@@ -34,10 +34,8 @@ TEST(Name, IsCopiedAndShown) {
   ASSERT_TRUE(ok(join_named(name.c_str(), &comm)));
   name[0] = 'X';
   EXPECT_EQ(name_of(comm), "tensor parallel");
-  char text[64] = "";
-  ASSERT_TRUE(
-      ok(coll_comm_explain(comm, COLL_ALL_REDUCE, 8, COLL_INT8, text, sizeof text, nullptr)));
-  EXPECT_EQ(std::string(text).find("communicator tensor parallel\n"), 0U) << text;
+  const std::string text = explained(comm, asked(COLL_ALL_REDUCE, 8, COLL_INT8));
+  EXPECT_EQ(text.find("communicator tensor parallel\n"), 0U) << text;
 
   ASSERT_TRUE(ok(coll_comm_abort(comm)));
   EXPECT_EQ(coll_barrier(comm, nullptr), COLL_ABORTED);

@@ -115,10 +115,12 @@ TEST(Split, DuplicatesAreIndependent) {
 TEST(Split, InheritsTheSettings) {
   run_ranks(2, [](coll_comm_t comm, int) {
     const auto algorithm_of = [](coll_comm_t of) {
+      coll_call_t call = COLL_CALL_INIT;
+      call.operation = COLL_ALL_REDUCE;
+      call.count = 1000;
+      call.type = COLL_FLOAT32;
       char text[2000];
-      EXPECT_EQ(
-          coll_comm_explain(of, COLL_ALL_REDUCE, 1000, COLL_FLOAT32, text, sizeof text, nullptr),
-          COLL_SUCCESS);
+      EXPECT_EQ(coll_comm_explain(of, &call, text, sizeof text, nullptr), COLL_SUCCESS);
       return std::string(text);
     };
     coll_config_t config = COLL_CONFIG_INIT;

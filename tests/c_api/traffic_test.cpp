@@ -27,11 +27,13 @@ struct Asked {
   int root = 0;
 };
 
-coll_prediction_t predict(coll_comm_t comm, const Asked& asked) {
+coll_prediction_t predict(coll_comm_t comm, const coll_call_t& call) {
   coll_prediction_t prediction = COLL_PREDICTION_INIT;
-  EXPECT_TRUE(ok(
-      coll_comm_predict(comm, asked.operation, asked.count, COLL_INT64, asked.root, &prediction)));
+  EXPECT_TRUE(ok(coll_comm_predict(comm, &call, &prediction)));
   return prediction;
+}
+coll_prediction_t predict(coll_comm_t comm, const Asked& of) {
+  return predict(comm, asked(of.operation, of.count, COLL_INT64, of.root));
 }
 
 coll_stats_t stats_of(coll_comm_t comm) {
@@ -40,14 +42,14 @@ coll_stats_t stats_of(coll_comm_t comm) {
   return stats;
 }
 
-coll_call_t call_of(const Asked& asked, const Values& send, Values& recv) {
+coll_call_t call_of(const Asked& of, const Values& send, Values& recv) {
   coll_call_t call = COLL_CALL_INIT;
-  call.operation = asked.operation;
+  call.operation = of.operation;
   call.send = send.data();
   call.recv = recv.data();
-  call.count = asked.count;
+  call.count = of.count;
   call.type = COLL_INT64;
-  call.root = asked.root;
+  call.root = of.root;
   return call;
 }
 
@@ -132,31 +134,31 @@ TEST(Traffic, IsCountedAsItWasPredicted) {
       const coll_stats_t before = stats_of(comm);
       EXPECT_EQ(before.operations, 0U);
       coll_stats_t expected = before;
-      const auto expect = [&](const Asked& asked) {
-        const coll_prediction_t made = predict(comm, asked);
+      const auto expect = [&](const Asked& of) {
+        const coll_prediction_t made = predict(comm, of);
         ++expected.operations;
         expected.bytes_sent += made.bytes_sent;
         expected.bytes_received += made.bytes_received;
       };
       for (int i = 0; i < 60; ++i) {
-        Asked asked;
-        asked.operation = static_cast<coll_operation_t>(common() % COLL_OPERATION_COUNT);
-        asked.count = common() % 8 == 0 ? common() % 300'000 : common() % 3000;
+        Asked drawn;
+        drawn.operation = static_cast<coll_operation_t>(common() % COLL_OPERATION_COUNT);
+        drawn.count = common() % 8 == 0 ? common() % 300'000 : common() % 3000;
         const int first = static_cast<int>(common() % static_cast<std::uint64_t>(ranks));
         const auto way = common() % 4;
         const int repeats = common() % 3 == 0 ? 3 : 1;
-        asked.root = first;
-        if (asked.operation == COLL_SEND || asked.operation == COLL_RECV) {
+        drawn.root = first;
+        if (drawn.operation == COLL_SEND || drawn.operation == COLL_RECV) {
           const int second = (first + 1) % ranks;
           if (rank != first && rank != second) continue;
-          asked.operation = rank == first ? COLL_SEND : COLL_RECV;
-          asked.root = rank == first ? second : first;
+          drawn.operation = rank == first ? COLL_SEND : COLL_RECV;
+          drawn.root = rank == first ? second : first;
         }
-        const Values send(asked.count * static_cast<std::size_t>(ranks) + 1, 1);
+        const Values send(drawn.count * static_cast<std::size_t>(ranks) + 1, 1);
         Values recv(send.size());
         for (int again = 0; again < repeats; ++again) {
-          expect(asked);
-          const coll_call_t call = call_of(asked, send, recv);
+          expect(drawn);
+          const coll_call_t call = call_of(drawn, send, recv);
           coll_work_t work = nullptr;
           if (way == 0) {
             ASSERT_TRUE(ok(coll_group_start()));
@@ -170,16 +172,16 @@ TEST(Traffic, IsCountedAsItWasPredicted) {
         }
         // The same buffers, blocking: the shortest way through the library.
         for (int again = 0; way == 2 && again < repeats; ++again) {
-          const Asked sums{COLL_ALL_REDUCE, asked.count, 0};
-          if (asked.operation == COLL_SEND || asked.operation == COLL_RECV) break;
+          const Asked sums{COLL_ALL_REDUCE, drawn.count, 0};
+          if (drawn.operation == COLL_SEND || drawn.operation == COLL_RECV) break;
           expect(sums);
-          ASSERT_TRUE(ok(coll_all_reduce(send.data(), recv.data(), asked.count, COLL_INT64,
+          ASSERT_TRUE(ok(coll_all_reduce(send.data(), recv.data(), drawn.count, COLL_INT64,
                                          COLL_SUM, comm, nullptr)));
         }
         const coll_stats_t now = stats_of(comm);
-        ASSERT_EQ(now.operations, expected.operations) << "operation " << asked.operation;
-        ASSERT_EQ(now.bytes_sent, expected.bytes_sent) << "operation " << asked.operation;
-        ASSERT_EQ(now.bytes_received, expected.bytes_received) << "operation " << asked.operation;
+        ASSERT_EQ(now.operations, expected.operations) << "operation " << drawn.operation;
+        ASSERT_EQ(now.bytes_sent, expected.bytes_sent) << "operation " << drawn.operation;
+        ASSERT_EQ(now.bytes_received, expected.bytes_received) << "operation " << drawn.operation;
       }
       EXPECT_TRUE(ok(coll_stream_destroy(stream)));
     });
@@ -187,23 +189,93 @@ TEST(Traffic, IsCountedAsItWasPredicted) {
 }
 
 /// Each block goes to the two other ranks once.
-TEST(Traffic, OfUnequalBlocksIsCounted) {
+TEST(Traffic, OfUnequalBlocksIsPredictedAndCounted) {
   run_with(3, "ring", "shm", [](coll_comm_t comm, int rank) {
     constexpr std::size_t kCounts[] = {5, 0, 700'001};
-    const Values send(kCounts[rank], rank);
+    const auto own = static_cast<std::size_t>(rank);
+    const Values send(kCounts[own], rank);
     Values recv(700'006);
-    coll_stats_t sums = COLL_STATS_INIT;
-    for (int i = 1; i <= 2; ++i) {
+    coll_call_t call = COLL_CALL_INIT;
+    call.operation = COLL_ALL_GATHER;
+    call.type = COLL_INT64;
+    call.unequal = 1;
+    call.recv_counts = kCounts;
+    const coll_prediction_t made = predict(comm, call);
+    EXPECT_STREQ(made.algorithm, "ring");
+    EXPECT_GT(made.microseconds, 0);
+    EXPECT_EQ(made.bytes_received, 8 * (700'006 - kCounts[own]));
+    // A rank of a ring sends all blocks but that of the rank behind it.
+    EXPECT_EQ(made.bytes_sent, 8 * (700'006 - kCounts[(own + 1) % 3]));
+    for (std::uint64_t i = 1; i <= 2; ++i) {
       ASSERT_TRUE(ok(
           coll_all_gatherv(send.data(), recv.data(), kCounts, nullptr, COLL_INT64, comm, nullptr)));
-      sums = stats_of(comm);
-      EXPECT_EQ(sums.operations, static_cast<std::uint64_t>(i));
-      EXPECT_EQ(sums.bytes_received, static_cast<std::uint64_t>(i) * 8 *
-                                         (700'006 - kCounts[static_cast<std::size_t>(rank)]));
+      EXPECT_EQ(stats_of(comm).operations, i);
+      EXPECT_EQ(stats_of(comm).bytes_received, i * made.bytes_received);
+      EXPECT_EQ(stats_of(comm).bytes_sent, i * made.bytes_sent);
     }
-    // A rank of a ring sends all blocks but that of the rank behind it.
-    EXPECT_EQ(sums.bytes_sent,
-              2 * 8 * (700'006 - kCounts[(static_cast<std::size_t>(rank) + 1) % 3]));
+  });
+}
+
+/// Every operation on unequal blocks, with drawn counts, by whatever algorithms are chosen.
+TEST(Traffic, OfDrawnUnequalBlocksIsCountedAsItWasPredicted) {
+  constexpr std::size_t kRanks = 4;
+  const std::uint64_t seed = coll::test::test_seed();
+  coll_config_t config = config_with();
+  config.order = COLL_ORDER_TREE;  // sums with scratch, too
+  run_ranks(
+      kRanks,
+      [&](coll_comm_t comm, int rank) {
+        std::mt19937_64 common(seed);
+        const auto own = static_cast<std::size_t>(rank);
+        for (int round = 0; round < 30; ++round) {
+          std::size_t counts[kRanks][kRanks];  // what a rank gives to a rank
+          for (auto& row : counts) {
+            for (std::size_t& count : row) count = common() % 3 == 0 ? 0 : common() % 90'000;
+          }
+          std::size_t given[kRanks], taken[kRanks];
+          for (std::size_t r = 0; r < kRanks; ++r) {
+            given[r] = counts[own][r];
+            taken[r] = counts[r][own];
+          }
+          std::vector<double> send(kRanks * 90'000, 1), recv(kRanks * 90'000);
+          coll_call_t call = COLL_CALL_INIT;
+          const coll_operation_t all[] = {COLL_ALL_GATHER, COLL_REDUCE_SCATTER, COLL_ALL_TO_ALL,
+                                          COLL_GATHER, COLL_SCATTER};
+          call.operation = all[round % 5];
+          call.type = COLL_FLOAT64;
+          call.unequal = 1;
+          call.root = static_cast<int>(common() % kRanks);
+          call.count = counts[0][own];
+          call.send_counts = call.operation == COLL_ALL_TO_ALL ? given : counts[0];
+          call.recv_counts = call.operation == COLL_ALL_TO_ALL ? taken : counts[0];
+          const coll_prediction_t made = predict(comm, call);
+          call.send = send.data();
+          call.recv = recv.data();
+          const coll_stats_t before = stats_of(comm);
+          ASSERT_TRUE(ok(finish(start(call, comm))));
+          const coll_stats_t after = stats_of(comm);
+          EXPECT_EQ(after.bytes_sent - before.bytes_sent, made.bytes_sent) << call.operation;
+          EXPECT_EQ(after.bytes_received - before.bytes_received, made.bytes_received)
+              << call.operation;
+        }
+      },
+      config);
+}
+
+/// A tagged message moves what another one does, once it has met its other end.
+TEST(Traffic, OfTaggedMessagesIsPredicted) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    coll_call_t call = asked(rank == 0 ? COLL_SEND : COLL_RECV, 1000, COLL_INT64, 1 - rank);
+    call.tagged = 1;
+    EXPECT_EQ(predict(comm, call).bytes_sent, rank == 0 ? 8000U : 0U);
+    EXPECT_EQ(predict(comm, call).bytes_received, rank == 0 ? 0U : 8000U);
+    call.root = rank;  // itself: a copy
+    EXPECT_EQ(predict(comm, call).bytes_sent, 0U);
+    call.operation = COLL_RECV;
+    call.root = COLL_ANY_SOURCE;
+    coll_prediction_t made = COLL_PREDICTION_INIT;
+    EXPECT_EQ(coll_comm_predict(comm, &call, &made), COLL_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(coll_last_error()).find("any source"), std::string::npos);
   });
 }
 
@@ -276,13 +348,15 @@ TEST(Traffic, RefusesWhatMakesNoSense) {
     };
     const auto ask = [&](coll_comm_t of, int operation, std::size_t count, int type, int root,
                          coll_prediction_t* into) {
-      return coll_comm_predict(of, static_cast<coll_operation_t>(operation), count,
-                               static_cast<coll_dtype_t>(type), root, into);
+      const coll_call_t call = asked(static_cast<coll_operation_t>(operation), count,
+                                     static_cast<coll_dtype_t>(type), root);
+      return coll_comm_predict(of, &call, into);
     };
     refused(ask(nullptr, 0, 1, COLL_INT8, 0, &made), "comm is null");
     refused(ask(comm, 0, 1, COLL_INT8, 0, nullptr), "prediction is null");
+    refused(coll_comm_predict(comm, nullptr, &made), "call is null");
     refused(ask(comm, 99, 1, COLL_INT8, 0, &made), "unknown operation");
-    refused(ask(comm, 0, 1, 99, 0, &made), "unknown operation or dtype");
+    refused(ask(comm, 0, 1, 99, 0, &made), "unknown dtype");
     refused(ask(comm, COLL_BROADCAST, 1, COLL_INT8, 2, &made), "root 2");
     refused(ask(comm, 0, ~std::size_t{0} / 4, COLL_INT64, 0, &made), "more than memory");
     made.size = 8;
@@ -305,13 +379,14 @@ TEST(CppTraffic, IsPredictedAndCounted) {
         ok(coll_broadcast(id.bytes, id.bytes, sizeof id.bytes, COLL_INT8, 0, handle, nullptr)));
     auto comm = Communicator::join(id, 2, rank);
     ASSERT_TRUE(comm);
-    const auto made = comm->predict(COLL_BROADCAST, 10, COLL_INT64, 1);
+    const auto made = comm->predict(asked(COLL_BROADCAST, 10, COLL_INT64, 1));
     ASSERT_TRUE(made) << made.error().text;
     EXPECT_EQ(made->bytes_sent, rank == 1 ? 80U : 0U);
     Values values(10, rank);
     ASSERT_TRUE(comm->broadcast(std::span(values), 1));
     EXPECT_EQ(comm->stats()->bytes_received, rank == 0 ? 80U : 0U);
-    EXPECT_EQ(comm->predict(COLL_BROADCAST, 10, COLL_INT64, 7).error().code, COLL_INVALID_ARGUMENT);
+    EXPECT_EQ(comm->predict(asked(COLL_BROADCAST, 10, COLL_INT64, 7)).error().code,
+              COLL_INVALID_ARGUMENT);
   });
 }
 

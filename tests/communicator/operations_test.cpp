@@ -229,7 +229,8 @@ TEST(OnSeveralHosts, AnyOperationWithHierarchicalAlgorithms) {
       options.choices = on_hosts(hosts);
       options.settings.algorithm = algorithm.name;
       run_ranks(ranks, options, [&](Communicator& comm) {
-        const auto text = comm.explain_call(Collective::all_reduce, 1000, DataType::float32);
+        const auto text = comm.explain_call(
+            {.collective = Collective::all_reduce, .type = DataType::float32, .count = 1000});
         ASSERT_TRUE(text.ok()) << text.status().text();
         EXPECT_NE(text->find(": " + std::string(algorithm.name) + ", "), std::string::npos)
             << *text;

@@ -78,10 +78,4 @@ bool same_bits(std::span<const T> a, std::span<const T> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-inline std::string explained(coll_comm_t comm, coll_operation_t operation, coll_dtype_t type) {
-  char text[8192];
-  EXPECT_TRUE(ok(coll_comm_explain(comm, operation, 1 << 20, type, text, sizeof text, nullptr)));
-  return text;
-}
-
 }  // namespace collectives::testing

@@ -36,10 +36,15 @@ TEST(OrderRules, BindsOnlyWhatDependsOnIt) {
       [](coll_comm_t comm, int /*rank*/) {
         const std::string words = "in the order of the tree";
         const auto has = [&](const std::string& text) { return text.find(words) != text.npos; };
-        EXPECT_TRUE(has(explained(comm, COLL_ALL_REDUCE, COLL_FLOAT32)));
-        EXPECT_TRUE(has(explained(comm, COLL_REDUCE_SCATTER, COLL_COMPLEX128)));
-        EXPECT_FALSE(has(explained(comm, COLL_ALL_REDUCE, COLL_INT64)));
-        EXPECT_FALSE(has(explained(comm, COLL_BROADCAST, COLL_FLOAT32)));
+        EXPECT_TRUE(has(explained(comm, asked(COLL_ALL_REDUCE, 1 << 20, COLL_FLOAT32))));
+        EXPECT_TRUE(has(explained(comm, asked(COLL_REDUCE_SCATTER, 1 << 20, COLL_COMPLEX128))));
+        EXPECT_FALSE(has(explained(comm, asked(COLL_ALL_REDUCE, 1 << 20, COLL_INT64))));
+        coll_call_t call = asked(COLL_ALL_REDUCE, 1 << 20, COLL_FLOAT32);
+        call.op = COLL_MAX;
+        EXPECT_FALSE(has(explained(comm, call)));
+        call.op = COLL_AVG;
+        EXPECT_TRUE(has(explained(comm, call)));
+        EXPECT_FALSE(has(explained(comm, asked(COLL_BROADCAST, 1 << 20, COLL_FLOAT32))));
       },
       in_tree_order());
 }
@@ -94,7 +99,7 @@ TEST(OrderRules, IsRankZerosAndIsInherited) {
       coll_comm_t others = nullptr;
       ASSERT_TRUE(ok(coll_comm_split(comm, rank == 0 ? COLL_SPLIT_NONE : 0, 0, nullptr, &others)));
       if (others != nullptr) {
-        const std::string text = explained(others, COLL_ALL_REDUCE, COLL_FLOAT32);
+        const std::string text = explained(others, asked(COLL_ALL_REDUCE, 1 << 20, COLL_FLOAT32));
         EXPECT_NE(text.find("in the order of the tree"), text.npos) << text;
         EXPECT_TRUE(ok(coll_comm_destroy(others)));
       }

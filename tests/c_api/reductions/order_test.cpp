@@ -99,7 +99,7 @@ TEST(Order, IsTheTreesWithEveryAlgorithmThatKeepsIt) {
       run_ranks(
           ranks,
           [&](coll_comm_t comm, int rank) {
-            const std::string text = explained(comm, COLL_ALL_REDUCE, COLL_FLOAT32);
+            const std::string text = explained(comm, asked(COLL_ALL_REDUCE, 1 << 20, COLL_FLOAT32));
             EXPECT_NE(text.find(algorithm.substr(0, algorithm.find('/'))), text.npos);
             EXPECT_NE(text.find("(forced by"), text.npos);
             check_all(comm, rank, inputs, COLL_FLOAT32);
