@@ -416,10 +416,13 @@ typedef struct coll_call {
   }
 
 /* Explains in a few lines which algorithm, lanes, slices and transports a call would use, and why.
- * The buffers of the call may be null; nobody looks at them. A tagged message is told from where it
- * has met its other end. Writes at most `capacity` bytes, including the final 0. `*length`
- * (`length` may be null) receives the full length in bytes without the final 0. Not collective:
- * each rank computes the same answer by itself. */
+ * The call is given as to coll_start, but nobody looks at its buffers, tag, message and factor. A
+ * peer must be named: COLL_ANY_SOURCE is refused. Of a tagged message it tells what happens once it
+ * has met its other end.
+ *
+ * Writes at most `capacity` bytes, including the final 0. `*length` (`length` may be null) receives
+ * the full length in bytes without the final 0. Not collective: each rank computes its answer by
+ * itself, also after a failure of the communicator. */
 COLL_API coll_status_t coll_comm_explain(coll_comm_t comm, const coll_call_t* call, char* text,
                                          size_t capacity, size_t* length);
 
@@ -439,9 +442,11 @@ typedef struct coll_prediction {
 #define COLL_PREDICTION_INIT \
   { sizeof(coll_prediction_t), COLL_PREDICTION_VERSION, 0, {0}, 0.0, 0, 0, 0, 0 }
 
-/* Predicts a call without running it; like coll_comm_explain. Of unequal blocks it counts the bytes
- * of exactly these counts; the algorithm of all_to_allv, gatherv and scatterv does not depend on
- * them. Any thread may call it; it may take some milliseconds. */
+/* Predicts a call without running it. The call is given as to coll_comm_explain. The bytes of
+ * unequal blocks are those of the given counts, and of a tagged recv those of `count` elements. The
+ * algorithm of all_to_allv, gatherv and scatterv does not depend on the counts; their microseconds
+ * are as if other ranks' blocks were as long as those that this rank knows. Any thread may call it;
+ * it may take some milliseconds. */
 COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, const coll_call_t* call,
                                          coll_prediction_t* prediction);
 

@@ -75,7 +75,7 @@ typedef enum coll_op {
   COLL_OP_MAX_ENUM = 0x7fffffff
 } coll_op_t;
 
-/* The operations as values (coll_comm_explain). */
+/* The operations as values (coll_call_t). */
 typedef enum coll_operation {
   COLL_ALL_REDUCE = 0,
   COLL_REDUCE = 1,

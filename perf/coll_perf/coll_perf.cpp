@@ -106,13 +106,30 @@ bool write_file(const std::string& path, const std::string& text) {
   return false;
 }
 
+std::string explained(const Session& session, const Point& point) {
+  coll_call_t call = COLL_CALL_INIT;
+  call.operation = traits(point.operation).api;
+  call.count = point.shape.count;
+  call.type = point.type;
+  call.op = point.redop;
+  call.root = point.root;
+  const bool pair = call.operation == COLL_SEND || call.operation == COLL_RECV;
+  if (pair) call.root = (session.rank() + 1) % session.size();
+  const std::vector<std::size_t> counts(static_cast<std::size_t>(session.size()), call.count);
+  if (!pair && equal_blocks(point.operation) != point.operation) {
+    call.unequal = 1;
+    call.send_counts = call.recv_counts = counts.data();
+  }
+  return session.explain(call);
+}
+
 void explain(const Session& session, const Options& options, Console& console) {
   for (Operation operation : options.operations)
     for (const Point& point : points_of(operation, options, session.size()))
       console.print(fmt::format("{} of {} x {} ({}):\n{}\n", traits(operation).name,
                                 point.shape.count, dtype_name(point.type),
                                 bytes_text(static_cast<double>(point.shape.bytes)),
-                                session.explain(operation, point.shape.count, point.type)));
+                                explained(session, point)));
 }
 
 /// The peers' protocol: one form per operation. MPI_Bcast has one buffer, so broadcast is in place.

@@ -103,12 +103,7 @@ std::uint64_t Session::sum(std::uint64_t value) const {
   return value;
 }
 
-std::string Session::explain(Operation operation, std::size_t count, coll_dtype_t type) const {
-  coll_call_t call = COLL_CALL_INIT;
-  call.operation = traits(operation).api;
-  call.count = count;
-  call.type = type;
-  if (call.operation == COLL_SEND || call.operation == COLL_RECV) call.root = (rank_ + 1) % size_;
+std::string Session::explain(const coll_call_t& call) const {
   std::size_t length = 0;
   require(coll_comm_explain(comm_, &call, nullptr, 0, &length), "explaining");
   std::string text(length + 1, '\0');

@@ -38,8 +38,7 @@ class Session {
   /// Element by element over the ranks, the same on all of them.
   void combine(std::vector<double>& values, Average average) const;
   [[nodiscard]] std::uint64_t sum(std::uint64_t value) const;
-  [[nodiscard]] std::string explain(Operation operation, std::size_t count,
-                                    coll_dtype_t type) const;
+  [[nodiscard]] std::string explain(const coll_call_t& call) const;
 
  private:
   const char* program_;

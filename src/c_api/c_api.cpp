@@ -55,7 +55,9 @@ Status check_name(const std::string& name) {
                 "give printable text of at most " + std::to_string(COLL_NAME_BYTES_MAX) + " bytes");
 }
 
-Result<coll::SumOrder> order_of(coll_order_t chosen, const std::string& knob) {
+Result<coll::SumOrder> order_of(const coll_config_t& config, const std::string& knob) {
+  int chosen = 0;  // C may pass any; to read it as one of the names would be undefined
+  std::memcpy(&chosen, &config.order, sizeof chosen);
   switch (chosen) {
     case COLL_ORDER_DEFAULT:
       return knob == "tree" ? coll::SumOrder::tree : coll::SumOrder::any;
@@ -89,7 +91,7 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
               coll::transport_choices(text(config.transports, knobs.transports)));
   joining.settings.algorithm = text(config.algorithm, knobs.algorithm);
   COLL_TRY(coll::check_algorithm_knob(joining.settings.algorithm));
-  COLL_ASSIGN(joining.settings.order, order_of(config.order, knobs.order));
+  COLL_ASSIGN(joining.settings.order, order_of(config, knobs.order));
   joining.settings.lanes = static_cast<std::uint32_t>(knobs.lanes);
   joining.settings.slice_bytes = static_cast<std::uint32_t>(knobs.slice_bytes);
   joining.settings.credits = static_cast<std::uint32_t>(knobs.credits);
@@ -106,7 +108,7 @@ Status join(coll::Joining joining, coll_comm_t* comm) {
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
   COLL_ASSIGN(const auto turn, coll::JoinTurn::take(joining));
   COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
-  // What comes from this one has what its ranks agreed on, not what this rank asked for.
+  // What comes from this one plans as its ranks agreed, not as this rank asked for.
   const coll::World& world = made->communicator->world();
   made->settings.settings.algorithm = world.algorithm;
   made->settings.settings.order = world.order;

@@ -36,6 +36,11 @@ Result<coll_call_t> read_call(const char* function, const coll_call_t* given) {
 Result<UnequalRequest> request_of(const char* function, const coll_call_t& call,
                                   const Communicator& communicator) {
   const auto what = static_cast<Collective>(call.operation);
+  if (call.tagged != 0 && what != Collective::send && what != Collective::recv) {
+    return failed(Code::invalid_argument,
+                  std::string(function) + ": " + std::string(name_of(what)) + " has no tag",
+                  "leave `tagged` 0");
+  }
   if (call.unequal != 0) {
     if (whole_blocks(what, 2) == 1) {
       return failed(
@@ -60,11 +65,6 @@ Result<UnequalRequest> request_of(const char* function, const coll_call_t& call,
                                nothing ? 0 : call.count, nothing ? COLL_INT8 : call.type,
                                reduces(what) ? call.op : COLL_SUM, has_root(what) ? call.root : 0);
   if (call.tagged == 0) return UnequalRequest{request, nullptr};
-  if (!request.call.is_pair()) {
-    return failed(Code::invalid_argument,
-                  std::string(function) + ": " + std::string(name_of(what)) + " has no tag",
-                  "leave `tagged` 0");
-  }
   request.call.form = CallForm::tagged;
   return UnequalRequest{request, nullptr};
 }

@@ -27,9 +27,10 @@ Result<coll::UnequalRequest> asked_of(const char* function, const coll_call_t* g
   coll::Call& of = asked.request.call;
   COLL_TRY(coll::check_call(of, communicator.size()));
   if (of.tagged() && of.root == coll::kNoRank) {
-    return failed(Code::invalid_argument,
-                  std::string(function) + ": a recv from any source goes over a path unknown yet",
-                  "name the peer");
+    return failed(
+        Code::invalid_argument,
+        std::string(function) + ": a recv from any source comes over a path that is not known yet",
+        "name the peer");
   }
   if (of.tagged()) of.form = coll::CallForm::usual;  // once it has met its other end
   return asked;

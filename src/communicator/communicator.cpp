@@ -89,13 +89,15 @@ Status Communicator::abort() {
 Result<CallPrediction> Communicator::predict_call(const Request& request) const {
   if (!watch_) return status();
   const Call& call = request.call;
-  COLL_TRY(check_call(call, size_));
   const World& world = membership_.world;
   const PlanKey key = engine_.key_of(call);
   CallPrediction prediction;
   COLL_ASSIGN(prediction.plan, make_plan(world, key));
   const Plan& plan = prediction.plan;
-  const std::uint64_t blocks = call.unequal() ? 1 : whole_blocks(call.collective, key.spec.ranks);
+  // Of a gather or scatter of unequal blocks, only the root knows more than its own.
+  const bool knows_own = call.has_own_count() && has_root(call.collective) && call.root != rank_;
+  const std::uint64_t blocks = call.unequal() ? (knows_own ? static_cast<std::uint64_t>(size_) : 1)
+                                              : whole_blocks(call.collective, key.spec.ranks);
   const std::uint64_t bytes = call.count * size_of(call.type) * blocks;
   prediction.us = predict(world, plan, static_cast<double>(bytes)).us;
   const Rank rank = key.spec.ranks == 1 ? 0 : rank_;
@@ -113,7 +115,6 @@ Result<CallPrediction> Communicator::predict_call(const Request& request) const 
 
 Result<std::string> Communicator::explain_call(const Call& call) const {
   if (!watch_) return status();
-  COLL_TRY(check_call(call, size_));
   const PlanKey key = engine_.key_of(call);
   COLL_ASSIGN(const Plan plan, make_plan(membership_.world, key));
   std::string text = name_.empty() ? "" : "communicator " + name_ + "\n";

@@ -75,7 +75,7 @@ class Communicator {
   void start_leaving() noexcept { watch_->start_leaving(); }
   void leave() noexcept { watch_->leave(); }
 
-  /// Without running it. A big schedule takes some milliseconds.
+  /// Without running it; the call is checked (check_call). A big schedule takes some milliseconds.
   Result<CallPrediction> predict_call(const Request& request) const;
   /// Of calls that have succeeded. From any thread.
   [[nodiscard]] CallCounts::Sums counts() const { return engine_.counts(); }

@@ -242,13 +242,15 @@ void for_each_unequal_stretch(const Extents& call, std::uint32_t parts, const Bo
   }
 }
 
-/// A step in bound form, whose peers are these of its lane's connections.
+/// A step in bound form, whose peers are these of its lane's connections. Numbers of over 16 bits
+/// are cut: bind() refuses such schedules.
 BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
                     std::uint16_t target);
 
 /// What a call of unequal blocks would move, by a schedule that is not bound.
 Traffic traffic_of(const Schedule& schedule, const ProgramShape& shape, const UnequalBlocks& blocks,
                    std::size_t element_bytes);
+
 /// What a call of `count` elements would move, by a schedule that is not bound.
 Traffic traffic_of(const Schedule& schedule, const ProgramShape& shape, std::uint64_t count,
                    std::size_t element_bytes);

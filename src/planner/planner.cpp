@@ -168,6 +168,7 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   const auto chosen = std::find_if(list.begin(), list.end(), [&](const Candidate& each) {
     return tuned == nullptr || each.plan.algorithm->name == tuned->recipe.algorithm;
   });
+  COLL_CHECK(chosen != list.end(), "a table chooses among the candidates");
   // What knobs demand of every call holds here, too.
   const Cut cut = world.cut.or_else(tuned != nullptr ? tuned->recipe.cut : Cut{});
   Plan plan =

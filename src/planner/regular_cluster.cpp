@@ -100,6 +100,9 @@ class ClusterCall {
   [[nodiscard]] bool can(const Algorithm& algorithm) const {
     return algorithm.serves(spec_, world_.layout);
   }
+  [[nodiscard]] bool weighs(const Algorithm& algorithm) const {
+    return algorithm.competes(spec_, world_.layout);
+  }
 
   /// By the better of the plans that the planner compares, unless none takes less than `to_beat`;
   /// none if they are too many steps, either.
@@ -258,7 +261,7 @@ std::optional<Fastest> fastest(const RegularCluster& cluster, Rank hosts, Collec
   const ClusterCall call(cluster, hosts, collective, bytes);
   std::vector<std::pair<double, const Algorithm*>> list;
   for (const Algorithm& algorithm : algorithms()) {
-    if (call.can(algorithm)) list.emplace_back(call.least_us(algorithm), &algorithm);
+    if (call.weighs(algorithm)) list.emplace_back(call.least_us(algorithm), &algorithm);
   }
   std::ranges::stable_sort(list, {}, [](const auto& each) { return each.first; });
   std::optional<Fastest> best;

@@ -153,7 +153,7 @@ std::vector<Measured> measured(const std::vector<TuningPoint>& points, const Col
   for (const Timing& low : near.below->timings) {
     const Timing* high = timing_of(*near.above, low.recipe);
     const Algorithm* algorithm = find_algorithm(low.recipe.algorithm);
-    if (high == nullptr || algorithm == nullptr || !algorithm->serves(spec, layout)) continue;
+    if (high == nullptr || algorithm == nullptr || !algorithm->competes(spec, layout)) continue;
     pairs.push_back({&low, high});
     least_low = std::min(least_low, low.us);
     least_high = std::min(least_high, high->us);

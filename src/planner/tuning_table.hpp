@@ -72,7 +72,7 @@ bool are_apart(double value, double noise, double other, double other_noise);
 
 /// The measured time of a recipe for one size class.
 struct Measured {
-  Recipe recipe;  ///< its algorithm supports the operation
+  Recipe recipe;  ///< its algorithm is one that the planner weighs for the call
   double us = 0;
   double slowness = 1;  ///< time divided by the fastest recipe's time
   double noise = 0;     ///< in the unit of `slowness`

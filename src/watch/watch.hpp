@@ -18,16 +18,16 @@ struct Member {
 
 /// Sleeps on the star's sockets. Sees the death of a peer (its socket closes), spreads failures so
 /// that every rank ends with the same one, and answers "where are you?" for a rank whose deadline
-/// passed, also while the rank itself computes. The calling thread polls `failed()`, one relaxed
-/// load, in its wait loop.
+/// passed, also while the rank itself computes. The calling thread polls `has_failed()`, one
+/// relaxed load, in its wait loop.
 class Watch {
  public:
   virtual ~Watch() = default;
 
   /// A failure has come, from here or elsewhere; `failure()` has it. Never goes back to false.
-  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   [[nodiscard]] virtual Status failure() const = 0;
-  /// What `failed()` reads, for loops that only know a flag.
+  /// What `has_failed()` reads, for loops that only know a flag.
   [[nodiscard]] const std::atomic<bool>& failed_flag() const { return failed_; }
 
   /// This rank failed: all ranks are told; the first failure that reaches the hub is the one all

@@ -60,7 +60,7 @@ class WatchThread : public Watch {
   // --- what hooks use
   /// The verdict, the first one for good; wakes whoever waits for it.
   void conclude(const Status& verdict);
-  [[nodiscard]] bool concluded() const { return failed(); }
+  [[nodiscard]] bool concluded() const { return has_failed(); }
   [[nodiscard]] Whereabouts place(const Question& question) const;
   void note_departure(const Departure& departure);
   void finish() { finishing_ = true; }  ///< the thread ends after this turn

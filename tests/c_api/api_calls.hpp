@@ -49,6 +49,18 @@ inline std::string explained(coll_comm_t comm, const coll_call_t& call) {
   return text;
 }
 
+inline coll_prediction_t predicted(coll_comm_t comm, const coll_call_t& call) {
+  coll_prediction_t prediction = COLL_PREDICTION_INIT;
+  EXPECT_TRUE(ok(coll_comm_predict(comm, &call, &prediction)));
+  return prediction;
+}
+
+inline coll_stats_t stats_of(coll_comm_t comm) {
+  coll_stats_t stats = COLL_STATS_INIT;
+  EXPECT_TRUE(ok(coll_comm_stats(comm, &stats)));
+  return stats;
+}
+
 inline coll_work_t start(const coll_call_t& call, coll_comm_t comm,
                          coll_stream_t stream = nullptr) {
   coll_work_t work = nullptr;

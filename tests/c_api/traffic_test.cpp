@@ -27,19 +27,8 @@ struct Asked {
   int root = 0;
 };
 
-coll_prediction_t predict(coll_comm_t comm, const coll_call_t& call) {
-  coll_prediction_t prediction = COLL_PREDICTION_INIT;
-  EXPECT_TRUE(ok(coll_comm_predict(comm, &call, &prediction)));
-  return prediction;
-}
 coll_prediction_t predict(coll_comm_t comm, const Asked& of) {
-  return predict(comm, asked(of.operation, of.count, COLL_INT64, of.root));
-}
-
-coll_stats_t stats_of(coll_comm_t comm) {
-  coll_stats_t stats = COLL_STATS_INIT;
-  EXPECT_TRUE(ok(coll_comm_stats(comm, &stats)));
-  return stats;
+  return predicted(comm, asked(of.operation, of.count, COLL_INT64, of.root));
 }
 
 coll_call_t call_of(const Asked& of, const Values& send, Values& recv) {
@@ -200,7 +189,7 @@ TEST(Traffic, OfUnequalBlocksIsPredictedAndCounted) {
     call.type = COLL_INT64;
     call.unequal = 1;
     call.recv_counts = kCounts;
-    const coll_prediction_t made = predict(comm, call);
+    const coll_prediction_t made = predicted(comm, call);
     EXPECT_STREQ(made.algorithm, "ring");
     EXPECT_GT(made.microseconds, 0);
     EXPECT_EQ(made.bytes_received, 8 * (700'006 - kCounts[own]));
@@ -213,69 +202,6 @@ TEST(Traffic, OfUnequalBlocksIsPredictedAndCounted) {
       EXPECT_EQ(stats_of(comm).bytes_received, i * made.bytes_received);
       EXPECT_EQ(stats_of(comm).bytes_sent, i * made.bytes_sent);
     }
-  });
-}
-
-/// Every operation on unequal blocks, with drawn counts, by whatever algorithms are chosen.
-TEST(Traffic, OfDrawnUnequalBlocksIsCountedAsItWasPredicted) {
-  constexpr std::size_t kRanks = 4;
-  const std::uint64_t seed = coll::test::test_seed();
-  coll_config_t config = config_with();
-  config.order = COLL_ORDER_TREE;  // sums with scratch, too
-  run_ranks(
-      kRanks,
-      [&](coll_comm_t comm, int rank) {
-        std::mt19937_64 common(seed);
-        const auto own = static_cast<std::size_t>(rank);
-        for (int round = 0; round < 30; ++round) {
-          std::size_t counts[kRanks][kRanks];  // what a rank gives to a rank
-          for (auto& row : counts) {
-            for (std::size_t& count : row) count = common() % 3 == 0 ? 0 : common() % 90'000;
-          }
-          std::size_t given[kRanks], taken[kRanks];
-          for (std::size_t r = 0; r < kRanks; ++r) {
-            given[r] = counts[own][r];
-            taken[r] = counts[r][own];
-          }
-          std::vector<double> send(kRanks * 90'000, 1), recv(kRanks * 90'000);
-          coll_call_t call = COLL_CALL_INIT;
-          const coll_operation_t all[] = {COLL_ALL_GATHER, COLL_REDUCE_SCATTER, COLL_ALL_TO_ALL,
-                                          COLL_GATHER, COLL_SCATTER};
-          call.operation = all[round % 5];
-          call.type = COLL_FLOAT64;
-          call.unequal = 1;
-          call.root = static_cast<int>(common() % kRanks);
-          call.count = counts[0][own];
-          call.send_counts = call.operation == COLL_ALL_TO_ALL ? given : counts[0];
-          call.recv_counts = call.operation == COLL_ALL_TO_ALL ? taken : counts[0];
-          const coll_prediction_t made = predict(comm, call);
-          call.send = send.data();
-          call.recv = recv.data();
-          const coll_stats_t before = stats_of(comm);
-          ASSERT_TRUE(ok(finish(start(call, comm))));
-          const coll_stats_t after = stats_of(comm);
-          EXPECT_EQ(after.bytes_sent - before.bytes_sent, made.bytes_sent) << call.operation;
-          EXPECT_EQ(after.bytes_received - before.bytes_received, made.bytes_received)
-              << call.operation;
-        }
-      },
-      config);
-}
-
-/// A tagged message moves what another one does, once it has met its other end.
-TEST(Traffic, OfTaggedMessagesIsPredicted) {
-  run_ranks(2, [](coll_comm_t comm, int rank) {
-    coll_call_t call = asked(rank == 0 ? COLL_SEND : COLL_RECV, 1000, COLL_INT64, 1 - rank);
-    call.tagged = 1;
-    EXPECT_EQ(predict(comm, call).bytes_sent, rank == 0 ? 8000U : 0U);
-    EXPECT_EQ(predict(comm, call).bytes_received, rank == 0 ? 0U : 8000U);
-    call.root = rank;  // itself: a copy
-    EXPECT_EQ(predict(comm, call).bytes_sent, 0U);
-    call.operation = COLL_RECV;
-    call.root = COLL_ANY_SOURCE;
-    coll_prediction_t made = COLL_PREDICTION_INIT;
-    EXPECT_EQ(coll_comm_predict(comm, &call, &made), COLL_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(coll_last_error()).find("any source"), std::string::npos);
   });
 }
 

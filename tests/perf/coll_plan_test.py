@@ -49,11 +49,13 @@ class Explain(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^choice: chain, .*\nwhy: it was asked for$")
         self.assertRegex(done.stdout, r"(?m)^lane 0  0  ")
 
-    def test_this_machine_needs_no_description(self):
+    def test_the_order_of_sums_leaves_fewer_to_choose_from(self):
         done = run("explain", "--topology", HOST, "--ranks", "6", "--order", "tree", "--json")
         candidates = {each["algorithm"] for each in json.loads(done.stdout)["candidates"]}
         self.assertIn("two_shot_ordered", candidates)
         self.assertNotIn("ring", candidates)
+
+    def test_this_machine_needs_no_description(self):
         done = run("explain", "--ranks", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"over 2 ranks on 1 host")

@@ -146,6 +146,22 @@ TEST(Planner, KeepsTheOrderOfSums) {
   }
 }
 
+/// A table may name what is there for an order only: it is not weighed for other calls.
+TEST(Planner, LeavesTheOrderedAloneWhereThereIsNoOrder) {
+  for (const Rank ranks : {2, 3}) {
+    World world = world_of(ranks);
+    world.tuning = {
+        {all_reduce, 1 << 20, {}, "", {{{"one_shot_ordered"}, 1, 0.1}, {{"ring"}, 5, 0.1}}}};
+    for (const SumOrder order : {SumOrder::any, SumOrder::tree}) {
+      const auto plan = make_plan(world, {{all_reduce, ranks, 0, false, order}, 20});
+      ASSERT_TRUE(plan.ok()) << plan.status().text();
+      if (order == SumOrder::any || ranks == 2) {
+        EXPECT_EQ(plan->algorithm->name, "ring");
+      }
+    }
+  }
+}
+
 TEST(Planner, LetsTheKnobsDecide) {
   World world = world_of(6);
   world.cut = {3, 4096};

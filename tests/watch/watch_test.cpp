@@ -67,7 +67,7 @@ struct Watched {
 /// Waits (bounded) for the failure; a success if none comes.
 Status await_failure(const Watch& watch, Clock::duration patience = seconds(10)) {
   const auto until = in(patience);
-  while (!watch.failed() && Clock::now() < until) std::this_thread::sleep_for(milliseconds(1));
+  while (!watch.has_failed() && Clock::now() < until) std::this_thread::sleep_for(milliseconds(1));
   return watch.failure();
 }
 
@@ -98,7 +98,7 @@ TEST(Watch, LeavingInOrderIsNoFailureInAnyOrder) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_LT(Clock::now() - begin, seconds(1)) << "nobody sits out a time-out";
     for (const auto& watch : ranks.watches) {
-      EXPECT_FALSE(watch->failed()) << watch->failure().text();
+      EXPECT_FALSE(watch->has_failed()) << watch->failure().text();
     }
   }
 }
@@ -245,7 +245,7 @@ TEST(Watch, ARankThatLeftFailsThoseWhoCallOnIt) {
     ranks.watches[gone]->leave();
     // All are still in #7, of which the rank that left has done its part: that is no failure.
     std::this_thread::sleep_for(milliseconds(400));
-    for (const auto& watch : ranks.watches) EXPECT_FALSE(watch->failed());
+    for (const auto& watch : ranks.watches) EXPECT_FALSE(watch->has_failed());
     for (std::size_t rank = 0; rank < 4; ++rank) {
       if (rank != gone) ranks.boards[rank].enter(all_reduce(8));
     }
@@ -276,11 +276,11 @@ TEST(Watch, ARankThatLeftIsNotMissedBySendsAmongOthers) {
 
 TEST(Watch, OneRankAloneNeedsNoThread) {
   Watched ranks(1);
-  EXPECT_FALSE(ranks.watches[0]->failed());
+  EXPECT_FALSE(ranks.watches[0]->has_failed());
   ranks.boards[0].enter(all_reduce(1));
   const Status verdict = ranks.watches[0]->report_deadline(all_reduce(1), 1, "");
   EXPECT_EQ(verdict.code(), Code::deadline);
-  EXPECT_TRUE(ranks.watches[0]->failed());
+  EXPECT_TRUE(ranks.watches[0]->has_failed());
   EXPECT_EQ(ranks.watches[0]->report(failed(Code::aborted, "late")).text(), verdict.text());
   ranks.watches[0]->leave();
 }
@@ -454,9 +454,9 @@ TEST(WatchProcesses, ASpinningRankStillAnswers) {
   Processes ranks(2, [](Watch& watch, CallBoard& board, const auto& /*go*/) {
     board.leave(1);
     const auto begin = Clock::now();
-    while (!watch.failed() && Clock::now() - begin < milliseconds(1500)) {
+    while (!watch.has_failed() && Clock::now() - begin < milliseconds(1500)) {
     }
-    if (watch.failed()) return watch.failure().text();
+    if (watch.has_failed()) return watch.failure().text();
     return watch.report_deadline(all_reduce(2), 1.5, "").text();
   });
   const std::string text = ranks.line(0);

@@ -9,7 +9,7 @@
 namespace coll {
 namespace {
 
-const Window& window_of(const Embedding& embedding, Space space) {
+const EmbeddedSpace& space_of(const Embedding& embedding, Space space) {
   return space == Space::input    ? embedding.input
          : space == Space::output ? embedding.output
                                   : embedding.scratch;
@@ -30,9 +30,9 @@ std::optional<Step> renamed(Step step, const Embedding& embedding) {
     std::uint32_t count = 0;
     for (Operand* operand : {&step.from, &step.with, &step.into}) {
       if (!operand->present()) continue;
-      const Window& window = window_of(embedding, operand->space);
-      const Chunks chunks = window.at(operand->chunk, step.count);
-      *operand = {window.space, chunks.first};
+      const EmbeddedSpace& space = space_of(embedding, operand->space);
+      const Chunks chunks = space.at(operand->chunk, step.count);
+      *operand = {space.space, chunks.first};
       count = chunks.count;
     }
     if (count == 0) return {};

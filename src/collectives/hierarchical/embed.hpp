@@ -21,7 +21,7 @@ struct Chunks {
 using Where = std::function<Chunks(std::uint32_t chunk, std::uint32_t count)>;
 
 /// Where a space of the part lies in the whole.
-struct Window {
+struct EmbeddedSpace {
   Space space = Space::none;
   Where at{};
 };
@@ -37,7 +37,7 @@ Where blocks(const std::vector<std::uint32_t>& bounds, std::uint32_t base, std::
 /// Where the ranks and chunks of a part are in the whole.
 struct Embedding {
   std::span<const Rank> ranks{};  ///< the part's rank k is ranks[k]
-  Window input{}, output{}, scratch{};
+  EmbeddedSpace input{}, output{}, scratch{};
   bool finishes = false;  ///< the part's reductions complete those of the whole
   bool empty = false;     ///< the part's messages carry no data; only their arrival matters
   /// Ranks and chunks are renamed by addition and multiplication only, so that repeats stay

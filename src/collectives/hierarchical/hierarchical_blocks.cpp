@@ -92,17 +92,17 @@ class BlockComposer {
     return blocks_.rails[static_cast<std::size_t>(grid_.rail)];
   }
   /// The blocks of the own rail, which begin at `at`, by hosts.
-  [[nodiscard]] Window of_line(Region at) const {
+  [[nodiscard]] EmbeddedSpace of_line(Region at) const {
     return {at.space, blocks(blocks_.bounds, at.base)};
   }
   /// The same, but from those of the own host on.
-  [[nodiscard]] Window from_own(Region at) const {
+  [[nodiscard]] EmbeddedSpace from_own(Region at) const {
     return {at.space, blocks(blocks_.bounds, at.base, index_of(grid_.host))};
   }
-  [[nodiscard]] Window all_rails(Region at) const {
+  [[nodiscard]] EmbeddedSpace all_rails(Region at) const {
     return {at.space, blocks(blocks_.rails, at.base)};
   }
-  [[nodiscard]] Window from_rail(Region at) const {
+  [[nodiscard]] EmbeddedSpace from_rail(Region at) const {
     return {at.space, blocks(blocks_.rails, at.base + own_rail(), index_of(grid_.rail))};
   }
 
@@ -142,7 +142,7 @@ class BlockComposer {
       }
     }
     if (!to_all) return;
-    const Window everything{Space::output, stretched(0, blocks_.all())};
+    const EmbeddedSpace everything{Space::output, stretched(0, blocks_.all())};
     c_.in_team(broadcast, {.input = everything, .output = everything});
   }
 
@@ -162,7 +162,7 @@ class BlockComposer {
       return Embedding{.input = {Space::output, blocks_.own(number, grid_.rail)},
                        .output = {Space::output, blocks_.each(number)}};
     });
-    const Window everything{Space::output, stretched(0, blocks_.all())};
+    const EmbeddedSpace everything{Space::output, stretched(0, blocks_.all())};
     c_.in_team(broadcast, {.input = everything, .output = everything});
   }
 
@@ -230,7 +230,7 @@ class BlockComposer {
     return blocks(blocks_.rails, base, index_of(grid_.rail));
   }
   /// The scratch of the line's algorithm: sums by hosts; a tree's, from the own host on.
-  [[nodiscard]] Window line_scratch(bool sums) {
+  [[nodiscard]] EmbeddedSpace line_scratch(bool sums) {
     const Region at{Space::scratch, spare()};
     return sums ? of_line(at) : from_own(at);
   }

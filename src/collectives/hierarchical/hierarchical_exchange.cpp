@@ -103,9 +103,9 @@ class Exchange {
       const auto block = [](Rank rank) {
         return rank == kNoRank ? Chunks{} : Chunks{index_of(rank), 1};
       };
-      Window from{Space::scratch, [=](std::uint32_t member, std::uint32_t) {
-                    return present ? Chunks{base + member, 1} : Chunks{};
-                  }};
+      EmbeddedSpace from{Space::scratch, [=](std::uint32_t member, std::uint32_t) {
+                           return present ? Chunks{base + member, 1} : Chunks{};
+                         }};
       if (host == grid_.host) {
         from = {Space::input,
                 [&](std::uint32_t member, std::uint32_t) { return block(own_[member]); }};

@@ -14,10 +14,10 @@ struct Ranges {
   std::uint32_t all;    ///< parts
   std::uint32_t own;    ///< the first part of the own rail's range
 
-  [[nodiscard]] Window whole(Space space) const { return {space, stretched(0, all)}; }
-  [[nodiscard]] Window by_rail(Space space) const { return {space, stretched(0, parts)}; }
-  [[nodiscard]] Window range(Space space) const { return {space, stretched(own, parts)}; }
-  [[nodiscard]] Window by_part(Space space, std::uint32_t base = 0) const {
+  [[nodiscard]] EmbeddedSpace whole(Space space) const { return {space, stretched(0, all)}; }
+  [[nodiscard]] EmbeddedSpace by_rail(Space space) const { return {space, stretched(0, parts)}; }
+  [[nodiscard]] EmbeddedSpace range(Space space) const { return {space, stretched(own, parts)}; }
+  [[nodiscard]] EmbeddedSpace by_part(Space space, std::uint32_t base = 0) const {
     return {space, stretched(base + own, 1)};
   }
 };

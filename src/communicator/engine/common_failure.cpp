@@ -36,7 +36,7 @@ Status CommonFailure::status() const {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return failure_;
   }
-  return watch_ != nullptr && watch_->failed() ? named(watch_->failure()) : Status{};
+  return watch_ != nullptr && watch_->has_failed() ? named(watch_->failure()) : Status{};
 }
 
 const char* CommonFailure::text() {
@@ -51,7 +51,7 @@ template <class Find>
 Status CommonFailure::keep(Find find) noexcept {
   Status verdict;
   try {
-    verdict = watch_->failed() ? watch_->failure() : find();
+    verdict = watch_->has_failed() ? watch_->failure() : find();
   } catch (const std::exception&) {
     verdict = watch_->report(status_of_exception());
   }

@@ -25,7 +25,7 @@ class CommonFailure {
 
   /// Has this rank failed, or heard that another one has?
   [[nodiscard]] bool happened() const {
-    return failed_.load(std::memory_order_relaxed) || (watch_ != nullptr && watch_->failed());
+    return failed_.load(std::memory_order_relaxed) || (watch_ != nullptr && watch_->has_failed());
   }
   /// From any thread; ok while nothing has failed.
   [[nodiscard]] Status status() const;

@@ -69,25 +69,25 @@ PeerSegments::PeerSegments(Fd arena, std::int64_t pid, const SharedPlace& place)
 }
 
 PeerSegments::~PeerSegments() {
-  for (const auto& [key, mapped] : windows_)
-    ::munmap(const_cast<std::byte*>(mapped.window.data), mapped.window.bytes);
+  for (const auto& [key, mapped] : mappings_)
+    ::munmap(const_cast<std::byte*>(mapped.mapping.data), mapped.mapping.bytes);
 }
 
 Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t bytes) {
   const std::pair key(place.segment, place.offset / kWindow);
-  auto known = windows_.find(key);
-  if (known == windows_.end()) {
-    COLL_ASSIGN(const Window made, map_window(place, bytes));
-    known = windows_.emplace(key, Mapped{made, place}).first;
+  auto known = mappings_.find(key);
+  if (known == mappings_.end()) {
+    COLL_ASSIGN(const Mapping made, make_mapping(place, bytes));
+    known = mappings_.emplace(key, Mapped{made, place}).first;
   }
-  if (!known->second.window.has(place.offset, bytes)) return not_shared(place, bytes);
-  const Window& window = recent(place) = known->second.window;
-  return window.data + (place.offset - window.begin);
+  if (!known->second.mapping.has(place.offset, bytes)) return not_shared(place, bytes);
+  const Mapping& mapping = recent(place) = known->second.mapping;
+  return mapping.data + (place.offset - mapping.begin);
 }
 
-/// Maps the window that `place` begins in, if the `bytes` lie in it.
-Result<PeerSegments::Window> PeerSegments::map_window(const SharedPlace& place,
-                                                      std::size_t bytes) const {
+/// Maps the piece that `place` begins in, if the `bytes` lie in it.
+Result<PeerSegments::Mapping> PeerSegments::make_mapping(const SharedPlace& place,
+                                                         std::size_t bytes) const {
   const bool passed = place.segment == SharedPlace::kArena;
   if (!passed && !opens())
     return failed(Code::unsupported, "the descriptors of the peer cannot be opened here");
@@ -97,23 +97,23 @@ Result<PeerSegments::Window> PeerSegments::map_window(const SharedPlace& place,
   }
   const Fd& file = passed ? arena_ : opened;
   COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(file));
-  Window window{.segment = place.segment, .begin = place.offset / kWindow * kWindow};
-  if (window.begin < size) window.bytes = std::min(kWindow, size - window.begin);
-  if (!window.has(place.offset, bytes)) return not_shared(place, bytes);
-  void* data = ::mmap(nullptr, window.bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, file.get(),
-                      static_cast<off_t>(window.begin));
+  Mapping mapping{.segment = place.segment, .begin = place.offset / kWindow * kWindow};
+  if (mapping.begin < size) mapping.bytes = std::min(kWindow, size - mapping.begin);
+  if (!mapping.has(place.offset, bytes)) return not_shared(place, bytes);
+  void* data = ::mmap(nullptr, mapping.bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, file.get(),
+                      static_cast<off_t>(mapping.begin));
   if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
-  (void)::madvise(data, window.bytes, MADV_DONTDUMP);  // else its dump would be ours too
-  window.data = static_cast<const std::byte*>(data);
-  return window;
+  (void)::madvise(data, mapping.bytes, MADV_DONTDUMP);  // else its dump would be ours too
+  mapping.data = static_cast<const std::byte*>(data);
+  return mapping;
 }
 
 void PeerSegments::release_gone(std::uint64_t removals) {
   removals_ = removals;
-  std::erase_if(windows_, [&](const auto& entry) {
-    const auto& [window, place] = entry.second;
+  std::erase_if(mappings_, [&](const auto& entry) {
+    const auto& [mapping, place] = entry.second;
     if (place.segment == SharedPlace::kArena || find_descriptor(pid_, place).ok()) return false;
-    ::munmap(const_cast<std::byte*>(window.data), window.bytes);
+    ::munmap(const_cast<std::byte*>(mapping.data), mapping.bytes);
     return true;
   });
   recent_ = {};

@@ -13,7 +13,7 @@
 
 namespace coll {
 
-/// The segments of another process, mapped for reading, window by window, as they are asked for.
+/// The segments of another process, mapped for reading, piece by piece, as they are asked for.
 /// What the other process says of them is checked here, so that a wrong word is a failure and never
 /// a fault. Used by one thread at a time.
 class PeerSegments {
@@ -30,9 +30,9 @@ class PeerSegments {
 
   /// The `bytes`, > 0, that lie at `place`.
   Result<const std::byte*> at(const SharedPlace& place, std::size_t bytes) {
-    const Window& window = recent(place);
-    if (window.segment == place.segment && window.has(place.offset, bytes)) [[likely]]
-      return window.data + (place.offset - window.begin);
+    const Mapping& mapping = recent(place);
+    if (mapping.segment == place.segment && mapping.has(place.offset, bytes)) [[likely]]
+      return mapping.data + (place.offset - mapping.begin);
     return map(place, bytes);
   }
 
@@ -44,7 +44,7 @@ class PeerSegments {
 
  private:
   /// A mapped piece of a segment.
-  struct Window {
+  struct Mapping {
     std::uint64_t segment = 0;
     std::uint64_t begin = 0;
     std::size_t bytes = 0;
@@ -55,23 +55,23 @@ class PeerSegments {
     }
   };
   struct Mapped {
-    Window window;
+    Mapping mapping;
     SharedPlace place;  ///< which it was opened for
   };
 
-  /// Where the window of `place` would be, had it been asked for lately: a call has two buffers.
-  Window& recent(const SharedPlace& place) {
+  /// Where the mapping of `place` would be, had it been asked for lately: a call has two buffers.
+  Mapping& recent(const SharedPlace& place) {
     return recent_[(place.segment + place.offset / SharedPlace::kWindow) % recent_.size()];
   }
   Result<const std::byte*> map(const SharedPlace& place, std::size_t bytes);
-  [[nodiscard]] Result<Window> map_window(const SharedPlace& place, std::size_t bytes) const;
+  [[nodiscard]] Result<Mapping> make_mapping(const SharedPlace& place, std::size_t bytes) const;
   void release_gone(std::uint64_t removals);
 
   Fd arena_;
   std::int64_t pid_ = 0;
   std::uint64_t removals_ = 0;
-  std::array<Window, 8> recent_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Mapped> windows_;  ///< by segment and number
+  std::array<Mapping, 8> recent_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Mapped> mappings_;  ///< by segment and number
 };
 
 }  // namespace coll

@@ -190,9 +190,9 @@ bool ShmTransport::take_answer(Dial& dial, const ShmAnswer& answer, Fd arena) {
   } else if (answer.verdict == ShmAnswer::other_layout) {
     dial.connection->give_up(shm_other_layout(dial.spec, answer.slot_bytes, answer.credits));
   } else {
-    dial.connection->give_up(failed(Code::out_of_resources,
-                                    "it has no memory or no descriptor left for a connection",
-                                    "raise its limits (ulimit -n, memory of the container)"));
+    dial.connection->give_up(failed(
+        Code::out_of_resources, "it has no memory left for a connection, or too many open files",
+        "raise its limits (ulimit -n, memory of the container)"));
   }
   return true;
 }
