@@ -146,7 +146,7 @@ TEST_P(Algorithms, AreProvedForOverAThousandRanks) {
   // The ordered ones in their order, the others without.
   if ((order == SumOrder::tree) != algorithm->for_order_only) return;
   CollectiveSpec spec{collective, kLargest, has_root(collective) ? kLargest / 3 : 0, false, order};
-  const auto serves = [&] { return algorithm->serves(spec, Layout::flat(spec.ranks)); };
+  const auto serves = [&, of = algorithm] { return of->serves(spec, Layout::flat(spec.ranks)); };
   if (!serves()) spec.ranks -= 1;
   if (!serves()) return;  // those for one rank, or two
   SCOPED_TRACE(describe(*algorithm, spec));

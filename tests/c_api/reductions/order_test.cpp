@@ -67,7 +67,7 @@ TEST(Order, IsTheTreesForAnyRankCountSizeAndTransport) {
       run_ranks(
           ranks,
           [&](coll_comm_t comm, int rank) {
-            for (const std::size_t count : {1, 200, 3001}) {
+            for (const std::size_t count : {1U, 200U, 3001U}) {
               check_all(comm, rank, drawn<float>(ranks, count), COLL_FLOAT32);
             }
             check_all(comm, rank, drawn<double>(ranks, 500), COLL_FLOAT64);
