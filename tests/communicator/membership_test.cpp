@@ -272,7 +272,7 @@ TEST(Membership, AllRanksPlanByTheTuningTableOfRankZero) {
 
 TEST(Membership, ATuningTableTooLargeToSendIsLeftOutWithAWarning) {
   FoundTuning large = table_of(2, "chain");
-  large.table.points[0].timings.resize(20'000, {{std::string(40, 'x')}, 1, 0});
+  large.table.points[0].timings.resize(12'000, {{std::string(40, 'x')}, 1, 0});
   for (std::size_t i = 0; i < large.table.points[0].timings.size(); ++i)
     large.table.points[0].timings[i].recipe.algorithm += std::to_string(i);
   std::string warning;
