@@ -99,7 +99,6 @@ typedef enum coll_order {
   COLL_ORDER_ANY = 1,     /* the fastest: it may change with the size, the machine or the tables */
   COLL_ORDER_TREE = 2,    /* a balanced tree of the ranks, always: what bits come out depends on the
                              number of ranks and their elements alone */
-  COLL_ORDER_COUNT = 3,
   COLL_ORDER_MAX_ENUM = 0x7fffffff
 } coll_order_t;
 

@@ -33,7 +33,7 @@ inline coll_status_t all_reduce(const Values& in, Values& out, coll_comm_t comm,
   return coll_all_reduce(in.data(), out.data(), in.size(), COLL_INT64, COLL_SUM, comm, stream);
 }
 
-/// A call to explain or predict: it has no buffers.
+/// A call without buffers, which is enough to explain or predict it.
 inline coll_call_t asked(coll_operation_t operation, std::size_t count,
                          coll_dtype_t type = COLL_INT64, int root = 0) {
   coll_call_t call = COLL_CALL_INIT;

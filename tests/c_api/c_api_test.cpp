@@ -11,11 +11,13 @@
 #include <thread>
 #include <vector>
 
+#include "api_calls.hpp"
 #include "api_ranks.hpp"
 
 namespace {
 
 using collectives::Communicator;
+using collectives::testing::asked;
 using collectives::testing::run_ranks;
 
 bool last_error_says(const char* word) {
@@ -115,10 +117,7 @@ TEST(CApi, NamesOnlyStatusesThatThereAre) {
 
 TEST(CApi, ExplainsItsChoice) {
   run_ranks(2, [](coll_comm_t comm, int) {
-    coll_call_t call = COLL_CALL_INIT;
-    call.operation = COLL_ALL_REDUCE;
-    call.count = 1000;
-    call.type = COLL_FLOAT32;
+    const coll_call_t call = asked(COLL_ALL_REDUCE, 1000, COLL_FLOAT32);
     size_t length = 0;
     ASSERT_EQ(coll_comm_explain(comm, &call, nullptr, 0, &length), COLL_SUCCESS);
     std::string text(length + 1, 'x');

@@ -9,23 +9,17 @@
 #include <iostream>
 #include <string>
 
+#include "api_calls.hpp"
 #include "communicator/rank_processes.hpp"
 
 namespace {
 
+using collectives::testing::asked;
 using collectives::testing::Meetings;
 using collectives::testing::RankProcesses;
 
 void set(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
-}
-
-coll_call_t all_reduce_of(std::size_t count) {
-  coll_call_t call = COLL_CALL_INIT;
-  call.operation = COLL_ALL_REDUCE;
-  call.count = count;
-  call.type = COLL_FLOAT32;
-  return call;
 }
 
 TEST(Environment, ARankThatFailedByItselfMeetsThoseAtTheirFirstTry) {
@@ -58,7 +52,7 @@ TEST(Environment, ATinySliceIsRoundedUpAndNotTheDefault) {
     coll_comm_t comm = nullptr;
     if (coll_comm_init_env(&comm, nullptr) != COLL_SUCCESS) return 1;
     char text[4096];
-    const coll_call_t call = all_reduce_of(1'000'000);
+    const coll_call_t call = asked(COLL_ALL_REDUCE, 1'000'000, COLL_FLOAT32);
     if (coll_comm_explain(comm, &call, text, sizeof text, nullptr) != COLL_SUCCESS) {
       return 1;
     }
@@ -84,7 +78,7 @@ TEST(Environment, TheOrderOfSumsIsTheKnobs) {
       config.order = order;
       if (coll_comm_init_env(&comm, &config) != COLL_SUCCESS) return 2;
       char text[4096];
-      const coll_call_t call = all_reduce_of(1000);
+      const coll_call_t call = asked(COLL_ALL_REDUCE, 1000, COLL_FLOAT32);
       if (coll_comm_explain(comm, &call, text, sizeof text, nullptr) != COLL_SUCCESS) {
         return 3;
       }

@@ -22,12 +22,8 @@ namespace {
 constexpr double kShort = 0.03;  ///< seconds, for what must not happen
 
 coll_work_t start_recv(Values& values, int peer, coll_comm_t comm) {
-  coll_call_t call = COLL_CALL_INIT;
-  call.operation = COLL_RECV;
+  coll_call_t call = asked(COLL_RECV, values.size(), COLL_INT64, peer);
   call.recv = values.data();
-  call.count = values.size();
-  call.type = COLL_INT64;
-  call.root = peer;
   return start(call, comm);
 }
 

@@ -10,11 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "api_calls.hpp"
 #include "api_ranks.hpp"
 #include "test_seed.hpp"
 
 namespace {
 
+using collectives::testing::asked;
+using collectives::testing::explained;
 using collectives::testing::run_ranks;
 
 int rank_of(coll_comm_t comm) {
@@ -115,13 +118,7 @@ TEST(Split, DuplicatesAreIndependent) {
 TEST(Split, InheritsTheSettings) {
   run_ranks(2, [](coll_comm_t comm, int) {
     const auto algorithm_of = [](coll_comm_t of) {
-      coll_call_t call = COLL_CALL_INIT;
-      call.operation = COLL_ALL_REDUCE;
-      call.count = 1000;
-      call.type = COLL_FLOAT32;
-      char text[2000];
-      EXPECT_EQ(coll_comm_explain(of, &call, text, sizeof text, nullptr), COLL_SUCCESS);
-      return std::string(text);
+      return explained(of, asked(COLL_ALL_REDUCE, 1000, COLL_FLOAT32));
     };
     coll_config_t config = COLL_CONFIG_INIT;
     config.algorithm = "all_reduce=ring";

@@ -32,13 +32,9 @@ coll_prediction_t predict(coll_comm_t comm, const Asked& of) {
 }
 
 coll_call_t call_of(const Asked& of, const Values& send, Values& recv) {
-  coll_call_t call = COLL_CALL_INIT;
-  call.operation = of.operation;
+  coll_call_t call = asked(of.operation, of.count, COLL_INT64, of.root);
   call.send = send.data();
   call.recv = recv.data();
-  call.count = of.count;
-  call.type = COLL_INT64;
-  call.root = of.root;
   return call;
 }
 

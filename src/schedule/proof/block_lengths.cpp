@@ -29,9 +29,8 @@ struct Named {
 std::vector<BlockName> blocks_of(const Schedule& schedule, const Operand& operand,
                                  std::uint32_t count) {
   const std::uint32_t parts = schedule.chunks.parts;
+  if (operand.space == Space::scratch) return {{.to = schedule.rank}};
   std::vector<BlockName> blocks;
-  if (operand.space == Space::scratch) blocks.push_back({.to = schedule.rank});
-  if (operand.space == Space::scratch) return blocks;
   for (std::uint32_t at = operand.chunk; at < operand.chunk + count; at += parts - at % parts) {
     blocks.push_back(block_name(schedule.spec, schedule.rank, operand.space, at / parts));
   }

@@ -23,12 +23,9 @@ namespace {
 template <class T>
 coll_call_t sum(coll_operation_t operation, const std::vector<T>& in, std::vector<T>& out,
                 std::size_t count, coll_dtype_t type, const T* factor) {
-  coll_call_t call = COLL_CALL_INIT;
-  call.operation = operation;
+  coll_call_t call = asked(operation, count, type);
   call.send = in.data();
   call.recv = out.data();
-  call.count = count;
-  call.type = type;
   call.factor = factor;
   return call;
 }

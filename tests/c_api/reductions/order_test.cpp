@@ -182,12 +182,9 @@ TEST(Order, OfProductsWithFactors) {
       [&](coll_comm_t comm, int rank) {
         std::vector<float> out(1000);
         const float factor = factor_of(rank);
-        coll_call_t call = COLL_CALL_INIT;
-        call.operation = COLL_ALL_REDUCE;
+        coll_call_t call = asked(COLL_ALL_REDUCE, out.size(), COLL_FLOAT32);
         call.send = inputs[static_cast<std::size_t>(rank)].data();
         call.recv = out.data();
-        call.count = out.size();
-        call.type = COLL_FLOAT32;
         call.factor = &factor;
         EXPECT_TRUE(ok(finish(start(call, comm))));
         EXPECT_TRUE(same_bits<float>(out, tree(products)));
