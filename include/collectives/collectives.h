@@ -377,6 +377,34 @@ COLL_API coll_status_t coll_group_cancel(void);
 
 /* --- operations with a handle --- */
 
+/* A reduction of the program's own, for coll_start. Initialise with COLL_REDUCTION_INIT. It must be
+ * associative, to rounding; the ranks' elements are combined as a balanced tree of ranks
+ * (docs/numerics.md) unless it commutes, and then in any order that COLL_ORDER allows. */
+typedef struct coll_reduction {
+  size_t size;
+  uint32_t version;
+  int commutative; /* 0: of two operands `left` is always the lower ranks'; 1: they may be swapped
+                    */
+  /* result[i] = left[i] op right[i], of `count` elements of the call's type, each aligned to its
+   * size. `result` may be `left` or `right`, and overlaps neither otherwise. Called on any thread
+   * that moves operations, by calls in flight also at the same time. It must not throw, nor call
+   * this library. What the bits of an element mean it alone knows: a record of 16 bytes may travel
+   * as COLL_COMPLEX128. */
+  void (*combine)(void* context, const void* left, const void* right, void* result, size_t count);
+  void* context;    /* passed to `combine`; it must stay until the operation has ended */
+  const char* name; /* the same on all ranks: others are refused with COLL_MISMATCH; null: none */
+} coll_reduction_t;
+#define COLL_REDUCTION_VERSION 1
+#define COLL_REDUCTION_INIT \
+  { sizeof(coll_reduction_t), COLL_REDUCTION_VERSION, 0, NULL, NULL, NULL }
+
+/* What a call of its own would be given for a part of a call of many. */
+typedef struct coll_part {
+  const void* send;
+  void* recv;
+  size_t count;
+} coll_part_t;
+
 /* One operation and all that can be said of it. Initialise with COLL_CALL_INIT, then change
  * members: `size` and `version` let the struct grow, as in coll_config_t. Members that the
  * operation does not have are ignored. */
@@ -407,12 +435,20 @@ typedef struct coll_call {
    * library, from the call's issue to its end. */
   const void* factor;
   int factor_late; /* 1: the factor is read when the operation begins; 0: by coll_start */
+  const coll_reduction_t* reduction; /* in place of `op`; null: `op` says. Read by coll_start */
+  /* Many small operations as one: of `part_count` parts, in place of send, recv and count. It has
+   * the effect of as many calls, in the time of a single one of all their bytes and of two copies.
+   * All ranks give parts of the same counts in the same order. Neither for sends, receives and
+   * barriers, nor with unequal blocks. The list is read by coll_start, the buffers are the
+   * operation's until its end. The library holds memory of the parts' size meanwhile. */
+  const coll_part_t* parts; /* null: the call is whole */
+  size_t part_count;
 } coll_call_t;
 #define COLL_CALL_VERSION 1
 #define COLL_CALL_INIT                                                                           \
   {                                                                                              \
     sizeof(coll_call_t), COLL_CALL_VERSION, COLL_BARRIER, NULL, NULL, 0, COLL_INT8, COLL_SUM, 0, \
-        0, -1.0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0                                     \
+        0, -1.0, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, NULL, NULL, 0                      \
   }
 
 /* Explains in a few lines which algorithm, lanes, slices and transports a call would use, and why.
@@ -468,6 +504,9 @@ COLL_API coll_status_t coll_work_error_info(coll_work_t work, coll_error_info_t*
  * the earlier operations have. Do not call this, nor coll_probe, in a function given to
  * coll_work_on_end. */
 COLL_API coll_status_t coll_work_cancel(coll_work_t work);
+/* Aborts the work's communicator, as coll_comm_abort does, unless the work has ended: ranks cannot
+ * leave a collective alone. COLL_INVALID_USAGE while it is in a group that is not issued. */
+COLL_API coll_status_t coll_work_abort(coll_work_t work);
 /* Calls done(context, status) once, when it has ended and before coll_work_test and coll_work_wait
  * say so: on the thread that moves the operation, or before this returns where it has ended
  * already. `done` must not wait for operations, nor destroy a communicator or a stream. One

@@ -12,6 +12,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace collectives {
 
@@ -115,6 +116,18 @@ constexpr coll_dtype_t dtype_of() {
 }
 
 namespace detail {
+/// A type whose elements have so many bytes, for records that only a program's function reads.
+template <std::size_t bytes>
+constexpr coll_dtype_t type_of_bytes() {
+  static_assert(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16,
+                "records have 1, 2, 4, 8 or 16 bytes");
+  return bytes == 1   ? COLL_UINT8
+         : bytes == 2 ? COLL_UINT16
+         : bytes == 4 ? COLL_UINT32
+         : bytes == 8 ? COLL_UINT64
+                      : COLL_COMPLEX128;
+}
+
 /// The thread's last failed call, which returned `status`.
 inline Error last_error(coll_status_t status) {
   Error error;
@@ -238,6 +251,8 @@ class Work {
   /// Has a tagged recv that has not met its message end with COLL_ABORTED (coll_work_cancel); false
   /// if it is too late, or another operation.
   Result<bool> cancel() { return ended(coll_work_cancel(work_)); }
+  /// Aborts the communicator, unless the operation has ended.
+  Result<void> abort() { return detail::result(coll_work_abort(work_)); }
   [[nodiscard]] coll_work_t get() const { return work_; }
 
  private:
@@ -412,6 +427,14 @@ class Communicator {
     return Work(work);
   }
 
+  /// Issues an operation and waits for its end.
+  Result<void> run(const coll_call_t& call) {
+    auto work = start(call);
+    if (!work) return work.error();
+    if (auto ended = work->wait(); !ended) return ended.error();
+    return {};
+  }
+
   template <class T>
   Result<void> all_reduce(std::span<const T> send, std::span<T> recv, coll_op_t op = COLL_SUM,
                           const Stream* stream = nullptr) {
@@ -425,6 +448,47 @@ class Communicator {
   Result<void> all_reduce(std::span<T> data, coll_op_t op = COLL_SUM,
                           const Stream* stream = nullptr) {
     return all_reduce<T>(std::span<const T>(data), data, op, stream);
+  }
+  /// In place, by a function `combine(left, right)` of two elements, which is associative, to
+  /// rounding, and must not throw (coll_reduction_t). `name` is the same on all ranks. Elements may
+  /// be records of 1, 2, 4, 8 or 16 bytes. Blocks.
+  template <class T, class Combine>
+  Result<void> all_reduce_by(std::span<T> data, Combine combine, bool commutative,
+                             const char* name = "") {
+    static_assert(std::is_trivially_copyable_v<T> && std::is_nothrow_move_constructible_v<T>);
+    coll_reduction_t reduction = COLL_REDUCTION_INIT;
+    reduction.commutative = commutative ? 1 : 0;
+    reduction.context = &combine;
+    reduction.name = name;
+    reduction.combine = [](void* context, const void* left, const void* right, void* result,
+                           std::size_t count) {
+      Combine& of_two = *static_cast<Combine*>(context);
+      for (std::size_t i = 0; i < count; ++i) {
+        static_cast<T*>(result)[i] =
+            of_two(static_cast<const T*>(left)[i], static_cast<const T*>(right)[i]);
+      }
+    };
+    coll_call_t call = COLL_CALL_INIT;
+    call.operation = COLL_ALL_REDUCE;
+    call.send = call.recv = data.data();
+    call.count = data.size();
+    call.type = detail::type_of_bytes<sizeof(T)>();
+    call.reduction = &reduction;
+    return run(call);
+  }
+  /// In place, many buffers as one operation (coll_part_t). Blocks.
+  template <class T>
+  Result<void> all_reduce_parts(std::span<const std::span<T>> parts, coll_op_t op = COLL_SUM) {
+    std::vector<coll_part_t> list;
+    for (const std::span<T>& part : parts) list.push_back({part.data(), part.data(), part.size()});
+    const coll_part_t none{};
+    coll_call_t call = COLL_CALL_INIT;
+    call.operation = COLL_ALL_REDUCE;
+    call.type = dtype_of<T>();
+    call.op = op;
+    call.parts = list.empty() ? &none : list.data();
+    call.part_count = list.size();
+    return run(call);
   }
   template <class T>
   Result<void> reduce(std::span<const T> send, std::span<T> recv, int root, coll_op_t op = COLL_SUM,

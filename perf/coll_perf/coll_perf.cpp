@@ -209,9 +209,8 @@ int run(const Options& options) {
     buffers.push_back(std::make_unique<Buffers>(most, options.memory));
   if (options.peers_csv) return measure_for_peers(session, options, buffers) ? 0 : 1;
 
-  Origin origin{session.size(),     coll_version(),    host_of_each_rank(session),
-                options.transports, options.algorithm, options.group,
-                options.inflight};
+  Origin origin{session.size(),    coll_version(), host_of_each_rank(session), options.transports,
+                options.algorithm, options.group,  options.inflight,           options.coalesce};
   console.print(fmt::format("# coll-perf {}.{}.{}, {} rank{}{}\n", origin.version / 10000,
                             origin.version / 100 % 100, origin.version % 100, session.size(),
                             session.size() == 1 ? "" : "s",
@@ -222,7 +221,10 @@ int run(const Options& options) {
     console.print(fmt::format("#   rank {:>3} on {}\n", r, origin.hosts[r]));
 
   if (options.group > 1)
-    console.print(fmt::format("# groups of {} calls; times are of one call\n", options.group));
+    console.print(
+        options.coalesce
+            ? fmt::format("# calls of {} parts; times are of one part\n", options.group)
+            : fmt::format("# groups of {} calls; times are of one call\n", options.group));
   if (options.inflight > 1)
     console.print(fmt::format("# {} calls in flight; times are of one call\n", options.inflight));
 

@@ -173,15 +173,37 @@ void Call::settle() {
 }
 
 CallSet::CallSet(const Session& session, const Point& point, bool in_place,
-                 std::vector<std::unique_ptr<Buffers>>& buffers, bool grouped)
-    : grouped_(grouped) {
-  for (std::size_t i = 0; i < buffers.size(); ++i)
-    calls_.push_back(std::make_unique<Call>(session, point, in_place, *buffers[i],
-                                            session.stream(grouped ? 0 : i)));
+                 std::vector<std::unique_ptr<Buffers>>& buffers, Together together)
+    : together_(together), session_(session) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const std::size_t stream = together == Together::in_turn ? i : 0;
+    calls_.push_back(
+        std::make_unique<Call>(session, point, in_place, *buffers[i], session.stream(stream)));
+    parts_.push_back(calls_.back()->part());
+  }
+  whole_.operation = traits(point.operation).api;
+  whole_.type = point.type;
+  whole_.op = point.redop;
+  whole_.root = point.root;
+  whole_.parts = parts_.data();
+  whole_.part_count = parts_.size();
+}
+
+/// Blocks, unless the session has streams.
+coll_status_t CallSet::run_parts() const {
+  const coll_stream_t stream = session_.stream(0);
+  if (stream != nullptr) return coll_start(&whole_, session_.comm(), stream, nullptr);
+  coll_work_t work = nullptr;
+  const coll_status_t started = coll_start(&whole_, session_.comm(), nullptr, &work);
+  if (started != COLL_SUCCESS) return started;
+  const coll_status_t ended = coll_work_wait(work, -1);
+  static_cast<void>(coll_work_free(work));
+  return ended;
 }
 
 coll_status_t CallSet::operator()() {
-  if (!grouped_) {
+  if (together_ == Together::parts) return run_parts();
+  if (together_ == Together::in_turn) {
     const Call& call = *calls_[next_];
     next_ = next_ + 1 == calls_.size() ? 0 : next_ + 1;
     return call();

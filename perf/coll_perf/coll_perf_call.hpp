@@ -39,6 +39,8 @@ class Call {
   void settle();
   /// May a check follow several runs?
   [[nodiscard]] bool repeatable() const { return !consumes_; }
+  /// As a part of one call of many.
+  [[nodiscard]] coll_part_t part() const { return {send_, recv_, point_.shape.count}; }
 
  private:
   const Session& session_;
@@ -58,19 +60,23 @@ class Call {
   std::string name_;
 };
 
-/// The calls that are measured together: one alone, a group, or several in flight.
+/// The calls that are measured together.
 class CallSet {
  public:
-  /// A call for each entry of `buffers`, on the session's stream of the same place: as one group,
-  /// or one after another in turn, so that as many are in flight.
+  enum class Together {
+    in_turn,  ///< one alone; or several, each on a stream of its own, so that as many are in flight
+    grouped,
+    parts,  ///< of one call
+  };
+  /// A call for each entry of `buffers`, on the session's stream of the same place.
   CallSet(const Session& session, const Point& point, bool in_place,
-          std::vector<std::unique_ptr<Buffers>>& buffers, bool grouped);
+          std::vector<std::unique_ptr<Buffers>>& buffers, Together together);
 
   /// One turn: the whole group, or the next call.
   coll_status_t operator()();
-  [[nodiscard]] long calls_of_turn() const { return grouped_ ? count() : 1; }
+  [[nodiscard]] long calls_of_turn() const { return together_ == Together::in_turn ? 1 : count(); }
   /// So many run every call once.
-  [[nodiscard]] long turns() const { return grouped_ ? 1 : count(); }
+  [[nodiscard]] long turns() const { return together_ == Together::in_turn ? count() : 1; }
   [[nodiscard]] const std::string& name() const { return calls_.front()->name(); }
   [[nodiscard]] const Call& first() const { return *calls_.front(); }
 
@@ -81,8 +87,13 @@ class CallSet {
 
  private:
   [[nodiscard]] long count() const { return static_cast<long>(calls_.size()); }
+  [[nodiscard]] coll_status_t run_parts() const;
+
   std::vector<std::unique_ptr<Call>> calls_;
-  bool grouped_;
+  Together together_;
+  const Session& session_;
+  std::vector<coll_part_t> parts_;
+  coll_call_t whole_ = COLL_CALL_INIT;
   std::size_t next_ = 0;
 };
 

@@ -81,7 +81,10 @@ class Stopwatch {
 
 Sample measure(const Session& session, const Point& point, bool in_place,
                std::vector<std::unique_ptr<Buffers>>& buffers, const Options& options) {
-  CallSet set(session, point, in_place, buffers, options.group > 1);
+  CallSet set(session, point, in_place, buffers,
+              options.coalesce    ? CallSet::Together::parts
+              : options.group > 1 ? CallSet::Together::grouped
+                                  : CallSet::Together::in_turn);
   const Stopwatch watch(session, set);
   const double calls_of_turn = static_cast<double>(set.calls_of_turn());
   Sample sample;

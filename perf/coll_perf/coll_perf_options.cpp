@@ -99,6 +99,15 @@ void understand(const Texts& texts, Options& options) {
       throw CLI::ValidationError(
           "sendrecv sends back what it has received, which no group does; take sendrecv_ring");
   }
+  if (options.coalesce) {
+    if (options.group == 1) throw CLI::ValidationError("--coalesce is of the calls of --group");
+    const bool whole = std::ranges::all_of(options.operations, [](Operation operation) {
+      return equal_blocks(operation) == operation && operation <= Operation::scatter;
+    });
+    if (!whole)
+      throw CLI::ValidationError(
+          "--coalesce is of collectives of equal blocks: the others have no parts");
+  }
   options.out_of_place = texts.in_place != "only";
   options.in_place = texts.in_place != "never";
 
@@ -232,6 +241,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
                  "Issue so many calls together as a group, each with buffers of its own")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
+  app.add_flag("--coalesce", options.coalesce,
+               "With --group: one call of as many parts in place of a group");
   app.add_option("--inflight", options.inflight,
                  "Keep so many calls in flight, each on a stream and with buffers of its own")
       ->capture_default_str()

@@ -42,8 +42,9 @@ struct Options {
   bool cpu = false;  ///< processor time in the table
   Compute overlap = Compute::none;
   bool stream = false;
-  int group = 1;     ///< calls in each group; 1: no groups
-  int inflight = 1;  ///< calls in flight together, each on a stream of its own
+  int group = 1;          ///< calls in each group; 1: no groups
+  bool coalesce = false;  ///< the calls of a group are parts of one call
+  int inflight = 1;       ///< calls in flight together, each on a stream of its own
   bool pin = false;
 
   std::string algorithm;

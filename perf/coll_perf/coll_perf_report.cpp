@@ -35,6 +35,7 @@ std::string to_json(const Origin& origin, const std::vector<Row>& rows) {
   document["algorithm"] = origin.algorithm;
   document["group"] = origin.group;
   document["inflight"] = origin.inflight;
+  document["coalesced"] = origin.coalesced;
   document["results"] = ordered_json::array();
   each_sample(rows, [&](const Point& point, bool in_place, const Sample& sample) {
     ordered_json result;

@@ -17,6 +17,7 @@ struct Origin {
   std::string transports;          ///< as asked for; empty: the library's choice
   std::string algorithm;
   int group = 1, inflight = 1;  ///< calls in a group, calls in flight
+  bool coalesced = false;       ///< the group's calls are parts of one
 };
 
 /// docs/performance.md names the members.

@@ -48,8 +48,15 @@ enum class ReduceOp : std::uint8_t {
   land = COLL_LAND,
   lor = COLL_LOR,
   lxor = COLL_LXOR,
+  // The program's own (coll_reduction_t), which no coll_op_t names.
+  own = 0xfd,           ///< commutes
+  own_in_order = 0xfe,  ///< does not
 };
-inline constexpr int kReduceOps = COLL_OP_COUNT;
+inline constexpr int kReduceOps = COLL_OP_COUNT;  ///< but for the program's own
+
+constexpr bool is_own(ReduceOp op) {
+  return op == ReduceOp::own || op == ReduceOp::own_in_order;
+}
 
 /// The order in which a reduction combines the ranks' elements.
 enum class SumOrder : std::uint8_t {
@@ -58,6 +65,8 @@ enum class SumOrder : std::uint8_t {
   /// first n - 2^k values of i. The 2^k sums, in the order of ranks, are combined in pairs of
   /// neighbours, then those sums, until one is left.
   tree,
+  /// The tree, and of two operands the lower ranks' is the left one: for what does not commute.
+  sided_tree,
 };
 
 /// The operations a user can ask for.
@@ -99,6 +108,7 @@ constexpr std::string_view name_of(DataType type) {
 }
 
 constexpr std::string_view name_of(ReduceOp op) {
+  if (is_own(op)) return op == ReduceOp::own ? "own" : "own in order";
   constexpr std::array<std::string_view, kReduceOps> names{
       "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor"};
   return names[static_cast<std::size_t>(op)];
@@ -134,12 +144,16 @@ constexpr bool has_meaning(ReduceOp op, DataType type) {
     case lor:
     case lxor:
       break;
+    case own:
+    case own_in_order:
+      return true;  // what the elements mean is the program's business
   }
   return kind != ElementKind::complex;
 }
 
 /// Do the bits of the reduction depend on the order in which it combines elements?
 constexpr bool depends_on_order(ReduceOp op, DataType type) {
+  if (is_own(op)) return true;
   const ElementKind kind = kind_of(type);
   return (kind == ElementKind::floating || kind == ElementKind::complex) &&
          (op == ReduceOp::sum || op == ReduceOp::prod || op == ReduceOp::avg);

@@ -68,6 +68,7 @@ inline Call call_of(Collective collective, std::size_t count, coll_dtype_t type,
   // Unknown values stay unknown when they are narrowed; the door refuses them.
   call.type = static_cast<DataType>(std::min<unsigned>(type, 0xff));
   call.op = static_cast<ReduceOp>(std::min<unsigned>(op, 0xff));
+  if (is_own(call.op)) call.op = static_cast<ReduceOp>(0xff);  // no number of the user's says that
   call.root = root;
   call.count = count;
   return call;

@@ -1,46 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI's groups, and operations with a handle.
-#include <cstring>
 #include <memory>
 
 #include "c_api/c_api_call.hpp"
 #include "c_api/c_api_requests.hpp"
-#include "communicator/calls/call_digest.hpp"
 
-using coll::Code;
-using coll::Collective;
-using coll::failed;
 using coll::guarded;
 using coll::Request;
 using coll::Status;
 
 namespace {
-
-/// The factor before a sum, if there is one, and the tag.
-coll::Result<coll::Extras> extras_of(const coll_call_t& call) {
-  coll::Extras extras;
-  extras.tag = call.tag;
-  if (call.operation == COLL_RECV) extras.message = call.message;
-  const auto what = static_cast<Collective>(call.operation);
-  if (call.factor == nullptr || !coll::reduces(what)) return extras;
-  const std::string name = "coll_start: " + std::string(name_of(what));
-  if (call.op != COLL_SUM) {
-    return failed(Code::invalid_argument, name + ": a factor belongs to a sum",
-                  "use COLL_SUM, or leave `factor` null");
-  }
-  if (call.type == COLL_BOOL) {
-    return failed(Code::invalid_argument, name + ": bool has no factors",
-                  "use another type, or leave `factor` null");
-  }
-  coll::Factor& factor = extras.factor.emplace();
-  if (call.factor_late != 0) {
-    factor.late = call.factor;
-  } else if (call.type >= 0 && call.type < COLL_DTYPE_COUNT) {  // the door refuses the others
-    std::memcpy(factor.value.data(), call.factor,
-                coll::size_of(static_cast<coll::DataType>(call.type)));
-  }
-  return extras;
-}
 
 Status start(coll::OpenGroup* group, const coll_call_t* given, coll_comm_t comm,
              coll_stream_t stream, coll_work_t* work) {
@@ -49,8 +18,8 @@ Status start(coll::OpenGroup* group, const coll_call_t* given, coll_comm_t comm,
   COLL_ASSIGN(const coll_call_t call, coll::read_call("coll_start", given));
   coll::Communicator& communicator = *comm->communicator;
   COLL_ASSIGN(coll::UnequalRequest made, coll::request_of("coll_start", call, communicator));
-  COLL_ASSIGN(const coll::Extras extras, extras_of(call));
-  if (made.request.call.tagged() || extras.factor) made.request.extras = &extras;
+  COLL_ASSIGN(const coll::Extras extras, coll::extras_of("coll_start", call));
+  if (made.request.call.tagged() || extras.any()) made.request.extras = &extras;
   const Request& request = made.request;
   if (group != nullptr) {
     auto grouped = work != nullptr ? std::make_unique<coll_work>() : nullptr;

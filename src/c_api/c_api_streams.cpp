@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI's streams and works.
+#include <algorithm>
 #include <cmath>
 
 #include "c_api/c_api_door.hpp"
@@ -86,6 +87,17 @@ coll_status_t coll_work_wait(coll_work_t work, double timeout_s) {
       return call.works[0] == work->work;
     }));
     return work->work->wait(timeout_s);
+  });
+}
+
+coll_status_t coll_work_abort(coll_work_t work) {
+  return guarded([&]() -> Status {
+    COLL_TRY(coll::check_work("coll_work_abort", work));
+    COLL_TRY(coll::OpenGroup::check_free("coll_work_abort", [&](const coll::GroupedCall& call) {
+      return std::ranges::find(call.works, work->work) != call.works.end();
+    }));
+    work->work->abort();
+    return {};
   });
 }
 

@@ -40,8 +40,8 @@ struct Algorithm {
   /// Every message is of blocks that both its ends name, so that blocks may have any lengths
   /// (block_lengths.hpp).
   bool any_lengths = false;
-  /// Whether it sums in the order of the tree (SumOrder::tree), of the operations that it supports;
-  /// null: only where there is no other order.
+  /// Whether it sums in the order of the tree, sides included (SumOrder::sided_tree), of the
+  /// operations that it supports; null: only where there is no other order.
   bool (*in_tree_order)(const CollectiveSpec& spec) = nullptr;
   /// It has advantages only where the order is demanded, and leaves a choice.
   bool for_order_only = false;
@@ -56,9 +56,10 @@ struct Algorithm {
   }
 
  private:
-  /// Two ranks have only one.
+  /// Two ranks have only one, but for its sides.
   [[nodiscard]] static bool has_order(const CollectiveSpec& spec) {
-    return spec.order == SumOrder::tree && reduces(spec.collective) && spec.ranks > 2;
+    const Rank without = spec.order == SumOrder::sided_tree ? 1 : 2;
+    return spec.order != SumOrder::any && reduces(spec.collective) && spec.ranks > without;
   }
   [[nodiscard]] bool keeps_order(const CollectiveSpec& spec) const {
     return !has_order(spec) || (in_tree_order != nullptr && in_tree_order(spec));

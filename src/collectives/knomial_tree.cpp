@@ -72,6 +72,7 @@ struct Builder {
     for (const Rank child : children) {
       const bool last = child == children.back();
       Step& step = lane.receive_reduce(real(child), with, partial);
+      step.swapped = real(v) < real(child);
       if (last && v == 0) {
         step.target = target;
         step.finish = true;

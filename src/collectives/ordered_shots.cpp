@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One and two shots in which every owner of a chunk sums all ranks' inputs in the order of the tree
-// (SumOrder::tree).
+// (SumOrder::tree and sided_tree).
 //
 // Algorithm: one_shot_ordered, two_shot_ordered
 // Idea: every rank sends each owner what that owner sums: one_shot_ordered its whole input to all
@@ -87,16 +87,16 @@ void sum_messages(const SumTree& tree, const Subtree& of, const Places& places, 
     sum_messages(tree, {of.first, right}, places, index, lane);
   }
   if (of.end - right == 1) {
-    lane.receive_reduce(right, sum, sum);
+    lane.receive_reduce(right, sum, sum).swapped = true;
   } else {
     sum_messages(tree, {right, of.end}, places, index + 1, lane);
-    lane.reduce(places.kept(index + 1), sum, sum);
+    lane.reduce(places.kept(index + 1), sum, sum).swapped = true;
   }
 }
 
 /// Sums all ranks' inputs; returns the last step, which finishes the sum.
-Step& sum_all(const SumTree& tree, const std::vector<Subtree>& others, const Places& places,
-              LaneBuilder lane) {
+Step& sum_all(const SumTree& tree, Rank own, const std::vector<Subtree>& others,
+              const Places& places, LaneBuilder lane) {
   Step* last = nullptr;
   Operand with = places.own;
   for (std::size_t i = others.size(); i-- > 0;) {
@@ -107,6 +107,7 @@ Step& sum_all(const SumTree& tree, const std::vector<Subtree>& others, const Pla
       sum_messages(tree, other, places, 0, lane);
       last = &lane.reduce(places.kept(0), with, places.sum);
     }
+    last->swapped = own < other.first;
     with = places.sum;
   }
   last->finish = true;
@@ -204,7 +205,7 @@ Schedule build_one_shot(const CollectiveSpec& spec, const Layout& /*layout*/, Ra
   const SumTree tree{Fold(n)};
   const std::vector<Subtree> others = tree.others(rank, n);
   schedule.scratch_chunks = most_kept(tree, others);
-  sum_all(tree, others, {input(blocks ? index_of(rank) : 0), output(0), 0, 1}, lane);
+  sum_all(tree, rank, others, {input(blocks ? index_of(rank) : 0), output(0), 0, 1}, lane);
   return schedule;
 }
 
@@ -225,7 +226,7 @@ Schedule build_two_shot(const CollectiveSpec& spec, const Layout& /*layout*/, Ra
   if (chunks > 0) schedule.scratch_chunks = (chunks - 1) * index_of(n) + own + 1;
   const Places places{input(own), has_output ? output(own) : scratch(own),
                       own + (sum_kept ? index_of(n) : 0), index_of(n)};
-  Step& last = sum_all(tree, others, places, lane);
+  Step& last = sum_all(tree, rank, others, places, lane);
   if (!has_output) {
     last.into = {};
     last.target = spec.root;

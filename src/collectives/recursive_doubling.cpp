@@ -75,6 +75,7 @@ void exchange_sums(const CollectiveSpec& spec, const Fold& fold, Rank rank, Lane
     } else if (data) {
       step.into = output(0);
       if (!fold.is_extra(rank)) step.with = sum;
+      step.swapped = step.with.present() && rank < step.source;
       step.finish = !fold.is_extra(rank) && i + 1 == sources.size();
       sum = output(0);
     }

@@ -108,13 +108,14 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
   for (const Round& round : rounds) {
     const Rank partner = real(round.partner);
     if (&round == &nearest && extra != kNoRank) {
-      lane.receive_reduce_send(extra, input(round.other), partner, round.count);
-      lane.receive_reduce(extra, input(round.keep), {kept, round.keep}, round.count);
+      lane.receive_reduce_send(extra, input(round.other), partner, round.count).swapped = true;
+      lane.receive_reduce(extra, input(round.keep), {kept, round.keep}, round.count).swapped = true;
       sums = kept;
     } else {
       lane.send({sums, round.other}, partner, round.count);
     }
     last = &lane.receive_reduce(partner, {sums, round.keep}, {kept, round.keep}, round.count);
+    last->swapped = rank < partner;
     sums = kept;
   }
 

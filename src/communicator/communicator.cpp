@@ -75,14 +75,7 @@ Communicator::~Communicator() {
 
 Status Communicator::abort() {
   if (!watch_) return status();
-  Status aborted;
-  try {
-    aborted = failed(Code::aborted, "rank " + std::to_string(rank_) + " aborted the communicator")
-                  .at_rank(rank_);
-  } catch (const std::exception&) {
-    aborted = status_of_exception();  // what matters is that all end
-  }
-  [[maybe_unused]] const Status verdict = watch_->report(aborted);
+  engine_.abort();
   return {};
 }
 

@@ -71,6 +71,14 @@ Status Work::cancel() {
                 "wait for it");
 }
 
+void Work::abort() noexcept {
+  std::unique_lock lock(mutex_);
+  if (ended_.load(std::memory_order_relaxed)) return;
+  const Engine::Guest guest(*engine_);
+  lock.unlock();
+  engine_->abort();
+}
+
 Status Work::on_end(OnEnd function) {
   {
     const std::lock_guard lock(mutex_);

@@ -31,6 +31,8 @@ class Work {
   /// Has a tagged recv that has met no message end with Code::aborted. Code::in_progress: it is too
   /// late, or another operation.
   Status cancel();
+  /// Aborts the operation's communicator, unless the operation has ended.
+  void abort() noexcept;
   /// At once where the operation has ended already. One function only; a second one is refused.
   Status on_end(OnEnd function);
 

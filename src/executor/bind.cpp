@@ -92,6 +92,7 @@ BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
   // parts.
   bound.length = split(step.named(), parts);
   bound.finish = step.finish;
+  bound.swapped = step.swapped;
   bound.sends = step.sends();
   bound.receives = step.receives();
   bound.source = source;

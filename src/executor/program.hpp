@@ -35,7 +35,8 @@ struct BoundStep {
 
   Kind kind = Kind::fused;
   Space from_space = Space::none, with_space = Space::none, into_space = Space::none;
-  bool finish = false;
+  bool finish : 1 = false;
+  bool swapped : 1 = false;
   bool sends = false, receives = false;
   /// When may the message be lent until the call ends? Only where no later step overwrites it, also
   /// through the other name that a buffer has in a call in place.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/program.hpp"
+#include "reduce/own_reduction.hpp"
 #include "reduce/reduce.hpp"
 
 namespace coll {
@@ -17,7 +18,8 @@ struct CallBinding {
   std::uint64_t count = 0;                ///< elements of one block, where all are equal
   const UnequalBlocks* blocks = nullptr;  ///< where they are not; must stay until the call ends
   std::size_t element_bytes = 1;
-  const reduce::Kernels* kernels = nullptr;  ///< null where the operation does not reduce
+  const reduce::Kernels* kernels = nullptr;  ///< null where the operation does not reduce, or so:
+  reduce::OwnReduction own = {};
   std::uint64_t digest = 0;
   bool apart = false;                           ///< input and output do not overlap
   reduce::Store store = reduce::Store::cached;  ///< of results that no other step touches

@@ -148,13 +148,14 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   if (const auto forced = forced_recipe(world.algorithm, spec, world.layout, size_class)) {
     const Algorithm& algorithm = *find_algorithm(forced->algorithm);
     if (!algorithm.serves(spec, world.layout)) {
-      return failed(
-          Code::unsupported,
-          "COLL_ALGORITHM asks for " + forced->algorithm + ", which cannot do " +
-              std::string(name_of(spec.collective)) + " with " + std::to_string(spec.ranks) +
-              " ranks" +
-              (spec.order == SumOrder::tree ? " in the order that COLL_ORDER demands" : ""),
-          "choose another one or unset it");
+      return failed(Code::unsupported,
+                    "COLL_ALGORITHM asks for " + forced->algorithm + ", which cannot do " +
+                        std::string(name_of(spec.collective)) + " with " +
+                        std::to_string(spec.ranks) + " ranks" +
+                        (spec.order == SumOrder::tree ? " in the order that COLL_ORDER demands"
+                         : spec.order == SumOrder::sided_tree ? " in the order of ranks"
+                                                              : ""),
+                    "choose another one or unset it");
     }
     const Cut cut = forced->cut.or_else(world.cut);
     Plan plan = well_cut(world, plan_with(world, spec, algorithm, cut, size_class), size_class);
@@ -194,7 +195,7 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
       std::string(name_of(plan.spec.collective)).c_str(),
       static_cast<unsigned long long>(std::uint64_t{1} << size_class), plan.spec.ranks,
       plan.spec.ranks == 1 ? "" : "s",
-      plan.spec.order == SumOrder::tree ? " in the order of the tree" : "",
+      plan.spec.order == SumOrder::any ? "" : " in the order of the tree",
       std::string(plan.algorithm->name).c_str(), plan.lanes, plan.lanes == 1 ? "" : "s",
       plan.slice_bytes, plan.predicted_us, plan.forced ? " (forced by COLL_ALGORITHM)" : "");
   text += line;

@@ -139,7 +139,9 @@ bool are_apart(double value, double noise, double other, double other_noise) {
 std::vector<Measured> measured(const std::vector<TuningPoint>& points, const CollectiveSpec& spec,
                                const Layout& layout, std::uint32_t size) {
   // Where the order is demanded, some to choose from were never measured.
-  if (spec.order != SumOrder::any && spec.ranks > 2) return {};
+  if (spec.order == SumOrder::sided_tree || (spec.order == SumOrder::tree && spec.ranks > 2)) {
+    return {};
+  }
   const Neighbours near = neighbours(points, spec.collective, size);
   if (near.below == nullptr) return {};
   const std::uint32_t from = size_class(near.below->bytes), to = size_class(near.above->bytes);

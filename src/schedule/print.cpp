@@ -54,6 +54,7 @@ std::string print(const Step& step) {
   if (step.with.present()) add("with " + print(step.with, step.count));
   if (step.into.present()) add("into " + print(step.into, step.count));
   if (step.sends()) add("to rank " + std::to_string(step.target));
+  if (step.swapped) add("swapped");
   if (step.finish) add("finish");
   if (step.wait_lane >= 0) {
     add("after lane " + std::to_string(step.wait_lane) + " step " + std::to_string(step.wait_step));

@@ -23,6 +23,7 @@ struct Operand {
 };
 
 /// One fused pass:   value = from [op with];   into := value;   to <- value.
+/// Where `swapped`, value = with op from; that is another value only where op does not commute.
 ///
 /// - `from` is either a message from rank `source` or local, never both.
 /// - `with`, if present, is combined with `from` by the call's reduction: value = from op with.
@@ -44,6 +45,7 @@ struct Step {
   /// This combination completes the reduction of its chunks, so the final operation (the division
   /// of avg) is part of this pass. Exactly one pass on the way of every reduced chunk sets it.
   bool finish = false;
+  bool swapped = false;
   /// Wait until step `wait_step` of lane `wait_lane` of this rank is done in the same pass; -1: no
   /// wait.
   std::int16_t wait_lane = -1;

@@ -96,6 +96,7 @@ std::string wrong_with(const Schedule& schedule, std::size_t lane, const Step& s
   }
   if (step.into.space == Space::input) return "writes the input, which belongs to the caller";
   if (step.finish && !step.with.present()) return "finishes a reduction, but combines nothing";
+  if (step.swapped && !step.with.present()) return "swaps its operands, but has only one";
 
   for (const bool aliased : {false, true}) {
     const Cells cells(schedule, aliased);

@@ -17,7 +17,7 @@ Rank pair_of(std::span<const Schedule> schedules, Rank rank);
 /// - The chunk map is the operation's, with as many parts as the first schedule's.
 /// - Peers exist. Operands lie within spaces that the rank has, and do not overlap `into` in part,
 ///   also in place. The input is only read.
-/// - `finish` is on a combination, and waits name steps of other lanes.
+/// - `finish` and `swapped` are on a combination, and waits name steps of other lanes.
 /// - No two lanes share a scratch chunk.
 ///
 /// `schedules` are those of ranks 0, 1 …, not necessarily of all ranks.

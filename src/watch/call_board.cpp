@@ -21,7 +21,8 @@ constexpr std::uint64_t bit_of(std::uint64_t number) {
 }  // namespace
 
 std::string Call::name() const {
-  return std::string(name_of(collective)) + (unequal() ? "v" : tagged() ? "_tagged" : "");
+  constexpr std::array<std::string_view, kCallForms> kEnds{"", "v", "_tagged", " of parts"};
+  return std::string(name_of(collective)).append(kEnds[static_cast<std::size_t>(form)]);
 }
 
 std::string Call::text() const {

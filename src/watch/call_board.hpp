@@ -19,8 +19,9 @@ enum class CallForm : std::uint8_t {
   usual,
   unequal,  ///< blocks of different lengths: all_gatherv…
   tagged,   ///< a send or recv that finds its other end by a tag
+  parts,    ///< of many parts, which travel as one
 };
-inline constexpr int kCallForms = 3;
+inline constexpr int kCallForms = 4;
 
 /// One user call, as a value: what errors and reports name, and what the digest is made of.
 struct Call {
@@ -51,12 +52,13 @@ struct Call {
   /// "all_reduce #41 f32x4096 sum", "broadcast #42 int8x16 root 3", "send #2 f32x1 peer 5",
   /// "recv_tagged #1 f32x1 any peer"
   [[nodiscard]] std::string text() const;
-  /// "all_reduce", "all_gatherv", "recv_tagged"
+  /// "all_reduce", "all_gatherv", "recv_tagged", "all_reduce of parts"
   [[nodiscard]] std::string name() const;
   /// For failures.
   [[nodiscard]] CallLabel label() const { return {text(), sequence, collective}; }
   [[nodiscard]] constexpr bool unequal() const { return form == CallForm::unequal; }
   [[nodiscard]] constexpr bool tagged() const { return form == CallForm::tagged; }
+  [[nodiscard]] constexpr bool has_parts() const { return form == CallForm::parts; }
   /// Does it concern two ranks only?
   [[nodiscard]] constexpr bool is_pair() const {
     return collective == Collective::send || collective == Collective::recv;

@@ -157,8 +157,10 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
     // Equal calls whose messages differ: say what was seen.
     if (elsewhere.empty()) {
       what += "; yet rank " + std::to_string(question.asker) + " found: " + question.found;
-      hint = question.call.unequal()
-                 ? "the two ranks of a block must give the same count for it"
+      const bool own = reduces(question.call.collective) && is_own(question.call.op);
+      hint = question.call.unequal() ? "the two ranks of a block must give the same count for it"
+             : question.call.has_parts() || own
+                 ? "all ranks must give parts of the same counts, and reductions of the same name"
                  : "use the same settings (COLL_*) and version of the library on all ranks";
     }
     // Which operation, but no text: that of other ranks is another one.

@@ -36,7 +36,8 @@ Call read_call(MessageReader& message) {
   call.root = message.rank();
   call.count = message.u64();
   const std::uint8_t form = message.u8();
-  if (collective >= kCollectives || type >= kDataTypes || op >= kReduceOps || form >= kCallForms) {
+  const bool known_op = op < kReduceOps || is_own(static_cast<ReduceOp>(op));
+  if (collective >= kCollectives || type >= kDataTypes || !known_op || form >= kCallForms) {
     message.refuse();
     return {};
   }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -68,6 +69,44 @@ TEST(Work, RunsWhileNobodyWaits) {
     while ((status = coll_work_test(work)) == COLL_IN_PROGRESS) std::this_thread::yield();
     EXPECT_EQ(status, COLL_SUCCESS) << coll_last_error();
     EXPECT_EQ(out, std::vector<std::int64_t>(in.size(), 2));
+    EXPECT_EQ(coll_work_free(work), COLL_SUCCESS);
+  });
+}
+
+/// Ranks that wait for the others' end too; a work that has ended is left alone.
+TEST(Work, AbortEndsAllOfTheCommunicator) {
+  run_ranks(3, [](coll_comm_t comm, int rank) {
+    const coll_call_t barrier = COLL_CALL_INIT;
+    coll_work_t early = must_start(barrier, comm);
+    EXPECT_EQ(coll_work_wait(early, -1), COLL_SUCCESS);
+    EXPECT_EQ(coll_work_abort(early), COLL_SUCCESS) << "it has ended: nothing happens";
+    EXPECT_EQ(coll_barrier(comm, nullptr), COLL_SUCCESS) << coll_last_error();
+    if (rank == 2) {  // it never calls what the others are in
+      coll_error_info_t info = COLL_ERROR_INFO_INIT;
+      while (coll_comm_error_info(comm, &info) == COLL_SUCCESS && info.code == COLL_SUCCESS) {
+        std::this_thread::yield();  // the test's own limit ends a hang
+      }
+      EXPECT_EQ(info.code, COLL_ABORTED);
+      EXPECT_EQ(info.rank, 0);
+    } else {
+      coll_work_t work = must_start(barrier, comm);
+      if (rank == 0) {
+        EXPECT_EQ(coll_work_abort(work), COLL_SUCCESS) << coll_last_error();
+      }
+      EXPECT_EQ(coll_work_wait(work, -1), COLL_ABORTED);
+      EXPECT_NE(std::string(coll_last_error()).find("rank 0 aborted"), std::string::npos);
+      EXPECT_EQ(coll_work_abort(work), COLL_SUCCESS);
+      EXPECT_EQ(coll_work_free(work), COLL_SUCCESS);
+    }
+    EXPECT_EQ(coll_work_free(early), COLL_SUCCESS);
+  });
+  run_ranks(1, [](coll_comm_t comm, int) {
+    const coll_call_t barrier = COLL_CALL_INIT;
+    EXPECT_EQ(coll_group_start(), COLL_SUCCESS);
+    coll_work_t work = must_start(barrier, comm);
+    EXPECT_EQ(coll_work_abort(work), COLL_INVALID_USAGE) << "its group has issued nothing";
+    EXPECT_EQ(coll_group_end(), COLL_SUCCESS);
+    EXPECT_EQ(coll_work_wait(work, -1), COLL_SUCCESS);
     EXPECT_EQ(coll_work_free(work), COLL_SUCCESS);
   });
 }

@@ -46,6 +46,7 @@ std::vector<Case> all_cases() {
       };
       add(SumOrder::any, 1, 2);
       if (reduces(collective_at(i))) add(SumOrder::tree, 1, 3, 4);
+      if (reduces(collective_at(i))) add(SumOrder::sided_tree, 2, 3, 4);
     }
   }
   return cases;
@@ -144,7 +145,7 @@ TEST_P(Algorithms, AreProvedAndCostWhatTheySay) {
 TEST_P(Algorithms, AreProvedForOverAThousandRanks) {
   const auto [algorithm, collective, order] = GetParam();
   // Without a demanded order, and so without those that are there for it: they take long.
-  if (order == SumOrder::tree || algorithm->for_order_only) return;
+  if (order != SumOrder::any || algorithm->for_order_only) return;
   CollectiveSpec spec{collective, kLargest, has_root(collective) ? kLargest / 3 : 0, false, order};
   const auto serves = [&, of = algorithm] { return of->serves(spec, Layout::flat(spec.ranks)); };
   if (!serves()) spec.ranks -= 1;
@@ -210,7 +211,9 @@ TEST_P(Algorithms, KeepPartsApart) {
 INSTANTIATE_TEST_SUITE_P(All, Algorithms, testing::ValuesIn(all_cases()), [](const auto& test) {
   return std::string(test.param.algorithm->name) + "_for_" +
          std::string(name_of(test.param.collective)) +
-         (test.param.order == SumOrder::tree ? "_in_tree_order" : "");
+         (test.param.order == SumOrder::tree         ? "_in_tree_order"
+          : test.param.order == SumOrder::sided_tree ? "_in_rank_order"
+                                                     : "");
 });
 
 /// Several rings through ranks in any order.
@@ -263,12 +266,14 @@ TEST(AlgorithmList, ServesTheOrderOfTheTreeWithAnyRankCountAndRoot) {
     const bool blocks = collective == Collective::reduce_scatter;
     for (Rank ranks = 1; ranks <= 1025; ++ranks) {
       for (const Rank root : {0, has_root(collective) ? ranks - 1 : 0}) {
-        const CollectiveSpec spec{collective, ranks, root, blocks, SumOrder::tree};
-        EXPECT_TRUE(std::ranges::any_of(algorithms(),
-                                        [&](const Algorithm& algorithm) {
-                                          return algorithm.serves(spec, Layout::flat(ranks));
-                                        }))
-            << name_of(collective) << " of " << ranks << " ranks, root " << root;
+        for (const SumOrder order : {SumOrder::tree, SumOrder::sided_tree}) {
+          const CollectiveSpec spec{collective, ranks, root, blocks, order};
+          EXPECT_TRUE(std::ranges::any_of(algorithms(),
+                                          [&](const Algorithm& algorithm) {
+                                            return algorithm.serves(spec, Layout::flat(ranks));
+                                          }))
+              << name_of(collective) << " of " << ranks << " ranks, root " << root;
+        }
       }
     }
   }

@@ -68,8 +68,14 @@ class Program(unittest.TestCase):
             batches, turns = 5, 4
             each = batches * turns * (calls if kind == "group" else 1)
             self.assertEqual({one["calls"] for one in result["results"]}, {each})
-        for refused in (["--group", "2", "--inflight", "2"], ["--group", "2", "--percentiles"],
-                        ["--inflight", "2", "--overlap", "work"], ["--group", "2", "-t", "sendrecv"]):
+        whole = "all_reduce,reduce,broadcast,all_gather,reduce_scatter,all_to_all,gather,scatter"
+        done = ranks(3, "-t", whole, "--sizes", "8,100K", "-n", "4", "--group", "5", "--coalesce", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual((result["group"], result["coalesced"], result["wrong"]), (5, True, 0))
+        for refused in (["--group", "2", "--inflight", "2"], ["--group", "2", "--percentiles"], ["--coalesce"],
+                        ["--inflight", "2", "--overlap", "work"], ["--group", "2", "-t", "sendrecv"],
+                        ["--group", "2", "--coalesce", "-t", "all_gatherv"]):
             done = run(COLL_PERF, *refused)
             self.assertEqual(done.returncode, 2)
             self.assertIn("coll-perf: ", done.stderr)

@@ -109,6 +109,27 @@ TEST(Verify, TellsTheOrderOfTheTreeFromOthers) {
       << ring.status().text();
 }
 
+/// Where the sides of operands count, each step says which one is on the left.
+TEST(Verify, TellsTheSidesOfOperands) {
+  const auto summed_at_0 = [](bool swapped_1, bool swapped_2) {
+    Set set = empty_set(Collective::reduce, 3, 1);
+    for (Schedule& schedule : set) schedule.spec.order = SumOrder::sided_tree;
+    for (const std::size_t rank : {1U, 2U}) LaneBuilder(set[rank].lanes[0]).send(input(0), 0);
+    LaneBuilder add(set[0].lanes[0]);
+    add.receive_reduce(1, input(0), output(0)).swapped = swapped_1;
+    Step& last = add.receive_reduce(2, output(0), output(0));
+    last.swapped = swapped_2;
+    last.finish = true;
+    return verify(set).ok();
+  };
+  EXPECT_TRUE(summed_at_0(true, true)) << "own op message, for messages of higher ranks";
+  EXPECT_FALSE(summed_at_0(false, true));
+  EXPECT_FALSE(summed_at_0(true, false));
+  Set set = empty_set(Collective::reduce, 2, 1);
+  LaneBuilder(set[1].lanes[0]).send(input(0), 0).swapped = true;
+  EXPECT_THAT(verdict(set), HasSubstr("swaps its operands, but has only one"));
+}
+
 TEST(Verify, NamesWhoIsMissingAndWhoCountsTwice) {
   Set set = samples::ring_all_reduce(4);
   // Rank 1 adds chunk 1 in place of chunk 0, of which the message is.

@@ -43,7 +43,8 @@ BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   binding.output = static_cast<std::byte*>(request.output);
   binding.count = call.count;
   binding.element_bytes = size_of(call.type);
-  binding.kernels = reduces(call.collective) ? &reduce::kernels(call.op, call.type) : nullptr;
+  const bool by_kernels = reduces(call.collective) && !is_own(call.op);
+  binding.kernels = by_kernels ? &reduce::kernels(call.op, call.type) : nullptr;
   const Buffers buffers = buffers_of(request, rank_, size_);
   // Buffers that meet are in place: the door let nothing else pass.
   binding.apart = !overlap(buffers.input, buffers.output);

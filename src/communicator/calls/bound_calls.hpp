@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "communicator/calls/call_counts.hpp"
+#include "communicator/calls/call_parts.hpp"
 #include "communicator/calls/result_store.hpp"
 #include "executor/run.hpp"
 #include "watch/call_board.hpp"
@@ -24,14 +25,20 @@ struct Factor {
   std::array<std::uint64_t, 2> value{};  ///< as many bytes of it as an element has
 };
 
-/// What few calls have. It concerns the begin of a call only; once it has begun it makes no
+/// What few calls have. It concerns the begin and the end of a call only; in between it makes no
 /// difference.
 struct Extras {
   // Of a tagged call.
   std::int32_t tag = 0;
   coll_message_t* message = nullptr;  ///< of a recv: what it took, if anybody wants to know
   // Of a reduction.
-  std::optional<Factor> factor;  ///< its input becomes the product
+  std::optional<Factor> factor;   ///< its input becomes the product
+  reduce::OwnReduction own = {};  ///< if the call's op is the program's own
+  // Of a call of many parts.
+  std::shared_ptr<const CallParts> parts = {};
+  std::uint64_t agreed = 0;  ///< a hash of what all ranks give alike beside the call
+
+  [[nodiscard]] bool any() const { return factor || own.combine != nullptr || parts; }
 };
 
 /// One operation as the user asked for it.

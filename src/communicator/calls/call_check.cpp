@@ -88,6 +88,35 @@ Status check_apart(const Call& call, const char* buffer,
   return {};
 }
 
+/// Each part is a call, and what the parts write is apart.
+Status check_parts(const Request& request, Rank rank, Rank size) {
+  std::vector<Buffer> written;
+  std::size_t number = 0;
+  for (const CallPart& part : request.extras->parts->list) {
+    Request each;
+    each.call = request.call;
+    each.call.form = CallForm::usual;
+    each.call.count = part.count;
+    each.input = part.input;
+    each.output = part.output;
+    if (const Status checked = check_request(each, rank, size); !checked.ok()) {
+      return checked.with_context("part " + std::to_string(number));
+    }
+    written.push_back(buffers_of(each, rank, size).output);
+    ++number;
+  }
+  std::ranges::sort(written, {}, &Buffer::begin);
+  const Buffer* before = nullptr;
+  for (const Buffer& each : written) {
+    if (each.bytes == 0) continue;
+    if (before != nullptr && overlap(*before, each)) {
+      return bad(request.call, "recv of two parts overlaps", "give each part memory of its own");
+    }
+    before = &each;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_names(const Call& call) {
@@ -95,7 +124,7 @@ Status check_names(const Call& call) {
     return bad(call, "unknown dtype " + std::to_string(static_cast<int>(call.type)),
                "see coll_dtype_t");
   }
-  if (static_cast<int>(call.op) >= kReduceOps) {
+  if (static_cast<int>(call.op) >= kReduceOps && !is_own(call.op)) {
     return bad(call, "unknown op " + std::to_string(static_cast<int>(call.op)), "see coll_op_t");
   }
   if (!has_meaning(call.op, call.type)) {
@@ -130,6 +159,7 @@ Status check_call(const Call& call, Rank size) {
 Status check_request(const Request& request, Rank rank, Rank size) {
   const Call& call = request.call;
   COLL_TRY(check_call(call, size));
+  if (call.has_parts()) return check_parts(request, rank, size);
   if (call.tagged()) {
     const std::int32_t tag = request.extras->tag;
     const bool any = tag == kAnyTag && call.collective == Collective::recv;

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "communicator/calls/bound_calls.hpp"
-#include "communicator/calls/scaled_input.hpp"
+#include "communicator/calls/local_steps.hpp"
 #include "sys/clock.hpp"
 #include "watch/call_board.hpp"
 
@@ -53,10 +53,10 @@ struct OpenCall {
     moving,
   };
   State state = State::issued;
-  std::unique_ptr<ScaledInput> scaled;  ///< if the request has a factor; once it has begun
-  Call call;                            ///< with its number, once it has begun
-  BoundCall* bound = nullptr;           ///< once it is held or moving
-  std::uint64_t place = 0;              ///< on the call board
+  std::unique_ptr<LocalSteps> local;  ///< if it has any, once it has begun
+  Call call;                          ///< with its number, once it has begun
+  BoundCall* bound = nullptr;         ///< once it is held or moving
+  std::uint64_t place = 0;            ///< on the call board
   /// Since when nothing of it has moved, from the first look on.
   Clock::time_point still_since;
   bool looked_at = false;

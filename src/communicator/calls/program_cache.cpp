@@ -7,19 +7,11 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "communicator/calls/call_memory.hpp"
 #include "executor/cpu_executor.hpp"
-#include "sys/memory/shared_arena.hpp"
 
 namespace coll {
 namespace {
-
-SharedMemory shared_memory(std::size_t bytes) {
-  const Result<SharedArena*> arena = SharedArena::of_this_process();
-  if (!arena.ok()) return {};
-  const Result<std::byte*> block = (*arena)->allocate(bytes);
-  if (!block.ok()) return {};
-  return {*block, [arena = *arena](std::byte* memory) { static_cast<void>(arena->free(memory)); }};
-}
 
 /// Peers that are in the same call, and share cores, come to read within this time.
 constexpr std::chrono::milliseconds kPatience{20};

@@ -9,18 +9,13 @@
 
 namespace coll {
 
-void ScaledInput::prepare(Request& request, Rank rank, Rank size) {
-  given_ = request;
-  input_ = buffers_of(request, rank, size).input;
+ScaledInput::ScaledInput(Request& request, Rank rank, Rank size, CallMemory& memory)
+    : given_(request), input_(buffers_of(request, rank, size).input) {
   const Collective collective = request.call.collective;
   const bool in_output = collective == Collective::all_reduce ||
                          (collective == Collective::reduce && request.call.root == rank);
-  if (in_output) {
-    products_ = static_cast<std::byte*>(request.output);
-  } else {
-    own_ = std::make_unique_for_overwrite<std::byte[]>(input_.bytes);
-    products_ = own_.get();
-  }
+  if (!in_output) own_ = memory.take(input_.bytes);
+  products_ = in_output ? static_cast<std::byte*>(request.output) : own_.data();
   // Blocks may begin behind the buffer's address.
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(request.input);
   request.input = reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(products_) -

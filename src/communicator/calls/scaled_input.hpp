@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs that are multiplied before they are reduced.
 #pragma once
-#include <memory>
-
-#include "base/status.hpp"
 #include "communicator/calls/bound_calls.hpp"
+#include "communicator/calls/call_memory.hpp"
 
 namespace coll {
 
@@ -12,8 +10,8 @@ namespace coll {
 /// output where that is as large as the input, else in memory of their own.
 class ScaledInput {
  public:
-  /// Finds the place and points the request's input at it. Allocates, if it has to.
-  void prepare(Request& request, Rank rank, Rank size);
+  /// Finds the place and points the request's input at it.
+  ScaledInput(Request& request, Rank rank, Rank size, CallMemory& memory);
   /// Computes the products; when the input is there.
   void compute() const noexcept;
 
@@ -21,7 +19,7 @@ class ScaledInput {
   Request given_;
   Buffer input_;
   std::byte* products_ = nullptr;
-  std::unique_ptr<std::byte[]> own_;
+  CallMemory::Block own_;
 };
 
 }  // namespace coll

@@ -26,6 +26,14 @@ PlanKey unequal_key(const Call& call, Rank size, Rank root, SumOrder order) {
   return {{call.collective, size, root, true, order}, size_class(bytes)};
 }
 
+/// The digest of the call's messages.
+std::uint64_t digest_of(const OpenCall& call) {
+  const std::uint64_t digest = numbered(call.bound->digest, call.call.sequence);
+  const Extras* const extras = call.request.extras;
+  const bool agreed = extras != nullptr && extras->agreed != 0;
+  return agreed ? mix_digest(digest, extras->agreed) : digest;
+}
+
 bool may_start(const OpenCall& call) {
   return call.owner == nullptr || call.owner->may_start(call);
 }
@@ -44,6 +52,7 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
       tagged_programs_(rank, membership, kTaggedLanes),
       mail_(rank, membership),
       bound_(rank, size, results),
+      memory_(membership.world.shared_memory),
       sends_(static_cast<std::size_t>(size)),
       receives_(static_cast<std::size_t>(size)),
       tagged_sends_(static_cast<std::size_t>(size)),
@@ -63,7 +72,8 @@ void Engine::finish() noexcept {
 PlanKey Engine::key_of(const Call& call) const {
   const Rank root = has_root(call.collective) ? call.root : 0;
   const bool ordered = reduces(call.collective) && depends_on_order(call.op, call.type);
-  const SumOrder order = ordered ? order_ : SumOrder::any;
+  const bool sided = ordered && call.op == ReduceOp::own_in_order;
+  const SumOrder order = sided ? SumOrder::sided_tree : ordered ? order_ : SumOrder::any;
   if (call.unequal()) return unequal_key(call, size_, root, order);
   const std::uint32_t bytes_class =
       size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_));
@@ -273,10 +283,7 @@ bool Engine::begin(OpenCall& call) {
     call.call = call.request.call;
     call.call.sequence = ++order_of(call.call).begun;
     call.state = OpenCall::State::opening;
-    if (call.request.extras != nullptr && call.request.extras->factor) {
-      call.scaled = std::make_unique<ScaledInput>();
-      call.scaled->prepare(call.request, rank_, size_);
-    }
+    call.local = LocalSteps::prepare(call.request, rank_, size_, memory_);
   }
   BoundCall* bound = bound_.find(call.request);
   if (bound == nullptr) {
@@ -292,13 +299,14 @@ bool Engine::begin(OpenCall& call) {
     bound = &bound_.bind(call.request, **program);
   }
   bound->in_flight = true;
-  bound->run.call.digest = numbered(bound->digest, call.call.sequence);
   call.bound = bound;
+  bound->run.call.digest = digest_of(call);
+  if (call.request.extras != nullptr) bound->run.call.own = call.request.extras->own;
   call.looked_at = false;
   if (may_start(call)) {
     call.state = OpenCall::State::moving;
     if (call.place == 0) call.place = board_.enter(call.call);
-    if (call.scaled) call.scaled->compute();
+    if (call.local) call.local->before();
     progress_.begin(bound->run);
   } else {
     call.state = OpenCall::State::held;
@@ -340,7 +348,7 @@ bool Engine::release_held() noexcept {
       call.state = OpenCall::State::moving;
       call.place = board_.enter(call.call);
       open_.push(call);
-      if (call.scaled) call.scaled->compute();
+      if (call.local) call.local->before();
       progress_.release(call.bound->run);
     }
   }
@@ -362,10 +370,12 @@ void Engine::end_done() noexcept {
 void Engine::end(OpenCall& call, Status status) noexcept {
   if (call.bound != nullptr) {
     if (status.ok()) bound_.count(*call.bound);
+    if (status.ok() && call.local) call.local->after();
     bound_.give_back(*call.bound);
   }
   board_.leave(call.place);
-  call.scaled.reset();
+  call.local.reset();
+  call.extras.parts.reset();
   call.status = std::move(status);
   if (call.owner != nullptr) {
     call.owner->on_end(call);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "communicator/calls/bound_calls.hpp"
+#include "communicator/calls/call_memory.hpp"
 #include "communicator/calls/open_call.hpp"
 #include "communicator/calls/program_cache.hpp"
 #include "communicator/engine/common_failure.hpp"
@@ -107,6 +108,8 @@ class Engine {
   /// No owner has a call in flight.
   [[nodiscard]] bool idle() const { return owned_.load(std::memory_order_acquire) == 0; }
 
+  /// Ends everything on all ranks. From any thread; for guests.
+  void abort() noexcept;
   /// Fails every later call with `why`, unless a call is in flight: then it returns false.
   bool retire(const Status& why) noexcept;
 
@@ -179,6 +182,7 @@ class Engine {
   ProgramCache tagged_programs_;  ///< of tagged calls that have met
   Mail mail_;                     ///< the others
   BoundCalls bound_;
+  CallMemory memory_;
   CpuExecutor executor_;
   Progress progress_{executor_};
   Withdrawal* withdrawing_ = nullptr;  ///< taken from `withdrawals_`, not served yet

@@ -96,4 +96,15 @@ void Engine::fail_all(const Status& verdict) noexcept {
   ready_.fetch_add(1, std::memory_order_relaxed);  // held calls may end now
 }
 
+void Engine::abort() noexcept {
+  Status aborted;
+  try {
+    aborted = failed(Code::aborted, "rank " + std::to_string(rank_) + " aborted the communicator")
+                  .at_rank(rank_);
+  } catch (const std::exception&) {
+    aborted = status_of_exception();  // what matters is that all end
+  }
+  [[maybe_unused]] const Status verdict = watch_->report(aborted);
+}
+
 }  // namespace coll

@@ -28,7 +28,8 @@ Summary summary_of(const Contribution& contribution) {
 }
 
 Contributions::Contributions(std::span<const std::uint32_t> input_chunks, std::uint32_t parts,
-                             std::uint32_t passes) {
+                             std::uint32_t passes, bool keep_sides)
+    : keep_sides_(keep_sides) {
   first_.reserve(input_chunks.size());
   for (const std::uint32_t chunks : input_chunks) {
     first_.push_back(per_pass_);

@@ -41,21 +41,23 @@ Summary summary_of(const Contribution& contribution);
 
 /// All expressions of a symbolic run: contribution | combine {a, b} | finish a. Each expression is
 /// stored once ("hash-consing", Ershov 1958). So two copies of a chunk have the same number exactly
-/// if they were combined in the same order. Swapping the two operands of one combination does not
-/// count, because no reduction notices it. A chunk is right if its multiset of contributions is:
-/// the contribution check of MSCCLang (Cowan et al., ASPLOS 2023), which here also distinguishes
-/// order and `finish`.
+/// if they were combined in the same order. Swapping the two operands of one combination counts
+/// only where `keep_sides`, because only a reduction that does not commute notices it. A chunk is
+/// right if its multiset of contributions is: the contribution check of MSCCLang (Cowan et al.,
+/// ASPLOS 2023), which here also distinguishes order and `finish`.
 class Contributions {
  public:
   /// Rank r contributes `input_chunks[r]` chunks in each of `passes` passes; a block has `parts`
   /// chunks.
   Contributions(std::span<const std::uint32_t> input_chunks, std::uint32_t parts,
-                std::uint32_t passes);
+                std::uint32_t passes, bool keep_sides = false);
 
   [[nodiscard]] Content contribution(const Contribution& one) const {
     return 1 + one.pass * per_pass_ + first_[static_cast<std::size_t>(one.rank)] + one.chunk;
   }
-  Content combine(Content a, Content b) { return keep(std::min(a, b), std::max(a, b)); }
+  Content combine(Content left, Content right) {
+    return keep_sides_ ? keep(left, right) : keep(std::min(left, right), std::max(left, right));
+  }
   Content finish(Content a) { return keep(kNothing, a); }
 
   /// The part of its block that a content belongs to. Only contents of one part can be combined.
@@ -86,6 +88,7 @@ class Contributions {
   std::vector<std::uint32_t> first_;  ///< [r]: number of rank r's first chunk within a pass
   std::uint32_t per_pass_ = 0;
   std::uint32_t contributions_ = 0;
+  bool keep_sides_;
   std::vector<Node> nodes_;     ///< [0] is kNothing, then the contributions
   std::vector<Content> table_;  ///< open addressing over `nodes_`; its size is a power of two
 };

@@ -80,7 +80,7 @@ class Check {
     if (finishes == 0) return "the reduction is nowhere finished";
     if (finishes > 1) return "parts of the reduction are finished more than once";
     if (!contributions_.finished(content)) return "the reduction goes on after it is finished";
-    const bool ordered = schedules_.front().spec.order == SumOrder::tree;
+    const bool ordered = schedules_.front().spec.order != SumOrder::any;
     return !ordered || content == finished_tree_sum(pass, wanted.chunk)
                ? ""
                : "combined in another order than that of the tree";

@@ -17,7 +17,7 @@ struct Wanted {
 /// The required content of output chunk `chunk` of `rank`. For recv, spec.root is the sender.
 Wanted wanted_in(const CollectiveSpec& spec, std::uint32_t parts, Rank rank, std::uint32_t chunk);
 
-/// The sum of chunk `chunk` of `ranks` ranks' inputs in the order of SumOrder::tree.
+/// The sum of chunk `chunk` of `ranks` ranks' inputs in the order of the tree.
 Content tree_sum(Contributions& contributions, std::uint32_t pass, std::uint32_t chunk, Rank ranks);
 
 /// Checks that after each pass all ranks hold what the operation promises, combined in the order

@@ -160,7 +160,8 @@ Status SymbolicRun::compute(std::uint32_t lane, const Step& step,
       const Content with = memory[cells.at(step.with) + i];
       if (with == kNothing) return unwritten(step.with, i);
       if (contributions_.part(with) != part) return other_length(contributions_.part(with), part);
-      value = contributions_.combine(value, with);
+      value =
+          step.swapped ? contributions_.combine(with, value) : contributions_.combine(value, with);
       if (step.finish) value = contributions_.finish(value);
     }
     value_[i] = value;

@@ -77,7 +77,8 @@ Result<Verified> verify(std::span<const Schedule> schedules, std::uint32_t credi
   for (const Schedule& schedule : schedules) {
     input_chunks.push_back(schedule.chunks.chunks(Space::input));
   }
-  Contributions contributions(input_chunks, schedules.front().chunks.parts, kProvenPasses);
+  Contributions contributions(input_chunks, schedules.front().chunks.parts, kProvenPasses,
+                              schedules.front().spec.order == SumOrder::sided_tree);
   Verified numbers = counted(schedules);
   std::vector<std::uint64_t> sent;
   {

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many parts as one call.
+#include "communicator/calls/packed_parts.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace coll {
+
+PackedParts::PackedParts(Request& request, Rank rank, Rank size, CallMemory& memory)
+    : parts_(request.extras->parts),
+      element_(size_of(request.call.type)),
+      block_(request.call.count * element_),
+      shape_(block_shape(request.call.collective, size, request.call.root, rank)),
+      first_(memory.take(block_ * std::max(shape_.input, shape_.output))) {
+  const InPlace rule = in_place(request.call.collective, size, request.call.root, rank);
+  input_ = output_ = first_.data();
+  if (rule.allowed) {
+    (rule.input_inside_output ? input_ : output_) += rule.offset_blocks * block_;
+  } else if (shape_.input != 0 && shape_.output != 0) {
+    second_ = memory.take(block_ * shape_.output);
+    output_ = second_.data();
+  }
+  request.input = shape_.input != 0 ? input_ : nullptr;
+  request.output = shape_.output != 0 ? output_ : nullptr;
+}
+
+template <class Copy>
+void PackedParts::for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const {
+  for (std::uint32_t block = 0; block < blocks; ++block) {
+    for (const CallPart& part : parts_->list) {
+      const std::size_t bytes = part.count * element_;
+      if (bytes != 0) copy(packed, part, block * bytes, bytes);
+      packed += bytes;
+    }
+  }
+}
+
+void PackedParts::pack() const noexcept {
+  for_each_block(input_, shape_.input,
+                 [](std::byte* packed, const CallPart& part, std::size_t at, std::size_t bytes) {
+                   std::memcpy(packed, static_cast<const std::byte*>(part.input) + at, bytes);
+                 });
+}
+
+void PackedParts::unpack() const noexcept {
+  for_each_block(
+      output_, shape_.output,
+      [](const std::byte* packed, const CallPart& part, std::size_t at, std::size_t bytes) {
+        std::memcpy(static_cast<std::byte*>(part.output) + at, packed, bytes);
+      });
+}
+
+}  // namespace coll
