@@ -57,6 +57,16 @@ TEST(Prediction, OfDrawnUnequalBlocksIsWhatIsCounted) {
           EXPECT_EQ(after.bytes_sent - before.bytes_sent, made.bytes_sent) << call.operation;
           EXPECT_EQ(after.bytes_received - before.bytes_received, made.bytes_received)
               << call.operation;
+          // Whatever the algorithm: a stats' count is no witness, it is of the same making.
+          std::size_t others = 0;
+          const auto* const each = call.operation == COLL_ALL_TO_ALL ? taken : counts[0];
+          for (std::size_t r = 0; r < kRanks; ++r) others += r == own ? 0 : each[r];
+          if (call.operation == COLL_ALL_GATHER || call.operation == COLL_ALL_TO_ALL) {
+            EXPECT_EQ(made.bytes_received, others * sizeof(double)) << call.operation;
+          } else if (call.operation == COLL_REDUCE_SCATTER) {  // by one_shot_ordered
+            EXPECT_EQ(made.bytes_sent, others * sizeof(double));
+            EXPECT_EQ(made.bytes_received, (kRanks - 1) * counts[0][own] * sizeof(double));
+          }
         }
       },
       config);
@@ -116,6 +126,25 @@ TEST(Prediction, OfAGatherTakesAsLongOnAllRanks) {
     (rank == 0 ? at_root : at_other) = predicted(comm, call).microseconds;
   });
   EXPECT_EQ(at_root.load(), at_other.load());
+}
+
+/// Equal blocks take as long as unequal ones that are as long.
+TEST(Prediction, OfEqualBlocksIsOfAllOfThem) {
+  coll_config_t config = config_with();
+  config.algorithm = "ring";
+  run_ranks(
+      3,
+      [&](coll_comm_t comm, int) {
+        constexpr std::size_t kCounts[] = {50'000, 50'000, 50'000};
+        for (const coll_operation_t operation : {COLL_ALL_GATHER, COLL_REDUCE_SCATTER}) {
+          coll_call_t call = asked(operation, 50'000);
+          const double equal = predicted(comm, call).microseconds;
+          call.unequal = 1;
+          call.send_counts = call.recv_counts = kCounts;
+          EXPECT_EQ(equal, predicted(comm, call).microseconds);
+        }
+      },
+      config);
 }
 
 }  // namespace

@@ -308,9 +308,11 @@ TEST(AlgorithmList, KeepsTheOrderOfTheTreeWhereItSaysSo) {
 
 /// Scratch of a reduce_scatter is as long as the rank's own block, and may stand for no other.
 TEST(AlgorithmList, ScratchOfUnequalBlocksIsOfTheOwnOne) {
-  const CollectiveSpec spec{Collective::reduce_scatter, 4, 0, true, SumOrder::tree};
-  const auto refuses = [&](auto change) {
-    std::vector<Schedule> schedules = build_all(*find_algorithm("one_shot_ordered"), spec);
+  const auto verdict = [](auto change, Collective collective = Collective::reduce_scatter) {
+    const bool sums = collective == Collective::reduce_scatter;
+    const CollectiveSpec spec{collective, 4, 0, true, sums ? SumOrder::tree : SumOrder::any};
+    std::vector<Schedule> schedules =
+        build_all(*find_algorithm(sums ? "one_shot_ordered" : "one_shot"), spec);
     EXPECT_TRUE(verify_block_lengths(schedules).ok());
     Lane changed;
     for (Step step : schedules[0].lanes[0]) {
@@ -318,14 +320,29 @@ TEST(AlgorithmList, ScratchOfUnequalBlocksIsOfTheOwnOne) {
       changed.append(step);
     }
     schedules[0].lanes[0] = changed;
-    return !verify_block_lengths(schedules).ok();
+    return verify_block_lengths(schedules).text();
   };
-  EXPECT_TRUE(refuses([](Step& step) {  // two chunks of a block that is one
-    if (step.into.space == Space::scratch) step.count = 2;
-  }));
-  EXPECT_TRUE(refuses([](Step& step) {  // the own block's sum as another's
-    if (step.sends()) step.from = scratch(0);
-  }));
+  const auto says = [](const std::string& text, const char* words) {
+    EXPECT_NE(text.find(words), text.npos) << text;
+  };
+  says(verdict([](Step& step) {  // two chunks of a block that is one
+         if (step.into.space == Space::scratch) step.count = 2;
+       }),
+       "names scratch of more than one block");
+  says(verdict([](Step& step) {  // the own block's sum as another's
+         if (step.sends()) step.from = scratch(0);
+       }),
+       "sends blocks that its receiver does not name");
+  says(verdict([](Step& step) {  // another's block added to the own sum, without a message
+         if (!step.sends() && !step.receives()) step.with = input(1);
+       }),
+       "combines or copies blocks that may differ in length");
+  says(verdict(
+           [](Step& step) {  // of other collectives it is of no length
+             if (step.receives()) step.into = scratch(0);
+           },
+           Collective::all_gather),
+       "names no block of the user's buffers");
 }
 
 /// Exactly those serve unequal blocks whose messages both ends can measure.

@@ -288,10 +288,20 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
   const Status good = told({card, choice(1, 1)});
   EXPECT_TRUE(good.ok()) << good.text();
 
+  Result<Card> other = read_card(card, 0);
+  ASSERT_TRUE(other.ok());
+  other->settings.order = SumOrder{2};
+  EXPECT_EQ(read_card(write_card(*other), 1).status().code(), Code::mismatch);
+
   std::string endless = card.substr(0, card.size() / 2);
   endless += std::string(64, '\xff');
   std::string other_version = card;
   other_version[0] = 77;
+  // By itself: below the rank's second text fails as well.
+  for (const std::string& text : {card.substr(0, card.size() - 1), card + "x", endless}) {
+    EXPECT_EQ(read_card(text, 1).status().code(), Code::mismatch);
+  }
+  EXPECT_EQ(read_card(other_version, 1).status().code(), Code::unsupported);
   const std::vector<std::vector<std::string>> bad = {
       {card.substr(0, card.size() - 1), ""},
       {card + "x", ""},
@@ -314,6 +324,22 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
     ASSERT_FALSE(failure.ok());
     EXPECT_EQ(failure.rank(), 1) << failure.text();
     EXPECT_NE(failure.text().find("rank 1"), std::string::npos) << failure.text();
+  }
+}
+
+TEST(Membership, AnotherOrderOfSumsThanRankZerosIsAWarning) {
+  std::string text;
+  ASSERT_EQ(told({"", choice(1, 1)}, &text).code(), Code::mismatch);
+  Result<Card> card = read_card(text, 0);
+  ASSERT_TRUE(card.ok()) << card.status().text();
+  for (const SumOrder order : {SumOrder::any, SumOrder::tree}) {
+    card->settings.order = order;
+    ::testing::internal::CaptureStderr();
+    const Status outcome = told({write_card(*card), choice(1, 1)});
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(outcome.ok()) << outcome.text();
+    EXPECT_EQ(said.find("rank 1 has other values of") != said.npos, order == SumOrder::tree)
+        << said;
   }
 }
 

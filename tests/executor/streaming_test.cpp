@@ -81,7 +81,7 @@ TEST(Streaming, IsThereWhereItMatters) {
 }
 
 /// Sums of which those that pass by the caches are counted.
-int streamed = 0;
+int streamed = 0, finished = 0;  ///< of them those that finish the sum
 const reduce::Kernels& counting_sums() {
   static const reduce::Kernels& plain = reduce::kernels(ReduceOp::sum, DataType::int64);
   static reduce::Kernels counting = plain;
@@ -94,8 +94,15 @@ const reduce::Kernels& counting_sums() {
     ++streamed;
     plain.combine_both[0](out, out2, a, b, n, r);
   };
-  counting.finish[1] = counting.combine[1];
-  counting.finish_both[1] = counting.combine_both[1];
+  counting.finish[1] = [](void* out, const void* a, const void* b, std::size_t n, std::size_t r) {
+    ++finished;
+    counting.combine[1](out, a, b, n, r);
+  };
+  counting.finish_both[1] = [](void* out, void* out2, const void* a, const void* b, std::size_t n,
+                               std::size_t r) {
+    ++finished;
+    counting.combine_both[1](out, out2, a, b, n, r);
+  };
   return counting;
 }
 
@@ -106,7 +113,7 @@ TEST(Streaming, TheExecutorGoesByIt) {
       testing::ExecutorRanks ranks(build_all(*find_algorithm("two_shot"), spec), {});
       std::vector<testing::Buffers> buffers;
       for (const std::size_t rank : {0U, 1U}) buffers.emplace_back(spec, rank, 100, in_place, 0);
-      streamed = 0;
+      streamed = finished = 0;
       for (const std::size_t rank : {0U, 1U}) {
         CallBinding call = buffers[rank].call(0);
         call.kernels = &counting_sums();
@@ -119,6 +126,7 @@ TEST(Streaming, TheExecutorGoesByIt) {
       }));
       const bool past = store == reduce::Store::streaming && !in_place;
       EXPECT_EQ(streamed > 0, past) << (in_place ? "in place" : "apart");
+      EXPECT_EQ(finished, streamed) << "each half's only sum is its last";
     }
   }
 }

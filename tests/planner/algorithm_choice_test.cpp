@@ -51,6 +51,16 @@ TEST(AlgorithmChoice, ANameForAllCountsOnlyWhereItCan) {
   EXPECT_EQ(forced("all_to_all=ring", all_to_all, 8), "ring");  // who cannot must be told
 }
 
+/// Of those that need equal blocks nothing is demanded for unequal ones.
+TEST(AlgorithmChoice, OfUnequalBlocksOnlyThoseCountThatServeThem) {
+  const auto recipe = [](bool unequal) {
+    return forced_recipe("reduce_scatter=recursive_halving", {reduce_scatter, 4, 0, unequal},
+                         Layout::flat(4), 10);
+  };
+  EXPECT_TRUE(recipe(false).has_value());
+  EXPECT_FALSE(recipe(true).has_value());
+}
+
 TEST(AlgorithmChoice, RefusesUnknownNamesAndListsTheKnownOnes) {
   EXPECT_TRUE(check_algorithm_knob("").ok());
   EXPECT_TRUE(check_algorithm_knob("ring,,broadcast=chain,").ok());

@@ -120,7 +120,12 @@ TEST(Planner, KeepsTheOrderOfSums) {
   for (const Rank ranks : {2, 3, 8, 100}) {
     World world = world_of(ranks);
     world.algorithm = "ring";
-    world.tuning = {{all_reduce, 1 << 20, {}, "", {{{"ring"}, 1, 0.1}, {{"two_shot"}, 2, 0.1}}}};
+    world.tuning = {
+        {all_reduce,
+         1 << 20,
+         {},
+         "",
+         {{{"ring"}, 1, 0.1}, {{"two_shot"}, 2, 0.1}, {{"recursive_doubling"}, 3, 0.1}}}};
     for (const Collective collective : {all_reduce, reduce, reduce_scatter}) {
       for (std::uint32_t size = 0; size < kClasses; size += 2) {
         const CollectiveSpec spec{collective, ranks, 0, false, SumOrder::tree};
@@ -155,8 +160,12 @@ TEST(Planner, LeavesTheOrderedAloneWhereThereIsNoOrder) {
     for (const SumOrder order : {SumOrder::any, SumOrder::tree}) {
       const auto plan = make_plan(world, {{all_reduce, ranks, 0, false, order}, 20});
       ASSERT_TRUE(plan.ok()) << plan.status().text();
-      if (order == SumOrder::any || ranks == 2) {
-        EXPECT_EQ(plan->algorithm->name, "ring");
+      const bool free = order == SumOrder::any || ranks == 2;
+      EXPECT_EQ(plan->measured_us > 0, free);
+      if (!free) continue;
+      EXPECT_EQ(plan->algorithm->name, "ring");
+      for (const Candidate& of : candidates(world, plan->spec, 20)) {
+        EXPECT_FALSE(of.plan.algorithm->for_order_only) << of.plan.algorithm->name;
       }
     }
   }
@@ -273,6 +282,15 @@ TEST(Planner, WhereRanksShareCoresAFewRoundsLessAreWorthConnections) {
              !other.prediction.slower(alike(world), others.front().prediction);
     })) << bytes;
   }
+}
+
+/// In ordered sums to a root it is the other way round.
+TEST(Planner, WhereRanksShareCoresOrderedSumsToARootTakeFewConnections) {
+  World world = world_of(8);
+  world.view.ranks_per_core = 4;
+  const auto plan = make_plan(world, {{reduce, 8, 0, false, SumOrder::tree}, 20});
+  ASSERT_TRUE(plan.ok()) << plan.status().text();
+  EXPECT_EQ(plan->cost.peers, 3U) << plan->algorithm->name;
 }
 
 TEST(Planner, LendsNothingOverTcp) {
