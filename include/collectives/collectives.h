@@ -40,6 +40,9 @@ typedef struct coll_event* coll_event_t;
 /* A handle of one operation that coll_start issued. */
 typedef struct coll_work* coll_work_t;
 
+/* A join that goes on while its caller does something else (coll_config_t.joining). */
+typedef struct coll_joining* coll_joining_t;
+
 /* Identifies a communicator that does not exist yet. One process makes the id and passes it to the
  * others by any means. */
 #define COLL_UNIQUE_ID_BYTES 128
@@ -62,13 +65,16 @@ typedef struct coll_config {
   const char* algorithm;  /* COLL_ALGORITHM */
   const char* rendezvous; /* COLL_RENDEZVOUS: "tcp://host:port", "file:///path" */
   const char* name;       /* shown in errors; at most COLL_NAME_BYTES_MAX bytes; null: none */
+  /* Not null: the function returns before the ranks have met, with `*comm` null and a handle here,
+   * and a thread of the library joins. coll_joining_wait hands the communicator out. */
+  coll_joining_t* joining;
 } coll_config_t;
 #define COLL_NAME_BYTES_MAX 63
 #define COLL_CONFIG_VERSION 1
 #define COLL_CONFIG_INIT                                                                          \
   {                                                                                               \
     sizeof(coll_config_t), COLL_CONFIG_VERSION, COLL_ORDER_DEFAULT, -1.0, -1.0, NULL, NULL, NULL, \
-        NULL, NULL                                                                                \
+        NULL, NULL, NULL                                                                          \
   }
 
 /* --- the library --- */
@@ -138,6 +144,20 @@ COLL_API coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t
  * Otherwise like coll_comm_init_env. */
 COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
                                       const coll_config_t* config);
+
+/* For a join that does not block (coll_config_t.joining). All functions that make communicators
+ * allow it but coll_comm_init_store, whose store is its caller's. What one rank can check, and what
+ * coll_comm_split exchanges over `comm`, is done before they return. So one thread may join as
+ * several ranks, and drive them in groups.
+ *
+ * Waits until the communicator is there and hands it out, once; COLL_IN_PROGRESS if `timeout_s`
+ * passes first (0: looks once; negative: no timeout). If the join has failed, returns that failure,
+ * any number of times. */
+COLL_API coll_status_t coll_joining_wait(coll_joining_t joining, double timeout_s,
+                                         coll_comm_t* comm);
+/* Frees the handle. Waits for the join's end, which the connect deadline brings at the latest, and
+ * destroys a communicator that was not handed out. Null is no error. */
+COLL_API coll_status_t coll_joining_free(coll_joining_t joining);
 
 /* A key-value store of the program that all ranks reach, such as c10d's. Only the thread that calls
  * coll_comm_init_store calls its functions, and only during that call. They must not throw. */
@@ -491,6 +511,8 @@ COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, const coll_call_t* ca
  * which then reports the end. */
 COLL_API coll_status_t coll_start(const coll_call_t* call, coll_comm_t comm, coll_stream_t stream,
                                   coll_work_t* work);
+/* Runs an operation and returns when it has ended; in a group it is collected like the others. */
+COLL_API coll_status_t coll_run(const coll_call_t* call, coll_comm_t comm);
 /* COLL_IN_PROGRESS while it runs, then how it ended; any number of times. Never waits. */
 COLL_API coll_status_t coll_work_test(coll_work_t work);
 /* Waits until it has ended, and returns how; COLL_IN_PROGRESS if `timeout_s` passes first

@@ -427,13 +427,8 @@ class Communicator {
     return Work(work);
   }
 
-  /// Issues an operation and waits for its end.
-  Result<void> run(const coll_call_t& call) {
-    auto work = start(call);
-    if (!work) return work.error();
-    if (auto ended = work->wait(); !ended) return ended.error();
-    return {};
-  }
+  /// Runs an operation to its end (coll_run).
+  Result<void> run(const coll_call_t& call) { return detail::result(coll_run(&call, comm_)); }
 
   template <class T>
   Result<void> all_reduce(std::span<const T> send, std::span<T> recv, coll_op_t op = COLL_SUM,

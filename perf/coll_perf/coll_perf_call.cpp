@@ -193,12 +193,7 @@ CallSet::CallSet(const Session& session, const Point& point, bool in_place,
 coll_status_t CallSet::run_parts() const {
   const coll_stream_t stream = session_.stream(0);
   if (stream != nullptr) return coll_start(&whole_, session_.comm(), stream, nullptr);
-  coll_work_t work = nullptr;
-  const coll_status_t started = coll_start(&whole_, session_.comm(), nullptr, &work);
-  if (started != COLL_SUCCESS) return started;
-  const coll_status_t ended = coll_work_wait(work, -1);
-  static_cast<void>(coll_work_free(work));
-  return ended;
+  return coll_run(&whole_, session_.comm());
 }
 
 coll_status_t CallSet::operator()() {

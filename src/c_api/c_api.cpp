@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
 #include "c_api/c_api_door.hpp"
+#include "c_api/c_api_joining.hpp"
 #include "c_api/callers_store.hpp"
 #include "c_api/open_group.hpp"
 #include "communicator/join_turn.hpp"
@@ -98,15 +101,13 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
   return joining;
 }
 
-Status join(coll::Joining joining, coll_comm_t* comm) {
-  coll::LiveCommunicators& live = coll::LiveCommunicators::of_process();
-  live.expect_exit();
+Status join_now(coll::Joining joining, coll::JoinTurn* turn, coll_comm_t* comm) {
+  if (turn != nullptr) COLL_TRY(turn->wait(joining));
   auto made = std::make_unique<coll_comm>();
   made->settings = joining;
   made->settings.place = {};  // of this communicator's own meeting
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
-  COLL_ASSIGN(const auto turn, coll::JoinTurn::take(joining));
   COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
   // What comes from this one plans as its ranks agreed, not as this rank asked for.
   const coll::World& world = made->communicator->world();
@@ -114,9 +115,24 @@ Status join(coll::Joining joining, coll_comm_t* comm) {
   made->settings.settings.order = world.order;
   made->settings.settings.lanes = world.cut.lanes;
   made->settings.settings.slice_bytes = world.cut.slice_bytes;
-  live.enter(made->communicator);
+  coll::LiveCommunicators::of_process().enter(made->communicator);
   *comm = made.release();
   return {};
+}
+
+/// `at_failure` cleans up, where the join fails.
+Status join(coll::Joining joining, coll_joining_t* handle, coll_comm_t* comm,
+            std::function<void()> at_failure = {}) {
+  coll::LiveCommunicators::of_process().expect_exit();
+  const std::shared_ptr<coll::JoinTurn> turn = coll::JoinTurn::line_up(joining);
+  return coll::carry_out(
+      handle,
+      [joining = std::move(joining), turn, at_failure](coll_comm_t* made) {
+        Status joined = join_now(joining, turn.get(), made);
+        if (!joined.ok() && at_failure) at_failure();
+        return joined;
+      },
+      comm);
 }
 
 Status check_place(const char* function, const coll_comm_t* comm, int size, int rank) {
@@ -141,14 +157,19 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
   return joining_of(chosen);
 }
 
-Status join_part(const coll::Part& part, coll::Joining joining, coll_comm_t* comm) {
+Status join_part(const coll::Part& part, coll::Joining joining, coll_joining_t* handle,
+                 coll_comm_t* comm) {
   joining.place = part.place;
   joining.rank = part.rank;
   joining.size = part.size;
-  Status joined = join(std::move(joining), comm);
-  // Where it has failed early, the first rank's door is still open.
-  if (!joined.ok() && part.size > 1) static_cast<void>(coll::take_door(part.place));
-  return joined;
+  return join(std::move(joining), handle, comm, [part] {
+    // Where it has failed early, the first rank's door is still open.
+    if (part.size > 1) static_cast<void>(coll::take_door(part.place));
+  });
+}
+
+coll_joining_t* joining_handle(const coll_config_t* config) {
+  return config != nullptr && config->size >= sizeof *config ? config->joining : nullptr;
 }
 
 Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
@@ -193,7 +214,7 @@ coll_status_t coll_comm_init_rank(coll_comm_t* comm, int size, const coll_unique
     COLL_ASSIGN(joining.place, coll::place_of(unique, coll::knobs().secret));
     joining.rank = rank;
     joining.size = size;
-    return join(std::move(joining), comm);
+    return join(std::move(joining), chosen.joining, comm);
   });
 }
 
@@ -211,7 +232,7 @@ coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_c
     joining.place = std::move(place);
     joining.rank = rank;
     joining.size = size;
-    return join(std::move(joining), comm);
+    return join(std::move(joining), chosen.joining, comm);
   });
 }
 
@@ -225,6 +246,12 @@ coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int rank, const 
                     "give all ranks of the communicator the same word");
     }
     COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    if (chosen.joining != nullptr) {
+      return failed(Code::invalid_argument,
+                    "coll_comm_init_store: the functions of the store are called during this call "
+                    "only, so it cannot end before the ranks have met",
+                    "leave `joining` null");
+    }
     COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
     coll::CallersStore calls(*store);
     joining.place.kind = coll::MeetingPlace::Kind::store;
@@ -234,7 +261,7 @@ coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int rank, const 
     joining.place.program_store = &calls;
     joining.rank = rank;
     joining.size = size;
-    return join(std::move(joining), comm);
+    return join(std::move(joining), chosen.joining, comm);
   });
 }
 
@@ -254,7 +281,7 @@ coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config)
     joining.rank = launch.rank;
     joining.size = launch.size;
     coll::log_set_rank(launch.rank);
-    return join(std::move(joining), comm);
+    return join(std::move(joining), chosen.joining, comm);
   });
 }
 
@@ -276,7 +303,9 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
     COLL_ASSIGN(const std::optional<coll::Part> mine,
                 coll::split(*comm->communicator, wish, joining.interface));
     *part = nullptr;
-    return mine ? join_part(*mine, std::move(joining), part) : Status{};
+    if (mine) return join_part(*mine, std::move(joining), joining_handle(config), part);
+    return coll::carry_out(
+        joining_handle(config), [](coll_comm_t*) { return Status{}; }, part);
   });
 }
 
@@ -299,7 +328,7 @@ coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
     COLL_ASSIGN(coll::Joining joining, joining_from(*comm, config));
     const std::span named(ranks, static_cast<std::size_t>(count));
     COLL_ASSIGN(const coll::Part mine, coll::subset(*comm->communicator, named, joining.interface));
-    return join_part(mine, std::move(joining), part);
+    return join_part(mine, std::move(joining), joining_handle(config), part);
   });
 }
 

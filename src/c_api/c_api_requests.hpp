@@ -42,7 +42,7 @@ inline Status issue(coll_comm_t comm, coll_stream_t stream, const Request& reque
   if (comm == nullptr) return null_argument(request.call.name().c_str(), "comm");
   Communicator& communicator = *comm->communicator;
   if (stream == nullptr) {
-    return request.call.tagged() ? communicator.run_tagged(request) : communicator.run(request);
+    return request.call.tagged() ? communicator.run_queued(request) : communicator.run(request);
   }
   COLL_TRY(check_request(request, communicator.rank(), communicator.size()));
   COLL_TRY(communicator.status());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI's groups, and operations with a handle.
 #include <memory>
+#include <utility>
 
 #include "c_api/c_api_call.hpp"
 #include "c_api/c_api_requests.hpp"
@@ -11,40 +12,68 @@ using coll::Status;
 
 namespace {
 
+/// A request and what it points to.
+struct Made {
+  coll::UnequalRequest of;
+  coll::Extras extras;
+  double deadline_s;
+
+  [[nodiscard]] Request request() const {
+    Request request = of.request;
+    if (request.call.tagged() || extras.any()) request.extras = &extras;
+    return request;
+  }
+};
+
+coll::Result<Made> make(const char* function, const coll_call_t* given, coll_comm_t comm) {
+  if (comm == nullptr) return coll::null_argument(function, "comm");
+  COLL_ASSIGN(const coll_call_t call, coll::read_call(function, given));
+  COLL_ASSIGN(coll::UnequalRequest of, coll::request_of(function, call, *comm->communicator));
+  COLL_ASSIGN(coll::Extras extras, coll::extras_of(function, call));
+  return Made{std::move(of), std::move(extras), call.deadline_s};
+}
+
 Status start(coll::OpenGroup* group, const coll_call_t* given, coll_comm_t comm,
              coll_stream_t stream, coll_work_t* work) {
-  if (comm == nullptr) return coll::null_argument("coll_start", "comm");
+  COLL_ASSIGN(const Made made, make("coll_start", given, comm));
   if (stream == nullptr && work == nullptr) return coll::null_argument("coll_start", "work");
-  COLL_ASSIGN(const coll_call_t call, coll::read_call("coll_start", given));
   coll::Communicator& communicator = *comm->communicator;
-  COLL_ASSIGN(coll::UnequalRequest made, coll::request_of("coll_start", call, communicator));
-  COLL_ASSIGN(const coll::Extras extras, coll::extras_of("coll_start", call));
-  if (made.request.call.tagged() || extras.any()) made.request.extras = &extras;
-  const Request& request = made.request;
+  const Request request = made.request();
+  auto handle = work != nullptr ? std::make_unique<coll_work>() : nullptr;
   if (group != nullptr) {
-    auto grouped = work != nullptr ? std::make_unique<coll_work>() : nullptr;
-    if (grouped) grouped->work = std::make_shared<coll::Work>(communicator.engine());
+    if (handle) handle->work = std::make_shared<coll::Work>(communicator.engine());
     COLL_TRY(coll::add_to(*group, comm, stream,
                           {.request = request,
-                           .blocks = made.blocks,
-                           .deadline_s = call.deadline_s,
-                           .works = {grouped ? grouped->work : nullptr}}));
-    if (work != nullptr) *work = grouped.release();
+                           .blocks = made.of.blocks,
+                           .deadline_s = made.deadline_s,
+                           .works = {handle ? handle->work : nullptr}}));
+    if (work != nullptr) *work = handle.release();
     return {};
   }
   COLL_TRY(coll::check_request(request, communicator.rank(), communicator.size()));
   COLL_TRY(communicator.status());
   if (stream != nullptr) COLL_TRY(coll::check_stream(stream));
-  auto handle = work != nullptr ? std::make_unique<coll_work>() : nullptr;
   if (stream == nullptr) {
-    COLL_ASSIGN(handle->work, coll::Work::start(communicator, request, call.deadline_s));
+    COLL_ASSIGN(handle->work, coll::Work::start(communicator, request, made.deadline_s));
   } else {
     if (handle) handle->work = std::make_shared<coll::Work>(communicator.engine());
-    stream->stream->enqueue(communicator, request, call.deadline_s,
+    stream->stream->enqueue(communicator, request, made.deadline_s,
                             handle ? handle->work : nullptr);
   }
   if (work != nullptr) *work = handle.release();
   return {};
+}
+
+Status run(coll::OpenGroup* group, const coll_call_t* given, coll_comm_t comm) {
+  COLL_ASSIGN(const Made made, make("coll_run", given, comm));
+  const Request request = made.request();
+  if (group == nullptr) return comm->communicator->run_queued(request, made.deadline_s);
+  return coll::add_to(*group, comm, nullptr,
+                      {.request = request,
+                       .blocks = made.of.blocks,
+                       .deadline_s = made.deadline_s,
+                       .waits = true,
+                       .works = {}});
 }
 
 }  // namespace
@@ -71,6 +100,12 @@ coll_status_t coll_start(const coll_call_t* call, coll_comm_t comm, coll_stream_
   return guarded([&] {
     return coll::in_group(
         [&](coll::OpenGroup* group) { return start(group, call, comm, stream, work); });
+  });
+}
+
+coll_status_t coll_run(const coll_call_t* call, coll_comm_t comm) {
+  return guarded([&] {
+    return coll::in_group([&](coll::OpenGroup* group) { return run(group, call, comm); });
   });
 }
 

@@ -53,8 +53,10 @@ class Communicator {
   /// Checks and runs a request to its end. Memory that runs out meanwhile is a failure like any
   /// other: it becomes all ranks', and stays.
   Status run(const Request& request) noexcept { return engine_.run(request); }
-  /// The same for a tagged request.
-  Status run_tagged(const Request& request) noexcept { return engine_.run_tagged(request); }
+  /// The same for a request with extras.
+  Status run_queued(const Request& request, double deadline_s = OpenCall::kOwnDeadline) noexcept {
+    return engine_.run_queued(request, deadline_s);
+  }
   /// As Engine's.
   Status probe(const Request& request, double timeout_s) noexcept {
     return engine_.probe(request, timeout_s);

@@ -55,19 +55,23 @@ std::string line_of(const Joining& joining) {
 
 }  // namespace
 
-Result<std::unique_ptr<JoinTurn>> JoinTurn::take(Joining& joining) {
+std::unique_ptr<JoinTurn> JoinTurn::line_up(const Joining& joining) {
   const MeetingPlace::Kind kind = joining.place.kind;
-  if (kind == MeetingPlace::Kind::unique_id || kind == MeetingPlace::Kind::store) {
-    return std::unique_ptr<JoinTurn>();
-  }
+  if (kind == MeetingPlace::Kind::unique_id || kind == MeetingPlace::Kind::store) return nullptr;
   std::unique_ptr<JoinTurn> turn(new JoinTurn(line_of(joining)));
   Lines& lines = Lines::of_process();
-  std::unique_lock lock(lines.mutex);
-  std::deque<std::uint64_t>& line = lines.waiting[turn->line_];
-  line.push_back(lines.last + 1);
+  const std::lock_guard lock(lines.mutex);
+  lines.waiting[turn->line_].push_back(lines.last + 1);
   turn->number_ = ++lines.last;
+  return turn;
+}
+
+Status JoinTurn::wait(Joining& joining) {
+  Lines& lines = Lines::of_process();
+  std::unique_lock lock(lines.mutex);
+  const std::deque<std::uint64_t>& line = lines.waiting[line_];
   const auto begin = Clock::now();
-  while (line.front() != turn->number_) {
+  while (line.front() != number_) {
     lock.unlock();
     const std::chrono::duration<double> waited = Clock::now() - begin;
     if (waited.count() >= joining.connect_s) {
@@ -82,7 +86,7 @@ Result<std::unique_ptr<JoinTurn>> JoinTurn::take(Joining& joining) {
   }
   const std::chrono::duration<double> waited = Clock::now() - begin;
   joining.connect_s = std::max(joining.connect_s - waited.count(), 0.0);
-  return turn;
+  return {};
 }
 
 JoinTurn::~JoinTurn() {

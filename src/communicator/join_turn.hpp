@@ -10,13 +10,15 @@
 
 namespace coll {
 
-/// The right to join at a place as a rank. Threads that ask for it at the same time get it in the
-/// order in which they came: for one communicator after another the ranks of a job meet there.
+/// A place in the line of those who join at a place as a rank. They join in the order in which they
+/// came: for one communicator after another the ranks of a job meet there.
 class JoinTurn {
  public:
-  /// Waits for it, and takes the wait off `joining.connect_s`. At once for a unique id and for a
-  /// key of the program's store, which are for one communicator at a time.
-  static Result<std::unique_ptr<JoinTurn>> take(Joining& joining);
+  /// Steps into the line. Null for a unique id and for a key of the program's store, which are for
+  /// one communicator at a time.
+  static std::unique_ptr<JoinTurn> line_up(const Joining& joining);
+  /// Waits until it is the first, and takes the wait off `joining.connect_s`.
+  Status wait(Joining& joining);
   JoinTurn(const JoinTurn&) = delete;
   JoinTurn& operator=(const JoinTurn&) = delete;
   ~JoinTurn();

@@ -16,10 +16,8 @@
 namespace collectives::testing {
 namespace {
 
-coll_status_t run(const coll_call_t& call, coll_comm_t comm, coll_stream_t stream = nullptr) {
-  coll_work_t work = nullptr;
-  const coll_status_t refused = coll_start(&call, comm, stream, &work);
-  return refused != COLL_SUCCESS ? refused : finish(work);
+coll_status_t run(const coll_call_t& call, coll_comm_t comm) {
+  return coll_run(&call, comm);
 }
 
 coll_call_t call_of(coll_operation_t operation, const std::vector<coll_part_t>& parts,

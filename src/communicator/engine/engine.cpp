@@ -149,7 +149,7 @@ Status Engine::finish_alone(const Request& request, const Call& call, BoundCall&
   return std::move(open.status);
 }
 
-Status Engine::run_queued(const Request& request) noexcept {
+Status Engine::run_queued(const Request& request, double deadline_s) noexcept {
   if (failure_.happened()) return failure_.status();
   OpenCall call;
   try {
@@ -159,6 +159,7 @@ Status Engine::run_queued(const Request& request) noexcept {
   }
   const Guest guest(*this);
   call.request = request;
+  call.deadline_s = deadline_s;
   enqueue(call, nullptr);
   drive_until([&call] { return call.ended.load(std::memory_order_acquire); });
   return std::move(call.status);

@@ -58,8 +58,8 @@ class Engine {
   /// Runs a request to its end. Allocates nothing if the request repeats.
   Status run(const Request& request) noexcept;
 
-  /// Runs a tagged request to its end.
-  Status run_tagged(const Request& request) noexcept { return run_queued(request); }
+  /// Runs any request to its end, behind what was issued before. `deadline_s` as in OpenCall.
+  Status run_queued(const Request& request, double deadline_s = OpenCall::kOwnDeadline) noexcept;
   /// Waits until a message has come that the tagged recv `request` would take, and says which;
   /// Code::in_progress if `timeout_s` pass first (negative: the communicator's deadline).
   Status probe(const Request& request, double timeout_s) noexcept;
@@ -127,8 +127,7 @@ class Engine {
     std::atomic<bool> done{false};  ///< from then on it may be gone
   };
 
-  // What follows is for the thread that has the seat, but for run_queued, enqueue and withdraw.
-  Status run_queued(const Request& request) noexcept;
+  // What follows is for the thread that has the seat, but for enqueue and withdraw.
   BoundCall* rebind(const Request& request) noexcept;
   Status finish_alone(const Request& request, const Call& call, BoundCall& bound,
                       std::uint64_t place) noexcept;

@@ -65,9 +65,7 @@ coll_call_t call_of(coll_operation_t operation, const void* in, void* out, std::
 }
 
 coll_status_t run(const coll_call_t& call, coll_comm_t comm) {
-  coll_work_t work = nullptr;
-  const coll_status_t refused = coll_start(&call, comm, nullptr, &work);
-  return refused != COLL_SUCCESS ? refused : finish(work);
+  return coll_run(&call, comm);
 }
 
 Map drawn(std::uint64_t seed, int rank, std::size_t i) {
