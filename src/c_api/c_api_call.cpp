@@ -132,20 +132,22 @@ Result<Extras> extras_of(const char* function, const coll_call_t& call) {
   extras.tag = call.tag;
   if (call.operation == COLL_RECV) extras.message = call.message;
   const auto what = static_cast<Collective>(call.operation);
-  Fnv1a agreed;
+  std::uint64_t agreed = 0;
   if (call.parts != nullptr) {
     const auto parts = std::make_shared<CallParts>();
+    parts->list.reserve(call.part_count);
     for (const coll_part_t& part : std::span(call.parts, call.part_count)) {
       parts->list.push_back({part.send, part.recv, part.count});
-      agreed.word(part.count);
+      agreed = mix_digest(agreed, part.count);
     }
     extras.parts = parts;
   }
   if (reduces(what) && call.reduction != nullptr) {
     extras.own = {call.reduction->combine, call.reduction->context};
-    agreed.text(call.reduction->name == nullptr ? "" : call.reduction->name);
+    const char* const name = call.reduction->name;
+    agreed = mix_digest(agreed, Fnv1a().text(name == nullptr ? "" : name).value());
   }
-  if (extras.parts || extras.own.combine != nullptr) extras.agreed = agreed.value();
+  if (extras.parts || extras.own.combine != nullptr) extras.agreed = agreed;
   if (call.factor != nullptr && reduces(what)) {
     COLL_ASSIGN(extras.factor,
                 factor_of(std::string(function) + ": " + std::string(name_of(what)), call));

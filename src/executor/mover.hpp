@@ -61,9 +61,6 @@ class Mover {
               const std::byte* message, std::byte* slot);
   void reduce_run(const BoundStep& step, std::byte* into, std::byte* slot, const std::byte* from,
                   const std::byte* with, std::uint64_t elements);
-  [[gnu::noinline]] void reduce_own(const BoundStep& step, std::byte* into, std::byte* slot,
-                                    const std::byte* from, const std::byte* with,
-                                    std::uint64_t elements);
   template <class Use>
   void for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const;
   [[nodiscard]] unsigned store_of(const BoundStep& step) const {
@@ -358,8 +355,11 @@ template <bool kUnequal>
 void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
                                  const std::byte* from, const std::byte* with,
                                  std::uint64_t elements) {
-  if (call_.kernels == nullptr) [[unlikely]]
-    return reduce_own(step, into, slot, from, with, elements);
+  if (call_.kernels == nullptr) [[unlikely]] {
+    if (step.swapped) std::swap(from, with);
+    if (step.into_space == Space::none) into = std::exchange(slot, nullptr);
+    return reduce::combine_own(call_.own, call_.element_bytes, from, with, into, slot, elements);
+  }
   const reduce::Kernels& kernels = *call_.kernels;
   const auto ranks = static_cast<std::size_t>(program_.ranks);
   const unsigned how = store_of(step);
@@ -376,17 +376,6 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
     combine[0](into, from, with, elements, ranks);
     std::memcpy(slot, into, elements * call_.element_bytes);
   }
-}
-
-/// The same by the program's function, which knows neither a last pass nor a second sink.
-template <bool kUnequal>
-void Mover<kUnequal>::reduce_own(const BoundStep& step, std::byte* into, std::byte* slot,
-                                 const std::byte* from, const std::byte* with,
-                                 std::uint64_t elements) {
-  const bool keeps = step.into_space != Space::none;
-  if (step.swapped) std::swap(from, with);
-  reduce::combine_own(call_.own, call_.element_bytes, from, with, keeps ? into : slot, elements);
-  if (keeps && slot != nullptr) std::memcpy(slot, into, elements * call_.element_bytes);
 }
 
 template <bool kUnequal>

@@ -11,10 +11,8 @@ namespace {
 
 constexpr std::size_t kPiece = 4096;  ///< bytes that are moved to an aligned place at once
 
-}  // namespace
-
-void combine_own(const OwnReduction& own, std::size_t element_bytes, const void* left,
-                 const void* right, void* result, std::size_t count) {
+void combine_anywhere(const OwnReduction& own, std::size_t element_bytes, const void* left,
+                      const void* right, void* result, std::size_t count) {
   const auto unaligned = [&](const void* at) {
     return reinterpret_cast<std::uintptr_t>(at) % element_bytes != 0;
   };
@@ -34,6 +32,14 @@ void combine_own(const OwnReduction& own, std::size_t element_bytes, const void*
     std::memcpy(to + at, a, bytes);
     done += now;
   }
+}
+
+}  // namespace
+
+void combine_own(const OwnReduction& own, std::size_t element_bytes, const void* left,
+                 const void* right, void* result, void* copy, std::size_t count) {
+  combine_anywhere(own, element_bytes, left, right, result, count);
+  if (copy != nullptr) std::memcpy(copy, result, count * element_bytes);
 }
 
 }  // namespace coll::reduce

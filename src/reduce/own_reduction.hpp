@@ -14,8 +14,8 @@ struct OwnReduction {
 };
 
 /// Applies it to elements of `element_bytes` anywhere in memory; the function sees only elements
-/// that are aligned to their size.
+/// that are aligned to their size. `copy` gets the result too, where it is not null.
 void combine_own(const OwnReduction& own, std::size_t element_bytes, const void* left,
-                 const void* right, void* result, std::size_t count);
+                 const void* right, void* result, void* copy, std::size_t count);
 
 }  // namespace coll::reduce

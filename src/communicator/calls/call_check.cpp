@@ -91,6 +91,7 @@ Status check_apart(const Call& call, const char* buffer,
 /// Each part is a call, and what the parts write is apart.
 Status check_parts(const Request& request, Rank rank, Rank size) {
   std::vector<Buffer> written;
+  written.reserve(request.extras->parts->list.size());
   std::size_t number = 0;
   for (const CallPart& part : request.extras->parts->list) {
     Request each;
@@ -99,13 +100,19 @@ Status check_parts(const Request& request, Rank rank, Rank size) {
     each.call.count = part.count;
     each.input = part.input;
     each.output = part.output;
-    if (const Status checked = check_request(each, rank, size); !checked.ok()) {
+    const auto [input, output] = buffers_of(each, rank, size);
+    const bool plain = part.input != nullptr && part.output != nullptr && !overlap(input, output);
+    // The whole call's names are right; what can still be wrong of a part are its buffers.
+    if (const Status checked = plain ? Status{} : check_request(each, rank, size); !checked.ok()) {
       return checked.with_context("part " + std::to_string(number));
     }
-    written.push_back(buffers_of(each, rank, size).output);
+    written.push_back(output);
     ++number;
   }
-  std::ranges::sort(written, {}, &Buffer::begin);
+  // Most programs give their parts in the order of their addresses: to sort them takes longer.
+  if (!std::ranges::is_sorted(written, {}, &Buffer::begin)) {
+    std::ranges::sort(written, {}, &Buffer::begin);
+  }
   const Buffer* before = nullptr;
   for (const Buffer& each : written) {
     if (each.bytes == 0) continue;
