@@ -11,8 +11,9 @@ namespace coll {
 /// Carries one word of text (no blanks, no =) from the rank that `gives` to all ranks of the job,
 /// through the launcher's store; all of them must call it. `name` may be used again and again: what
 /// all ranks have shared before is not seen any more. `store` says which: "fd:N" is PMI-1 on
-/// file descriptor N (MPICH, Intel MPI), "pmix" is PMIx (Open MPI). The connection to the launcher
-/// is opened at the first use and closed in order when the process ends, as launchers expect.
+/// file descriptor N (MPICH, Intel MPI), "pmix" is PMIx (Open MPI, Slurm). The connection to the
+/// launcher is opened at the first use and closed in order when the process ends, as launchers
+/// expect.
 Result<std::string> share_in_job(const std::string& store, const std::string& name,
                                  const std::string& text, bool gives, Deadline deadline);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PMIx, the store of Open MPI's launcher, loaded at run time.
+// PMIx, the store of Open MPI's launcher and of Slurm's, loaded at run time.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 
 #include "base/made_once.hpp"
 #include "rendezvous/stores/job_board.hpp"
@@ -28,12 +29,21 @@ struct Proc {
 struct Value {
   std::uint16_t type;
   union {
+    bool flag;
     char* text;
     std::array<std::uint64_t, 3> room;
   };
 };
-static_assert(sizeof(Proc) == 260 && sizeof(Value) == 32, "PMIx's binary interface");
+struct Info {
+  std::array<char, 512> key;
+  std::uint32_t directives;
+  Value value;
+};
+static_assert(sizeof(Proc) == 260 && sizeof(Value) == 32 && sizeof(Info) == 552,
+              "PMIx's binary interface");
+constexpr std::uint16_t kBool = 1;
 constexpr std::uint16_t kString = 3;
+constexpr std::string_view kCollectData = "pmix.collect";
 constexpr std::uint8_t kGlobal = 3;
 
 struct Library {
@@ -104,8 +114,14 @@ Status open_session(Session& one) {
   return {};
 }
 
+/// Carries to all hosts what was put before. Else PMIx_Get asks the giver's host; and a host that
+/// has asked before may not find what was put since (seen under Slurm 22.05 with PMIx 4.2.2).
 Status pass_fence(Session& one) {
-  if (const int rc = one.pmix.fence(nullptr, 0, nullptr, 0); rc != 0) {
+  Info collect{};
+  kCollectData.copy(collect.key.data(), collect.key.size() - 1);
+  collect.value.type = kBool;
+  collect.value.flag = true;
+  if (const int rc = one.pmix.fence(nullptr, 0, &collect, 1); rc != 0) {
     return refused(one.pmix, "PMIx_Fence", rc);
   }
   ++one.fences;
