@@ -16,10 +16,11 @@ namespace {
 /// The rank as some launcher's variable says it; -1: there is none. Only to tell "alone" and to pin
 /// before the library starts threads: the library reads the variables properly.
 int launched_rank() {
-  for (const char* name :
-       {"COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+  for (const char* name : {"COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
     if (const char* text = std::getenv(name)) return std::atoi(text);
-  return -1;
+  // A batch script has Slurm's number too, but no step: it is alone.
+  const char* const text = std::getenv("SLURM_PROCID");
+  return text != nullptr && std::getenv("SLURM_STEP_ID") != nullptr ? std::atoi(text) : -1;
 }
 
 void pin_to_core(int rank, const char* program) {

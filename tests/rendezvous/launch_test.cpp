@@ -113,8 +113,19 @@ TEST(Launch, SlurmYieldsToWhatItStarted) {
     EXPECT_EQ(launch->rank, 3);
     EXPECT_EQ(launch->size, 8);
   }
-  // An allocation's shell has tasks, but is none.
-  EXPECT_FALSE(read({{"SLURM_NTASKS", "8"}}).ok());
+}
+
+TEST(Launch, OnlyWhatSrunStartsIsATaskOfSlurms) {
+  const auto refusal = [](const Variables& variables) { return read(variables).status().text(); };
+  EXPECT_THAT(refusal({{"SLURM_NTASKS", "8"}}), HasSubstr("no launcher says")) << "salloc's shell";
+  Variables batch = with(kSlurm, {{"SLURM_PROCID", "0"}});
+  batch.erase("SLURM_STEP_ID");
+  EXPECT_THAT(refusal(batch), HasSubstr("no launcher says"));
+  batch.erase("SLURM_NTASKS");
+  EXPECT_THAT(refusal(batch), HasSubstr("no launcher says")) << "sbatch without -n";
+  Variables torn = kSlurm;
+  torn.erase("SLURM_NTASKS");
+  EXPECT_THAT(refusal(torn), HasSubstr("SLURM_PROCID is set, SLURM_NTASKS is not"));
 }
 
 TEST(Launch, SrunsOwnPmiIsNotMpichs) {
@@ -128,7 +139,6 @@ TEST(Launch, IncompleteSetsAreRefusedNamingWhatIsMissing) {
                                           {"WORLD_SIZE", "RANK"},
                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                           {"PMI_SIZE", "PMI_RANK"},
-                                          {"SLURM_PROCID", "SLURM_NTASKS"},
                                           {"COLL_RANK", "COLL_SIZE"},
                                           {"COLL_SIZE", "COLL_RANK"}}) {
     const Result<Launch> launch = read({{there, "1"}});

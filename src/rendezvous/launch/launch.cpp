@@ -60,8 +60,12 @@ struct Who {
 Result<std::optional<Who>> read_set(const VariableSet& set, const GetVariable& get) {
   const char* const rank = text_of(get, set.rank);
   const char* const size = text_of(get, set.size);
-  // In an allocation without srun there is a number of tasks, but this is none of them.
-  if (set.launcher == Launcher::slurm && rank == nullptr) return std::optional<Who>();
+  // An allocation's shell knows a number of tasks, and a batch script calls itself number 0; but
+  // only srun starts tasks, and only its tasks have a step.
+  if (set.launcher == Launcher::slurm &&
+      (rank == nullptr || text_of(get, "SLURM_STEP_ID") == nullptr)) {
+    return std::optional<Who>();
+  }
   if (rank == nullptr && size == nullptr) return std::optional<Who>();
   if (rank == nullptr || size == nullptr) {
     const char* const there = rank != nullptr ? set.rank : set.size;

@@ -27,8 +27,9 @@ using GetVariable = std::function<const char*(const char*)>;
 /// Else the first complete set of that order; two that disagree on rank or size are refused with a
 /// message that names both, as are incomplete ones. Slurm's set alone yields without a word: srun
 /// starts torchrun, and mpirun its daemons, whose processes inherit it; and so do the processes of
-/// an interactive `srun --pty`. Where a launcher brings no place of its own, MASTER_ADDR and
-/// MASTER_PORT are taken if set. Nothing set: an error listing what was looked for.
+/// an interactive `srun --pty`. It counts only in a step: a batch script is none. Where a launcher
+/// brings no place of its own, MASTER_ADDR and MASTER_PORT are taken if set. Nothing set: an error
+/// listing what was looked for.
 Result<Launch> read_launch(const GetVariable& get);
 
 }  // namespace coll
