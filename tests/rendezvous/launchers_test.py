@@ -92,10 +92,6 @@ class Launchers(unittest.TestCase):
         self.expect_met([sys.executable, "-m", "torch.distributed.run", "--standalone",
                          "--nproc_per_node", "2", "--no_python", RANK], "torchrun", 2)
 
-    def test_srun(self):
-        self.need("srun")
-        self.expect_met(["srun", "-n", "2", RANK], "Slurm", 2)
-
     def test_variables_by_hand(self):
         with tempfile.TemporaryDirectory() as place:
             meet = "file://" + os.path.join(place, "meet")
