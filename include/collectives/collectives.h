@@ -188,6 +188,14 @@ COLL_API coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int ran
                                             const coll_store_t* store, const char* key,
                                             const coll_config_t* config);
 
+/* Joins over stream sockets that the program has connected, such as those of socketpair: rank 0
+ * gives fds[r], which leads to rank r, for each other rank r; the others give fds[0] alone, which
+ * leads to rank 0. Nothing may have been sent on them, nor be sent later. The library works on
+ * duplicates: close yours, since others do not see the death of this rank while any process has its
+ * end. The ranks' data does not go over these sockets. `config` may be null. */
+COLL_API coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank, const int* fds,
+                                          const coll_config_t* config);
+
 /* Makes communicators from a communicator. All its ranks call. Those that give the same `color`
  * become the ranks of one new communicator, ordered by `key`, and by their rank where keys are
  * alike. A rank that gives COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config`

@@ -370,6 +370,14 @@ class Communicator {
     });
   }
 
+  /// Meets the other ranks over sockets of the program (coll_comm_init_fds).
+  static Result<Communicator> join_over(std::span<const int> fds, int size, int rank,
+                                        const coll_config_t* config = nullptr) {
+    return adopt([&](coll_comm_t* comm) {
+      return coll_comm_init_fds(comm, size, rank, fds.data(), config);
+    });
+  }
+
   /// The ranks that give the same color, as a communicator; none for one that gives
   /// COLL_SPLIT_NONE (coll_comm_split). With a null config, the settings are this communicator's.
   Result<std::optional<Communicator>> split(int color, int key = 0,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
@@ -16,6 +17,7 @@
 #include "communicator/join_turn.hpp"
 #include "communicator/split.hpp"
 #include "planner/algorithm_choice.hpp"
+#include "rendezvous/given_links.hpp"
 #include "rendezvous/launch/launch_place.hpp"
 #include "rendezvous/unique_id.hpp"
 
@@ -259,6 +261,24 @@ coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int rank, const 
     joining.place.key = coll::knobs().secret;
     joining.place.source = "key \"" + joining.place.path + "\" of the program's store";
     joining.place.program_store = &calls;
+    joining.rank = rank;
+    joining.size = size;
+    return join(std::move(joining), chosen.joining, comm);
+  });
+}
+
+coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank, const int* fds,
+                                 const coll_config_t* config) {
+  return guarded([&]() -> Status {
+    COLL_TRY(check_place("coll_comm_init_fds", comm, size, rank));
+    if (fds == nullptr && size > 1) return null_argument("coll_comm_init_fds", "fds");
+    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    joining.place.kind = coll::MeetingPlace::Kind::links;
+    COLL_ASSIGN(std::vector<coll::Fd> links, coll::duplicate_links(fds, rank, size));
+    joining.place.links = std::make_shared<std::vector<coll::Fd>>(std::move(links));
+    joining.place.key = coll::knobs().secret;
+    joining.place.source = "given sockets";
     joining.rank = rank;
     joining.size = size;
     return join(std::move(joining), chosen.joining, comm);

@@ -57,7 +57,10 @@ std::string line_of(const Joining& joining) {
 
 std::unique_ptr<JoinTurn> JoinTurn::line_up(const Joining& joining) {
   const MeetingPlace::Kind kind = joining.place.kind;
-  if (kind == MeetingPlace::Kind::unique_id || kind == MeetingPlace::Kind::store) return nullptr;
+  if (kind == MeetingPlace::Kind::unique_id || kind == MeetingPlace::Kind::store ||
+      kind == MeetingPlace::Kind::links) {
+    return nullptr;
+  }
   std::unique_ptr<JoinTurn> turn(new JoinTurn(line_of(joining)));
   Lines& lines = Lines::of_process();
   const std::lock_guard lock(lines.mutex);

@@ -14,8 +14,8 @@ namespace coll {
 /// came: for one communicator after another the ranks of a job meet there.
 class JoinTurn {
  public:
-  /// Steps into the line. Null for a unique id and for a key of the program's store, which are for
-  /// one communicator at a time.
+  /// Steps into the line. Null for a unique id, for a key of the program's store and for given
+  /// sockets, which are for one communicator at a time.
   static std::unique_ptr<JoinTurn> line_up(const Joining& joining);
   /// Waits until it is the first, and takes the wait off `joining.connect_s`.
   Status wait(Joining& joining);

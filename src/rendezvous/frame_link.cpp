@@ -3,6 +3,7 @@
 #include "rendezvous/frame_link.hpp"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -76,6 +77,11 @@ FrameLink::Got FrameLink::receive(std::string& frame) {
     if (moved.bytes == 0) return moved.would_block() ? Got::nothing : Got::closed;
     (head_have_ < head_.size() ? head_have_ : body_have_) += moved.bytes;
   }
+}
+
+void FrameLink::hang_up() {
+  ::shutdown(fd_.get(), SHUT_RDWR);
+  close();
 }
 
 }  // namespace coll

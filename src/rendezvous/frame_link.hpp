@@ -42,6 +42,8 @@ class FrameLink {
   Got receive(std::string& frame);
 
   void close() { *this = FrameLink(); }
+  /// Closes it for all who have a copy of the socket, such as the program that gave it.
+  void hang_up();
   Fd take() { return std::move(fd_); }
 
  private:

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "rendezvous/given_links.hpp"
 #include "rendezvous/hub.hpp"
 #include "rendezvous/hub_addresses.hpp"
 #include "rendezvous/meeting_file.hpp"
@@ -323,6 +324,8 @@ Result<Meeting> meet_at(const MeetingPlace& place, const Claimant& me, Deadline 
       return meet_pmi(place, me, deadline);
     case MeetingPlace::Kind::store:
       return meet_store(place, me, deadline);
+    case MeetingPlace::Kind::links:
+      return meet_over(std::move(*place.links), place.key, me, deadline);
   }
   return failed(Code::internal, "an unknown kind of rendezvous");
 }

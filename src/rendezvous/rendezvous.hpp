@@ -17,14 +17,16 @@ namespace coll {
 /// need no names: its ranks meet there for one after another (join_turn.hpp). Numbers would part a
 /// rank whose try failed alone, or that was started anew, from those that wait for it.
 struct MeetingPlace {
-  enum class Kind { unique_id, tcp, file, pmi, store } kind = Kind::tcp;
+  enum class Kind { unique_id, tcp, file, pmi, store, links } kind = Kind::tcp;
   std::vector<std::string>
       addresses;  ///< "10.0.0.1:1234", "[fe80::1%eth0]:1234", tried in parallel
   /// file: where the hub writes its addresses; pmi: which store (job_board.hpp); unique_id: its
   /// nonce; store: the key
   std::string path;
   KeyValueStore* program_store = nullptr;  ///< store: lives until the ranks have met
-  std::string key;                         ///< shared by all ranks of the job
+  /// links: sockets to the ranks (given_links.hpp); taken by the first who meets
+  std::shared_ptr<std::vector<Fd>> links = {};
+  std::string key;         ///< shared by all ranks of the job
   std::string interfaces;  ///< where to listen and what to publish, as the knob COLL_INTERFACE
   std::string source;      ///< for messages: "MASTER_ADDR, MASTER_PORT (torchrun)", "unique id"
   bool secret = false;     ///< tcp: the key has something in it that a stranger cannot guess

@@ -110,7 +110,7 @@ void WatchSpoke::on_frame(Rank from, WatchWord word, const std::string& frame) {
         if (left->rank == rank_) finish();
         if (left->rank == hub_) {
           hub_left_ = true;
-          link(hub_).close();  // the hub waits for this
+          link(hub_).hang_up();  // the hub waits for this
           if (own_) conclude_alone();
         }
         return;

@@ -179,7 +179,7 @@ void WatchThread::run() noexcept {
       survive(status_of_exception());
     }
   }
-  for (FrameLink& one : links_) one.close();
+  for (FrameLink& one : links_) one.hang_up();
   const std::lock_guard lock(mutex_);
   ended_ = true;
   changed_.notify_all();
@@ -233,7 +233,7 @@ void WatchThread::hear(Rank from) {
         break;
       case FrameLink::Got::closed:
       case FrameLink::Got::garbage:
-        link(from).close();
+        link(from).hang_up();
         on_closed(from);
         return;
     }
