@@ -258,6 +258,26 @@ typedef struct coll_stats {
 /* Counts since the communicator was made. Any thread may call it, also while operations run. */
 COLL_API coll_status_t coll_comm_stats(coll_comm_t comm, coll_stats_t* stats);
 
+/* What a communicator keeps on this rank. Initialise with COLL_MEM_STATS_INIT; it may grow. Bytes
+ * are reserved: most become real memory only where messages touch them. */
+typedef struct coll_mem_stats {
+  size_t size;
+  uint32_t version;
+  uint32_t reserved;
+  uint64_t connections;      /* to other ranks; opened when a call first needs them */
+  uint64_t connection_bytes; /* for their messages */
+  uint64_t programs;         /* one for each operation, root and size class that calls have had */
+  uint64_t program_bytes;    /* their steps and scratch */
+  uint64_t staging_bytes;    /* where messages lie that several ranks of the host read */
+  uint64_t call_bytes;       /* for the parts and products of calls, kept for later ones */
+} coll_mem_stats_t;
+#define COLL_MEM_STATS_VERSION 1
+#define COLL_MEM_STATS_INIT \
+  { sizeof(coll_mem_stats_t), COLL_MEM_STATS_VERSION, 0, 0, 0, 0, 0, 0, 0 }
+
+/* What it is now. Any thread may call it, also while operations run. */
+COLL_API coll_status_t coll_comm_mem_stats(coll_comm_t comm, coll_mem_stats_t* stats);
+
 /* --- operations --- */
 
 /* `count` is in elements. Buffers need no alignment. With a null stream the call blocks. The caller

@@ -670,6 +670,13 @@ class Communicator {
     if (auto asked = detail::result(coll_comm_stats(comm_, &stats)); !asked) return asked.error();
     return stats;
   }
+  /// What the communicator keeps in memory on this rank (coll_comm_mem_stats).
+  Result<coll_mem_stats_t> mem_stats() const {
+    coll_mem_stats_t stats = COLL_MEM_STATS_INIT;
+    if (auto asked = detail::result(coll_comm_mem_stats(comm_, &stats)); !asked)
+      return asked.error();
+    return stats;
+  }
   /// Explains which algorithm, lanes, slices and transports a call would use.
   Result<std::string> explain(const coll_call_t& call) const {
     std::size_t length = 0;

@@ -112,4 +112,19 @@ coll_status_t coll_comm_stats(coll_comm_t comm, coll_stats_t* stats) {
   });
 }
 
+coll_status_t coll_comm_mem_stats(coll_comm_t comm, coll_mem_stats_t* stats) {
+  if (comm == nullptr) return refuse_null("coll_comm_mem_stats", "comm");
+  return guarded([&]() -> Status {
+    COLL_TRY(check_filled("coll_comm_mem_stats", "stats", "COLL_MEM_STATS_INIT", stats));
+    const coll::MemoryCounts& memory = comm->communicator->memory();
+    stats->connections = memory.connections;
+    stats->connection_bytes = memory.connection_bytes;
+    stats->programs = memory.programs;
+    stats->program_bytes = memory.program_bytes;
+    stats->staging_bytes = memory.staging_bytes;
+    stats->call_bytes = memory.call_bytes;
+    return {};
+  });
+}
+
 }  // extern "C"

@@ -81,6 +81,7 @@ class Communicator {
   Result<CallPrediction> predict_call(const Request& request) const;
   /// Of calls that have succeeded. From any thread.
   [[nodiscard]] CallCounts::Sums counts() const { return engine_.counts(); }
+  [[nodiscard]] const MemoryCounts& memory() const { return engine_.memory(); }
   /// For a person: how the call would run.
   Result<std::string> explain_call(const Call& call) const;
 

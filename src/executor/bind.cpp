@@ -198,8 +198,8 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
   program->places.resize(program->lanes.size());
   // Not even touched: of some schedules' scratch a rank uses a small part.
   if (scratch_bytes > 0) {
-    program->scratch =
-        std::make_unique_for_overwrite<std::byte[]>(scratch_bytes * program->lanes.size());
+    program->scratch_bytes = scratch_bytes * program->lanes.size();
+    program->scratch = std::make_unique_for_overwrite<std::byte[]>(program->scratch_bytes);
   }
   for (std::uint32_t copy = 0; copy < copies; ++copy) {
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {

@@ -130,7 +130,8 @@ struct Program {
   std::vector<Lending*> lendings;        ///< as `connections`
   std::vector<CallTurns*> lane_turns;
   std::unique_ptr<std::byte[]> scratch;
-  SharedMemory staging;                  ///< where `places` lie
+  SharedMemory staging;  ///< where `places` lie
+  std::size_t scratch_bytes = 0, staging_bytes = 0;
   std::vector<ProgressSource*> sources;  ///< of the connections, each once
   bool needs_progress = false;           ///< there are some
   bool unequal = false;                  ///< its calls have UnequalBlocks

@@ -16,6 +16,7 @@ void give_places(Program& program, const SharedMemorySource& memory) {
   program.staging = memory(lanes * count * stride);
   std::byte* begin = program.staging.get();
   if (begin == nullptr) return;
+  program.staging_bytes = lanes * count * stride;
   for (StagePlaces& places : program.places) {
     if (!stages(places)) continue;
     places.begin = begin;

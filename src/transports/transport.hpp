@@ -166,9 +166,12 @@ class Connection {
 
   [[nodiscard]] Rank peer() const { return peer_; }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
+  /// Reserved for messages at this end; 0 until it is ready.
+  [[nodiscard]] std::size_t buffer_bytes() const { return buffer_bytes_; }
 
  protected:
   Connection(Rank peer, std::size_t slot_bytes) : peer_(peer), slot_bytes_(slot_bytes) {}
+  void set_buffer_bytes(std::size_t bytes) { buffer_bytes_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
     if (status_.ok()) status_ = status.at_rank(peer_);
@@ -177,6 +180,7 @@ class Connection {
  private:
   Rank peer_ = kNoRank;
   std::size_t slot_bytes_ = 0;
+  std::size_t buffer_bytes_ = 0;
   Status status_;
 };
 

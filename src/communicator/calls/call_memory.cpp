@@ -34,6 +34,7 @@ CallMemory::Block CallMemory::take(std::size_t bytes) {
     if (!memory) {
       memory = {new std::byte[bytes], [](std::byte* of) { delete[] of; }};
     }
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
   ++taken_;
   return {*this, std::move(memory), bytes};
@@ -45,6 +46,7 @@ void CallMemory::give_back(SharedMemory memory, std::size_t bytes) noexcept {
   idle_bytes_ += bytes;
   while (idle_.size() > kMostIdle || idle_bytes_ > kMostIdleBytes) {
     idle_bytes_ -= idle_.front().bytes;
+    bytes_.fetch_sub(idle_.front().bytes, std::memory_order_relaxed);
     idle_.erase(idle_.begin());
   }
 }

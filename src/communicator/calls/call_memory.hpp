@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that calls need beside their buffers.
 #pragma once
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -16,8 +18,8 @@ SharedMemory shared_memory(std::size_t bytes);
 /// where they were, and nothing new is bound.
 class CallMemory {
  public:
-  /// `shared`: prefer memory that other ranks can read.
-  explicit CallMemory(bool shared) : shared_(shared) {}
+  /// `shared`: prefer memory that other ranks can read. `bytes` follows what it holds.
+  CallMemory(bool shared, std::atomic<std::uint64_t>& bytes) : shared_(shared), bytes_(bytes) {}
   CallMemory(const CallMemory&) = delete;
   CallMemory& operator=(const CallMemory&) = delete;
 
@@ -58,6 +60,7 @@ class CallMemory {
   void give_back(SharedMemory memory, std::size_t bytes) noexcept;
 
   bool shared_;
+  std::atomic<std::uint64_t>& bytes_;
   std::vector<Idle> idle_;  ///< the last given back is the last
   std::size_t idle_bytes_ = 0;
   std::size_t taken_ = 0;  ///< blocks; `idle_` has room for them

@@ -108,7 +108,26 @@ Result<bool> ProgramCache::connect(const PlanKey& key) {
               coll::bind(made.schedule, shape, connection,
                          membership_->world.shared_memory ? shared_memory : SharedMemorySource{}));
   made.schedule = {};
+  count(*made.program, made);
   return true;
+}
+
+void ProgramCache::count(const Program& program, const Entry& of) {
+  const auto add = [](std::atomic<std::uint64_t>& sum, std::uint64_t more) {
+    sum.fetch_add(more, std::memory_order_relaxed);
+  };
+  for (const PeerLane& pair : of.peers) {
+    const Connection* const connection =
+        connections_.at({pair.peer, first_lane(of.plan.spec.collective) + pair.lane}).get();
+    if (!counted_.insert(connection).second) continue;
+    add(memory_.connections, 1);
+    add(memory_.connection_bytes, connection->buffer_bytes());
+  }
+  add(memory_.programs, 1);
+  add(memory_.program_bytes, sizeof program + program.scratch_bytes +
+                                 program.steps.size() * sizeof(BoundStep) +
+                                 program.lanes.size() * sizeof(Program::Lane));
+  add(memory_.staging_bytes, program.staging_bytes);
 }
 
 }  // namespace coll

@@ -4,8 +4,10 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "communicator/calls/memory_counts.hpp"
 #include "communicator/membership/membership.hpp"
 #include "executor/program.hpp"
 #include "planner/planner.hpp"
@@ -20,8 +22,9 @@ class ProgramCache {
   /// The lanes of sends and receives begin at `pair_lanes`: they run between two ranks only, so
   /// they must not share connections with what all ranks do; nor those that a tag has brought
   /// together with the others.
-  ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes)
-      : rank_(rank), membership_(&membership), pair_lanes_(pair_lanes) {}
+  ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes,
+               MemoryCounts& memory)
+      : rank_(rank), membership_(&membership), pair_lanes_(pair_lanes), memory_(memory) {}
   /// After `stop_reading`. Waits up to 20 ms for peers who are still to read what was staged for
   /// them.
   ~ProgramCache();
@@ -59,11 +62,14 @@ class ProgramCache {
   [[nodiscard]] std::uint32_t credits_of(const Transport& transport) const;
   [[nodiscard]] bool stages() const;
   [[nodiscard]] std::uint32_t first_lane(Collective collective) const;
+  void count(const Program& program, const Entry& of);
 
   Rank rank_;
   const Membership* membership_;
   std::uint32_t pair_lanes_;
+  MemoryCounts& memory_;
   std::map<PeerAndLane, std::unique_ptr<Connection>> connections_;
+  std::set<const Connection*> counted_;  ///< in `memory_`
   std::array<std::array<std::vector<Entry>, 65>, kCollectives> table_;
 };
 

@@ -52,6 +52,7 @@ class Engine {
 
   /// From any thread.
   [[nodiscard]] CallCounts::Sums counts() const { return bound_.sums(); }
+  [[nodiscard]] const MemoryCounts& memory() const { return memory_counts_; }
   /// Of a call on this rank.
   [[nodiscard]] PlanKey key_of(const Call& call) const;
 
@@ -177,6 +178,7 @@ class Engine {
 
   // --- guarded by the seat
   CallBoard board_;
+  MemoryCounts memory_counts_;
   ProgramCache programs_;
   ProgramCache tagged_programs_;  ///< of tagged calls that have met
   Mail mail_;                     ///< the others

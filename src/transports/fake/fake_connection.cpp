@@ -17,6 +17,7 @@ FakeConnection::FakeConnection(const ConnectionSpec& spec, FakeTransport* transp
       link_(std::move(link)),
       side_(side),
       lane_(spec.lane) {
+  set_buffer_bytes(spec.credits * spec.slot_bytes);
   const FakeScript& script = network_->script();
   const auto own = script.least_loan_to.find(spec.peer);
   set_least_loan(own != script.least_loan_to.end() ? own->second : script.least_loan);

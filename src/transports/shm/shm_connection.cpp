@@ -56,6 +56,7 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   peer_segments_ = segments;
   receiver_.say(reach_);
   transport_ = nullptr;
+  set_buffer_bytes(layout.segment_bytes());
   ready_ = usable_ = true;
 }
 

@@ -53,6 +53,7 @@ void TcpConnection::settle(Result<Fd> socket) {
   if (status.ok()) status = in_.allocate(spec_.credits, spec_.slot_bytes);
   if (!status.ok()) return fail(status);
   ahead_ = std::make_unique_for_overwrite<std::byte[]>(kAheadBytes);
+  set_buffer_bytes(2 * spec_.credits * spec_.slot_bytes + kAheadBytes);
   dialer_.reset();  // with its other ways
   progress_.add(*this);
   socket_ = *std::move(socket);

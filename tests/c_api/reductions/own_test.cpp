@@ -183,7 +183,9 @@ TEST(OwnReduction, OfRecordsThatCommutes) {
     reduction.commutative = 1;
     reduction.combine = combine_all<Place, least>;
     reduction.context = &seen;
-    const auto value = [](int of, std::size_t i) { return static_cast<double>((of * 5 + i) % 3); };
+    const auto value = [](int of, std::size_t i) {
+      return static_cast<double>((static_cast<std::size_t>(of) * 5 + i) % 3);
+    };
     for (const std::size_t count : {1U, 3000U, 100'000U}) {
       std::vector<Place> in(count), out(count), expected(count);
       for (std::size_t i = 0; i < count; ++i) {

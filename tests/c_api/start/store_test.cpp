@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "api_calls.hpp"
-#include "api_ranks.hpp"
+#include "c_api/api_calls.hpp"
+#include "c_api/api_ranks.hpp"
 
 namespace collectives::testing {
 namespace {
