@@ -192,7 +192,8 @@ COLL_API coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int ran
  * gives fds[r], which leads to rank r, for each other rank r; the others give fds[0] alone, which
  * leads to rank 0. Nothing may have been sent on them, nor be sent later. The library works on
  * duplicates: close yours, since others do not see the death of this rank while any process has its
- * end. The ranks' data does not go over these sockets. `config` may be null. */
+ * end. The sockets become non-blocking, and are shut down at the communicator's end or where the
+ * call fails; they serve one try. The ranks' data does not go over them. `config` may be null. */
 COLL_API coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank, const int* fds,
                                           const coll_config_t* config);
 
@@ -431,13 +432,14 @@ COLL_API coll_status_t coll_group_cancel(void);
 typedef struct coll_reduction {
   size_t size;
   uint32_t version;
-  int commutative; /* 0: of two operands `left` is always the lower ranks'; 1: they may be swapped
-                    */
+  /* 0: of two operands `left` is always the lower ranks'; 1: they may come either way round, also
+   * on two ranks, and must give the same bits */
+  int commutative;
   /* result[i] = left[i] op right[i], of `count` elements of the call's type, each aligned to its
    * size. `result` may be `left` or `right`, and overlaps neither otherwise. Called on any thread
    * that moves operations, by calls in flight also at the same time. It must not throw, nor call
-   * this library. What the bits of an element mean it alone knows: a record of 16 bytes may travel
-   * as COLL_COMPLEX128. */
+   * this library. In an operation that fails it may get elements of any bits. What the bits of an
+   * element mean it alone knows: a record of 16 bytes may travel as COLL_COMPLEX128. */
   void (*combine)(void* context, const void* left, const void* right, void* result, size_t count);
   void* context;    /* passed to `combine`; it must stay until the operation has ended */
   const char* name; /* the same on all ranks: others are refused with COLL_MISMATCH; null: none */
@@ -485,8 +487,9 @@ typedef struct coll_call {
   int factor_late; /* 1: the factor is read when the operation begins; 0: by coll_start */
   const coll_reduction_t* reduction; /* in place of `op`; null: `op` says. Read by coll_start */
   /* Many small operations as one: of `part_count` parts, in place of send, recv and count. It has
-   * the effect of as many calls, in the time of a single one of all their bytes and of two copies.
-   * All ranks give parts of the same counts in the same order. Neither for sends, receives and
+   * the effect of a group of as many calls, in the time of a single one of all their bytes and of
+   * two copies. What one part writes no other part may read or write. All ranks give parts of the
+   * same counts in the same order. Neither for sends, receives and
    * barriers, nor with unequal blocks. The list is read by coll_start, the buffers are the
    * operation's until its end. The library holds memory of the parts' size meanwhile. */
   const coll_part_t* parts; /* null: the call is whole */

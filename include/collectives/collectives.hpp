@@ -452,16 +452,17 @@ class Communicator {
                           const Stream* stream = nullptr) {
     return all_reduce<T>(std::span<const T>(data), data, op, stream);
   }
-  /// In place, by a function `combine(left, right)` of two elements, which is associative, to
-  /// rounding, and must not throw (coll_reduction_t). `name` is the same on all ranks. Elements may
-  /// be records of 1, 2, 4, 8 or 16 bytes. Blocks.
+  /// In place, by a function object `combine(left, right)` of two elements, which is associative,
+  /// to rounding, and must not throw (coll_reduction_t). `name` is the same on all ranks. Elements
+  /// may be records of 1, 2, 4, 8 or 16 bytes. Blocks; in a group `combine` must stay until the
+  /// group's end.
   template <class T, class Combine>
-  Result<void> all_reduce_by(std::span<T> data, Combine combine, bool commutative,
+  Result<void> all_reduce_by(std::span<T> data, Combine& combine, bool commutative,
                              const char* name = "") {
     static_assert(std::is_trivially_copyable_v<T> && std::is_nothrow_move_constructible_v<T>);
     coll_reduction_t reduction = COLL_REDUCTION_INIT;
     reduction.commutative = commutative ? 1 : 0;
-    reduction.context = &combine;
+    reduction.context = const_cast<void*>(static_cast<const void*>(&combine));
     reduction.name = name;
     reduction.combine = [](void* context, const void* left, const void* right, void* result,
                            std::size_t count) {

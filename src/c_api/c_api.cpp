@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI of communicators.
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -127,14 +129,16 @@ Status join(coll::Joining joining, coll_joining_t* handle, coll_comm_t* comm,
             std::function<void()> at_failure = {}) {
   coll::LiveCommunicators::of_process().expect_exit();
   const std::shared_ptr<coll::JoinTurn> turn = coll::JoinTurn::line_up(joining);
-  return coll::carry_out(
+  Status begun = coll::carry_out(
       handle,
       [joining = std::move(joining), turn, at_failure](coll_comm_t* made) {
-        Status joined = join_now(joining, turn.get(), made);
+        Status joined = caught([&] { return join_now(joining, turn.get(), made); });
         if (!joined.ok() && at_failure) at_failure();
         return joined;
       },
       comm);
+  if (handle != nullptr && !begun.ok() && at_failure) at_failure();
+  return begun;
 }
 
 Status check_place(const char* function, const coll_comm_t* comm, int size, int rank) {
@@ -277,11 +281,16 @@ coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank, const in
     joining.place.kind = coll::MeetingPlace::Kind::links;
     COLL_ASSIGN(std::vector<coll::Fd> links, coll::duplicate_links(fds, rank, size));
     joining.place.links = std::make_shared<std::vector<coll::Fd>>(std::move(links));
+    // While the program has its own ends, others see this rank's failure only where it says so.
+    COLL_ASSIGN(std::vector<coll::Fd> copies, coll::duplicate_links(fds, rank, size));
+    const auto shut_down = [all = std::make_shared<std::vector<coll::Fd>>(std::move(copies))] {
+      for (const coll::Fd& one : *all) ::shutdown(one.get(), SHUT_RDWR);
+    };
     joining.place.key = coll::knobs().secret;
     joining.place.source = "given sockets";
     joining.rank = rank;
     joining.size = size;
-    return join(std::move(joining), chosen.joining, comm);
+    return join(std::move(joining), chosen.joining, comm, shut_down);
   });
 }
 

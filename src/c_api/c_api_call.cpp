@@ -2,7 +2,9 @@
 // What a coll_call_t says, as the library's own values.
 #include "c_api/c_api_call.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -62,11 +64,11 @@ Result<Factor> factor_of(const std::string& name, const coll_call_t& call) {
 Result<coll_call_t> read_call(const char* function, const coll_call_t* given) {
   if (given == nullptr) return null_argument(function, "call");
   coll_call_t call = COLL_CALL_INIT;
-  if (given->size < sizeof call || given->version == 0) {
+  if (given->size < offsetof(coll_call_t, send_counts) || given->version == 0) {
     return failed(Code::invalid_argument, std::string(function) + ": the call is not initialised",
                   "begin with coll_call_t call = COLL_CALL_INIT");
   }
-  std::memcpy(&call, given, sizeof call);
+  std::memcpy(&call, given, std::min(given->size, sizeof call));
   int operation = 0;  // C may pass any; to read it as one of the names would be undefined
   std::memcpy(&operation, &given->operation, sizeof operation);
   if (operation < 0 || operation >= COLL_OPERATION_COUNT) {
@@ -136,6 +138,7 @@ Result<Extras> extras_of(const char* function, const coll_call_t& call) {
   if (call.parts != nullptr) {
     const auto parts = std::make_shared<CallParts>();
     parts->list.reserve(call.part_count);
+    agreed = call.part_count + 1;
     for (const coll_part_t& part : std::span(call.parts, call.part_count)) {
       parts->list.push_back({part.send, part.recv, part.count});
       agreed = mix_digest(agreed, part.count);

@@ -50,7 +50,7 @@ Neighbours in_order(Rank v, Rank ranks) {
 }
 
 /// The second tree is the first with the places 1 … ranks-1 renamed so that odd and even swap:
-/// swapped if they are even in number, else moved on by one.
+/// mirrored if they are even in number, else moved on by one.
 Neighbours neighbours(int tree, Rank v, Rank ranks) {
   if (tree == 0) return in_order(v, ranks);
   const bool mirror = ranks % 2 == 1;

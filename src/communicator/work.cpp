@@ -73,7 +73,7 @@ Status Work::cancel() {
 
 void Work::abort() noexcept {
   std::unique_lock lock(mutex_);
-  if (ended_.load(std::memory_order_relaxed)) return;
+  if (over_) return;  // also in the function that is called at its end
   const Engine::Guest guest(*engine_);
   lock.unlock();
   engine_->abort();

@@ -56,7 +56,7 @@ class GivenMeeting {
   Result<Meeting> run(Deadline deadline) {
     Status failure = begin();
     while (failure.ok() && !complete()) {
-      failure = Clock::now() >= deadline ? missing() : turn(deadline);
+      failure = Clock::now() < deadline ? turn(deadline) : is_hub() ? missing() : give_up();
     }
     if (failure.ok() && is_hub()) failure = start();
     if (!failure.ok()) {
@@ -118,7 +118,10 @@ class GivenMeeting {
       }
       if (const auto failure = read_failure(frame)) {
         heard_ = !is_hub();  // it knows; of a rank's failure the hub tells the others
-        return failure->with_context("rank " + std::to_string(rank));
+        if (!is_hub()) return *failure;
+        const std::string who = "rank " + std::to_string(rank);
+        return failure->code() == Code::deadline ? missing().with_context(who + " gave up waiting")
+                                                 : failure->with_context(who);
       }
       COLL_TRY(is_hub() ? hear_rank(from, rank, frame) : hear_hub(from, frame));
     }
@@ -206,6 +209,20 @@ class GivenMeeting {
     }
   }
 
+  /// At the deadline of a rank: rank 0 knows who is missing, and says so if it is there.
+  Status give_up() {
+    GivenLink& hub = links_.front();
+    if (!hub.proved) return missing();
+    hub.link.send(pack_failure(failed(Code::deadline, "gave up")));
+    for (const auto until = Clock::now() + kFarewellTime; Clock::now() < until;) {
+      COLL_TRY(turn(until));
+      if (complete()) return {};
+    }
+    return failed(Code::deadline,
+                  "rank 0 did not say in time that all ranks are there, nor who is missing",
+                  "see the output of the other ranks");
+  }
+
   [[nodiscard]] Status missing() const {
     std::vector<Rank> absent;
     for (std::size_t i = 0; i < links_.size(); ++i) {
@@ -225,7 +242,7 @@ class GivenMeeting {
   bool heard_ = false;  ///< the failure came from the hub
 };
 
-Result<Fd> duplicate(int fd, Rank to) {
+Status check_link(int fd, Rank to) {
   const auto bad = [&](const char* why) {
     return failed(Code::invalid_argument,
                   "the socket for rank " + std::to_string(to) + ", descriptor " +
@@ -241,7 +258,10 @@ Result<Fd> duplicate(int fd, Rank to) {
   sockaddr_storage other{};
   length = sizeof other;
   const bool connected = getpeername(fd, reinterpret_cast<sockaddr*>(&other), &length) == 0;
-  if (type != SOCK_STREAM || !connected) return bad("is no connected stream socket");
+  return type == SOCK_STREAM && connected ? Status{} : bad("is no connected stream socket");
+}
+
+Result<Fd> duplicate(int fd, Rank to) {
   Fd copy = Fd::kept_from_children([fd] { return ::fcntl(fd, F_DUPFD_CLOEXEC, 0); });
   if (!copy || ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) {
     return system_failure("duplicating the socket for rank " + std::to_string(to), errno);
@@ -254,8 +274,12 @@ Result<Fd> duplicate(int fd, Rank to) {
 
 Result<std::vector<Fd>> duplicate_links(const int* fds, Rank rank, Rank size) {
   std::vector<Fd> links(static_cast<std::size_t>(size));
+  const auto is_linked = [rank](Rank peer) { return rank == 0 ? peer != 0 : peer == 0; };
   for (Rank peer = 0; peer < size; ++peer) {
-    if (rank == 0 ? peer == 0 : peer != 0) continue;
+    if (is_linked(peer)) COLL_TRY(check_link(fds[peer], peer));
+  }
+  for (Rank peer = 0; peer < size; ++peer) {
+    if (!is_linked(peer)) continue;
     COLL_ASSIGN(links[static_cast<std::size_t>(peer)], duplicate(fds[peer], peer));
   }
   return links;

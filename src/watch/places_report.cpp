@@ -160,7 +160,8 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
       const bool own = reduces(question.call.collective) && is_own(question.call.op);
       hint = question.call.unequal() ? "the two ranks of a block must give the same count for it"
              : question.call.has_parts() || own
-                 ? "all ranks must give parts of the same counts, and reductions of the same name"
+                 ? "all ranks must give parts of the same counts, and reductions of the same name, "
+                   "and have the same settings (COLL_*)"
                  : "use the same settings (COLL_*) and version of the library on all ranks";
     }
     // Which operation, but no text: that of other ranks is another one.

@@ -111,6 +111,47 @@ TEST(Work, AbortEndsAllOfTheCommunicator) {
   });
 }
 
+/// Also in its own function at the end it has ended.
+TEST(Work, AbortInTheFunctionAtItsEndDoesNothing) {
+  run_ranks(2, [](coll_comm_t comm, int) {
+    const std::vector<std::int64_t> in(1000, 1);
+    std::vector<std::int64_t> out(in.size());
+    coll_work_t work = must_start(all_reduce(in, out), comm);
+    const auto abort = [](void* own, coll_status_t) {
+      EXPECT_EQ(coll_work_abort(static_cast<coll_work_t>(own)), COLL_SUCCESS);
+    };
+    EXPECT_EQ(coll_work_on_end(work, abort, work), COLL_SUCCESS);
+    EXPECT_EQ(coll_work_wait(work, -1), COLL_SUCCESS);
+    EXPECT_EQ(coll_barrier(comm, nullptr), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(coll_work_free(work), COLL_SUCCESS);
+  });
+}
+
+TEST(Work, RunBlocksWithADeadlineOfItsOwnAndJoinsGroups) {
+  run_ranks(2, [](coll_comm_t comm, int rank) {
+    const std::vector<std::int64_t> in(1000, rank + 1);
+    std::vector<std::int64_t> out(in.size()), other(in.size());
+    const coll_call_t call = all_reduce(in, out), beside = all_reduce(in, other);
+    EXPECT_EQ(coll_run(&call, comm), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(out, std::vector<std::int64_t>(in.size(), 3));
+    out.assign(in.size(), 0);
+    EXPECT_EQ(coll_group_start(), COLL_SUCCESS);
+    EXPECT_EQ(coll_run(&call, comm), COLL_SUCCESS);
+    EXPECT_EQ(coll_run(&beside, comm), COLL_SUCCESS);
+    EXPECT_EQ(out[0], 0) << "collected";
+    EXPECT_EQ(coll_group_end(), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(out, std::vector<std::int64_t>(in.size(), 3));
+    EXPECT_EQ(other, out);
+    EXPECT_EQ(coll_run(nullptr, comm), COLL_INVALID_ARGUMENT);
+    EXPECT_EQ(coll_run(&call, nullptr), COLL_INVALID_ARGUMENT);
+    coll_call_t barrier = COLL_CALL_INIT;
+    barrier.deadline_s = 0.1;  // rank 1 does not come
+    if (rank == 0) {
+      EXPECT_EQ(coll_run(&barrier, comm), COLL_DEADLINE);
+    }
+  });
+}
+
 TEST(Work, AWaitMayEndBeforeTheOperation) {
   std::atomic<bool> waited{false};
   run_ranks(2, [&](coll_comm_t comm, int rank) {

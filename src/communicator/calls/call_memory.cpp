@@ -44,7 +44,7 @@ void CallMemory::give_back(SharedMemory memory, std::size_t bytes) noexcept {
   --taken_;
   idle_.push_back({std::move(memory), bytes});
   idle_bytes_ += bytes;
-  while (idle_.size() > kMostIdle || idle_bytes_ > kMostIdleBytes) {
+  while (idle_.size() > 1 && (idle_.size() > kMostIdle || idle_bytes_ > kMostIdleBytes)) {
     idle_bytes_ -= idle_.front().bytes;
     bytes_.fetch_sub(idle_.front().bytes, std::memory_order_relaxed);
     idle_.erase(idle_.begin());

@@ -51,6 +51,7 @@ class CallMemory {
   Block take(std::size_t bytes);
 
  private:
+  // Of what idles; but the last block given back is always kept.
   static constexpr std::size_t kMostIdle = 32;  ///< blocks
   static constexpr std::size_t kMostIdleBytes = std::size_t{64} << 20;
   struct Idle {

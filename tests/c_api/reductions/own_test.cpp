@@ -218,7 +218,16 @@ TEST(OwnReduction, InCpp) {
     ASSERT_TRUE(joined.ok()) << joined.error().text;
     collectives::Communicator& communicator = *joined;
     std::vector<Map> maps(1000, Map{2, static_cast<std::uint32_t>(rank)});
-    EXPECT_TRUE(communicator.all_reduce_by<Map>(maps, after, false, "maps").ok());
+    std::atomic<std::uint32_t> calls{0};
+    const auto counted = [&calls](const Map& left, const Map& right) {
+      ++calls;
+      return after(left, right);
+    };
+    auto group = collectives::Group::start();
+    ASSERT_TRUE(group.ok());
+    EXPECT_TRUE(communicator.all_reduce_by<Map>(maps, counted, false, "maps").ok());
+    EXPECT_TRUE(group->end().ok()) << "a group runs it later";
+    EXPECT_GE(calls, 1000U);
     EXPECT_EQ(maps, std::vector<Map>(1000, after({2, 0}, after({2, 1}, {2, 2}))));
     std::vector<float> a(10, 1), b(20'000, 2);
     const std::span<float> parts[] = {a, b};

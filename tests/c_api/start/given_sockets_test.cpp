@@ -84,6 +84,35 @@ TEST(GivenSockets, MakeACommunicator) {
   }
 }
 
+/// The library shuts down what the caller still has, so that nobody waits for its end.
+TEST(GivenSockets, AreShutDownAtTheEnd) {
+  const Star star(2);
+  in_threads(2, [&](int rank) {
+    const std::vector<int> fds = star.of(rank);
+    join_and_sum(fds, 2, rank, config_with());
+    char byte = 0;
+    EXPECT_EQ(::recv(fds.back(), &byte, 1, 0), 0) << "the end of what the other end says";
+  });
+}
+
+TEST(GivenSockets, AlsoWithoutBlocking) {
+  const Star star(3);
+  std::vector<coll_joining_t> joinings(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::vector<int> fds = star.of(rank);
+    coll_config_t config = config_with();
+    config.joining = &joinings[static_cast<std::size_t>(rank)];
+    coll_comm_t none = nullptr;
+    ASSERT_TRUE(ok(coll_comm_init_fds(&none, 3, rank, fds.data(), &config)));
+  }
+  for (coll_joining_t joining : joinings) {
+    coll_comm_t comm = nullptr;
+    EXPECT_TRUE(ok(coll_joining_wait(joining, -1, &comm)));
+    EXPECT_TRUE(ok(coll_joining_free(joining)));
+    EXPECT_TRUE(ok(coll_comm_destroy(comm)));
+  }
+}
+
 /// The caller may close its own at once.
 TEST(GivenSockets, AreDuplicated) {
   Star star(2);
@@ -162,8 +191,16 @@ TEST(GivenSockets, ThatAreClosedOrSilentAreNamed) {
   in_threads(2, [&](int rank) {
     const std::vector<int> fds = silent.of(rank);
     coll_comm_t comm = nullptr;
-    const coll_config_t config = config_with(30, rank == 0 ? 0.2 : 30);
+    const coll_config_t config = config_with(30, 0.2 + 0.1 * rank);
     EXPECT_FALSE(wrong(rank, "silent", coll_comm_init_fds(&comm, 3, rank, fds.data(), &config),
+                       COLL_DEADLINE, "rank 2 did not answer in time"));
+  });
+  const Star late(3);
+  in_threads(2, [&](int rank) {  // the rank's deadline is first: rank 0 knows who is missing
+    const std::vector<int> fds = late.of(rank);
+    coll_comm_t comm = nullptr;
+    const coll_config_t config = config_with(30, rank == 0 ? 20 : 0.2);
+    EXPECT_FALSE(wrong(rank, "late", coll_comm_init_fds(&comm, 3, rank, fds.data(), &config),
                        COLL_DEADLINE, "rank 2 did not answer in time"));
   });
   const Star strange(2);
