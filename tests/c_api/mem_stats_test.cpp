@@ -105,7 +105,7 @@ TEST(MemStats, HundredsOfCommunicatorsTakeUnderAMebibyteEach) {
       failures += wrong(rank, "sum", all_reduce(sum, sum, each), COLL_SUCCESS);
       failures += sum[0] == kRanks ? 0 : 1;
     }
-    const std::size_t each = (resident_bytes() - before) / kMany;
+    [[maybe_unused]] const std::size_t each = (resident_bytes() - before) / kMany;
 #ifndef SANITIZED
     if (each > std::size_t{1} << 20) {
       std::cerr << "rank " << rank << ": " << each << " bytes each\n";

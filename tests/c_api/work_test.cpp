@@ -128,7 +128,8 @@ TEST(Work, AbortInTheFunctionAtItsEndDoesNothing) {
 }
 
 TEST(Work, RunBlocksWithADeadlineOfItsOwnAndJoinsGroups) {
-  run_ranks(2, [](coll_comm_t comm, int rank) {
+  std::atomic<bool> over{false};
+  run_ranks(2, [&](coll_comm_t comm, int rank) {
     const std::vector<std::int64_t> in(1000, rank + 1);
     std::vector<std::int64_t> out(in.size()), other(in.size());
     const coll_call_t call = all_reduce(in, out), beside = all_reduce(in, other);
@@ -145,9 +146,13 @@ TEST(Work, RunBlocksWithADeadlineOfItsOwnAndJoinsGroups) {
     EXPECT_EQ(coll_run(nullptr, comm), COLL_INVALID_ARGUMENT);
     EXPECT_EQ(coll_run(&call, nullptr), COLL_INVALID_ARGUMENT);
     coll_call_t barrier = COLL_CALL_INIT;
-    barrier.deadline_s = 0.1;  // rank 1 does not come
+    barrier.deadline_s = 0.1;
     if (rank == 0) {
       EXPECT_EQ(coll_run(&barrier, comm), COLL_DEADLINE);
+      over = true;
+      over.notify_all();
+    } else {
+      over.wait(false);  // it does not come, and does not leave either
     }
   });
 }
