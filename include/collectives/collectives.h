@@ -23,9 +23,9 @@ extern "C" {
 
 /* A communicator: this process's membership in a group of ranks. All ranks of a communicator call
  * its collective operations in the same order; only the two ranks concerned call send and recv. Any
- * thread may call operations, also several at once; the program sees to it that the order of the
- * collective ones is the same on all ranks. Different communicators are independent of each other.
- */
+ * thread may call operations, and several threads may do so at once; the program must issue
+ * collective operations in the same order on all ranks. Different communicators are independent of
+ * each other. */
 typedef struct coll_comm* coll_comm_t;
 
 /* A host stream: a queue of operations that run asynchronously, one after another, in the order in
@@ -145,18 +145,18 @@ COLL_API coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t
 COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
                                       const coll_config_t* config);
 
-/* For a join that does not block (coll_config_t.joining). All functions that make communicators
- * allow it but coll_comm_init_store, whose store is its caller's. What one rank can check, and what
- * coll_comm_split exchanges over `comm`, is done before they return. So one thread may join as
+/* For a non-blocking join (coll_config_t.joining). All functions that make communicators allow it
+ * except coll_comm_init_store, whose store belongs to its caller. Before they return, they check
+ * what one rank can check, and coll_comm_split exchanges over `comm`. So one thread may join as
  * several ranks, and drive them in groups.
  *
- * Waits until the communicator is there and hands it out, once; COLL_IN_PROGRESS if `timeout_s`
- * passes first (0: looks once; negative: no timeout). If the join has failed, returns that failure,
- * any number of times. */
+ * Waits until the communicator is there and hands it out, once. Returns COLL_IN_PROGRESS if
+ * `timeout_s` passes first (0: looks once; negative: no timeout). If the join has failed, every
+ * call returns that failure. */
 COLL_API coll_status_t coll_joining_wait(coll_joining_t joining, double timeout_s,
                                          coll_comm_t* comm);
-/* Frees the handle. Waits for the join's end, which the connect deadline brings at the latest, and
- * destroys a communicator that was not handed out. Null is no error. */
+/* Frees the handle. Waits until the join ends, at the latest at the connect deadline, and destroys
+ * a communicator that was not handed out. Null is no error. */
 COLL_API coll_status_t coll_joining_free(coll_joining_t joining);
 
 /* A key-value store of the program that all ranks reach, such as c10d's. Only the thread that calls
@@ -167,7 +167,7 @@ typedef struct coll_store {
   uint32_t version;
   uint32_t reserved;
   void* context; /* passed to both functions */
-  /* Sets the value of `key` over what was there. Anything but COLL_SUCCESS fails the call. */
+  /* Sets the value of `key`, replacing an old value. Anything but COLL_SUCCESS fails the call. */
   coll_status_t (*set)(void* context, const char* key, const char* value, size_t bytes);
   /* Waits at most `timeout_s` seconds until `key` has a value; with 0 it only looks. Copies the
    * value, gives its length in `*bytes`, and returns COLL_SUCCESS; a value longer than `capacity`
@@ -180,10 +180,10 @@ typedef struct coll_store {
 #define COLL_STORE_INIT \
   { sizeof(coll_store_t), COLL_STORE_VERSION, 0, NULL, NULL, NULL }
 
-/* Joins by a store: rank 0 listens and sets `key` to a text that says where, the others get it. One
- * communicator at a time may use a key; once all ranks have joined, another may. Whoever reads the
- * store can pose as a rank, unless COLL_SECRET is set too. A rank whose call failed may call again.
- * `config` may be null. */
+/* Joins by a store: rank 0 listens and sets `key` to a text that says where; the others get it.
+ * Only one communicator at a time may use a key; once all ranks have joined, another communicator
+ * may. Whoever reads the store can pose as a rank, unless COLL_SECRET is set too. A rank whose call
+ * failed may call again. `config` may be null. */
 COLL_API coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int rank,
                                             const coll_store_t* store, const char* key,
                                             const coll_config_t* config);
@@ -191,18 +191,19 @@ COLL_API coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int ran
 /* Joins over stream sockets that the program has connected, such as those of socketpair: rank 0
  * gives fds[r], which leads to rank r, for each other rank r; the others give fds[0] alone, which
  * leads to rank 0. Nothing may have been sent on them, nor be sent later. The library works on
- * duplicates: close yours, since others do not see the death of this rank while any process has its
- * end. The sockets become non-blocking, and are shut down at the communicator's end or where the
- * call fails; they serve one try. The ranks' data does not go over them. `config` may be null. */
+ * duplicates: close yours, because other ranks do not see this rank's death while any process has
+ * its end open. The sockets become non-blocking, and are shut down at the communicator's end or
+ * when the call fails; they serve one attempt. The ranks' data does not go over them. `config` may
+ * be null. */
 COLL_API coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank, const int* fds,
                                           const coll_config_t* config);
 
-/* Makes communicators from a communicator. All its ranks call. Those that give the same `color`
- * become the ranks of one new communicator, ordered by `key`, and by their rank where keys are
- * alike. A rank that gives COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config`
- * the new communicator has the settings of the old one; what a config leaves open the knobs decide.
- * It does not depend on the old one, which may be destroyed first. Counts as two all_gathers of
- * `comm`. If the arguments of one rank are refused, the call fails on all ranks. */
+/* Makes communicators from a communicator. All its ranks call. Ranks that give the same `color`
+ * form one new communicator, ordered by `key`, then by their old rank. A rank that gives
+ * COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config` the new communicator has
+ * the settings of the old one; the knobs decide what a config leaves open. The old communicator may
+ * be destroyed first. Counts as two all_gathers of `comm`. If the arguments of one rank are
+ * refused, the call fails on all ranks. */
 #define COLL_SPLIT_NONE (-1)
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
                                        const coll_config_t* config, coll_comm_t* part);
@@ -213,9 +214,9 @@ COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t
 
 /* Makes a communicator of `count` ranks of `comm`: ranks[i] becomes rank i. Only the ranks named
  * call, all with the same list. Counts as a send of ranks[0] to each other rank named, and a recv
- * there. A rank that the first rank names, but whose list is another one, gets COLL_MISMATCH, and
- * the others wait for it until COLL_CONNECT_S has passed. Where the first rank does not name it, or
- * the first ranks differ too, calls between these ranks fail. */
+ * there. If ranks[0] names a rank whose list differs, that rank gets COLL_MISMATCH, and the others
+ * wait for it until COLL_CONNECT_S has passed. If ranks[0] does not name a caller, or the lists
+ * begin with different ranks, calls between these ranks fail. */
 COLL_API coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
                                         const coll_config_t* config, coll_comm_t* part);
 
@@ -231,8 +232,8 @@ COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int* rank);
 COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int* size);
 
-/* The name that the config gave; "" without. Valid until the communicator is destroyed. A
- * communicator made from another one with a null config has none. */
+/* The name that the config gave; "" if it gave none. Valid until the communicator is destroyed. A
+ * communicator made from another with a null config has no name. */
 COLL_API coll_status_t coll_comm_name(coll_comm_t comm, const char** name);
 
 /* Returns COLL_SUCCESS while the communicator works, otherwise its sticky failure. `*text` (`text`
@@ -269,14 +270,14 @@ typedef struct coll_mem_stats {
   uint64_t connection_bytes; /* for their messages */
   uint64_t programs;         /* one for each operation, root and size class that calls have had */
   uint64_t program_bytes;    /* their steps and scratch */
-  uint64_t staging_bytes;    /* where messages lie that several ranks of the host read */
-  uint64_t call_bytes;       /* for the parts and products of calls, kept for later ones */
+  uint64_t staging_bytes;    /* for messages that several ranks of the host read */
+  uint64_t call_bytes;       /* for the parts and products of calls, kept for later calls */
 } coll_mem_stats_t;
 #define COLL_MEM_STATS_VERSION 1
 #define COLL_MEM_STATS_INIT \
   { sizeof(coll_mem_stats_t), COLL_MEM_STATS_VERSION, 0, 0, 0, 0, 0, 0, 0 }
 
-/* What it is now. Any thread may call it, also while operations run. */
+/* The present values. Any thread may call it, also while operations run. */
 COLL_API coll_status_t coll_comm_mem_stats(coll_comm_t comm, coll_mem_stats_t* stats);
 
 /* --- operations --- */
@@ -338,21 +339,21 @@ COLL_API coll_status_t coll_recv(void* recv, size_t count, coll_dtype_t type, in
 /* Like coll_send and coll_recv, but the two ends find each other by source and tag, in whatever
  * order they are called. A recv takes the first message that fits it, from `peer` or
  * COLL_ANY_SOURCE, with `tag` or COLL_ANY_TAG; messages that fit the same recvs are taken in the
- * order of their sends, as in MPI. Both ends have the same type, and the message at most the recv's
- * count; else the call fails with COLL_MISMATCH. Tags are 0 to 2147483647. A send waits for its
- * recv, also in a rank that sends to itself: use coll_start, a stream or a group there. `message`
- * (null: not wanted) must stay until the recv has ended, and then says what it took. Tagged and
- * untagged messages never meet. */
+ * order of their sends, as in MPI. Both ends must have the same type, and the message at most the
+ * recv's count; otherwise the call fails with COLL_MISMATCH. Tags are 0 to 2147483647. A send waits
+ * for its recv, also in a rank that sends to itself: use coll_start, a stream or a group there.
+ * `message` (null: not wanted) must stay until the recv has ended, and then describes the message
+ * that it took. Tagged and untagged messages never meet. */
 COLL_API coll_status_t coll_send_tagged(const void* send, size_t count, coll_dtype_t type, int peer,
                                         int tag, coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_recv_tagged(void* recv, size_t count, coll_dtype_t type, int peer,
                                         int tag, coll_message_t* message, coll_comm_t comm,
                                         coll_stream_t stream);
 
-/* Waits for a message that a tagged recv with these arguments would take, and says which; the
- * message stays. COLL_IN_PROGRESS if none has come when `timeout_s` has passed (0: looks once;
- * negative: waits as long as a recv would). Another thread's recv may take the message first. The
- * first looks at a rank connect to it, and see nothing yet. */
+/* Waits for a message that a tagged recv with these arguments would take, and describes it; the
+ * message stays. Returns COLL_IN_PROGRESS if none has come when `timeout_s` has passed (0: looks
+ * once; negative: waits as long as a recv would). Another thread's recv may take the message first.
+ * The first probes of a rank only connect to it, and find nothing yet. */
 COLL_API coll_status_t coll_probe(int peer, int tag, double timeout_s, coll_message_t* message,
                                   coll_comm_t comm);
 
@@ -364,8 +365,8 @@ COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 /* Like the operations without the v, but each rank's block has its own count. Arrays have an entry
  * for each rank, in elements; they are read before the function returns. Displacements say where
  * blocks begin in a buffer; null: the blocks follow one another. Blocks may have holes between
- * them, and counts may be 0. Blocks that are written may not overlap. But in place, the stretch
- * from a buffer's first block to its last may not touch the other buffer. */
+ * them, and counts may be 0. Blocks that are written may not overlap. Unless the call is in place,
+ * the range from one buffer's first block to its last may not overlap the other buffer's range. */
 
 /* recv[displs[r] …] = rank r's send, which has counts[r] elements. All ranks give the same counts;
  * displacements are each rank's own. In place: send == recv + displs[rank]. */
@@ -380,23 +381,23 @@ COLL_API coll_status_t coll_reduce_scatterv(const void* send, void* recv, const 
                                             const size_t* displs, coll_dtype_t type, coll_op_t op,
                                             coll_comm_t comm, coll_stream_t stream);
 
-/* recv[recv_displs[r] …] = rank r's send[its send_displs[rank] …]. What a rank sends to another,
- * send_counts[r], the other receives: its recv_counts[rank] is the same. Never in place. */
+/* recv[recv_displs[r] …] = rank r's send[its send_displs[rank] …]. A rank's send_counts[r] must
+ * equal recv_counts[rank] on rank r. Never in place. */
 COLL_API coll_status_t coll_all_to_allv(const void* send, const size_t* send_counts,
                                         const size_t* send_displs, void* recv,
                                         const size_t* recv_counts, const size_t* recv_displs,
                                         coll_dtype_t type, coll_comm_t comm, coll_stream_t stream);
 
-/* At the root: recv[displs[r] …] = rank r's send, which has `count` elements there and counts[r] in
- * the root's list. Other ranks ignore recv, counts and displs. In place at the root:
+/* At the root: recv[displs[r] …] = rank r's send. The `count` of rank r must equal the root's
+ * counts[r]. Other ranks ignore recv, counts and displs. In place at the root:
  * send == recv + displs[root]. */
 COLL_API coll_status_t coll_gatherv(const void* send, size_t count, void* recv,
                                     const size_t* counts, const size_t* displs, coll_dtype_t type,
                                     int root, coll_comm_t comm, coll_stream_t stream);
 
-/* On every rank: recv = root's send[displs[rank] …], which has `count` elements here and
- * counts[rank] in the root's list. Other ranks ignore send, counts and displs. In place at the
- * root: recv == send + displs[root]. */
+/* On every rank: recv = root's send[displs[rank] …]. A rank's `count` must equal the root's
+ * counts[rank]. Other ranks ignore send, counts and displs. In place at the root:
+ * recv == send + displs[root]. */
 COLL_API coll_status_t coll_scatterv(const void* send, const size_t* counts, const size_t* displs,
                                      void* recv, size_t count, coll_dtype_t type, int root,
                                      coll_comm_t comm, coll_stream_t stream);
@@ -406,19 +407,19 @@ COLL_API coll_status_t coll_scatterv(const void* send, const size_t* counts, con
 /* Between coll_group_start and coll_group_end this thread's operations are only collected: any mix
  * of collectives, sends and receives, on several communicators and streams. coll_group_end issues
  * all of them together, and they move side by side. Two ranks that both send first, and then
- * receive, get through. Other threads are not concerned. Groups may be nested: the outermost end
- * counts. Only operations are collected; init, split, waits and all else act at once. A group that
- * is open when its thread ends is cancelled; a forked child has none.
+ * receive, get through. Other threads are not affected. Groups may be nested: only the outermost
+ * end issues. Only operations are collected; init, split, waits and all else act at once. A group
+ * that is open when its thread ends is cancelled; a forked child has none.
  *
- * The collectives of a communicator must have the same order on all its ranks, in groups too.
- * Otherwise the order inside a group says nothing. In a group the n-th send of a rank to itself
+ * The collectives of a communicator must have the same order on all its ranks, in groups too. Apart
+ * from that, the order inside a group has no meaning. In a group the n-th send of a rank to itself
  * matches its n-th recv from itself; both must be on the same stream. */
 COLL_API coll_status_t coll_group_start(void);
-/* Issues the group's operations. Those on a stream are one operation there: they begin together
- * behind the stream's earlier ones, and what is queued later waits for all of them. Those that have
- * neither stream nor handle block: this call returns when all of them have ended, with the first
- * failure among them. If an operation of the group was refused when it was called, or a send to
- * itself has no recv, this call fails alike and issues none of them. */
+/* Issues the group's operations. On a stream they form one operation: they begin together behind
+ * the stream's earlier operations, and later operations wait for all of them. Operations with
+ * neither stream nor handle block: this call returns when all of them have ended, with their first
+ * failure. If an operation of the group was refused when it was called, or a send to itself has no
+ * recv, this call fails with that error and issues nothing. */
 COLL_API coll_status_t coll_group_end(void);
 /* Ends the group, with all its levels, and issues nothing. Handles of its operations end with
  * COLL_ABORTED. */
@@ -426,20 +427,21 @@ COLL_API coll_status_t coll_group_cancel(void);
 
 /* --- operations with a handle --- */
 
-/* A reduction of the program's own, for coll_start. Initialise with COLL_REDUCTION_INIT. It must be
- * associative, to rounding; the ranks' elements are combined as a balanced tree of ranks
- * (docs/numerics.md) unless it commutes, and then in any order that COLL_ORDER allows. */
+/* A user-defined reduction, for coll_start. Initialise with COLL_REDUCTION_INIT. It must be
+ * associative, except for rounding. If it commutes, the ranks' elements are combined in any order
+ * that COLL_ORDER allows, otherwise as a balanced tree of ranks (docs/numerics.md). */
 typedef struct coll_reduction {
   size_t size;
   uint32_t version;
-  /* 0: of two operands `left` is always the lower ranks'; 1: they may come either way round, also
-   * on two ranks, and must give the same bits */
+  /* 0: `left` always comes from the lower ranks; 1: the operands may be swapped, also on two ranks,
+   * and must give the same bits */
   int commutative;
-  /* result[i] = left[i] op right[i], of `count` elements of the call's type, each aligned to its
-   * size. `result` may be `left` or `right`, and overlaps neither otherwise. Called on any thread
-   * that moves operations, by calls in flight also at the same time. It must not throw, nor call
-   * this library. In an operation that fails it may get elements of any bits. What the bits of an
-   * element mean it alone knows: a record of 16 bytes may travel as COLL_COMPLEX128. */
+  /* result[i] = left[i] op right[i], for `count` elements of the call's type, each aligned to its
+   * size. `result` may be `left` or `right`, and overlaps neither otherwise. Any thread that moves
+   * operations calls it; calls in flight may call it at the same time. It must not throw, nor call
+   * this library. In an operation that fails it may get elements with arbitrary bits. The library
+   * does not interpret the bits of an element: a record of 16 bytes may travel as COLL_COMPLEX128.
+   */
   void (*combine)(void* context, const void* left, const void* right, void* result, size_t count);
   void* context;    /* passed to `combine`; it must stay until the operation has ended */
   const char* name; /* the same on all ranks: others are refused with COLL_MISMATCH; null: none */
@@ -448,16 +450,16 @@ typedef struct coll_reduction {
 #define COLL_REDUCTION_INIT \
   { sizeof(coll_reduction_t), COLL_REDUCTION_VERSION, 0, NULL, NULL, NULL }
 
-/* What a call of its own would be given for a part of a call of many. */
+/* One part of a call that has many: the buffers and count of a separate call. */
 typedef struct coll_part {
   const void* send;
   void* recv;
   size_t count;
 } coll_part_t;
 
-/* One operation and all that can be said of it. Initialise with COLL_CALL_INIT, then change
- * members: `size` and `version` let the struct grow, as in coll_config_t. Members that the
- * operation does not have are ignored. */
+/* One operation with all its arguments. Initialise with COLL_CALL_INIT, then change members: `size`
+ * and `version` let the struct grow, as in coll_config_t. Members that the operation does not have
+ * are ignored. */
 typedef struct coll_call {
   size_t size;
   uint32_t version;
@@ -470,8 +472,8 @@ typedef struct coll_call {
   int root;          /* or the peer of a send or recv */
   int unequal;       /* 1: all_gatherv and so on; the arrays below say how long blocks are */
   double deadline_s; /* how long it may stand still, 0: for ever; negative: the communicator's */
-  /* As in coll_all_gatherv and so on: recv_ is the list of all_gatherv and gatherv, send_ that of
-   * reduce_scatterv and scatterv, all_to_allv has both. Read before coll_start returns. */
+  /* As in coll_all_gatherv and so on: all_gatherv and gatherv use recv_, reduce_scatterv and
+   * scatterv use send_, all_to_allv uses both. Read before coll_start returns. */
   const size_t* send_counts;
   const size_t* send_displs;
   const size_t* recv_counts;
@@ -479,19 +481,19 @@ typedef struct coll_call {
   int tagged; /* 1: coll_send_tagged or coll_recv_tagged, with the next two */
   int tag;
   coll_message_t* message; /* of a recv; null: not wanted */
-  /* Of a sum: this rank's send is multiplied by this element of `type` first, each product rounded
-   * once; null: it is not. `send` stays as it is, unless the call is in place. Each rank has a
-   * factor of its own. Not of bool. reduce and reduce_scatter keep the products in memory of the
-   * library, from the call's issue to its end. */
+  /* For a sum: the library first multiplies this rank's send by this element of `type` and rounds
+   * each product once; null: no factor. `send` does not change unless the call is in place. Each
+   * rank has its own factor. Not for bool. reduce and reduce_scatter keep the products in memory of
+   * the library, from the call's issue to its end. */
   const void* factor;
   int factor_late; /* 1: the factor is read when the operation begins; 0: by coll_start */
   const coll_reduction_t* reduction; /* in place of `op`; null: `op` says. Read by coll_start */
-  /* Many small operations as one: of `part_count` parts, in place of send, recv and count. It has
-   * the effect of a group of as many calls, in the time of a single one of all their bytes and of
-   * two copies. What one part writes no other part may read or write. All ranks give parts of the
-   * same counts in the same order. Neither for sends, receives and
-   * barriers, nor with unequal blocks. The list is read by coll_start, the buffers are the
-   * operation's until its end. The library holds memory of the parts' size meanwhile. */
+  /* Many small operations as one: `part_count` parts replace send, recv and count. The effect is
+   * that of a group with one call per part. The time is that of a single call of all their bytes,
+   * plus two copies. No part may read or write what another part writes. All ranks give parts of
+   * the same counts in the same order. Sends, receives, barriers and unequal blocks cannot have
+   * parts. coll_start reads the list; the buffers belong to the operation until it ends. Meanwhile
+   * the library holds memory of the parts' size. */
   const coll_part_t* parts; /* null: the call is whole */
   size_t part_count;
 } coll_call_t;
@@ -503,9 +505,9 @@ typedef struct coll_call {
   }
 
 /* Explains in a few lines which algorithm, lanes, slices and transports a call would use, and why.
- * The call is given as to coll_start, but nobody looks at its buffers, tag, message and factor. A
- * peer must be named: COLL_ANY_SOURCE is refused. Of a tagged message it tells what happens once it
- * has met its other end.
+ * `call` is as for coll_start, but its buffers, tag, message and factor are ignored. A peer must be
+ * a rank: COLL_ANY_SOURCE is refused. For a tagged message the text says what happens once both
+ * ends have met.
  *
  * Writes at most `capacity` bytes, including the final 0. `*length` (`length` may be null) receives
  * the full length in bytes without the final 0. Not collective: each rank computes its answer by
@@ -519,7 +521,7 @@ typedef struct coll_prediction {
   uint32_t version;
   uint32_t lanes;
   char algorithm[64];
-  double microseconds;     /* of a single call; the cost model's, for the rank that takes longest */
+  double microseconds;     /* of a single call, for the slowest rank, by the cost model */
   uint64_t bytes_sent;     /* of the buffers' content, to other ranks: exact, by the schedule */
   uint64_t bytes_received; /* from other ranks */
   uint32_t slice_bytes;    /* no message is longer */
@@ -529,45 +531,47 @@ typedef struct coll_prediction {
 #define COLL_PREDICTION_INIT \
   { sizeof(coll_prediction_t), COLL_PREDICTION_VERSION, 0, {0}, 0.0, 0, 0, 0, 0 }
 
-/* Predicts a call without running it. The call is given as to coll_comm_explain. The bytes of
- * unequal blocks are those of the given counts, and of a tagged recv those of `count` elements. The
- * algorithm of all_to_allv, gatherv and scatterv does not depend on the counts; their microseconds
- * are as if other ranks' blocks were as long as those that this rank knows. Any thread may call it;
+/* Predicts a call without running it. `call` is as for coll_comm_explain. The predicted bytes
+ * follow the given counts for unequal blocks, and `count` for a tagged recv. The algorithm of
+ * all_to_allv, gatherv and scatterv does not depend on the counts; their predicted time assumes
+ * that other ranks' blocks are as long as the blocks that this rank knows. Any thread may call it;
  * it may take some milliseconds. */
 COLL_API coll_status_t coll_comm_predict(coll_comm_t comm, const coll_call_t* call,
                                          coll_prediction_t* prediction);
 
-/* Issues an operation and returns at once: on `stream` behind its earlier operations, or with a
- * null stream beside all others. `*work` gets a handle; a null `work` is allowed with a stream,
- * which then reports the end. */
+/* Issues an operation and returns at once. On a stream the operation runs behind the stream's
+ * earlier operations; with a null stream it runs beside all others. `*work` gets a handle. With a
+ * stream `work` may be null; the stream then reports the end. */
 COLL_API coll_status_t coll_start(const coll_call_t* call, coll_comm_t comm, coll_stream_t stream,
                                   coll_work_t* work);
 /* Runs an operation and returns when it has ended; in a group it is collected like the others. */
 COLL_API coll_status_t coll_run(const coll_call_t* call, coll_comm_t comm);
-/* COLL_IN_PROGRESS while it runs, then how it ended; any number of times. Never waits. */
+/* Returns COLL_IN_PROGRESS while the operation runs, then how it ended, any number of times. Never
+ * waits. */
 COLL_API coll_status_t coll_work_test(coll_work_t work);
-/* Waits until it has ended, and returns how; COLL_IN_PROGRESS if `timeout_s` passes first
+/* Waits until the work has ended, and returns how; COLL_IN_PROGRESS if `timeout_s` passes first
  * (negative: no timeout). The waiting thread moves the communicator's operations meanwhile. */
 COLL_API coll_status_t coll_work_wait(coll_work_t work, double timeout_s);
 /* How it ended, as fields; the code is COLL_IN_PROGRESS while it runs. Never waits. */
 COLL_API coll_status_t coll_work_error_info(coll_work_t work, coll_error_info_t* info);
-/* Has a tagged recv that has not met its message end with COLL_ABORTED; it takes no message then.
- * COLL_IN_PROGRESS: nothing was cancelled. The recv has met its message, has ended, or is in a
- * group that is not issued yet; or it is another operation. On a stream a cancelled recv ends when
- * the earlier operations have. Do not call this, nor coll_probe, in a function given to
- * coll_work_on_end. */
+/* Cancels a tagged recv that has not met its message: the recv takes no message and ends with
+ * COLL_ABORTED. COLL_IN_PROGRESS: nothing was cancelled, because the recv has met its message, has
+ * ended, or is in a group that is not issued yet, or because the operation is no tagged recv. On a
+ * stream a cancelled recv ends after the earlier operations. Do not call this, nor coll_probe, in a
+ * function given to coll_work_on_end. */
 COLL_API coll_status_t coll_work_cancel(coll_work_t work);
 /* Aborts the work's communicator, as coll_comm_abort does, unless the work has ended: ranks cannot
  * leave a collective alone. COLL_INVALID_USAGE while it is in a group that is not issued. */
 COLL_API coll_status_t coll_work_abort(coll_work_t work);
-/* Calls done(context, status) once, when it has ended and before coll_work_test and coll_work_wait
- * say so: on the thread that moves the operation, or before this returns where it has ended
- * already. `done` must not wait for operations, nor destroy a communicator or a stream. One
- * function for each work; a second one is COLL_INVALID_USAGE. */
+/* Calls done(context, status) once, when the operation has ended and before coll_work_test and
+ * coll_work_wait say so. The thread that moves the operation makes this call; if the operation has
+ * ended already, this function makes it before it returns. `done` must not wait for operations, nor
+ * destroy a communicator or a stream. Each work takes one function; a second one is
+ * COLL_INVALID_USAGE. */
 COLL_API coll_status_t coll_work_on_end(coll_work_t work,
                                         void (*done)(void* context, coll_status_t status),
                                         void* context);
-/* Frees the handle. The operation goes on: its buffers stay its own until it has ended. */
+/* Frees the handle. The operation goes on; its buffers belong to it until it has ended. */
 COLL_API coll_status_t coll_work_free(coll_work_t work);
 
 /* --- host streams --- */
@@ -584,22 +588,22 @@ COLL_API coll_status_t coll_stream_query(coll_stream_t stream);
 /* --- events --- */
 
 /* An event stands for the operations that a stream held when the event was recorded. It has
- * happened once all of them have ended, whether they failed or not; their failures are reported by
- * their stream and their handles alone. An event that was never recorded has happened. Any thread
- * may use it, any number of streams may wait for it, also after the recorded stream was destroyed.
+ * happened once all of them have ended, whether they failed or not; only their stream and their
+ * handles report failures. An event that was never recorded counts as happened. Any thread may use
+ * an event. Any number of streams may wait for it, also after the recorded stream was destroyed.
  * The streams' operations may be on different communicators. */
 COLL_API coll_status_t coll_event_create(coll_event_t* event);
 /* Never waits. Streams that wait for the event go on waiting for what it stood for. */
 COLL_API coll_status_t coll_event_destroy(coll_event_t event);
-/* Records what the stream holds now. A second record replaces the first; streams that wait already
- * wait for the first. Refused with COLL_INVALID_USAGE while this thread's open group has operations
- * on the stream, which the stream does not hold yet. */
+/* Records what the stream holds now. A second record replaces the first; streams that already wait
+ * still wait for the first. Refused with COLL_INVALID_USAGE while this thread's open group has
+ * operations on the stream, which the stream does not hold yet. */
 COLL_API coll_status_t coll_event_record(coll_event_t event, coll_stream_t stream);
-/* Does not wait for the event. (Like any operation it waits for room where the stream holds 1024.)
- * What is queued on `stream` from now on begins only when the event, as it is recorded now, has
- * happened. A failure before the event does not stop `stream`: its later operations run, and fail
+/* Makes operations queued on `stream` from now on wait for the event as it is recorded now. Returns
+ * without waiting for the event. (Like any operation it waits for room if the stream holds 1024
+ * entries.) A failure before the event does not stop `stream`: its later operations run, and fail
  * only if their own communicator has failed. They also end only after the event: to end them early,
- * abort the communicator that the event waits for, too. Refused in a group like coll_event_record.
+ * abort the communicator that the event waits for too. Refused in a group like coll_event_record.
  */
 COLL_API coll_status_t coll_stream_wait_event(coll_stream_t stream, coll_event_t event);
 /* Never waits: COLL_SUCCESS if the event has happened, else COLL_IN_PROGRESS. */
@@ -611,8 +615,8 @@ COLL_API coll_status_t coll_event_synchronize(coll_event_t event);
 
 /* Allocates memory that the other ranks of this host can read where it lies. Operations on it copy
  * once where they copy other memory twice, and reductions read it without a copy. Any operation may
- * mix it with other memory. It is zeroed and aligned to a page (to 2 MiB from 2 MiB on); with
- * `bytes` 0 the call returns memory too. It belongs to the process, not to a communicator. A
+ * mix it with other memory. It is zeroed and aligned to a page (to 2 MiB if it has at least 2 MiB);
+ * with `bytes` 0 the call returns memory too. It belongs to the process, not to a communicator. A
  * forked child cannot use it.
  *
  * COLL_OUT_OF_RESOURCES: the machine's memory, or the process's limit of address space (ulimit -v)
@@ -635,9 +639,9 @@ COLL_API coll_status_t coll_mem_free(void* memory);
  * A registration belongs to the process; a forked child does not inherit it. Thread-safe. */
 COLL_API coll_status_t coll_mem_register(const void* address, size_t bytes);
 /* Ends the registration that began at this address; null is no error. Call it before you unmap the
- * memory, and while no operation uses the memory. It neither unmaps nor closes anything of the
- * caller's. Other ranks may keep the memory's pages mapped until they next read shared memory of
- * this process, or until their communicator is destroyed. Thread-safe. */
+ * memory, and while no operation uses the memory. It does not unmap the caller's memory or close
+ * the caller's descriptors. Other ranks may keep the memory's pages mapped until they next read
+ * shared memory of this process, or until their communicator is destroyed. Thread-safe. */
 COLL_API coll_status_t coll_mem_deregister(const void* address);
 
 #ifdef __cplusplus

@@ -55,10 +55,11 @@ typedef enum coll_dtype {
 } coll_dtype_t;
 
 /* Reductions. avg divides the sum by the number of ranks and rounds once (integers: toward zero).
- * The bitwise operations take integers and bool. The logical operations take all types but the
- * complex ones; their results are 0 and 1 (a single rank copies what it is given). Of bool, sum and
- * max are the logical or, prod and min the logical and; there is no avg. Complex numbers have sum,
- * prod and avg. A call with another pair of operation and type fails with COLL_INVALID_ARGUMENT. */
+ * The bitwise operations take integers and bool. The logical operations take all types except
+ * complex types; their results are 0 and 1 (a single rank copies its input). For bool, sum and max
+ * are the logical or, prod and min are the logical and; there is no avg. Complex numbers have only
+ * sum, prod and avg. A call with any other pair of operation and type fails with
+ * COLL_INVALID_ARGUMENT. */
 typedef enum coll_op {
   COLL_SUM = 0,
   COLL_PROD = 1,
@@ -93,12 +94,13 @@ typedef enum coll_operation {
 } coll_operation_t;
 
 /* The order in which sums, products and averages of floating-point numbers combine the ranks'
- * elements (docs/numerics.md, "The order of sums"). All else is exact in any order. */
+ * elements (docs/numerics.md, "The order of sums"). All other built-in reductions are exact in any
+ * order. */
 typedef enum coll_order {
   COLL_ORDER_DEFAULT = 0, /* as the knob COLL_ORDER says */
   COLL_ORDER_ANY = 1,     /* the fastest: it may change with the size, the machine or the tables */
-  COLL_ORDER_TREE = 2,    /* a balanced tree of the ranks, always: what bits come out depends on the
-                             number of ranks and their elements alone */
+  COLL_ORDER_TREE = 2,    /* always a balanced tree of the ranks: the bits of a result depend only
+                             on the number of ranks and their elements */
   COLL_ORDER_MAX_ENUM = 0x7fffffff
 } coll_order_t;
 
