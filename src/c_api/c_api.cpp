@@ -126,7 +126,7 @@ Status join_now(coll::Joining joining, coll::JoinTurn* turn, coll_comm_t* comm) 
 
 /// `at_failure` cleans up, where the join fails.
 Status join(coll::Joining joining, coll_joining_t* handle, coll_comm_t* comm,
-            std::function<void()> at_failure = {}) {
+            const std::function<void()>& at_failure = {}) {
   coll::LiveCommunicators::of_process().expect_exit();
   const std::shared_ptr<coll::JoinTurn> turn = coll::JoinTurn::line_up(joining);
   Status begun = coll::carry_out(
