@@ -266,6 +266,12 @@ class Sample {
 };
 
 /// Over a transport, with the algorithms of the planner's choice or with others.
+#ifdef SANITIZED
+constexpr std::uint64_t kSamples = 15;
+#else
+constexpr std::uint64_t kSamples = 40;
+#endif
+
 void run_samples(const char* transports, const char* algorithms) {
   const std::uint64_t seed = coll::test::test_seed();
   coll_config_t config = config_with();
@@ -276,7 +282,7 @@ void run_samples(const char* transports, const char* algorithms) {
     run_ranks(
         size,
         [&](coll_comm_t comm, int rank) {
-          for (std::uint64_t i = 0; i < 40 && !::testing::Test::HasFailure(); ++i) {
+          for (std::uint64_t i = 0; i < kSamples && !::testing::Test::HasFailure(); ++i) {
             Sample(seed + 1000 * static_cast<std::uint64_t>(size) + i, size).run(comm, rank);
           }
         },
