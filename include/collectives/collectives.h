@@ -493,7 +493,8 @@ typedef struct coll_call {
    * plus two copies. No part may read or write what another part writes. All ranks give parts of
    * the same counts in the same order. Sends, receives, barriers and unequal blocks cannot have
    * parts. coll_start reads the list; the buffers belong to the operation until it ends. Meanwhile
-   * the library holds memory of the parts' size. */
+   * the library holds memory of the parts' size. Parts of an all_reduce, reduce or broadcast that
+   * lie one behind another, on both sides, are neither copied nor held. */
   const coll_part_t* parts; /* null: the call is whole */
   size_t part_count;
 } coll_call_t;

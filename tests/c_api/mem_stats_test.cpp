@@ -53,12 +53,14 @@ TEST(MemStats, CountWhatCallsHaveMade) {
 /// What calls of parts have needed is kept for the next ones, up to a limit.
 TEST(MemStats, CountWhatPartsNeed) {
   run_ranks(2, [](coll_comm_t comm, int) {
-    Values data(1 << 20, 1);
+    Values data((1 << 20) + 1, 1);
     coll_call_t call = asked(COLL_ALL_REDUCE, 0);
     const auto run_part_of = [&](std::size_t count) {
-      const coll_part_t part{data.data(), data.data(), count};
-      call.parts = &part;
-      call.part_count = 1;
+      // Not one behind the other.
+      const coll_part_t parts[] = {{&data.back(), &data.back(), 1},
+                                   {data.data(), data.data(), count - 1}};
+      call.parts = parts;
+      call.part_count = 2;
       EXPECT_TRUE(ok(coll_run(&call, comm)));
     };
     run_part_of(1000);

@@ -178,6 +178,50 @@ TEST(Parts, InFlightTogetherAndOnStreams) {
   });
 }
 
+std::uint64_t call_bytes(coll_comm_t comm) {
+  coll_mem_stats_t stats = COLL_MEM_STATS_INIT;
+  EXPECT_TRUE(ok(coll_comm_mem_stats(comm, &stats)));
+  return stats.call_bytes;
+}
+
+/// They are not copied; what only overlaps itself in another way is.
+TEST(Parts, ThatLieOneBehindAnotherAreUsedWhereTheyAre) {
+  run_ranks(3, [](coll_comm_t comm, int rank) {
+    Values in(1000), out(1000);
+    const auto fill = [&](Values& values) {
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = given(rank, 0, 0, i);
+    };
+    const auto sum = [](std::size_t i) {
+      return given(0, 0, 0, i) + given(1, 0, 0, i) + given(2, 0, 0, i);
+    };
+    const auto cut = [](std::int64_t* send, std::int64_t* recv) {
+      return std::vector<coll_part_t>{{nullptr, nullptr, 0},
+                                      {send, recv, 10},
+                                      {send + 10, recv + 10, 900},
+                                      {nullptr, nullptr, 0},
+                                      {send + 910, recv + 910, 90}};
+    };
+    fill(in);
+    EXPECT_TRUE(ok(run(call_of(COLL_ALL_REDUCE, cut(in.data(), out.data())), comm)));
+    for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], sum(i));
+    EXPECT_TRUE(ok(run(call_of(COLL_ALL_REDUCE, cut(in.data(), in.data())), comm)));
+    EXPECT_EQ(in, out) << "in place";
+    std::vector<coll_part_t> from_1 = cut(in.data(), out.data());
+    if (rank != 1) {
+      for (coll_part_t& part : from_1) part.send = nullptr;
+    }
+    fill(in);
+    EXPECT_TRUE(ok(run(call_of(COLL_BROADCAST, from_1, 1), comm)));
+    for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], given(1, 0, 0, i));
+    EXPECT_EQ(call_bytes(comm), 0U) << "nothing was packed";
+    const std::vector<coll_part_t> apart{{in.data(), out.data(), 10},
+                                         {in.data() + 20, out.data() + 10, 10}};
+    EXPECT_TRUE(ok(run(call_of(COLL_ALL_REDUCE, apart), comm)));
+    for (std::size_t i = 0; i < 20; ++i) ASSERT_EQ(out[i], sum(i < 10 ? i : i + 10));
+    EXPECT_GT(call_bytes(comm), 0U);
+  });
+}
+
 TEST(Parts, AreMultipliedByTheFactor) {
   run_ranks(3, [](coll_comm_t comm, int rank) {
     const Values a(100, 2), b(7, 3);
