@@ -174,8 +174,10 @@ Status join_part(const coll::Part& part, coll::Joining joining, coll_joining_t* 
   });
 }
 
+/// Of a config that is read without a failure.
 coll_joining_t* joining_handle(const coll_config_t* config) {
-  return config != nullptr && config->size >= sizeof *config ? config->joining : nullptr;
+  const Result<coll_config_t> chosen = read_config(config);
+  return chosen.ok() ? chosen->joining : nullptr;
 }
 
 Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
@@ -282,8 +284,7 @@ coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank, const in
     COLL_ASSIGN(std::vector<coll::Fd> links, coll::duplicate_links(fds, rank, size));
     joining.place.links = std::make_shared<std::vector<coll::Fd>>(std::move(links));
     // While the program has its own ends, others see this rank's failure only where it says so.
-    COLL_ASSIGN(std::vector<coll::Fd> copies, coll::duplicate_links(fds, rank, size));
-    const auto shut_down = [all = std::make_shared<std::vector<coll::Fd>>(std::move(copies))] {
+    const auto shut_down = [all = joining.place.links] {
       for (const coll::Fd& one : *all) ::shutdown(one.get(), SHUT_RDWR);
     };
     joining.place.key = coll::knobs().secret;

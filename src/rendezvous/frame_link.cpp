@@ -79,6 +79,14 @@ FrameLink::Got FrameLink::receive(std::string& frame) {
   }
 }
 
+void FrameLink::finish_sending(Deadline until) {
+  while (sending()) {
+    const Result<bool> writable = wait_for(fd(), POLLOUT, until);
+    if (!writable.ok() || !*writable) return;
+    push();
+  }
+}
+
 void FrameLink::hang_up() {
   ::shutdown(fd_.get(), SHUT_RDWR);
   close();

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sys/clock.hpp"
 #include "sys/fd.hpp"
 
 namespace coll {
@@ -34,6 +35,8 @@ class FrameLink {
   /// Sends what goes now of what is queued.
   void push();
   [[nodiscard]] bool sending() const { return !out_.empty(); }
+  /// Waits until all that is queued has left, at most until the deadline.
+  void finish_sending(Deadline until);
   /// Bytes that have left so far.
   [[nodiscard]] std::uint64_t sent() const { return sent_; }
 

@@ -38,10 +38,11 @@ Status misled(Rank rank, const char* what) {
 /// One end of a socket, and how far its handshake has come.
 struct GivenLink {
   FrameLink link;
-  std::string nonce;  ///< this end's
-  std::string hub_nonce;
-  Claimant who;  ///< the other end, at the hub
-  bool greeted = false, proved = false, there = false;
+  std::string nonce;      ///< this end's
+  std::string hub_nonce;  ///< at the others; once the hub has greeted
+  Claimant who;           ///< the other end, at the hub
+  bool proved = false;
+  bool there = false;  ///< nothing more has to come: the rank's confirm, or the hub's start
 };
 
 class GivenMeeting {
@@ -75,9 +76,7 @@ class GivenMeeting {
  private:
   [[nodiscard]] bool is_hub() const { return me_.rank == 0; }
   [[nodiscard]] bool complete() const {
-    return is_hub() ? std::ranges::all_of(
-                          links_, [](const GivenLink& one) { return !one.link || one.there; })
-                    : started_;
+    return std::ranges::all_of(links_, [](const GivenLink& one) { return !one.link || one.there; });
   }
 
   Status begin() {
@@ -150,12 +149,11 @@ class GivenMeeting {
   }
 
   Status hear_hub(GivenLink& hub, const std::string& frame) {
-    if (!hub.greeted) {
+    if (hub.hub_nonce.empty()) {
       const auto greeting = read_greeting(frame);
       if (!greeting || greeting->version != kWireVersion) {
         return misled(0, "brings something that no rank 0 of this version says");
       }
-      hub.greeted = true;
       hub.hub_nonce = greeting->nonce;
       hub.link.send(pack_claim(me_, hub.nonce, claim_proof(key_, hub.hub_nonce, hub.nonce, me_)));
       return {};
@@ -173,26 +171,18 @@ class GivenMeeting {
     if (!start || start->hub != 0) return misled(0, "brings something that no rank 0 says");
     meeting_.one_network = start->one_network;
     name_job(key_, start->random, meeting_.job);
-    started_ = true;
+    hub.there = true;
     return {};
   }
 
   Status start() {
     COLL_ASSIGN(const std::string random, random_bytes(kNonceBytes));
     meeting_.one_network = std::ranges::all_of(links_, [&](const GivenLink& one) {
-      return !one.link ||
-             (is_here(one.link.fd()) && one.who.network != 0 && one.who.network == me_.network);
+      return !one.link || shares_network(me_, one.who, one.link.fd());
     });
     name_job(key_, random, meeting_.job);
     tell_all(pack_start({0, meeting_.one_network, random}));
     return {};
-  }
-
-  /// Its other end is on this machine: a copied machine says the same of its network.
-  static bool is_here(int fd) {
-    const NetAddress from = remote_address(fd);
-    return from.family() == 0 || from.is_loopback() ||
-           from.with_port(0) == local_address(fd).with_port(0);
   }
 
   void tell_all(const std::string& frame) {
@@ -200,13 +190,7 @@ class GivenMeeting {
       if (one.link) one.link.send(frame);
     }
     const auto until = Clock::now() + kFarewellTime;
-    for (GivenLink& one : links_) {
-      while (one.link && one.link.sending()) {
-        const Result<bool> writable = wait_for(one.link.fd(), POLLOUT, until);
-        if (!writable.ok() || !*writable) break;
-        one.link.push();
-      }
-    }
+    for (GivenLink& one : links_) one.link.finish_sending(until);
   }
 
   /// At the deadline of a rank: rank 0 knows who is missing, and says so if it is there.
@@ -238,7 +222,6 @@ class GivenMeeting {
   const Claimant& me_;
   std::vector<GivenLink> links_;  ///< by rank
   Meeting meeting_;
-  bool started_ = false;
   bool heard_ = false;  ///< the failure came from the hub
 };
 
@@ -285,9 +268,14 @@ Result<std::vector<Fd>> duplicate_links(const int* fds, Rank rank, Rank size) {
   return links;
 }
 
-Result<Meeting> meet_over(std::vector<Fd> links, const std::string& key, const Claimant& me,
+Result<Meeting> meet_over(const std::vector<Fd>& links, const std::string& key, const Claimant& me,
                           Deadline deadline) {
-  return GivenMeeting(std::move(links), key, me).run(deadline);
+  std::vector<Fd> own(links.size());
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (!links[i]) continue;
+    COLL_ASSIGN(own[i], duplicate(links[i].get(), static_cast<Rank>(i)));
+  }
+  return GivenMeeting(std::move(own), key, me).run(deadline);
 }
 
 }  // namespace coll

@@ -15,10 +15,10 @@ namespace coll {
 Result<std::vector<Fd>> duplicate_links(const int* fds, Rank rank, Rank size);
 
 /// Meets over a star of stream sockets: rank 0 has one to each rank, the others one to rank 0; as
-/// in Meeting::links. Each end proves the key and says who it is, so that sockets that lead to
-/// another rank, job or size are found out. Fails by the deadline, or as soon as a socket is
-/// closed, on all ranks.
-Result<Meeting> meet_over(std::vector<Fd> links, const std::string& key, const Claimant& me,
+/// in Meeting::links. The meeting has duplicates. Each end proves the key and says who it is, so
+/// that sockets that lead to another rank, job or size are found out. Fails by the deadline, or as
+/// soon as a socket is closed, on all ranks.
+Result<Meeting> meet_over(const std::vector<Fd>& links, const std::string& key, const Claimant& me,
                           Deadline deadline);
 
 }  // namespace coll

@@ -6,6 +6,7 @@
 
 #include "rendezvous/control_message.hpp"
 #include "sys/net/net_interfaces.hpp"
+#include "sys/net/socket.hpp"
 
 namespace coll {
 namespace {
@@ -41,6 +42,12 @@ std::string proof_of_claim(std::string_view key, std::string_view hub_nonce, std
 }
 
 }  // namespace
+
+bool shares_network(const Claimant& me, const Claimant& other, int fd) {
+  const NetAddress from = remote_address(fd);
+  const bool here = from.is_loopback() || from.with_port(0) == local_address(fd).with_port(0);
+  return here && other.network != 0 && other.network == me.network;
+}
 
 Result<Claimant> this_claimant(Rank rank, Rank size) {
   COLL_ASSIGN(std::string instance, random_bytes(kNonceBytes));

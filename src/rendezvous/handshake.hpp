@@ -53,6 +53,10 @@ struct Claimant {
     return "pid " + std::to_string(pid) + " on host " + host;
   }
 };
+/// Is the other one, who came by this socket, in this one's network? By what it says and by the way
+/// it came: a copied machine says the same of itself, and what a tunnel brings seems to come from
+/// here. Ends of a Unix socket have no address, so both have the same.
+bool shares_network(const Claimant& me, const Claimant& other, int fd);
 /// This process as `rank` of `size`.
 Result<Claimant> this_claimant(Rank rank, Rank size);
 

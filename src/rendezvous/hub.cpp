@@ -308,13 +308,7 @@ void Hub::tell_all(const std::string& frame) {
     if (member.link) member.link.send(frame);
   }
   const auto until = Clock::now() + kVerdictTime;
-  for (Arrived& member : members_) {
-    while (member.link && member.link.sending()) {
-      const Result<bool> writable = wait_for(member.link.fd(), POLLOUT, until);
-      if (!writable.ok() || !*writable) break;
-      member.link.push();
-    }
-  }
+  for (Arrived& member : members_) member.link.finish_sending(until);
 }
 
 void Hub::tell_latecomers(const Status& failure, Deadline deadline) {
@@ -337,15 +331,9 @@ Status Hub::missing() {
   return ranks_missing(absent, me_, source_, listeners_, turned_);
 }
 
-/// By what each says of its network and by the way it came: a copied machine says the same of
-/// itself, and what a tunnel brings seems to come from here.
 bool Hub::in_one_network() const {
   return std::ranges::all_of(members_, [&](const Arrived& one) {
-    if (!one.link) return true;  // the hub itself
-    const NetAddress from = remote_address(one.link.fd());
-    const bool here =
-        from.is_loopback() || from.with_port(0) == local_address(one.link.fd()).with_port(0);
-    return here && one.who.network != 0 && one.who.network == me_.network;
+    return !one.link || shares_network(me_, one.who, one.link.fd());  // none: the hub itself
   });
 }
 

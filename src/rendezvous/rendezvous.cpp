@@ -325,7 +325,7 @@ Result<Meeting> meet_at(const MeetingPlace& place, const Claimant& me, Deadline 
     case MeetingPlace::Kind::store:
       return meet_store(place, me, deadline);
     case MeetingPlace::Kind::links:
-      return meet_over(std::move(*place.links), place.key, me, deadline);
+      return meet_over(*place.links, place.key, me, deadline);
   }
   return failed(Code::internal, "an unknown kind of rendezvous");
 }

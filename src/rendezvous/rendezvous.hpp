@@ -24,7 +24,7 @@ struct MeetingPlace {
   /// nonce; store: the key
   std::string path;
   KeyValueStore* program_store = nullptr;  ///< store: lives until the ranks have met
-  /// links: sockets to the ranks (given_links.hpp); taken by the first who meets
+  /// links: sockets to the ranks (given_links.hpp)
   std::shared_ptr<std::vector<Fd>> links = {};
   std::string key;         ///< shared by all ranks of the job
   std::string interfaces;  ///< where to listen and what to publish, as the knob COLL_INTERFACE
