@@ -150,7 +150,7 @@ Result<Extras> extras_of(const char* function, const coll_call_t& call) {
     const char* const name = call.reduction->name;
     agreed = mix_digest(agreed, Fnv1a().text(name == nullptr ? "" : name).value());
   }
-  if (extras.parts || extras.own.combine != nullptr) extras.agreed = agreed;
+  extras.agreed = agreed;
   if (call.factor != nullptr && reduces(what)) {
     COLL_ASSIGN(extras.factor,
                 factor_of(std::string(function) + ": " + std::string(name_of(what)), call));
