@@ -12,6 +12,7 @@
 
 #include "base/hash.hpp"
 #include "c_api/c_api_requests.hpp"
+#include "communicator/calls/call_check.hpp"
 #include "communicator/calls/call_digest.hpp"
 
 namespace coll {
@@ -50,6 +51,7 @@ Result<Factor> factor_of(const std::string& name, const coll_call_t& call) {
     return failed(Code::invalid_argument, name + ": bool has no factors",
                   "use another type, or leave `factor` null");
   }
+  COLL_TRY(check_reached(name + ": factor", call.factor));
   Factor factor;
   if (call.factor_late != 0) {
     factor.late = call.factor;

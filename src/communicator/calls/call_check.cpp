@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "communicator/calls/call_digest.hpp"
+#include "sys/memory/memory_places.hpp"
 
 namespace coll {
 namespace {
@@ -22,6 +23,12 @@ Status bad(const Call& call, const std::string& what, std::string hint = {}) {
 Status null_buffer(const Call& call, const char* name, std::uint64_t bytes) {
   return bad(call,
              std::string(name) + " is null but " + std::to_string(bytes) + " bytes are expected");
+}
+
+Status check_reached(const Call& call, const char* name, const Buffer& buffer) {
+  const void* const begin = reinterpret_cast<const void*>(buffer.begin);
+  if (buffer.bytes == 0 || place_of_memory(begin).kind == MemoryKind::host) return {};
+  return coll::check_reached(in(call) + name, begin);
 }
 
 /// What to do where a reduction has no meaning.
@@ -90,6 +97,9 @@ Status check_apart(const Call& call, const char* buffer,
 
 /// Each part is a call, and what the parts write is apart.
 Status check_parts(const Request& request, Rank rank, Rank size) {
+  const auto reached = [](const void* data) {
+    return place_of_memory(data).kind == MemoryKind::host;
+  };
   std::vector<Buffer> written;
   written.reserve(request.extras->parts->list.size());
   std::size_t number = 0;
@@ -101,7 +111,8 @@ Status check_parts(const Request& request, Rank rank, Rank size) {
     each.input = part.input;
     each.output = part.output;
     const auto [input, output] = buffers_of(each, rank, size);
-    const bool plain = part.input != nullptr && part.output != nullptr && !overlap(input, output);
+    const bool plain = part.input != nullptr && part.output != nullptr && !overlap(input, output) &&
+                       reached(part.input) && reached(part.output);
     // The whole call's names are right; what can still be wrong of a part are its buffers.
     if (const Status checked = plain ? Status{} : check_request(each, rank, size); !checked.ok()) {
       return checked.with_context("part " + std::to_string(number));
@@ -125,6 +136,16 @@ Status check_parts(const Request& request, Rank rank, Rank size) {
 }
 
 }  // namespace
+
+Status check_reached(const std::string& name, const void* data) {
+  const MemoryPlace place = place_of_memory(data);
+  if (place.kind == MemoryKind::host) return {};
+  return failed(Code::unsupported,
+                name + " is memory of CUDA device " + std::to_string(place.device) +
+                    ", which processors cannot read",
+                "copy it to memory of the host (cudaMemcpy), or let the host reach it: "
+                "cudaMallocManaged, cudaMallocHost");
+}
 
 Status check_names(const Call& call) {
   if (static_cast<int>(call.type) >= kDataTypes) {
@@ -189,6 +210,8 @@ Status check_request(const Request& request, Rank rank, Rank size) {
   if (input.bytes != 0 && request.input == nullptr) return null_buffer(call, "send", input.bytes);
   if (output.bytes != 0 && request.output == nullptr)
     return null_buffer(call, "recv", output.bytes);
+  COLL_TRY(check_reached(call, "send", input));
+  COLL_TRY(check_reached(call, "recv", output));
   if (!overlap(input, output)) return {};
   // In place a block of send is written, too.
   if (request.blocks != nullptr) COLL_TRY(check_apart(call, "send", request.blocks->input));

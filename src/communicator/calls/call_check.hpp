@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The door, where a call's arguments are checked once.
 #pragma once
+#include <string>
+
 #include "communicator/calls/bound_calls.hpp"
 
 namespace coll {
@@ -11,6 +13,9 @@ Status check_names(const Call& call);
 
 /// Is the call right but for its buffers? Names, root or peer, count.
 Status check_call(const Call& call, Rank size);
+
+/// Can processors, which move a call's bytes, read `data`? `name` says what it is of the call.
+Status check_reached(const std::string& name, const void* data);
 
 /// Is the request right as far as this rank can tell? Pointers, ranges, overlap. No communication.
 Status check_request(const Request& request, Rank rank, Rank size);

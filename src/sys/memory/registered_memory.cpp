@@ -16,6 +16,7 @@
 #include <string>
 
 #include "sys/fd.hpp"
+#include "sys/memory/memory_places.hpp"
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/shared_segments.hpp"
 #include "sys/text_file.hpp"
@@ -138,6 +139,10 @@ Status seal(const Fd& file, const Mapping& mapping) {
 }
 
 Status add(std::uintptr_t begin, const std::byte* data, std::size_t bytes) {
+  if (const MemoryPlace place = place_of_memory(data); place.kind == MemoryKind::device) {
+    return refuse("it is memory of CUDA device " + std::to_string(place.device),
+                  "register memory of the host");
+  }
   COLL_ASSIGN(const Mapping mapping, shared_mapping_of(begin, bytes));
   COLL_ASSIGN(Fd file, descriptor_of(mapping));
   COLL_TRY(seal(file, mapping));

@@ -17,8 +17,8 @@ namespace coll {
 namespace {
 
 /// An abstract address: a zero byte, then the name.
-struct Address {
-  explicit Address(std::string_view name) {
+struct SocketName {
+  explicit SocketName(std::string_view name) {
     COLL_CHECK(name.size() <= 100, "the name of a Unix socket is too long");
     value.sun_family = AF_UNIX;
     std::memcpy(value.sun_path + 1, name.data(), name.size());
@@ -58,7 +58,7 @@ Status lost(int error) {
 
 Result<Fd> unix_listen(std::string_view name) {
   COLL_ASSIGN(Fd fd, make_socket());
-  const Address address(name);
+  const SocketName address(name);
   if (::bind(fd.get(), address.get(), address.size) != 0)
     return system_failure("bind of the abstract Unix socket " + std::string(name), errno);
   if (::listen(fd.get(), SOMAXCONN) != 0)
@@ -68,7 +68,7 @@ Result<Fd> unix_listen(std::string_view name) {
 
 Result<std::optional<Fd>> unix_dial(std::string_view name) {
   COLL_ASSIGN(Fd fd, make_socket());
-  const Address address(name);
+  const SocketName address(name);
   if (::connect(fd.get(), address.get(), address.size) == 0)
     return std::optional<Fd>(std::move(fd));
   if (is_later(errno)) return std::optional<Fd>();
