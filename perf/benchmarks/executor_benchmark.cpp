@@ -59,7 +59,7 @@ class Bound {
     const coll::Schedule schedule = plan.algorithm->build(plan.spec, world.layout, rank);
     program_ = *coll::bind(
         schedule, {plan.lanes, plan.message_chunks, plan.slice_bytes, plan.digest(), plan.loans},
-        [&](Rank, std::uint32_t lane) { return &link->end(lane); });
+        [&](Rank, std::uint32_t lane) { return &link->end(lane); }, scratch_);
     CallBinding call;
     call.input = input_.data();
     call.output = output_.data();
@@ -85,6 +85,7 @@ class Bound {
 
  private:
   std::vector<std::byte> input_, output_;
+  coll::ScratchPool scratch_;
   std::unique_ptr<coll::Program> program_;
   coll::Run run_;
 };
@@ -143,15 +144,17 @@ coll::Schedule ring(const benchmark::State& state) {
   return coll::find_algorithm("ring")->build({Collective::all_reduce, ranks, 0},
                                              coll::Layout::flat(ranks), 0);
 }
-std::unique_ptr<coll::Program> bind_nowhere(const coll::Schedule& schedule, Connection& nowhere) {
-  return *coll::bind(schedule, {.slice_bytes = 64 << 10},
-                     [&](Rank, std::uint32_t) { return &nowhere; });
+std::unique_ptr<coll::Program> bind_nowhere(const coll::Schedule& schedule, Connection& nowhere,
+                                            coll::ScratchPool& scratch) {
+  return *coll::bind(
+      schedule, {.slice_bytes = 64 << 10}, [&](Rank, std::uint32_t) { return &nowhere; }, scratch);
 }
 
 /// The extents of a call whose count differs from the last call's.
 void cut(benchmark::State& state) {
   Nowhere nowhere;
-  const auto program = bind_nowhere(ring(state), nowhere);
+  coll::ScratchPool scratch;
+  const auto program = bind_nowhere(ring(state), nowhere, scratch);
   std::uint64_t count = 1 << 20;
   coll::Extents extents;
   for (auto _ : state) extents.make(*program, count ^= 1, sizeof(float));
@@ -161,7 +164,8 @@ void cut(benchmark::State& state) {
 void bind(benchmark::State& state) {
   Nowhere nowhere;
   const coll::Schedule schedule = ring(state);
-  for (auto _ : state) benchmark::DoNotOptimize(bind_nowhere(schedule, nowhere));
+  coll::ScratchPool scratch;
+  for (auto _ : state) benchmark::DoNotOptimize(bind_nowhere(schedule, nowhere, scratch));
 }
 
 /// One rank's schedule.

@@ -120,9 +120,10 @@ coll_status_t coll_comm_mem_stats(coll_comm_t comm, coll_mem_stats_t* stats) {
     stats->connections = memory.connections;
     stats->connection_bytes = memory.connection_bytes;
     stats->programs = memory.programs;
-    stats->program_bytes = memory.program_bytes;
-    stats->staging_bytes = memory.staging_bytes;
-    stats->call_bytes = memory.call_bytes;
+    const coll::ScratchCounts& scratch = comm->communicator->scratch();
+    stats->program_bytes = memory.program_bytes + scratch.of(coll::ScratchUse::program);
+    stats->staging_bytes = scratch.of(coll::ScratchUse::staging);
+    stats->call_bytes = scratch.of(coll::ScratchUse::call);
     return {};
   });
 }

@@ -82,6 +82,7 @@ class Communicator {
   /// Of calls that have succeeded. From any thread.
   [[nodiscard]] CallCounts::Sums counts() const { return engine_.counts(); }
   [[nodiscard]] const MemoryCounts& memory() const { return engine_.memory(); }
+  [[nodiscard]] const ScratchCounts& scratch() const { return engine_.scratch(); }
   /// For a person: how the call would run.
   Result<std::string> explain_call(const Call& call) const;
 

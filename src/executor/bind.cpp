@@ -129,8 +129,7 @@ std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies) {
 }
 
 Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
-                                      const ConnectionSource& connection,
-                                      const SharedMemorySource& memory) {
+                                      const ConnectionSource& connection, ScratchPool& pool) {
   COLL_TRY(check_size(schedule));
   auto program = std::make_unique<Program>();
   program->chunks = schedule.chunks;
@@ -198,8 +197,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
   program->places.resize(program->lanes.size());
   // Not even touched: of some schedules' scratch a rank uses a small part.
   if (scratch_bytes > 0) {
-    program->scratch_bytes = scratch_bytes * program->lanes.size();
-    program->scratch = std::make_unique_for_overwrite<std::byte[]>(program->scratch_bytes);
+    program->scratch = pool.take(scratch_bytes * program->lanes.size(), ScratchUse::program);
   }
   for (std::uint32_t copy = 0; copy < copies; ++copy) {
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
@@ -210,14 +208,14 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       bound.connections =
           std::span(program->connections).subspan(first_connection[at], peers[at].size());
       bound.lendings = program->lendings.data() + first_connection[at];
-      if (program->scratch) bound.scratch = program->scratch.get() + at * scratch_bytes;
+      if (scratch_bytes > 0) bound.scratch = program->scratch.data() + at * scratch_bytes;
       bound.first_sibling = copy * lanes;
       bound.first_pass = copy;
       program->places[at].readers = readers[lane];
     }
   }
   bind_turns(*program);
-  if (memory) give_places(*program, memory);
+  give_places(*program, pool);
   return program;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/scratch_pool.hpp"
 #include "executor/unequal_blocks.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/window.hpp"
@@ -77,10 +78,6 @@ struct ProgramShape {
   std::uint32_t least_staged = 0;  ///< bytes to all readers together from which it pays; 0: always
 };
 
-/// Memory that other processes of this host can read in place. Null where there is none.
-using SharedMemory = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
-using SharedMemorySource = std::function<SharedMemory(std::size_t bytes)>;
-
 /// Places for messages that a lane sends to several peers. The lane uses them in turn. It has one
 /// place more than a connection has credits, and stages for the same peers at each turn. So when a
 /// place's turn comes again, the credits of later messages have shown that every peer has read what
@@ -129,9 +126,8 @@ struct Program {
   std::vector<Connection*> connections;  ///< by lane, each once
   std::vector<Lending*> lendings;        ///< as `connections`
   std::vector<CallTurns*> lane_turns;
-  std::unique_ptr<std::byte[]> scratch;
-  SharedMemory staging;  ///< where `places` lie
-  std::size_t scratch_bytes = 0, staging_bytes = 0;
+  ScratchPool::Block scratch;
+  ScratchPool::Block staging;            ///< where `places` lie
   std::vector<ProgressSource*> sources;  ///< of the connections, each once
   bool needs_progress = false;           ///< there are some
   bool unequal = false;                  ///< its calls have UnequalBlocks
@@ -268,11 +264,10 @@ struct PeerLane {
 };
 std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies);
 
-/// Binds. A program runs calls of any size; it stages messages if `memory` gives it places. Fails
-/// where the schedule is too large for the bound form (65,534 blocks, parts, connections or chunks
-/// per message).
+/// Binds. A program runs calls of any size; it stages messages if `pool`, which must outlive it,
+/// has places for them. Fails where the schedule is too large for the bound form (65,534 blocks,
+/// parts, connections or chunks per message).
 Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
-                                      const ConnectionSource& connection,
-                                      const SharedMemorySource& memory = {});
+                                      const ConnectionSource& connection, ScratchPool& pool);
 
 }  // namespace coll

@@ -6,17 +6,16 @@
 
 namespace coll {
 
-void give_places(Program& program, const SharedMemorySource& memory) {
+void give_places(Program& program, ScratchPool& pool) {
   const auto stages = [](const StagePlaces& places) { return places.readers > 0; };
   const auto lanes =
       static_cast<std::size_t>(std::count_if(program.places.begin(), program.places.end(), stages));
   if (lanes == 0) return;
   const std::size_t stride = (std::size_t{program.shape.slice_bytes} + 63) / 64 * 64;
   const std::uint32_t count = program.shape.credits + 1;
-  program.staging = memory(lanes * count * stride);
-  std::byte* begin = program.staging.get();
+  program.staging = pool.take(lanes * count * stride, ScratchUse::staging);
+  std::byte* begin = program.staging.data();
   if (begin == nullptr) return;
-  program.staging_bytes = lanes * count * stride;
   for (StagePlaces& places : program.places) {
     if (!stages(places)) continue;
     places.begin = begin;
@@ -31,7 +30,7 @@ Program::~Program() {
   const bool all_read =
       std::ranges::all_of(lendings, [](Lending* one) { return one == nullptr || one->all_read(); });
   // Late peers still read what they were sent, so nobody else may get this memory.
-  if (!all_read) static_cast<void>(staging.release());
+  if (!all_read) staging.abandon();
 }
 
 }  // namespace coll

@@ -5,7 +5,7 @@
 
 namespace coll {
 
-/// Gives places to each lane that sends the same to several peers, if `memory` has room for them.
-void give_places(Program& program, const SharedMemorySource& memory);
+/// Gives places to each lane that sends the same to several peers, if `pool` has any.
+void give_places(Program& program, ScratchPool& pool);
 
 }  // namespace coll

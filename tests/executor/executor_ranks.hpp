@@ -141,18 +141,20 @@ class ExecutorRanks {
       const auto connection = [&](Rank peer, std::uint32_t lane) {
         return connections_[r].at({peer, lane}).get();
       };
-      const auto memory = [&](std::size_t bytes) {
-        return settings.has_memory ? make_memory(bytes) : SharedMemory();
-      };
-      Result<std::unique_ptr<Program>> bound =
-          coll::bind(schedules[r], shape, connection,
-                     settings.stages ? SharedMemorySource(memory) : SharedMemorySource());
+      ScratchPool::Readable memory;
+      if (settings.stages) {
+        memory = [this, has = settings.has_memory](std::size_t bytes) {
+          return has ? make_memory(bytes) : ScratchPool::Memory();
+        };
+      }
+      ScratchPool& pool = *pools_.emplace_back(std::make_unique<ScratchPool>(std::move(memory)));
+      Result<std::unique_ptr<Program>> bound = coll::bind(schedules[r], shape, connection, pool);
       EXPECT_TRUE(bound.ok()) << bound.status().text();
       programs.push_back(*std::move(bound));
     }
   }
   /// It begins 64 bytes after a multiple of 4096.
-  SharedMemory make_memory(std::size_t bytes) {
+  ScratchPool::Memory make_memory(std::size_t bytes) {
     constexpr std::size_t kPage = 4096;
     std::byte* room = memory_.emplace_back(new std::byte[bytes + 2 * kPage]).get();
     const std::size_t past = reinterpret_cast<std::uintptr_t>(room) % kPage;
@@ -165,6 +167,7 @@ class ExecutorRanks {
   std::vector<std::unique_ptr<std::byte[]>> memory_;  ///< also of those who do not give it back
   int freed_ = 0;
   std::uint32_t slice_bytes_ = 0;
+  std::vector<std::unique_ptr<ScratchPool>> pools_;  ///< of the programs
   std::vector<std::vector<std::unique_ptr<Program>>> programs_;
   CpuExecutor executor_;
   std::vector<std::unique_ptr<Progress>> progress_;

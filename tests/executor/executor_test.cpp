@@ -121,7 +121,8 @@ TEST(BindDeathTest, ALaneThatUsesScratchHasAPeer) {
   schedule.scratch_chunks = 1;
   LaneBuilder(schedule.lanes[0]).copy({Space::input, 0}, {Space::scratch, 0});
   const auto nobody = [](Rank, std::uint32_t) { return nullptr; };
-  EXPECT_DEATH((void)coll::bind(schedule, {.slice_bytes = 64}, nobody), "scratch has a peer");
+  ScratchPool pool;
+  EXPECT_DEATH((void)coll::bind(schedule, {.slice_bytes = 64}, nobody, pool), "scratch has a peer");
 }
 
 TEST(Windows, CoverEveryElementOnceAndFitTheSlice) {

@@ -33,14 +33,14 @@ bool lie_in_one_piece(Request& request, Rank rank, Rank size) {
 }  // namespace
 
 std::unique_ptr<LocalSteps> LocalSteps::prepare(Request& request, Rank rank, Rank size,
-                                                CallMemory& memory) {
+                                                ScratchPool& pool) {
   const Extras* const extras = request.extras;
   if (extras == nullptr || (!extras->parts && !extras->factor)) return nullptr;
   const bool packs = extras->parts && !lie_in_one_piece(request, rank, size);
   if (!packs && !extras->factor) return nullptr;
   auto steps = std::make_unique<LocalSteps>();
-  if (packs) steps->packed_.emplace(request, rank, size, memory);
-  if (extras->factor) steps->scaled_.emplace(request, rank, size, memory);
+  if (packs) steps->packed_.emplace(request, rank, size, pool);
+  if (extras->factor) steps->scaled_.emplace(request, rank, size, pool);
   return steps;
 }
 

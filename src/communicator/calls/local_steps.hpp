@@ -15,7 +15,7 @@ class LocalSteps {
  public:
   /// Points the request at the buffers that the call will use; null if the call has no such steps.
   static std::unique_ptr<LocalSteps> prepare(Request& request, Rank rank, Rank size,
-                                             CallMemory& memory);
+                                             ScratchPool& pool);
   /// When the inputs are there.
   void before() const noexcept {
     if (packed_) packed_->pack();

@@ -6,13 +6,11 @@
 
 namespace coll {
 
-/// Bytes that are reserved: memory becomes real where it is touched. Written by the thread that has
-/// the engine's seat, read by any.
+/// Bytes that are reserved, beside those of the scratch pool. Written by the thread that has the
+/// engine's seat, read by any.
 struct MemoryCounts {
   std::atomic<std::uint64_t> connections{0}, connection_bytes{0};
-  std::atomic<std::uint64_t> programs{0}, program_bytes{0};
-  std::atomic<std::uint64_t> staging_bytes{0};  ///< messages that several peers read
-  std::atomic<std::uint64_t> call_bytes{0};     ///< CallMemory's
+  std::atomic<std::uint64_t> programs{0}, program_bytes{0};  ///< without their scratch
 };
 
 }  // namespace coll

@@ -7,18 +7,18 @@
 
 namespace coll {
 
-PackedParts::PackedParts(Request& request, Rank rank, Rank size, CallMemory& memory)
+PackedParts::PackedParts(Request& request, Rank rank, Rank size, ScratchPool& pool)
     : parts_(request.extras->parts),
       element_(size_of(request.call.type)),
       block_(request.call.count * element_),
       shape_(block_shape(request.call.collective, size, request.call.root, rank)),
-      first_(memory.take(block_ * std::max(shape_.input, shape_.output))) {
+      first_(pool.take(block_ * std::max(shape_.input, shape_.output), ScratchUse::call)) {
   const InPlace rule = in_place(request.call.collective, size, request.call.root, rank);
   input_ = output_ = first_.data();
   if (rule.allowed) {
     (rule.input_inside_output ? input_ : output_) += rule.offset_blocks * block_;
   } else if (shape_.input != 0 && shape_.output != 0) {
-    second_ = memory.take(block_ * shape_.output);
+    second_ = pool.take(block_ * shape_.output, ScratchUse::call);
     output_ = second_.data();
   }
   request.input = shape_.input != 0 ? input_ : nullptr;

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "communicator/calls/bound_calls.hpp"
-#include "communicator/calls/call_memory.hpp"
+#include "executor/scratch_pool.hpp"
 
 namespace coll {
 
@@ -14,7 +14,7 @@ class PackedParts {
  public:
   /// Takes memory and points the request's buffers at it. The packed call is in place where its
   /// operation allows that.
-  PackedParts(Request& request, Rank rank, Rank size, CallMemory& memory);
+  PackedParts(Request& request, Rank rank, Rank size, ScratchPool& pool);
   /// When the inputs are there.
   void pack() const noexcept;
   /// When the call has ended well.
@@ -29,7 +29,7 @@ class PackedParts {
   std::size_t element_;
   std::uint64_t block_;  ///< bytes of all parts' blocks of one rank
   BlockShape shape_;
-  CallMemory::Block first_, second_;
+  ScratchPool::Block first_, second_;
   std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
 };

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/log.hpp"
-#include "communicator/calls/call_memory.hpp"
 #include "executor/cpu_executor.hpp"
 
 namespace coll {
@@ -29,7 +28,7 @@ bool ProgramCache::stages() const {
   for (const auto& classes : table_) {
     for (const std::vector<Entry>& entries : classes) {
       for (const Entry& entry : entries) {
-        if (entry.program && entry.program->staging) return true;
+        if (entry.program && entry.program->staging.data() != nullptr) return true;
       }
     }
   }
@@ -104,9 +103,7 @@ Result<bool> ProgramCache::connect(const PlanKey& key) {
   const auto connection = [&](Rank peer, std::uint32_t lane) {
     return connections_.at({peer, base + lane}).get();
   };
-  COLL_ASSIGN(made.program,
-              coll::bind(made.schedule, shape, connection,
-                         membership_->world.shared_memory ? shared_memory : SharedMemorySource{}));
+  COLL_ASSIGN(made.program, coll::bind(made.schedule, shape, connection, pool_));
   made.schedule = {};
   count(*made.program, made);
   return true;
@@ -120,14 +117,12 @@ void ProgramCache::count(const Program& program, const Entry& of) {
     const Connection* const connection =
         connections_.at({pair.peer, first_lane(of.plan.spec.collective) + pair.lane}).get();
     if (!counted_.insert(connection).second) continue;
-    add(memory_.connections, 1);
-    add(memory_.connection_bytes, connection->buffer_bytes());
+    add(counts_.connections, 1);
+    add(counts_.connection_bytes, connection->buffer_bytes());
   }
-  add(memory_.programs, 1);
-  add(memory_.program_bytes, sizeof program + program.scratch_bytes +
-                                 program.steps.size() * sizeof(BoundStep) +
+  add(counts_.programs, 1);
+  add(counts_.program_bytes, sizeof program + program.steps.size() * sizeof(BoundStep) +
                                  program.lanes.size() * sizeof(Program::Lane));
-  add(memory_.staging_bytes, program.staging_bytes);
 }
 
 }  // namespace coll

@@ -22,9 +22,13 @@ class ProgramCache {
   /// The lanes of sends and receives begin at `pair_lanes`: they run between two ranks only, so
   /// they must not share connections with what all ranks do; nor those that a tag has brought
   /// together with the others.
-  ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes,
-               MemoryCounts& memory)
-      : rank_(rank), membership_(&membership), pair_lanes_(pair_lanes), memory_(memory) {}
+  ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes, ScratchPool& pool,
+               MemoryCounts& counts)
+      : rank_(rank),
+        membership_(&membership),
+        pair_lanes_(pair_lanes),
+        pool_(pool),
+        counts_(counts) {}
   /// After `stop_reading`. Waits up to 20 ms for peers who are still to read what was staged for
   /// them.
   ~ProgramCache();
@@ -67,9 +71,10 @@ class ProgramCache {
   Rank rank_;
   const Membership* membership_;
   std::uint32_t pair_lanes_;
-  MemoryCounts& memory_;
+  ScratchPool& pool_;
+  MemoryCounts& counts_;
   std::map<PeerAndLane, std::unique_ptr<Connection>> connections_;
-  std::set<const Connection*> counted_;  ///< in `memory_`
+  std::set<const Connection*> counted_;  ///< in `counts_`
   std::array<std::array<std::vector<Entry>, 65>, kCollectives> table_;
 };
 

@@ -9,12 +9,12 @@
 
 namespace coll {
 
-ScaledInput::ScaledInput(Request& request, Rank rank, Rank size, CallMemory& memory)
+ScaledInput::ScaledInput(Request& request, Rank rank, Rank size, ScratchPool& pool)
     : given_(request), input_(buffers_of(request, rank, size).input) {
   const Collective collective = request.call.collective;
   const bool in_output = collective == Collective::all_reduce ||
                          (collective == Collective::reduce && request.call.root == rank);
-  if (!in_output) own_ = memory.take(input_.bytes);
+  if (!in_output) own_ = pool.take(input_.bytes, ScratchUse::call);
   products_ = in_output ? static_cast<std::byte*>(request.output) : own_.data();
   // Blocks may begin behind the buffer's address.
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(request.input);

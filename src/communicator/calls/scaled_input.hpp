@@ -2,7 +2,7 @@
 // Inputs that are multiplied before they are reduced.
 #pragma once
 #include "communicator/calls/bound_calls.hpp"
-#include "communicator/calls/call_memory.hpp"
+#include "executor/scratch_pool.hpp"
 
 namespace coll {
 
@@ -11,7 +11,7 @@ namespace coll {
 class ScaledInput {
  public:
   /// Finds the place and points the request's input at it.
-  ScaledInput(Request& request, Rank rank, Rank size, CallMemory& memory);
+  ScaledInput(Request& request, Rank rank, Rank size, ScratchPool& pool);
   /// Computes the products; when the input is there.
   void compute() const noexcept;
 
@@ -19,7 +19,7 @@ class ScaledInput {
   Request given_;
   Buffer input_;
   std::byte* products_ = nullptr;
-  CallMemory::Block own_;
+  ScratchPool::Block own_;
 };
 
 }  // namespace coll

@@ -8,6 +8,7 @@
 #include "communicator/calls/call_check.hpp"
 #include "communicator/calls/call_digest.hpp"
 #include "communicator/engine/progress_thread.hpp"
+#include "sys/memory/shared_arena.hpp"
 
 namespace coll {
 namespace {
@@ -48,11 +49,11 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
       order_(membership.world.order),
       waiting_(waiting),
       failure_(failure),
-      programs_(rank, membership, kPairLanes, memory_counts_),
-      tagged_programs_(rank, membership, kTaggedLanes, memory_counts_),
+      scratch_(membership.world.shared_memory ? &SharedArena::own : ScratchPool::Readable()),
+      programs_(rank, membership, kPairLanes, scratch_, memory_counts_),
+      tagged_programs_(rank, membership, kTaggedLanes, scratch_, memory_counts_),
       mail_(rank, membership),
       bound_(rank, size, results),
-      memory_(membership.world.shared_memory, memory_counts_.call_bytes),
       sends_(static_cast<std::size_t>(size)),
       receives_(static_cast<std::size_t>(size)),
       tagged_sends_(static_cast<std::size_t>(size)),
@@ -284,7 +285,7 @@ bool Engine::begin(OpenCall& call) {
     call.call = call.request.call;
     call.call.sequence = ++order_of(call.call).begun;
     call.state = OpenCall::State::opening;
-    call.local = LocalSteps::prepare(call.request, rank_, size_, memory_);
+    call.local = LocalSteps::prepare(call.request, rank_, size_, scratch_);
   }
   BoundCall* bound = bound_.find(call.request);
   if (bound == nullptr) {

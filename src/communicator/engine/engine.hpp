@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "communicator/calls/bound_calls.hpp"
-#include "communicator/calls/call_memory.hpp"
 #include "communicator/calls/open_call.hpp"
 #include "communicator/calls/program_cache.hpp"
 #include "communicator/engine/common_failure.hpp"
@@ -21,6 +20,7 @@
 #include "communicator/membership/membership.hpp"
 #include "executor/cpu_executor.hpp"
 #include "executor/progress.hpp"
+#include "executor/scratch_pool.hpp"
 #include "executor/wait_policy.hpp"
 
 namespace coll {
@@ -53,6 +53,7 @@ class Engine {
   /// From any thread.
   [[nodiscard]] CallCounts::Sums counts() const { return bound_.sums(); }
   [[nodiscard]] const MemoryCounts& memory() const { return memory_counts_; }
+  [[nodiscard]] const ScratchCounts& scratch() const { return scratch_.counts(); }
   /// Of a call on this rank.
   [[nodiscard]] PlanKey key_of(const Call& call) const;
 
@@ -178,12 +179,12 @@ class Engine {
 
   // --- guarded by the seat
   CallBoard board_;
+  ScratchPool scratch_;
   MemoryCounts memory_counts_;
   ProgramCache programs_;
   ProgramCache tagged_programs_;  ///< of tagged calls that have met
   Mail mail_;                     ///< the others
   BoundCalls bound_;
-  CallMemory memory_;
   CpuExecutor executor_;
   Progress progress_{executor_};
   Withdrawal* withdrawing_ = nullptr;  ///< taken from `withdrawals_`, not served yet

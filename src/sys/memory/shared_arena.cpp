@@ -147,4 +147,12 @@ Status SharedArena::free(std::byte* block) {
   return {};
 }
 
+SharedArena::OwnedBlock SharedArena::own(std::size_t bytes) {
+  const Result<SharedArena*> arena = of_this_process();
+  if (!arena.ok()) return {};
+  const Result<std::byte*> block = (*arena)->allocate(bytes);
+  if (!block.ok()) return {};
+  return {*block, [arena = *arena](std::byte* memory) { static_cast<void>(arena->free(memory)); }};
+}
+
 }  // namespace coll

@@ -4,7 +4,9 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "base/status.hpp"
@@ -26,6 +28,9 @@ class SharedArena {
   /// Gives back what `allocate` gave in this process. In one made by a fork since then it is
   /// refused: neither the memory nor the descriptor is there any more.
   Status free(std::byte* block);
+  /// A block of this process's arena that frees itself; null if there is no arena or no room.
+  using OwnedBlock = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
+  static OwnedBlock own(std::size_t bytes);
 
   /// Where it begins for others; the descriptor is to be passed on.
   [[nodiscard]] const SharedPlace& place() const { return place_; }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that calls need beside their users' buffers.
+#include "executor/scratch_pool.hpp"
+
+#include <algorithm>
+
+namespace coll {
+
+ScratchPool::Memory ScratchPool::make(std::size_t bytes, ScratchUse use) const {
+  if (use != ScratchUse::program && readable_) {
+    if (Memory memory = readable_(bytes)) return memory;
+  }
+  if (use == ScratchUse::staging) return {};
+  return {new std::byte[bytes], [](std::byte* memory) { delete[] memory; }};
+}
+
+ScratchPool::Memory ScratchPool::take_idle(std::size_t bytes) {
+  const auto last = std::find_if(idle_.rbegin(), idle_.rend(),
+                                 [&](const Idle& idle) { return idle.bytes == bytes; });
+  if (last == idle_.rend()) return {};
+  Memory memory = std::move(last->memory);
+  idle_.erase(std::next(last).base());
+  idle_bytes_ -= bytes;
+  return memory;
+}
+
+ScratchPool::Block ScratchPool::take(std::size_t bytes, ScratchUse use) {
+  Memory memory;
+  if (use == ScratchUse::call) {
+    // Calls of almost the same length share blocks.
+    constexpr std::size_t kGrain = 4096;
+    bytes = std::max<std::size_t>(1, (bytes + kGrain - 1) / kGrain) * kGrain;
+    idle_.reserve(idle_.size() + taken_ + 1);
+    memory = take_idle(bytes);
+  }
+  if (!memory) {
+    memory = make(bytes, use);
+    if (!memory) return {};
+    count(use).fetch_add(bytes, std::memory_order_relaxed);
+  }
+  if (use == ScratchUse::call) ++taken_;
+  return {*this, use, std::move(memory), bytes};
+}
+
+void ScratchPool::give_back(Memory memory, std::size_t bytes, ScratchUse use) noexcept {
+  if (use != ScratchUse::call) {
+    memory.reset();
+    count(use).fetch_sub(bytes, std::memory_order_relaxed);
+    return;
+  }
+  --taken_;
+  idle_.push_back({std::move(memory), bytes});
+  idle_bytes_ += bytes;
+  while (idle_.size() > 1 && (idle_.size() > kMostIdle || idle_bytes_ > kMostIdleBytes)) {
+    idle_bytes_ -= idle_.front().bytes;
+    count(use).fetch_sub(idle_.front().bytes, std::memory_order_relaxed);
+    idle_.erase(idle_.begin());
+  }
+}
+
+}  // namespace coll
