@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a schedule's symbols to a program's indices.
 #include <algorithm>
+#include <span>
+#include <vector>
 
+#include "executor/call_turns.hpp"
 #include "executor/lending.hpp"
 #include "executor/program.hpp"
 #include "executor/staging.hpp"
@@ -38,34 +41,47 @@ Status check_size(const Schedule& schedule) {
                 "the schedule of " + schedule.algorithm + " is too large to run");
 }
 
-bool uses_scratch(const BoundStep& step) {
-  return step.from_space == Space::scratch || step.with_space == Space::scratch ||
-         step.into_space == Space::scratch;
-}
-
-/// The directions of connections that each lane uses, each once: there its calls take turns.
+/// Finds what each lane uses, where its calls take turns (call_turns.hpp).
 void bind_turns(Program& program) {
-  std::vector<std::size_t> first;
-  for (const Program::Lane& lane : program.lanes) {
-    first.push_back(program.lane_turns.size());
-    for (const BoundStep* step = lane.begin; step != lane.end; ++step) {
-      const auto note = [&](CallTurns& turns) {
-        const auto begin = program.lane_turns.begin() + static_cast<std::ptrdiff_t>(first.back());
-        if (std::find(begin, program.lane_turns.end(), &turns) == program.lane_turns.end()) {
-          program.lane_turns.push_back(&turns);
-        }
-      };
-      if (step->sends) note(lane.connections[step->target]->sending);
-      if (step->receives) note(lane.connections[step->source]->receiving);
-    }
-  }
-  first.push_back(program.lane_turns.size());
+  program.own_turns.resize(2 * program.lanes.size());
+  program.lane_turns.assign(2 * program.connections.size() + 2 * program.lanes.size(), nullptr);
+  std::span<CallTurns*> rest = program.lane_turns;
   for (std::size_t i = 0; i < program.lanes.size(); ++i) {
     Program::Lane& lane = program.lanes[i];
-    lane.turns = std::span(program.lane_turns).subspan(first[i], first[i + 1] - first[i]);
-    // Only turns keep two runs out of one lane's scratch.
-    COLL_CHECK(!lane.turns.empty() || std::none_of(lane.begin, lane.end, uses_scratch),
-               "a lane that uses scratch has a peer");
+    const std::size_t connections = lane.connections.size();
+    const std::span<CallTurns*> turns = rest.first(LaneTurns::count(connections));
+    rest = rest.subspan(turns.size());
+    bool has_scratch = false;
+    for (const BoundStep* step = lane.begin; step != lane.end; ++step) {
+      if (step->sends) {
+        turns[LaneTurns::sending(step->target)] = &lane.connections[step->target]->sending;
+      }
+      if (step->receives) {
+        turns[LaneTurns::receiving(step->source)] = &lane.connections[step->source]->receiving;
+      }
+      has_scratch = has_scratch || step->uses_scratch;
+    }
+    if (has_scratch) turns[LaneTurns::scratch(connections)] = &program.own_turns[2 * i];
+    if (program.places[i].begin != nullptr) {
+      turns[LaneTurns::places(connections)] = &program.own_turns[2 * i + 1];
+    }
+    lane.turns = turns;
+  }
+}
+
+/// Marks the last of a lane's steps that uses each of the things that calls take turns on.
+void mark_last_uses(std::span<BoundStep> steps, std::size_t connections) {
+  std::vector<bool> seen(LaneTurns::count(connections));
+  const auto last = [&](bool uses, std::size_t turn) {
+    const bool is_last = uses && !seen[turn];
+    if (is_last) seen[turn] = true;
+    return is_last;
+  };
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    step->last_send = step->sends && last(true, LaneTurns::sending(step->target));
+    step->last_receive = step->receives && last(true, LaneTurns::receiving(step->source));
+    step->last_scratch = last(step->uses_scratch, LaneTurns::scratch(connections));
+    step->last_stage = last(step->stage != BoundStep::Stage::none, LaneTurns::places(connections));
   }
 }
 
@@ -85,6 +101,8 @@ BoundStep bind_step(const Step& step, std::uint32_t parts, std::uint16_t source,
   bound.from_space = step.from.space;
   bound.with_space = step.with.space;
   bound.into_space = step.into.space;
+  bound.uses_scratch = step.from.space == Space::scratch || step.with.space == Space::scratch ||
+                       step.into.space == Space::scratch;
   bound.from = split(step.from, parts);
   bound.with = split(step.with, parts);
   bound.into = split(step.into, parts);
@@ -188,6 +206,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       if (shape.loans != Loans::none) program->steps.back().lend = loan.lend;
       program->steps.back().fetch = shape.loans == Loans::all && loan.complete;
     }
+    mark_last_uses(std::span(program->steps).subspan(begin), peers[lane].size());
     ranges.emplace_back(begin, program->steps.size());
   }
   const std::size_t chunk_bytes =
@@ -214,8 +233,8 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       program->places[at].readers = readers[lane];
     }
   }
-  bind_turns(*program);
   give_places(*program, pool);
+  bind_turns(*program);
   return program;
 }
 

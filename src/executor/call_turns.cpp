@@ -7,13 +7,24 @@
 namespace coll {
 namespace {
 
-/// Bytes that the lane sent may still be in this process. To be called before another run sends.
+/// Bytes that the lane sent over this connection may still be in this process. To be called before
+/// another run sends there.
+void note_sent(const Run::Cursor& lane, std::size_t connection) {
+  Connection& to = *lane.lane->connections[connection];
+  if (to.progress_source() != nullptr) lane.marks[connection] = to.mark();
+}
 void note_sent(const Run::Cursor& lane) {
-  Mark* mark = lane.marks;
-  for (Connection* connection : lane.lane->connections) {
-    if (connection->progress_source() != nullptr) *mark = connection->mark();
-    ++mark;
-  }
+  for (std::size_t i = 0; i < lane.lane->connections.size(); ++i) note_sent(lane, i);
+}
+
+/// Has the lane its turn, or does it not need one?
+bool has(const Run::Cursor& lane, std::size_t turn) {
+  const CallTurns* const turns = lane.lane->turns[turn];
+  return turns == nullptr || turns->passed == lane.tickets[turn];
+}
+
+bool at_its_begin(const Run::Cursor& lane) {
+  return lane.pass == lane.lane->first_pass && lane.next == lane.lane->begin;
 }
 
 }  // namespace
@@ -26,29 +37,74 @@ void take_turns(Run& run) {
       continue;
     }
     std::uint32_t* ticket = lane.tickets;
-    for (CallTurns* turns : lane.lane->turns) *ticket++ = turns->taken++;
-    if (!has_turn(lane)) lane.state = Run::Cursor::State::waiting;
+    for (CallTurns* turns : lane.lane->turns) {
+      if (turns != nullptr) *ticket = turns->taken++;
+      ++ticket;
+    }
+    // Else it was alone, and has all turns.
+    if (at_its_begin(lane)) lane.state = Run::Cursor::State::in_turn;
   }
 }
 
-bool has_turn(const Run::Cursor& lane) {
-  const std::uint32_t* ticket = lane.tickets;
-  return std::ranges::all_of(lane.lane->turns,
-                             [&](const CallTurns* turns) { return turns->passed == *ticket++; });
+bool has_turn(const Run::Cursor& lane, const BoundStep& step) {
+  const std::size_t connections = lane.lane->connections.size();
+  return (!step.sends || has(lane, LaneTurns::sending(step.target))) &&
+         (!step.receives || has(lane, LaneTurns::receiving(step.source))) &&
+         (!step.uses_scratch || has(lane, LaneTurns::scratch(connections))) &&
+         (step.stage == BoundStep::Stage::none || has(lane, LaneTurns::places(connections)));
 }
 
 void pass_turns(const Run::Cursor& lane) {
   note_sent(lane);
-  for (CallTurns* turns : lane.lane->turns) ++turns->passed;
+  for (CallTurns* turns : lane.lane->turns) {
+    if (turns != nullptr) ++turns->passed;
+  }
+}
+
+void pass_turns(const Run::Cursor& lane, const BoundStep& step) {
+  const std::size_t connections = lane.lane->connections.size();
+  const auto pass = [&](std::size_t turn) {
+    if (CallTurns* const turns = lane.lane->turns[turn]) ++turns->passed;
+  };
+  if (step.last_send) {
+    note_sent(lane, step.target);
+    pass(LaneTurns::sending(step.target));
+  }
+  if (step.last_receive) pass(LaneTurns::receiving(step.source));
+  if (step.last_scratch) pass(LaneTurns::scratch(connections));
+  if (step.last_stage) pass(LaneTurns::places(connections));
 }
 
 bool reached_marks(Run& run) {
-  if (!run.queued) std::ranges::for_each(run.lanes, note_sent);  // still alone
+  if (!run.queued) {  // still alone
+    for (const Run::Cursor& lane : run.lanes) note_sent(lane);
+  }
   bool all = true;
   for (std::size_t i = 0; i < run.marks.size(); ++i) {
     all &= run.program->connections[i]->flushed(run.marks[i]);  // each moves its bytes meanwhile
   }
   return all;
+}
+
+bool waits_for_others(const Run& run) {
+  return std::ranges::any_of(run.lanes, [](const Run::Cursor& lane) {
+    return lane.state == Run::Cursor::State::in_turn && !has_turn(lane, *lane.next);
+  });
+}
+
+bool uses(const Run& run, const Connection& connection) {
+  return std::ranges::any_of(run.lanes, [&](const Run::Cursor& lane) {
+    const auto& connections = lane.lane->connections;
+    const auto at =
+        static_cast<std::size_t>(std::ranges::find(connections, &connection) - connections.begin());
+    if (at == connections.size()) return false;
+    const auto uses_now = [&](std::size_t turn) {
+      if (lane.lane->turns[turn] == nullptr) return false;
+      return lane.state == Run::Cursor::State::moving ||
+             (lane.state == Run::Cursor::State::in_turn && has(lane, turn));
+    };
+    return uses_now(LaneTurns::sending(at)) || uses_now(LaneTurns::receiving(at));
+  });
 }
 
 }  // namespace coll

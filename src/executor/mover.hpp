@@ -47,8 +47,11 @@ class Mover {
  public:
   explicit Mover(Run& run) : run_(run), program_(*run.program), call_(run.call) {}
   bool advance(Cursor& lane);
+  /// The same for a lane whose steps wait for their turns.
+  [[gnu::noinline]] bool advance_in_turn(Cursor& lane);
 
  private:
+  bool enter_next_pass(Cursor& lane);
   bool run_step(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   bool run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   bool send(Cursor& lane, const BoundStep& step, const StepExtent& extent);
@@ -92,17 +95,37 @@ template <bool kUnequal>
   while (run_step(lane, *lane.next, *lane.extent)) {
     moved = true;
     ++lane.extent;
-    if (++lane.next != lane.lane->end) continue;
-    lane.pass += program_.shape.copies;
-    if (lane.pass >= run_.extents.windows.passes) {
-      lane.state = Cursor::State::done;
-      if (run_.queued) pass_turns(lane);
-      --run_.left;
-      break;
-    }
-    enter_window(run_, lane);
+    if (++lane.next != lane.lane->end || enter_next_pass(lane)) continue;
+    if (run_.queued) pass_turns(lane);
+    break;
   }
   return moved;
+}
+
+template <bool kUnequal>
+bool Mover<kUnequal>::advance_in_turn(Cursor& lane) {
+  bool moved = false;
+  while (has_turn(lane, *lane.next) && run_step(lane, *lane.next, *lane.extent)) {
+    moved = true;
+    const bool in_last_pass = lane.pass + program_.shape.copies >= run_.extents.windows.passes;
+    if (in_last_pass) pass_turns(lane, *lane.next);
+    ++lane.extent;
+    if (++lane.next == lane.lane->end && !enter_next_pass(lane)) break;
+  }
+  return moved;
+}
+
+/// False: there is none, the lane is done.
+template <bool kUnequal>
+[[gnu::always_inline]] inline bool Mover<kUnequal>::enter_next_pass(Cursor& lane) {
+  lane.pass += program_.shape.copies;
+  if (lane.pass >= run_.extents.windows.passes) {
+    lane.state = Cursor::State::done;
+    --run_.left;
+    return false;
+  }
+  enter_window(run_, lane);
+  return true;
 }
 
 template <bool kUnequal>
@@ -383,8 +406,11 @@ template <bool kUnequal>
   bool moved = false;
   Mover<kUnequal> mover(run);
   for (Cursor& lane : run.lanes) {
-    if (lane.state == Cursor::State::waiting && has_turn(lane)) lane.state = Cursor::State::moving;
-    if (lane.state == Cursor::State::moving) moved |= mover.advance(lane);
+    if (lane.state == Cursor::State::moving) {
+      moved |= mover.advance(lane);
+    } else if (lane.state == Cursor::State::in_turn) [[unlikely]] {
+      moved |= mover.advance_in_turn(lane);
+    }
   }
   return moved;
 }

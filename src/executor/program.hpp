@@ -38,6 +38,13 @@ struct BoundStep {
   Space from_space = Space::none, with_space = Space::none, into_space = Space::none;
   bool finish : 1 = false;
   bool swapped : 1 = false;
+  bool uses_scratch : 1 = false;
+  // The lane's last step of a pass that sends to the target, receives from the source, uses
+  // scratch, or stages.
+  bool last_send : 1 = false;
+  bool last_receive : 1 = false;
+  bool last_scratch : 1 = false;
+  bool last_stage : 1 = false;
   bool sends = false, receives = false;
   /// When may the message be lent until the call ends? Only where no later step overwrites it, also
   /// through the other name that a buffer has in a call in place.
@@ -103,15 +110,16 @@ struct StagePlaces {
 };
 
 /// A plan's schedule bound to connections and scratch: what all calls of the plan share. Nothing in
-/// it changes from call to call but scratch and places, which are the lane's: a lane of a call has
-/// them from the time it has its turn on its connections until it is done (run.hpp).
+/// it changes from call to call but scratch and places, which are the lane's. Calls in flight take
+/// turns on them (call_turns.hpp).
 struct Program {
   struct Lane {
     const BoundStep* begin = nullptr;
     const BoundStep* end = nullptr;
     std::span<Connection* const> connections;
     Lending* const* lendings = nullptr;  ///< of these connections, null where they cannot
-    std::span<CallTurns* const> turns;   ///< of the directions that it sends or receives in
+    /// What its runs take turns on (call_turns.hpp).
+    std::span<CallTurns* const> turns;
     std::byte* scratch = nullptr;
     std::uint32_t first_sibling = 0;  ///< lane 0 of the same copy, for waits
     std::uint64_t first_pass = 0;
@@ -125,6 +133,7 @@ struct Program {
   std::vector<StagePlaces> places;       ///< by lane
   std::vector<Connection*> connections;  ///< by lane, each once
   std::vector<Lending*> lendings;        ///< as `connections`
+  std::vector<CallTurns> own_turns;      ///< of each lane: on its scratch, and on its places
   std::vector<CallTurns*> lane_turns;
   ScratchPool::Block scratch;
   ScratchPool::Block staging;            ///< where `places` lie

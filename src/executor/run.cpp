@@ -50,20 +50,6 @@ void Run::bind(Program& of, const CallBinding& with) {
   program = &of;
 }
 
-bool waits_for_others(const Run& run) {
-  return std::ranges::any_of(
-      run.lanes, [](const Run::Cursor& lane) { return lane.state == Run::Cursor::State::waiting; });
-}
-
-bool uses(const Run& run, const Connection& connection) {
-  return std::ranges::any_of(run.lanes, [&](const Run::Cursor& lane) {
-    return lane.state == Run::Cursor::State::moving &&
-           std::ranges::any_of(lane.lane->turns, [&](const CallTurns* turns) {
-             return turns == &connection.sending || turns == &connection.receiving;
-           });
-  });
-}
-
 const Connection* failed_connection(const Run& run) {
   const auto& all = run.program->connections;
   const auto failed =

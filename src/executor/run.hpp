@@ -28,12 +28,12 @@ struct CallBinding {
 /// One call: its buffers, and where each of its lanes is. It is made once and used again for calls
 /// that repeat, which then allocate nothing. Several runs may be in flight on one communicator, of
 /// one program or of several. On each direction of a connection they take turns in the order in
-/// which they were begun; a run that is alone has all of them, and no tickets.
+/// which they were begun (call_turns.hpp); a run that is alone has all of them, and no tickets.
 struct Run {
   struct Cursor {
     enum class State : std::uint8_t {
-      waiting,  ///< for its turn on its connections
       moving,
+      in_turn,  ///< moves too, but a step may have to wait for its turn
       done,
     };
     State state = State::done;
@@ -46,7 +46,7 @@ struct Run {
     StagePlaces* places = nullptr;
     std::uint64_t pass = 0;
     const Cursor* siblings = nullptr;  ///< lane 0 of the same copy, for waits
-    std::uint32_t* tickets = nullptr;  ///< one for each of the lane's turns
+    std::uint32_t* tickets = nullptr;  ///< by turn of the lane
     Mark* marks = nullptr;             ///< one for each of the lane's connections
 
     [[nodiscard]] bool done() const { return state == State::done; }
@@ -81,10 +81,6 @@ struct Run {
   Run* next_open = nullptr;  ///< of those in flight, the one begun after it
 };
 
-/// A lane of it waits for the turn of earlier runs to end.
-[[nodiscard]] bool waits_for_others(const Run& run);
-/// Does a lane of it have its turn on the connection?
-[[nodiscard]] bool uses(const Run& run, const Connection& connection);
 /// A connection of the run that has failed, or null.
 const Connection* failed_connection(const Run& run);
 

@@ -36,20 +36,6 @@ inline std::vector<Schedule> build_all(const Algorithm& algorithm, const Collect
   return build_all(algorithm, spec, Layout::flat(spec.ranks));
 }
 
-/// Calls in flight take turns on connections, and have their lane's scratch while it is their turn.
-inline bool has_peers_where_it_has_scratch(const Schedule& schedule) {
-  const auto on_scratch = [](const Operand& operand) { return operand.space == Space::scratch; };
-  for (const Lane& lane : schedule.lanes) {
-    bool scratch = false, peer = false;
-    for (const Step& step : lane) {
-      scratch = scratch || on_scratch(step.from) || on_scratch(step.with) || on_scratch(step.into);
-      peer = peer || step.sends() || step.receives();
-    }
-    if (scratch && !peer) return false;
-  }
-  return true;
-}
-
 /// "ring all_reduce, 5 ranks, root 3".
 inline std::string describe(const Algorithm& algorithm, const CollectiveSpec& spec) {
   return std::string(algorithm.name) + ' ' + std::string(name_of(spec.collective)) + ", " +

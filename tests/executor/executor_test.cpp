@@ -114,17 +114,6 @@ TEST(Run, AnotherCallsMessageIsAMismatch) {
   EXPECT_EQ(failed->status().code(), Code::mismatch);
 }
 
-/// Calls in flight take turns on connections only.
-TEST(BindDeathTest, ALaneThatUsesScratchHasAPeer) {
-  Schedule schedule =
-      find_algorithm("local")->build({Collective::all_reduce, 1, 0}, Layout::flat(1), 0);
-  schedule.scratch_chunks = 1;
-  LaneBuilder(schedule.lanes[0]).copy({Space::input, 0}, {Space::scratch, 0});
-  const auto nobody = [](Rank, std::uint32_t) { return nullptr; };
-  ScratchPool pool;
-  EXPECT_DEATH((void)coll::bind(schedule, {.slice_bytes = 64}, nobody, pool), "scratch has a peer");
-}
-
 TEST(Windows, CoverEveryElementOnceAndFitTheSlice) {
   std::mt19937_64 random(test::test_seed());
   for (int i = 0; i < 20'000; ++i) {

@@ -141,6 +141,37 @@ TEST(InFlight, CallsOfTwoProgramsOverTheSameConnectionsKeepTheirOrder) {
   EXPECT_GT(overtaken, 0) << "calls on other connections need not wait for each other";
 }
 
+/// A call passes a direction on with its last message there, so the next call's messages are under
+/// way before the first call has ended.
+TEST(InFlight, ALaterCallSendsBeforeTheEarlierOneHasReceived) {
+  for (Rank size = 2; size <= 5; ++size) {
+    const CollectiveSpec spec{Collective::all_reduce, size, 0};
+    ExecutorRanks ranks(build_all(*find_algorithm("one_shot"), spec), {.script = {}, .credits = 2});
+    const auto last = static_cast<std::size_t>(size) - 1;
+    std::vector<std::array<coll::Run, 2>> runs(last + 1);
+    std::deque<Buffers> buffers;
+    for (std::size_t rank = 0; rank <= last; ++rank) {
+      for (std::uint64_t call = 0; call < 2; ++call) {
+        buffers.emplace_back(spec, rank, 4, false, call);
+        ranks.begin(rank, runs[rank][call], buffers.back().call(call + 1));
+      }
+      ranks.progress(rank).poll();
+    }
+    EXPECT_FALSE(runs[0][0].done()) << "the last rank had sent nothing";
+    ranks.progress(last).poll();
+    EXPECT_TRUE(runs[last][0].done() && runs[last][1].done())
+        << "not all others have sent for both calls";
+    for (std::size_t rank = 0; rank < last; ++rank) {
+      ranks.progress(rank).poll();
+      ranks.progress(rank).poll();
+    }
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      ASSERT_TRUE(runs[i / 2][i % 2].done());
+      compare(buffers[i].take(), spec, i / 2, 4, i % 2);
+    }
+  }
+}
+
 /// A call ends when its own loans are read. The peer may read those of a later call only after it
 /// has seen the earlier one's end.
 TEST(InFlight, ACallEndsAlthoughALaterOnesLoansAreUnread) {

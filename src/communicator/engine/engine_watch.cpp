@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "communicator/engine/engine.hpp"
+#include "executor/call_turns.hpp"
 
 namespace coll {
 namespace {

@@ -19,9 +19,9 @@ struct GroupedSchedules {
 /// Proves that a group of calls ends if each of its calls ends alone, which verify() proves.
 /// `issued[r]` names the calls of rank r in the order in which it issues them.
 ///
-/// Each end of a connection serves calls in the order of their issue, one direction at a time. A
-/// lane begins when all its directions have come to its call. So a lane of a call waits for lanes
-/// of the same call, and for calls that the same rank issued earlier and that use one of the lane's
+/// Each end of a connection serves calls in the order of their issue, each direction by itself. A
+/// lane's step waits until a direction has come to its call. So a lane of a call waits for lanes of
+/// the same call, and for calls that the same rank issued earlier and that use one of the lane's
 /// directions. The proof checks:
 ///
 /// (a) Both ends of each direction serve the same calls in the same order. Then every message meets
