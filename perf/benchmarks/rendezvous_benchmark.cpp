@@ -303,8 +303,9 @@ void death(benchmark::State& state) {
   for (auto _ : state) {
     Simulated ranks(size);
     const CallBoard board;
-    const auto watch = need(start_watch(
-        std::move(ranks.hub), std::vector<Member>(static_cast<std::size_t>(size)), board));
+    const std::vector<Member> members(static_cast<std::size_t>(size));
+    const auto plane = need(start_control(std::move(ranks.hub), members));
+    const auto watch = need(start_watch(plane->open_first(), members, board));
     const auto begin = Clock::now();
     ranks.members.die(size / 2);
     const std::size_t bytes = ranks.members.hear();

@@ -42,7 +42,12 @@ Communicator::Communicator(const Joining& joining, Membership membership)
               failure_) {}
 
 Status Communicator::start(Meeting meeting) {
-  COLL_ASSIGN(watch_, start_watch(std::move(meeting), membership_.members, engine_.board()));
+  std::unique_ptr<Topic> topic;
+  if (size_ > 1) {
+    COLL_ASSIGN(const auto plane, start_control(std::move(meeting), membership_.members));
+    topic = plane->open_first();
+  }
+  COLL_ASSIGN(watch_, start_watch(std::move(topic), membership_.members, engine_.board()));
   failure_.report_to(*watch_);
   engine_.attend_to(*watch_);
   return {};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watch, a thread that notices what calls cannot.
+// The watch, which notices what calls cannot.
 #pragma once
 #include <atomic>
 #include <memory>
 #include <vector>
 
+#include "control/control_plane.hpp"
 #include "rendezvous/rendezvous.hpp"
 #include "watch/call_board.hpp"
 
@@ -16,7 +17,7 @@ struct Member {
   std::int64_t pid = 0;
 };
 
-/// Sleeps on the star's sockets. Sees the death of a peer (its socket closes), spreads failures so
+/// A topic of the control plane. Sees the death of a peer (its socket closes), spreads failures so
 /// that every rank ends with the same one, and answers "where are you?" for a rank whose deadline
 /// passed, also while the rank itself computes. The calling thread polls `has_failed()`, one
 /// relaxed load, in its wait loop.
@@ -59,8 +60,13 @@ class Watch {
   std::atomic<bool> failed_{false};
 };
 
-/// Starts the watch over a finished meeting, which it then owns. `board` must outlive it.
-Result<std::unique_ptr<Watch>> start_watch(Meeting meeting, std::vector<Member> members,
-                                           const CallBoard& board);
+/// Keeps a finished meeting's sockets as the ranks' control plane. Where this rank cannot, it tells
+/// the others, which may watch already: to them a closed socket would look like a death.
+Result<std::shared_ptr<ControlPlane>> start_control(Meeting meeting,
+                                                    const std::vector<Member>& members);
+
+/// Starts the watch of a topic, null for one rank alone. `board` must outlive it.
+Result<std::unique_ptr<Watch>> start_watch(std::unique_ptr<Topic> topic,
+                                           std::vector<Member> members, const CallBoard& board);
 
 }  // namespace coll

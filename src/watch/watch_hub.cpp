@@ -4,34 +4,28 @@
 #include <algorithm>
 #include <optional>
 
-#include "watch/watch_thread.hpp"
+#include "watch/watch_side.hpp"
 
 namespace coll {
 namespace {
 
-class WatchHub final : public WatchThread {
+class WatchHub final : public WatchSide {
  public:
-  WatchHub(Meeting meeting, std::vector<Member> members, const CallBoard& board)
-      : WatchThread(std::move(meeting), std::move(members), board),
+  WatchHub(std::unique_ptr<Topic> topic, std::vector<Member> members, const CallBoard& board)
+      : WatchSide(std::move(topic), std::move(members), board),
         left_(static_cast<std::size_t>(size_), false) {}
   ~WatchHub() override { stop(); }
-  Status begin() {
-    Status begun = start().with_context(name(rank_)).at_rank(rank_);
-    if (!begun.ok()) tell_all(pack_verdict(begun));
-    return begun;
-  }
 
  private:
   void on_report(const Status& failure) override { decide(failure); }
   void on_question(const Question& question) override;
   void on_leave(const Departure& departure) override;
-  void on_frame(Rank from, WatchWord word, const std::string& frame) override;
+  void on_word(Rank from, WatchWord word, std::string_view frame) override;
   void on_closed(Rank from) override;
-  Deadline on_time(Deadline now) override;
+  Deadline on_turn(Deadline now) override;
 
   /// The first failure is everybody's.
   void decide(const Status& failure);
-  void tell_all(const std::string& frame);
   void on_left(Rank from, const Departure& departure);
   void take_place(Rank from, const Whereabouts& place);
   void answer_question();
@@ -55,16 +49,10 @@ class WatchHub final : public WatchThread {
   std::optional<Deadline> leaving_until_;
 };
 
-void WatchHub::tell_all(const std::string& frame) {
-  for (FrameLink& one : links_) {
-    if (one) one.send(frame);
-  }
-}
-
 void WatchHub::decide(const Status& failure) {
   if (concluded()) return;
   gathering_.reset();
-  tell_all(pack_verdict(failure));
+  topic().send_all(pack_verdict(failure));
   conclude(failure);
 }
 
@@ -86,9 +74,9 @@ void WatchHub::on_question(const Question& question) {
     one.left = left_[static_cast<std::size_t>(rank)];
     if (rank == rank_) {
       one.place = place(question);
-    } else if (link(rank) && !one.left) {
+    } else if (topic().open(rank) && !one.left) {
       ++gathering.missing;
-      link(rank).send(pack_where(gathering.question));
+      topic().send(rank, pack_where(gathering.question));
     }
   }
   gathering_ = std::move(gathering);
@@ -122,10 +110,10 @@ void WatchHub::on_left(Rank from, const Departure& departure) {
     gathering_->places[static_cast<std::size_t>(from)].left = true;
     if (--gathering_->missing == 0) answer_question();
   }
-  tell_all(pack_left(departure));  // to itself as the receipt
+  topic().send_all(pack_left(departure));  // to itself as the receipt
 }
 
-void WatchHub::on_frame(Rank from, WatchWord word, const std::string& frame) {
+void WatchHub::on_word(Rank from, WatchWord word, std::string_view frame) {
   switch (word) {
     case WatchWord::report:
       if (const auto failure = read_report(frame)) return decide(*failure);
@@ -158,17 +146,16 @@ void WatchHub::on_closed(Rank from) {
 }
 
 void WatchHub::on_leave(const Departure& departure) {
-  tell_all(pack_left(departure));
+  topic().send_all(pack_left(departure));
   leaving_until_ = Clock::now() + kLeaveTime;
 }
 
-Deadline WatchHub::on_time(Deadline now) {
+Deadline WatchHub::on_turn(Deadline now) {
   if (gathering_ && now >= gathering_->until) answer_question();
   if (leaving_until_) {
-    // To close a socket with something unread would destroy what was sent last: the others close
-    // first.
-    const bool all_gone =
-        std::ranges::none_of(links_, [](const FrameLink& one) { return static_cast<bool>(one); });
+    // The others hang up first: then they have read what was sent last.
+    bool all_gone = true;
+    for (Rank rank = 0; rank < size_; ++rank) all_gone = all_gone && !topic().open(rank);
     if (all_gone || now >= *leaving_until_) finish();
     return *leaving_until_;
   }
@@ -177,11 +164,9 @@ Deadline WatchHub::on_time(Deadline now) {
 
 }  // namespace
 
-Result<std::unique_ptr<Watch>> start_watch_hub(Meeting meeting, std::vector<Member> members,
-                                               const CallBoard& board) {
-  auto watch = std::make_unique<WatchHub>(std::move(meeting), std::move(members), board);
-  COLL_TRY(watch->begin());
-  return std::unique_ptr<Watch>(std::move(watch));
+std::unique_ptr<WatchSide> make_watch_hub(std::unique_ptr<Topic> topic, std::vector<Member> members,
+                                          const CallBoard& board) {
+  return std::make_unique<WatchHub>(std::move(topic), std::move(members), board);
 }
 
 }  // namespace coll

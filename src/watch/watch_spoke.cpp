@@ -4,29 +4,24 @@
 #include <cstdio>
 #include <optional>
 
-#include "watch/watch_thread.hpp"
+#include "watch/watch_side.hpp"
 
 namespace coll {
 namespace {
 
-class WatchSpoke final : public WatchThread {
+class WatchSpoke final : public WatchSide {
  public:
-  WatchSpoke(Meeting meeting, std::vector<Member> members, const CallBoard& board)
-      : WatchThread(std::move(meeting), std::move(members), board) {}
+  WatchSpoke(std::unique_ptr<Topic> topic, std::vector<Member> members, const CallBoard& board)
+      : WatchSide(std::move(topic), std::move(members), board) {}
   ~WatchSpoke() override { stop(); }
-  Status begin() {
-    Status begun = start().with_context(name(rank_)).at_rank(rank_);
-    if (!begun.ok()) link(hub_).send(pack_report(begun));
-    return begun;
-  }
 
  private:
   void on_report(const Status& failure) override;
   void on_question(const Question& question) override;
   void on_leave(const Departure& departure) override;
-  void on_frame(Rank from, WatchWord word, const std::string& frame) override;
+  void on_word(Rank from, WatchWord word, std::string_view frame) override;
   void on_closed(Rank from) override;
-  Deadline on_time(Deadline now) override;
+  Deadline on_turn(Deadline now) override;
 
   /// Waits for the hub's verdict; `own` is what this rank says without one.
   void expect_verdict(Status own);
@@ -44,7 +39,7 @@ void WatchSpoke::expect_verdict(Status own) {
   if (own_) return;
   own_ = std::move(own);
   verdict_until_ = Clock::now() + kVerdictTime;
-  if (!link(hub_)) conclude_alone();
+  if (!topic().open(hub_)) conclude_alone();
 }
 
 void WatchSpoke::conclude_alone() {
@@ -76,22 +71,22 @@ Status WatchSpoke::own_view(const Question& question) const {
 
 void WatchSpoke::on_report(const Status& failure) {
   if (concluded()) return;
-  if (link(hub_)) link(hub_).send(pack_report(failure));
+  topic().send(hub_, pack_report(failure));
   expect_verdict(failure);
 }
 
 void WatchSpoke::on_question(const Question& question) {
   if (concluded()) return;
-  if (link(hub_)) link(hub_).send(pack_question(question));
+  topic().send(hub_, pack_question(question));
   if (question.reason != Question::Reason::doubt) expect_verdict(own_view(question));
 }
 
 void WatchSpoke::on_leave(const Departure& departure) {
   leaving_until_ = Clock::now() + kLeaveTime;
-  if (link(hub_)) link(hub_).send(pack_left(departure));
+  topic().send(hub_, pack_left(departure));
 }
 
-void WatchSpoke::on_frame(Rank from, WatchWord word, const std::string& frame) {
+void WatchSpoke::on_word(Rank from, WatchWord word, std::string_view frame) {
   switch (word) {
     case WatchWord::verdict:
       if (const auto verdict = read_report(frame)) {
@@ -101,7 +96,7 @@ void WatchSpoke::on_frame(Rank from, WatchWord word, const std::string& frame) {
       break;
     case WatchWord::where:
       if (const auto question = read_question(frame)) {
-        return link(from).send(pack_place(place(*question)));
+        return topic().send(from, pack_place(place(*question)));
       }
       break;
     case WatchWord::left:
@@ -110,7 +105,7 @@ void WatchSpoke::on_frame(Rank from, WatchWord word, const std::string& frame) {
         if (left->rank == rank_) finish();
         if (left->rank == hub_) {
           hub_left_ = true;
-          link(hub_).hang_up();  // the hub waits for this
+          topic().hang_up(hub_);  // the hub waits for this
           if (own_) conclude_alone();
         }
         return;
@@ -132,9 +127,9 @@ void WatchSpoke::on_closed(Rank from) {
   if (!leaving_until_) conclude(lost(from));
 }
 
-Deadline WatchSpoke::on_time(Deadline now) {
+Deadline WatchSpoke::on_turn(Deadline now) {
   if (own_ && now >= verdict_until_) conclude_alone();
-  if (leaving_until_ && (!link(hub_) || now >= *leaving_until_)) finish();
+  if (leaving_until_ && (!topic().open(hub_) || now >= *leaving_until_)) finish();
   Deadline next = leaving_until_.value_or(Deadline::max());
   if (own_) next = std::min(next, verdict_until_);
   return next;
@@ -142,11 +137,9 @@ Deadline WatchSpoke::on_time(Deadline now) {
 
 }  // namespace
 
-Result<std::unique_ptr<Watch>> start_watch_spoke(Meeting meeting, std::vector<Member> members,
-                                                 const CallBoard& board) {
-  auto watch = std::make_unique<WatchSpoke>(std::move(meeting), std::move(members), board);
-  COLL_TRY(watch->begin());
-  return std::unique_ptr<Watch>(std::move(watch));
+std::unique_ptr<WatchSide> make_watch_spoke(std::unique_ptr<Topic> topic,
+                                            std::vector<Member> members, const CallBoard& board) {
+  return std::make_unique<WatchSpoke>(std::move(topic), std::move(members), board);
 }
 
 }  // namespace coll

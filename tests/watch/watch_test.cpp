@@ -11,6 +11,7 @@
 #include <csignal>
 #include <set>
 
+#include "control/topic_frame.hpp"
 #include "rendezvous/exchange/exchange.hpp"
 #include "rendezvous/meeting_ranks.hpp"
 #include "rendezvous/ranks_text.hpp"
@@ -40,13 +41,20 @@ std::vector<Member> members_of(Rank size) {
   return members;
 }
 
+Result<std::unique_ptr<Watch>> watch_over(Meeting meeting, const std::vector<Member>& members,
+                                          const CallBoard& board) {
+  if (meeting.size == 1) return start_watch(nullptr, members, board);
+  COLL_ASSIGN(const auto plane, start_control(std::move(meeting), members));
+  return start_watch(plane->open_first(), members, board);
+}
+
 /// The ranks' watches in one process, by rank.
 struct Watched {
   explicit Watched(Rank size) : boards(static_cast<std::size_t>(size)) {
     std::vector<Meeting> meetings = star(size);
     hub = meetings[0].hub;
     for (std::size_t rank = 0; rank < boards.size(); ++rank) {
-      auto watch = start_watch(std::move(meetings[rank]), members_of(size), boards[rank]);
+      auto watch = watch_over(std::move(meetings[rank]), members_of(size), boards[rank]);
       COLL_CHECK(watch.ok(), "starting a watch");
       watches.push_back(*std::move(watch));
     }
@@ -290,9 +298,11 @@ TEST(Watch, GarbageFromARankFailsAllAndNamesIt) {
   const auto hub = static_cast<std::size_t>(meetings[0].hub);
   const std::size_t odd = hub == 0 ? 1 : 0;
   const CallBoard board;
-  auto watch = start_watch(std::move(meetings[hub]), members_of(3), board);
+  auto watch = watch_over(std::move(meetings[hub]), members_of(3), board);
   ASSERT_TRUE(watch.ok());
-  ASSERT_TRUE(send_frame(meetings[odd].links[hub].get(), "pfoo", in(seconds(1))).ok());
+  ASSERT_TRUE(send_frame(meetings[odd].links[hub].get(),
+                         *topic_frame(ControlPlane::kFirstTopic, false, "pfoo"), in(seconds(1)))
+                  .ok());
   const Status failure = await_failure(**watch);
   EXPECT_EQ(failure.rank(), static_cast<Rank>(odd));
   EXPECT_THAT(failure.text(), HasSubstr("makes no sense"));
@@ -365,7 +375,7 @@ class Processes {
     }
     CallBoard board;
     if (members.empty()) return;
-    auto watch = start_watch(*std::move(meeting), members, board);
+    auto watch = watch_over(*std::move(meeting), members, board);
     if (!watch.ok()) return;
     board.enter(all_reduce(1));
     dprintf(out, "ready\n");

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watch's thread, the part that hub and spokes share.
+// A rank's side of the watch, the part that hub and spokes share.
 #pragma once
-#include <poll.h>
-
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "rendezvous/frame_link.hpp"
+#include "control/topic.hpp"
 #include "sys/clock.hpp"
 #include "watch/places_report.hpp"
 #include "watch/watch.hpp"
@@ -27,9 +26,9 @@ inline constexpr auto kPairGrace = std::chrono::seconds(1);    // for data of a 
 inline constexpr auto kTick = std::chrono::seconds(1);         // between two looks at the board
 inline constexpr auto kLeftTick = std::chrono::milliseconds(100);  // the same once a rank has left
 
-/// The public functions run on any thread: they post a request, wake the watch's thread and wait
-/// for what comes of it. All hooks, and all links, belong to the watch's thread alone.
-class WatchThread : public Watch {
+/// The public functions run on any thread: they post a request, ask for a turn and wait for what
+/// comes of it. All hooks run for the topic, on the process's control thread.
+class WatchSide : public Watch, Topic::Handler {
  public:
   [[nodiscard]] Status failure() const override;
   Status report(const Status& failure) noexcept override;
@@ -40,22 +39,18 @@ class WatchThread : public Watch {
   void leave() noexcept override;
 
  protected:
-  WatchThread(Meeting meeting, std::vector<Member> members, const CallBoard& board);
-  /// Begins the thread; a meeting of one rank needs none. Where it cannot, the final class tells
-  /// the others, who may have begun theirs: to them a closed socket would look like a death.
-  Status start();
-  /// Ends it at once. Each final class calls it in its destructor: the hooks must be there until
-  /// then.
-  void stop();
+  WatchSide(std::unique_ptr<Topic> topic, std::vector<Member> members, const CallBoard& board);
+  /// Each final class calls it in its destructor: the hooks must be there until then.
+  void stop() { topic_.reset(); }
 
   // --- hooks
   virtual void on_report(const Status& failure) = 0;
   virtual void on_question(const Question& question) = 0;
   virtual void on_leave(const Departure& departure) = 0;
-  virtual void on_frame(Rank from, WatchWord word, const std::string& frame) = 0;
-  virtual void on_closed(Rank from) = 0;
+  virtual void on_word(Rank from, WatchWord word, std::string_view frame) = 0;
+  /// From the topic: on_closed.
   /// Called in every turn; says when to be called again at the latest.
-  virtual Deadline on_time(Deadline now) = 0;
+  virtual Deadline on_turn(Deadline now) = 0;
 
   // --- what hooks use
   /// The verdict, the first one for good; wakes whoever waits for it.
@@ -63,8 +58,8 @@ class WatchThread : public Watch {
   [[nodiscard]] bool concluded() const { return has_failed(); }
   [[nodiscard]] Whereabouts place(const Question& question) const;
   void note_departure(const Departure& departure);
-  void finish() { finishing_ = true; }  ///< the thread ends after this turn
-  [[nodiscard]] FrameLink& link(Rank rank) { return links_[static_cast<std::size_t>(rank)]; }
+  void finish();  ///< the watch has ended
+  [[nodiscard]] Topic& topic() { return *topic_; }
   [[nodiscard]] Status lost(Rank rank) const;
   [[nodiscard]] std::string name(Rank rank) const { return member_text(rank, members_); }
 
@@ -72,49 +67,46 @@ class WatchThread : public Watch {
   const Rank size_;
   const Rank hub_;
   const std::vector<Member> members_;
-  std::vector<FrameLink> links_;  ///< by rank; empty where there is none (any more)
 
  private:
-  void run() noexcept;
-  void turn();
-  void hear(Rank from);
+  friend Result<std::unique_ptr<Watch>> start_watch(std::unique_ptr<Topic> topic,
+                                                    std::vector<Member> members,
+                                                    const CallBoard& board);
+  void on_frame(Rank from, std::string_view frame) final;
+  Deadline on_time(Deadline now) final;
+  void on_failure(const Status& failure) noexcept final;
   void take_requests();
   void look_at_board(Deadline now);
   void check_departures(Deadline now);
-  void survive(const Status& failure) noexcept;
-  void wake();
   Status ask(const Question& question);
   void wait_for_verdict(std::unique_lock<std::mutex>& lock);
 
   const CallBoard& board_;
-  Fd event_;
-  std::thread thread_;
+  std::unique_ptr<Topic> topic_;  ///< null: one rank alone
 
-  mutable std::mutex mutex_;  // guards the next seven
+  mutable std::mutex mutex_;  // guards the next six
   std::condition_variable changed_;
   Status verdict_;
-  // Requests to the thread. The first failure is the one that counts, and a verdict answers every
-  // question, so there is room for what matters without allocating any.
+  // Requests. The first failure is the one that counts, and a verdict answers every question, so
+  // there is room for what matters without allocating any.
   Status reported_;
   std::optional<Question> question_;
   bool leaving_ = false;
-  bool stop_ = false;
   bool ended_ = false;
 
-  // The watch's thread only.
-  bool finishing_ = false;
+  // The hooks' only.
+  bool finished_ = false;
   bool leave_begun_ = false;
   int failures_survived_ = 0;
-  std::vector<pollfd> polled_;  ///< the event, then links_ in order
-  CallBoard::Reading seen_;     ///< at the last look
+  CallBoard::Reading seen_;  ///< at the last look
   Deadline seen_since_;
   Deadline next_look_;
   std::vector<Departure> departures_;
 };
 
-Result<std::unique_ptr<Watch>> start_watch_hub(Meeting meeting, std::vector<Member> members,
-                                               const CallBoard& board);
-Result<std::unique_ptr<Watch>> start_watch_spoke(Meeting meeting, std::vector<Member> members,
-                                                 const CallBoard& board);
+std::unique_ptr<WatchSide> make_watch_hub(std::unique_ptr<Topic> topic, std::vector<Member> members,
+                                          const CallBoard& board);
+std::unique_ptr<WatchSide> make_watch_spoke(std::unique_ptr<Topic> topic,
+                                            std::vector<Member> members, const CallBoard& board);
 
 }  // namespace coll

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The star that ranks keep after they have met, for all communicators that ride on it.
+#include "control/control_plane.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "control/topic_frame.hpp"
+#include "rendezvous/exchange/exchange_words.hpp"
+#include "rendezvous/handshake.hpp"
+
+namespace coll {
+namespace {
+
+/// A topic's frames may bring all that its ranks say of themselves.
+constexpr std::size_t kFrameLimit = kPacketLimit + TopicHeader::kBytes;
+/// So many frames of a socket are heard before it is the next one's turn.
+constexpr int kFramesInTurn = 64;
+/// Of topics that are not opened yet.
+constexpr std::size_t kHeldBytes = std::size_t{16} << 20;
+/// So often memory may run out before the sockets are closed.
+constexpr int kPlaneFailuresSurvived = 8;
+
+/// A host that vanishes closes nothing: the kernel asks, and gives up after about ten seconds.
+void notice_dead_hosts(int fd) {
+  const int yes = 1;
+  const int idle_s = 5;
+  const int between_s = 2;
+  const int times = 3;
+  const unsigned unanswered_ms = 10000;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(Meeting meeting)
+    : rank_(meeting.rank),
+      hub_(meeting.hub),
+      job_{meeting.job[0], meeting.job[1]},
+      one_network_(meeting.one_network),
+      attended_(meeting.links.size()) {
+  for (Fd& fd : meeting.links) {
+    if (fd) notice_dead_hosts(fd.get());
+    links_.emplace_back(std::move(fd), kFrameLimit);
+  }
+}
+
+Status ControlPlane::begin() {
+  COLL_ASSIGN(thread_, ControlThread::of_process());
+  Status begun;
+  {
+    const std::lock_guard lock(mutex());
+    thread_->enter(*this);
+    for (Rank peer = 0; peer < size() && begun.ok(); ++peer) {
+      if (!links_[at(peer)]) continue;
+      attended_[at(peer)] = EPOLLIN;
+      begun = thread_->attend(*this, static_cast<std::uint32_t>(peer), links_[at(peer)].fd(),
+                              EPOLLIN, true);
+    }
+    if (!begun.ok()) retire();
+  }
+  if (!begun.ok()) thread_.reset();
+  return begun;
+}
+
+ControlPlane::~ControlPlane() {
+  if (!thread_) return;
+  const std::lock_guard lock(mutex());
+  retire();
+  for (FrameLink& one : links_) {
+    if (one) one.hang_up();
+  }
+}
+
+/// The thread serves it no more.
+void ControlPlane::retire() noexcept {
+  for (const FrameLink& one : links_) {
+    if (one) thread_->forget(one.fd());
+  }
+  thread_->leave(*this);
+}
+
+void ControlPlane::tell(std::string_view frame) {
+  const auto shared = topic_frame(kFirstTopic, false, frame);
+  for (FrameLink& one : links_) {
+    if (one) one.send(shared);
+  }
+}
+
+std::array<std::uint64_t, 2> ControlPlane::job_of(std::uint64_t topic) const {
+  if (topic == kFirstTopic) return {job_[0], job_[1]};
+  const std::string key = MessageWriter().u64(job_[0]).u64(job_[1]).bytes();
+  std::uint64_t job[2];
+  name_job(key, MessageWriter().u64(topic).bytes(), job);
+  return {job[0], job[1]};
+}
+
+std::uint64_t ControlPlane::new_topic() {
+  const std::lock_guard lock(mutex());
+  const auto mine = static_cast<std::uint64_t>(rank_) + 1;
+  return mine << 32 | ++topics_named_;
+}
+
+std::unique_ptr<Topic> ControlPlane::open(std::uint64_t topic, std::vector<Rank> members) {
+  auto opened = std::make_unique<Topic>(shared_from_this(), topic, std::move(members));
+  const std::lock_guard lock(mutex());
+  enter(*opened);
+  return opened;
+}
+
+std::unique_ptr<Topic> ControlPlane::open_first() {
+  std::vector<Rank> all;
+  for (Rank one = 0; one < size(); ++one) all.push_back(one);
+  return open(kFirstTopic, std::move(all));
+}
+
+// --- with the mutex held
+
+void ControlPlane::enter(Topic& topic) {
+  thread_->enter(topic);
+  topic.entered_ = true;
+  topics_.emplace(topic.id(), &topic);
+  if (const auto held = held_.find(topic.id()); held != held_.end()) {
+    for (Held& one : held->second) {
+      held_bytes_ -= one.frame.size();
+      topic.take(one.from, one.closing, std::move(one.frame));
+    }
+    held_.erase(held);
+  }
+  for (const Rank member : topic.members()) {
+    if (member != rank_ && !links_[at(member)]) topic.lose(member);
+  }
+}
+
+void ControlPlane::leave(Topic& topic) noexcept {
+  thread_->leave(topic);
+  topics_.erase(topic.id());
+  try {
+    std::set<Rank> unheard = topic.unheard();
+    if (!unheard.empty()) ending_.emplace(topic.id(), std::move(unheard));
+  } catch (const std::exception&) {
+    // Without memory, what still comes is held like a new topic's.
+  }
+}
+
+void ControlPlane::on_news(std::uint32_t socket, std::uint32_t events) noexcept {
+  const auto peer = static_cast<Rank>(socket);
+  try {
+    if ((events & EPOLLOUT) != 0 && links_[at(peer)]) links_[at(peer)].push();
+    if ((events & ~std::uint32_t{EPOLLOUT}) != 0) hear(peer);
+    attend(peer);
+  } catch (const std::exception&) {
+    survive(status_of_exception());
+  }
+}
+
+void ControlPlane::hear(Rank from) {
+  std::string frame;
+  for (int i = 0; i < kFramesInTurn && links_[at(from)]; ++i) {
+    switch (links_[at(from)].receive(frame)) {
+      case FrameLink::Got::nothing:
+        return;
+      case FrameLink::Got::frame:
+        take(from, std::move(frame));
+        break;
+      case FrameLink::Got::closed:
+      case FrameLink::Got::garbage:
+        return lose(from);
+    }
+  }
+}
+
+void ControlPlane::take(Rank from, std::string frame) {
+  const auto header = TopicHeader::read(frame);
+  if (!header) return lose(from);
+  frame.erase(0, TopicHeader::kBytes);
+  if (const auto topic = topics_.find(header->topic); topic != topics_.end()) {
+    return topic->second->take(from, header->closing, std::move(frame));
+  }
+  const auto ending = ending_.find(header->topic);
+  if (ending == ending_.end()) {
+    return hold(header->topic, {from, header->closing, std::move(frame)});
+  }
+  if (header->closing) ending->second.erase(from);
+  if (ending->second.empty()) ending_.erase(ending);
+}
+
+/// The peer is faster. Where it sends more than there is room for, the topic ends for it.
+void ControlPlane::hold(std::uint64_t topic, Held held) {
+  if (held.frame.size() > kHeldBytes - held_bytes_) held = {held.from, true, {}};
+  held_bytes_ += held.frame.size();
+  held_[topic].push_back(std::move(held));
+}
+
+void ControlPlane::post(Rank to, std::shared_ptr<const std::string> frame) {
+  if (!links_[at(to)]) return;
+  links_[at(to)].send(std::move(frame));
+  attend(to);
+}
+
+void ControlPlane::attend(Rank peer) {
+  const FrameLink& link = links_[at(peer)];
+  if (!link) return;
+  const std::uint32_t wanted = EPOLLIN | (link.sending() ? std::uint32_t{EPOLLOUT} : 0);
+  if (wanted == std::exchange(attended_[at(peer)], wanted)) return;
+  // It can only fail for want of what the socket has had from the beginning.
+  [[maybe_unused]] const Status attended =
+      thread_->attend(*this, static_cast<std::uint32_t>(peer), link.fd(), wanted, false);
+}
+
+/// The peer's process is gone, or has left all topics.
+void ControlPlane::lose(Rank peer) {
+  hang_up(peer);
+  for (const auto& [id, topic] : topics_) topic->lose(peer);
+  for (auto& [id, ranks] : ending_) ranks.erase(peer);
+  std::erase_if(ending_, [](const auto& one) { return one.second.empty(); });
+}
+
+void ControlPlane::hang_up(Rank peer) noexcept {
+  if (!links_[at(peer)]) return;
+  thread_->forget(links_[at(peer)].fd());
+  links_[at(peer)].hang_up();
+}
+
+/// Memory ran out, and what a frame said is lost: that is a failure of this rank, in every topic.
+/// Where there is none even to say so, the sockets are closed, which tells the others.
+void ControlPlane::survive(const Status& failure) noexcept {
+  const bool over = ++failures_survived_ > kPlaneFailuresSurvived;
+  for (Rank peer = 0; over && peer < size(); ++peer) hang_up(peer);
+  for (const auto& [id, topic] : topics_) {
+    if (over) topic->cut();
+    topic->fail(failure);
+    topic->ask();
+  }
+}
+
+}  // namespace coll
