@@ -202,7 +202,7 @@ COLL_API coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank,
  * form one new communicator, ordered by `key`, then by their old rank. A rank that gives
  * COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config` the new communicator has
  * the settings of the old one; the knobs decide what a config leaves open. The old communicator may
- * be destroyed first. Counts as two all_gathers of `comm`. If the arguments of one rank are
+ * be destroyed first. Counts as one or two all_gathers of `comm`. If the arguments of one rank are
  * refused, the call fails on all ranks. */
 #define COLL_SPLIT_NONE (-1)
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
@@ -215,8 +215,8 @@ COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t
 /* Makes a communicator of `count` ranks of `comm`: ranks[i] becomes rank i. Only the ranks named
  * call, all with the same list. Counts as a send of ranks[0] to each other rank named, and a recv
  * there. If ranks[0] names a rank whose list differs, that rank gets COLL_MISMATCH, and the others
- * wait for it until COLL_CONNECT_S has passed. If ranks[0] does not name a caller, or the lists
- * begin with different ranks, calls between these ranks fail. */
+ * wait for it until it leaves `comm` or COLL_CONNECT_S has passed. If ranks[0] does not name a
+ * caller, or the lists begin with different ranks, calls between these ranks fail. */
 COLL_API coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
                                         const coll_config_t* config, coll_comm_t* part);
 

@@ -259,8 +259,8 @@ void exchange_texts(benchmark::State& state) {
 }
 
 Result<Membership> agree(Meeting& meeting) {
-  return agree_on_membership(meeting, need(transport_choices("shm,tcp")), "", {},
-                             Clock::now() + kPatience);
+  return agree_on_membership(assembly_of(meeting, Clock::now() + kPatience),
+                             need(transport_choices("shm,tcp")), "", {});
 }
 
 /// What rank 0 of two says to a rank 1 that says these texts before.

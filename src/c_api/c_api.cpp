@@ -105,14 +105,16 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
   return joining;
 }
 
-Status join_now(coll::Joining joining, coll::JoinTurn* turn, coll_comm_t* comm) {
+Status join_now(coll::Joining joining, coll::JoinTurn* turn, std::unique_ptr<coll::Topic> topic,
+                coll_comm_t* comm) {
   if (turn != nullptr) COLL_TRY(turn->wait(joining));
   auto made = std::make_unique<coll_comm>();
   made->settings = joining;
   made->settings.place = {};  // of this communicator's own meeting
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
-  COLL_ASSIGN(made->communicator, coll::Communicator::join(joining));
+  COLL_ASSIGN(made->communicator, topic ? coll::Communicator::join(joining, std::move(topic))
+                                        : coll::Communicator::join(joining));
   // What comes from this one plans as its ranks agreed, not as this rank asked for.
   const coll::World& world = made->communicator->world();
   made->settings.settings.algorithm = world.algorithm;
@@ -124,15 +126,18 @@ Status join_now(coll::Joining joining, coll::JoinTurn* turn, coll_comm_t* comm) 
   return {};
 }
 
-/// `at_failure` cleans up, where the join fails.
+/// `at_failure` cleans up, where the join fails. `part`: of a communicator, or null.
 Status join(coll::Joining joining, coll_joining_t* handle, coll_comm_t* comm,
-            const std::function<void()>& at_failure = {}) {
+            const std::function<void()>& at_failure = {},
+            const std::shared_ptr<coll::Part>& part = nullptr) {
   coll::LiveCommunicators::of_process().expect_exit();
-  const std::shared_ptr<coll::JoinTurn> turn = coll::JoinTurn::line_up(joining);
+  const std::shared_ptr<coll::JoinTurn> turn = part ? nullptr : coll::JoinTurn::line_up(joining);
   Status begun = coll::carry_out(
       handle,
-      [joining = std::move(joining), turn, at_failure](coll_comm_t* made) {
-        Status joined = caught([&] { return join_now(joining, turn.get(), made); });
+      [joining = std::move(joining), turn, at_failure, part](coll_comm_t* made) {
+        Status joined = caught([&] {
+          return join_now(joining, turn.get(), part ? std::move(part->topic) : nullptr, made);
+        });
         if (!joined.ok() && at_failure) at_failure();
         return joined;
       },
@@ -163,15 +168,18 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
   return joining_of(chosen);
 }
 
-Status join_part(const coll::Part& part, coll::Joining joining, coll_joining_t* handle,
+Status join_part(coll::Part mine, coll::Joining joining, coll_joining_t* handle,
                  coll_comm_t* comm) {
-  joining.place = part.place;
-  joining.rank = part.rank;
-  joining.size = part.size;
-  return join(std::move(joining), handle, comm, [part] {
-    // Where it has failed early, the first rank's door is still open.
-    if (part.size > 1) static_cast<void>(coll::take_door(part.place));
-  });
+  joining.place = mine.place;
+  joining.rank = mine.rank;
+  joining.size = mine.size;
+  // Where it has failed early, the first rank's door is still open.
+  const bool meets = mine.size > 1 && !mine.topic;
+  const auto close_door = [meets, place = mine.place] {
+    if (meets) static_cast<void>(coll::take_door(place));
+  };
+  const auto part = std::make_shared<coll::Part>(std::move(mine));
+  return join(std::move(joining), handle, comm, close_door, part);
 }
 
 /// Of a config that is read without a failure.
@@ -330,10 +338,10 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
       COLL_ASSIGN(joining, joining_from(*comm, config));
       return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
     });
-    COLL_ASSIGN(const std::optional<coll::Part> mine,
+    COLL_ASSIGN(std::optional<coll::Part> mine,
                 coll::split(*comm->communicator, wish, joining.interface));
     *part = nullptr;
-    if (mine) return join_part(*mine, std::move(joining), joining_handle(config), part);
+    if (mine) return join_part(*std::move(mine), std::move(joining), joining_handle(config), part);
     return coll::carry_out(
         joining_handle(config), [](coll_comm_t*) { return Status{}; }, part);
   });
@@ -357,8 +365,8 @@ coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
     }
     COLL_ASSIGN(coll::Joining joining, joining_from(*comm, config));
     const std::span named(ranks, static_cast<std::size_t>(count));
-    COLL_ASSIGN(const coll::Part mine, coll::subset(*comm->communicator, named, joining.interface));
-    return join_part(mine, std::move(joining), joining_handle(config), part);
+    COLL_ASSIGN(coll::Part mine, coll::subset(*comm->communicator, named, joining.interface));
+    return join_part(std::move(mine), std::move(joining), joining_handle(config), part);
   });
 }
 

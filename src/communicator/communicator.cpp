@@ -23,10 +23,25 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
   const Deadline deadline = after(joining.connect_s);
   COLL_ASSIGN(Meeting meeting, meet(joining.place, joining.rank, joining.size, deadline));
   COLL_ASSIGN(Membership membership,
-              agree_on_membership(meeting, joining.transports, joining.interface, joining.settings,
-                                  deadline));
+              agree_on_membership(assembly_of(meeting, deadline), joining.transports,
+                                  joining.interface, joining.settings));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
-  COLL_TRY(made->start(std::move(meeting)));
+  std::unique_ptr<Topic> topic;
+  if (joining.size > 1) {
+    COLL_ASSIGN(const auto plane, start_control(std::move(meeting), made->membership_.members));
+    topic = plane->open_first();
+  }
+  COLL_TRY(made->start(std::move(topic)));
+  return made;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining,
+                                                         std::unique_ptr<Topic> topic) {
+  COLL_ASSIGN(Membership membership,
+              agree_on_membership(assembly_of(*topic, after(joining.connect_s)), joining.transports,
+                                  joining.interface, joining.settings));
+  std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
+  COLL_TRY(made->start(std::move(topic)));
   return made;
 }
 
@@ -41,12 +56,8 @@ Communicator::Communicator(const Joining& joining, Membership membership)
               WaitPolicy{joining.spin_us, membership_.neighbours.per_core}, membership_, results_,
               failure_) {}
 
-Status Communicator::start(Meeting meeting) {
-  std::unique_ptr<Topic> topic;
-  if (size_ > 1) {
-    COLL_ASSIGN(const auto plane, start_control(std::move(meeting), membership_.members));
-    topic = plane->open_first();
-  }
+Status Communicator::start(std::unique_ptr<Topic> topic) {
+  if (topic) seats_ = {topic->plane(), topic->members(), topic->hub()};
   COLL_ASSIGN(watch_, start_watch(std::move(topic), membership_.members, engine_.board()));
   failure_.report_to(*watch_);
   engine_.attend_to(*watch_);

@@ -27,6 +27,13 @@ struct Joining {
   SharedSettings settings;
 };
 
+/// The ranks of a communicator on the plane that carries its topic.
+struct PlaneSeats {
+  std::shared_ptr<ControlPlane> plane;  ///< none, if there is one rank
+  std::vector<Rank> members;            ///< by rank of the communicator: the plane's ranks
+  Rank hub = 0;                         ///< of the communicator
+};
+
 /// How a call would run.
 struct CallPrediction {
   Plan plan;
@@ -38,6 +45,9 @@ class Communicator {
  public:
   /// Meets the other ranks; returns when all are there.
   static Result<std::unique_ptr<Communicator>> join(const Joining& joining);
+  /// The same of the ranks of a topic, which need not meet; rank, size and place are the topic's.
+  static Result<std::unique_ptr<Communicator>> join(const Joining& joining,
+                                                    std::unique_ptr<Topic> topic);
   /// One that refuses every call with `why`.
   static std::unique_ptr<Communicator> refusing(Rank rank, Rank size, const Status& why);
   Communicator(const Communicator&) = delete;
@@ -49,6 +59,7 @@ class Communicator {
   [[nodiscard]] Rank size() const { return size_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const World& world() const { return membership_.world; }
+  [[nodiscard]] const PlaneSeats& seats() const { return seats_; }
 
   /// Checks and runs a request to its end. Memory that runs out meanwhile is a failure like any
   /// other: it becomes all ranks', and stays.
@@ -88,7 +99,7 @@ class Communicator {
 
  private:
   Communicator(const Joining& joining, Membership membership);
-  Status start(Meeting meeting);
+  Status start(std::unique_ptr<Topic> topic);
 
   Rank rank_;
   Rank size_;
@@ -97,6 +108,7 @@ class Communicator {
   ResultStore results_;
   CommonFailure failure_;
   Engine engine_;
+  PlaneSeats seats_;
   std::unique_ptr<Watch> watch_;
 };
 

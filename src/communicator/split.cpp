@@ -18,8 +18,34 @@ namespace {
 struct Invitation {
   std::uint64_t ranks = 0;  ///< a hash of the list, where they know it
   std::uint64_t code = 0;   ///< why there is no id
+  std::uint64_t topic = 0;  ///< where none is needed
   UniqueId id{};
 };
+
+Rank place_in(const std::vector<Rank>& members, Rank self) {
+  return static_cast<Rank>(std::ranges::find(members, self) - members.begin());
+}
+
+/// Do these ranks need no star of their own?
+bool share_hub(const Communicator& parent, const std::vector<Rank>& members) {
+  return std::ranges::find(members, parent.seats().hub) != members.end();
+}
+
+std::uint64_t new_topic(const Communicator& parent) {
+  return parent.seats().plane ? parent.seats().plane->new_topic() : 0;
+}
+
+/// The part of this rank among the members, who share the hub.
+Part ride(const Communicator& parent, std::uint64_t topic, const std::vector<Rank>& members) {
+  const PlaneSeats& seats = parent.seats();
+  std::vector<Rank> there;
+  for (const Rank one : members) there.push_back(seats.members[static_cast<std::size_t>(one)]);
+  Part part;
+  part.rank = place_in(members, parent.rank());
+  part.size = static_cast<Rank>(members.size());
+  part.topic = seats.plane->open(topic, std::move(there));
+  return part;
+}
 
 /// The part of the rank `self` among the members, of whom the first has sent the invitation.
 Result<Part> accept(const Invitation& invitation, const std::vector<Rank>& members, Rank self) {
@@ -32,8 +58,8 @@ Result<Part> accept(const Invitation& invitation, const std::vector<Rank>& membe
         .at_rank(first);
   }
   COLL_ASSIGN(MeetingPlace place, place_of(invitation.id, knobs().secret));
-  const auto rank = std::ranges::find(members, self) - members.begin();
-  return Part{std::move(place), static_cast<Rank>(rank), static_cast<Rank>(members.size())};
+  return Part{nullptr, std::move(place), place_in(members, self),
+              static_cast<Rank>(members.size())};
 }
 
 /// The invitation of a part's first rank. An id that it does not use itself is closed.
@@ -117,38 +143,57 @@ Result<std::vector<Rank>> checked(const Communicator& parent, std::span<const in
   return seen;
 }
 
+constexpr std::int64_t kNone = -1, kRefused = -2;  // colors
+
+/// A rank's wish as all ranks see it, and a topic in case that it is the first of its part.
+struct SentWish {
+  std::int64_t color;
+  std::int64_t key;
+  std::uint64_t topic;
+};
+
+/// Is there a part of several ranks without the hub?
+bool some_meet(const std::vector<SentWish>& wishes, Rank hub) {
+  const std::int64_t ridden = wishes[static_cast<std::size_t>(hub)].color;
+  std::vector<std::int64_t> colors;
+  for (const SentWish& one : wishes) {
+    if (one.color != kNone && one.color != ridden) colors.push_back(one.color);
+  }
+  std::ranges::sort(colors);
+  return std::ranges::adjacent_find(colors) != colors.end();
+}
+
 }  // namespace
 
 Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>& wish,
                                   const std::string& interfaces) {
-  constexpr std::int64_t kNone = -1, kRefused = -2;
-  struct Sent {
-    std::int64_t color;
-    std::int64_t key;
-  };
   const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNone;
-  COLL_ASSIGN(const std::vector<Sent> wishes,
-              gathered(parent, Sent{color, wish.ok() ? wish->key : 0}));
+  COLL_ASSIGN(const std::vector<SentWish> wishes,
+              gathered(parent, SentWish{color, wish.ok() ? wish->key : 0, new_topic(parent)}));
   if (!wish.ok()) return wish.status();
+  const auto wish_of = [&](Rank rank) { return wishes[static_cast<std::size_t>(rank)]; };
   std::vector<Rank> members;
   for (Rank rank = 0; rank < parent.size(); ++rank) {
-    const std::int64_t other = wishes[static_cast<std::size_t>(rank)].color;
-    if (other == kRefused) {
+    if (wish_of(rank).color == kRefused) {
       return failed(Code::invalid_argument,
                     "rank " + std::to_string(rank) + " cannot split: its arguments were refused",
                     "its own message says why")
           .at_rank(rank);
     }
-    if (color != kNone && other == color) members.push_back(rank);
+    if (color != kNone && wish_of(rank).color == color) members.push_back(rank);
   }
-  std::ranges::stable_sort(members, {},
-                           [&](Rank rank) { return wishes[static_cast<std::size_t>(rank)].key; });
+  std::ranges::stable_sort(members, {}, [&](Rank rank) { return wish_of(rank).key; });
   std::optional<Invited> invited;
-  if (members.size() > 1 && members.front() == parent.rank()) invited.emplace(interfaces, 0);
-  COLL_ASSIGN(const std::vector<Invitation> invitations,
-              gathered(parent, invited ? invited->text() : Invitation{}));
+  std::vector<Invitation> invitations;
+  const bool rides = color != kNone && share_hub(parent, members);
+  if (some_meet(wishes, parent.seats().hub)) {
+    const bool invites = members.size() > 1 && !rides && members.front() == parent.rank();
+    if (invites) invited.emplace(interfaces, 0);
+    COLL_ASSIGN(invitations, gathered(parent, invited ? invited->text() : Invitation{}));
+  }
   if (color == kNone) return std::optional<Part>();
   if (members.size() == 1) return std::optional<Part>(Part{});
+  if (rides) return std::optional(ride(parent, wish_of(members.front()).topic, members));
   const auto first = static_cast<std::size_t>(members.front());
   COLL_ASSIGN(Part part,
               invited ? invited->use(members) : accept(invitations[first], members, parent.rank()));
@@ -163,12 +208,23 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
   for (const Rank rank : members) hash.word(static_cast<std::uint64_t>(rank));
   const std::uint64_t same = hash.value();
   const Rank first = members.front();
+  const bool rides = share_hub(parent, members);
+  const auto invite = [&](const Invitation& invitation) -> Status {
+    for (const Rank other : std::span(members).subspan(1)) {
+      COLL_TRY(parent.run(request_of<Invitation>(Collective::send, other, &invitation, nullptr)));
+    }
+    return {};
+  };
+  if (first == parent.rank() && rides) {
+    Invitation invitation;
+    invitation.ranks = same;
+    invitation.topic = new_topic(parent);
+    COLL_TRY(invite(invitation));
+    return ride(parent, invitation.topic, members);
+  }
   if (first == parent.rank()) {
     Invited invited(interfaces, same);
-    for (const Rank other : std::span(members).subspan(1)) {
-      COLL_TRY(
-          parent.run(request_of<Invitation>(Collective::send, other, &invited.text(), nullptr)));
-    }
+    COLL_TRY(invite(invited.text()));
     return invited.use(members);
   }
   Invitation invitation;
@@ -179,7 +235,8 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
                   "give the same list on all ranks named")
         .at_rank(first);
   }
-  return accept(invitation, members, parent.rank());
+  return rides ? ride(parent, invitation.topic, members)
+               : accept(invitation, members, parent.rank());
 }
 
 }  // namespace coll

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the ranks of a communicator meet that are to be a communicator of their own.
 #pragma once
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,9 +10,12 @@
 
 namespace coll {
 
-/// A rank's place in the new communicator, and the way there.
+/// A rank's place in the new communicator, and the way there. A part with the hub of the old
+/// communicator's control plane is a topic there; the others meet anew. So each communicator loses
+/// its star only with one of its own ranks.
 struct Part {
-  MeetingPlace place;  ///< says nothing if `size` is 1
+  std::unique_ptr<Topic> topic;
+  MeetingPlace place;  ///< says nothing if there is a topic, or `size` is 1
   Rank rank = 0;
   Rank size = 1;
 };
@@ -23,8 +27,8 @@ struct SplitWish {
 };
 
 /// Collective: ranks that give the same color belong together, ordered by key, then by rank.
-/// Nothing for a rank without a color. Each part meets at its first rank, which listens on
-/// `interfaces`. A rank whose wish was refused takes part too, so that all ranks fail.
+/// Nothing for a rank without a color. A part that meets anew meets at its first rank, which
+/// listens on `interfaces`. A rank whose wish was refused takes part too, so that all ranks fail.
 Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>& wish,
                                   const std::string& interfaces);
 

@@ -21,7 +21,7 @@ const CostConstants& costs() {
 
 Result<Membership> agree(Meeting& meeting, const SharedSettings& settings = {}) {
   auto choices = transport_choices("tcp");
-  return agree_on_membership(meeting, *choices, "", settings, in(seconds(100)));
+  return agree_on_membership(assembly_of(meeting, in(seconds(100))), *choices, "", settings);
 }
 
 /// A table that knows one recipe for broadcasts of 1 KiB among so many ranks.
@@ -96,7 +96,7 @@ std::vector<Membership> agreed_by(std::size_t size, const std::vector<TransportC
   for (std::size_t rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       Result<Membership> member =
-          agree_on_membership(meetings[rank], choices, "", {}, in(seconds(20)));
+          agree_on_membership(assembly_of(meetings[rank], in(seconds(20))), choices, "", {});
       ASSERT_TRUE(member.ok()) << member.status().text();
       members[rank] = *std::move(member);
     });

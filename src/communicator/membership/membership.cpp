@@ -13,6 +13,8 @@
 #include "base/hash.hpp"
 #include "base/log.hpp"
 #include "communicator/membership/reach.hpp"
+#include "control/control_plane.hpp"
+#include "control/topic_exchange.hpp"
 #include "rendezvous/exchange/exchange.hpp"
 #include "rendezvous/ranks_text.hpp"
 #include "sys/machine/memory_costs.hpp"
@@ -277,10 +279,26 @@ Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
   return choices;
 }
 
-Result<Membership> agree_on_membership(Meeting& meeting,
+Assembly assembly_of(Meeting& meeting, std::chrono::steady_clock::time_point deadline) {
+  return {meeting.rank,
+          meeting.size,
+          {meeting.job[0], meeting.job[1]},
+          meeting.one_network,
+          [&meeting, deadline](std::string mine) {
+            return exchange(meeting, std::move(mine), deadline);
+          }};
+}
+
+Assembly assembly_of(Topic& topic, std::chrono::steady_clock::time_point deadline) {
+  return {
+      topic.rank(), topic.size(), topic.plane()->job_of(topic.id()), topic.plane()->one_network(),
+      [&topic, deadline](std::string mine) { return exchange(topic, std::move(mine), deadline); }};
+}
+
+Result<Membership> agree_on_membership(const Assembly& meeting,
                                        const std::vector<TransportChoice>& choices,
-                                       const std::string& interface, const SharedSettings& settings,
-                                       std::chrono::steady_clock::time_point deadline) {
+                                       const std::string& interface,
+                                       const SharedSettings& settings) {
   const auto size = static_cast<std::size_t>(meeting.size);
   Membership out;
   out.path.resize(size);
@@ -318,7 +336,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
     out.transports.push_back(*std::move(made));
   }
 
-  COLL_ASSIGN(const std::vector<std::string> texts, exchange(meeting, write_card(mine), deadline));
+  COLL_ASSIGN(const std::vector<std::string> texts, meeting.exchange(write_card(mine)));
   std::vector<Card> cards;
   for (std::size_t r = 0; r < size; ++r) {
     COLL_ASSIGN(Card card, read_card(texts[r], static_cast<Rank>(r)));
@@ -344,8 +362,7 @@ Result<Membership> agree_on_membership(Meeting& meeting,
   } else {
     verdict.failure(*unreachable.failure());
   }
-  COLL_ASSIGN(const std::vector<std::string> verdicts,
-              exchange(meeting, verdict.bytes(), deadline));
+  COLL_ASSIGN(const std::vector<std::string> verdicts, meeting.exchange(verdict.bytes()));
   std::vector<Reach> reaches(size);
   for (std::size_t r = 0; r < size && size > 1; ++r) {
     MessageReader in(verdicts[r]);

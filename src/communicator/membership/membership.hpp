@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all ranks learn of all ranks, and agree on.
 #pragma once
+#include <array>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "communicator/membership/card.hpp"
+#include "control/topic.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/rendezvous.hpp"
 #include "transports/transport.hpp"
@@ -43,12 +47,23 @@ struct Membership {
   std::vector<std::string> pair_names;                 ///< by peer, of `path`, for explanations
 };
 
+/// The ranks that agree, and how a text of each gets to all of them.
+struct Assembly {
+  Rank rank = 0;
+  Rank size = 1;
+  std::array<std::uint64_t, 2> job{};  ///< the communicator's secret name
+  bool one_network = false;
+  std::function<Result<std::vector<std::string>>(std::string mine)> exchange;
+};
+Assembly assembly_of(Meeting& meeting, std::chrono::steady_clock::time_point deadline);
+Assembly assembly_of(Topic& topic, std::chrono::steady_clock::time_point deadline);
+
 /// Publishes this rank's card, reads the others', chooses for each pair the best transport that
 /// both accept, and makes the world that plans are made from. Fails naming the pair and each
 /// transport's reason where two ranks have no path to each other.
-Result<Membership> agree_on_membership(Meeting& meeting,
+Result<Membership> agree_on_membership(const Assembly& meeting,
                                        const std::vector<TransportChoice>& choices,
-                                       const std::string& interface, const SharedSettings& settings,
-                                       std::chrono::steady_clock::time_point deadline);
+                                       const std::string& interface,
+                                       const SharedSettings& settings);
 
 }  // namespace coll
