@@ -105,16 +105,22 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
   return joining;
 }
 
-Status join_now(coll::Joining joining, coll::JoinTurn* turn, std::unique_ptr<coll::Topic> topic,
-                coll_comm_t* comm) {
+/// Joins as a part's rank, if that part is a topic, or where `joining` says.
+Result<std::unique_ptr<coll::Communicator>> make_communicator(const coll::Joining& joining,
+                                                              coll::Part* part) {
+  if (part == nullptr || !part->topic) return coll::Communicator::join(joining);
+  const coll::Kinship* const kin = part->kin ? &*part->kin : nullptr;
+  return coll::Communicator::join(joining, std::move(part->topic), kin);
+}
+
+Status join_now(coll::Joining joining, coll::JoinTurn* turn, coll::Part* part, coll_comm_t* comm) {
   if (turn != nullptr) COLL_TRY(turn->wait(joining));
   auto made = std::make_unique<coll_comm>();
   made->settings = joining;
   made->settings.place = {};  // of this communicator's own meeting
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
-  COLL_ASSIGN(made->communicator, topic ? coll::Communicator::join(joining, std::move(topic))
-                                        : coll::Communicator::join(joining));
+  COLL_ASSIGN(made->communicator, make_communicator(joining, part));
   // What comes from this one plans as its ranks agreed, not as this rank asked for.
   const coll::World& world = made->communicator->world();
   made->settings.settings.algorithm = world.algorithm;
@@ -135,9 +141,7 @@ Status join(coll::Joining joining, coll_joining_t* handle, coll_comm_t* comm,
   Status begun = coll::carry_out(
       handle,
       [joining = std::move(joining), turn, at_failure, part](coll_comm_t* made) {
-        Status joined = caught([&] {
-          return join_now(joining, turn.get(), part ? std::move(part->topic) : nullptr, made);
-        });
+        Status joined = caught([&] { return join_now(joining, turn.get(), part.get(), made); });
         if (!joined.ok() && at_failure) at_failure();
         return joined;
       },
@@ -168,11 +172,19 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
   return joining_of(chosen);
 }
 
-Status join_part(coll::Part mine, coll::Joining joining, coll_joining_t* handle,
-                 coll_comm_t* comm) {
+/// Do they lead to the same transports and interfaces?
+bool same_paths(const coll::Joining& one, const coll::Joining& other) {
+  return one.interface == other.interface &&
+         std::ranges::equal(one.transports, other.transports, {}, &coll::TransportChoice::name,
+                            &coll::TransportChoice::name);
+}
+
+Status join_part(coll::Part mine, coll::Joining joining, const coll::Joining& parent,
+                 coll_joining_t* handle, coll_comm_t* comm) {
   joining.place = mine.place;
   joining.rank = mine.rank;
   joining.size = mine.size;
+  if (!same_paths(joining, parent)) mine.kin.reset();
   // Where it has failed early, the first rank's door is still open.
   const bool meets = mine.size > 1 && !mine.topic;
   const auto close_door = [meets, place = mine.place] {
@@ -196,16 +208,6 @@ Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
 }  // namespace
 
 extern "C" {
-
-int coll_version(void) {
-  return COLL_VERSION_MAJOR * 10000 + COLL_VERSION_MINOR * 100 + COLL_VERSION_PATCH;
-}
-
-size_t coll_dtype_size(coll_dtype_t type) {
-  const auto index = static_cast<int>(type);
-  return index >= 0 && index < coll::kDataTypes ? coll::size_of(static_cast<coll::DataType>(type))
-                                                : 0;
-}
 
 coll_status_t coll_get_unique_id(coll_unique_id_t* id) {
   if (id == nullptr) return refuse_null("coll_get_unique_id", "id");
@@ -341,7 +343,9 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
     COLL_ASSIGN(std::optional<coll::Part> mine,
                 coll::split(*comm->communicator, wish, joining.interface));
     *part = nullptr;
-    if (mine) return join_part(*std::move(mine), std::move(joining), joining_handle(config), part);
+    if (mine)
+      return join_part(*std::move(mine), std::move(joining), comm->settings, joining_handle(config),
+                       part);
     return coll::carry_out(
         joining_handle(config), [](coll_comm_t*) { return Status{}; }, part);
   });
@@ -366,7 +370,8 @@ coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
     COLL_ASSIGN(coll::Joining joining, joining_from(*comm, config));
     const std::span named(ranks, static_cast<std::size_t>(count));
     COLL_ASSIGN(coll::Part mine, coll::subset(*comm->communicator, named, joining.interface));
-    return join_part(std::move(mine), std::move(joining), joining_handle(config), part);
+    return join_part(std::move(mine), std::move(joining), comm->settings, joining_handle(config),
+                     part);
   });
 }
 

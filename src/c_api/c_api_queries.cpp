@@ -40,6 +40,16 @@ Result<coll::UnequalRequest> asked_of(const char* function, const coll_call_t* g
 
 extern "C" {
 
+int coll_version(void) {
+  return COLL_VERSION_MAJOR * 10000 + COLL_VERSION_MINOR * 100 + COLL_VERSION_PATCH;
+}
+
+size_t coll_dtype_size(coll_dtype_t type) {
+  const auto index = static_cast<int>(type);
+  return index >= 0 && index < coll::kDataTypes ? coll::size_of(static_cast<coll::DataType>(type))
+                                                : 0;
+}
+
 coll_status_t coll_comm_rank(coll_comm_t comm, int* rank) {
   if (comm == nullptr) return refuse_null("coll_comm_rank", "comm");
   if (rank == nullptr) return refuse_null("coll_comm_rank", "rank");

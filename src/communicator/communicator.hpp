@@ -9,6 +9,7 @@
 #include "communicator/engine/common_failure.hpp"
 #include "communicator/engine/engine.hpp"
 #include "communicator/membership/membership.hpp"
+#include "communicator/membership/part_membership.hpp"
 #include "watch/watch.hpp"
 
 namespace coll {
@@ -45,9 +46,10 @@ class Communicator {
  public:
   /// Meets the other ranks; returns when all are there.
   static Result<std::unique_ptr<Communicator>> join(const Joining& joining);
-  /// The same of the ranks of a topic, which need not meet; rank, size and place are the topic's.
+  /// The same of the ranks of a topic, which need not meet; `kin` as in membership_of_part.
   static Result<std::unique_ptr<Communicator>> join(const Joining& joining,
-                                                    std::unique_ptr<Topic> topic);
+                                                    std::unique_ptr<Topic> topic,
+                                                    const Kinship* kin);
   /// One that refuses every call with `why`.
   static std::unique_ptr<Communicator> refusing(Rank rank, Rank size, const Status& why);
   Communicator(const Communicator&) = delete;
@@ -60,6 +62,10 @@ class Communicator {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const World& world() const { return membership_.world; }
   [[nodiscard]] const PlaneSeats& seats() const { return seats_; }
+  /// What this rank knows as one of these ranks.
+  [[nodiscard]] Kinship kinship(const std::vector<Rank>& members) const {
+    return kinship_of(membership_, members);
+  }
 
   /// Checks and runs a request to its end. Memory that runs out meanwhile is a failure like any
   /// other: it becomes all ranks', and stays.

@@ -43,6 +43,7 @@ Part ride(const Communicator& parent, std::uint64_t topic, const std::vector<Ran
   Part part;
   part.rank = place_in(members, parent.rank());
   part.size = static_cast<Rank>(members.size());
+  part.kin = parent.kinship(members);
   part.topic = seats.plane->open(topic, std::move(there));
   return part;
 }
@@ -58,7 +59,7 @@ Result<Part> accept(const Invitation& invitation, const std::vector<Rank>& membe
         .at_rank(first);
   }
   COLL_ASSIGN(MeetingPlace place, place_of(invitation.id, knobs().secret));
-  return Part{nullptr, std::move(place), place_in(members, self),
+  return Part{nullptr, std::nullopt, std::move(place), place_in(members, self),
               static_cast<Rank>(members.size())};
 }
 

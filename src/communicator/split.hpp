@@ -15,7 +15,8 @@ namespace coll {
 /// its star only with one of its own ranks.
 struct Part {
   std::unique_ptr<Topic> topic;
-  MeetingPlace place;  ///< says nothing if there is a topic, or `size` is 1
+  std::optional<Kinship> kin;  ///< of a topic's ranks
+  MeetingPlace place;          ///< says nothing if there is a topic, or `size` is 1
   Rank rank = 0;
   Rank size = 1;
 };

@@ -62,6 +62,17 @@ Result<std::shared_ptr<ControlThread>> ControlThread::of_process() {
   return made;
 }
 
+std::size_t ControlThread::tasks_of_process() {
+  std::shared_ptr<ControlThread> one;
+  {
+    const std::lock_guard lock(g_current_thread_mutex);
+    one = current_thread().lock();
+  }
+  if (!one || one->owner_ != own_process()) return 0;
+  const std::lock_guard lock(one->mutex_);
+  return one->due_.size();
+}
+
 ControlThread::~ControlThread() {
   if (!thread_.joinable()) return;
   {

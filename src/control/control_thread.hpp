@@ -52,6 +52,8 @@ class ControlThread {
 
   /// The process's; starts it if there is none.
   static Result<std::shared_ptr<ControlThread>> of_process();
+  /// How many tasks its thread has, if there is one: topics, each of a communicator.
+  static std::size_t tasks_of_process();
   ControlThread(const ControlThread&) = delete;
   ControlThread& operator=(const ControlThread&) = delete;
   ~ControlThread();

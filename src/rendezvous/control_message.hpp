@@ -39,6 +39,8 @@ class MessageReader {
   std::string_view raw(std::size_t size);
   std::string text();
   Failure failure();
+  /// All that is left.
+  std::string_view rest() { return raw(left_.size()); }
   /// A value made no sense to the caller.
   void refuse() { good_ = false; }
   /// Nothing was missing so far, and no value senseless.

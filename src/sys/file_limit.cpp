@@ -2,12 +2,14 @@
 // Raises the limit of open files.
 #include "sys/file_limit.hpp"
 
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
 
+#include "sys/fd.hpp"
 #include "sys/folder.hpp"
 
 namespace coll {
@@ -27,6 +29,17 @@ Status raise_file_limit(std::size_t needed, std::size_t wanted, std::string_view
                     " open files beside the " + std::to_string(open) + " there are, the limit is " +
                     std::to_string(limit.rlim_cur),
                 "raise the limit of open files (ulimit -Hn)", EMFILE);
+}
+
+Status keep_files_free(std::size_t needed, std::string_view what_for) {
+  constexpr std::size_t kWanted = 1024;
+  const Fd lowest(eventfd(0, EFD_CLOEXEC));
+  rlimit limit{};
+  if (lowest && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+      static_cast<rlim_t>(lowest.get()) + needed < limit.rlim_cur) {
+    return {};
+  }
+  return raise_file_limit(needed, kWanted, what_for);
 }
 
 }  // namespace coll

@@ -12,10 +12,7 @@
 
 #include "base/hash.hpp"
 #include "base/log.hpp"
-#include "communicator/membership/reach.hpp"
-#include "control/control_plane.hpp"
-#include "control/topic_exchange.hpp"
-#include "rendezvous/exchange/exchange.hpp"
+#include "communicator/membership/membership_steps.hpp"
 #include "rendezvous/ranks_text.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"
@@ -259,6 +256,21 @@ std::string known_transports() {
 
 }  // namespace
 
+void put_settings(const SharedSettings& settings, Rank rank, Rank ranks, Card& card) {
+  card.settings = settings;
+  if (ranks > 1) put_tuning(settings.tuning, rank, ranks, card);
+}
+
+Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
+                         Rank rank, Membership& out) {
+  warn_of_differences(cards, rank);
+  warn_of_other_tuning(cards, rank);
+  for (const Card& card : cards) out.members.push_back(card.member);
+  COLL_TRY(make_world(cards, reaches, out));
+  out.neighbours = neighbours_of(cards, rank, out);
+  return {};
+}
+
 Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
   std::vector<TransportChoice> choices;
   while (!names.empty()) {
@@ -279,22 +291,6 @@ Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
   return choices;
 }
 
-Assembly assembly_of(Meeting& meeting, std::chrono::steady_clock::time_point deadline) {
-  return {meeting.rank,
-          meeting.size,
-          {meeting.job[0], meeting.job[1]},
-          meeting.one_network,
-          [&meeting, deadline](std::string mine) {
-            return exchange(meeting, std::move(mine), deadline);
-          }};
-}
-
-Assembly assembly_of(Topic& topic, std::chrono::steady_clock::time_point deadline) {
-  return {
-      topic.rank(), topic.size(), topic.plane()->job_of(topic.id()), topic.plane()->one_network(),
-      [&topic, deadline](std::string mine) { return exchange(topic, std::move(mine), deadline); }};
-}
-
 Result<Membership> agree_on_membership(const Assembly& meeting,
                                        const std::vector<TransportChoice>& choices,
                                        const std::string& interface,
@@ -307,12 +303,12 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
 
   Card mine;
   mine.member = {host_name(), getpid()};
-  mine.settings = settings;
   CPU_ZERO(&mine.cpus);
   sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
   if (size > 1) mine.factors = own_copy_factors();
-  if (size > 1) put_tuning(settings.tuning, meeting.rank, meeting.size, mine);
+  out.own = mine;
+  put_settings(settings, meeting.rank, meeting.size, mine);
   const TransportSpec spec{
       meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface, meeting.one_network};
   std::vector<Offered> offered;
@@ -340,11 +336,10 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   std::vector<Card> cards;
   for (std::size_t r = 0; r < size; ++r) {
     COLL_ASSIGN(Card card, read_card(texts[r], static_cast<Rank>(r)));
-    out.members.push_back(card.member);
     cards.push_back(std::move(card));
   }
-  warn_of_differences(cards, meeting.rank);
-  warn_of_other_tuning(cards, meeting.rank);
+  out.offers = cards[0].offers;
+  for (Card::Offer& offer : out.offers) offer.descriptor.clear();
 
   // Every rank publishes what its choices mean for all, or why it has none, so that all fail
   // together and see one world.
@@ -374,8 +369,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     if (!one) return unreadable(static_cast<Rank>(r), "choice of paths");
     reaches[r] = *one;
   }
-  COLL_TRY(make_world(cards, reaches, out));
-  out.neighbours = neighbours_of(cards, meeting.rank, out);
+  COLL_TRY(finish_membership(cards, reaches, meeting.rank, out));
   return out;
 }
 

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all ranks learn of all ranks, and agree on.
 #pragma once
-#include <array>
-#include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "communicator/membership/assembly.hpp"
 #include "communicator/membership/card.hpp"
-#include "control/topic.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/rendezvous.hpp"
 #include "transports/transport.hpp"
@@ -45,18 +42,10 @@ struct Membership {
   std::vector<Transport*> path;                        ///< by peer; null for itself
   std::vector<std::string> descriptors;                ///< by peer, for `path`
   std::vector<std::string> pair_names;                 ///< by peer, of `path`, for explanations
+  // For communicators made from this one.
+  Card own;                         ///< without settings and offers
+  std::vector<Card::Offer> offers;  ///< rank 0's, without descriptors
 };
-
-/// The ranks that agree, and how a text of each gets to all of them.
-struct Assembly {
-  Rank rank = 0;
-  Rank size = 1;
-  std::array<std::uint64_t, 2> job{};  ///< the communicator's secret name
-  bool one_network = false;
-  std::function<Result<std::vector<std::string>>(std::string mine)> exchange;
-};
-Assembly assembly_of(Meeting& meeting, std::chrono::steady_clock::time_point deadline);
-Assembly assembly_of(Topic& topic, std::chrono::steady_clock::time_point deadline);
 
 /// Publishes this rank's card, reads the others', chooses for each pair the best transport that
 /// both accept, and makes the world that plans are made from. Fails naming the pair and each

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "sys/memory/memory_segment.hpp"
+#include "sys/memory/peer_arena.hpp"
 
 namespace coll {
 namespace {
@@ -62,10 +63,10 @@ bool is_same_file(const Fd& one, const Fd& other) {
 }  // namespace
 
 PeerSegments::PeerSegments(Fd arena, std::int64_t pid, const SharedPlace& place)
-    : arena_(std::move(arena)) {
+    : arena_(keep_peer_arena(std::move(arena))) {
   if (pid <= 0) return;
   const Result<Fd> opened = open_descriptor(pid, place);
-  if (opened.ok() && is_same_file(*opened, arena_)) pid_ = pid;
+  if (opened.ok() && is_same_file(*opened, *arena_)) pid_ = pid;
 }
 
 PeerSegments::~PeerSegments() {
@@ -95,7 +96,7 @@ Result<PeerSegments::Mapping> PeerSegments::make_mapping(const SharedPlace& plac
   if (!passed) {
     COLL_ASSIGN(opened, open_descriptor(pid_, place));
   }
-  const Fd& file = passed ? arena_ : opened;
+  const Fd& file = passed ? *arena_ : opened;
   COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(file));
   Mapping mapping{.segment = place.segment, .begin = place.offset / kWindow * kWindow};
   if (mapping.begin < size) mapping.bytes = std::min(kWindow, size - mapping.begin);

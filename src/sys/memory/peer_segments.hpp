@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "base/status.hpp"
@@ -67,7 +68,7 @@ class PeerSegments {
   [[nodiscard]] Result<Mapping> make_mapping(const SharedPlace& place, std::size_t bytes) const;
   void release_gone(std::uint64_t removals);
 
-  Fd arena_;
+  std::shared_ptr<const Fd> arena_;
   std::int64_t pid_ = 0;
   std::uint64_t removals_ = 0;
   std::array<Mapping, 8> recent_;

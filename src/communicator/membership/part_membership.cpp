@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The membership of ranks that have one already.
+#include "communicator/membership/part_membership.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "communicator/membership/membership_steps.hpp"
+#include "control/control_thread.hpp"
+#include "rendezvous/control_message.hpp"
+#include "sys/file_limit.hpp"
+
+namespace coll {
+namespace {
+
+/// What a communicator opens at once, and room for the connections of its first operations, and of
+/// those of its elders.
+constexpr std::size_t kFilesOfPart = 24;
+
+enum class KinWord : std::uint8_t {
+  anew = 0,     ///< this rank's paths may be others now
+  same = 1,     ///< its card and reach follow
+  failure = 2,  ///< this rank cannot make the communicator
+};
+
+/// What this rank makes: the transports of its ways.
+Status make_transports(const Assembly& part, const Kinship& kin,
+                       const std::vector<TransportChoice>& choices, const std::string& interface,
+                       Card& card, Membership& out) {
+  COLL_TRY(keep_files_free(kFilesOfPart, "one more communicator beside the " +
+                                             std::to_string(ControlThread::tasks_of_process() - 1) +
+                                             " of this process"));
+  const TransportSpec spec{
+      part.rank, part.size, {part.job[0], part.job[1]}, interface, part.one_network};
+  for (const TransportChoice& choice : choices) {
+    if (std::ranges::find(kin.ways, choice.name, &Kinship::Way::transport) == kin.ways.end()) {
+      continue;
+    }
+    COLL_ASSIGN(std::unique_ptr<Transport> made, choice.make(spec));
+    const Transport::Limits limits = made->limits();
+    card.offers.push_back({choice.name, made->descriptor(), limits.slot_bytes, limits.slice_bytes});
+    for (std::size_t peer = 0; peer < kin.ways.size(); ++peer) {
+      if (kin.ways[peer].transport == choice.name) out.path[peer] = made.get();
+    }
+    out.transports.push_back(std::move(made));
+  }
+  return {};
+}
+
+Reach reach_of(const Kinship& kin, Rank rank) {
+  Reach reach{.host = rank, .used = 0, .kinds = {}};
+  for (std::size_t peer = 0; peer < kin.ways.size(); ++peer) {
+    const Kinship::Way& way = kin.ways[peer];
+    if (static_cast<Rank>(peer) == rank) continue;
+    for (std::size_t i = 0; i < kin.offers.size(); ++i) {
+      if (kin.offers[i].transport == way.transport) reach.used |= std::uint32_t{1} << i;
+    }
+    reach.kinds.add(way.path);
+    if (way.path.shares_memory) reach.host = std::min(reach.host, static_cast<Rank>(peer));
+  }
+  return reach;
+}
+
+/// What a rank that stays says.
+struct KinText {
+  Card card;
+  Reach reach;
+};
+
+Result<KinText> read_kin(MessageReader& in, Rank rank, const Card& zero) {
+  const std::string card = in.text();
+  const std::string_view rest = in.rest();
+  MessageReader reach_words(rest);
+  const std::optional<Reach> reach = Reach::read(reach_words, rank, zero);
+  if (!in.good() || !reach) return unreadable(rank, "choice of paths");
+  COLL_ASSIGN(Card read, read_card(card, rank));
+  return KinText{std::move(read), *reach};
+}
+
+}  // namespace
+
+Kinship kinship_of(const Membership& old, const std::vector<Rank>& members) {
+  Kinship kin{old.own, old.offers, {}};
+  for (const Rank member : members) {
+    const auto at = static_cast<std::size_t>(member);
+    const Transport* const path = old.path[at];
+    kin.ways.push_back(path == nullptr
+                           ? Kinship::Way{}
+                           : Kinship::Way{old.pair_names[at], path->path(old.descriptors[at])});
+  }
+  return kin;
+}
+
+Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
+                                      const std::vector<TransportChoice>& choices,
+                                      const std::string& interface,
+                                      const SharedSettings& settings) {
+  const auto size = static_cast<std::size_t>(part.size);
+  Membership out;
+  out.path.resize(size);
+  out.descriptors.resize(size);
+  out.pair_names.resize(size);
+  MessageWriter mine;
+  const auto word = [&](KinWord one) -> MessageWriter& {
+    return mine.u8(static_cast<std::uint8_t>(one));
+  };
+  if (kin == nullptr) {
+    word(KinWord::anew);
+  } else {
+    Card card = kin->own;
+    const Status made = make_transports(part, *kin, choices, interface, card, out);
+    if (made.ok()) {
+      put_settings(settings, part.rank, part.size, card);
+      word(KinWord::same).text(write_card(card));
+      reach_of(*kin, part.rank).write(mine);
+    } else {
+      word(KinWord::failure)
+          .failure(
+              *made.with_context("rank " + std::to_string(part.rank)).at_rank(part.rank).failure());
+    }
+  }
+  COLL_ASSIGN(const std::vector<std::string> texts, part.exchange(mine.bytes()));
+
+  std::vector<Card> cards(size);
+  std::vector<Reach> reaches(size);
+  Card zero;
+  if (kin != nullptr) zero.offers = kin->offers;
+  bool anew = kin == nullptr;
+  for (std::size_t r = 0; r < size; ++r) {
+    const auto rank = static_cast<Rank>(r);
+    MessageReader in(texts[r]);
+    const std::uint8_t said = in.u8();
+    if (said == static_cast<std::uint8_t>(KinWord::failure)) {
+      Status failure(in.failure());
+      return in.whole() ? failure : unreadable(rank, "failure");
+    }
+    anew = anew || said == static_cast<std::uint8_t>(KinWord::anew);
+    if (anew) continue;
+    COLL_ASSIGN(KinText text, read_kin(in, rank, zero));
+    cards[r] = std::move(text.card);
+    reaches[r] = text.reach;
+  }
+  if (anew) return agree_on_membership(part, choices, interface, settings);
+  for (std::size_t r = 0; r < size; ++r) {
+    if (static_cast<Rank>(r) == part.rank) continue;
+    const Card::Offer* const offer = cards[r].offer(kin->ways[r].transport);
+    if (offer == nullptr) return unreadable(static_cast<Rank>(r), "choice of transports");
+    out.descriptors[r] = offer->descriptor;
+    out.pair_names[r] = offer->transport;
+  }
+  cards[0].offers = kin->offers;
+  out.own = kin->own;
+  out.offers = kin->offers;
+  COLL_TRY(finish_membership(cards, reaches, part.rank, out));
+  return out;
+}
+
+}  // namespace coll
