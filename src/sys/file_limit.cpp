@@ -2,14 +2,13 @@
 // Raises the limit of open files.
 #include "sys/file_limit.hpp"
 
-#include <sys/eventfd.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
 
-#include "sys/fd.hpp"
 #include "sys/folder.hpp"
 
 namespace coll {
@@ -33,12 +32,15 @@ Status raise_file_limit(std::size_t needed, std::size_t wanted, std::string_view
 
 Status keep_files_free(std::size_t needed, std::string_view what_for) {
   constexpr std::size_t kWanted = 1024;
-  const Fd lowest(eventfd(0, EFD_CLOEXEC));
   rlimit limit{};
-  if (lowest && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-      static_cast<rlim_t>(lowest.get()) + needed < limit.rlim_cur) {
-    return {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  // Numbers are given from below: where the highest are free, no more need be counted.
+  std::size_t free = 0;
+  while (free < needed && free < limit.rlim_cur &&
+         ::fcntl(static_cast<int>(limit.rlim_cur - 1 - free), F_GETFD) < 0) {
+    ++free;
   }
+  if (free == needed) return {};
   return raise_file_limit(needed, kWanted, what_for);
 }
 

@@ -12,7 +12,7 @@ namespace coll {
 /// open now. If not even `needed` fit: out_of_resources that says what for. A limit raised stays.
 Status raise_file_limit(std::size_t needed, std::size_t wanted, std::string_view what_for);
 
-/// The same for few files, told by one look at the lowest free number where many are free.
+/// The same for few files, without counting all that are open where there is plenty of room.
 Status keep_files_free(std::size_t needed, std::string_view what_for);
 
 }  // namespace coll
