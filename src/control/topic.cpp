@@ -105,7 +105,7 @@ void Topic::hang_up(Rank peer) {
   plane_->post(members_[at(peer)], topic_frame(id_, true, {}));
 }
 
-void Topic::hang_up_all() {
+void Topic::hang_up_all() noexcept {
   for (Rank peer = 0; peer < size(); ++peer) {
     try {
       hang_up(peer);
@@ -190,8 +190,12 @@ Deadline Topic::on_turn(Deadline now) noexcept {
   }
 }
 
+/// Who still receives has lost a frame: for it all ways end.
 void Topic::fail(const Status& failure) noexcept {
-  if (handler_ != nullptr) handler_->on_failure(failure);
+  if (handler_ != nullptr) return handler_->on_failure(failure);
+  hang_up_all();
+  cut_ = true;
+  arrived_.notify_all();
 }
 
 }  // namespace coll

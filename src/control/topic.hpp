@@ -81,7 +81,7 @@ class Topic final : ControlThread::Task {
   void send(Rank to, std::string_view frame);
   void send_all(std::string_view frame);
   void hang_up(Rank peer);
-  void hang_up_all();
+  void hang_up_all() noexcept;
 
  private:
   friend class ControlPlane;
@@ -120,7 +120,7 @@ class Topic final : ControlThread::Task {
   std::condition_variable arrived_;
   Handler* handler_ = nullptr;
   bool entered_ = false;  ///< the plane knows it
-  bool cut_ = false;
+  bool cut_ = false;      ///< all ways have ended at once
 };
 
 }  // namespace coll

@@ -293,6 +293,28 @@ TEST(Watch, OneRankAloneNeedsNoThread) {
   ranks.watches[0]->leave();
 }
 
+/// All watches of a process have one thread, and it waits for none of them.
+TEST(Watch, AHubThatDoesNotAnswerHoldsUpNoOther) {
+  std::vector<Meeting> silent = star(2);
+  const auto spoke = static_cast<std::size_t>(1 - silent[0].hub);
+  const CallBoard board;
+  auto waiting = watch_over(std::move(silent[spoke]), members_of(2), board);
+  ASSERT_TRUE(waiting.ok());
+  Watched others(3);
+  std::thread patient([&] {
+    const auto begin = Clock::now();
+    const Status verdict = (*waiting)->report(failed(Code::aborted, "anybody?"));
+    EXPECT_GT(Clock::now() - begin, seconds(1));
+    EXPECT_THAT(verdict.text(), HasSubstr("does not answer"));
+  });
+  const auto begin = Clock::now();
+  const Status verdict = others.watches[others.spoke(0)]->report(failed(Code::aborted, "enough"));
+  EXPECT_EQ(verdict.failure()->what, "enough");
+  expect_same_everywhere(others);
+  EXPECT_LT(Clock::now() - begin, milliseconds(900));
+  patient.join();
+}
+
 TEST(Watch, GarbageFromARankFailsAllAndNamesIt) {
   std::vector<Meeting> meetings = star(3);
   const auto hub = static_cast<std::size_t>(meetings[0].hub);
