@@ -7,7 +7,6 @@
 
 #include "topology/read/read_topology.hpp"
 #include "topology/rings/host_ring.hpp"
-#include "topology/rings/tree_search.hpp"
 #include "topology/topology_hash.hpp"
 
 namespace {
@@ -55,20 +54,13 @@ void write_and_read_json(benchmark::State& state) {
 }
 BENCHMARK(write_and_read_json)->Arg(32)->Arg(8192)->Unit(benchmark::kMillisecond);
 
-/// Eight rings through all GPUs, and sixteen trees.
+/// Eight rings through all GPUs.
 void search_cluster(benchmark::State& state) {
   const Topology topology = read(cluster_of(state.range(0)));
   const auto gpus = topology.all(coll::NodeKind::gpu);
   for (auto _ : state) benchmark::DoNotOptimize(coll::nic_rings(topology, gpus));
 }
 BENCHMARK(search_cluster)->Arg(32)->Arg(1024)->Arg(8192)->Unit(benchmark::kMillisecond);
-
-void grow_trees(benchmark::State& state) {
-  const Topology topology = read(cluster_of(state.range(0)));
-  const auto gpus = topology.all(coll::NodeKind::gpu);
-  for (auto _ : state) benchmark::DoNotOptimize(coll::balanced_trees(topology, gpus));
-}
-BENCHMARK(grow_trees)->Arg(8192)->Unit(benchmark::kMillisecond);
 
 /// One ring through as many GPUs in pairs, and a NIC: all subsets of them are looked at.
 void search_host(benchmark::State& state) {

@@ -63,6 +63,11 @@ constexpr Knob kTable[] = {
      "The table of coll-tune that chooses algorithms: a path; auto: this machine's table from the "
      "cache directory; none: no table.",
      &Knobs::tuning},
+    {"COLL_TOPOLOGY", "", "",
+     "A description of this host, a file or a line (docs/topology.md), in place of what the "
+     "library "
+     "finds, for virtual machines that hide it; that of a host's first rank counts.",
+     &Knobs::topology},
     {"COLL_LANES", "0", "lanes", "Lanes per call; 0 lets the planner choose.", &Knobs::lanes,
      kLanes},
     {"COLL_SLICE_BYTES", "0", "bytes",

@@ -102,6 +102,8 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
   joining.settings.lanes = static_cast<std::uint32_t>(knobs.lanes);
   joining.settings.slice_bytes = static_cast<std::uint32_t>(knobs.slice_bytes);
   joining.settings.credits = static_cast<std::uint32_t>(knobs.credits);
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");  // NOLINT(concurrency-mt-unsafe)
+  COLL_ASSIGN(joining.own, coll::own_place(text(config.device, ""), text(visible, "")));
   return joining;
 }
 
@@ -169,7 +171,9 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
     return joining;
   }
   COLL_ASSIGN(const coll_config_t chosen, read_config(config));
-  return joining_of(chosen);
+  COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+  if (chosen.device == nullptr) joining.own = parent.settings.own;
+  return joining;
 }
 
 /// Do they lead to the same transports and interfaces?

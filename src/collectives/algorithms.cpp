@@ -24,6 +24,7 @@ std::span<const Algorithm> algorithms() {
                       kKnomial4,
                       kKnomial8,
                       kDoubleBinaryTree,
+                      kBalancedTrees,
                       kRecursiveDoubling,
                       kRecursiveHalving,
                       kRecursiveHalvingDoubling,

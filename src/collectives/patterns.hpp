@@ -6,7 +6,7 @@
 namespace coll {
 
 extern const Algorithm kLocal, kDirect, kOneShot, kTwoShot, kLinear, kPairwise, kRing,
-    kNeighbourExchange, kChain, kBinomial, kKnomial4, kKnomial8, kDoubleBinaryTree,
+    kNeighbourExchange, kChain, kBinomial, kKnomial4, kKnomial8, kDoubleBinaryTree, kBalancedTrees,
     kRecursiveDoubling, kRecursiveHalving, kRecursiveHalvingDoubling, kScatterAllgather,
     kScatterRing, kBruck, kCirculant, kDissemination, kHierarchicalRing, kHierarchicalHalving,
     kHierarchicalTree, kOneShotOrdered, kTwoShotOrdered;

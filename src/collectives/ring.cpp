@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "collectives/patterns.hpp"
-#include "collectives/rank_math.hpp"
+#include "collectives/ring_order.hpp"
 #include "schedule/builder.hpp"
 
 namespace coll {
@@ -51,12 +51,9 @@ void go_around(const std::vector<Rank>& ring, std::uint32_t number, std::uint32_
   const Collective collective = schedule.spec.collective;
   const auto n = static_cast<Rank>(ring.size());
   const Rank rank = schedule.rank;
-  const bool at_home = ring[static_cast<std::size_t>(rank)] == rank;  // most are in order
-  const Rank place =
-      at_home ? rank : static_cast<Rank>(std::ranges::find(ring, rank) - ring.begin());
-  const auto behind = [&](Rank distance) {
-    return ring[static_cast<std::size_t>(wrapped(place - distance, n))];
-  };
+  const RingOrder order(ring, ring.front());
+  const Rank place = order.place_of(rank);
+  const auto behind = [&](Rank distance) { return order.rank_at(place - distance); };
   // all_reduce cuts the data into a chunk for each place in each ring, the others have blocks.
   const auto chunk = [&](Rank distance) {
     return collective == all_reduce ? number * index_of(n) + index_of(wrapped(place - distance, n))

@@ -24,7 +24,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
   COLL_ASSIGN(Meeting meeting, meet(joining.place, joining.rank, joining.size, deadline));
   COLL_ASSIGN(Membership membership,
               agree_on_membership(assembly_of(meeting, deadline), joining.transports,
-                                  joining.interface, joining.settings));
+                                  joining.interface, joining.settings, joining.own));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
   std::unique_ptr<Topic> topic;
   if (joining.size > 1) {
@@ -40,7 +40,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining,
                                                          const Kinship* kin) {
   COLL_ASSIGN(Membership membership,
               membership_of_part(assembly_of(*topic, after(joining.connect_s)), kin,
-                                 joining.transports, joining.interface, joining.settings));
+                                 joining.transports, joining.interface, joining.settings, joining.own));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
   COLL_TRY(made->start(std::move(topic)));
   return made;
@@ -129,6 +129,7 @@ Result<std::string> Communicator::explain_call(const Call& call) const {
   COLL_ASSIGN(const Plan plan, make_plan(membership_.world, key));
   std::string text = name_.empty() ? "" : "communicator " + name_ + "\n";
   text += explain(membership_.world, plan, key.size_class);
+  text += to_text(membership_.world.layout, rank_);
   text += "transports of rank " + std::to_string(rank_) + ":";
   for (Rank peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;

@@ -26,6 +26,7 @@ struct Joining {
   std::string name;  ///< for a person
   std::vector<TransportChoice> transports;
   SharedSettings settings;
+  OwnPlace own;
 };
 
 /// The ranks of a communicator on the plane that carries its topic.

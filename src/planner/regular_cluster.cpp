@@ -227,6 +227,25 @@ Result<RegularCluster> regular_cluster(const Topology& topology) {
   return cluster;
 }
 
+namespace {
+
+/// The paths of rings through each host, where they are alike in both hosts of the pair; else none.
+std::vector<HostPath> paths_of(const RegularCluster& cluster) {
+  std::vector<HostPath> paths;
+  for (const std::vector<Rank>& ring : cluster.pair.layout.rings) {
+    HostPath& path = paths.emplace_back();
+    path.in = path.out = static_cast<std::int32_t>(paths.size()) - 1;
+    path.order.assign(ring.begin(), ring.begin() + cluster.per_host);
+    const auto moved = [&](std::int32_t number) { return number + cluster.per_host; };
+    if (!std::ranges::equal(path.order, std::span(ring).subspan(path.order.size()), {}, moved)) {
+      return {};
+    }
+  }
+  return paths;
+}
+
+}  // namespace
+
 World world_of(const RegularCluster& cluster, Rank hosts) {
   World world = cluster.pair;
   const Layout& pair = cluster.pair.layout;
@@ -238,7 +257,9 @@ World world_of(const RegularCluster& cluster, Rank hosts) {
           {.host = host, .numa = pair.numa[at], .island = pair.island[at], .rail = pair.rail[at]});
     }
   }
-  world.layout = make_layout(places);
+  const std::vector<HostPath> paths = paths_of(cluster);
+  world.layout =
+      make_layout(places, std::vector(static_cast<std::size_t>(hosts > 1 ? hosts : 0), paths));
   world.network = std::make_shared<const Network>(cluster_network(cluster, hosts));
   return world;
 }

@@ -25,7 +25,7 @@ Result<RegularCluster> regular_cluster(const Topology& topology);
 World world_of(const RegularCluster& cluster, Rank hosts);
 
 /// The most steps to simulate for one point of a curve, over all ranks and passes: some seconds.
-inline constexpr double kMostSteps = 1e7;
+inline constexpr double kMostSteps = 4e6;
 
 /// Predicts a call of `bytes` (the size of a rank's larger buffer). None if the algorithm does not
 /// support it, or if the algorithm treats hosts differently and all ranks together take more than

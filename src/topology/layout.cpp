@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <utility>
 
 namespace coll {
 namespace {
@@ -28,7 +27,7 @@ Layout Layout::flat(Rank ranks) {
   const std::vector<std::int32_t> same(static_cast<std::size_t>(ranks), 0);
   std::vector<Rank> order(same.size());
   std::iota(order.begin(), order.end(), 0);
-  return {same, same, same, same, {order}, {order}};
+  return {same, same, same, same, {order}, {order}, order};
 }
 
 Layout make_layout(std::span<const Place> places) {
@@ -56,7 +55,78 @@ Layout make_layout(std::span<const Place> places) {
     std::ranges::stable_sort(members, {}, order);
     ring.insert(ring.end(), members.begin(), members.end());
   }
+  layout.line = ring;
   return layout;
+}
+
+std::vector<std::vector<std::size_t>> joined_paths(
+    std::span<const std::vector<std::pair<std::int32_t, std::int32_t>>> ends) {
+  std::size_t fewest = ends.empty() ? 0 : ends[0].size();
+  for (const auto& host : ends) fewest = std::min(fewest, host.size());
+  std::vector<std::vector<std::size_t>> rings(fewest);
+  std::vector<std::size_t> at(fewest);  // the path of each ring in the host at hand
+  std::iota(at.begin(), at.end(), 0);
+  for (const auto& host : ends) {
+    for (std::size_t ring = 0; ring < fewest; ++ring) rings[ring].push_back(at[ring]);
+    std::vector<std::size_t> next;
+    for (const std::size_t path : at) {
+      std::size_t to = 0;
+      while (to < fewest && host[to].first != host[path].second) ++to;
+      if (to == fewest || std::ranges::find(next, to) != next.end()) break;
+      next.push_back(to);
+    }
+    if (next.size() == fewest) at = std::move(next);
+  }
+  return rings;
+}
+
+Layout make_layout(std::span<const Place> places, std::span<const std::vector<HostPath>> paths) {
+  Layout layout = make_layout(places);
+  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> ends;
+  for (const std::vector<HostPath>& host : paths) {
+    auto& of = ends.emplace_back();
+    for (const HostPath& path : host) of.emplace_back(path.in, path.out);
+  }
+  const auto joined = joined_paths(ends);
+  if (joined.empty()) return layout;
+  layout.rings.clear();
+  for (const std::vector<std::size_t>& by_host : joined) {
+    std::vector<Rank>& ring = layout.rings.emplace_back();
+    for (std::size_t host = 0; host < by_host.size(); ++host) {
+      std::vector<Rank> ranks = layout.members[host];
+      std::ranges::sort(ranks);
+      for (const std::int32_t number : paths[host][by_host[host]].order) {
+        ring.push_back(ranks[static_cast<std::size_t>(number)]);
+      }
+    }
+  }
+  if (layout.rings.size() == 1) layout.line = layout.rings[0];
+  return layout;
+}
+
+std::string to_text(const Layout& layout, Rank rank) {
+  const auto several = [](const std::vector<std::int32_t>& numbers) {
+    return std::ranges::any_of(numbers, [](std::int32_t number) { return number > 0; });
+  };
+  const bool in_order = layout.rings.size() == 1 && std::ranges::is_sorted(layout.rings[0]);
+  const bool islands = several(layout.island), rails = several(layout.rail);
+  if (!islands && !rails && in_order) return {};
+  const auto at = static_cast<std::size_t>(rank);
+  std::string text = "place of rank " + std::to_string(rank) + ": host " +
+                     std::to_string(layout.host[at]) + ", NUMA node " +
+                     std::to_string(layout.numa[at]);
+  if (islands) text += ", island " + std::to_string(layout.island[at]);
+  if (rails) text += ", rail " + std::to_string(layout.rail[at]);
+  text += "\norders:";
+  constexpr std::size_t kShown = 64;  // ranks of a ring
+  for (const std::vector<Rank>& ring : layout.rings) {
+    for (std::size_t i = 0; i < std::min(kShown, ring.size()); ++i) {
+      text.append(" ").append(std::to_string(ring[i]));
+    }
+    text += ring.size() > kShown ? " …;" : ";";
+  }
+  text.back() = '\n';
+  return text;
 }
 
 }  // namespace coll

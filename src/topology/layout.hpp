@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/types.hpp"
@@ -15,6 +17,16 @@ struct Place {
   std::int32_t numa = -1;    ///< NUMA node of its host
   std::int32_t island = -1;  ///< of its host: GPUs that reach each other over links
   std::int32_t rail = -1;    ///< which of its host's NICs is its nearest; counts alike on all hosts
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+/// The part of a ring that lies in one host: through all of the host's ranks.
+struct HostPath {
+  /// Which of the host's ranks, by number from 0 on, in the order from entering to leaving.
+  std::vector<std::int32_t> order;
+  std::int32_t in = -1;   ///< rail of the NIC that it enters by; -1: none
+  std::int32_t out = -1;  ///< rail of the NIC that it leaves by
+  friend bool operator==(const HostPath&, const HostPath&) = default;
 };
 
 /// The ranks grouped by what they share, the same value on every rank. Algorithms see this, never
@@ -28,8 +40,13 @@ struct Layout {
   /// The ranks of each host, by rail and NUMA node, then by rank: members with equal places in two
   /// hosts are best connected.
   std::vector<std::vector<Rank>> members;
-  /// Orders of all ranks for ring algorithms, hosts in one piece each; at least one.
+  /// Orders of all ranks for rings and trees; at least one. The hosts stand in the order of their
+  /// numbers, each in one piece. Several can be used at once: in hosts they go over links of their
+  /// own, between hosts over NICs of their own.
   std::vector<std::vector<Rank>> rings;
+  /// The order for chains and trees that use only one: the only ring. Of several rings each has
+  /// only a part of the NICs; then the hosts' members.
+  std::vector<Rank> line;
 
   [[nodiscard]] Rank ranks() const { return static_cast<Rank>(host.size()); }
   [[nodiscard]] Rank hosts() const { return static_cast<Rank>(members.size()); }
@@ -44,5 +61,20 @@ struct Layout {
 
 /// The layout of ranks at these places, with one ring.
 Layout make_layout(std::span<const Place> places);
+
+/// The same with the rings that these paths make: `paths[h]` are those of the h-th host, where
+/// hosts count by their first rank. As many rings as the host with the fewest paths has; one, as
+/// above, if a host has none.
+Layout make_layout(std::span<const Place> places, std::span<const std::vector<HostPath>> paths);
+
+/// For each ring, host by host, which of the host's paths it takes; `ends[h]` holds `in` and `out`
+/// of the paths of host h. A ring that leaves a host by another rail than it entered by goes on by
+/// that rail, if all hosts have it and no two rings would then enter by the same.
+std::vector<std::vector<std::size_t>> joined_paths(
+    std::span<const std::vector<std::pair<std::int32_t, std::int32_t>>> ends);
+
+/// What the layout says of a rank and of orders, for a person, in lines; "" where it says no more
+/// than which ranks share a host.
+std::string to_text(const Layout& layout, Rank rank);
 
 }  // namespace coll

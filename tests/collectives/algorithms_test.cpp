@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <set>
 
-#include "built.hpp"
+#include "proved.hpp"
 #include "schedule/proof/block_lengths.hpp"
-#include "schedule/proof/verify.hpp"
-#include "test_seed.hpp"
 
 namespace coll {
 namespace {
@@ -60,55 +57,6 @@ std::vector<Rank> roots(Collective collective, Rank ranks) {
   return {some.begin(), some.end()};
 }
 
-std::uint64_t chunks_of_largest_buffer(const std::vector<Schedule>& schedules) {
-  std::uint64_t most = 0;
-  for (const Schedule& schedule : schedules) {
-    const ChunkMap& chunks = schedule.chunks;
-    most = std::max({most, std::uint64_t{chunks.chunks(Space::input)},
-                     std::uint64_t{chunks.chunks(Space::output)}});
-  }
-  return most;
-}
-
-/// The (peer, lane) pairs that a rank's steps name.
-std::set<std::pair<Rank, std::size_t>> connections(const Schedule& schedule) {
-  std::set<std::pair<Rank, std::size_t>> found;
-  for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
-    for (const Step& step : schedule.lanes[lane]) {
-      if (step.receives()) found.emplace(step.source, lane);
-      if (step.sends()) found.emplace(step.target, lane);
-    }
-  }
-  return found;
-}
-
-/// The schedules are right, and cost what the algorithm says.
-void prove(const Algorithm& algorithm, const CollectiveSpec& spec, const Layout& layout) {
-  const std::vector<Schedule> schedules = build_all(algorithm, spec, layout);
-  const auto result = verify(schedules);
-  ASSERT_TRUE(result.ok()) << result.status().text();
-  const Verified& found = *result;
-  EXPECT_TRUE(found.same_order_everywhere);
-
-  const Cost cost = algorithm.cost(spec, layout);
-  const auto size = static_cast<double>(chunks_of_largest_buffer(schedules));
-  // What is found of send and recv is of both sides, what is said of one.
-  const bool sends = spec.collective != Collective::recv;
-  const bool receives = spec.collective != Collective::send;
-  EXPECT_EQ(cost.chunks, std::max(1.0, size));
-  EXPECT_EQ(cost.rounds, found.rounds);
-  EXPECT_EQ(cost.steps, found.steps_most);
-  EXPECT_EQ(cost.scratch_chunks, found.scratch_most);
-  EXPECT_EQ(cost.message_chunks, std::max(1U, found.message_most));
-  EXPECT_NEAR(cost.sent * size, sends ? double(found.chunks_sent_most) : 0.0, 1e-6);
-  EXPECT_NEAR(cost.received * size, receives ? double(found.chunks_received_most) : 0.0, 1e-6);
-  EXPECT_NEAR(cost.reduced * size, double(found.chunks_reduced_most), 1e-6);
-  std::size_t peers = 0;
-  for (const Schedule& schedule : schedules) {
-    peers = std::max(peers, connections(schedule).size());
-  }
-  EXPECT_EQ(cost.peers, peers);
-}
 void prove(const Algorithm& algorithm, const CollectiveSpec& spec) {
   prove(algorithm, spec, Layout::flat(spec.ranks));
 }
@@ -214,34 +162,6 @@ INSTANTIATE_TEST_SUITE_P(All, Algorithms, testing::ValuesIn(all_cases()), [](con
           : test.param.order == SumOrder::sided_tree ? "_in_rank_order"
                                                      : "");
 });
-
-/// Several rings through ranks in any order.
-TEST(Ring, FollowsTheRingsOfTheLayout) {
-  std::mt19937_64 random(test::test_seed());
-  for (int round = 0; round < 40; ++round) {
-    const auto ranks = static_cast<Rank>(2 + random() % 12);
-    Layout layout = Layout::flat(ranks);
-    layout.rings.resize(1 + random() % 3, layout.rings[0]);
-    for (std::vector<Rank>& ring : layout.rings) std::shuffle(ring.begin(), ring.end(), random);
-    for (int i = 0; i < kCollectives; ++i) {
-      const CollectiveSpec spec{collective_at(i), ranks, 0};
-      if (!find_algorithm("ring")->supports(spec, layout)) continue;
-      SCOPED_TRACE(describe(*find_algorithm("ring"), spec));
-      prove(*find_algorithm("ring"), spec, layout);
-      for (const Schedule& schedule : build_all(*find_algorithm("ring"), spec, layout)) {
-        for (std::size_t lane = 0; lane < layout.rings.size(); ++lane) {
-          const std::vector<Rank>& ring = layout.rings[lane];
-          auto next = std::next(std::find(ring.begin(), ring.end(), schedule.rank));
-          if (next == ring.end()) next = ring.begin();
-          for (const Step& step : schedule.lanes[lane]) {
-            if (!step.sends()) continue;
-            EXPECT_EQ(step.target, *next);
-          }
-        }
-      }
-    }
-  }
-}
 
 TEST(AlgorithmList, ServesEveryCollectiveWithAnyRankCount) {
   for (int i = 0; i < kCollectives; ++i) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "communicator/membership/reach.hpp"
+#include "communicator/membership/seating.hpp"
 #include "fake_hosts.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/exchange/exchange.hpp"
@@ -81,11 +82,15 @@ std::uint32_t kinds_of(const PathCapabilities& path) {
   return kinds.bits();
 }
 
-/// No trouble, then the first rank that shares memory with it, the offers it uses, and the kinds of
-/// its paths.
+/// No trouble, then the first rank that shares memory with it, the offers it uses, the kinds of its
+/// paths, and the seating of its host.
 std::string choice(Rank host, std::uint32_t used,
-                   std::uint32_t kinds = kinds_of({.medium = PathMedium::kernel})) {
-  return MessageWriter().u8(1).rank(host).u32(used).u32(kinds).bytes();
+                   std::uint32_t kinds = kinds_of({.medium = PathMedium::kernel}),
+                   const Seating& seating = {}) {
+  MessageWriter out;
+  out.u8(1).rank(host).u32(used).u32(kinds);
+  seating.write(out);
+  return out.bytes();
 }
 
 /// What `size` ranks agree on that may use these transports.
@@ -324,6 +329,38 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
     ASSERT_FALSE(failure.ok());
     EXPECT_EQ(failure.rank(), 1) << failure.text();
     EXPECT_NE(failure.text().find("rank 1"), std::string::npos) << failure.text();
+  }
+}
+
+TEST(Membership, ASeatingReadsBackAsItWasWritten) {
+  const Seating seating{{{0, 1, 2, -1}, {0, -1, 5, 3}}, {{{1, 0}, 0, 1}, {{0, 1}, -1, -1}}};
+  MessageWriter out;
+  seating.write(out);
+  MessageReader in(out.bytes());
+  EXPECT_EQ(Seating::read(in), seating);
+  EXPECT_TRUE(in.whole());
+  EXPECT_TRUE(seating.fits(2));
+  EXPECT_FALSE(seating.fits(3));
+  EXPECT_TRUE(Seating{}.fits(3));
+}
+
+/// It counts for its host only, and must seat the ranks there are.
+TEST(Membership, ASeatingOfOtherRanksIsAFailureThatNamesTheRank) {
+  std::string card;
+  ASSERT_EQ(told({"", choice(1, 1)}, &card).code(), Code::mismatch);
+  const std::uint32_t kinds = kinds_of({.medium = PathMedium::kernel});
+  const Seating one{{{}}, {{{0}, 0, 0}}};
+  EXPECT_TRUE(told({card, choice(1, 1, kinds, one)}).ok());
+  Seating two_places = one, no_places = one, twice = one, beyond = one, many = one;
+  two_places.places.resize(2);
+  no_places.places.clear();
+  twice.paths[0].order = {0, 0};
+  beyond.paths[0].order = {1};
+  many.paths.resize(kMostPaths + 1, many.paths[0]);
+  for (const Seating& bad : {two_places, no_places, twice, beyond, many}) {
+    const Status failure = told({card, choice(1, 1, kinds, bad)});
+    EXPECT_EQ(failure.code(), Code::mismatch);
+    EXPECT_EQ(failure.rank(), 1) << failure.text();
   }
 }
 

@@ -18,7 +18,8 @@ struct RanksOptions {
   std::string transports = "shm,tcp";
   std::vector<TransportChoice> choices;  ///< instead of `transports`
   SharedSettings settings;
-  double deadline_s = 30;  ///< a hang ends with a report of who was where
+  std::vector<std::string> devices;  ///< by rank: the GPU that it uses; none: all are on cores
+  double deadline_s = 30;            ///< a hang ends with a report of who was where
 };
 
 /// Joins `size` communicators, runs `body` on each in its own thread, and leaves. A rank that
@@ -40,6 +41,11 @@ inline void run_ranks(Rank size, const RanksOptions& options,
       joining.connect_s = 30;
       joining.settings = options.settings;
       joining.transports = options.choices;
+      if (!options.devices.empty()) {
+        Result<OwnPlace> own = own_place(options.devices[static_cast<std::size_t>(rank)], "");
+        ASSERT_TRUE(own.ok()) << own.status().text();
+        joining.own = *std::move(own);
+      }
       if (joining.transports.empty()) {
         Result<std::vector<TransportChoice>> named = transport_choices(options.transports);
         ASSERT_TRUE(named.ok()) << named.status().text();

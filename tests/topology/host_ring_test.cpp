@@ -15,7 +15,6 @@
 #include "topology/pair_table.hpp"
 #include "topology/rail_nics.hpp"
 #include "topology/rings/direct_pattern.hpp"
-#include "topology/rings/tree_search.hpp"
 
 namespace coll {
 namespace {
@@ -218,65 +217,6 @@ TEST(NicRings, WithoutNicsThereIsOne) {
   EXPECT_EQ(ring_orders(topology, gpus).size(), 2U) << "one each way";
 }
 
-/// The depth of each member; fails if the tree is none.
-std::vector<int> depths(const Tree& tree) {
-  std::vector<int> depth(tree.size(), 0);
-  EXPECT_EQ(std::count(tree.begin(), tree.end(), -1), 1);
-  for (std::size_t member = 0; member < tree.size(); ++member)
-    for (int up = tree[member]; up >= 0; up = tree[static_cast<std::size_t>(up)])
-      if (++depth[member] > static_cast<int>(tree.size())) {
-        ADD_FAILURE() << "a circle";
-        return depth;
-      }
-  return depth;
-}
-
-TEST(BalancedTrees, AreBinaryAcrossHostsAndShareTheWork) {
-  for (int hosts = 2; hosts <= 20; ++hosts) {
-    SCOPED_TRACE(hosts);
-    const Topology topology = machine("host:" + std::to_string(hosts) + " gpu:1 nic:1@100G");
-    const auto trees = balanced_trees(topology, topology.all(NodeKind::gpu));
-    ASSERT_EQ(trees.size(), 2U);
-    std::vector<std::vector<int>> children(2, std::vector<int>(static_cast<std::size_t>(hosts)));
-    for (std::size_t tree = 0; tree < 2; ++tree) {
-      const auto depth = depths(trees[tree]);
-      EXPECT_LE(1 << (*std::max_element(depth.begin(), depth.end()) - 1), hosts);
-      for (const int parent : trees[tree])
-        if (parent >= 0) ++children[tree][static_cast<std::size_t>(parent)];
-    }
-    int in_both = 0;
-    for (std::size_t host = 0; host < children[0].size(); ++host) {
-      EXPECT_LE(children[0][host], 2);
-      EXPECT_LE(children[1][host], 2);
-      in_both += children[0][host] > 0 && children[1][host] > 0 ? 1 : 0;
-    }
-    EXPECT_LE(in_both, 2) << "those where a root has its one child";
-  }
-}
-
-TEST(BalancedTrees, AreChainsInsideOfHostsFromTheNicOn) {
-  const Topology topology =
-      machine("host:5 package:2 gpu:4 nvlink:switchx18 nic:4@400G pciswitch:2 pcie:5x16 switch:4");
-  const auto gpus = topology.all(NodeKind::gpu);
-  const auto trees = balanced_trees(topology, gpus);
-  ASSERT_EQ(trees.size(), 8U);
-  for (std::size_t tree = 0; tree < trees.size(); ++tree) {
-    depths(trees[tree]);
-    for (std::size_t member = 0; member < gpus.size(); ++member) {
-      const int parent = trees[tree][member];
-      const bool head = member % 4 == tree / 2;
-      if (parent >= 0) {
-        EXPECT_EQ(static_cast<std::size_t>(parent) / 4 != member / 4, head) << "the NIC's GPU only";
-      }
-    }
-  }
-  const Topology one = machine("gpu:4 nvlink:ring");
-  const auto chains = balanced_trees(one, one.all(NodeKind::gpu));
-  ASSERT_EQ(chains.size(), 2U);
-  EXPECT_EQ(chains[0], (Tree{-1, 0, 1, 2}));
-  EXPECT_TRUE(balanced_trees(one, {}).empty());
-}
-
 TEST(DirectPattern, TellsMeshAndFabricFromTheRest) {
   const auto pattern = [](const char* line) {
     const Topology topology = machine(line);
@@ -300,7 +240,6 @@ TEST_P(RealHost, HasRingsOverItsNics) {
   ASSERT_FALSE(rings.empty());
   expect_rings(topology, gpus, rings);
   EXPECT_EQ(rings.size(), std::max<std::size_t>(1, rail_nics(topology, 0).size()));
-  for (const Tree& tree : balanced_trees(topology, gpus)) depths(tree);
 }
 
 TEST_P(RealHost, StandsInAClusterAsItIs) {

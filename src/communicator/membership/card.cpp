@@ -9,7 +9,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 11;
+constexpr std::uint32_t kCardVersion = 12;
 constexpr std::uint32_t kMostOffers = 32;
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
@@ -54,6 +54,7 @@ std::string write_card(const Card& card) {
       .u64(static_cast<std::uint64_t>(card.member.pid));
   write_cpus(card.cpus, out);
   out.u32(static_cast<std::uint32_t>(card.numa))
+      .text(card.device)
       .u32(static_cast<std::uint32_t>(card.factors.copy))
       .u32(static_cast<std::uint32_t>(card.factors.fetch))
       .u32(static_cast<std::uint32_t>(card.offers.size()));
@@ -98,6 +99,7 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   card.member.pid = static_cast<std::int64_t>(in.u64());
   bool sensible = read_cpus(in, card.cpus) && order <= 1;
   card.numa = static_cast<std::int32_t>(in.u32());
+  card.device = in.text();
   card.factors.copy = static_cast<std::int32_t>(in.u32());
   card.factors.fetch = static_cast<std::int32_t>(in.u32());
   const std::uint32_t offers = in.u32();

@@ -144,15 +144,18 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
       .at_rank(at_fault);
 }
 
-/// Hosts by what the ranks can reach of each other: ranks that share memory share a host.
-Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches) {
-  std::vector<Place> places;
-  for (std::size_t r = 0; r < reaches.size(); ++r) {
-    const auto first = static_cast<std::size_t>(reaches[r].host);
-    const std::int64_t host = first < r ? places[first].host : static_cast<std::int64_t>(r);
-    places.push_back({.host = host, .numa = cards[r].numa});
+/// The seating of this rank's host, if it is the first there.
+Seating own_seating(const std::vector<Card>& cards, Rank rank, const Reach& reach,
+                    const Membership& membership, const OwnPlace& own) {
+  if (reach.host != rank) return {};
+  std::vector<Rank> ranks;
+  for (std::size_t peer = 0; peer < cards.size(); ++peer) {
+    const Transport* const path = membership.path[peer];
+    if (static_cast<Rank>(peer) == rank || path->path(membership.descriptors[peer]).shares_memory) {
+      ranks.push_back(static_cast<Rank>(peer));
+    }
   }
-  return make_layout(places);
+  return seat_host(cards, ranks, ranks.size() == cards.size(), own.described);
 }
 
 /// How many these ranks may use.
@@ -201,9 +204,9 @@ PathCost CostConstants::*cost_of(PathMedium medium) {
 }
 
 Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                  Membership& out) {
+                  const std::vector<Seating>& seatings, Membership& out) {
   World& world = out.world;
-  world.layout = layout_of(cards, reaches);
+  COLL_ASSIGN(world.layout, layout_of(cards, reaches, seatings));
   std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
   std::uint32_t used = 0;
   PathKinds kinds;
@@ -262,11 +265,11 @@ void put_settings(const SharedSettings& settings, Rank rank, Rank ranks, Card& c
 }
 
 Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                         Rank rank, Membership& out) {
+                         const std::vector<Seating>& seatings, Rank rank, Membership& out) {
   warn_of_differences(cards, rank);
   warn_of_other_tuning(cards, rank);
   for (const Card& card : cards) out.members.push_back(card.member);
-  COLL_TRY(make_world(cards, reaches, out));
+  COLL_TRY(make_world(cards, reaches, seatings, out));
   out.neighbours = neighbours_of(cards, rank, out);
   return {};
 }
@@ -293,8 +296,8 @@ Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
 
 Result<Membership> agree_on_membership(const Assembly& meeting,
                                        const std::vector<TransportChoice>& choices,
-                                       const std::string& interface,
-                                       const SharedSettings& settings) {
+                                       const std::string& interface, const SharedSettings& settings,
+                                       const OwnPlace& own) {
   const auto size = static_cast<std::size_t>(meeting.size);
   Membership out;
   out.path.resize(size);
@@ -306,6 +309,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   CPU_ZERO(&mine.cpus);
   sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
+  mine.device = own.device;
   if (size > 1) mine.factors = own_copy_factors();
   out.own = mine;
   put_settings(settings, meeting.rank, meeting.size, mine);
@@ -354,11 +358,13 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   verdict.u8(unreachable.ok() ? 1 : 0);
   if (unreachable.ok()) {
     reach.write(verdict);
+    own_seating(cards, meeting.rank, reach, out, own).write(verdict);
   } else {
     verdict.failure(*unreachable.failure());
   }
   COLL_ASSIGN(const std::vector<std::string> verdicts, meeting.exchange(verdict.bytes()));
   std::vector<Reach> reaches(size);
+  std::vector<Seating> seatings(size);
   for (std::size_t r = 0; r < size && size > 1; ++r) {
     MessageReader in(verdicts[r]);
     if (in.u8() == 0 && in.good()) {
@@ -366,10 +372,14 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
       return in.whole() ? failure : unreadable(static_cast<Rank>(r), "failure to find a path");
     }
     const auto one = Reach::read(in, static_cast<Rank>(r), cards[0]);
-    if (!one) return unreadable(static_cast<Rank>(r), "choice of paths");
+    auto seating = Seating::read(in);
+    if (!one || !seating || !in.whole()) {
+      return unreadable(static_cast<Rank>(r), "choice of paths");
+    }
     reaches[r] = *one;
+    seatings[r] = *std::move(seating);
   }
-  COLL_TRY(finish_membership(cards, reaches, meeting.rank, out));
+  COLL_TRY(finish_membership(cards, reaches, seatings, meeting.rank, out));
   return out;
 }
 

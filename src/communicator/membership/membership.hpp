@@ -8,6 +8,7 @@
 
 #include "communicator/membership/assembly.hpp"
 #include "communicator/membership/card.hpp"
+#include "communicator/membership/own_place.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/rendezvous.hpp"
 #include "transports/transport.hpp"
@@ -52,7 +53,7 @@ struct Membership {
 /// transport's reason where two ranks have no path to each other.
 Result<Membership> agree_on_membership(const Assembly& meeting,
                                        const std::vector<TransportChoice>& choices,
-                                       const std::string& interface,
-                                       const SharedSettings& settings);
+                                       const std::string& interface, const SharedSettings& settings,
+                                       const OwnPlace& own = {});
 
 }  // namespace coll

@@ -5,15 +5,16 @@
 
 #include "communicator/membership/membership.hpp"
 #include "communicator/membership/reach.hpp"
+#include "communicator/membership/seating.hpp"
 
 namespace coll {
 
 /// Writes this rank's settings on its card, with what its tuning table knows of so many ranks.
 void put_settings(const SharedSettings& settings, Rank rank, Rank ranks, Card& card);
 
-/// Makes the world that all ranks plan by, from what they say of themselves and of their paths; the
-/// paths of `out` are there.
+/// Makes the world that all ranks plan by, from what they say of themselves, of their paths and of
+/// their hosts; the paths of `out` are there.
 Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                         Rank rank, Membership& out);
+                         const std::vector<Seating>& seatings, Rank rank, Membership& out);
 
 }  // namespace coll

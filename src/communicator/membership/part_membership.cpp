@@ -94,8 +94,10 @@ Kinship kinship_of(const Membership& old, const std::vector<Rank>& members) {
 
 Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
                                       const std::vector<TransportChoice>& choices,
-                                      const std::string& interface,
-                                      const SharedSettings& settings) {
+                                      const std::string& interface, const SharedSettings& settings,
+                                      const OwnPlace& own) {
+  // Ranks with devices are seated again: their orders are other ones without the ranks that left.
+  if (!own.device.empty() || own.described) kin = nullptr;
   const auto size = static_cast<std::size_t>(part.size);
   Membership out;
   out.path.resize(size);
@@ -141,7 +143,7 @@ Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
     cards[r] = std::move(text.card);
     reaches[r] = text.reach;
   }
-  if (anew) return agree_on_membership(part, choices, interface, settings);
+  if (anew) return agree_on_membership(part, choices, interface, settings, own);
   for (std::size_t r = 0; r < size; ++r) {
     if (static_cast<Rank>(r) == part.rank) continue;
     const Card::Offer* const offer = cards[r].offer(kin->ways[r].transport);
@@ -152,7 +154,7 @@ Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
   cards[0].offers = kin->offers;
   out.own = kin->own;
   out.offers = kin->offers;
-  COLL_TRY(finish_membership(cards, reaches, part.rank, out));
+  COLL_TRY(finish_membership(cards, reaches, std::vector<Seating>(size), part.rank, out));
   return out;
 }
 

@@ -55,7 +55,7 @@ struct Reach {
   static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
     Reach reach{.host = in.rank(), .used = in.u32(), .kinds = {}};
     const std::optional<PathKinds> kinds = PathKinds::of(in.u32());
-    if (!in.whole() || !kinds || !kinds->any()) return std::nullopt;
+    if (!in.good() || !kinds || !kinds->any()) return std::nullopt;
     reach.kinds = *kinds;
     bool viable = true;
     for (std::size_t i = 0; i < zero.offers.size(); ++i) {

@@ -2,6 +2,7 @@
 // Hwloc's XML of all versions, objects to nodes; the format is described in hwloc's hwloc2.dtd and
 // its manual.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -18,15 +19,15 @@ using Xml = pugi::xml_node;
 /// hwloc renamed types over the years; the empty kind means: no node of its own.
 std::optional<NodeKind> kind_of(std::string_view type) {
   using enum NodeKind;
-  static const std::map<std::string_view, NodeKind> kinds{
-      {"Machine", host},     {"System", host},    {"Group", group},    {"Package", package},
-      {"Socket", package},   {"Die", die},        {"NUMANode", numa},  {"Node", numa},
-      {"Cache", cache},      {"MemCache", cache}, {"Core", core},      {"PU", pu},
-      {"L1Cache", cache},    {"L2Cache", cache},  {"L3Cache", cache},  {"L4Cache", cache},
-      {"L5Cache", cache},    {"L1iCache", cache}, {"L2iCache", cache}, {"L3iCache", cache},
-      {"PCIDev", pci_device}};
-  const auto found = kinds.find(type);
-  if (found == kinds.end()) return std::nullopt;
+  constexpr auto kKinds = std::to_array<std::pair<std::string_view, NodeKind>>(
+      {{"Machine", host},     {"System", host},    {"Group", group},    {"Package", package},
+       {"Socket", package},   {"Die", die},        {"NUMANode", numa},  {"Node", numa},
+       {"Cache", cache},      {"MemCache", cache}, {"Core", core},      {"PU", pu},
+       {"L1Cache", cache},    {"L2Cache", cache},  {"L3Cache", cache},  {"L4Cache", cache},
+       {"L5Cache", cache},    {"L1iCache", cache}, {"L2iCache", cache}, {"L3iCache", cache},
+       {"PCIDev", pci_device}});
+  const auto found = std::ranges::find(kKinds, type, &decltype(kKinds)::value_type::first);
+  if (found == kKinds.end()) return std::nullopt;
   return found->second;
 }
 

@@ -33,6 +33,17 @@ inline std::vector<HostRing> host_rings(const Topology& topology, std::span<cons
   return host_rings(topology, gpus, budget);
 }
 
+/// The members of a group of GPUs that are in one host, and its rings.
+struct HostGroup {
+  NodeId host = kNoNode;
+  std::vector<int> places;  ///< of the members in the group
+  std::vector<HostRing> rings;
+};
+
+/// The hosts of a group, in the order of the topology. Equal hosts are searched once.
+std::vector<HostGroup> host_groups(const Topology& topology, std::span<const NodeId> gpus,
+                                   SearchBudget& budget);
+
 /// One ring through GPUs of any hosts.
 struct NicRing {
   double gbytes_per_s = 0;      ///< of the narrowest hop by itself, also between hosts; 0: unknown
@@ -42,7 +53,7 @@ struct NicRing {
 
 /// As many rings as the host with the fewest NICs for these GPUs has of them, each into every host
 /// by one NIC, no two by the same. A ring that leaves a host by another NIC than it entered by goes
-/// on by that NIC of the next host, so it stays on a rail. Equal hosts are searched once.
+/// on by that NIC of the next host, so it stays on a rail (joined_paths).
 std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus,
                                SearchBudget& budget);
 inline std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus) {

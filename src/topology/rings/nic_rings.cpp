@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins the paths through each host to rings over all hosts.
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <numeric>
 
+#include "topology/layout.hpp"
 #include "topology/rings/host_ring.hpp"
 #include "topology/rings/ring_search.hpp"
 #include "topology/topology_hash.hpp"
@@ -76,19 +76,6 @@ class EqualHosts {
   std::map<std::pair<std::uint64_t, std::vector<int>>, Known> known_;
 };
 
-/// Of rings in the next host on which they enter by the rail that they left the last one by; as
-/// they are, if two would enter by the same, or one by a rail that not all hosts have.
-void follow_rails(const std::vector<HostRing>& left, std::vector<std::size_t>& rails) {
-  std::vector<std::size_t> next;
-  for (const std::size_t rail : rails) {
-    std::size_t to = 0;
-    while (to < rails.size() && left[to].nic != left[rail].out) ++to;
-    if (to == rails.size() || std::find(next.begin(), next.end(), to) != next.end()) return;
-    next.push_back(to);
-  }
-  rails = std::move(next);
-}
-
 std::map<NodeId, Members> by_host(const Topology& topology, std::span<const NodeId> gpus) {
   std::map<NodeId, Members> hosts;
   for (std::size_t place = 0; place < gpus.size(); ++place) {
@@ -99,37 +86,44 @@ std::map<NodeId, Members> by_host(const Topology& topology, std::span<const Node
   return hosts;
 }
 
+/// Of a GPU in the whole group.
+int place_of(const HostGroup& host, std::span<const NodeId> gpus, NodeId gpu) {
+  return *std::find_if(host.places.begin(), host.places.end(),
+                       [&](int place) { return gpus[static_cast<std::size_t>(place)] == gpu; });
+}
+
 }  // namespace
+
+std::vector<HostGroup> host_groups(const Topology& topology, std::span<const NodeId> gpus,
+                                   SearchBudget& budget) {
+  EqualHosts equal(topology, budget);
+  std::vector<HostGroup> groups;
+  for (auto& [host, members] : by_host(topology, gpus)) {
+    std::vector<HostRing> rings = equal.rings_of(host, members.gpus);
+    groups.push_back({host, std::move(members.places), std::move(rings)});
+  }
+  return groups;
+}
 
 std::vector<NicRing> nic_rings(const Topology& topology, std::span<const NodeId> gpus,
                                SearchBudget& budget) {
-  const std::map<NodeId, Members> hosts = by_host(topology, gpus);
-  EqualHosts equal(topology, budget);
-  std::vector<std::vector<HostRing>> found;
-  std::size_t fewest = gpus.empty() ? 0 : std::numeric_limits<std::size_t>::max();
-  for (const auto& [host, members] : hosts) {
-    found.push_back(equal.rings_of(host, members.gpus));
-    fewest = std::min(fewest, found.back().size());
+  const std::vector<HostGroup> groups = host_groups(topology, gpus, budget);
+  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> ends;
+  for (const HostGroup& group : groups) {
+    auto& of = ends.emplace_back();
+    for (const HostRing& ring : group.rings) of.emplace_back(ring.nic, ring.out);
   }
-  std::vector<NicRing> rings(fewest);
-  std::vector<std::size_t> rails(fewest);  // of each ring, in the host at hand
-  std::iota(rails.begin(), rails.end(), 0);
-  std::size_t at = 0;
-  for (const auto& [host, members] : hosts) {
-    const std::vector<HostRing>& parts = found[at++];
-    for (std::size_t ring = 0; ring < fewest; ++ring) {
-      NicRing& made = rings[ring];
-      const HostRing& part = parts[rails[ring]];
+  std::vector<NicRing> rings;
+  for (const std::vector<std::size_t>& by_host : joined_paths(ends)) {
+    NicRing& made = rings.emplace_back();
+    for (std::size_t host = 0; host < groups.size(); ++host) {
+      const HostRing& part = groups[host].rings[by_host[host]];
       narrow(made.gbytes_per_s, part.gbytes_per_s);
-      for (const NodeId gpu : part.gpus)
-        made.order.push_back(members.places[static_cast<std::size_t>(position(members.gpus, gpu))]);
+      for (const NodeId gpu : part.gpus) made.order.push_back(place_of(groups[host], gpus, gpu));
       made.hosts.push_back(part);
     }
-    follow_rails(parts, rails);
-  }
-  for (NicRing& made : rings) {
-    for (std::size_t from = 0; hosts.size() > 1 && from < hosts.size(); ++from) {
-      const NodeId out = made.hosts[from].out, in = made.hosts[(from + 1) % hosts.size()].nic;
+    for (std::size_t from = 0; groups.size() > 1 && from < groups.size(); ++from) {
+      const NodeId out = made.hosts[from].out, in = made.hosts[(from + 1) % groups.size()].nic;
       if (out != kNoNode && in != kNoNode)
         narrow(made.gbytes_per_s, network_between(topology, out, in));
     }

@@ -4,8 +4,10 @@
 // Algorithm: double_binary_tree
 // Idea: in a binary tree over all ranks but the root, half of the ranks are leaves, which forward
 //   nothing. So a second tree, whose leaves are the inner ranks of the first, carries the other
-//   half of the data. Both trees hang below the root. Sums go up, copies go down. all_reduce (root
-//   rank 0) has a lane up and a lane down for each tree, so that the way up keeps streaming.
+//   half of the data. Both trees hang below the root, over the ranks in the order of the layout's
+//   line, so that most neighbours in a tree are near each other. Sums go up, copies go down.
+//   all_reduce (root: the line's first rank) has a lane up and a lane down for each tree, so that
+//   the way up keeps streaming.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   all_reduce | 4 + 2*full | 2*L | min(n, 4)/2 | min(n, 4)/2 | 1 | 0      | 1 | 2*min(n, 4)
 //   broadcast  | 2 + full   | L   | 1           | 1           | 0 | 0      | 1 | min(n, 4)
@@ -14,56 +16,15 @@
 // Wins: large messages and many ranks: bytes like a ring's, rounds like a tree's.
 // Source: Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and
 //   scan (Parallel Computing 2009), section 2; the in-order numbering is NCCL's.
-#include <array>
-
 #include "collectives/patterns.hpp"
-#include "collectives/rank_math.hpp"
+#include "collectives/ring_order.hpp"
+#include "collectives/trees/double_tree.hpp"
 #include "schedule/builder.hpp"
 
 namespace coll {
 namespace {
 
 using enum Collective;
-
-/// One place's neighbours in one of the trees. Places are 0, the root, and 1 … ranks-1.
-struct Neighbours {
-  Rank parent = kNoRank;
-  std::array<Rank, 2> children{kNoRank, kNoRank};  ///< the first is present if any is
-};
-
-/// The first tree: an in-order binary tree, odd places are leaves.
-Neighbours in_order(Rank v, Rank ranks) {
-  Neighbours near;
-  if (v == 0) {
-    near.children[0] = static_cast<Rank>(std::bit_floor(index_of(ranks - 1)));
-    return near;
-  }
-  const Rank bit = v & -v;
-  const Rank up = (v ^ bit) | (bit << 1);
-  near.parent = up < ranks ? up : v ^ bit;
-  if (bit == 1) return near;
-  near.children[0] = v - bit / 2;
-  Rank step = bit / 2;
-  while (step > 0 && v + step >= ranks) step /= 2;
-  if (step > 0) near.children[1] = v + step;
-  return near;
-}
-
-/// The second tree is the first with the places 1 … ranks-1 renamed so that odd and even swap:
-/// mirrored if they are even in number, else moved on by one.
-Neighbours neighbours(int tree, Rank v, Rank ranks) {
-  if (tree == 0) return in_order(v, ranks);
-  const bool mirror = ranks % 2 == 1;
-  const auto renamed = [&](Rank place) {
-    if (place <= 0) return place;
-    return mirror ? ranks - place : place % (ranks - 1) + 1;
-  };
-  const Rank original = v == 0 ? 0 : mirror ? ranks - v : v == 1 ? ranks - 1 : v - 1;
-  Neighbours near = in_order(original, ranks);
-  near.parent = renamed(near.parent);
-  for (Rank& child : near.children) child = renamed(child);
-  return near;
-}
 
 bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return spec.ranks >= 2 && one_of(spec.collective, all_reduce, broadcast, reduce);
@@ -85,17 +46,17 @@ Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   return cost;
 }
 
-Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
+Schedule build(const CollectiveSpec& spec, const Layout& layout, Rank rank) {
   const Rank n = spec.ranks;
   const bool both = spec.collective == all_reduce;
-  const Rank root = both ? 0 : spec.root;
-  const Rank v = wrapped(rank - root, n);
-  const auto real = [&](Rank place) { return wrapped(place + root, n); };
+  const RingOrder order(layout.line, both ? layout.line.front() : spec.root);
+  const Rank v = order.place_of(rank);
+  const auto real = [&](Rank place) { return order.rank_at(place); };
 
   Schedule schedule = start_schedule("double_binary_tree", spec, rank, 2, both ? 4 : 2);
   for (int tree = 0; tree < 2; ++tree) {
     const auto half = static_cast<std::uint32_t>(tree);
-    const Neighbours near = neighbours(tree, v, n);
+    const TreeNeighbours near = in_double_tree(tree, v, n);
     const auto [left, right] = near.children;
     Lane& up = schedule.lanes[both ? 2 * half : half];
     Lane& down = schedule.lanes[both ? 2 * half + 1 : half];

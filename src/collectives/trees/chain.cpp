@@ -2,9 +2,10 @@
 // The pipelined chain: each rank forwards what it receives.
 //
 // Algorithm: chain
-// Idea: the ranks stand in line behind the root. Passes of the data follow each other down the line
-//   (broadcast), or up it, summed on the way (reduce). all_reduce goes up to rank 0 and down again,
-//   on two lanes, so that the way up does not wait for the way down.
+// Idea: the ranks stand in line behind the root, in the order of the layout's line. Passes of the
+//   data follow each other down the line (broadcast), or up it, summed on the way (reduce).
+//   all_reduce goes up to the line's first rank and down again, on two lanes, so that the way up
+//   does not wait for the way down.
 // Cost: for | steps | rounds | sent/S | received/S | reduced/S | scratch | message | connections
 //   broadcast  | 1 | n-1     | 1           | 1           | 0 | 0 | 1 | min(2, n-1)
 //   reduce     | 1 | n-1     | 1           | 1           | 1 | 0 | 1 | min(2, n-1)
@@ -13,7 +14,7 @@
 // Source: Pjesivac-Grbovic et al.: Performance analysis of MPI collective operations (Cluster
 //   Computing 2007), section 3.1, "chain".
 #include "collectives/patterns.hpp"
-#include "collectives/rank_math.hpp"
+#include "collectives/ring_order.hpp"
 #include "schedule/builder.hpp"
 
 namespace coll {
@@ -36,15 +37,14 @@ Cost cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
           .peers = index_of(both ? 2 * neighbours : neighbours)};
 }
 
-Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) {
-  const Rank n = spec.ranks;
+Schedule build(const CollectiveSpec& spec, const Layout& layout, Rank rank) {
   const bool both = spec.collective == all_reduce;
-  const Rank root = both ? 0 : spec.root;
-  const Rank place = wrapped(rank - root, n);
-  const Rank up = wrapped(rank - 1, n);
-  const Rank down = wrapped(rank + 1, n);
+  const RingOrder order(layout.line, both ? layout.line.front() : spec.root);
+  const Rank place = order.place_of(rank);
+  const Rank up = order.rank_at(place - 1);
+  const Rank down = order.rank_at(place + 1);
   const bool first = place == 0;
-  const bool last = place == n - 1;
+  const bool last = place == spec.ranks - 1;
 
   Schedule schedule = start_schedule("chain", spec, rank, 1, both ? 2 : 1);
   if (spec.collective != broadcast) {

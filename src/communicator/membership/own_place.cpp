@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at the machine where a rank needs it.
+#include "communicator/membership/own_place.hpp"
+
+#include "base/knobs.hpp"
+#include "base/made_once.hpp"
+#include "topology/find_gpu.hpp"
+#include "topology/read/discover.hpp"
+#include "topology/read/read_topology.hpp"
+
+namespace coll {
+namespace {
+
+Result<Topology> look() {
+  const std::string& described = knobs().topology;
+  if (described.empty()) return discover();
+  Result<Topology> read = read_topology_file(described);
+  if (!read.ok()) return read.status().with_context("COLL_TOPOLOGY");
+  if (const int hosts = read->count(NodeKind::host); hosts != 1) {
+    return failed(Code::invalid_argument,
+                  "COLL_TOPOLOGY=" + described + " describes " + std::to_string(hosts) + " hosts",
+                  "describe the one host that the process is on");
+  }
+  return read;
+}
+
+}  // namespace
+
+const Result<Topology>& own_machine() {
+  return made_once([] { return look(); });
+}
+
+Result<OwnPlace> own_place(std::string_view device, std::string_view visible) {
+  OwnPlace place;
+  place.described = !knobs().topology.empty();
+  if (device.empty() && !place.described) return place;
+  const Result<Topology>& machine = own_machine();
+  if (!machine.ok()) return machine.status();
+  if (device.empty()) return place;
+  COLL_ASSIGN(const NodeId gpu,
+              find_gpu(*machine, machine->all(NodeKind::host).front(), device, visible));
+  place.device = lasting_name(*machine, gpu);
+  return place;
+}
+
+}  // namespace coll

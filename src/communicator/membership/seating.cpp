@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Seats the ranks of a host, and makes the layout of all hosts.
+#include "communicator/membership/seating.hpp"
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "communicator/membership/own_place.hpp"
+#include "topology/find_gpu.hpp"
+#include "topology/rings/host_seats.hpp"
+
+namespace coll {
+namespace {
+
+CpuSet processors_of(const cpu_set_t& cpus) {
+  CpuSet set;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &cpus)) set.add(cpu);
+  }
+  return set;
+}
+
+/// Does it name each of 0 … size-1 once?
+bool is_permutation(const std::vector<std::int32_t>& order, std::size_t size) {
+  std::vector<bool> seen(size);
+  for (const std::int32_t number : order) {
+    const auto at = static_cast<std::size_t>(number);
+    if (at >= size || seen[at]) return false;
+    seen[at] = true;
+  }
+  return order.size() == size;
+}
+
+bool all_differ(std::vector<NodeId> gpus) {
+  std::ranges::sort(gpus);
+  return gpus.front() != kNoNode && std::ranges::adjacent_find(gpus) == gpus.end();
+}
+
+}  // namespace
+
+void Seating::write(MessageWriter& out) const {
+  out.u32(static_cast<std::uint32_t>(places.size()));
+  for (const Place& place : places) {
+    for (const std::int32_t number : {place.numa, place.island, place.rail}) {
+      out.u32(static_cast<std::uint32_t>(number));
+    }
+  }
+  out.u32(static_cast<std::uint32_t>(paths.size()));
+  for (const HostPath& path : paths) {
+    out.u32(static_cast<std::uint32_t>(path.in)).u32(static_cast<std::uint32_t>(path.out));
+    std::string order;
+    for (const std::int32_t number : path.order) order += static_cast<char>(number);
+    out.text(order);
+  }
+}
+
+std::optional<Seating> Seating::read(MessageReader& in) {
+  Seating seating;
+  const auto number = [&] { return static_cast<std::int32_t>(in.u32()); };
+  const std::uint32_t places = in.u32();
+  for (std::uint32_t i = 0; i < places && in.good(); ++i) {
+    Place& place = seating.places.emplace_back();
+    place.numa = number();
+    place.island = number();
+    place.rail = number();
+  }
+  const std::uint32_t paths = in.u32();
+  if (paths > kMostPaths) return std::nullopt;
+  for (std::uint32_t i = 0; i < paths && in.good(); ++i) {
+    HostPath& path = seating.paths.emplace_back();
+    path.in = number();
+    path.out = number();
+    for (const char rank : in.text()) path.order.push_back(static_cast<unsigned char>(rank));
+  }
+  return in.good() ? std::optional(std::move(seating)) : std::nullopt;
+}
+
+bool Seating::fits(std::size_t ranks) const {
+  if (places.empty()) return paths.empty();
+  return places.size() == ranks && std::ranges::all_of(paths, [&](const HostPath& path) {
+           return is_permutation(path.order, ranks);
+         });
+}
+
+Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, bool alone,
+                  bool described) {
+  const auto card = [&](Rank rank) -> const Card& { return cards[static_cast<std::size_t>(rank)]; };
+  const bool named =
+      std::ranges::any_of(ranks, [&](Rank rank) { return !card(rank).device.empty(); });
+  if (!named && !described) return {};
+  const Result<Topology>& machine = own_machine();
+  if (!machine.ok()) {  // this rank named no device, and need not have looked
+    log(LogLevel::warn,
+        "the ranks of this host are placed by NUMA node only: " + machine.status().text());
+    return {};
+  }
+  const NodeId host = machine->all(NodeKind::host).front();
+  std::vector<RankUnit> units;
+  std::vector<NodeId> gpus;
+  for (const Rank rank : ranks) {
+    RankUnit& unit = units.emplace_back();
+    unit.cpus = processors_of(card(rank).cpus);
+    if (!card(rank).device.empty()) {
+      const Result<NodeId> gpu = find_gpu(*machine, host, card(rank).device);
+      if (gpu.ok()) unit.gpu = *gpu;
+      if (!gpu.ok())
+        log(LogLevel::warn,
+            "rank " + std::to_string(rank) + " is placed by its cores: " + gpu.status().text());
+    }
+    gpus.push_back(unit.gpu);
+  }
+  Seating seating;
+  seating.places = seat_ranks(*machine, host, units, gpu_islands(*machine)).places;
+  for (Place& place : seating.places) place.host = 0;
+  if (all_differ(gpus) && gpus.size() <= kMostOnPath) {
+    SearchBudget budget;
+    seating.paths = host_paths(*machine, gpus, alone, budget);
+    if (seating.paths.size() > kMostPaths) seating.paths.resize(kMostPaths);
+  }
+  return seating;
+}
+
+Result<Layout> layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
+                         const std::vector<Seating>& seatings) {
+  std::vector<Place> places(cards.size());
+  std::vector<std::vector<Rank>> hosts;
+  for (std::size_t r = 0; r < cards.size(); ++r) {
+    const auto rank = static_cast<Rank>(r), first = reaches[r].host;
+    const std::int64_t host = first < rank ? places[static_cast<std::size_t>(first)].host
+                                           : static_cast<std::int64_t>(hosts.size());
+    if (host == std::ssize(hosts)) hosts.emplace_back();
+    hosts[static_cast<std::size_t>(host)].push_back(rank);
+    places[r] = {.host = host, .numa = cards[r].numa};
+  }
+  std::vector<std::vector<HostPath>> paths;
+  for (const std::vector<Rank>& ranks : hosts) {
+    const Seating& seating = seatings[static_cast<std::size_t>(ranks.front())];
+    if (!seating.fits(ranks.size())) return unreadable(ranks.front(), "seating of its host");
+    for (std::size_t i = 0; i < seating.places.size(); ++i) {
+      Place& place = places[static_cast<std::size_t>(ranks[i])];
+      const std::int64_t host = place.host;
+      place = seating.places[i];
+      place.host = host;
+    }
+    paths.push_back(seating.paths);
+  }
+  return make_layout(places, paths);
+}
+
+}  // namespace coll

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the ranks of one host sit on it, as the host's first rank finds it for all ranks.
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "communicator/membership/card.hpp"
+#include "communicator/membership/reach.hpp"
+#include "topology/layout.hpp"
+
+namespace coll {
+
+/// Numbers of a host count alike for all ranks because one rank counts them. Searches for rings are
+/// its alone, too; so all ranks follow the same orders, and machines need not be on cards.
+struct Seating {
+  std::vector<Place> places;    ///< of the host's ranks in order, `host` unset; none: nobody looked
+  std::vector<HostPath> paths;  ///< of rings; none where not every rank has a GPU of its own
+
+  void write(MessageWriter& out) const;
+  /// What another rank published; nothing where it makes no sense.
+  static std::optional<Seating> read(MessageReader& in);
+  /// Whether it seats so many ranks, or none.
+  [[nodiscard]] bool fits(std::size_t ranks) const;
+  friend bool operator==(const Seating&, const Seating&) = default;
+};
+
+/// More paths than this are not published: more rings than any machine has NICs.
+inline constexpr std::size_t kMostPaths = 16;
+/// Nor paths through more ranks.
+inline constexpr std::size_t kMostOnPath = 256;
+
+/// The seating of the ranks of one host, in order; `alone`: there is no other host. Empty, unless a
+/// rank names a device or the host is `described` (OwnPlace).
+Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, bool alone,
+                  bool described);
+
+/// The layout of all ranks. Ranks that share memory share a host (Reach::host); `seatings` are by
+/// rank, and count if the rank is its host's first. Elsewhere the NUMA nodes are the cards'. An
+/// error names the rank whose seating does not fit its host.
+Result<Layout> layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
+                         const std::vector<Seating>& seatings);
+
+}  // namespace coll

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU that a program names.
+#pragma once
+#include <string_view>
+
+#include "topology/topology.hpp"
+
+namespace coll {
+
+/// The GPU of a host that `name` names: by its bus number ("0000:0f:00.0", as
+/// cudaDeviceGetPCIBusId says it), or by its number. Numbers count the host's GPUs as their runtime
+/// does; if `visible` is not empty (CUDA_VISIBLE_DEVICES), they count those that it lists, as
+/// CUDA's runtime does. An error says which GPUs there are.
+Result<NodeId> find_gpu(const Topology& topology, NodeId host, std::string_view name,
+                        std::string_view visible = {});
+
+/// A name that finds the GPU again in any process on its host: its bus number if it has one, else
+/// its number.
+std::string lasting_name(const Topology& topology, NodeId gpu);
+
+}  // namespace coll
