@@ -45,6 +45,32 @@ TEST(Layout, OfOneHostIsInTheOrderOfRanks) {
   EXPECT_EQ(layout, make_layout(std::vector<Place>{{5}, {5}, {5}}));
 }
 
+TEST(Layout, JoinsThePathsOfHostsToRings) {
+  // The ranks of both hosts in turn; host 0 has ranks 0, 2, 4, host 1 has 1, 3.
+  const std::vector<Place> places{{5}, {7}, {5}, {7}, {5}};
+  const HostPath there{{0, 1, 2}, 0, 1}, back{{2, 1, 0}, 1, 0};
+  const HostPath one{{0, 1}, 0, 0}, other{{1, 0}, 1, 1};
+  using Paths = std::vector<std::vector<HostPath>>;
+  const Layout layout = make_layout(places, Paths{{there, back}, {one, other}});
+  // What leaves host 0 by rail 1 enters host 1 by it.
+  EXPECT_EQ(layout.rings, (std::vector<std::vector<Rank>>{{0, 2, 4, 3, 1}, {4, 2, 0, 1, 3}}));
+  EXPECT_EQ(layout.line, (std::vector<Rank>{0, 2, 4, 1, 3})) << "host by host";
+  EXPECT_EQ(layout.members, make_layout(places).members);
+
+  const Layout single = make_layout(places, Paths{{back, there}, {other}});
+  EXPECT_EQ(single.rings, (std::vector<std::vector<Rank>>{{4, 2, 0, 3, 1}}));
+  EXPECT_EQ(single.line, single.rings[0]);
+  EXPECT_EQ(make_layout(places, Paths{{there}, {}}), make_layout(places)) << "a host without paths";
+}
+
+TEST(Layout, IsToldOnlyWhereItSaysMoreThanHosts) {
+  EXPECT_EQ(to_text(Layout::flat(3), 1), "");
+  EXPECT_EQ(to_text(make_layout(std::vector<Place>{{1}, {2}, {2}}), 1), "");
+  const Layout layout = make_layout(std::vector<Place>{{1, 0, 4, 0}, {1, 0, 4, 1}, {1, 0, 5, 0}});
+  EXPECT_EQ(to_text(layout, 2),
+            "place of rank 2: host 0, NUMA node 0, island 1, rail 0\norders: 0 2 1\n");
+}
+
 /// Whatever order the ranks come in: the same ranks are together, and groups count from 0 by first
 /// rank.
 TEST(Layout, GroupsAlikeHoweverRanksAreOrdered) {
