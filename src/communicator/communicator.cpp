@@ -109,7 +109,7 @@ Result<CallPrediction> Communicator::predict_call(const Request& request) const 
   const std::uint64_t blocks = call.unequal() ? (knows_own ? static_cast<std::uint64_t>(size_) : 1)
                                               : whole_blocks(call.collective, key.spec.ranks);
   const std::uint64_t bytes = call.count * size_of(call.type) * blocks;
-  prediction.us = predict(world, plan, static_cast<double>(bytes)).us;
+  prediction.us = expect(world, plan, static_cast<double>(bytes)).us;
   const Rank rank = key.spec.ranks == 1 ? 0 : rank_;
   ProgramShape shape;
   shape.copies = plan.lanes;

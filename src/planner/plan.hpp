@@ -36,7 +36,8 @@ struct Plan {
   std::uint32_t message_chunks = 1;
   Loans loans = Loans::none;
   Cut demanded = {};  ///< lanes and slices that knobs or the tuning table demand
-  double predicted_us = 0, predicted_each_us = 0;  ///< Prediction::us and ::each_us
+  /// Prediction::us and ::each_us by which it was chosen; `expect` says what to expect of it.
+  double predicted_us = 0, predicted_each_us = 0;
   double measured_us = 0;  ///< time in the tuning table; 0: the table does not have the recipe
   bool forced = false;     ///< COLL_ALGORITHM forced the algorithm
 

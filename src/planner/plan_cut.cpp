@@ -165,7 +165,8 @@ std::vector<Plan> plans_with(const World& world, const CollectiveSpec& spec,
 
 std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class) {
   const double bytes = most_bytes(size_class);
-  std::vector<Candidate> list{{rule, predict(world, rule, bytes)}};
+  const CostConstants costs = world.costs_for(rule.spec.collective);
+  std::vector<Candidate> list{{rule, predict(world, costs, rule, bytes)}};
   if (!is_simulated(world, rule.spec)) return list;
   const double moved = rule.cost.moved() * bytes;
   const auto weigh = [&](Plan plan) {
@@ -174,7 +175,7 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
              of.plan.lanes == plan.lanes;
     };
     if (std::any_of(list.begin(), list.end(), same)) return;
-    list.push_back({plan, predict(world, plan, bytes)});
+    list.push_back({plan, predict(world, costs, plan, bytes)});
   };
   const auto best = [&] {
     return std::min_element(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {

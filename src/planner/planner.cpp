@@ -39,11 +39,12 @@ Plan well_cut(const World& world, const Plan& rule, std::uint32_t size_class) {
 }
 
 /// Of one algorithm.
-Candidate fastest_of(const World& world, const std::vector<Plan>& plans, double bytes) {
-  Candidate best{plans.front(), predict(world, plans.front(), bytes)};
+Candidate fastest_of(const World& world, const CostConstants& costs, const std::vector<Plan>& plans,
+                     double bytes) {
+  Candidate best{plans.front(), predict(world, costs, plans.front(), bytes)};
   for (std::size_t i = 1; i < plans.size(); ++i) {
-    if (least_us(world, plans[i], bytes) > best.prediction.us) continue;
-    const Candidate other{plans[i], predict(world, plans[i], bytes)};
+    if (least_us(world, costs, plans[i], bytes) > best.prediction.us) continue;
+    const Candidate other{plans[i], predict(world, costs, plans[i], bytes)};
     if (faster(other, best)) best = other;
   }
   return best;
@@ -82,6 +83,35 @@ std::string explain_tuning(const World& world, const Plan& plan, std::uint32_t s
          (plan.algorithm == &model ? "own cut of " : "") + std::string(model.name) + "\n";
 }
 
+/// Where the numbers come from: the model, and what ranks measured when they met.
+std::string explain_costs(const World& world, Collective collective) {
+  std::string text = "model: " + world.model->name + ", " + world.model->date;
+  if (world.model != default_cost_model()) text += " (" + world.tuning_file + ")";
+  const ProbeCost &now = world.view.measured, &usual = world.costs().probe;
+  const std::pair<const char*, double ProbeCost::*> probes[] = {
+      {"a copy", &ProbeCost::copy_us_per_byte}, {"a fetch", &ProbeCost::fetch_us_per_byte},
+      {"a cache line", &ProbeCost::line_us},    {"passing a byte", &ProbeCost::pass_us_per_byte},
+      {"a calculation", &ProbeCost::chain_us},  {"a TCP send", &ProbeCost::send_us}};
+  std::string measured;
+  char line[128];
+  for (const auto& [name, probe] : probes) {
+    if (now.*probe <= 0 || usual.*probe <= 0) continue;
+    std::snprintf(line, sizeof line, " %s %.2f;", name, now.*probe / usual.*probe);
+    measured += line;
+  }
+  if (!measured.empty()) {
+    measured.back() = '\n';
+    text += "\nmeasured here, times the model's machine:" + measured;
+    const CopyFactors factors = world.factors_for(collective);
+    std::snprintf(line, sizeof line,
+                  "the prediction above counts all of it, the choice below only copies x %g and "
+                  "fetches x %g\n",
+                  std::ldexp(1, factors.copy), std::ldexp(1, factors.fetch));
+    return text + line;
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::uint64_t Plan::digest() const {
@@ -91,11 +121,12 @@ std::uint64_t Plan::digest() const {
 std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
                                   std::uint32_t size_class) {
   const double bytes = most_bytes(size_class);
+  const CostConstants costs = world.costs_for(spec.collective);
   std::vector<Candidate> list;
   for (const Algorithm& algorithm : algorithms()) {
     if (!algorithm.competes(spec, world.layout)) continue;
     const Plan plan = plan_with(world, spec, algorithm, world.cut, size_class);
-    list.push_back({plan, estimate(world, plan, bytes)});
+    list.push_back({plan, estimate(world, costs, plan, bytes)});
   }
   std::stable_sort(list.begin(), list.end(), faster);
   // The formula knows one kind of path only.
@@ -107,8 +138,8 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
     return formula_holds && of.prediction.slower(far, list.front().prediction);
   });
   std::for_each(list.begin(), hopeful, [&](Candidate& of) {
-    of = fastest_of(world, plans_with(world, spec, *of.plan.algorithm, world.cut, size_class),
-                    bytes);
+    of = fastest_of(world, costs,
+                    plans_with(world, spec, *of.plan.algorithm, world.cut, size_class), bytes);
   });
   std::stable_sort(list.begin(), hopeful, faster);
   // Among those that the model cannot tell apart, the one that moves the least, then the one with
@@ -142,7 +173,9 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   // One rank among several, alone: nothing to choose, whatever is forced or was measured.
   if (spec.ranks == 1 && world.layout.ranks() > 1) {
     Plan plan = plan_with(world, spec, *find_algorithm("local"), world.cut, size_class);
-    plan.predicted_us = plan.predicted_each_us = estimate(world, plan, most_bytes(size_class)).us;
+    const CostConstants costs = world.costs_for(spec.collective);
+    plan.predicted_us = plan.predicted_each_us =
+        estimate(world, costs, plan, most_bytes(size_class)).us;
     return plan;
   }
   if (const auto forced = forced_recipe(world.algorithm, spec, world.layout, size_class)) {
@@ -188,6 +221,7 @@ Result<Plan> make_plan(const World& world, const PlanKey& key) {
 std::string explain(const World& world, const Plan& plan, std::uint32_t size_class) {
   char line[256];
   std::string text;
+  const Prediction expected = expect(world, plan, most_bytes(size_class));
   std::snprintf(
       line, sizeof line,
       "%s of up to %llu bytes over %d rank%s%s: %s, %u lane%s, slices of %u bytes, predicted "
@@ -197,17 +231,10 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
       plan.spec.ranks == 1 ? "" : "s",
       plan.spec.order == SumOrder::any ? "" : " in the order of the tree",
       std::string(plan.algorithm->name).c_str(), plan.lanes, plan.lanes == 1 ? "" : "s",
-      plan.slice_bytes, plan.predicted_us, plan.forced ? " (forced by COLL_ALGORITHM)" : "");
+      plan.slice_bytes, expected.us, plan.forced ? " (forced by COLL_ALGORITHM)" : "");
   text += line;
   text.append("protocol: messages ").append(text_of(plan.loans)).append("\n");
-  if (const CopyFactors factors = world.factors_for(plan.spec.collective);
-      factors != CopyFactors{}) {
-    std::snprintf(line, sizeof line,
-                  "measured: to copy a byte takes about %g times, to fetch one %g times as long as "
-                  "the model's constants say\n",
-                  std::ldexp(1, factors.copy), std::ldexp(1, factors.fetch));
-    text += line;
-  }
+  text += explain_costs(world, plan.spec.collective);
   text.append("why: ").append(plan.algorithm->sentence).append("\n");
   text += "candidates:";
   const std::vector<Candidate> list = candidates(world, plan.spec, size_class);

@@ -22,7 +22,8 @@ Route route_over(const CostConstants& costs, const PathCost& path, Loans loans, 
   Route route = route_over(path);
   const bool cold = ranks_per_core > 1 && slots_bytes * ranks_per_core > costs.cache.slot_bytes;
   const bool cached = in_own_cache(costs, bytes, ranks_per_core);
-  const double slow = cold ? costs.cache.cold_slots : !cached ? path.slowdown : 1;
+  const double busy = ranks_per_core > 1 ? costs.sharing.crowded_copy : 1;
+  const double slow = cold ? costs.cache.cold_slots : !cached ? path.slowdown : busy;
   route.send_us_per_byte *= slow;
   route.receive_us_per_byte *= slow;
   if (ranks_per_core > 1) route.page_us_per_byte = 0;
@@ -39,6 +40,10 @@ Route route_over(const CostConstants& costs, const PathCost& path, Loans loans, 
 /// put anywhere.
 std::vector<std::uint32_t> shared_cores(const Layout& layout, const CostView& view) {
   std::vector<std::uint32_t> core(layout.host.size());
+  if (view.cores.size() == 1) {
+    for (std::uint32_t rank = 0; rank < core.size(); ++rank) core[rank] = rank % view.cores[0];
+    return core;
+  }
   std::uint32_t first = 0;  // of the host
   for (Rank host = 0; host < layout.hosts(); ++host) {
     const std::vector<Rank>& members = layout.members_of(host);
@@ -75,13 +80,14 @@ Load load_of(const World& world, const Plan& plan, double bytes) {
           .one_buffer = plan.spec.collective == Collective::broadcast};
 }
 
-Prediction simulated(const World& world, const Plan& plan, double bytes) {
+Prediction simulated(const World& world, const CostConstants& costs, const Plan& plan,
+                     double bytes) {
   std::vector<Schedule> schedules;
   for (Rank rank = 0; rank < plan.spec.ranks; ++rank) {
     schedules.push_back(plan.algorithm->build(plan.spec, world.layout, rank));
   }
   const Load load = load_of(world, plan, bytes);
-  const Result<Simulated> result = simulate(schedules, network_of(world, plan, bytes), load);
+  const Result<Simulated> result = simulate(schedules, network_of(world, costs, plan, bytes), load);
   COLL_CHECK(result.ok(), "schedules that are proved end");
   return {.us = result->us,
           .each_us = load.in_a_row ? result->each_us : result->us,
@@ -104,23 +110,22 @@ Route route_over(const PathCost& path) {
           .page_us_per_byte = path.page_us_per_byte};
 }
 
-Network network_of(const World& world, const Plan& plan, double bytes) {
+Network network_of(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
   if (world.network) return *world.network;
   Network network;
   const Layout& layout = world.layout;
-  const CostConstants costs = world.costs_for(plan.spec.collective);
   const double crowd = world.view.ranks_per_core;
   if (crowd > 1) {
     network.core = shared_cores(layout, world.view);
     network.hand_over_us = costs.sharing.hand_over_us;
   }
-  network.step_us = world.path().step_us;
+  network.step_us = (costs.*world.view.path).step_us;
   if (world.shared_memory) network.staged_bytes = costs.copy.staged_bytes;
   network.copy_us_per_byte =
       costs.copy.us_per_byte * (in_own_cache(costs, bytes, crowd) ? 1 : costs.copy.slowdown);
   const Route inside =
       route_over(costs, costs.memory, plan.loans, bytes, slots_of(world, plan, bytes), crowd);
-  const Route outside = route_over(costs, world.between(), Loans::none, bytes, 0, crowd);
+  const Route outside = route_over(costs, costs.*world.view.between, Loans::none, bytes, 0, crowd);
   const bool fetched = plan.loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
     network.links.push_back({"memory of rank " + std::to_string(rank),
@@ -136,9 +141,9 @@ Network network_of(const World& world, const Plan& plan, double bytes) {
   return network;
 }
 
-Prediction estimate(const World& world, const Plan& plan, double bytes) {
-  const CostConstants costs = world.costs_for(plan.spec.collective);
-  const PathCost& path = world.shared_memory ? costs.memory : world.path();
+Prediction estimate(const World& world, const CostConstants& costs, const Plan& plan,
+                    double bytes) {
+  const PathCost& path = world.shared_memory ? costs.memory : costs.*world.view.path;
   const double us = predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, costs, path,
                                world.view.ranks_per_core);
   return {.us = us, .each_us = us, .bottleneck = {}, .busy = 0};
@@ -149,17 +154,21 @@ bool is_simulated(const World& world, const CollectiveSpec& spec) {
   return !pair && spec.ranks <= (world.network ? kMostDescribedRanks : kMostSimulatedRanks);
 }
 
-Prediction predict(const World& world, const Plan& plan, double bytes) {
-  return is_simulated(world, plan.spec) ? simulated(world, plan, bytes)
-                                        : estimate(world, plan, bytes);
+Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
+  return is_simulated(world, plan.spec) ? simulated(world, costs, plan, bytes)
+                                        : estimate(world, costs, plan, bytes);
 }
 
-double least_us(const World& world, const Plan& plan, double bytes) {
+Prediction expect(const World& world, const Plan& plan, double bytes) {
+  return predict(world, world.expected_costs(), plan, bytes);
+}
+
+double least_us(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
   const Rank ranks = plan.spec.ranks, some[] = {0, ranks / 2, ranks - 1};
   const auto build = [&](Rank rank) {
     return plan.algorithm->build(plan.spec, world.layout, rank);
   };
-  return least_us(build, some, network_of(world, plan, bytes), load_of(world, plan, bytes));
+  return least_us(build, some, network_of(world, costs, plan, bytes), load_of(world, plan, bytes));
 }
 
 }  // namespace coll

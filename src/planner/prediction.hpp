@@ -29,21 +29,24 @@ struct Prediction {
 Route route_over(const PathCost& path);
 
 /// The network between the ranks of a world for calls of `bytes` by this plan: the network of a
-/// described machine, else shared memory within hosts and TCP between them.
-Network network_of(const World& world, const Plan& plan, double bytes);
+/// described machine, else shared memory within hosts and TCP between them, at these costs.
+Network network_of(const World& world, const CostConstants& costs, const Plan& plan, double bytes);
 
 /// Predicts one call of `bytes` (the size of a rank's larger buffer) by the closed formula. All
-/// ranks get the same result, here and from `predict`.
-Prediction estimate(const World& world, const Plan& plan, double bytes);
+/// ranks get the same result, here and from `predict`. The planner compares plans at
+/// World::costs_for.
+Prediction estimate(const World& world, const CostConstants& costs, const Plan& plan, double bytes);
 
 /// Predicts by simulation where is_simulated says so, else by `estimate`. Simulation handles up to
 /// kMostSimulatedRanks ranks, or kMostDescribedRanks on a described machine. It does not handle
 /// send and recv, whose two ends plan separately.
-Prediction predict(const World& world, const Plan& plan, double bytes);
+Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes);
+/// The time to expect of a plan that was chosen, on the machine as the ranks measured it.
+Prediction expect(const World& world, const Plan& plan, double bytes);
 inline constexpr Rank kMostSimulatedRanks = 32, kMostDescribedRanks = 256;
 /// A lower bound of the simulated time, up to the error of extrapolating long calls. Much cheaper
 /// than a simulation.
-double least_us(const World& world, const Plan& plan, double bytes);
+double least_us(const World& world, const CostConstants& costs, const Plan& plan, double bytes);
 bool is_simulated(const World& world, const CollectiveSpec& spec);
 
 }  // namespace coll

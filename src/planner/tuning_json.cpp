@@ -82,7 +82,10 @@ std::string to_json(const TuningTable& table) {
     lines += between + text(written(point));
     between = ",\n  ";
   }
-  return lines + "]}\n";
+  lines += "]";
+  if (table.model) lines += ",\n \"model\": " + cost_model_json(*table.model);
+  if (lines.back() == '\n') lines.pop_back();
+  return lines + "}\n";
 }
 
 Result<TuningTable> read_tuning_json(std::string_view text, std::string_view name) {
@@ -96,6 +99,11 @@ Result<TuningTable> read_tuning_json(std::string_view text, std::string_view nam
     table.machine = json.value("machine", "");
     table.library = json.value("library", "");
     for (const Json& each : json.at("points")) table.points.push_back(point_of(each));
+    if (json.contains("model")) {
+      COLL_ASSIGN(CostModel model,
+                  read_cost_model_json(json["model"].dump(), std::string(name) + ": its model"));
+      table.model = std::move(model);
+    }
     return table;
   } catch (const std::exception& error) {
     return failed(Code::invalid_argument,

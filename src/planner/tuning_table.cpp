@@ -102,10 +102,11 @@ void TuningTable::merge(const TuningTable& other) {
     else if (same->date <= point.date)
       *same = point;
   }
+  if (other.model && (!model || model->date <= other.model->date)) model = other.model;
 }
 
 TuningTable TuningTable::of_ranks(Rank ranks) const {
-  TuningTable part{topology, machine, library, {}};
+  TuningTable part{topology, machine, library, {}, model};
   std::copy_if(points.begin(), points.end(), std::back_inserter(part.points),
                [&](const TuningPoint& point) {
                  return point.scope.ranks == 0 || point.scope.ranks == ranks;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tuning table: measured times of algorithms and cuts, and what they say about a call.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
 #include "collectives/algorithms.hpp"
+#include "planner/costs/cost_model.hpp"
 #include "planner/recipe.hpp"
 
 namespace coll {
@@ -52,11 +54,14 @@ struct TuningTable {
   std::string machine;   ///< machine_signature() of the measured machine; "": any
   std::string library;   ///< version of the measured library
   std::vector<TuningPoint> points;
+  /// Fitted to times of this machine, if that was any better than the default one.
+  std::optional<CostModel> model = {};
   friend bool operator==(const TuningTable&, const TuningTable&) = default;
 
-  /// Adds the points of `other`. Of two points with equal operation, size and scope the later wins.
+  /// Adds the points of `other`. Of two points with equal operation, size and scope the later wins,
+  /// and so of two models.
   void merge(const TuningTable& other);
-  /// The points that may apply to a world of `ranks` ranks.
+  /// The points that may apply to a world of `ranks` ranks, and the model.
   [[nodiscard]] TuningTable of_ranks(Rank ranks) const;
   /// The points for one world: for each operation and size the most specific, then the latest.
   [[nodiscard]] std::vector<TuningPoint> points_for(const TuningScope& world) const;

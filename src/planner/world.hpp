@@ -8,6 +8,7 @@
 #include "collectives/algorithms.hpp"
 #include "planner/costs/copy_factors.hpp"
 #include "planner/costs/cost_model.hpp"
+#include "planner/costs/measured_costs.hpp"
 #include "planner/tuning_table.hpp"
 #include "schedule/simulate/network.hpp"
 
@@ -17,9 +18,12 @@ namespace coll {
 struct CostView {
   PathCost CostConstants::*path = &CostConstants::memory;      ///< the slowest path in use
   PathCost CostConstants::*between = &CostConstants::network;  ///< paths between hosts
-  CopyFactors factors = {};          ///< within hosts, for operations that do not reduce
-  double ranks_per_core = 1;         ///< on the most crowded host
-  std::vector<std::uint32_t> cores;  ///< by host; empty: every host is as crowded as the line above
+  ProbeCost measured = {};    ///< when ranks met; 0: not known. Predictions alone read it
+  CopyFactors factors = {};   ///< of it, for plans of operations that do not reduce
+  double ranks_per_core = 1;  ///< on the most crowded host
+  /// By host; one value alone: all ranks share these cores, although they are no host of the
+  /// layout; empty: every host is as crowded as ranks_per_core says.
+  std::vector<std::uint32_t> cores;
 };
 
 /// What all ranks know about all ranks. They agree on it while they create the communicator; it is
@@ -28,7 +32,8 @@ struct World {
   Layout layout;
   CostView view;
   std::shared_ptr<const CostModel> model = default_cost_model();  ///< never null
-  std::uint32_t slot_bytes = 256 * 1024;                          ///< the longest possible message
+  std::string model_file;                   ///< where it comes from; empty: the default one
+  std::uint32_t slot_bytes = 256 * 1024;    ///< the longest possible message
   std::uint32_t passing_bytes = 64 * 1024;  ///< a good length of slices that pass through slots
   std::uint32_t credits = 8;                ///< slots of a connection that predictions count on
   std::uint32_t max_lanes = 4;
@@ -39,7 +44,7 @@ struct World {
   std::string algorithm;           ///< COLL_ALGORITHM
   Cut cut = {};                    ///< COLL_LANES and COLL_SLICE_BYTES
   SumOrder order = SumOrder::any;  ///< COLL_ORDER; plans are told by their key
-  // rank 0's tuning table
+  // rank 0's tuning table; `model` may come from it, too
   std::vector<TuningPoint> tuning;  ///< for this world; they override the model
   std::string tuning_file;
 
@@ -51,9 +56,13 @@ struct World {
   [[nodiscard]] CopyFactors factors_for(Collective collective) const {
     return reduces(collective) ? CopyFactors{} : view.factors;
   }
-  /// The constants for calls of an operation.
+  /// The constants to plan calls of an operation with.
   [[nodiscard]] CostConstants costs_for(Collective collective) const {
     return scaled(costs(), factors_for(collective));
+  }
+  /// The constants that predict best what a plan takes on this machine.
+  [[nodiscard]] CostConstants expected_costs() const {
+    return measured_costs(costs(), view.measured, view.ranks_per_core);
   }
 };
 

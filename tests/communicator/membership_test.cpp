@@ -10,6 +10,7 @@
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/exchange/exchange.hpp"
 #include "rendezvous/meeting_ranks.hpp"
+#include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "transports/fake/fake_transport.hpp"
 
@@ -35,11 +36,13 @@ FoundTuning table_of(Rank ranks, const std::string& recipe) {
 }
 
 /// What each rank plans for a broadcast of 1 KiB, if they have these tables; `warning`
-/// gets what was said on standard error.
+/// gets what was said on standard error, and `expected_us` how long they expect it to take.
 std::vector<std::string> planned(const std::vector<FoundTuning>& tables,
-                                 std::string* warning = nullptr) {
+                                 std::string* warning = nullptr,
+                                 std::vector<double>* expected_us = nullptr) {
   std::vector<Meeting> meetings = star(static_cast<Rank>(tables.size()));
   std::vector<std::string> names(tables.size());
+  if (expected_us != nullptr) expected_us->resize(tables.size());
   ::testing::internal::CaptureStderr();
   std::vector<std::thread> ranks;
   for (std::size_t r = 0; r < tables.size(); ++r) {
@@ -51,6 +54,7 @@ std::vector<std::string> planned(const std::vector<FoundTuning>& tables,
       const CollectiveSpec spec{Collective::broadcast, static_cast<Rank>(tables.size()), 0};
       const Result<Plan> plan = make_plan(member->world, {spec, size_class(1024)});
       ASSERT_TRUE(plan.ok()) << plan.status().text();
+      if (expected_us != nullptr) (*expected_us)[r] = expect(member->world, *plan, 1024).us;
       names[r] = Recipe{std::string(plan->algorithm->name), plan->demanded}.text();
     });
   }
@@ -212,15 +216,21 @@ TEST(Membership, APathThatLeavesTheKernelIsSlowForAll) {
   }
 }
 
-TEST(Membership, WhatCopiesCostCountsOnTheSlowestHost) {
+TEST(Membership, WhatTheSlowestHostMeasuredCountsForAll) {
   std::string text;
   ASSERT_EQ(told({"", choice(1, 1)}, &text).code(), Code::mismatch);
   const Result<Card> card = read_card(text, 0);
   ASSERT_TRUE(card.ok()) << card.status().text();
-  EXPECT_EQ(card->factors, copy_factors(costs(), memory_costs().copy_us_per_byte,
-                                        memory_costs().fetch_us_per_byte));
+  const ProbeCost mine = card->measured;
+  EXPECT_EQ(mine.copy_us_per_byte, static_cast<float>(memory_costs().copy_us_per_byte));
+  EXPECT_EQ(mine.fetch_us_per_byte, static_cast<float>(memory_costs().fetch_us_per_byte));
+  EXPECT_EQ(mine.chain_us, static_cast<float>(core_costs().chain_us));
+  EXPECT_EQ(mine.line_us, static_cast<float>(core_costs().line_us));
+  EXPECT_EQ(write_card(*card), text) << "nothing is lost on a card";
   Card slow = *card;
-  slow.factors = {CopyFactors::kMostCopy, CopyFactors::kMostFetch};
+  slow.measured.copy_us_per_byte = 0.5F;
+  slow.measured.fetch_us_per_byte = 2 * mine.fetch_us_per_byte;
+  slow.measured.chain_us = 0;  // not known there
   std::vector<Meeting> meetings = star(2);
   std::thread other([&] {
     for (const std::string& published : {write_card(slow), choice(1, 1)}) {
@@ -230,10 +240,14 @@ TEST(Membership, WhatCopiesCostCountsOnTheSlowestHost) {
   const Result<Membership> zero = agree(meetings[0]);
   other.join();
   ASSERT_TRUE(zero.ok()) << zero.status().text();
-  EXPECT_EQ(zero->world.view.factors, slow.factors);
+  const CostView& view = zero->world.view;
+  EXPECT_EQ(view.measured.copy_us_per_byte, 0.5);
+  EXPECT_EQ(view.measured.fetch_us_per_byte, slow.measured.fetch_us_per_byte);
+  EXPECT_EQ(view.measured.chain_us, mine.chain_us);
+  EXPECT_EQ(view.factors, copy_factors(costs(), view.measured));
   EXPECT_EQ(zero->neighbours.ranks, 2U) << "they share a kernel, if no memory";
 
-  slow.factors.fetch = CopyFactors::kMostFetch + 1;
+  slow.measured.line_us = -1;
   EXPECT_EQ(told({write_card(slow), choice(1, 1)}).code(), Code::mismatch);
 }
 
@@ -273,6 +287,24 @@ TEST(Membership, AllRanksPlanByTheTuningTableOfRankZero) {
   EXPECT_EQ(planned({table_of(4, "chain"), none, table_of(5, "linear")}, &warning),
             Names(3, untuned));
   EXPECT_EQ(warning, "");
+}
+
+/// A fitted model travels with the table, from rank 0 to all. Models that differ are warned of.
+TEST(Membership, AllRanksPredictByTheModelOfRankZero) {
+  FoundTuning fitted = table_of(3, "chain"), other = fitted;
+  fitted.table.points.clear();  // a model says something of any number of ranks
+  fitted.table.model = other.table.model = *default_cost_model();
+  fitted.table.model->name = "fitted";
+  fitted.table.model->constants.kernel.alpha_us *= 100;
+  std::string warning;
+  std::vector<double> us;
+  planned({fitted, other, {}}, &warning, &us);
+  EXPECT_NE(warning.find("ranks 1, 2 have another tuning table"), std::string::npos) << warning;
+  std::vector<double> usual;
+  planned({{}, {}, {}}, nullptr, &usual);
+  for (const double each : us) EXPECT_EQ(each, us[0]);
+  for (const double each : usual) EXPECT_EQ(each, usual[0]);
+  EXPECT_GT(us[0], 5 * usual[0]);
 }
 
 TEST(Membership, ATuningTableTooLargeToSendIsLeftOutWithAWarning) {

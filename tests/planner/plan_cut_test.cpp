@@ -31,11 +31,11 @@ TEST(Planner, CutsCallsAsSimulationsFindBest) {
   const std::uint32_t size = size_class(64 << 20);
   const Algorithm& algorithm = *plan_of(world, all_reduce, 64 << 20).algorithm;
   const Plan rule = plan_with(world, spec, algorithm, {}, size);
-  const Prediction by_rule = predict(world, rule, 64 << 20);
+  const Prediction by_rule = predict(world, world.costs(), rule, 64 << 20);
   const Plan plan = plan_of(world, all_reduce, 64 << 20);
   EXPECT_GT(plan.slice_bytes * plan.lanes, rule.slice_bytes * rule.lanes);
   EXPECT_LT(2 * plan.predicted_us, by_rule.us);
-  EXPECT_EQ(plan.predicted_us, predict(world, plan, 64 << 20).us);
+  EXPECT_EQ(plan.predicted_us, predict(world, world.costs(), plan, 64 << 20).us);
   EXPECT_TRUE(contains(explain(world, plan, size),
                        std::to_string(plan.lanes) + " x " + std::to_string(plan.slice_bytes)));
 }
@@ -52,7 +52,8 @@ TEST(Planner, KeepsTheRulesCutUnlessAnotherIsClearlyBetter) {
         if (plan.loans != Loans::all) {
           EXPECT_LE(plan.slice_bytes, world.passing_bytes);
         }
-        const Prediction by_rule = predict(world, rule, size), best = predict(world, plan, size);
+        const Prediction by_rule = predict(world, world.costs(), rule, size),
+                         best = predict(world, world.costs(), plan, size);
         if (plan.digest() == rule.digest() && plan.loans == rule.loans) {
           EXPECT_EQ(by_rule.us, best.us);
         } else {
@@ -85,7 +86,9 @@ TEST(Planner, CutsWhatATableChoosesAsItCutsAnything) {
 }
 
 TEST(Planner, KnowsTheCoresOfEachHost) {
-  const auto cores = [](const World& world) { return network_of(world, {}, 8).core; };
+  const auto cores = [](const World& world) {
+    return network_of(world, world.costs(), {}, 8).core;
+  };
   World world = world_of(6);
   world.view.ranks_per_core = 3;
   EXPECT_EQ(cores(world), (std::vector<std::uint32_t>{0, 1, 0, 1, 0, 1}));
@@ -98,6 +101,9 @@ TEST(Planner, KnowsTheCoresOfEachHost) {
   world.view.ranks_per_core = 2;
   world.view.cores = {4, 1};
   EXPECT_EQ(cores(world), (std::vector<std::uint32_t>{0, 1, 2, 3, 4, 4}));
+  // Hosts of the layout that are one machine of two cores.
+  world.view.cores = {2};
+  EXPECT_EQ(cores(world), (std::vector<std::uint32_t>{0, 1, 0, 1, 0, 1}));
   world.view = {};
   EXPECT_TRUE(cores(world).empty());
 }
@@ -110,7 +116,9 @@ TEST(Planner, CountsTheSlotsThatACallUses) {
   const auto us_per_byte = [&](std::uint64_t bytes) {
     const Plan plan =
         plan_with(world, {all_reduce, 8, 0}, *find_algorithm("two_shot"), {}, size_class(bytes));
-    return network_of(world, plan, static_cast<double>(bytes)).route(0, 1).receive_us_per_byte;
+    return network_of(world, world.costs(), plan, static_cast<double>(bytes))
+        .route(0, 1)
+        .receive_us_per_byte;
   };
   EXPECT_EQ(us_per_byte(256 << 10), usual_costs().memory.receive_us_per_byte);
   EXPECT_EQ(us_per_byte(1 << 20),
@@ -123,7 +131,8 @@ TEST(Planner, RoutesBetweenHostsAreAsTheWorldHasThem) {
   world.layout = make_layout(std::vector<Place>{{.host = 0}, {.host = 1}});
   for (const auto path : {&CostConstants::network, &CostConstants::kernel}) {
     world.view.between = path;
-    EXPECT_EQ(network_of(world, {}, 8).route(0, 1).alpha_us, (usual_costs().*path).alpha_us);
+    EXPECT_EQ(network_of(world, world.costs(), {}, 8).route(0, 1).alpha_us,
+              (usual_costs().*path).alpha_us);
   }
 }
 
@@ -186,6 +195,7 @@ TEST(Planner, RemembersNothingOfAWorldThatDiffers) {
   EXPECT_TRUE(differs([](World& of) { of.view.cores = {3}; }));
   EXPECT_TRUE(differs([](World& of) { of.view.factors.copy = 1; }));
   EXPECT_TRUE(differs([](World& of) { of.view.factors.fetch = 1; }));
+  EXPECT_FALSE(differs([](World& of) { of.view.measured.line_us = 1; })) << "no plan needs it";
   EXPECT_TRUE(differs([](World& of) { of.model = slower_model(); }));
   EXPECT_TRUE(differs([](World& of) { of.slot_bytes /= 2; }));
   EXPECT_TRUE(differs([](World& of) { of.credits /= 2; }));

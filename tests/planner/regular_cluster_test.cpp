@@ -45,7 +45,7 @@ TEST(RegularCluster, OneHostStandsForAll) {
         double us = std::numeric_limits<double>::infinity();
         for (const Plan& plan : plans_with(whole, spec, *find_algorithm(name), {},
                                            size_class(static_cast<std::uint64_t>(bytes)))) {
-          us = std::min(us, predict(whole, plan, bytes).us);
+          us = std::min(us, predict(whole, whole.costs(), plan, bytes).us);
         }
         EXPECT_NEAR(folded->us, us, 0.05 * us)
             << name << ", " << count << " hosts, " << bytes << " bytes";

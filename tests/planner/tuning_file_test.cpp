@@ -25,7 +25,7 @@ class TuningFile : public testing::Test {
                     std::uint64_t bytes) const {
     const std::string path = tuning_path(folder_, topology);
     const TuningPoint point{Collective::broadcast, bytes, {}, "2026", {{{"chain"}, 1, 0}}};
-    const Status written = write_tuning_file(path, {topology, machine, "0.1.0", {point}});
+    const Status written = write_tuning_file(path, {topology, machine, "0.1.0", {point}, {}});
     EXPECT_TRUE(written.ok()) << written.text();
     return path;
   }
@@ -66,6 +66,21 @@ TEST_F(TuningFile, ABrokenOneIsWarnedOfAndLeftOut) {
   EXPECT_NE(told(broken).find(broken), std::string::npos);
   EXPECT_NE(told(folder_ + "/absent.json").find("absent.json"), std::string::npos);
   EXPECT_NE(told(folder_).find(folder_), std::string::npos);  // a folder
+}
+
+TEST_F(TuningFile, AModelThatMakesNoSenseIsWarnedOfAndLeftOutWithItsTable) {
+  const std::string path = table("1", "here", 8);
+  TuningTable fitted = find(path).table;
+  fitted.model = *default_cost_model();
+  EXPECT_TRUE(write_tuning_file(path, fitted).ok());
+  EXPECT_EQ(find(path).table.model, *default_cost_model());
+  fitted.model->constants.memory.alpha_us = -1;
+  EXPECT_TRUE(write_tuning_file(path, fitted).ok());
+  EXPECT_NE(told(path).find(path + ": its model has memory.alpha_us -1"), std::string::npos);
+  put("/tuning-1.json", R"({"tuning_version": 1, "machine": "here", "points": [],
+                            "model": {"cost_model_version": 1, "name": "", "machine": "",
+                                      "date": "", "memory": {"measured": ""}}})");
+  EXPECT_NE(told("auto").find(path + ": its model has no memory.alpha_us"), std::string::npos);
 }
 
 TEST_F(TuningFile, OneOfAnotherMachineIsLeftOutWithoutAWarning) {

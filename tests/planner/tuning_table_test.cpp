@@ -34,7 +34,7 @@ std::string chosen(const std::vector<TuningPoint>& points, std::string_view mode
 }
 
 TEST(TuningTable, TextReadsBackEqual) {
-  TuningTable table{"0123456789abcdef", "a \"machine\"\n", "0.1.0", {}};
+  TuningTable table{"0123456789abcdef", "a \"machine\"\n", "0.1.0", {}, {}};
   table.points.push_back(point(1024, {{{"ring"}, 1.1, 0.1}, {{"two_shot"}, 0.3, 0}}));
   table.points.push_back({barrier, 0, {}, "", {{{"dissemination"}, 0.123456789012345, 1e-3}}});
   table.points.push_back(point(std::uint64_t{1} << 40, {{{"ring"}, 1e9, 1e3}},
@@ -44,6 +44,12 @@ TEST(TuningTable, TextReadsBackEqual) {
   const auto read = read_tuning_json(to_json(table), "text");
   ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(*read, table);
+  table.model = *default_cost_model();
+  table.model->constants.memory.alpha_us = 0.0123456789012345;
+  const auto fitted = read_tuning_json(to_json(table), "text");
+  ASSERT_TRUE(fitted.ok()) << fitted.status().text();
+  EXPECT_EQ(*fitted, table);
+  EXPECT_EQ(fitted->of_ranks(4).model, table.model) << "it is for any number of ranks";
   const auto empty = read_tuning_json(to_json({}), "text");
   ASSERT_TRUE(empty.ok()) << empty.status().text();
   EXPECT_EQ(*empty, TuningTable{});

@@ -2,6 +2,7 @@
 // A rank's card as bytes.
 #include "communicator/membership/card.hpp"
 
+#include <bit>
 #include <utility>
 
 #include "rendezvous/control_message.hpp"
@@ -11,6 +12,11 @@ namespace {
 
 constexpr std::uint32_t kCardVersion = 12;
 constexpr std::uint32_t kMostOffers = 32;
+/// Four bytes each are enough: all ranks use what the card has.
+constexpr double ProbeCost::*kCardProbes[] = {
+    &ProbeCost::copy_us_per_byte, &ProbeCost::fetch_us,         &ProbeCost::fetch_us_per_byte,
+    &ProbeCost::line_us,          &ProbeCost::pass_us_per_byte, &ProbeCost::chain_us,
+    &ProbeCost::send_us};
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
 /// CPUs as runs: few bytes where a whole mask has 128.
@@ -53,11 +59,11 @@ std::string write_card(const Card& card) {
       .text(card.member.host)
       .u64(static_cast<std::uint64_t>(card.member.pid));
   write_cpus(card.cpus, out);
-  out.u32(static_cast<std::uint32_t>(card.numa))
-      .text(card.device)
-      .u32(static_cast<std::uint32_t>(card.factors.copy))
-      .u32(static_cast<std::uint32_t>(card.factors.fetch))
-      .u32(static_cast<std::uint32_t>(card.offers.size()));
+  out.u32(static_cast<std::uint32_t>(card.numa)).text(card.device);
+  for (const auto probe : kCardProbes) {
+    out.u32(std::bit_cast<std::uint32_t>(static_cast<float>(card.measured.*probe)));
+  }
+  out.u32(static_cast<std::uint32_t>(card.offers.size()));
   for (const Card::Offer& offer : card.offers) {
     out.text(offer.transport).u8(offer.viable.ok() ? 1 : 0);
     if (offer.viable.ok()) {
@@ -100,10 +106,13 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   bool sensible = read_cpus(in, card.cpus) && order <= 1;
   card.numa = static_cast<std::int32_t>(in.u32());
   card.device = in.text();
-  card.factors.copy = static_cast<std::int32_t>(in.u32());
-  card.factors.fetch = static_cast<std::int32_t>(in.u32());
+  for (const auto probe : kCardProbes) {
+    const auto value = std::bit_cast<float>(in.u32());
+    sensible = sensible && value >= 0;  // and no NaN
+    card.measured.*probe = value;
+  }
   const std::uint32_t offers = in.u32();
-  sensible = sensible && card.factors.sensible() && offers <= kMostOffers;
+  sensible = sensible && offers <= kMostOffers;
   for (std::uint32_t i = 0; i < offers && sensible && in.good(); ++i) {
     Card::Offer offer;
     offer.transport = in.text();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -14,8 +15,10 @@
 #include "base/log.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "rendezvous/ranks_text.hpp"
+#include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"
+#include "sys/net/loopback_costs.hpp"
 #include "sys/net/net_interfaces.hpp"
 
 namespace coll {
@@ -42,7 +45,7 @@ void warn_of_differences(const std::vector<Card>& cards, Rank rank) {
 /// by; of the others' only the digest, to notice those that differ.
 void put_tuning(const FoundTuning& tuning, Rank rank, Rank ranks, Card& card) {
   const TuningTable part = tuning.table.of_ranks(ranks);
-  if (part.points.empty()) return;
+  if (part.points.empty() && !part.model) return;
   std::string text = to_json(part);
   if (text.size() > kMostTuningBytes) {
     log(LogLevel::warn, "going on without the tuning table " + tuning.file + ": " +
@@ -183,11 +186,17 @@ Neighbours neighbours_of(const std::vector<Card>& cards, Rank rank, const Member
           .per_core = ranks_per_core(cards, ranks)};
 }
 
-/// What copies cost this process, beside what the planner takes for usual.
-CopyFactors own_copy_factors() {
-  const MemoryCosts& costs = memory_costs();
-  return copy_factors(default_cost_model()->constants, costs.copy_us_per_byte,
-                      costs.fetch_us_per_byte);
+/// What this process measures of its machine, once. Sockets only where they come first.
+ProbeCost own_measurements(bool sockets) {
+  const MemoryCosts& memory = memory_costs();
+  const CoreCosts& core = core_costs();
+  return {.copy_us_per_byte = memory.copy_us_per_byte,
+          .fetch_us = memory.fetch_us,
+          .fetch_us_per_byte = memory.fetch_us_per_byte,
+          .line_us = core.line_us,
+          .pass_us_per_byte = core.pass_us_per_byte,
+          .chain_us = core.chain_us,
+          .send_us = sockets ? loopback_send_us() : 0};
 }
 
 /// The model's constants of a path.
@@ -227,25 +236,35 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   world.shared_memory = kinds.all_share_memory();
   world.view.path = cost_of(kinds.costliest());
   world.view.between = cost_of(std::max(kinds.costliest(), PathMedium::kernel));
-  for (Rank host = 0; host < world.layout.hosts(); ++host) {
-    const auto ranks = world.layout.members_of(host);
+  const auto crowd = [&](std::span<const Rank> ranks) {
     world.view.ranks_per_core = std::max(world.view.ranks_per_core, ranks_per_core(cards, ranks));
     world.view.cores.push_back(static_cast<std::uint32_t>(cores_of(cards, ranks)));
+  };
+  if (kinds.costliest() ==
+      PathMedium::kernel) {  // ranks of one machine, whatever memory they share
+    std::vector<Rank> all(cards.size());
+    std::iota(all.begin(), all.end(), 0);
+    crowd(all);
+  } else {
+    for (Rank host = 0; host < world.layout.hosts(); ++host) crowd(world.layout.members_of(host));
   }
-  std::vector<CopyFactors> factors;
-  for (const Card& card : cards) factors.push_back(card.factors);
-  world.view.factors = agreed(factors, world.layout);
+  std::vector<ProbeCost> measured;
+  for (const Card& card : cards) measured.push_back(card.measured);
+  world.view.measured = agreed(measured, world.layout);
   const SharedSettings& settings = cards[0].settings;
   world.algorithm = settings.algorithm;
   world.cut = {settings.lanes, settings.slice_bytes};
   world.order = settings.order;
   out.credits = settings.credits;
-  if (cards[0].tuning.empty()) return {};
-  Result<TuningTable> tuning = read_tuning_json(cards[0].tuning, "rank 0's tuning table");
-  if (!tuning.ok()) return unreadable(0, "tuning table").with_context(tuning.status().text());
-  world.tuning =
-      tuning->points_for(scope_of(world.layout, world.shared_memory, world.view.ranks_per_core));
-  world.tuning_file = cards[0].tuning_file;
+  if (!cards[0].tuning.empty()) {
+    Result<TuningTable> tuning = read_tuning_json(cards[0].tuning, "rank 0's tuning table");
+    if (!tuning.ok()) return unreadable(0, "tuning table").with_context(tuning.status().text());
+    world.tuning =
+        tuning->points_for(scope_of(world.layout, world.shared_memory, world.view.ranks_per_core));
+    world.tuning_file = cards[0].tuning_file;
+    if (tuning->model) world.model = std::make_shared<const CostModel>(*tuning->model);
+  }
+  world.view.factors = copy_factors(world.costs(), world.view.measured);
   return {};
 }
 
@@ -310,7 +329,6 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
   mine.device = own.device;
-  if (size > 1) mine.factors = own_copy_factors();
   out.own = mine;
   put_settings(settings, meeting.rank, meeting.size, mine);
   const TransportSpec spec{
@@ -336,6 +354,13 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     out.transports.push_back(*std::move(made));
   }
 
+  if (size > 1) {
+    const bool sockets =
+        !offered.empty() &&
+        offered.front().transport->path(mine.offer(offered.front().name)->descriptor).medium !=
+            PathMedium::memory;
+    out.own.measured = mine.measured = own_measurements(sockets);
+  }
   COLL_ASSIGN(const std::vector<std::string> texts, meeting.exchange(write_card(mine)));
   std::vector<Card> cards;
   for (std::size_t r = 0; r < size; ++r) {

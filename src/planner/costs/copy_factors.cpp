@@ -7,28 +7,17 @@
 
 namespace coll {
 
-CopyFactors copy_factors(const CostConstants& costs, double copy_us_per_byte,
-                         double fetch_us_per_byte) {
-  const auto doublings = [](double us, double usual, double most) {
+CopyFactors copy_factors(const CostConstants& costs, const ProbeCost& measured) {
+  const auto doublings = [](double now, double usual, double most) {
+    if (now <= 0 || usual <= 0) return std::int32_t{0};
     return static_cast<std::int32_t>(
-        std::lround(std::clamp<double>(std::log2(us / usual), CopyFactors::kLeast, most)));
+        std::lround(std::clamp<double>(std::log2(now / usual), CopyFactors::kLeast, most)));
   };
-  return {.copy = doublings(copy_us_per_byte, costs.copy.us_per_byte, CopyFactors::kMostCopy),
-          .fetch = doublings(fetch_us_per_byte, costs.memory.fetch_us_per_byte,
-                             CopyFactors::kMostFetch)};
-}
-
-CopyFactors agreed(const std::vector<CopyFactors>& of_ranks, const Layout& layout) {
-  CopyFactors most{CopyFactors::kLeast, CopyFactors::kLeast};
-  for (Rank host = 0; host < layout.hosts(); ++host) {
-    CopyFactors least{CopyFactors::kMostCopy, CopyFactors::kMostFetch};
-    for (const Rank rank : layout.members_of(host)) {
-      const CopyFactors& of = of_ranks[static_cast<std::size_t>(rank)];
-      least = {std::min(least.copy, of.copy), std::min(least.fetch, of.fetch)};
-    }
-    most = {std::max(most.copy, least.copy), std::max(most.fetch, least.fetch)};
-  }
-  return most;
+  const ProbeCost& usual = costs.probe;
+  return {
+      .copy = doublings(measured.copy_us_per_byte, usual.copy_us_per_byte, CopyFactors::kMostCopy),
+      .fetch =
+          doublings(measured.fetch_us_per_byte, usual.fetch_us_per_byte, CopyFactors::kMostFetch)};
 }
 
 CostConstants scaled(const CostConstants& costs, CopyFactors factors) {

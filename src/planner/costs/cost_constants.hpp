@@ -65,6 +65,8 @@ struct SharingCost {
   /// Factor on the time to fetch a byte in cache where ranks share cores: between two copies of one
   /// rank, other ranks have used the core, its caches and its page tables.
   double crowded_fetch = 1;
+  /// The same on copies through slots in cache.
+  double crowded_copy = 1;
   /// A byte that receivers fetch costs its sender nothing, but readers of the same pages slow each
   /// other down (Chakraborty, Subramoni, Panda, "Contention-Aware Kernel-Assisted MPI Collectives
   /// for Multi-/Many-Core Systems", Cluster 2017): this many readers together cost as much time as
@@ -129,6 +131,19 @@ struct GpuCost {
   friend bool operator==(const GpuCost&, const GpuCost&) = default;
 };
 
+/// What each process measures when ranks meet, on the model's machine. Other constants are scaled
+/// by what is measured elsewhere over these (measured_costs.hpp). 0: not known.
+struct ProbeCost {
+  double copy_us_per_byte = 0;   ///< a copy within a core's own cache
+  double fetch_us = 0;           ///< a read of another process's memory, without its bytes
+  double fetch_us_per_byte = 0;  ///< infinite where the kernel forbids such reads
+  double line_us = 0;            ///< a cache line to another core, one way
+  double pass_us_per_byte = 0;   ///< bytes written on one core and combined on another
+  double chain_us = 0;           ///< 1,000 multiplications, each of the result of the one before
+  double send_us = 0;            ///< a short TCP send over loopback
+  friend bool operator==(const ProbeCost&, const ProbeCost&) = default;
+};
+
 struct CostConstants {
   PathCost memory;   ///< shared memory
   PathCost kernel;   ///< TCP that does not leave the kernel: loopback, or a pair of virtual devices
@@ -140,6 +155,7 @@ struct CostConstants {
   ModelError error;
   LinkCost link;
   GpuCost gpu;
+  ProbeCost probe;
   friend bool operator==(const CostConstants&, const CostConstants&) = default;
 };
 

@@ -85,6 +85,7 @@ constexpr auto kOfSharing = &CostConstants::sharing;
 constexpr CostConstant kSharing[] = {
     us<kOfSharing, &SharingCost::hand_over_us>("hand_over_us"),
     times<kOfSharing, &SharingCost::crowded_fetch>("crowded_fetch"),
+    times<kOfSharing, &SharingCost::crowded_copy>("crowded_copy"),
     times<kOfSharing, &SharingCost::readers_at_once>("readers_at_once"),
 };
 
@@ -139,6 +140,17 @@ constexpr CostConstant kGpu[] = {
     times<kOfGpu, &GpuCost::most_lanes>("most_lanes", kMostCount),
 };
 
+constexpr auto kOfProbe = &CostConstants::probe;
+constexpr CostConstant kProbe[] = {
+    us_per_byte<kOfProbe, &ProbeCost::copy_us_per_byte>("copy_us_per_byte"),
+    us<kOfProbe, &ProbeCost::fetch_us>("fetch_us"),
+    us_per_byte<kOfProbe, &ProbeCost::fetch_us_per_byte>("fetch_us_per_byte"),
+    us<kOfProbe, &ProbeCost::line_us>("line_us"),
+    us_per_byte<kOfProbe, &ProbeCost::pass_us_per_byte>("pass_us_per_byte"),
+    us<kOfProbe, &ProbeCost::chain_us>("chain_us"),
+    us<kOfProbe, &ProbeCost::send_us>("send_us"),
+};
+
 constexpr std::array<CostGroup, kCostGroups> kGroups{{
     {"memory", kPath<&CostConstants::memory>},
     {"kernel", kPath<&CostConstants::kernel>},
@@ -150,6 +162,7 @@ constexpr std::array<CostGroup, kCostGroups> kGroups{{
     {"error", kError},
     {"link", kLink},
     {"gpu", kGpu},
+    {"probe", kProbe},
 }};
 
 consteval std::size_t constants_of_all() {

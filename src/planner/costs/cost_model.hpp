@@ -27,7 +27,7 @@ struct CostGroup {
   std::span<const CostConstant> constants;
 };
 
-inline constexpr std::size_t kCostGroups = 10;
+inline constexpr std::size_t kCostGroups = 11;
 /// All constants, in the order of CostConstants.
 std::span<const CostGroup, kCostGroups> cost_groups();
 

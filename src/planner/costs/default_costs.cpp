@@ -43,7 +43,7 @@ constexpr CostConstants kDefault{
               .fetch_doublings = 5,
               .slot_bytes = 4 * kMiB,
               .cold_slots = 2.2},
-    .sharing = {.hand_over_us = 1.3, .crowded_fetch = 2, .readers_at_once = 8},
+    .sharing = {.hand_over_us = 1.3, .crowded_fetch = 2, .crowded_copy = 1, .readers_at_once = 8},
     // To have messages fetched halves the copies, but the receiver makes them all. Where messages
     // go both ways at once that is half the work for either side. Where they go one way it shortens
     // the way of a single slice, and loses against two sides that copy slice after slice in step.
@@ -80,6 +80,13 @@ constexpr CostConstants kDefault{
             .flagged_times = 4,
             .slice_bytes = 512 * kKiB,
             .most_lanes = 16},
+    .probe = {.copy_us_per_byte = 25e-6,
+              .fetch_us = 1,
+              .fetch_us_per_byte = 32e-6,
+              .line_us = 0.105,
+              .pass_us_per_byte = 114e-6,
+              .chain_us = 1.33,
+              .send_us = 2.5},
 };
 
 CostModel made() {
@@ -102,7 +109,8 @@ CostModel made() {
               // cache
               "the best fit, with memory, for calls beyond 1 MiB and ranks that share cores",
               // sharing
-              "hand_over_us and crowded_fetch: the best fit on 4 and 8 ranks of 2 cores; "
+              "hand_over_us, crowded_fetch and crowded_copy: the best fit on 4 and 8 ranks of 2 "
+              "cores; "
               "readers_at_once: an estimate for hosts of many cores, without effect on two",
               // cut
               "cuts compared on 2 to 8 ranks (docs/performance.md)",
@@ -120,6 +128,9 @@ CostModel made() {
               "flagged_times: it plans its LL protocol with a quarter of a link's bandwidth (a "
               "third for all_gather, reduce_scatter and broadcast on one host; from 2.21 on a "
               "half); slice_bytes: its Simple protocol; step_us: an estimate",
+              // probe
+              "copy, fetch, line and pass: the constants of copy and memory, which they should "
+              "equal; send_us: over veth; chain_us: an estimate, four cycles each at 3 GHz",
           },
   };
 }

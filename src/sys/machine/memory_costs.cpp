@@ -64,6 +64,8 @@ MemoryCosts measure() {
   costs.copy_us_per_byte = us_per_byte(least_us(copy(kLong)), least_us(copy(kShort)));
   costs.fetch_us_per_byte =
       std::isfinite(call_us) ? us_per_byte(least_us(fetch(kLong)), call_us) : call_us;
+  if (std::isfinite(call_us))
+    costs.fetch_us = std::max(0.0, call_us - kShort * costs.fetch_us_per_byte);
   return costs;
 }
 

@@ -10,6 +10,7 @@ namespace coll {
 struct MemoryCosts {
   double copy_us_per_byte = 0;
   double fetch_us_per_byte = 0;  ///< infinite where the kernel forbids the call altogether
+  double fetch_us = 0;           ///< of the call without its bytes; 0 where it is forbidden
 };
 
 /// Measured in this process when first asked for, in 0.15 ms; the same ever after.

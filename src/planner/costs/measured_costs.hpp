@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model on the machine where ranks met: its constants scaled by what they measured there.
+#pragma once
+#include <vector>
+
+#include "planner/costs/cost_constants.hpp"
+#include "topology/layout.hpp"
+
+namespace coll {
+
+/// What all ranks predict with: of each value, within a host the least that a rank measured,
+/// because that rank was disturbed the least; among hosts the largest. `of_ranks` is indexed by
+/// rank.
+ProbeCost agreed(const std::vector<ProbeCost>& of_ranks, const Layout& layout);
+
+/// The constants on a machine where `now` was measured. A constant is scaled by the measured value
+/// that it follows, over that value on the model's machine; what is not known on either machine
+/// scales nothing, but passing then follows copies. These constants serve predictions only. Plans
+/// of sums must not depend on measurements, and other plans depend on CopyFactors.
+CostConstants measured_costs(const CostConstants& costs, const ProbeCost& now,
+                             double ranks_per_core);
+
+}  // namespace coll
