@@ -13,6 +13,7 @@
 #include "base/knobs.hpp"
 #include "coll_perf/coll_perf_table.hpp"
 #include "coll_run/coll_run_ranks.hpp"
+#include "coll_tune/coll_tune_fit.hpp"
 #include "coll_tune/coll_tune_measure.hpp"
 #include "coll_tune/coll_tune_report.hpp"
 #include "command_line.hpp"
@@ -113,10 +114,26 @@ coll::Result<std::string> place_of_table(const TuneOptions& options, const std::
   return path;
 }
 
+/// Fits the model to all times that the table has of worlds like this one, and puts it into the
+/// table if it predicts them better than what is known without a fit.
+void fit_table(const coll::World& world, const std::string& date, coll::TuningTable& table) {
+  const std::vector<TimedPlan> times = timed_plans(table, world);
+  const coll::CostModel from = table.model.value_or(*coll::default_cost_model());
+  const ModelFit made = fit(on_this_machine(from.constants, world.view.measured), times);
+  fmt::print(
+      stderr,
+      "coll-tune: predictions of {} times off by {:.2f} in the median, {:.0f} % within 25 %; "
+      "with a fitted model {:.2f}, {:.0f} %{}\n",
+      times.size(), made.before.error, 100 * made.before.within, made.after.error,
+      100 * made.after.within, made.better() ? "" : ": not written, it is no better");
+  if (made.better()) table.model = fitted_model(made, from, world, table.machine, date);
+}
+
 /// Adds what was measured to the table; says on standard error where that is.
 int write_table(const TuneOptions& options, const std::vector<Race>& races,
-                const coll::TuningScope& scope, const std::string& topology,
-                const std::string& path) {
+                const coll::World& world, const std::string& topology, const std::string& path) {
+  const coll::TuningScope scope =
+      coll::scope_of(world.layout, world.shared_memory, world.view.ranks_per_core);
   coll::TuningTable table;
   table.topology = topology;
   table.machine = coll::machine_signature();
@@ -137,6 +154,7 @@ int write_table(const TuneOptions& options, const std::vector<Race>& races,
       table = *std::move(old);
     }
   }
+  fit_table(world, date, table);
   if (const coll::Status written = coll::write_tuning_file(path, table); !written.ok())
     return fail(written.text());
   fmt::print(stderr, "coll-tune: {} points for {} written to {}\n", races.size(), scope.text(),
@@ -183,7 +201,7 @@ int measure(const TuneOptions& options, const Tuning& tuning) {
   if (person) fmt::print(stderr, "\r\033[K");
   if (!leader) return 0;
   return options.regret ? show_regret(options, races, scope, world.tuning_file)
-                        : write_table(options, races, scope, topology, *path);
+                        : write_table(options, races, world, topology, *path);
 }
 
 int run(const TuneOptions& options, int argc, char** argv) {

@@ -41,6 +41,7 @@ class Planning {
   Planning(const coll::World& world, coll::Collective collective, std::uint64_t bytes)
       : world_(world),
         spec_{collective, world.layout.ranks(), 0},
+        bytes_(static_cast<double>(bytes)),
         size_class_(coll::size_class(bytes)) {}
 
   [[nodiscard]] coll::Plan tuned() const { return plan({}, true); }
@@ -63,6 +64,10 @@ class Planning {
     }
     return true;
   }
+  /// Of one call of many in a row, as they are measured.
+  [[nodiscard]] double expected_us(const coll::Plan& plan) const {
+    return expect(world_, plan, bytes_).each_us;
+  }
   [[nodiscard]] const coll::CollectiveSpec& spec() const { return spec_; }
   [[nodiscard]] std::uint32_t size_class() const { return size_class_; }
 
@@ -78,6 +83,7 @@ class Planning {
 
   const coll::World& world_;
   coll::CollectiveSpec spec_;
+  double bytes_;
   std::uint32_t size_class_;
 };
 
@@ -92,7 +98,8 @@ class Field {
       return planning_.alike(other, plan);
     });
     if (same == plans_.end()) {
-      race_.contenders.push_back({recipe, {}, plan.predicted_each_us, kept, false, {}});
+      const double expected = planning_.expected_us(plan);
+      race_.contenders.push_back({recipe, {}, expected, kept, false, {}});
       plans_.push_back(plan);
       return;
     }

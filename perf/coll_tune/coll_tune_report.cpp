@@ -15,6 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// A good prediction is no more than this times the measured time, nor less than its part.
+constexpr double kGoodRatio = 1.25;
+
 std::string size_text(std::uint64_t bytes) {
   return bytes == 0 ? "-" : bytes_text(static_cast<double>(bytes));
 }
@@ -33,9 +36,9 @@ double error_of(const Race& race) {
 std::string regret_line(const char* name, const Regret& model, const Regret* table) {
   std::string line = fmt::format(
       "# {:<15} {:>4} points, regret median {:>5.1f} %, worst {:>6.1f} %; predicted/measured off "
-      "by {:.2f}x in the median, {:.1f}x at worst",
+      "by {:.2f}x in the median, {:.1f}x at worst, {:.0f} % within 25 %",
       name, model.races, 100 * model.median, 100 * model.worst, model.error_median,
-      model.error_worst);
+      model.error_worst, 100 * model.within);
   if (table != nullptr)
     line += fmt::format("; with the table: regret median {:.1f} %, worst {:.1f} %",
                         100 * table->median, 100 * table->worst);
@@ -112,6 +115,9 @@ Regret regret_of(const std::vector<Race>& races, bool with_table) {
   regret.median = median(regrets);
   regret.worst = *std::max_element(regrets.begin(), regrets.end());
   regret.error_median = median(errors);
+  const auto near =
+      std::count_if(errors.begin(), errors.end(), [](double error) { return error <= kGoodRatio; });
+  regret.within = static_cast<double>(near) / static_cast<double>(errors.size());
   regret.error_worst = *std::max_element(errors.begin(), errors.end());
   return regret;
 }
@@ -175,7 +181,10 @@ std::string regret_json(const std::vector<Race>& races, const coll::TuningScope&
     Json& one = json["summary"][name];
     one = {{"points", model.races},
            {"regret", to_json(model)},
-           {"model_error", {{"median", model.error_median}, {"worst", model.error_worst}}}};
+           {"model_error",
+            {{"median", model.error_median},
+             {"worst", model.error_worst},
+             {"within_25_percent", model.within}}}};
     if (has_table(races)) one["regret_with_table"] = to_json(regret_of(part, true));
   });
   return json.dump(1) + "\n";

@@ -16,6 +16,7 @@ struct Regret {
   std::size_t races = 0;
   double median = 0, worst = 0;  ///< of the choices; 0.1: ten percent slower than the fastest
   double error_median = 1, error_worst = 1;  ///< predicted over measured time, or its reciprocal
+  double within = 1;                         ///< share of predictions that are within 25 %
 };
 /// Of what is planned without a tuning table, or with the one there is.
 Regret regret_of(const std::vector<Race>& races, bool with_table);

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fits the constants of the cost model to measured times.
+#include "coll_tune/coll_tune_fit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "coll_tune/coll_tune_race.hpp"
+
+namespace perf {
+namespace {
+
+constexpr std::size_t kOfEachPoint = 3;  ///< more would fit the model to plans that nobody chooses
+/// A constant is tried larger and smaller by these factors, in turn.
+constexpr double kFactors[] = {2, 1.4, 1.2, 1.1, 1.05};
+constexpr int kPasses = 3;  ///< over all constants with each factor, at most
+constexpr double kNear = 1.25;
+constexpr double kLeastUs = 1e-6;  ///< a prediction of 0 has no logarithm
+
+/// The constants that a fit may change, by group.
+constexpr std::string_view kOfPath[] = {
+    "alpha_us",          "step_us",       "send_us", "send_us_per_byte", "receive_us_per_byte",
+    "slowdown",          "line_us",       "long_us", "page_us_per_byte", "fetch_us",
+    "fetch_us_per_byte", "fetch_slowdown"};
+constexpr std::string_view kOfCopy[] = {"us_per_byte", "slowdown"};
+constexpr std::string_view kOfCache[] = {"own_bytes", "slot_bytes", "cold_slots"};
+constexpr std::string_view kOfSharing[] = {"hand_over_us", "crowded_fetch", "crowded_copy"};
+
+std::string_view path_of(const coll::World& world) {
+  if (world.view.path == &coll::CostConstants::memory) return "memory";
+  return world.view.path == &coll::CostConstants::kernel ? "kernel" : "network";
+}
+
+std::span<const std::string_view> fitted_names(std::string_view group, std::string_view path) {
+  if (group == path) return kOfPath;
+  if (path != "memory") return {};  // there are better ways to measure these
+  if (group == "copy") return kOfCopy;
+  if (group == "cache") return kOfCache;
+  if (group == "sharing") return kOfSharing;
+  return {};
+}
+
+/// Constants that times of this path can tell.
+std::vector<coll::CostConstant> fitted_constants(std::string_view path) {
+  std::vector<coll::CostConstant> list;
+  for (const coll::CostGroup& group : coll::cost_groups()) {
+    const auto names = fitted_names(group.name, path);
+    for (const coll::CostConstant& constant : group.constants) {
+      if (std::ranges::find(names, constant.name) != names.end()) list.push_back(constant);
+    }
+  }
+  return list;
+}
+
+/// The world of `scope` on this machine, made from one that differs in its number of ranks only.
+std::optional<coll::World> world_of_scope(const coll::TuningScope& scope, const coll::World& like) {
+  const coll::TuningScope own =
+      coll::scope_of(like.layout, like.shared_memory, like.view.ranks_per_core);
+  if (scope == own) return like;
+  const bool one_machine = like.view.cores.size() <= 1;
+  if (scope.transport != own.transport || scope.ranks < 2 || !one_machine) return std::nullopt;
+  std::vector<coll::Place> places(static_cast<std::size_t>(scope.ranks));
+  if (like.layout.hosts() > 1) {
+    for (std::size_t rank = 0; rank < places.size(); ++rank)
+      places[rank].host = static_cast<std::int64_t>(rank);
+  }
+  coll::World world = like;
+  world.layout = coll::make_layout(places);
+  world.view.ranks_per_core = std::max(1.0, scope.ranks_per_core);
+  if (coll::scope_of(world.layout, like.shared_memory, world.view.ranks_per_core) != scope)
+    return std::nullopt;
+  return world;
+}
+
+double predicted_us(const coll::CostConstants& costs, const TimedPlan& of) {
+  return predict(of.world, costs, of.plan, of.bytes).each_us;
+}
+
+double mean_log(const coll::CostConstants& costs, const std::vector<TimedPlan>& times) {
+  double sum = 0;
+  for (const TimedPlan& each : times)
+    sum += std::abs(std::log(std::max(predicted_us(costs, each), kLeastUs) / each.us));
+  return sum / static_cast<double>(times.size());
+}
+
+/// Of predictions over measured times.
+ModelQuality quality(const std::vector<double>& ratios) {
+  if (ratios.empty()) return {};
+  std::vector<double> errors;
+  double sum = 0;
+  for (const double ratio : ratios) {
+    errors.push_back(std::max(ratio, 1 / ratio));
+    sum += std::log(errors.back());
+  }
+  const auto near = std::ranges::count_if(errors, [](double error) { return error <= kNear; });
+  const auto count = static_cast<double>(errors.size());
+  return {.mean_log = sum / count,
+          .error = median(errors),
+          .within = static_cast<double>(near) / count};
+}
+
+}  // namespace
+
+std::vector<TimedPlan> timed_plans(const coll::TuningTable& table, const coll::World& like) {
+  std::vector<TimedPlan> plans;
+  for (const coll::TuningPoint& point : table.points) {
+    std::optional<coll::World> world = world_of_scope(point.scope, like);
+    if (!world) continue;
+    world->tuning.clear();
+    std::vector<coll::Timing> timings = point.timings;
+    std::erase_if(timings, [](const coll::Timing& each) {
+      return each.recipe.cut != coll::Cut{} ||
+             coll::find_algorithm(each.recipe.algorithm) == nullptr;
+    });
+    std::ranges::stable_sort(timings, {}, &coll::Timing::us);
+    if (timings.size() > kOfEachPoint) timings.resize(kOfEachPoint);
+    const coll::CollectiveSpec spec{point.collective, world->layout.ranks(), 0};
+    for (const coll::Timing& timing : timings) {
+      coll::World forced = *world;
+      forced.algorithm = timing.recipe.text();
+      const auto plan = make_plan(forced, {spec, coll::size_class(point.bytes)});
+      if (plan.ok() && point.bytes > 0)
+        plans.push_back({*world, *plan, static_cast<double>(point.bytes), timing.us});
+    }
+  }
+  return plans;
+}
+
+ModelQuality quality_of(const coll::CostConstants& costs, const std::vector<TimedPlan>& times) {
+  std::vector<double> ratios;
+  for (const TimedPlan& each : times)
+    ratios.push_back(std::max(predicted_us(costs, each), kLeastUs) / each.us);
+  return quality(ratios);
+}
+
+ModelQuality expected_quality(const std::vector<TimedPlan>& times) {
+  std::vector<double> ratios;
+  for (const TimedPlan& each : times)
+    ratios.push_back(std::max(predicted_us(each.world.expected_costs(), each), kLeastUs) / each.us);
+  return quality(ratios);
+}
+
+ModelFit fit(const coll::CostConstants& start, const std::vector<TimedPlan>& times) {
+  ModelFit result{
+      .costs = start, .before = expected_quality(times), .after = {}, .times = times.size()};
+  if (times.empty()) return result;
+  const auto constants = fitted_constants(path_of(times.front().world));
+  double least = mean_log(start, times);
+  for (const double factor : kFactors) {
+    bool changed = true;
+    for (int pass = 0; pass < kPasses && changed; ++pass) {
+      changed = false;
+      for (const coll::CostConstant& constant : constants) {
+        const double value = constant.of(result.costs);
+        for (const double other : {value * factor, value / factor}) {
+          coll::CostConstants tried = result.costs;
+          constant.of(tried) = std::clamp(other, constant.least, constant.most);
+          if (constant.of(tried) == value) continue;
+          const double error = mean_log(tried, times);
+          if (error >= least) continue;
+          least = error;
+          result.costs = tried;
+          changed = true;
+          break;
+        }
+      }
+    }
+  }
+  result.after = quality_of(result.costs, times);
+  return result;
+}
+
+coll::CostConstants on_this_machine(const coll::CostConstants& costs,
+                                    const coll::ProbeCost& measured) {
+  coll::CostConstants here = measured_costs(costs, measured, 1);
+  for (const coll::CostGroup& group : coll::cost_groups()) {
+    if (group.name != "probe") continue;
+    for (const coll::CostConstant& constant : group.constants) {
+      coll::CostConstants now;
+      now.probe = measured;
+      const double value = constant.of(now);
+      if (value > 0 && std::isfinite(value)) constant.of(here) = std::min(value, constant.most);
+    }
+  }
+  return here;
+}
+
+coll::CostModel fitted_model(const ModelFit& fit, const coll::CostModel& from,
+                             const coll::World& world, const std::string& machine,
+                             const std::string& date) {
+  coll::CostModel model = from;
+  model.name = "fitted";
+  model.machine = machine;
+  model.date = date;
+  model.constants = fit.costs;
+  const std::string source = fmt::format(
+      "fitted to {} times over {} by coll-tune, {}: off by {:.2f} in the median, {:.0f} % "
+      "within 25 %",
+      fit.times, path_of(world), date, fit.after.error, 100 * fit.after.within);
+  for (std::size_t i = 0; i < coll::kCostGroups; ++i) {
+    const std::string_view group = coll::cost_groups()[i].name;
+    if (!fitted_names(group, path_of(world)).empty()) model.measured[i] = source;
+    if (group == "probe") model.measured[i] = "measured beside the fit, " + date;
+  }
+  return model;
+}
+
+}  // namespace perf
