@@ -38,9 +38,10 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining,
                                                          std::unique_ptr<Topic> topic,
                                                          const Kinship* kin) {
-  COLL_ASSIGN(Membership membership,
-              membership_of_part(assembly_of(*topic, after(joining.connect_s)), kin,
-                                 joining.transports, joining.interface, joining.settings, joining.own));
+  COLL_ASSIGN(
+      Membership membership,
+      membership_of_part(assembly_of(*topic, after(joining.connect_s)), kin, joining.transports,
+                         joining.interface, joining.settings, joining.own));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
   COLL_TRY(made->start(std::move(topic)));
   return made;

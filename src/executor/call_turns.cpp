@@ -13,8 +13,11 @@ void note_sent(const Run::Cursor& lane, std::size_t connection) {
   Connection& to = *lane.lane->connections[connection];
   if (to.progress_source() != nullptr) lane.marks[connection] = to.mark();
 }
+/// The same for all connections that it sends over. (On the others, other runs may have sent.)
 void note_sent(const Run::Cursor& lane) {
-  for (std::size_t i = 0; i < lane.lane->connections.size(); ++i) note_sent(lane, i);
+  for (std::size_t i = 0; i < lane.lane->connections.size(); ++i) {
+    if (lane.lane->turns[LaneTurns::sending(i)] != nullptr) note_sent(lane, i);
+  }
 }
 
 /// Has the lane its turn, or does it not need one?

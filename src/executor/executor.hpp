@@ -12,7 +12,7 @@ class Executor {
 
   /// Begins a bound run. No allocation, lock or system call between here and the first message.
   virtual void begin(Run& run) = 0;
-  /// Gives a run its tickets, behind all that have theirs on the same connections.
+  /// Gives a run its tickets, behind all runs that have theirs (call_turns.hpp).
   virtual void queue(Run& run) = 0;
   /// One round over the run's lanes; true if anything moved.
   virtual bool advance(Run& run) = 0;

@@ -164,7 +164,10 @@ bool Mover<kUnequal>::run_fused(Cursor& lane, const BoundStep& step, const StepE
   if (step.sends && (slot = acquire(lane, step, extent)) == nullptr) return false;
   const std::byte* kept = at(lane, step.into_space, extent.into);
   Lending* lends = step.sends ? lender(lane, step, extent, kept) : nullptr;
-  if (lends != nullptr) slot = lane.places->staged = nullptr;  // the peer reads what is kept here
+  if (lends != nullptr) {  // the peer reads what is kept here
+    slot = nullptr;
+    if (step.stage == BoundStep::Stage::first) lane.places->staged = nullptr;
+  }
 
   if (step.with_space != Space::none) {
     reduce(lane, step, extent, message, slot);

@@ -27,8 +27,8 @@ struct CallBinding {
 
 /// One call: its buffers, and where each of its lanes is. It is made once and used again for calls
 /// that repeat, which then allocate nothing. Several runs may be in flight on one communicator, of
-/// one program or of several. On each direction of a connection they take turns in the order in
-/// which they were begun (call_turns.hpp); a run that is alone has all of them, and no tickets.
+/// one program or of several. They take turns in the order in which they were begun
+/// (call_turns.hpp); a run that is alone has all turns, and no tickets.
 struct Run {
   struct Cursor {
     enum class State : std::uint8_t {

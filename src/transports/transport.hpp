@@ -13,8 +13,8 @@
 
 namespace coll {
 
-/// The calls that use one direction of a connection, one after the other: the call that began first
-/// goes first. The transport does not look at it.
+/// The calls that use something one after the other, such as a direction of a connection: the call
+/// that began first goes first. The transport does not look at it.
 struct CallTurns {
   std::uint32_t taken = 0;
   std::uint32_t passed = 0;
@@ -137,7 +137,7 @@ class Connection {
   [[nodiscard]] virtual Mark mark() const = 0;
   /// True once all messages before the mark will arrive without more work by this process, and the
   /// peer has read those of them that `Lending::lend` lent. What was sent after the mark changes
-  /// nothing: the peer may read that in a later call only, which waits for the end of this one.
+  /// nothing: it belongs to later calls, for which no earlier call waits.
   virtual bool flushed(Mark mark) = 0;
 
   // --- receiving

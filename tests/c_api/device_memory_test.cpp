@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,14 +20,33 @@ void load_driver() {
   ASSERT_NE(dlopen(EMULATED_CUDA, RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
 }
 
-void claim(const void* begin, std::size_t bytes, int device, bool managed = false) {
+template <class Function>
+Function* in_driver(const char* name) {
   void* const driver = dlopen(EMULATED_CUDA, RTLD_NOW | RTLD_NOLOAD);
-  ASSERT_NE(driver, nullptr);
-  const auto told =
-      reinterpret_cast<decltype(&emulated_cuda_claim)>(dlsym(driver, "emulated_cuda_claim"));
-  ASSERT_NE(told, nullptr);
-  told(begin, bytes, device, managed ? 1 : 0);
+  return reinterpret_cast<Function*>(driver == nullptr ? nullptr : dlsym(driver, name));
 }
+
+/// Host memory that the driver takes for a GPU's.
+class DeviceArray {
+ public:
+  DeviceArray(std::size_t count, float value, int device, bool managed = false)
+      : values_(count, value) {
+    const auto tell = in_driver<decltype(emulated_cuda_claim)>("emulated_cuda_claim");
+    if (tell != nullptr) tell(values_.data(), count * sizeof(float), device, managed ? 1 : 0);
+    EXPECT_NE(tell, nullptr);
+  }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+  ~DeviceArray() {
+    const auto tell = in_driver<decltype(emulated_cuda_unclaim)>("emulated_cuda_unclaim");
+    if (tell != nullptr) tell(values_.data());
+  }
+  [[nodiscard]] std::vector<float>& values() { return values_; }
+  [[nodiscard]] float* data() { return values_.data(); }
+
+ private:
+  std::vector<float> values_;
+};
 
 void expect_refused(coll_status_t status, const std::string& words) {
   EXPECT_EQ(status, COLL_UNSUPPORTED);
@@ -49,43 +69,58 @@ coll_call_t sum_call(const float* send, float* recv, std::size_t count) {
   return call;
 }
 
-/// A test is a process of its own, so here the driver is not loaded yet.
+/// The first test of the process: nothing has loaded the driver yet.
 TEST(DeviceMemory, IsLookedForOnceTheProgramHasLoadedTheDriver) {
-  const std::vector<float> before(16, 1), after(16, 1);
+  if (dlopen(EMULATED_CUDA, RTLD_NOW | RTLD_NOLOAD) != nullptr) GTEST_SKIP() << "it is loaded";
+  const std::vector<float> host(16, 1);
+  std::optional<DeviceArray> gpu;
   run_ranks(2, [&](coll_comm_t comm, int rank) {
     std::vector<float> recv(16);
-    EXPECT_EQ(sum(before, recv, comm), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(sum(host, recv, comm), COLL_SUCCESS) << coll_last_error();
     EXPECT_EQ(recv[15], 2);
     if (rank == 0) {
       load_driver();
-      claim(after.data(), sizeof(float) * 16, 5);
+      gpu.emplace(16, 1.0F, 5);
     }
     EXPECT_EQ(coll_barrier(comm, nullptr), COLL_SUCCESS);
-    expect_refused(sum(after, recv, comm), "all_reduce: send is memory of CUDA device 5");
+    expect_refused(sum(gpu->values(), recv, comm), "all_reduce: send is memory of CUDA device 5");
     // Every rank has refused, so the communicator goes on.
-    EXPECT_EQ(sum(before, recv, comm), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(sum(host, recv, comm), COLL_SUCCESS) << coll_last_error();
   });
 }
 
 TEST(DeviceMemory, IsRefusedWhereverACallNamesIt) {
   load_driver();
-  const std::vector<float> gpu(64, 1), host(64, 1);
-  claim(gpu.data(), sizeof(float) * 64, 3);
-  run_ranks(2, [&](coll_comm_t comm, int) {
+  const std::vector<float> host(64, 1);
+  DeviceArray gpu(64, 1, 3);
+  run_ranks(2, [&](coll_comm_t comm, int rank) {
     std::vector<float> recv(64, 7);
     expect_refused(coll_all_gather(gpu.data() + 63, recv.data(), 1, COLL_FLOAT32, comm, nullptr),
                    "all_gather: send is memory of CUDA device 3, which processors cannot read");
-    expect_refused(coll_all_reduce(host.data(), const_cast<float*>(gpu.data()), 64, COLL_FLOAT32,
-                                   COLL_SUM, comm, nullptr),
-                   "all_reduce: recv is memory");
+    expect_refused(
+        coll_all_reduce(host.data(), gpu.data(), 64, COLL_FLOAT32, COLL_SUM, comm, nullptr),
+        "all_reduce: recv is memory");
+    const size_t counts[] = {1, 2};
+    expect_refused(
+        coll_all_gatherv(gpu.data(), recv.data(), counts, nullptr, COLL_FLOAT32, comm, nullptr),
+        "send is memory");
+    expect_refused(coll_send_tagged(gpu.data(), 1, COLL_FLOAT32, 1 - rank, 5, comm, nullptr),
+                   "send is memory");
 
-    coll_call_t call = sum_call(host.data(), recv.data(), 64);
+    coll_call_t call = sum_call(gpu.data(), recv.data(), 64);
+    coll_work_t work = nullptr;
+    expect_refused(coll_start(&call, comm, nullptr, &work), "send is memory");
+    EXPECT_EQ(coll_group_start(), COLL_SUCCESS);
+    expect_refused(coll_run(&call, comm), "send is memory");
+    EXPECT_EQ(coll_group_cancel(), COLL_SUCCESS);
+
+    call = sum_call(host.data(), recv.data(), 64);
     call.factor = gpu.data();
     for (const int late : {0, 1}) {
       call.factor_late = late;
       expect_refused(coll_run(&call, comm), "factor is memory of CUDA device 3");
     }
-    const coll_part_t parts[] = {{host.data(), recv.data(), 8}, {gpu.data(), recv.data() + 8, 8}};
+    coll_part_t parts[] = {{host.data(), recv.data(), 8}, {gpu.data(), recv.data() + 8, 8}};
     call = sum_call(nullptr, nullptr, 0);
     call.parts = parts;
     call.part_count = 2;
@@ -93,6 +128,8 @@ TEST(DeviceMemory, IsRefusedWhereverACallNamesIt) {
     EXPECT_EQ(recv, std::vector<float>(64, 7)) << "something was written";
 
     // Nothing of it is touched: 0 elements may lie anywhere.
+    parts[1].count = 0;
+    EXPECT_EQ(coll_run(&call, comm), COLL_SUCCESS) << coll_last_error();
     EXPECT_EQ(coll_all_reduce(gpu.data(), recv.data(), 0, COLL_FLOAT32, COLL_SUM, comm, nullptr),
               COLL_SUCCESS)
         << coll_last_error();
@@ -104,11 +141,10 @@ TEST(DeviceMemory, IsRefusedWhereverACallNamesIt) {
 
 TEST(DeviceMemory, ManagedMemoryIsTheHostsToo) {
   load_driver();
-  const std::vector<float> managed(1000, 2);
-  claim(managed.data(), sizeof(float) * 1000, 0, true);
+  DeviceArray managed(1000, 2, 0, true);
   run_ranks(3, [&](coll_comm_t comm, int) {
     std::vector<float> recv(1000);
-    EXPECT_EQ(sum(managed, recv, comm), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(sum(managed.values(), recv, comm), COLL_SUCCESS) << coll_last_error();
     EXPECT_EQ(recv, std::vector<float>(1000, 6));
   });
 }

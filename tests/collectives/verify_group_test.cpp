@@ -74,20 +74,21 @@ Orders drawn_orders(const std::vector<GroupedSchedules>& calls,
                     std::mt19937_64& random) {
   Orders orders;
   for (Rank rank = 0; rank < ranks; ++rank) {
-    // Streams of calls that keep their order: the collectives, and the messages of each direction.
-    std::map<std::pair<Rank, Rank>, std::vector<std::uint32_t>> streams;
+    // Sequences of calls that keep their order: the collectives, and the messages of each
+    // direction.
+    std::map<std::pair<Rank, Rank>, std::vector<std::uint32_t>> sequences;
     for (const std::uint32_t call : own_calls(calls, rank)) {
       const auto found = messages.find(call);
-      streams[found == messages.end() ? std::pair{kNoRank, kNoRank} : found->second].push_back(
+      sequences[found == messages.end() ? std::pair{kNoRank, kNoRank} : found->second].push_back(
           call);
     }
     std::vector<std::uint32_t>& order = orders.emplace_back();
-    while (!streams.empty()) {
-      auto at = streams.begin();
-      std::advance(at, random() % streams.size());
+    while (!sequences.empty()) {
+      auto at = sequences.begin();
+      std::advance(at, random() % sequences.size());
       order.push_back(at->second.front());
       at->second.erase(at->second.begin());
-      if (at->second.empty()) streams.erase(at);
+      if (at->second.empty()) sequences.erase(at);
     }
   }
   return orders;

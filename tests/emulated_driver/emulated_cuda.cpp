@@ -31,6 +31,11 @@ void emulated_cuda_claim(const void* begin, std::size_t bytes, int device, int m
   claims[first] = {first + bytes, device, managed != 0};
 }
 
+void emulated_cuda_unclaim(const void* begin) {
+  const std::lock_guard lock(mutex);
+  claims.erase(reinterpret_cast<std::uintptr_t>(begin));
+}
+
 int cuPointerGetAttributes(unsigned count, const int* attributes, void** values,
                            unsigned long long pointer) {
   const std::lock_guard lock(mutex);

@@ -9,5 +9,7 @@ extern "C" {
 /// From now on the driver says that [begin, begin + bytes) is memory of `device`; `managed`: memory
 /// that processors reach too.
 void emulated_cuda_claim(const void* begin, std::size_t bytes, int device, int managed);
+/// Takes the claim at `begin` back.
+void emulated_cuda_unclaim(const void* begin);
 }
 #pragma GCC visibility pop

@@ -143,8 +143,7 @@ Status check_reached(const std::string& name, const void* data) {
   return failed(Code::unsupported,
                 name + " is memory of CUDA device " + std::to_string(place.device) +
                     ", which processors cannot read",
-                "copy it to memory of the host (cudaMemcpy), or let the host reach it: "
-                "cudaMallocManaged, cudaMallocHost");
+                "copy it to memory of the host (cudaMemcpy)");
 }
 
 Status check_names(const Call& call) {

@@ -20,14 +20,16 @@ void Engine::look() noexcept {
   if (failure_.happened()) return fail_all(failure_.status());
   if (quiet() || fail_by_connection()) return;
   const Clock::time_point now = Clock::now();
-  // Calls that are still to begin wait for those before them; the clocks of these run.
-  bool others_move = !held_.empty();
+  // A call may wait for an earlier one, here or on another rank: while that moves, only its own
+  // clock runs.
+  bool earlier_moved = false;
   for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
     Run& run = (*at)->bound->run;
-    others_move |= run.moved;
-    if (std::exchange(run.moved, false) || waits_for_others(run)) (*at)->looked_at = false;
+    earlier_moved |= std::exchange(run.moved, false);
+    if (earlier_moved || waits_for_others(run)) (*at)->looked_at = false;
     if (look_at(**at, now)) return;  // all calls have ended
   }
+  const bool others_move = earlier_moved || !held_.empty();
   for (OpenCall** at = queued_.begin(); *at != nullptr; at = &(*at)->next) {
     if ((*at)->state != OpenCall::State::opening) continue;
     if (others_move) (*at)->looked_at = false;

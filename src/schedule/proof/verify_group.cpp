@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "base/check.hpp"
 #include "schedule/schedule_fault.hpp"
 
 namespace coll {
@@ -129,6 +130,9 @@ Status check_waits(std::span<const GroupedSchedules> calls,
 
 Status verify_group(std::span<const GroupedSchedules> calls,
                     std::span<const std::vector<std::uint32_t>> issued) {
+  for (const GroupedSchedules& call : calls) {
+    COLL_CHECK(call.schedules.size() == issued.size(), "a call has a schedule for each rank");
+  }
   std::vector<std::map<ConnectionDirection, Served>> served;
   for (std::size_t rank = 0; rank < issued.size(); ++rank) {
     COLL_ASSIGN(served.emplace_back(), served_by(static_cast<Rank>(rank), calls, issued[rank]));

@@ -22,16 +22,19 @@ struct GroupedSchedules {
 /// Each end of a connection serves calls in the order of their issue, each direction by itself. A
 /// lane's step waits until a direction has come to its call. So a lane of a call waits for lanes of
 /// the same call, and for calls that the same rank issued earlier and that use one of the lane's
-/// directions. The proof checks:
+/// directions. (Runs of one program also take turns on a lane's scratch. They share the lane's
+/// directions too, so no other wait comes of it.) The proof checks:
 ///
 /// (a) Both ends of each direction serve the same calls in the same order. Then every message meets
 ///     the call that it was sent for, as if the calls ran one after the other.
-/// (b) No call waits for itself, along any chain of such waits. Then the calls can be sorted so
-/// that
-///     each waits only for calls before it. The first waits for none and ends by its own proof; by
-///     induction so does every other.
+/// (b) No call waits for itself, along any chain of these waits. Then the calls can be sorted so
+///     that each waits only for calls before it. The first waits for none and ends by its own
+///     proof; by induction so does every other.
 ///
 /// (b) is stricter than needed: it takes a call as a whole, while only single lanes wait.
+///
+/// The proof is about waiting on one communicator. That both ends also give a call the same number
+/// is for its digest to check.
 ///
 /// The failure names the calls by their numbers in `calls`, and the ranks.
 Status verify_group(std::span<const GroupedSchedules> calls,

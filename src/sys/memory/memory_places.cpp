@@ -34,14 +34,14 @@ std::uint64_t loads() {
 Query* find_query() {
   static std::atomic<std::uint64_t> looked{0};  // when so many libraries had been loaded
   const std::uint64_t now = loads();
-  if (looked.load(std::memory_order_relaxed) == now) return nullptr;
+  if (looked.load(std::memory_order_acquire) == now) return g_query.load(std::memory_order_acquire);
   // The handle is kept, and with it the driver.
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (driver != nullptr) {
     g_query.store(reinterpret_cast<Query*>(dlsym(driver, "cuPointerGetAttributes")),
                   std::memory_order_release);
   }
-  looked.store(now, std::memory_order_relaxed);
+  looked.store(now, std::memory_order_release);
   return g_query.load(std::memory_order_acquire);
 }
 
