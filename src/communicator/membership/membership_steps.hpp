@@ -9,9 +9,6 @@
 
 namespace coll {
 
-/// Writes this rank's settings on its card, with what its tuning table knows of so many ranks.
-void put_settings(const SharedSettings& settings, Rank rank, Rank ranks, Card& card);
-
 /// Makes the world that all ranks plan by, from what they say of themselves, of their paths and of
 /// their hosts; the paths of `out` are there.
 Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach>& reaches,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "communicator/membership/membership_steps.hpp"
+#include "communicator/membership/settings_on_cards.hpp"
 #include "control/control_thread.hpp"
 #include "rendezvous/control_message.hpp"
 #include "sys/file_limit.hpp"
