@@ -138,7 +138,7 @@ struct ProbeCost {
   double fetch_us = 0;           ///< a read of another process's memory, without its bytes
   double fetch_us_per_byte = 0;  ///< infinite where the kernel forbids such reads
   double line_us = 0;            ///< a cache line to another core, one way
-  double pass_us_per_byte = 0;   ///< bytes written on one core and combined on another
+  double pass_us_per_byte = 0;   ///< written on one core, copied or combined on another
   double chain_us = 0;           ///< 1,000 multiplications, each of the result of the one before
   double send_us = 0;            ///< a short TCP send over loopback
   friend bool operator==(const ProbeCost&, const ProbeCost&) = default;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -49,8 +50,12 @@ struct alignas(64) Turn {
 struct Pair {
   Turn asked, answered;
   std::atomic<bool> ready{false}, over{false};
+  // Allocated before the other thread starts: while it runs, nothing fails.
   std::vector<std::byte> passed = std::vector<std::byte>(kPassed);
-  std::atomic<double> read_us{kUnmeasured};  ///< the least that the other thread took to add all
+  std::vector<std::byte> written = std::vector<std::byte>(kPassed, std::byte{0x3f});
+  std::vector<std::byte> sums = std::vector<std::byte>(kPassed);
+  // The least that the other thread took to copy all, and to add all.
+  std::atomic<double> copy_us{kUnmeasured}, add_us{kUnmeasured};
 
   /// Waits for the other thread's turn; false when it is over.
   bool wait(const Turn& turn, std::uint32_t number, std::uint64_t until_ns) {
@@ -62,8 +67,8 @@ struct Pair {
   }
 };
 
-/// A turn with this bit asks to add what was passed.
-constexpr std::uint32_t kCopies = 1U << 31;
+/// A turn with one of these bits asks to copy or to add what was passed.
+constexpr std::uint32_t kToCopy = 1U << 30, kToAdd = 1U << 31;
 
 /// As reductions combine: with more than one number at a time.
 void add(std::vector<std::byte>& into, const std::vector<std::byte>& from) {
@@ -75,28 +80,35 @@ void add(std::vector<std::byte>& into, const std::vector<std::byte>& from) {
     sum += other;
     std::memcpy(&into[at], &sum, sizeof sum);
   }
-  asm volatile("" : : "r"(into.data()) : "memory");  // somebody wants it
+}
+
+/// Does what the turn asks for.
+void take(Pair& pair, std::uint32_t asked) {
+  const bool adds = (asked & kToAdd) != 0;
+  const std::uint64_t start = now_ns();
+  if (adds) {
+    add(pair.sums, pair.passed);
+  } else {
+    std::memcpy(pair.sums.data(), pair.passed.data(), kPassed);
+  }
+  asm volatile("" : : "r"(pair.sums.data()) : "memory");  // somebody wants it
+  std::atomic<double>& least = adds ? pair.add_us : pair.copy_us;
+  least.store(std::min(least.load(), us_since(start)));
 }
 
 void answer(Pair& pair) {
-  std::vector<std::byte> into(kPassed, std::byte{0x3f});  // no denormals, which are slow
   pair.ready.store(true, std::memory_order_release);
   for (std::uint32_t seen = 0; !pair.over.load(std::memory_order_relaxed);) {
     const std::uint32_t asked = pair.asked.number.load(std::memory_order_acquire);
     if (asked == seen) continue;
     seen = asked;
-    if ((asked & kCopies) != 0) {
-      const std::uint64_t start = now_ns();
-      add(into, pair.passed);
-      pair.read_us.store(std::min(pair.read_us.load(), us_since(start)));
-    }
+    if ((asked & (kToCopy | kToAdd)) != 0) take(pair, asked);
     pair.answered.number.store(asked, std::memory_order_release);
   }
 }
 
 /// False where the other thread lost its core.
 bool ask(Pair& pair, CoreCosts& costs) {
-  const std::vector<std::byte> from(kPassed, std::byte{0x3f});
   const std::uint64_t until = now_ns() + kMostRounds_ns;
   std::uint32_t turn = 0;
   double line_us = kUnmeasured, write_us = kUnmeasured;
@@ -108,16 +120,17 @@ bool ask(Pair& pair, CoreCosts& costs) {
     }
     line_us = std::min(line_us, us_since(start) / (2 * kTrips));
   }
-  for (int round = 0; round < kPairRounds; ++round) {
+  for (int round = 0; round < 2 * kPairRounds; ++round) {
+    const std::uint32_t kind = round % 2 == 0 ? kToCopy : kToAdd;
     const std::uint64_t start = now_ns();
-    std::memcpy(pair.passed.data(), from.data(), kPassed);
+    std::memcpy(pair.passed.data(), pair.written.data(), kPassed);
     asm volatile("" : : "r"(pair.passed.data()) : "memory");
     write_us = std::min(write_us, us_since(start));
-    pair.asked.number.store(++turn | kCopies, std::memory_order_release);
-    if (!pair.wait(pair.answered, turn | kCopies, until)) return false;
+    pair.asked.number.store(++turn | kind, std::memory_order_release);
+    if (!pair.wait(pair.answered, turn | kind, until)) return false;
   }
   costs.line_us = line_us;
-  costs.pass_us_per_byte = (write_us + pair.read_us.load()) / kPassed;
+  costs.pass_us_per_byte = (write_us + (pair.copy_us.load() + pair.add_us.load()) / 2) / kPassed;
   return true;
 }
 
@@ -129,7 +142,7 @@ Fd sole_measurement() {
 
 void measure_pair(CoreCosts& costs) {
   const Fd lock = sole_measurement();
-  if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
   cpu_set_t others;
   CPU_ZERO(&others);
   const int own = sched_getcpu();

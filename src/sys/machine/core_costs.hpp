@@ -9,7 +9,8 @@ namespace coll {
 struct CoreCosts {
   double chain_us = 0;          ///< 1,000 multiplications, each of the result of the one before
   double line_us = 0;           ///< a cache line to another core, one way
-  double pass_us_per_byte = 0;  ///< 64 KiB, written on one core and added to others on another
+  double pass_us_per_byte = 0;  ///< 64 KiB, written on one core and taken by another: the mean of a
+                                ///< copy and of an addition to other numbers
 };
 
 /// Measured in this process when first asked for, in 0.2 ms, or 2 ms where cores are busy; the same
