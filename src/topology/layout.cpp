@@ -105,11 +105,11 @@ Layout make_layout(std::span<const Place> places, std::span<const std::vector<Ho
 }
 
 std::string to_text(const Layout& layout, Rank rank) {
-  const auto several = [](const std::vector<std::int32_t>& numbers) {
-    return std::ranges::any_of(numbers, [](std::int32_t number) { return number > 0; });
+  const auto groups = [](const std::vector<std::int32_t>& numbers) {
+    return *std::ranges::max_element(numbers) + 1;
   };
   const bool in_order = layout.rings.size() == 1 && std::ranges::is_sorted(layout.rings[0]);
-  const bool islands = several(layout.island), rails = several(layout.rail);
+  const bool islands = groups(layout.island) > layout.hosts(), rails = groups(layout.rail) > 1;
   if (!islands && !rails && in_order) return {};
   const auto at = static_cast<std::size_t>(rank);
   std::string text = "place of rank " + std::to_string(rank) + ": host " +
