@@ -68,11 +68,11 @@ Result<std::map<ConnectionDirection, Served>> served_by(Rank rank,
 /// (a): what both ends serve in each direction.
 Status check_ends(std::span<const GroupedSchedules> calls,
                   std::span<const std::map<ConnectionDirection, Served>> served) {
-  static const Served kNothing;
+  const Served nothing;
   const auto at = [&](Rank rank, const ConnectionDirection& direction) -> const Served& {
     const auto& of_rank = served[static_cast<std::size_t>(rank)];
     const auto found = of_rank.find(direction);
-    return found == of_rank.end() ? kNothing : found->second;
+    return found == of_rank.end() ? nothing : found->second;
   };
   const auto text = [&](const Served& list, std::size_t index) {
     return index < list.size() ? call_text(calls, list[index]) : std::string("no call");
