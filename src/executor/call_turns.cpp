@@ -46,15 +46,26 @@ void take_turns(Run& run) {
     }
     // Else it was alone, and has all turns.
     if (at_its_begin(lane)) lane.state = Run::Cursor::State::in_turn;
+    lane.awaited = nullptr;
   }
 }
 
-bool has_turn(const Run::Cursor& lane, const BoundStep& step) {
+bool has_turn(Run::Cursor& lane, const BoundStep& step) {
   const std::size_t connections = lane.lane->connections.size();
-  return (!step.sends || has(lane, LaneTurns::sending(step.target))) &&
-         (!step.receives || has(lane, LaneTurns::receiving(step.source))) &&
-         (!step.uses_scratch || has(lane, LaneTurns::scratch(connections))) &&
-         (step.stage == BoundStep::Stage::none || has(lane, LaneTurns::places(connections)));
+  const auto lacks = [&](std::size_t turn) {
+    if (has(lane, turn)) return false;
+    lane.awaited = lane.lane->turns[turn];
+    lane.awaited_ticket = lane.tickets[turn];
+    return true;
+  };
+  if ((step.sends && lacks(LaneTurns::sending(step.target))) ||
+      (step.receives && lacks(LaneTurns::receiving(step.source))) ||
+      (step.uses_scratch && lacks(LaneTurns::scratch(connections))) ||
+      (step.stage != BoundStep::Stage::none && lacks(LaneTurns::places(connections)))) {
+    return false;
+  }
+  lane.awaited = nullptr;
+  return true;
 }
 
 void pass_turns(const Run::Cursor& lane) {
@@ -91,7 +102,7 @@ bool reached_marks(Run& run) {
 
 bool waits_for_others(const Run& run) {
   return std::ranges::any_of(run.lanes, [](const Run::Cursor& lane) {
-    return lane.state == Run::Cursor::State::in_turn && !has_turn(lane, *lane.next);
+    return lane.state == Run::Cursor::State::in_turn && lane.waits_for_turn();
   });
 }
 

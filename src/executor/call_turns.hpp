@@ -28,8 +28,8 @@ void take_turns(Run& run);
 void pass_turns(const Run::Cursor& lane);
 
 // Of a lane whose state is `in_turn`:
-/// Are all earlier runs done with what the step uses?
-[[nodiscard]] bool has_turn(const Run::Cursor& lane, const BoundStep& step);
+/// Are all earlier runs done with what the step uses? Notes what it waits for if they are not.
+[[nodiscard]] bool has_turn(Run::Cursor& lane, const BoundStep& step);
 /// The step is done, in the last pass.
 void pass_turns(const Run::Cursor& lane, const BoundStep& step);
 

@@ -302,7 +302,7 @@ template <bool kUnequal>
   for (Cursor& lane : run.lanes) {
     if (lane.state == Cursor::State::moving) {
       moved |= mover.advance(lane);
-    } else if (lane.state == Cursor::State::in_turn) [[unlikely]] {
+    } else if (lane.state == Cursor::State::in_turn && !lane.waits_for_turn()) [[unlikely]] {
       moved |= mover.advance_in_turn(lane);
     }
   }

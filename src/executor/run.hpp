@@ -45,11 +45,17 @@ struct Run {
     const StepExtent* last_extents = nullptr;  ///< the same in the last window
     StagePlaces* places = nullptr;
     std::uint64_t pass = 0;
-    const Cursor* siblings = nullptr;  ///< lane 0 of the same copy, for waits
-    std::uint32_t* tickets = nullptr;  ///< by turn of the lane
-    Mark* marks = nullptr;             ///< one for each of the lane's connections
+    const Cursor* siblings = nullptr;    ///< lane 0 of the same copy, for waits
+    std::uint32_t* tickets = nullptr;    ///< by turn of the lane
+    const CallTurns* awaited = nullptr;  ///< the turns that its next step waits for; null: none
+    std::uint32_t awaited_ticket = 0;
+    Mark* marks = nullptr;  ///< one for each of the lane's connections
 
     [[nodiscard]] bool done() const { return state == State::done; }
+    /// Of a lane in turn, since it last tried.
+    [[nodiscard]] bool waits_for_turn() const {
+      return awaited != nullptr && awaited->passed != awaited_ticket;
+    }
   };
 
   Run() = default;

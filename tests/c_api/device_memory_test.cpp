@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -26,26 +28,28 @@ Function* in_driver(const char* name) {
   return reinterpret_cast<Function*>(driver == nullptr ? nullptr : dlsym(driver, name));
 }
 
-/// Host memory that the driver takes for a GPU's.
+/// Host memory that the driver takes for a GPU's. Like that it has its pages for itself.
 class DeviceArray {
  public:
   DeviceArray(std::size_t count, float value, int device, bool managed = false)
-      : values_(count, value) {
+      : data_(static_cast<float*>(std::aligned_alloc(kPage, kPage))) {
+    std::fill_n(data_, count, value);
     const auto tell = in_driver<decltype(emulated_cuda_claim)>("emulated_cuda_claim");
-    if (tell != nullptr) tell(values_.data(), count * sizeof(float), device, managed ? 1 : 0);
+    if (tell != nullptr) tell(data_, count * sizeof(float), device, managed ? 1 : 0);
     EXPECT_NE(tell, nullptr);
   }
   DeviceArray(const DeviceArray&) = delete;
   DeviceArray& operator=(const DeviceArray&) = delete;
   ~DeviceArray() {
     const auto tell = in_driver<decltype(emulated_cuda_unclaim)>("emulated_cuda_unclaim");
-    if (tell != nullptr) tell(values_.data());
+    if (tell != nullptr) tell(data_);
+    std::free(data_);
   }
-  [[nodiscard]] std::vector<float>& values() { return values_; }
-  [[nodiscard]] float* data() { return values_.data(); }
+  [[nodiscard]] float* data() const { return data_; }
 
  private:
-  std::vector<float> values_;
+  static constexpr std::size_t kPage = 65536;
+  float* data_;
 };
 
 void expect_refused(coll_status_t status, const std::string& words) {
@@ -53,9 +57,8 @@ void expect_refused(coll_status_t status, const std::string& words) {
   EXPECT_NE(std::string(coll_last_error()).find(words), std::string::npos) << coll_last_error();
 }
 
-coll_status_t sum(const std::vector<float>& send, std::vector<float>& recv, coll_comm_t comm) {
-  return coll_all_reduce(send.data(), recv.data(), recv.size(), COLL_FLOAT32, COLL_SUM, comm,
-                         nullptr);
+coll_status_t sum(const float* send, std::vector<float>& recv, coll_comm_t comm) {
+  return coll_all_reduce(send, recv.data(), recv.size(), COLL_FLOAT32, COLL_SUM, comm, nullptr);
 }
 
 coll_call_t sum_call(const float* send, float* recv, std::size_t count) {
@@ -76,16 +79,16 @@ TEST(DeviceMemory, IsLookedForOnceTheProgramHasLoadedTheDriver) {
   std::optional<DeviceArray> gpu;
   run_ranks(2, [&](coll_comm_t comm, int rank) {
     std::vector<float> recv(16);
-    EXPECT_EQ(sum(host, recv, comm), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(sum(host.data(), recv, comm), COLL_SUCCESS) << coll_last_error();
     EXPECT_EQ(recv[15], 2);
     if (rank == 0) {
       load_driver();
       gpu.emplace(16, 1.0F, 5);
     }
     EXPECT_EQ(coll_barrier(comm, nullptr), COLL_SUCCESS);
-    expect_refused(sum(gpu->values(), recv, comm), "all_reduce: send is memory of CUDA device 5");
+    expect_refused(sum(gpu->data(), recv, comm), "all_reduce: send is memory of CUDA device 5");
     // Every rank has refused, so the communicator goes on.
-    EXPECT_EQ(sum(host, recv, comm), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(sum(host.data(), recv, comm), COLL_SUCCESS) << coll_last_error();
   });
 }
 
@@ -144,7 +147,7 @@ TEST(DeviceMemory, ManagedMemoryIsTheHostsToo) {
   DeviceArray managed(1000, 2, 0, true);
   run_ranks(3, [&](coll_comm_t comm, int) {
     std::vector<float> recv(1000);
-    EXPECT_EQ(sum(managed.values(), recv, comm), COLL_SUCCESS) << coll_last_error();
+    EXPECT_EQ(sum(managed.data(), recv, comm), COLL_SUCCESS) << coll_last_error();
     EXPECT_EQ(recv, std::vector<float>(1000, 6));
   });
 }

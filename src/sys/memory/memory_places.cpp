@@ -45,12 +45,18 @@ Query* find_query() {
   return g_query.load(std::memory_order_acquire);
 }
 
-/// This thread's place for an address that it asked for when there was no driver. So calls that
-/// repeat take no lock.
-const void*& place_for(const void* address) {
-  static thread_local std::array<const void*, 64> asked{};
+/// Memory of one kind only: a GPU's pages are at least as long.
+std::uintptr_t block_of(const void* address) {
+  constexpr int kBlockBits = 16;
+  return reinterpret_cast<std::uintptr_t>(address) >> kBlockBits;
+}
+
+/// This thread's place for a block that it asked for when there was no driver. So calls that repeat
+/// take no lock.
+std::uintptr_t& place_for(std::uintptr_t block) {
+  static thread_local std::array<std::uintptr_t, 64> asked{};
   static_assert(std::has_single_bit(asked.size()));
-  const std::uint64_t key = reinterpret_cast<std::uintptr_t>(address) * 0x9e3779b97f4a7c15ULL;
+  const std::uint64_t key = block * 0x9e3779b97f4a7c15ULL;
   return asked[key >> (64 - std::countr_zero(asked.size()))];  // Fibonacci hashing
 }
 
@@ -72,11 +78,12 @@ MemoryPlace ask(Query& query, const void* address) {
 MemoryPlace place_of_memory(const void* address) {
   Query* query = g_query.load(std::memory_order_acquire);
   if (query == nullptr) {
-    const void*& place = place_for(address);
-    if (place == address) return {};
+    const std::uintptr_t block = block_of(address);
+    std::uintptr_t& place = place_for(block);
+    if (place == block) return {};
     query = find_query();
     if (query == nullptr) {
-      place = address;
+      place = block;
       return {};
     }
   }
