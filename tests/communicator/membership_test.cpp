@@ -283,24 +283,49 @@ TEST(Membership, ASeatingReadsBackAsItWasWritten) {
   EXPECT_TRUE(Seating{}.fits(3));
 }
 
-/// It counts for its host only, and must seat the ranks there are.
-TEST(Membership, ASeatingOfOtherRanksIsAFailureThatNamesTheRank) {
+/// It counts for its host only. Of other ranks than those it is not used, as all ranks see.
+TEST(Membership, ASeatingOfOtherRanksIsAWarning) {
   std::string card;
   ASSERT_EQ(told({"", choice(1, 1)}, &card).code(), Code::mismatch);
   const std::uint32_t kinds = kinds_of({.medium = PathMedium::kernel});
   const Seating one{{{}}, {{{0}, 0, 0}}};
-  EXPECT_TRUE(told({card, choice(1, 1, kinds, one)}).ok());
+  const auto warned = [&](const Seating& seating) {
+    ::testing::internal::CaptureStderr();
+    const Status outcome = told({card, choice(1, 1, kinds, seating)});
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(outcome.ok()) << outcome.text();
+    return said.find("on the hosts of rank 1 are placed by NUMA node only") != said.npos;
+  };
+  EXPECT_FALSE(warned(one));
   Seating two_places = one, no_places = one, twice = one, beyond = one, many = one;
   two_places.places.resize(2);
   no_places.places.clear();
   twice.paths[0].order = {0, 0};
   beyond.paths[0].order = {1};
   many.paths.resize(kMostPaths + 1, many.paths[0]);
-  for (const Seating& bad : {two_places, no_places, twice, beyond, many}) {
-    const Status failure = told({card, choice(1, 1, kinds, bad)});
-    EXPECT_EQ(failure.code(), Code::mismatch);
-    EXPECT_EQ(failure.rank(), 1) << failure.text();
-  }
+  for (const Seating& other : {two_places, no_places, twice, beyond}) EXPECT_TRUE(warned(other));
+  const Status failure = told({card, choice(1, 1, kinds, many)});
+  EXPECT_EQ(failure.code(), Code::mismatch);
+  EXPECT_EQ(failure.rank(), 1) << failure.text();
+}
+
+/// Rank 1 shares memory with both others, which share none: neither can seat all three.
+TEST(Membership, RanksThatShareMemoryInPairsOnlyArePlacedByNumaNode) {
+  std::vector<Card> cards(3);
+  for (std::size_t r = 0; r < 3; ++r) cards[r].numa = static_cast<std::int32_t>(r);
+  const std::vector<Reach> reaches{{.host = 0, .used = 0, .kinds = {}},
+                                   {.host = 0, .used = 0, .kinds = {}},
+                                   {.host = 1, .used = 0, .kinds = {}}};
+  std::vector<Seating> seatings(3);
+  seatings[0] = {{{0, 7, 0, 0}, {0, 7, 0, 0}}, {{{1, 0}, 0, 0}}};
+  const Layout of_one = layout_of(cards, reaches, seatings, 1);
+  EXPECT_EQ(of_one.numa, (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(of_one.hosts(), 1);
+  EXPECT_EQ(of_one, layout_of(cards, reaches, seatings, 2));
+}
+
+TEST(Membership, PublishesNoMorePathsThanAPlanHasLanes) {
+  EXPECT_EQ(kMostPaths, World{}.max_lanes);
 }
 
 TEST(Membership, AnotherOrderOfSumsThanRankZerosIsAWarning) {

@@ -164,9 +164,9 @@ PathCost CostConstants::*cost_of(PathMedium medium) {
 }
 
 Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                  const std::vector<Seating>& seatings, Membership& out) {
+                  const std::vector<Seating>& seatings, Rank rank, Membership& out) {
   World& world = out.world;
-  COLL_ASSIGN(world.layout, layout_of(cards, reaches, seatings));
+  world.layout = layout_of(cards, reaches, seatings, rank);
   std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
   std::uint32_t used = 0;
   PathKinds kinds;
@@ -233,7 +233,7 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
                          const std::vector<Seating>& seatings, Rank rank, Membership& out) {
   if (rank == 0) warn_of_other_settings(cards);
   for (const Card& card : cards) out.members.push_back(card.member);
-  COLL_TRY(make_world(cards, reaches, seatings, out));
+  COLL_TRY(make_world(cards, reaches, seatings, rank, out));
   out.neighbours = neighbours_of(cards, rank, out);
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "communicator/membership/own_place.hpp"
+#include "rendezvous/ranks_text.hpp"
 #include "topology/find_gpu.hpp"
 #include "topology/rings/host_seats.hpp"
 
@@ -115,27 +116,32 @@ Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, b
   if (all_differ(gpus) && gpus.size() <= kMostOnPath) {
     SearchBudget budget;
     seating.paths = host_paths(*machine, gpus, alone, budget);
-    if (seating.paths.size() > kMostPaths) seating.paths.resize(kMostPaths);
+    seating.paths.resize(std::min(seating.paths.size(), alone ? 1 : kMostPaths));
   }
   return seating;
 }
 
-Result<Layout> layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                         const std::vector<Seating>& seatings) {
+Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
+                 const std::vector<Seating>& seatings, Rank rank) {
   std::vector<Place> places(cards.size());
   std::vector<std::vector<Rank>> hosts;
   for (std::size_t r = 0; r < cards.size(); ++r) {
-    const auto rank = static_cast<Rank>(r), first = reaches[r].host;
-    const std::int64_t host = first < rank ? places[static_cast<std::size_t>(first)].host
+    const auto each = static_cast<Rank>(r), first = reaches[r].host;
+    const std::int64_t host = first < each ? places[static_cast<std::size_t>(first)].host
                                            : static_cast<std::int64_t>(hosts.size());
     if (host == std::ssize(hosts)) hosts.emplace_back();
-    hosts[static_cast<std::size_t>(host)].push_back(rank);
+    hosts[static_cast<std::size_t>(host)].push_back(each);
     places[r] = {.host = host, .numa = cards[r].numa};
   }
   std::vector<std::vector<HostPath>> paths;
+  std::vector<Rank> misfits;
   for (const std::vector<Rank>& ranks : hosts) {
     const Seating& seating = seatings[static_cast<std::size_t>(ranks.front())];
-    if (!seating.fits(ranks.size())) return unreadable(ranks.front(), "seating of its host");
+    if (!seating.fits(ranks.size())) {
+      misfits.push_back(ranks.front());
+      paths.emplace_back();
+      continue;
+    }
     for (std::size_t i = 0; i < seating.places.size(); ++i) {
       Place& place = places[static_cast<std::size_t>(ranks[i])];
       const std::int64_t host = place.host;
@@ -143,6 +149,12 @@ Result<Layout> layout_of(const std::vector<Card>& cards, const std::vector<Reach
       place.host = host;
     }
     paths.push_back(seating.paths);
+  }
+  if (!misfits.empty() && rank == 0) {
+    log(LogLevel::warn,
+        "the ranks on the hosts of " + ranks_text(misfits) +
+            " are placed by NUMA node only: not every two of them share memory, so one of them "
+            "could not place them all");
   }
   return make_layout(places, paths);
 }

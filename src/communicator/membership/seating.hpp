@@ -25,8 +25,10 @@ struct Seating {
   friend bool operator==(const Seating&, const Seating&) = default;
 };
 
-/// More paths than this are not published: more rings than any machine has NICs.
-inline constexpr std::size_t kMostPaths = 16;
+/// More paths than this are not published: as many as a plan has lanes at most (World::max_lanes).
+/// Calls move memory of hosts, so no path has links of its own: each costs connections, and more
+/// than one pays only where each has a NIC. So a single host has one path.
+inline constexpr std::size_t kMostPaths = 4;
 /// Nor paths through more ranks.
 inline constexpr std::size_t kMostOnPath = 256;
 
@@ -36,9 +38,10 @@ Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, b
                   bool described);
 
 /// The layout of all ranks. Ranks that share memory share a host (Reach::host); `seatings` are by
-/// rank, and count if the rank is its host's first. Elsewhere the NUMA nodes are the cards'. An
-/// error names the rank whose seating does not fit its host.
-Result<Layout> layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                         const std::vector<Seating>& seatings);
+/// rank, and count if the rank is its host's first and they fit the ranks there (which two ranks
+/// may see differently, where memory is shared by some pairs only); `rank` 0 warns of others.
+/// Elsewhere the NUMA nodes are the cards'.
+Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
+                 const std::vector<Seating>& seatings, Rank rank);
 
 }  // namespace coll
