@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "communicator/calls/unequal_call.hpp"
 #include "exact_oracle.hpp"
 #include "fake_hosts.hpp"
 #include "rank_threads.hpp"
@@ -102,6 +103,39 @@ void run_call(Communicator& comm, Collective collective, Rank root, std::uint64_
   EXPECT_EQ(output, expected) << request.call.text() << " on rank " << rank;
 }
 
+/// all_gatherv or reduce_scatterv of int64, with some empty blocks and some of fewer elements than
+/// there are rings.
+void run_unequal_call(Communicator& comm, Collective collective, std::mt19937_64& drawn) {
+  const bool gathers = collective == Collective::all_gather;
+  std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size()));
+  for (std::size_t& count : counts) count = drawn() % 3 == 0 ? drawn() % 3 : drawn() % 5000;
+  counts[drawn() % counts.size()] = 0;
+  counts[drawn() % counts.size()] = 1;
+  const auto own = static_cast<std::size_t>(comm.rank());
+  std::vector<std::int64_t> expected, input;
+  for (std::size_t block = 0; block < counts.size(); ++block) {
+    for (std::size_t i = 0; i < counts[block]; ++i) {
+      const auto value = static_cast<std::int64_t>(block * 10'007 + i);
+      const std::int64_t ranks = comm.size();
+      if (gathers) expected.push_back(value);
+      if (!gathers && block == own) expected.push_back(ranks * value + ranks * (ranks - 1) / 2);
+      if (gathers && block == own) input.push_back(value);
+      if (!gathers) input.push_back(value + comm.rank());
+    }
+  }
+  std::vector<std::int64_t> output(expected.size(), -1);
+  UnequalCall given;
+  given.call = {0, collective, DataType::int64, ReduceOp::sum, CallForm::unequal, 0, 0};
+  given.send = input.data();
+  given.recv = output.data();
+  (gathers ? given.recv_counts : given.send_counts) = counts.data();
+  const Result<UnequalRequest> request = unequal_request(given, comm.rank(), comm.size());
+  ASSERT_TRUE(request.ok()) << request.status().text();
+  const Status status = comm.run(request->request);
+  ASSERT_TRUE(status.ok()) << status.text();
+  EXPECT_EQ(output, expected) << request->request.call.text() << " on rank " << comm.rank();
+}
+
 /// Ranks in any order on hosts, on GPUs in any order, by each algorithm that follows orders.
 TEST(PlacedRanks, GetRightResultsFromEveryAlgorithmThatFollowsOrders) {
   std::mt19937_64 random(test::test_seed());
@@ -131,6 +165,10 @@ TEST(PlacedRanks, GetRightResultsFromEveryAlgorithmThatFollowsOrders) {
           run_call(comm, collective, has_root(collective) ? root : 0, count, drawn());
           if (::testing::Test::HasFailure()) return;
         }
+      }
+      for (int round = 0; round < 4; ++round) {
+        run_unequal_call(comm, round % 2 == 0 ? Collective::all_gather : Collective::reduce_scatter,
+                         drawn);
       }
       const Call call{
           0, Collective::all_reduce, DataType::float32, ReduceOp::sum, CallForm::usual, 0, 1000};
