@@ -103,7 +103,8 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
   joining.settings.slice_bytes = static_cast<std::uint32_t>(knobs.slice_bytes);
   joining.settings.credits = static_cast<std::uint32_t>(knobs.credits);
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");  // NOLINT(concurrency-mt-unsafe)
-  COLL_ASSIGN(joining.own, coll::own_place(text(config.device, ""), text(visible, "")));
+  joining.device.name = text(config.device, "");
+  if (visible != nullptr) joining.device.visible = visible;
   return joining;
 }
 
@@ -172,7 +173,7 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
   }
   COLL_ASSIGN(const coll_config_t chosen, read_config(config));
   COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
-  if (chosen.device == nullptr) joining.own = parent.settings.own;
+  if (chosen.device == nullptr) joining.device = parent.settings.device;
   return joining;
 }
 

@@ -21,10 +21,11 @@ const CoreCaches& own_caches() {
 
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining) {
   const Deadline deadline = after(joining.connect_s);
+  const Result<OwnPlace> own = own_place(joining.device);
   COLL_ASSIGN(Meeting meeting, meet(joining.place, joining.rank, joining.size, deadline));
   COLL_ASSIGN(Membership membership,
               agree_on_membership(assembly_of(meeting, deadline), joining.transports,
-                                  joining.interface, joining.settings, joining.own));
+                                  joining.interface, joining.settings, own));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
   std::unique_ptr<Topic> topic;
   if (joining.size > 1) {
@@ -38,10 +39,11 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining,
                                                          std::unique_ptr<Topic> topic,
                                                          const Kinship* kin) {
-  COLL_ASSIGN(
-      Membership membership,
-      membership_of_part(assembly_of(*topic, after(joining.connect_s)), kin, joining.transports,
-                         joining.interface, joining.settings, joining.own));
+  const Deadline deadline = after(joining.connect_s);
+  const Result<OwnPlace> own = own_place(joining.device);
+  COLL_ASSIGN(Membership membership,
+              membership_of_part(assembly_of(*topic, deadline), kin, joining.transports,
+                                 joining.interface, joining.settings, own));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
   COLL_TRY(made->start(std::move(topic)));
   return made;

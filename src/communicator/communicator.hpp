@@ -26,7 +26,7 @@ struct Joining {
   std::string name;  ///< for a person
   std::vector<TransportChoice> transports;
   SharedSettings settings;
-  OwnPlace own;
+  NamedDevice device;
 };
 
 /// The ranks of a communicator on the plane that carries its topic.

@@ -26,7 +26,7 @@ Status no_such_gpu(const Topology& topology, const std::vector<NodeId>& gpus, st
 }  // namespace
 
 Result<NodeId> find_gpu(const Topology& topology, NodeId host, std::string_view name,
-                        std::string_view visible) {
+                        const std::optional<std::string_view>& visible) {
   const std::vector<NodeId> gpus = topology.parts(host, NodeKind::gpu);
   if (const auto bus = bus_number(name)) {
     const auto found =
@@ -36,12 +36,14 @@ Result<NodeId> find_gpu(const Topology& topology, NodeId host, std::string_view 
   }
   auto wanted = number<std::size_t>(name);
   std::string why;
-  if (wanted && !trimmed(visible).empty()) {
-    const auto list = split(visible, ",");
+  if (wanted && visible) {
+    const auto list = split(*visible, ",");
     const auto entry = *wanted < list.size() ? number<std::size_t>(trimmed(list[*wanted]))
                                              : std::optional<std::size_t>();
-    why = ": CUDA_VISIBLE_DEVICES=" + std::string(visible) +
-          (entry || *wanted >= list.size() ? "" : " names it by no number; give its bus number");
+    why = ": CUDA_VISIBLE_DEVICES=" + std::string(*visible) +
+          (list.empty()                      ? " hides all GPUs"
+           : entry || *wanted >= list.size() ? ""
+                                             : " names it by no number; give its bus number");
     wanted = entry;
   }
   if (!wanted || *wanted >= gpus.size()) return no_such_gpu(topology, gpus, name, why);

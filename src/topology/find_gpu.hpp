@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU that a program names.
 #pragma once
+#include <optional>
 #include <string_view>
 
 #include "topology/topology.hpp"
@@ -9,10 +10,10 @@ namespace coll {
 
 /// The GPU of a host that `name` names: by its bus number ("0000:0f:00.0", as
 /// cudaDeviceGetPCIBusId says it), or by its number. Numbers count the host's GPUs as their runtime
-/// does; if `visible` is not empty (CUDA_VISIBLE_DEVICES), they count those that it lists, as
-/// CUDA's runtime does. An error says which GPUs there are.
+/// does; if `visible` is there (CUDA_VISIBLE_DEVICES), they count those that it lists, as CUDA's
+/// runtime does: none if it is empty. An error says which GPUs there are.
 Result<NodeId> find_gpu(const Topology& topology, NodeId host, std::string_view name,
-                        std::string_view visible = {});
+                        const std::optional<std::string_view>& visible = {});
 
 /// A name that finds the GPU again in any process on its host: its bus number if it has one, else
 /// its number.

@@ -20,9 +20,10 @@ using collectives::testing::RankProcesses;
 using collectives::testing::wrong;
 
 /// In a process that has not looked at a knob yet.
-void describe(const char* host, const char* visible = "") {
-  setenv("COLL_TOPOLOGY", host, 1);            // NOLINT: one thread
-  setenv("CUDA_VISIBLE_DEVICES", visible, 1);  // NOLINT: one thread
+void describe(const char* host, const char* visible = nullptr) {
+  setenv("COLL_TOPOLOGY", host, 1);                                    // NOLINT: one thread
+  unsetenv("CUDA_VISIBLE_DEVICES");                                    // NOLINT: one thread
+  if (visible != nullptr) setenv("CUDA_VISIBLE_DEVICES", visible, 1);  // NOLINT: one thread
 }
 
 coll_status_t join_on(const std::string& place, int size, int rank, const std::string& device,
@@ -75,11 +76,12 @@ bool sums_wrongly(coll_comm_t comm, int size, int rank, std::size_t count) {
   return false;
 }
 
-/// Four GPUs that all have links to each other: two rings through them share no link.
+/// Four GPUs that all have links to each other: two rings through them share no link, but the ranks
+/// of one host follow one.
 TEST(Device, SaysWhereARankIsAndWhichRingsItFollows) {
   const Meetings meetings;
   int round = 0;
-  for (const char* algorithm : {"ring", "chain", "double_binary_tree", "balanced_trees"}) {
+  for (const char* algorithm : {"ring", "chain", "double_binary_tree"}) {
     SCOPED_TRACE(algorithm);
     const std::string place = meetings.place(round++);
     RankProcesses ranks(4, [&](int rank) {
@@ -95,8 +97,8 @@ TEST(Device, SaysWhereARankIsAndWhichRingsItFollows) {
       bad += lacks(rank, text, "place of rank " + std::to_string(rank) + ": host 0");
       bad += lacks(rank, text, "rail " + std::to_string(rank));
       bad += lacks(rank, text, "orders: 0 ");
-      const auto orders = text.begin() + static_cast<std::ptrdiff_t>(text.find("orders:"));
-      if (std::count(orders, text.end(), ';') != 1) bad += lacks(rank, text, "two orders");
+      const std::size_t orders = std::min(text.find("orders:"), text.size());
+      if (text.find(';', orders) != text.npos) bad += lacks(rank, text, "a single order");
       for (const std::size_t count : {1U, 1000U, 100000U})
         bad += sums_wrongly(comm, 4, rank, count);
       // A communicator made from it has its places.
@@ -121,16 +123,17 @@ TEST(Device, ThatIsNotThereIsAnErrorThatListsThoseThatAre) {
     coll_status_t status = COLL_INVALID_ARGUMENT;
   };
   const Case cases[] = {
-      {"gpu:2", "", "2", "the host has GPUs 0, 1"},
-      {"gpu:2", "", "gpu0", "there is no GPU \"gpu0\""},
-      {"gpu:2", "", "-1", "there is no GPU"},
+      {"gpu:2", nullptr, "2", "the host has GPUs 0, 1"},
+      {"gpu:2", nullptr, "gpu0", "there is no GPU \"gpu0\""},
+      {"gpu:2", nullptr, "-1", "there is no GPU"},
+      {"gpu:2", "", "0", "CUDA_VISIBLE_DEVICES= hides all GPUs"},
       {"gpu:2", "1", "1", "CUDA_VISIBLE_DEVICES=1"},
       {"gpu:2", "GPU-8932f937", "0", "names it by no number; give its bus number"},
-      {"gpu:2", "", "0000:0f:00.0", "there is no GPU \"0000:0f:00.0\""},
-      {"core:4", "", "0", "the host has no GPUs"},
-      {"host:2 gpu:2", "", "0", "describes 2 hosts"},
-      {"gpus:2", "", "", "COLL_TOPOLOGY"},
-      {"/does/not/exist", "", "", "cannot read topology", COLL_SYSTEM},
+      {"gpu:2", nullptr, "0000:0f:00.0", "there is no GPU \"0000:0f:00.0\""},
+      {"core:4", nullptr, "0", "the host has no GPUs"},
+      {"host:2 gpu:2", nullptr, "0", "describes 2 hosts"},
+      {"gpus:2", nullptr, "", "COLL_TOPOLOGY"},
+      {"/does/not/exist", nullptr, "", "cannot read topology", COLL_SYSTEM},
   };
   const Meetings meetings;
   RankProcesses ranks(static_cast<int>(std::size(cases)), [&](int number) {
@@ -142,6 +145,76 @@ TEST(Device, ThatIsNotThereIsAnErrorThatListsThoseThatAre) {
                  each.word)
                ? 1
                : 0;
+  });
+  ranks.expect_all_good();
+}
+
+/// Which GPUs a host has is known there alone. So that rank says it to all, and none waits for it.
+TEST(Device, ThatIsNotThereOnOneRankFailsAllAlike) {
+  const Meetings meetings;
+  RankProcesses ranks(3, [&](int rank) {
+    describe("gpu:2", rank == 1 ? "0" : nullptr);
+    const auto fails = [&](const char* doing, coll_status_t status, const char* name) {
+      return wrong(rank, doing, status, COLL_INVALID_ARGUMENT, name) ||
+             lacks(rank, coll_last_error(), "CUDA_VISIBLE_DEVICES=0");
+    };
+    coll_comm_t comm = nullptr;
+    int bad = fails("init", join_on(meetings.place(0), 3, rank, "1", nullptr, &comm), "rank 1 on");
+    if (wrong(rank, "join", join_on(meetings.place(1), 3, rank, "", nullptr, &comm),
+              COLL_SUCCESS)) {
+      return 1;
+    }
+    coll_config_t config = COLL_CONFIG_INIT;
+    config.device = "1";
+    config.connect_s = 20;
+    coll_comm_t part = nullptr;
+    bad += fails("split", coll_comm_split(comm, 0, -rank, &config, &part), "rank 1 on");
+    if (rank > 0) {  // without the hub: they meet anew
+      const int members[] = {2, 1};
+      bad += fails("subset", coll_comm_subset(comm, members, 2, &config, &part), "rank 1 on");
+    }
+    // A join that does not block finds no fault before its thread has looked.
+    coll_joining_t joining = nullptr;
+    config.joining = &joining;
+    if (wrong(rank, "begin", coll_comm_split(comm, 0, rank, &config, &part), COLL_SUCCESS)) {
+      return 1;
+    }
+    bad += fails("wait", coll_joining_wait(joining, 20, &part), "rank 1 on");
+    coll_joining_free(joining);
+    bad += sums_wrongly(comm, 3, rank, 10);
+    coll_comm_destroy(comm);
+    return bad;
+  });
+  ranks.expect_all_good();
+}
+
+/// A part has the paths of its communicator, but once a rank is on a GPU all agree anew.
+TEST(Device, OfOneRankSeatsAllRanksOfAPart) {
+  const Meetings meetings;
+  RankProcesses ranks(3, [&](int rank) {
+    if (rank == 2) describe("gpu:4 nic:2@200G");
+    coll_comm_t comm = nullptr;
+    if (wrong(rank, "join", join_on(meetings.place(0), 3, rank, "", nullptr, &comm),
+              COLL_SUCCESS)) {
+      return 1;
+    }
+    int bad = 0;
+    for (const bool first : {true, false}) {  // is the rank on a GPU the one that looks?
+      coll_config_t config = COLL_CONFIG_INIT;
+      config.connect_s = 20;
+      if (rank == 2) config.device = "3";
+      coll_comm_t part = nullptr;
+      if (wrong(rank, "split", coll_comm_split(comm, 0, first ? -rank : rank, &config, &part),
+                COLL_SUCCESS)) {
+        return 1;
+      }
+      const int place = first ? 2 - rank : rank;
+      if (first) bad += lacks(rank, explained(part), "place of rank " + std::to_string(place));
+      bad += sums_wrongly(part, 3, place, 10'000);
+      coll_comm_destroy(part);
+    }
+    coll_comm_destroy(comm);
+    return bad;
   });
   ranks.expect_all_good();
 }

@@ -42,9 +42,7 @@ inline void run_ranks(Rank size, const RanksOptions& options,
       joining.settings = options.settings;
       joining.transports = options.choices;
       if (!options.devices.empty()) {
-        Result<OwnPlace> own = own_place(options.devices[static_cast<std::size_t>(rank)], "");
-        ASSERT_TRUE(own.ok()) << own.status().text();
-        joining.own = *std::move(own);
+        joining.device.name = options.devices[static_cast<std::size_t>(rank)];
       }
       if (joining.transports.empty()) {
         Result<std::vector<TransportChoice>> named = transport_choices(options.transports);

@@ -23,7 +23,7 @@ Topology host() {
 }
 
 /// Its place among the GPUs, or what is wrong.
-std::string found(std::string_view name, std::string_view visible = {}) {
+std::string found(std::string_view name, const std::optional<std::string_view>& visible = {}) {
   const Topology topology = host();
   const Result<NodeId> gpu = find_gpu(topology, 0, name, visible);
   if (!gpu.ok()) return gpu.status().text();
@@ -35,6 +35,7 @@ TEST(FindGpu, FindsByBusNumberHoweverItIsWritten) {
   for (const char* name : {"0000:1f:00.0", "00000000:1F:00.0", "0000:1F:0.0"}) {
     EXPECT_EQ(found(name), "1") << name;
     EXPECT_EQ(found(name, "3"), "1") << "bus numbers name all GPUs";
+    EXPECT_EQ(found(name, ""), "1") << name;
   }
 }
 
@@ -43,6 +44,7 @@ TEST(FindGpu, CountsTheVisibleOnes) {
   EXPECT_EQ(found("1", "3,0"), "0");
   EXPECT_EQ(found("0", " 3 , 0 "), "3");
   EXPECT_NE(found("2", "3,0").find("CUDA_VISIBLE_DEVICES=3,0"), std::string::npos);
+  EXPECT_NE(found("0", "").find("CUDA_VISIBLE_DEVICES= hides all GPUs"), std::string::npos);
   EXPECT_NE(found("0", "GPU-1").find("give its bus number"), std::string::npos);
   EXPECT_NE(found("4").find("GPUs 0 at 0000:0f:00.0, 1 at"), std::string::npos) << found("4");
 }

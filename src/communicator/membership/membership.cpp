@@ -261,8 +261,9 @@ Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
 Result<Membership> agree_on_membership(const Assembly& meeting,
                                        const std::vector<TransportChoice>& choices,
                                        const std::string& interface, const SharedSettings& settings,
-                                       const OwnPlace& own) {
+                                       const Result<OwnPlace>& own) {
   const auto size = static_cast<std::size_t>(meeting.size);
+  if (size == 1) COLL_TRY(own.status());
   Membership out;
   out.path.resize(size);
   out.descriptors.resize(size);
@@ -273,7 +274,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   CPU_ZERO(&mine.cpus);
   sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
-  mine.device = own.device;
+  if (own.ok()) mine.device = own->device;
   out.own = mine;
   put_settings(settings, meeting.rank, meeting.size, mine);
   const TransportSpec spec{
@@ -318,19 +319,24 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   // Every rank publishes what its choices mean for all, or why it has none, so that all fail
   // together and see one world.
   Reach reach{.host = meeting.rank, .used = 0, .kinds = {}};
-  Status unreachable;
-  for (Rank peer = 0; peer < meeting.size && unreachable.ok(); ++peer) {
+  Status trouble;
+  if (!own.ok()) {
+    trouble = own.status()
+                  .with_context("rank " + std::to_string(meeting.rank) + " on " + mine.member.host)
+                  .at_rank(meeting.rank);
+  }
+  for (Rank peer = 0; peer < meeting.size && trouble.ok(); ++peer) {
     if (peer != meeting.rank) {
-      unreachable = choose_path(cards, offered, meeting.rank, peer, out, reach);
+      trouble = choose_path(cards, offered, meeting.rank, peer, out, reach);
     }
   }
   MessageWriter verdict;
-  verdict.u8(unreachable.ok() ? 1 : 0);
-  if (unreachable.ok()) {
+  verdict.u8(trouble.ok() ? 1 : 0);
+  if (trouble.ok()) {
     reach.write(verdict);
-    own_seating(cards, meeting.rank, reach, out, own).write(verdict);
+    own_seating(cards, meeting.rank, reach, out, *own).write(verdict);
   } else {
-    verdict.failure(*unreachable.failure());
+    verdict.failure(*trouble.failure());
   }
   COLL_ASSIGN(const std::vector<std::string> verdicts, meeting.exchange(verdict.bytes()));
   std::vector<Reach> reaches(size);
@@ -339,7 +345,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     MessageReader in(verdicts[r]);
     if (in.u8() == 0 && in.good()) {
       Status failure(in.failure());
-      return in.whole() ? failure : unreadable(static_cast<Rank>(r), "failure to find a path");
+      return in.whole() ? failure : unreadable(static_cast<Rank>(r), "reason to fail");
     }
     const auto one = Reach::read(in, static_cast<Rank>(r), cards[0]);
     auto seating = Seating::read(in);

@@ -49,11 +49,12 @@ struct Membership {
 };
 
 /// Publishes this rank's card, reads the others', chooses for each pair the best transport that
-/// both accept, and makes the world that plans are made from. Fails naming the pair and each
-/// transport's reason where two ranks have no path to each other.
+/// both accept, and makes the world that plans are made from. Fails on all ranks alike, naming the
+/// pair and each transport's reason, where two ranks have no path to each other, and naming the
+/// rank where one has no place of its `own`.
 Result<Membership> agree_on_membership(const Assembly& meeting,
                                        const std::vector<TransportChoice>& choices,
                                        const std::string& interface, const SharedSettings& settings,
-                                       const OwnPlace& own = {});
+                                       const Result<OwnPlace>& own = OwnPlace{});
 
 }  // namespace coll

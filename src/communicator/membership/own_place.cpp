@@ -30,15 +30,15 @@ const Result<Topology>& own_machine() {
   return made_once([] { return look(); });
 }
 
-Result<OwnPlace> own_place(std::string_view device, std::string_view visible) {
+Result<OwnPlace> own_place(const NamedDevice& device) {
   OwnPlace place;
   place.described = !knobs().topology.empty();
-  if (device.empty() && !place.described) return place;
+  if (device.name.empty() && !place.described) return place;
   const Result<Topology>& machine = own_machine();
   if (!machine.ok()) return machine.status();
-  if (device.empty()) return place;
-  COLL_ASSIGN(const NodeId gpu,
-              find_gpu(*machine, machine->all(NodeKind::host).front(), device, visible));
+  if (device.name.empty()) return place;
+  COLL_ASSIGN(const NodeId gpu, find_gpu(*machine, machine->all(NodeKind::host).front(),
+                                         device.name, device.visible));
   place.device = lasting_name(*machine, gpu);
   return place;
 }

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank says of the machine that it is on.
 #pragma once
+#include <optional>
 #include <string>
-#include <string_view>
 
 #include "topology/topology.hpp"
 
 namespace coll {
+
+/// What the program says of the GPU that a rank uses.
+struct NamedDevice {
+  std::string name;                    ///< as find_gpu takes it; "": none, the rank is on its cores
+  std::optional<std::string> visible;  ///< CUDA_VISIBLE_DEVICES, if it is set
+};
 
 struct OwnPlace {
   std::string device;      ///< the GPU that it uses, by a lasting_name; "": none, it is on cores
   bool described = false;  ///< COLL_TOPOLOGY describes the host
 };
 
-/// Checks what the program and the knob say: `device` as find_gpu takes it, `visible` as
-/// CUDA_VISIBLE_DEVICES has it. Without a device and the knob it looks at nothing.
-Result<OwnPlace> own_place(std::string_view device, std::string_view visible);
+/// Finds what the program names on this host, which may take seconds. Without a device and the knob
+/// it looks at nothing. An error depends on the host, so often one rank alone has it: tell the
+/// others (agree_on_membership).
+Result<OwnPlace> own_place(const NamedDevice& device);
 
 /// The host of this process: what COLL_TOPOLOGY describes, else what is found here. Looked at once
 /// in a process.

@@ -96,9 +96,9 @@ Kinship kinship_of(const Membership& old, const std::vector<Rank>& members) {
 Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
                                       const std::vector<TransportChoice>& choices,
                                       const std::string& interface, const SharedSettings& settings,
-                                      const OwnPlace& own) {
+                                      const Result<OwnPlace>& own) {
   // Ranks with devices are seated again: their orders are other ones without the ranks that left.
-  if (!own.device.empty() || own.described) kin = nullptr;
+  if (!own.ok() || !own->device.empty() || own->described) kin = nullptr;
   const auto size = static_cast<std::size_t>(part.size);
   Membership out;
   out.path.resize(size);
