@@ -213,6 +213,12 @@ TEST(Device, OfOneRankSeatsAllRanksOfAPart) {
       bad += sums_wrongly(part, 3, place, 10'000);
       coll_comm_destroy(part);
     }
+    // Those without a device would have the old paths.
+    coll_config_t config = COLL_CONFIG_INIT;
+    if (rank == 2) config.device = "7";
+    coll_comm_t part = nullptr;
+    bad += wrong(rank, "split", coll_comm_split(comm, 0, 0, &config, &part), COLL_INVALID_ARGUMENT,
+                 "rank 2 on");
     coll_comm_destroy(comm);
     return bad;
   });
