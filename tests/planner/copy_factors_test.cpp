@@ -20,6 +20,10 @@ TEST(CopyFactors, AreWholePowersOfTwo) {
   // What is measured of one machine differs a little each time.
   EXPECT_EQ(factors(1.3 * copy, fetch / 1.3), (CopyFactors{0, 0}));
   EXPECT_EQ(factors(0.6 * copy, 1.8 * fetch), (CopyFactors{-1, 1}));
+  // The borders lie at the geometric means.
+  EXPECT_EQ(factors(1.414 * copy, 2.828 * fetch), (CopyFactors{0, 1}));
+  EXPECT_EQ(factors(1.415 * copy, 2.829 * fetch), (CopyFactors{1, 2}));
+  EXPECT_EQ(factors(0.708 * copy, 0.707 * fetch), (CopyFactors{0, -1}));
   // A processor of a family 26, 2026-11: 9 ps and 68 ps.
   EXPECT_EQ(factors(9e-6, 68e-6), (CopyFactors{-1, 1}));
   const CopyFactors extreme = factors(1e-9, std::numeric_limits<double>::infinity());

@@ -94,6 +94,33 @@ TEST(MeasuredCosts, AreThoseOfTheSlowestHostWhereItWasDisturbedTheLeast) {
   EXPECT_EQ(all.send_us, 0);
 }
 
+/// A host whose kernel forbids fetching makes it dear for all.
+TEST(MeasuredCosts, AreInfiniteWhereAHostForbidsThem) {
+  constexpr double kForbidden = std::numeric_limits<double>::infinity();
+  const Layout layout =
+      make_layout(std::vector<Place>{{.host = 0}, {.host = 0}, {.host = 1}, {.host = 1}});
+  const double some = usual_costs().probe.fetch_us_per_byte;
+  const auto of = [&](std::vector<double> values) {
+    std::vector<ProbeCost> ranks(4);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+      ranks[rank].fetch_us_per_byte = values[rank];
+    return agreed(ranks, layout);
+  };
+  const ProbeCost all = of({kForbidden, kForbidden, kForbidden, kForbidden});
+  EXPECT_EQ(all.fetch_us_per_byte, kForbidden);
+  EXPECT_EQ(copy_factors(usual_costs(), all).fetch, CopyFactors::kMostFetch);
+  const ProbeCost one_host = of({some, some, kForbidden, kForbidden});
+  EXPECT_EQ(one_host.fetch_us_per_byte, kForbidden);
+  EXPECT_EQ(copy_factors(usual_costs(), one_host).fetch, CopyFactors::kMostFetch);
+  EXPECT_EQ(of({kForbidden, some, some, kForbidden}).fetch_us_per_byte, some);
+  EXPECT_EQ(of({0, kForbidden, 0, 0}).fetch_us_per_byte, kForbidden);
+  EXPECT_EQ(of({0, 0, 0, 0}).fetch_us_per_byte, 0) << "not known";
+  // Also by a model that does not know the value of its own machine.
+  CostConstants unknown = usual_costs();
+  unknown.probe.fetch_us_per_byte = 0;
+  EXPECT_EQ(copy_factors(unknown, all).fetch, CopyFactors::kMostFetch);
+}
+
 /// Bits depend on the plan, and a measurement may differ from one start to the next.
 TEST(MeasuredCosts, ScalePredictionsOfSumsAndNotTheirPlans) {
   for (const Collective collective :

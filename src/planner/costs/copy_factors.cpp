@@ -7,12 +7,24 @@
 
 namespace coll {
 
+namespace {
+
+/// log2(now / usual) to the nearest whole number, from `kLeast` to `most`; 0 where one is unknown.
+/// By IEEE arithmetic alone: libraries differ in the last bits of log2, and all ranks must agree.
+std::int32_t doublings(double now, double usual, std::int32_t most) {
+  constexpr double kRootOfHalf = 0.70710678118654752440;
+  if (std::isinf(now)) return most;
+  if (!(now > 0 && usual > 0)) return 0;
+  const double ratio =
+      std::clamp(now / usual, std::ldexp(1, CopyFactors::kLeast), std::ldexp(1, most));
+  int exponent = 0;
+  const double mantissa = std::frexp(ratio, &exponent);  // 0.5 to 1
+  return mantissa < kRootOfHalf ? exponent - 1 : exponent;
+}
+
+}  // namespace
+
 CopyFactors copy_factors(const CostConstants& costs, const ProbeCost& measured) {
-  const auto doublings = [](double now, double usual, double most) {
-    if (now <= 0 || usual <= 0) return std::int32_t{0};
-    return static_cast<std::int32_t>(
-        std::lround(std::clamp<double>(std::log2(now / usual), CopyFactors::kLeast, most)));
-  };
   const ProbeCost& usual = costs.probe;
   return {
       .copy = doublings(measured.copy_us_per_byte, usual.copy_us_per_byte, CopyFactors::kMostCopy),

@@ -20,7 +20,7 @@ struct CopyFactors {
   friend bool operator==(const CopyFactors&, const CopyFactors&) = default;
 };
 
-/// The factors for what was measured.
+/// The factors for what was measured, on all ranks the same bits.
 CopyFactors copy_factors(const CostConstants& costs, const ProbeCost& measured);
 
 /// The constants with copies and fetches within a host as slow as the factors say.

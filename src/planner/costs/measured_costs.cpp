@@ -23,16 +23,18 @@ constexpr double kLeastBusyCopy = 0.5;
 }  // namespace
 
 ProbeCost agreed(const std::vector<ProbeCost>& of_ranks, const Layout& layout) {
-  constexpr double kUnknown = std::numeric_limits<double>::max();
   ProbeCost all;
   for (const auto probe : kProbes) {
     for (Rank host = 0; host < layout.hosts(); ++host) {
-      double least = kUnknown;
+      double least = std::numeric_limits<double>::infinity();
+      bool known = false;  // also where it is infinite: what the kernel forbids is dear
       for (const Rank rank : layout.members_of(host)) {
         const double value = of_ranks[static_cast<std::size_t>(rank)].*probe;
-        if (value > 0) least = std::min(least, value);
+        if (!(value > 0)) continue;
+        known = true;
+        least = std::min(least, value);
       }
-      if (least < kUnknown) all.*probe = std::max(all.*probe, least);
+      if (known) all.*probe = std::max(all.*probe, least);
     }
   }
   return all;
