@@ -15,12 +15,14 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "base/made_once.hpp"
 #include "sys/clock.hpp"
 #include "sys/fd.hpp"
+#include "sys/fork_safe_mutex.hpp"
 #include "sys/own_thread.hpp"
 
 namespace coll {
@@ -31,8 +33,9 @@ constexpr int kTrips = 8;  ///< of a line, there and back, between two looks at 
 /// Of so many the fastest counts: what disturbs makes it slower.
 constexpr int kPairRounds = 6;
 /// How long the other thread may take to start: ranks that start together use all cores until they
-/// wait for each other. Then, how long all rounds may take. Nothing is known beyond that.
-constexpr std::uint64_t kMostStart_ns = 2'000'000, kMostRounds_ns = 200'000;
+/// wait for each other. Then, how long all rounds may take. Nothing is known beyond that. The end
+/// of the other thread is waited for only so that it usually leaves before its maker goes on.
+constexpr std::uint64_t kMostStart_ns = 2'000'000, kMostRounds_ns = 200'000, kMostEnd_ns = 100'000;
 constexpr std::chrono::microseconds kNap{50};
 constexpr double kUnmeasured = std::numeric_limits<double>::infinity();
 
@@ -49,7 +52,7 @@ struct alignas(64) Turn {
 /// core.
 struct Pair {
   Turn asked, answered;
-  std::atomic<bool> ready{false}, over{false};
+  std::atomic<bool> ready{false}, over{false}, ended{false};
   // Allocated before the other thread starts: while it runs, nothing fails.
   std::vector<std::byte> passed = std::vector<std::byte>(kPassed);
   std::vector<std::byte> written = std::vector<std::byte>(kPassed, std::byte{0x3f});
@@ -152,8 +155,12 @@ void measure_pair(CoreCosts& costs) {
   const auto pair = std::make_shared<Pair>();
   Result<std::thread> helper = start_thread("coll-measure", "that measures cores", [pair, others] {
     if (sched_setaffinity(0, sizeof others, &others) == 0) answer(*pair);
+    pair->ended.store(true, std::memory_order_release);
   });
   if (!helper.ok()) return;
+  // Not joined: where its core is taken by real-time work or throttled, it may not end for long.
+  // The library is linked with -z nodelete, so its code is still there then.
+  helper->detach();
   const std::uint64_t until = now_ns() + kMostStart_ns;
   while (!pair->ready.load(std::memory_order_acquire) && now_ns() < until) {
     std::this_thread::sleep_for(kNap);
@@ -162,12 +169,11 @@ void measure_pair(CoreCosts& costs) {
   CoreCosts measured = costs;
   const bool whole = ready && ask(*pair, measured);
   pair->over.store(true, std::memory_order_relaxed);
-  if (whole) {
-    helper->join();
-    if (sched_getcpu() == own) costs = measured;
-  } else {
-    helper->detach();  // it has no core, and ends when it gets one
+  if (!whole) return;  // it has no core, and ends when it gets one
+  const std::uint64_t end = now_ns() + kMostEnd_ns;
+  while (!pair->ended.load(std::memory_order_acquire) && now_ns() < end) {
   }
+  if (sched_getcpu() == own) costs = measured;
 }
 
 double measure_chain() {
@@ -182,9 +188,14 @@ double measure_chain() {
   return least;
 }
 
+/// Held for 3 ms at most. Of two threads that measured at the same time, the second would find the
+/// first in its way, and its result, that nothing is known, could be the one that is kept.
+ForkSafeMutex g_measuring_cores;
+
 }  // namespace
 
 const CoreCosts& core_costs() {
+  const std::lock_guard alone(g_measuring_cores);
   return made_once([] {
     CoreCosts costs;
     costs.chain_us = measure_chain();
