@@ -23,7 +23,7 @@ template <auto Group, auto Member>
 constexpr CostConstant us_per_byte(std::string_view name) {
   return {name, 0, kMostUsPerByte, at<Group, Member>};
 }
-/// Copies must cost something: measured times are divided by it.
+/// Not 0, which no measured factor and no fit could change.
 template <auto Group, auto Member>
 constexpr CostConstant copied(std::string_view name) {
   return {name, 1e-9, kMostUsPerByte, at<Group, Member>};
