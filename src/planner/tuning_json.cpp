@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/log.hpp"
 #include "planner/tuning_table.hpp"
 
 namespace coll {
@@ -100,9 +101,13 @@ Result<TuningTable> read_tuning_json(std::string_view text, std::string_view nam
     table.library = json.value("library", "");
     for (const Json& each : json.at("points")) table.points.push_back(point_of(each));
     if (json.contains("model")) {
-      COLL_ASSIGN(CostModel model,
-                  read_cost_model_json(json["model"].dump(), std::string(name) + ": its model"));
-      table.model = std::move(model);
+      // Times say the same to all versions of the library, a model may not.
+      Result<CostModel> model =
+          read_cost_model_json(json["model"].dump(), std::string(name) + ": its model");
+      if (model.ok())
+        table.model = *std::move(model);
+      else
+        log(LogLevel::warn, "going on without a fitted model: " + model.status().text());
     }
     return table;
   } catch (const std::exception& error) {

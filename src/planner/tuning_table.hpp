@@ -69,7 +69,8 @@ struct TuningTable {
 
 /// As JSON, one line per point.
 std::string to_json(const TuningTable& table);
-/// Reads a table; `name` names the text in failures.
+/// Reads a table; `name` names the text in failures. A model that cannot be read is warned of and
+/// left out.
 Result<TuningTable> read_tuning_json(std::string_view text, std::string_view name);
 
 /// Whether two measured values differ by more than the noise of their difference.
