@@ -32,8 +32,7 @@ struct World {
   Layout layout;
   CostView view;
   std::shared_ptr<const CostModel> model = default_cost_model();  ///< never null
-  std::string model_file;                   ///< where it comes from; empty: the default one
-  std::uint32_t slot_bytes = 256 * 1024;    ///< the longest possible message
+  std::uint32_t slot_bytes = 256 * 1024;                          ///< the longest possible message
   std::uint32_t passing_bytes = 64 * 1024;  ///< a good length of slices that pass through slots
   std::uint32_t credits = 8;                ///< slots of a connection that predictions count on
   std::uint32_t max_lanes = 4;
