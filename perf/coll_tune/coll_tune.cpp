@@ -115,17 +115,27 @@ coll::Result<std::string> place_of_table(const TuneOptions& options, const std::
 }
 
 /// Fits the model to all times that the table has of worlds like this one, and puts it into the
-/// table if it predicts them better than what is known without a fit.
+/// table if it predicts better than the default model. An old one that has become worse than that
+/// goes.
 void fit_table(const coll::World& world, const std::string& date, coll::TuningTable& table) {
   const std::vector<TimedPlan> times = timed_plans(table, world);
+  if (table.model && is_outdated(*table.model, times)) {
+    fmt::print(stderr,
+               "coll-tune: the old fitted model goes: it predicts these times worse than the "
+               "default model\n");
+    table.model.reset();
+  }
   const coll::CostModel from = table.model.value_or(*coll::default_cost_model());
-  const ModelFit made = fit(on_this_machine(from.constants, world.view.measured), times);
-  fmt::print(
-      stderr,
-      "coll-tune: predictions of {} times off by {:.2f} in the median, {:.0f} % within 25 %; "
-      "with a fitted model {:.2f}, {:.0f} %{}\n",
-      times.size(), made.before.error, 100 * made.before.within, made.after.error,
-      100 * made.after.within, made.better() ? "" : ": not written, it is no better");
+  const ModelFit made = fit(on_this_machine(from.constants, world), times);
+  fmt::print(stderr,
+             "coll-tune: {} times; of every other size predictions are off by {:.2f} in the "
+             "median, {:.0f} % within 25 %; with a model fitted to the rest {:.2f}, {:.0f} %{}\n",
+             times.size(), made.before.error, 100 * made.before.within, made.after.error,
+             100 * made.after.within, made.better() ? "" : ": not written, it is no better");
+  if (made.out_of_time)
+    fmt::print(stderr,
+               "coll-tune: the fit ran out of time ({:.0f} s); a longer one may be better\n",
+               kMostFitSeconds);
   if (made.better()) table.model = fitted_model(made, from, world, table.machine, date);
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <string_view>
 
@@ -29,6 +30,11 @@ constexpr std::string_view kOfCopy[] = {"us_per_byte", "slowdown"};
 constexpr std::string_view kOfCache[] = {"own_bytes", "slot_bytes", "cold_slots"};
 constexpr std::string_view kOfSharing[] = {"hand_over_us", "crowded_fetch", "crowded_copy"};
 
+/// What ranks measure that scales constants of these groups (measured_costs.hpp), by path.
+constexpr std::string_view kScalesMemory[] = {
+    "copy_us_per_byte", "fetch_us", "fetch_us_per_byte", "line_us", "pass_us_per_byte", "chain_us"};
+constexpr std::string_view kScalesKernel[] = {"copy_us_per_byte", "chain_us", "send_us"};
+
 std::string_view path_of(const coll::World& world) {
   if (world.view.path == &coll::CostConstants::memory) return "memory";
   return world.view.path == &coll::CostConstants::kernel ? "kernel" : "network";
@@ -41,6 +47,13 @@ std::span<const std::string_view> fitted_names(std::string_view group, std::stri
   if (group == "cache") return kOfCache;
   if (group == "sharing") return kOfSharing;
   return {};
+}
+
+bool scales_fitted(std::string_view probe, std::string_view path) {
+  std::span<const std::string_view> names;
+  if (path == "memory") names = kScalesMemory;
+  if (path == "kernel") names = kScalesKernel;
+  return std::ranges::find(names, probe) != names.end();
 }
 
 /// Constants that times of this path can tell.
@@ -86,6 +99,56 @@ double mean_log(const coll::CostConstants& costs, const std::vector<TimedPlan>& 
   return sum / static_cast<double>(times.size());
 }
 
+/// Changes constants until nothing is better or the time is over.
+class Search {
+ public:
+  Search(const coll::CostConstants& start, std::string_view path)
+      : costs_(start), constants_(fitted_constants(path)) {}
+
+  void run(const std::vector<TimedPlan>& times, double most_seconds) {
+    const auto end = Clock::now() + std::chrono::duration<double>(most_seconds);
+    double least = mean_log(costs_, times);
+    for (const double factor : kFactors) {
+      bool changed = true;
+      for (int pass = 0; pass < kPasses && changed; ++pass) {
+        changed = false;
+        for (const coll::CostConstant& constant : constants_) {
+          out_of_time_ = Clock::now() >= end;
+          if (out_of_time_) return;
+          if (change(constant, factor, times, least)) changed = true;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] const coll::CostConstants& costs() const { return costs_; }
+  [[nodiscard]] bool out_of_time() const { return out_of_time_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// Keeps what makes the error less than `least`.
+  bool change(const coll::CostConstant& constant, double factor,
+              const std::vector<TimedPlan>& times, double& least) {
+    const double value = constant.of(costs_);
+    for (const double other : {value * factor, value / factor}) {
+      coll::CostConstants tried = costs_;
+      constant.of(tried) = std::clamp(other, constant.least, constant.most);
+      if (constant.of(tried) == value) continue;
+      const double error = mean_log(tried, times);
+      if (error >= least) continue;
+      least = error;
+      costs_ = tried;
+      return true;
+    }
+    return false;
+  }
+
+  coll::CostConstants costs_;
+  std::vector<coll::CostConstant> constants_;
+  bool out_of_time_ = false;
+};
+
 /// Of predictions over measured times.
 ModelQuality quality(const std::vector<double>& ratios) {
   if (ratios.empty()) return {};
@@ -107,6 +170,10 @@ ModelQuality quality(const std::vector<double>& ratios) {
 std::vector<TimedPlan> timed_plans(const coll::TuningTable& table, const coll::World& like) {
   std::vector<TimedPlan> plans;
   for (const coll::TuningPoint& point : table.points) {
+    const auto smaller = std::ranges::count_if(table.points, [&](const coll::TuningPoint& each) {
+      return each.collective == point.collective && each.scope == point.scope &&
+             each.bytes < point.bytes;
+    });
     std::optional<coll::World> world = world_of_scope(point.scope, like);
     if (!world) continue;
     world->tuning.clear();
@@ -123,7 +190,8 @@ std::vector<TimedPlan> timed_plans(const coll::TuningTable& table, const coll::W
       forced.algorithm = timing.recipe.text();
       const auto plan = make_plan(forced, {spec, coll::size_class(point.bytes)});
       if (plan.ok() && point.bytes > 0)
-        plans.push_back({*world, *plan, static_cast<double>(point.bytes), timing.us});
+        plans.push_back(
+            {*world, *plan, static_cast<double>(point.bytes), timing.us, smaller % 2 == 0});
     }
   }
   return plans;
@@ -136,56 +204,62 @@ ModelQuality quality_of(const coll::CostConstants& costs, const std::vector<Time
   return quality(ratios);
 }
 
-ModelQuality expected_quality(const std::vector<TimedPlan>& times) {
+ModelQuality expected_quality(const coll::CostConstants& model,
+                              const std::vector<TimedPlan>& times) {
   std::vector<double> ratios;
-  for (const TimedPlan& each : times)
-    ratios.push_back(std::max(predicted_us(each.world.expected_costs(), each), kLeastUs) / each.us);
+  for (const TimedPlan& each : times) {
+    const coll::CostView& view = each.world.view;
+    const auto costs = measured_costs(model, view.measured, view.ranks_per_core);
+    ratios.push_back(std::max(predicted_us(costs, each), kLeastUs) / each.us);
+  }
   return quality(ratios);
 }
 
-ModelFit fit(const coll::CostConstants& start, const std::vector<TimedPlan>& times) {
-  ModelFit result{
-      .costs = start, .before = expected_quality(times), .after = {}, .times = times.size()};
-  if (times.empty()) return result;
-  const auto constants = fitted_constants(path_of(times.front().world));
-  double least = mean_log(start, times);
-  for (const double factor : kFactors) {
-    bool changed = true;
-    for (int pass = 0; pass < kPasses && changed; ++pass) {
-      changed = false;
-      for (const coll::CostConstant& constant : constants) {
-        const double value = constant.of(result.costs);
-        for (const double other : {value * factor, value / factor}) {
-          coll::CostConstants tried = result.costs;
-          constant.of(tried) = std::clamp(other, constant.least, constant.most);
-          if (constant.of(tried) == value) continue;
-          const double error = mean_log(tried, times);
-          if (error >= least) continue;
-          least = error;
-          result.costs = tried;
-          changed = true;
-          break;
-        }
-      }
-    }
+ModelFit fit(const coll::CostConstants& start, const std::vector<TimedPlan>& times,
+             double most_seconds) {
+  ModelFit result{.costs = start, .before = {}, .after = {}, .times = times.size()};
+  std::vector<TimedPlan> seen, unseen;
+  for (const TimedPlan& each : times) (each.fitted_first ? seen : unseen).push_back(each);
+  result.before = expected_quality(coll::default_cost_model()->constants, unseen);
+  if (seen.empty() || unseen.empty()) return result;
+  Search search(start, path_of(times.front().world));
+  search.run(seen, most_seconds / 2);
+  result.after = quality_of(search.costs(), unseen);
+  result.out_of_time = search.out_of_time();
+  if (result.better()) {
+    search.run(times, most_seconds / 2);
+    result.out_of_time |= search.out_of_time();
   }
-  result.after = quality_of(result.costs, times);
+  result.costs = search.costs();
   return result;
 }
 
-coll::CostConstants on_this_machine(const coll::CostConstants& costs,
-                                    const coll::ProbeCost& measured) {
-  coll::CostConstants here = measured_costs(costs, measured, 1);
+coll::CostConstants on_this_machine(const coll::CostConstants& costs, const coll::World& world) {
+  coll::CostConstants here = measured_costs(costs, world.view.measured, 1);
+  coll::CostConstants now;
+  now.probe = world.view.measured;
   for (const coll::CostGroup& group : coll::cost_groups()) {
     if (group.name != "probe") continue;
     for (const coll::CostConstant& constant : group.constants) {
-      coll::CostConstants now;
-      now.probe = measured;
       const double value = constant.of(now);
-      if (value > 0 && std::isfinite(value)) constant.of(here) = std::min(value, constant.most);
+      if (value > 0 && std::isfinite(value))
+        constant.of(here) = std::min(value, constant.most);
+      else if (scales_fitted(constant.name, path_of(world)))
+        constant.of(here) = 0;
     }
   }
   return here;
+}
+
+bool is_outdated(const coll::CostModel& model, const std::vector<TimedPlan>& times) {
+  if (times.size() < kLeastTimes) return false;
+  const coll::CostModel& usual = *coll::default_cost_model();
+  for (std::size_t i = 0; i < coll::kCostGroups; ++i) {
+    const bool of_path = coll::cost_groups()[i].name == path_of(times.front().world);
+    if (of_path && model.measured[i] == usual.measured[i]) return false;  // of another path
+  }
+  return expected_quality(model.constants, times).mean_log >
+         expected_quality(usual.constants, times).mean_log;
 }
 
 coll::CostModel fitted_model(const ModelFit& fit, const coll::CostModel& from,
@@ -198,7 +272,7 @@ coll::CostModel fitted_model(const ModelFit& fit, const coll::CostModel& from,
   model.constants = fit.costs;
   const std::string source = fmt::format(
       "fitted to {} times over {} by coll-tune, {}: off by {:.2f} in the median, {:.0f} % "
-      "within 25 %",
+      "within 25 %, where every other size was fitted and the rest predicted",
       fit.times, path_of(world), date, fit.after.error, 100 * fit.after.within);
   for (std::size_t i = 0; i < coll::kCostGroups; ++i) {
     const std::string_view group = coll::cost_groups()[i].name;
