@@ -13,8 +13,9 @@ struct CoreCosts {
                                 ///< copy and of an addition to other numbers
 };
 
-/// Measured in this process when first asked for, in 0.2 ms, or 2 ms where cores are busy; the same
-/// ever after. A second thread helps, on another of the cores that this process may use.
+/// Measured in this process when first asked for, in 0.2 ms, or up to 2.5 ms where cores are
+/// busy; the same ever after, for all threads. A second thread helps, on another of the cores that
+/// this process may use.
 const CoreCosts& core_costs();
 
 }  // namespace coll
