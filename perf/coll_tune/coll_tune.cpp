@@ -126,12 +126,14 @@ void fit_table(const coll::World& world, const std::string& date, coll::TuningTa
     table.model.reset();
   }
   const coll::CostModel from = table.model.value_or(*coll::default_cost_model());
+  fmt::print(stderr, "coll-tune: fitting the cost model to {} times, at most {:.0f} s\n",
+             times.size(), kMostFitSeconds);
   const ModelFit made = fit(on_this_machine(from.constants, world), times);
   fmt::print(stderr,
-             "coll-tune: {} times; of every other size predictions are off by {:.2f} in the "
+             "coll-tune: of every other size predictions are off by {:.2f} in the "
              "median, {:.0f} % within 25 %; with a model fitted to the rest {:.2f}, {:.0f} %{}\n",
-             times.size(), made.before.error, 100 * made.before.within, made.after.error,
-             100 * made.after.within, made.better() ? "" : ": not written, it is no better");
+             made.before.error, 100 * made.before.within, made.after.error, 100 * made.after.within,
+             made.better() ? "" : ": not written, it is no better");
   if (made.out_of_time)
     fmt::print(stderr,
                "coll-tune: the fit ran out of time ({:.0f} s); a longer one may be better\n",
