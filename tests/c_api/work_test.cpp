@@ -8,6 +8,7 @@
 #include <collectives/collectives.hpp>
 #include <cstring>
 #include <functional>
+#include <latch>
 #include <limits>
 #include <random>
 #include <string>
@@ -75,7 +76,8 @@ TEST(Work, RunsWhileNobodyWaits) {
 
 /// Ranks that wait for the others' end too; a work that has ended is left alone.
 TEST(Work, AbortEndsAllOfTheCommunicator) {
-  run_ranks(3, [](coll_comm_t comm, int rank) {
+  std::latch started(2);
+  run_ranks(3, [&](coll_comm_t comm, int rank) {
     const coll_call_t barrier = COLL_CALL_INIT;
     coll_work_t early = must_start(barrier, comm);
     EXPECT_EQ(coll_work_wait(early, -1), COLL_SUCCESS);
@@ -90,6 +92,7 @@ TEST(Work, AbortEndsAllOfTheCommunicator) {
       EXPECT_EQ(info.rank, 0);
     } else {
       coll_work_t work = must_start(barrier, comm);
+      started.arrive_and_wait();  // an aborted communicator would refuse it
       if (rank == 0) {
         EXPECT_EQ(coll_work_abort(work), COLL_SUCCESS) << coll_last_error();
       }
