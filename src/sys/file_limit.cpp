@@ -14,9 +14,11 @@
 namespace coll {
 
 Status raise_file_limit(std::size_t needed, std::size_t wanted, std::string_view what_for) {
-  const auto open = static_cast<rlim_t>(entries_of("/proc/self/fd").size());
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  // The list takes a descriptor itself: where it is empty, none is left.
+  const auto listed = static_cast<rlim_t>(entries_of("/proc/self/fd").size());
+  const rlim_t open = listed == 0 ? limit.rlim_cur : listed;
   if (limit.rlim_cur < open + wanted && limit.rlim_cur < limit.rlim_max) {
     rlimit higher = limit;
     higher.rlim_cur = std::min<rlim_t>(open + wanted, limit.rlim_max);

@@ -25,13 +25,16 @@ enum class KinWord : std::uint8_t {
   failure = 2,  ///< this rank cannot make the communicator
 };
 
+Status keep_room() {
+  return keep_files_free(kFilesOfPart, "one more communicator beside the " +
+                                           std::to_string(ControlThread::tasks_of_process() - 1) +
+                                           " of this process");
+}
+
 /// What this rank makes: the transports of its ways.
 Status make_transports(const Assembly& part, const Kinship& kin,
                        const std::vector<TransportChoice>& choices, const std::string& interface,
                        Card& card, Membership& out) {
-  COLL_TRY(keep_files_free(kFilesOfPart, "one more communicator beside the " +
-                                             std::to_string(ControlThread::tasks_of_process() - 1) +
-                                             " of this process"));
   const TransportSpec spec{
       part.rank, part.size, {part.job[0], part.job[1]}, interface, part.one_network};
   for (const TransportChoice& choice : choices) {
@@ -108,20 +111,22 @@ Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
   const auto word = [&](KinWord one) -> MessageWriter& {
     return mine.u8(static_cast<std::uint8_t>(one));
   };
-  if (kin == nullptr) {
+  Card card;
+  Status ready = keep_room();
+  if (ready.ok() && kin != nullptr) {
+    card = kin->own;
+    ready = make_transports(part, *kin, choices, interface, card, out);
+  }
+  if (!ready.ok()) {
+    word(KinWord::failure)
+        .failure(
+            *ready.with_context("rank " + std::to_string(part.rank)).at_rank(part.rank).failure());
+  } else if (kin == nullptr) {
     word(KinWord::anew);
   } else {
-    Card card = kin->own;
-    const Status made = make_transports(part, *kin, choices, interface, card, out);
-    if (made.ok()) {
-      put_settings(settings, part.rank, part.size, card);
-      word(KinWord::same).text(write_card(card));
-      reach_of(*kin, part.rank).write(mine);
-    } else {
-      word(KinWord::failure)
-          .failure(
-              *made.with_context("rank " + std::to_string(part.rank)).at_rank(part.rank).failure());
-    }
+    put_settings(settings, part.rank, part.size, card);
+    word(KinWord::same).text(write_card(card));
+    reach_of(*kin, part.rank).write(mine);
   }
   COLL_ASSIGN(const std::vector<std::string> texts, part.exchange(mine.bytes()));
 
@@ -144,7 +149,10 @@ Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
     cards[r] = std::move(text.card);
     reaches[r] = text.reach;
   }
-  if (anew) return agree_on_membership(part, choices, interface, settings, own);
+  if (anew) {
+    out.transports.clear();  // there is room for one set only
+    return agree_on_membership(part, choices, interface, settings, own);
+  }
   for (std::size_t r = 0; r < size; ++r) {
     if (static_cast<Rank>(r) == part.rank) continue;
     const Card::Offer* const offer = cards[r].offer(kin->ways[r].transport);
