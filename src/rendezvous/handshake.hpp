@@ -26,7 +26,7 @@ namespace coll {
 // Without one, whoever can guess the job's key can join: it separates jobs, it does not protect.
 // A claim is checked byte for byte before what it says is read: strangers reach no parser.
 
-inline constexpr std::uint32_t kWireVersion = 4;
+inline constexpr std::uint32_t kWireVersion = 5;
 inline constexpr std::size_t kHandshakeLimit = 16384;
 
 enum class Word : std::uint8_t {
