@@ -221,8 +221,9 @@ COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t
 /* Makes a communicator of `count` ranks of `comm`: ranks[i] becomes rank i. Only the ranks named
  * call, all with the same list. Counts as a send of ranks[0] to each other rank named, and a recv
  * there. If ranks[0] names a rank whose list differs, that rank gets COLL_MISMATCH, and the others
- * wait for it until it leaves `comm` or COLL_CONNECT_S has passed. If ranks[0] does not name a
- * caller, or the lists begin with different ranks, calls between these ranks fail. */
+ * COLL_PEER_LOST at once, or COLL_DEADLINE where they have to meet anew (docs/gotchas.md). If
+ * ranks[0] does not name a caller, or the lists begin with different ranks, calls between these
+ * ranks fail. */
 COLL_API coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
                                         const coll_config_t* config, coll_comm_t* part);
 

@@ -35,8 +35,16 @@ std::uint64_t new_topic(const Communicator& parent) {
   return parent.seats().plane ? parent.seats().plane->new_topic() : 0;
 }
 
-/// The part of this rank among the members, who share the hub.
-Part ride(const Communicator& parent, std::uint64_t topic, const std::vector<Rank>& members) {
+/// Tells those who wait on the topic that this rank will not come.
+void refuse(const Communicator& parent, std::uint64_t topic) {
+  const PlaneSeats& seats = parent.seats();
+  if (topic != ControlPlane::kFirstTopic) seats.plane->refuse(topic, seats.members);
+}
+
+/// The part of this rank among the members, who share the hub, and of whom the first has named the
+/// topic.
+Result<Part> ride(const Communicator& parent, std::uint64_t topic,
+                  const std::vector<Rank>& members) try {
   const PlaneSeats& seats = parent.seats();
   std::vector<Rank> there;
   for (const Rank one : members) there.push_back(seats.members[static_cast<std::size_t>(one)]);
@@ -44,8 +52,16 @@ Part ride(const Communicator& parent, std::uint64_t topic, const std::vector<Ran
   part.rank = place_in(members, parent.rank());
   part.size = static_cast<Rank>(members.size());
   part.kin = parent.kinship(members);
-  part.topic = seats.plane->open(topic, std::move(there));
-  return part;
+  if (topic != ControlPlane::kFirstTopic) part.topic = seats.plane->open(topic, std::move(there));
+  if (part.topic) return part;
+  return failed(Code::internal,
+                "rank " + std::to_string(members.front()) +
+                    " gave the new communicator a number that is in use",
+                "use the same version of the library on all ranks")
+      .at_rank(members.front());
+} catch (const std::exception&) {
+  refuse(parent, topic);
+  throw;
 }
 
 /// The part of the rank `self` among the members, of whom the first has sent the invitation.
@@ -194,7 +210,10 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
   }
   if (color == kNone) return std::optional<Part>();
   if (members.size() == 1) return std::optional<Part>(Part{});
-  if (rides) return std::optional(ride(parent, wish_of(members.front()).topic, members));
+  if (rides) {
+    COLL_ASSIGN(Part part, ride(parent, wish_of(members.front()).topic, members));
+    return std::optional<Part>(std::move(part));
+  }
   const auto first = static_cast<std::size_t>(members.front());
   COLL_ASSIGN(Part part,
               invited ? invited->use(members) : accept(invitations[first], members, parent.rank()));
@@ -220,7 +239,10 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
     Invitation invitation;
     invitation.ranks = same;
     invitation.topic = new_topic(parent);
-    COLL_TRY(invite(invitation));
+    if (Status sent = invite(invitation); !sent.ok()) {
+      refuse(parent, invitation.topic);
+      return sent;
+    }
     return ride(parent, invitation.topic, members);
   }
   if (first == parent.rank()) {
@@ -231,6 +253,7 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
   Invitation invitation;
   COLL_TRY(parent.run(request_of<Invitation>(Collective::recv, first, nullptr, &invitation)));
   if (invitation.ranks != same) {
+    refuse(parent, invitation.topic);
     return failed(Code::mismatch,
                   "rank " + std::to_string(first) + " names other ranks, or another order",
                   "give the same list on all ranks named")

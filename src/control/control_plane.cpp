@@ -20,10 +20,15 @@ namespace {
 
 /// A topic's frames may bring all that its ranks say of themselves.
 constexpr std::size_t kFrameLimit = kPacketLimit + TopicHeader::kBytes;
-/// So many frames of a socket are heard before it is the next one's turn.
+/// So many frames and bytes of a socket are moved before it is the next one's turn.
 constexpr int kFramesInTurn = 64;
-/// Of topics that are not opened yet.
+constexpr std::size_t kBytesInTurn = std::size_t{256} << 10;
+/// Of a peer's frames for topics that are not opened yet.
 constexpr std::size_t kHeldBytes = std::size_t{16} << 20;
+/// Beyond that, to note for which topics frames of the peer have been dropped.
+constexpr std::size_t kHeldNotes = std::size_t{1} << 20;
+/// What each counts for beside its bytes: its entry, and at worst that of its topic.
+constexpr std::size_t kHeldEntry = 256;
 /// So often memory may run out before the sockets are closed.
 constexpr int kPlaneFailuresSurvived = 8;
 
@@ -48,7 +53,8 @@ ControlPlane::ControlPlane(Meeting meeting)
       hub_(meeting.hub),
       job_{meeting.job[0], meeting.job[1]},
       one_network_(meeting.one_network),
-      attended_(meeting.links.size()) {
+      attended_(meeting.links.size()),
+      held_bytes_(meeting.links.size()) {
   for (Fd& fd : meeting.links) {
     if (fd) notice_dead_hosts(fd.get());
     links_.emplace_back(std::move(fd), kFrameLimit);
@@ -114,8 +120,26 @@ std::uint64_t ControlPlane::new_topic() {
 std::unique_ptr<Topic> ControlPlane::open(std::uint64_t topic, std::vector<Rank> members) {
   auto opened = std::make_unique<Topic>(shared_from_this(), topic, std::move(members));
   const std::lock_guard lock(mutex());
-  enter(*opened);
-  return opened;
+  return enter(*opened) ? std::move(opened) : nullptr;
+}
+
+void ControlPlane::refuse(std::uint64_t topic, const std::vector<Rank>& members) noexcept {
+  const std::lock_guard lock(mutex());
+  if (topics_.contains(topic) || ending_.contains(topic)) return;
+  try {
+    std::set<Rank> unheard;
+    for (const Rank member : members) {
+      if (links_[at(member)]) unheard.insert(member);
+    }
+    const auto frame = topic_frame(topic, true, {});
+    for (const Rank member : unheard) post(member, frame);
+    for (const Held& one : take_held(topic)) {
+      if (one.end == Topic::Ending::hung_up) unheard.erase(one.from);
+    }
+    if (!unheard.empty()) ending_.emplace(topic, std::move(unheard));
+  } catch (const std::exception&) {
+    // Without memory, the others wait until their deadline.
+  }
 }
 
 std::unique_ptr<Topic> ControlPlane::open_first() {
@@ -126,20 +150,22 @@ std::unique_ptr<Topic> ControlPlane::open_first() {
 
 // --- with the mutex held
 
-void ControlPlane::enter(Topic& topic) {
+bool ControlPlane::enter(Topic& topic) {
+  if (topics_.contains(topic.id()) || ending_.contains(topic.id())) return false;
   thread_->enter(topic);
   topic.entered_ = true;
   topics_.emplace(topic.id(), &topic);
-  if (const auto held = held_.find(topic.id()); held != held_.end()) {
-    for (Held& one : held->second) {
-      held_bytes_ -= one.frame.size();
-      topic.take(one.from, one.closing, std::move(one.frame));
+  for (Held& one : take_held(topic.id())) {
+    if (one.end) {
+      topic.lose(one.from, *one.end);
+    } else {
+      topic.take(one.from, std::move(one.frame));
     }
-    held_.erase(held);
   }
   for (const Rank member : topic.members()) {
-    if (member != rank_ && !links_[at(member)]) topic.lose(member);
+    if (member != rank_ && !links_[at(member)]) topic.lose(member, Topic::Ending::gone);
   }
+  return true;
 }
 
 void ControlPlane::leave(Topic& topic) noexcept {
@@ -156,7 +182,7 @@ void ControlPlane::leave(Topic& topic) noexcept {
 void ControlPlane::on_news(std::uint32_t socket, std::uint32_t events) noexcept {
   const auto peer = static_cast<Rank>(socket);
   try {
-    if ((events & EPOLLOUT) != 0 && links_[at(peer)]) links_[at(peer)].push();
+    if ((events & EPOLLOUT) != 0 && links_[at(peer)]) links_[at(peer)].push(kBytesInTurn);
     if ((events & ~std::uint32_t{EPOLLOUT}) != 0) hear(peer);
     attend(peer);
   } catch (const std::exception&) {
@@ -166,45 +192,82 @@ void ControlPlane::on_news(std::uint32_t socket, std::uint32_t events) noexcept 
 
 void ControlPlane::hear(Rank from) {
   std::string frame;
+  std::size_t budget = kBytesInTurn;
   for (int i = 0; i < kFramesInTurn && links_[at(from)]; ++i) {
-    switch (links_[at(from)].receive(frame)) {
+    switch (links_[at(from)].receive(frame, budget)) {
       case FrameLink::Got::nothing:
         return;
       case FrameLink::Got::frame:
         take(from, std::move(frame));
         break;
       case FrameLink::Got::closed:
+        return lose(from, Topic::Ending::gone);
       case FrameLink::Got::garbage:
-        return lose(from);
+        return lose(from, Topic::Ending::senseless);
     }
   }
 }
 
 void ControlPlane::take(Rank from, std::string frame) {
   const auto header = TopicHeader::read(frame);
-  if (!header) return lose(from);
+  if (!header) return lose(from, Topic::Ending::senseless);
   frame.erase(0, TopicHeader::kBytes);
   if (const auto topic = topics_.find(header->topic); topic != topics_.end()) {
-    return topic->second->take(from, header->closing, std::move(frame));
+    if (header->closing) return topic->second->lose(from, Topic::Ending::hung_up);
+    return topic->second->take(from, std::move(frame));
   }
   const auto ending = ending_.find(header->topic);
   if (ending == ending_.end()) {
-    return hold(header->topic, {from, header->closing, std::move(frame)});
+    std::optional<Topic::Ending> end;
+    if (header->closing) end = Topic::Ending::hung_up;
+    return hold(header->topic, {from, end, std::move(frame)});
   }
   if (header->closing) ending->second.erase(from);
   if (ending->second.empty()) ending_.erase(ending);
 }
 
-/// The peer is faster. Where it sends more than there is room for, the topic ends for it.
+/// The peer is faster. Where it sends more than there is room for, the topic ends for it; where it
+/// does so for more topics than can be noted, it is lost.
 void ControlPlane::hold(std::uint64_t topic, Held held) {
-  if (held.frame.size() > kHeldBytes - held_bytes_) held = {held.from, true, {}};
-  held_bytes_ += held.frame.size();
+  const Rank from = held.from;
+  std::size_t& bytes = held_bytes_[at(from)];
+  if (bytes + kHeldEntry + held.frame.size() > kHeldBytes) {
+    std::vector<Held>& before = held_[topic];
+    const auto last = std::ranges::find(before.rbegin(), before.rend(), from, &Held::from);
+    if (last != before.rend() && last->end) return;
+    held = {from, Topic::Ending::senseless, {}};
+  }
+  const std::size_t counts = kHeldEntry + held.frame.size();
+  if (bytes + counts > kHeldBytes + kHeldNotes) {
+    lose(from, Topic::Ending::senseless);
+    return drop_held(from);
+  }
   held_[topic].push_back(std::move(held));
+  bytes += counts;
+}
+
+std::vector<ControlPlane::Held> ControlPlane::take_held(std::uint64_t topic) noexcept {
+  auto held = held_.extract(topic);
+  if (!held) return {};
+  for (const Held& one : held.mapped()) {
+    held_bytes_[at(one.from)] -= kHeldEntry + one.frame.size();
+  }
+  return std::move(held.mapped());
+}
+
+/// Of a peer that flooded. Where one only died, topics opened later hear its last words.
+void ControlPlane::drop_held(Rank from) {
+  for (auto& [topic, frames] : held_) {
+    std::erase_if(frames, [from](const Held& one) { return one.from == from; });
+  }
+  std::erase_if(held_, [](const auto& one) { return one.second.empty(); });
+  held_bytes_[at(from)] = 0;
 }
 
 void ControlPlane::post(Rank to, std::shared_ptr<const std::string> frame) {
   if (!links_[at(to)]) return;
-  links_[at(to)].send(std::move(frame));
+  links_[at(to)].queue(std::move(frame));
+  links_[at(to)].push(kBytesInTurn);
   attend(to);
 }
 
@@ -218,12 +281,17 @@ void ControlPlane::attend(Rank peer) {
       thread_->attend(*this, static_cast<std::uint32_t>(peer), link.fd(), wanted, false);
 }
 
-/// The peer's process is gone, or has left all topics.
-void ControlPlane::lose(Rank peer) {
+/// The peer's process is gone, or has left all topics, or makes no sense.
+void ControlPlane::lose(Rank peer, Topic::Ending why) {
   hang_up(peer);
-  for (const auto& [id, topic] : topics_) topic->lose(peer);
+  for (const auto& [id, topic] : topics_) topic->lose(peer, why);
   for (auto& [id, ranks] : ending_) ranks.erase(peer);
   std::erase_if(ending_, [](const auto& one) { return one.second.empty(); });
+}
+
+/// The thread will hear of it, and so all topics.
+void ControlPlane::shut(Rank peer) noexcept {
+  if (links_[at(peer)]) links_[at(peer)].shut();
 }
 
 void ControlPlane::hang_up(Rank peer) noexcept {

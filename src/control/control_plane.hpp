@@ -3,9 +3,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -53,17 +53,20 @@ class ControlPlane final : ControlThread::Sockets,
   /// A name for a topic that no other rank of the plane gives, nor this one again.
   std::uint64_t new_topic();
   /// This rank's end of a topic whose ranks are these of the plane, with the hub and this one among
-  /// them. Frames that came before are there.
+  /// them. Frames that came before are there. Null where the number is in use: it may come from
+  /// another rank.
   std::unique_ptr<Topic> open(std::uint64_t topic, std::vector<Rank> members);
   /// The same of all ranks.
   std::unique_ptr<Topic> open_first();
+  /// This rank will not open the topic. Its peers among the members hear that it has hung up.
+  void refuse(std::uint64_t topic, const std::vector<Rank>& members) noexcept;
 
  private:
   friend class Topic;
   /// What came for a topic that this rank has not opened yet.
   struct Held {
     Rank from;
-    bool closing;
+    std::optional<Topic::Ending> end;  ///< nothing more comes
     std::string frame;
   };
 
@@ -73,12 +76,15 @@ class ControlPlane final : ControlThread::Sockets,
   void hear(Rank from);
   void take(Rank from, std::string frame);
   void hold(std::uint64_t topic, Held held);
+  std::vector<Held> take_held(std::uint64_t topic) noexcept;
+  void drop_held(Rank from);
   void post(Rank to, std::shared_ptr<const std::string> frame);
   void attend(Rank peer);
-  void lose(Rank peer);
+  void lose(Rank peer, Topic::Ending why);
+  void shut(Rank peer) noexcept;
   void hang_up(Rank peer) noexcept;
   void survive(const Status& failure) noexcept;
-  void enter(Topic& topic);
+  bool enter(Topic& topic);
   void leave(Topic& topic) noexcept;
   void retire() noexcept;
 
@@ -93,7 +99,7 @@ class ControlPlane final : ControlThread::Sockets,
   std::vector<std::uint32_t> attended_;  ///< by rank: the events that the thread waits for
   std::unordered_map<std::uint64_t, Topic*> topics_;
   std::unordered_map<std::uint64_t, std::vector<Held>> held_;
-  std::size_t held_bytes_ = 0;
+  std::vector<std::size_t> held_bytes_;  ///< by rank: what its frames in there count for
   /// Topics that this rank has closed, and whose ends it has yet to hear.
   std::unordered_map<std::uint64_t, std::set<Rank>> ending_;
   std::uint32_t topics_named_ = 0;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/made_once.hpp"
 #include "sys/fork_safe_mutex.hpp"

@@ -16,8 +16,8 @@
 
 namespace coll {
 
-/// One for a process, as long as it has a control plane. It sleeps on the sockets of all of them,
-/// and wakes for none that is idle. It waits for nothing else: a peer that takes no bytes, or a
+/// One for a process, as long as it has a control plane. It sleeps on the sockets of all of them
+/// until the earliest time of a topic. It waits for nothing else: a peer that takes no bytes, or a
 /// topic whose time has not come, holds up no other.
 class ControlThread {
  public:

@@ -9,13 +9,14 @@
 #include "base/check.hpp"
 #include "control/control_plane.hpp"
 #include "control/topic_frame.hpp"
+#include "rendezvous/exchange/exchange_words.hpp"
 
 namespace coll {
 namespace {
 
-/// Frames that nobody has asked for yet. Ranks that take part in a topic wait for each other often,
-/// so more is a defect of a peer.
-constexpr std::size_t kInboxBytes = std::size_t{1} << 28;
+/// Of a peer's frames that nobody has asked for yet. Ranks that take part in a topic wait for each
+/// other often, so more is a defect of the peer.
+constexpr std::size_t kInboxBytes = std::size_t{4} << 20;
 
 Rank index_of(const std::vector<Rank>& members, Rank member) {
   const auto found = std::ranges::find(members, member);
@@ -38,7 +39,11 @@ Topic::Topic(std::shared_ptr<ControlPlane> plane, std::uint64_t id, std::vector<
 }
 
 Topic::~Topic() {
-  if (!entered_) return;
+  end();
+}
+
+void Topic::end() noexcept {
+  if (!std::exchange(entered_, false)) return;
   const std::lock_guard lock(mutex());
   handler_ = nullptr;
   hang_up_all();
@@ -66,17 +71,25 @@ void Topic::hand_over(Handler& handler) {
 
 std::optional<Topic::Inbound> Topic::receive(Deadline deadline) {
   std::unique_lock lock(mutex());
-  const auto there = [this] { return !inbox_.empty() || cut_; };
+  const auto there = [this] { return !inbox_.empty() || !failure_.ok(); };
   if (deadline == Deadline::max()) {
     arrived_.wait(lock, there);
   } else if (!arrived_.wait_until(lock, deadline, there)) {
     return std::nullopt;
   }
-  if (inbox_.empty()) return Inbound{is_hub() ? (hub_ + 1) % size() : hub_, true, {}};
+  if (!failure_.ok()) return Inbound{rank_, true, {}, Ending::hung_up, failure_};
   Inbound first = std::move(inbox_.front());
   inbox_.pop_front();
-  inbox_bytes_ -= first.frame.size();
+  ways_[at(first.from)].waiting -= sizeof first + first.frame.size();
   return first;
+}
+
+void Topic::tell_all(std::string_view frame) {
+  const auto shared = topic_frame(id_, false, frame);
+  for (Rank peer = 0; peer < size(); ++peer) {
+    const std::lock_guard lock(mutex());
+    if (ways_[at(peer)].out) plane_->post(members_[at(peer)], shared);
+  }
 }
 
 Rank Topic::rank_of(Rank member) const {
@@ -110,34 +123,32 @@ void Topic::hang_up_all() noexcept {
     try {
       hang_up(peer);
     } catch (const std::exception&) {
-      plane_->hang_up(members_[at(peer)]);  // no memory to say so: the socket's end does
+      plane_->shut(members_[at(peer)]);  // no memory to say so: the connection's end does
     }
   }
 }
 
-void Topic::take(Rank member, bool closing, std::string frame) {
+void Topic::take(Rank member, std::string frame) {
   const Rank from = rank_of(member);
-  if (from == kNoRank) return;  // no member: it has nothing to say
-  if (closing) return close(from);
-  if (!open(from)) return;
-  const bool fits = handler_ != nullptr || frame.size() <= kInboxBytes - inbox_bytes_;
-  if (fits) return deliver({from, false, std::move(frame)});
+  if (from == kNoRank || !open(from)) return;  // no member: it has nothing to say
+  const std::size_t room = kInboxBytes + (from == hub_ ? kPacketLimit : 0);
+  const std::size_t waiting = ways_[at(from)].waiting + sizeof(Inbound) + frame.size();
+  if (handler_ != nullptr || waiting <= room) return deliver({from, false, std::move(frame)});
   hang_up(from);
-  deliver({from, true, {}});
+  deliver({from, true, {}, Ending::senseless});
 }
 
-void Topic::lose(Rank member) {
+/// The peer hung up, or can be reached no more.
+void Topic::lose(Rank member, Ending why) {
   const Rank from = rank_of(member);
   if (from == kNoRank) return;
-  ways_[at(from)].out = false;
-  close(from);
+  if (why == Ending::gone) ways_[at(from)].out = false;
+  close(from, why);
 }
 
 /// The plane has closed all sockets, and has no memory to say so peer by peer.
 void Topic::cut() noexcept {
-  for (Way& way : ways_) way = {};
-  cut_ = true;
-  arrived_.notify_all();
+  for (Way& way : ways_) way.in = Way::In::closed, way.out = false;
 }
 
 /// The peers that have not hung up on this end.
@@ -150,22 +161,24 @@ std::set<Rank> Topic::unheard() const {
 }
 
 /// Nothing more comes from the peer, and it hears nothing.
-void Topic::close(Rank peer) {
+void Topic::close(Rank peer, Ending why) {
   const Way::In before = std::exchange(ways_[at(peer)].in, Way::In::closed);
   hang_up(peer);
-  if (before == Way::In::open) deliver({peer, true, {}});
+  if (before == Way::In::open) deliver({peer, true, {}, why});
 }
 
 void Topic::deliver(Inbound inbound) {
   if (handler_ == nullptr) {
-    inbox_bytes_ += inbound.frame.size();
+    const std::size_t counts = sizeof inbound + inbound.frame.size();
+    std::size_t& waiting = ways_[at(inbound.from)].waiting;
     inbox_.push_back(std::move(inbound));
+    waiting += counts;
     arrived_.notify_all();
     return;
   }
   try {
     if (inbound.closed) {
-      handler_->on_closed(inbound.from);
+      handler_->on_closed(inbound.from, inbound.why);
     } else {
       handler_->on_frame(inbound.from, inbound.frame);
     }
@@ -194,7 +207,7 @@ Deadline Topic::on_turn(Deadline now) noexcept {
 void Topic::fail(const Status& failure) noexcept {
   if (handler_ != nullptr) return handler_->on_failure(failure);
   hang_up_all();
-  cut_ = true;
+  failure_ = failure;
   arrived_.notify_all();
 }
 

@@ -27,12 +27,17 @@ class ControlPlane;
 /// First frames wait until `receive` takes them. Then a handler takes over.
 class Topic final : ControlThread::Task {
  public:
+  /// Why nothing more comes from a peer.
+  enum class Ending : std::uint8_t {
+    hung_up,
+    gone,       ///< its process, or the connection to it
+    senseless,  ///< it sent what makes no sense, or more than it may
+  };
   /// All are called on the process's control thread, or inside `hand_over`, with the mutex held.
   class Handler {
    public:
     virtual void on_frame(Rank from, std::string_view frame) = 0;
-    /// `from` hung up, or its process is gone.
-    virtual void on_closed(Rank from) = 0;
+    virtual void on_closed(Rank from, Ending why) = 0;
     /// After each of the above, when somebody asked, and when it is time; says when that will be.
     virtual Deadline on_time(Deadline now) = 0;
     /// Memory ran out in one of the above, or as the topic's frames were read.
@@ -46,8 +51,9 @@ class Topic final : ControlThread::Task {
   Topic(std::shared_ptr<ControlPlane> plane, std::uint64_t id, std::vector<Rank> members);
   Topic(const Topic&) = delete;
   Topic& operator=(const Topic&) = delete;
-  /// Hangs up on all. The handler is called no more.
   ~Topic();
+  /// Hangs up on all. The handler is called no more. The destructor does so too.
+  void end() noexcept;
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] Rank size() const { return static_cast<Rank>(members_.size()); }
@@ -66,11 +72,16 @@ class Topic final : ControlThread::Task {
 
   struct Inbound {
     Rank from = kNoRank;
-    bool closed = false;  ///< it hung up, or its process is gone
+    bool closed = false;  ///< nothing more comes from it, for the reason that follows
     std::string frame;
+    Ending why = Ending::hung_up;
+    /// Memory ran out here, so that a frame is lost, and all ways ended: `from` is this rank.
+    Status failure{};
   };
   /// The next frame, in order of arrival; nothing if none comes in time. Before `hand_over`.
   std::optional<Inbound> receive(Deadline deadline);
+  /// To all peers, as `send` would, holding the mutex for a peer at a time. Before `hand_over`.
+  void tell_all(std::string_view frame);
   /// For who is no handler, and so does not hold the mutex.
   [[nodiscard]] std::mutex& mutex();
 
@@ -92,15 +103,16 @@ class Topic final : ControlThread::Task {
       unheard,  ///< what still comes is dropped, until it ends
     } in = In::closed;
     bool out = false;
+    std::size_t waiting = 0;  ///< what its frames in the inbox count for
   };
 
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
   [[nodiscard]] Rank rank_of(Rank member) const;
   Deadline on_turn(Deadline now) noexcept override;
   /// From the plane: `member` is one of its ranks.
-  void take(Rank member, bool closing, std::string frame);
-  void lose(Rank member);
-  void close(Rank peer);
+  void take(Rank member, std::string frame);
+  void lose(Rank member, Ending why);
+  void close(Rank peer, Ending why);
   void deliver(Inbound inbound);
   void settle();
   void fail(const Status& failure) noexcept;
@@ -116,11 +128,10 @@ class Topic final : ControlThread::Task {
   // Guarded by the mutex.
   std::vector<Way> ways_;  ///< by rank
   std::deque<Inbound> inbox_;
-  std::size_t inbox_bytes_ = 0;
   std::condition_variable arrived_;
   Handler* handler_ = nullptr;
   bool entered_ = false;  ///< the plane knows it
-  bool cut_ = false;      ///< all ways have ended at once
+  Status failure_;        ///< a frame is lost that `receive` should have had
 };
 
 }  // namespace coll

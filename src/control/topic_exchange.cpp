@@ -2,6 +2,7 @@
 // Every rank's text to every rank, over a topic.
 #include "control/topic_exchange.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "rendezvous/exchange/exchange_sides.hpp"
@@ -38,6 +39,12 @@ Status senseless_rank(Rank rank) {
       .at_rank(rank);
 }
 
+/// Nothing more comes: who ended that, and why.
+Status ended(const Topic::Inbound& last) {
+  if (!last.failure.ok()) return last.failure.at_rank(last.from);
+  return last.why == Topic::Ending::senseless ? senseless_rank(last.from) : went_away(last.from);
+}
+
 /// All texts, once they are there.
 Result<std::vector<std::string>> gather(Topic& topic, std::string mine, Deadline deadline) {
   const auto size = static_cast<std::size_t>(topic.size());
@@ -50,7 +57,7 @@ Result<std::vector<std::string>> gather(Topic& topic, std::string mine, Deadline
     const auto next = topic.receive(deadline);
     if (!next) return late_ranks(missing);
     const auto from = static_cast<std::size_t>(next->from);
-    if (next->closed) return went_away(next->from);
+    if (next->closed) return ended(*next);
     const auto word = read_text(next->frame);
     if (!word || !missing[from]) return senseless_rank(next->from);
     texts[from] = word->text;
@@ -68,9 +75,17 @@ Result<std::vector<std::string>> exchange(Topic& topic, std::string mine, Deadli
   }
   if (topic.is_hub()) {
     auto texts = gather(topic, std::move(mine), deadline);
-    const std::string word = texts.ok() ? pack_packet(*texts, {}) : pack_failure(texts.status());
-    const std::lock_guard lock(topic.mutex());
-    topic.send_all(word);
+    std::string word;
+    if (texts.ok()) {
+      word = pack_packet(*texts, {});
+      std::size_t together = 0;
+      for (const std::string& text : *texts) together += text.size();
+      if (std::max(together, word.size()) > kPacketLimit) {
+        texts = failed(Code::out_of_resources,
+                       "the ranks' texts are " + std::to_string(together) + " bytes together");
+      }
+    }
+    topic.tell_all(texts.ok() ? word : pack_failure(texts.status()));
     return texts;
   }
   {
@@ -87,7 +102,7 @@ Result<std::vector<std::string>> exchange(Topic& topic, std::string mine, Deadli
                   "see whether its process is stopped, or its host overloaded or gone")
         .at_rank(topic.hub());
   }
-  if (answer->closed) return went_away(topic.hub());
+  if (answer->closed) return ended(*answer);
   if (auto failure = read_failure(answer->frame)) return *std::move(failure);
   auto texts = read_texts(answer->frame, topic.size());
   if (!texts) return senseless_hub(topic.hub());

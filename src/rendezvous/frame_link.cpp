@@ -22,24 +22,29 @@ void FrameLink::send(std::string_view frame) {
 }
 
 void FrameLink::send(std::shared_ptr<const std::string> frame) {
+  queue(std::move(frame));
+  push();
+}
+
+void FrameLink::queue(std::shared_ptr<const std::string> frame) {
   Outgoing next;
   for (unsigned i = 0; i < 4; ++i) {
     next.head[i] = static_cast<char>(frame->size() >> (8 * i) & 0xff);
   }
   next.body = std::move(frame);
   out_.push_back(std::move(next));
-  push();
 }
 
-void FrameLink::push() {
-  while (!out_.empty()) {
+void FrameLink::push(std::size_t most) {
+  while (!out_.empty() && most > 0) {
     Outgoing& first = out_.front();
     const std::size_t of_head = std::min(first.sent, first.head.size());
     const std::size_t of_body = first.sent - of_head;
+    const std::size_t head = std::min(first.head.size() - of_head, most);
+    const std::size_t body = std::min(first.body->size() - of_body, most - head);
     // sendmsg(2) only reads what iovec points to.
-    const iovec pieces[] = {
-        {first.head.data() + of_head, first.head.size() - of_head},
-        {const_cast<char*>(first.body->data()) + of_body, first.body->size() - of_body}};
+    const iovec pieces[] = {{first.head.data() + of_head, head},
+                            {const_cast<char*>(first.body->data()) + of_body, body}};
     const Moved moved = send_some(fd_.get(), pieces);
     if (moved.bytes == 0) {
       // A broken link shows when it is read; what was queued for it is of no use any more.
@@ -47,12 +52,18 @@ void FrameLink::push() {
       return;
     }
     sent_ += moved.bytes;
+    most -= moved.bytes;
     first.sent += moved.bytes;
     if (first.sent == first.head.size() + first.body->size()) out_.erase(out_.begin());
   }
 }
 
 FrameLink::Got FrameLink::receive(std::string& frame) {
+  std::size_t all = kAll;
+  return receive(frame, all);
+}
+
+FrameLink::Got FrameLink::receive(std::string& frame, std::size_t& budget) {
   for (;;) {
     std::span<char> into;
     if (head_have_ < head_.size()) {
@@ -73,8 +84,11 @@ FrameLink::Got FrameLink::receive(std::string& frame) {
       body_.resize(std::min(size, body_have_ + 65536));
       into = std::span(body_).subspan(body_have_);
     }
+    if (budget == 0) return Got::nothing;
+    into = into.first(std::min(into.size(), budget));
     const Moved moved = recv_some(fd_.get(), std::as_writable_bytes(into));
     if (moved.bytes == 0) return moved.would_block() ? Got::nothing : Got::closed;
+    budget -= moved.bytes;
     (head_have_ < head_.size() ? head_have_ : body_have_) += moved.bytes;
   }
 }
@@ -87,8 +101,12 @@ void FrameLink::finish_sending(Deadline until) {
   }
 }
 
-void FrameLink::hang_up() {
+void FrameLink::shut() noexcept {
   ::shutdown(fd_.get(), SHUT_RDWR);
+}
+
+void FrameLink::hang_up() {
+  shut();
   close();
 }
 

@@ -19,6 +19,8 @@ namespace coll {
 /// socket can be handed on between two frames.
 class FrameLink {
  public:
+  static constexpr std::size_t kAll = ~std::size_t{0};
+
   FrameLink() = default;
   /// Frames longer than `limit` bytes are garbage.
   FrameLink(Fd fd, std::size_t limit) : fd_(std::move(fd)), limit_(limit) {}
@@ -32,8 +34,10 @@ class FrameLink {
   void send(std::string_view frame);
   /// The same for one that many links send: it is not copied.
   void send(std::shared_ptr<const std::string> frame);
-  /// Sends what goes now of what is queued.
-  void push();
+  /// The same, and sends nothing yet.
+  void queue(std::shared_ptr<const std::string> frame);
+  /// Sends what goes now of what is queued, `most` bytes of it.
+  void push(std::size_t most = kAll);
   [[nodiscard]] bool sending() const { return !out_.empty(); }
   /// Waits until all that is queued has left, at most until the deadline.
   void finish_sending(Deadline until);
@@ -43,9 +47,14 @@ class FrameLink {
   enum class Got { frame, nothing, closed, garbage };
   /// The next frame, if it is there. `closed`: the other side is gone (an error counts as that).
   Got receive(std::string& frame);
+  /// The same, reading `budget` bytes at most, which it takes off: `nothing` where that is all.
+  Got receive(std::string& frame, std::size_t& budget);
 
   void close() { *this = FrameLink(); }
-  /// Closes it for all who have a copy of the socket, such as the program that gave it.
+  /// Ends the connection, for all who have a copy of the socket, such as the program that gave it:
+  /// both sides read its end.
+  void shut() noexcept;
+  /// Does so and closes it.
   void hang_up();
   Fd take() { return std::move(fd_); }
 

@@ -51,7 +51,7 @@ class Watch {
   /// a message.)
   virtual void doubt(const Call& call) noexcept = 0;
 
-  /// This rank leaves in order: its socket's closing is no death. Returns when the others know
+  /// This rank leaves in order: that it hangs up is no death. Returns when the others know
   /// (bounded, 2 s). `start_leaving` is its first half: several watches can leave at once.
   virtual void start_leaving() noexcept = 0;
   virtual void leave() noexcept = 0;

@@ -21,7 +21,7 @@ class WatchHub final : public WatchSide {
   void on_question(const Question& question) override;
   void on_leave(const Departure& departure) override;
   void on_word(Rank from, WatchWord word, std::string_view frame) override;
-  void on_closed(Rank from) override;
+  void on_closed(Rank from, Topic::Ending why) override;
   Deadline on_turn(Deadline now) override;
 
   /// The first failure is everybody's.
@@ -104,6 +104,7 @@ void WatchHub::answer_question() {
 }
 
 void WatchHub::on_left(Rank from, const Departure& departure) {
+  if (left_[static_cast<std::size_t>(from)]) return;  // said twice
   left_[static_cast<std::size_t>(from)] = true;
   note_departure(departure);
   if (gathering_ && !gathering_->places[static_cast<std::size_t>(from)].place) {
@@ -140,9 +141,9 @@ void WatchHub::on_word(Rank from, WatchWord word, std::string_view frame) {
              .at_rank(from));
 }
 
-void WatchHub::on_closed(Rank from) {
+void WatchHub::on_closed(Rank from, Topic::Ending why) {
   if (left_[static_cast<std::size_t>(from)] || leaving_until_) return;
-  decide(lost(from));
+  decide(lost(from, why));
 }
 
 void WatchHub::on_leave(const Departure& departure) {

@@ -13,9 +13,8 @@ namespace {
 constexpr int kFailuresSurvived = 8;
 
 /// The next look at a board: all of the process's in one turn of the thread.
-Deadline next_tick(Deadline now) {
-  const auto past = now.time_since_epoch() % kTick;
-  return now + (kTick - past);
+Deadline next_tick(Deadline now, Deadline::duration period) {
+  return now + (period - now.time_since_epoch() % period);
 }
 
 }  // namespace
@@ -175,7 +174,8 @@ void WatchSide::take_requests() {
 
 void WatchSide::look_at_board(Deadline now) {
   if (now < next_look_) return;
-  next_look_ = departures_.empty() ? next_tick(now) : now + kLeftTick;
+  next_look_ =
+      next_tick(now, departures_.empty() || concluded() ? Deadline::duration(kTick) : kLeftTick);
   const CallBoard::Reading reading = board_.read();
   if (!(reading == seen_)) {
     seen_ = reading;
@@ -186,7 +186,7 @@ void WatchSide::look_at_board(Deadline now) {
 
 void WatchSide::note_departure(const Departure& departure) {
   departures_.push_back(departure);
-  next_look_ = std::min<Deadline>(next_look_, Clock::now() + kLeftTick);
+  next_look_ = std::min(next_look_, next_tick(Clock::now(), kLeftTick));
 }
 
 // A rank that left in order has done its part of every collective up to its last one. Whoever is in
@@ -240,7 +240,20 @@ Whereabouts WatchSide::place(const Question& question) const {
   return place;
 }
 
-Status WatchSide::lost(Rank rank) const {
+Status WatchSide::lost(Rank rank, Topic::Ending why) const {
+  if (why == Topic::Ending::senseless) {
+    return coll::failed(Code::internal, name(rank) + " sent something that makes no sense",
+                        "use the same version of the library on all ranks")
+        .at_rank(rank);
+  }
+  if (why == Topic::Ending::hung_up) {
+    return coll::failed(Code::peer_lost,
+                        name(rank) +
+                            " is gone from the communicator: it ended it in the middle of a "
+                            "call, or ran out of memory",
+                        "see that rank's output for the reason")
+        .at_rank(rank);
+  }
   return coll::failed(Code::peer_lost,
                       name(rank) +
                           " is gone: its process was killed, crashed or ended in the "

@@ -41,15 +41,18 @@ class WatchSide : public Watch, Topic::Handler {
  protected:
   WatchSide(std::unique_ptr<Topic> topic, std::vector<Member> members, const CallBoard& board);
   /// Each final class calls it in its destructor: the hooks must be there until then.
-  void stop() { topic_.reset(); }
+  void stop() {
+    if (topic_) topic_->end();  // a hook may be running, and needs the pointer
+    topic_.reset();
+  }
 
   // --- hooks
   virtual void on_report(const Status& failure) = 0;
   virtual void on_question(const Question& question) = 0;
   virtual void on_leave(const Departure& departure) = 0;
   virtual void on_word(Rank from, WatchWord word, std::string_view frame) = 0;
-  /// From the topic: on_closed.
-  /// Called in every turn; says when to be called again at the latest.
+  /// Called in every turn, like the topic's on_closed where a way ends; says when to be called
+  /// again at the latest.
   virtual Deadline on_turn(Deadline now) = 0;
 
   // --- what hooks use
@@ -60,7 +63,7 @@ class WatchSide : public Watch, Topic::Handler {
   void note_departure(const Departure& departure);
   void finish();  ///< the watch has ended
   [[nodiscard]] Topic& topic() { return *topic_; }
-  [[nodiscard]] Status lost(Rank rank) const;
+  [[nodiscard]] Status lost(Rank rank, Topic::Ending why) const;
   [[nodiscard]] std::string name(Rank rank) const { return member_text(rank, members_); }
 
   const Rank rank_;

@@ -20,7 +20,7 @@ class WatchSpoke final : public WatchSide {
   void on_question(const Question& question) override;
   void on_leave(const Departure& departure) override;
   void on_word(Rank from, WatchWord word, std::string_view frame) override;
-  void on_closed(Rank from) override;
+  void on_closed(Rank from, Topic::Ending why) override;
   Deadline on_turn(Deadline now) override;
 
   /// Waits for the hub's verdict; `own` is what this rank says without one.
@@ -121,10 +121,11 @@ void WatchSpoke::on_word(Rank from, WatchWord word, std::string_view frame) {
                .at_rank(from));
 }
 
-void WatchSpoke::on_closed(Rank from) {
+void WatchSpoke::on_closed(Rank from, Topic::Ending why) {
+  if (hub_left_) return;  // in order, before this rank listened
   // All ranks see this by themselves, and say the same of it.
   own_.reset();
-  if (!leaving_until_) conclude(lost(from));
+  if (!leaving_until_) conclude(lost(from, why));
 }
 
 Deadline WatchSpoke::on_turn(Deadline now) {

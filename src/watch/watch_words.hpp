@@ -10,8 +10,6 @@
 
 namespace coll {
 
-inline constexpr std::size_t kWatchFrameLimit = 65536;
-
 enum class WatchWord : std::uint8_t {
   report = 'r',    ///< to the hub: this rank failed
   question = 'q',  ///< to the hub: something is wrong in this call: ask everybody

@@ -16,6 +16,7 @@
 #include "control/topic_exchange.hpp"
 #include "control/topic_frame.hpp"
 #include "rendezvous/meeting_ranks.hpp"
+#include "sys/net/socket_frame.hpp"
 
 namespace coll::testing {
 namespace {
@@ -233,6 +234,113 @@ TEST(Topic, FramesThatWaitAreBounded) {
   EXPECT_EQ(last, "closed");
   EXPECT_GT(frames, 4);
   EXPECT_LE(frames, 16);
+}
+
+/// A rank whose socket the test writes to by itself, and the hub, which has opened nothing yet.
+struct Flooded {
+  Flooded() {
+    std::vector<Meeting> meetings = star(3);
+    rank = meetings[0].hub;
+    odd = rank == 0 ? 1 : 0;
+    fine = 3 - rank - odd;
+    socket = std::move(meetings[at(odd)].links[at(rank)]);
+    hub = std::make_shared<ControlPlane>(std::move(meetings[at(rank)]));
+    other = std::make_shared<ControlPlane>(std::move(meetings[at(fine)]));
+    COLL_CHECK(hub->begin().ok() && other->begin().ok(), "beginning a plane");
+  }
+  static std::size_t at(Rank one) { return static_cast<std::size_t>(one); }
+  /// The k-th of many topics that nobody opens.
+  static std::uint64_t unopened(std::uint64_t k) { return (std::uint64_t{1} << 40) + k; }
+  [[nodiscard]] bool write(std::uint64_t topic, std::string_view text) const {
+    return send_frame(socket.get(), *topic_frame(topic, false, text), in(seconds(10))).ok();
+  }
+
+  Rank rank = 0, odd = 0, fine = 0;
+  Fd socket;
+  std::shared_ptr<ControlPlane> hub, other;
+};
+
+/// What one peer sends early is not taken from the room of another.
+TEST(Topic, AFloodIsTheFloodersOwnEnd) {
+  const Flooded ranks;
+  const std::string large(std::size_t{1} << 20, 'x');
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(ranks.write(7, large));
+  const auto marker = ranks.hub->open(8, {0, 1, 2});
+  ASSERT_TRUE(ranks.write(8, "behind it"));
+  EXPECT_EQ(next(*marker), "behind it");
+  const auto early = ranks.other->open(7, {0, 1, 2});
+  send(*early, ranks.rank, "early");
+  const auto there = ranks.other->open(8, {0, 1, 2});
+  send(*there, ranks.rank, "behind it, too");
+  EXPECT_EQ(next(*marker), "behind it, too");
+  const auto late = ranks.hub->open(7, {0, 1, 2});
+  std::string heard;
+  std::optional<Topic::Inbound> end;
+  for (int i = 0; i < 30; ++i) {
+    const auto one = late->receive(in(milliseconds(i == 0 ? 10000 : 0)));
+    if (!one) break;
+    if (one->from == ranks.fine) heard += one->frame;
+    if (one->closed) end = one;
+  }
+  EXPECT_EQ(heard, "early");
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->from, ranks.odd);
+  EXPECT_EQ(end->why, Topic::Ending::senseless);
+}
+
+/// Frames that say nothing cost memory, too: whoever sends too many is lost.
+TEST(Topic, EmptyFramesAreBounded) {
+  const Flooded ranks;
+  const auto open = ranks.hub->open(8, {0, 1, 2});
+  std::uint64_t sent = 0;
+  while (sent < 200000 && ranks.write(Flooded::unopened(sent), "")) ++sent;
+  const auto end = open->receive(in(seconds(10)));
+  ASSERT_TRUE(end && end->closed);
+  EXPECT_EQ(end->from, ranks.odd);
+  EXPECT_EQ(end->why, Topic::Ending::senseless);
+  EXPECT_GT(sent, 10000U);
+  const auto alive = ranks.other->open(8, {0, 1, 2});
+  send(*alive, ranks.rank, "not me");
+  EXPECT_EQ(next(*open), "not me");
+}
+
+TEST(Topic, EmptyFramesThatNobodyAsksForAreBounded) {
+  const Flooded ranks;
+  const auto open = ranks.hub->open(8, {0, 1, 2}), marker = ranks.hub->open(9, {0, 1, 2});
+  for (int i = 0; i < 100000; ++i) ASSERT_TRUE(ranks.write(8, ""));
+  ASSERT_TRUE(ranks.write(9, "behind them"));
+  EXPECT_EQ(next(*marker), "behind them");
+  int frames = 0;
+  std::optional<Topic::Inbound> one;
+  while ((one = open->receive(in(seconds(10)))) && !one->closed) ++frames;
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->why, Topic::Ending::senseless);
+  EXPECT_LT(frames, 100000);
+  EXPECT_GT(frames, 1000);
+}
+
+TEST(Topic, ANumberInUseIsNotOpenedAgain) {
+  const Planes planes(2);
+  const auto first = planes.of(planes.hub).open(3, {0, 1});
+  const auto peer = planes.of(planes.spoke()).open(3, {0, 1});
+  EXPECT_EQ(planes.of(planes.hub).open(3, {0, 1}), nullptr);
+  send(*peer, planes.hub, "to the first");
+  EXPECT_EQ(next(*first), "to the first");
+}
+
+/// Whoever waits for a rank that will not come hears so at once.
+TEST(Topic, ARefusalEndsIt) {
+  for (const bool hub_refuses : {true, false}) {
+    const Planes planes(2);
+    const Rank refusing = hub_refuses ? planes.hub : planes.spoke();
+    for (const bool early : {true, false}) {
+      const std::uint64_t id = early ? 3 : 4;
+      if (early) planes.of(refusing).refuse(id, {0, 1});
+      const auto waiting = planes.of(1 - refusing).open(id, {0, 1});
+      if (!early) planes.of(refusing).refuse(id, {0, 1});
+      EXPECT_EQ(next(*waiting), "closed");
+    }
+  }
 }
 
 TEST(Topic, NamesAreNotGivenTwice) {

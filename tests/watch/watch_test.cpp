@@ -18,11 +18,13 @@
 #include "sys/net/socket_frame.hpp"
 #include "temporary_folder.hpp"
 #include "watch/places_report.hpp"
+#include "watch/watch_words.hpp"
 
 namespace coll::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Call all_reduce(std::uint64_t sequence) {
   return {sequence,      Collective::all_reduce, DataType::float32,
@@ -109,6 +111,42 @@ TEST(Watch, LeavingInOrderIsNoFailureInAnyOrder) {
       EXPECT_FALSE(watch->has_failed()) << watch->failure().text();
     }
   }
+}
+
+/// Its farewell and its end may be there before this rank's watch.
+TEST(Watch, AHubThatLeftBeforeThisRankListenedIsNotDead) {
+  std::vector<Meeting> meetings = star(2);
+  const Rank hub = meetings[0].hub, spoke = 1 - hub;
+  const auto plane_of = [&](Rank rank) {
+    return *start_control(std::move(meetings[static_cast<std::size_t>(rank)]), members_of(2));
+  };
+  const auto at_hub = plane_of(hub), at_spoke = plane_of(spoke);
+  const CallBoard board;
+  auto there = at_spoke->open_first();
+  const auto marker = at_spoke->open(1, {0, 1});
+  {
+    const auto leaving = at_hub->open_first();
+    const std::lock_guard lock(leaving->mutex());
+    leaving->send(spoke, pack_left({hub, 0}));
+  }
+  const auto behind = at_hub->open(1, {0, 1});
+  behind->tell_all("behind it");
+  ASSERT_TRUE(marker->receive(in(seconds(10))));
+  const auto watch = start_watch(std::move(there), members_of(2), board);
+  ASSERT_TRUE(watch.ok());
+  EXPECT_FALSE((*watch)->has_failed()) << (*watch)->failure().text();
+  (*watch)->leave();
+  EXPECT_FALSE((*watch)->has_failed());
+}
+
+/// A rank that ends the communicator without leaving it is not said to be killed.
+TEST(Watch, AHangUpIsNoDeathOfAProcess) {
+  Watched ranks(3);
+  ranks.watches[ranks.spoke(0)].reset();
+  const Status failure = await_failure(*ranks.watches[ranks.spoke(1)]);
+  EXPECT_EQ(failure.rank(), static_cast<Rank>(ranks.spoke(0)));
+  EXPECT_THAT(failure.text(), HasSubstr("is gone from the communicator"));
+  EXPECT_THAT(failure.text(), Not(HasSubstr("killed")));
 }
 
 TEST(Watch, AReportReachesAllRanks) {
