@@ -153,7 +153,6 @@ TEST(Topic, AnEndThatGoesIsNoEndOfOthers) {
   ended[hub].reset();
   send(*kept[hub], planes.spoke(), "still here");
   EXPECT_EQ(next(*kept[spoke]), "still here");
-  // The same number may be used again when all have heard of its end.
   ended.clear();
   const Topics again = planes.open(3);
   send(*again[spoke], planes.hub, "new");
@@ -249,7 +248,6 @@ struct Flooded {
     COLL_CHECK(hub->begin().ok() && other->begin().ok(), "beginning a plane");
   }
   static std::size_t at(Rank one) { return static_cast<std::size_t>(one); }
-  /// The k-th of many topics that nobody opens.
   static std::uint64_t unopened(std::uint64_t k) { return (std::uint64_t{1} << 40) + k; }
   [[nodiscard]] bool write(std::uint64_t topic, std::string_view text) const {
     return send_frame(socket.get(), *topic_frame(topic, false, text), in(seconds(10))).ok();
@@ -328,7 +326,6 @@ TEST(Topic, ANumberInUseIsNotOpenedAgain) {
   EXPECT_EQ(next(*first), "to the first");
 }
 
-/// Whoever waits for a rank that will not come hears so at once.
 TEST(Topic, ARefusalEndsIt) {
   for (const bool hub_refuses : {true, false}) {
     const Planes planes(2);
