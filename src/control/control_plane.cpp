@@ -220,7 +220,12 @@ void ControlPlane::take(Rank from, std::string frame) {
   if (ending == ending_.end()) {
     std::optional<Topic::Ending> end;
     if (header->closing) end = Topic::Ending::hung_up;
-    return hold(header->topic, {from, end, std::move(frame)});
+    try {
+      return hold(header->topic, {from, end, std::move(frame)});
+    } catch (const std::exception&) {
+      shut(from);  // or else whoever opens the topic would wait for what is lost here
+      throw;
+    }
   }
   if (header->closing) ending->second.erase(from);
   if (ending->second.empty()) ending_.erase(ending);
