@@ -66,6 +66,8 @@ void Topic::hand_over(Handler& handler) {
     inbox_.pop_front();
     deliver(std::move(first));
   }
+  // After the last `receive`: nobody has heard of it yet.
+  if (!failure_.ok()) handler_->on_failure(failure_);
   settle();
 }
 
