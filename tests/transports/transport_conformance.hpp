@@ -429,7 +429,7 @@ TEST_P(TransportConformance, TooFewDescriptorsIsAClearFailure) {
         const auto over = [](auto& end) {
           return !end.ok() || (*end)->ready() || !(*end)->status().ok();
         };
-        for (int turn = 0; turn < 1000 && !(over(a) && over(b)); ++turn) ranks.poll();
+        for (int turn = 0; turn < 5000 && !(over(a) && over(b)); ++turn) ranks.poll();
         for (auto* end : {&a, &b}) {
           const Status status = end->ok() ? (**end)->status() : end->status();
           if (status.ok()) continue;
