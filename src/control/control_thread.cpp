@@ -11,17 +11,13 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/made_once.hpp"
-#include "sys/fork_safe_mutex.hpp"
+#include "sys/one_per_process.hpp"
 #include "sys/own_thread.hpp"
 
 namespace coll {
 namespace {
 
-ForkSafeMutex g_current_thread_mutex;
-std::weak_ptr<ControlThread>& current_thread() {
-  return made_once([] { return std::weak_ptr<ControlThread>(); });
-}
+OnePerProcess<ControlThread> g_control_thread;
 
 constexpr std::uint64_t kEvent = 0;  // the eventfd's key; owners' numbers begin with 1
 
@@ -31,45 +27,28 @@ std::uint64_t key_of(std::uint32_t number, std::uint32_t socket) {
 
 }  // namespace
 
-pid_t ControlThread::own_process() {
-  return ::getpid();
-}
-
 Result<std::shared_ptr<ControlThread>> ControlThread::of_process() {
-  const auto of_this_process = []() -> std::shared_ptr<ControlThread> {
-    auto one = current_thread().lock();
-    return one && one->owner_ == own_process() ? one : nullptr;  // a parent's thread is not here
-  };
-  {
-    const std::lock_guard lock(g_current_thread_mutex);
-    if (auto one = of_this_process()) return one;
-  }
-  std::shared_ptr<ControlThread> made(new ControlThread);
-  made->event_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!made->event_) return system_failure("watch: making an eventfd", errno);
-  made->ready_ = Fd::kept_from_children([] { return epoll_create1(EPOLL_CLOEXEC); });
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kEvent;
-  if (!made->ready_ ||
-      epoll_ctl(made->ready_.get(), EPOLL_CTL_ADD, made->event_.get(), &event) != 0) {
-    return system_failure("watch: making an epoll descriptor", errno);
-  }
-  COLL_ASSIGN(made->thread_, start_thread("coll-watch", "that watches the ranks",
-                                          [raw = made.get()] { raw->run(); }));
-  const std::lock_guard lock(g_current_thread_mutex);
-  if (auto others = of_this_process()) return others;  // `made` goes unlocked
-  current_thread() = made;
-  return made;
+  return g_control_thread.find_or_make([]() -> Result<std::shared_ptr<ControlThread>> {
+    std::shared_ptr<ControlThread> made(new ControlThread);
+    made->event_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!made->event_) return system_failure("watch: making an eventfd", errno);
+    made->ready_ = Fd::kept_from_children([] { return epoll_create1(EPOLL_CLOEXEC); });
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = kEvent;
+    if (!made->ready_ ||
+        epoll_ctl(made->ready_.get(), EPOLL_CTL_ADD, made->event_.get(), &event) != 0) {
+      return system_failure("watch: making an epoll descriptor", errno);
+    }
+    COLL_ASSIGN(made->thread_, start_thread("coll-watch", "that watches the ranks",
+                                            [raw = made.get()] { raw->run(); }));
+    return made;
+  });
 }
 
 std::size_t ControlThread::tasks_of_process() {
-  std::shared_ptr<ControlThread> one;
-  {
-    const std::lock_guard lock(g_current_thread_mutex);
-    one = current_thread().lock();
-  }
-  if (!one || one->owner_ != own_process()) return 0;
+  const std::shared_ptr<ControlThread> one = g_control_thread.find();
+  if (!one) return 0;
   const std::lock_guard lock(one->mutex_);
   return one->due_.size();
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that serves all control planes of a process.
 #pragma once
-#include <sys/types.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -90,8 +88,6 @@ class ControlThread {
   Task* next_asked();
   void wake() noexcept;
 
-  const pid_t owner_ = own_process();
-  static pid_t own_process();
   Fd ready_;  ///< epoll's
   Fd event_;
   std::mutex mutex_;  // guards the next four

@@ -10,6 +10,7 @@
 #include "child_process.hpp"
 #include "sys/fd.hpp"
 #include "sys/fork_safe_mutex.hpp"
+#include "sys/one_per_process.hpp"
 
 namespace coll {
 namespace {
@@ -72,6 +73,46 @@ TEST(Fork, FindsForkSafeMutexesFreeAndWhatTheyGuardWhole) {
   worker.join();
   const std::lock_guard lock(g_mutex);
   EXPECT_EQ(g_guarded, 2);
+}
+
+OnePerProcess<int> g_number;
+
+TEST(Fork, LeavesTheParentsOneOfAKindToTheParent) {
+  int made = 0;
+  const auto make = [&]() -> Result<std::shared_ptr<int>> { return std::make_shared<int>(++made); };
+  EXPECT_EQ(g_number.find(), nullptr);
+  {
+    const auto first = g_number.find_or_make(make);
+    ASSERT_TRUE(first.ok());
+    EXPECT_EQ(*g_number.find_or_make(make), *first);
+    EXPECT_EQ(g_number.find(), *first);
+    EXPECT_EQ(testing::in_child([&] {
+                const bool none = g_number.find() == nullptr;
+                const auto own = g_number.find_or_make(make);
+                return none && own.ok() && g_number.find() == *own ? **own : 0;
+              }),
+              2);
+  }
+  EXPECT_EQ(g_number.find(), nullptr);  // nobody keeps it
+  EXPECT_FALSE(
+      g_number
+          .find_or_make([] { return Result<std::shared_ptr<int>>(failed(Code::internal, "no")); })
+          .ok());
+  EXPECT_EQ(**g_number.find_or_make(make), 2);
+}
+
+/// Of two that are made at the same time, all get the one that was there first.
+TEST(OnePerProcess, IsTheFirstThatIsThere) {
+  std::shared_ptr<int> first;
+  const auto second = g_number.find_or_make([&]() -> Result<std::shared_ptr<int>> {
+    COLL_ASSIGN(first, g_number.find_or_make([]() -> Result<std::shared_ptr<int>> {
+      return std::make_shared<int>(7);
+    }));
+    return std::make_shared<int>(8);
+  });
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(**second, 7);
+  EXPECT_EQ(*second, first);
 }
 
 /// Sockets have a mutex of their own, which a fork takes last.

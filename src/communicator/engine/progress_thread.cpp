@@ -8,43 +8,26 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "base/made_once.hpp"
 #include "communicator/engine/engine.hpp"
-#include "sys/fork_safe_mutex.hpp"
+#include "sys/one_per_process.hpp"
 #include "sys/own_thread.hpp"
 
 namespace coll {
 namespace {
 
-ForkSafeMutex g_current_mutex;
-std::weak_ptr<ProgressThread>& current() {
-  return made_once([] { return std::weak_ptr<ProgressThread>(); });
-}
+OnePerProcess<ProgressThread> g_progress_thread;
 
 }  // namespace
 
-pid_t ProgressThread::own_process() {
-  return ::getpid();
-}
-
 Result<std::shared_ptr<ProgressThread>> ProgressThread::of_process() {
-  const auto of_this_process = []() -> std::shared_ptr<ProgressThread> {
-    auto one = current().lock();
-    return one && one->owner_ == own_process() ? one : nullptr;  // a parent's thread is not here
-  };
-  {
-    const std::lock_guard lock(g_current_mutex);
-    if (auto one = of_this_process()) return one;
-  }
-  std::shared_ptr<ProgressThread> made(new ProgressThread);
-  made->event_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!made->event_) return system_failure("progress: making an eventfd", errno);
-  COLL_ASSIGN(made->thread_, start_thread("coll-progress", "that drives streams",
-                                          [raw = made.get()] { raw->run(); }));
-  const std::lock_guard lock(g_current_mutex);
-  if (auto others = of_this_process()) return others;  // `made` goes unlocked
-  current() = made;
-  return made;
+  return g_progress_thread.find_or_make([]() -> Result<std::shared_ptr<ProgressThread>> {
+    std::shared_ptr<ProgressThread> made(new ProgressThread);
+    made->event_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!made->event_) return system_failure("progress: making an eventfd", errno);
+    COLL_ASSIGN(made->thread_, start_thread("coll-progress", "that drives streams",
+                                            [raw = made.get()] { raw->run(); }));
+    return made;
+  });
 }
 
 ProgressThread::~ProgressThread() {

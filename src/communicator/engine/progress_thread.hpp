@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that drives calls for which nobody waits.
 #pragma once
-#include <sys/types.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -42,8 +40,6 @@ class ProgressThread {
   void append(Engine& engine);
   Engine& take_first();
 
-  const pid_t owner_ = own_process();
-  static pid_t own_process();
   Fd event_;
   std::atomic<bool> napping_{false};
   std::mutex mutex_;  // guards what follows
