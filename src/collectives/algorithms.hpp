@@ -27,6 +27,11 @@ struct Cost {
 
   /// Bytes / S through the busier direction of a rank.
   [[nodiscard]] double moved() const { return std::max(sent, received); }
+
+  /// Takes each number of the other's that is larger: no one rank need be the busiest in all.
+  void raise_to(const Cost& other);
+  /// Where bytes were counted in chunks.
+  void divide_by_chunks();
 };
 
 /// An algorithm: its name, which operations it supports, what they cost, and the pure function that

@@ -162,7 +162,7 @@ Composer composed(const Hierarchy& how, const CollectiveSpec& spec, const Layout
   return composer;
 }
 
-/// What a rank's own steps cost.
+/// What a rank's own steps cost, in chunks.
 Cost counted(const Composer& composer) {
   const Schedule& schedule = composer.schedule;
   const ChunkMap& chunks = schedule.chunks;
@@ -215,18 +215,11 @@ Cost cost(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout
   Cost most;
   for (const Rank rank : looked_at) {
     const Composer composer = composed(how, spec, layout, rank);
-    const Cost one = counted(composer);
-    most.rounds = std::max(most.rounds, composer.rounds());  // not every rank knows of all phases
-    most.sent = std::max(most.sent, one.sent);
-    most.received = std::max(most.received, one.received);
-    most.reduced = std::max(most.reduced, one.reduced);
-    most.steps = std::max(most.steps, one.steps);
-    most.scratch_chunks = std::max(most.scratch_chunks, one.scratch_chunks);
-    most.message_chunks = std::max(most.message_chunks, one.message_chunks);
-    most.peers = std::max(most.peers, one.peers);
-    most.chunks = std::max(most.chunks, one.chunks);
+    Cost one = counted(composer);
+    one.rounds = composer.rounds();  // not every rank knows of all phases
+    most.raise_to(one);
   }
-  for (double* bytes : {&most.sent, &most.received, &most.reduced}) *bytes /= most.chunks;
+  most.divide_by_chunks();
   return most;
 }
 

@@ -183,7 +183,7 @@ Schedule build(const CollectiveSpec& spec, const Layout& layout, Rank rank) {
 
 /// What a rank's own steps cost, in chunks.
 Cost counted(const BalancedTrees& trees, Rank rank, Collective collective) {
-  Cost cost;
+  Cost cost{.chunks = trees.count()};
   const bool up = collective != broadcast, down = collective != reduce;
   for (std::uint32_t tree = 0; tree < trees.count(); ++tree) {
     const Branch near = trees.branch(tree, rank);
@@ -215,17 +215,8 @@ Cost cost(const CollectiveSpec& spec, const Layout& layout) {
     }
   }
   Cost most;
-  for (const Rank rank : looked_at) {
-    const Cost one = counted(trees, rank, spec.collective);
-    most.sent = std::max(most.sent, one.sent);
-    most.received = std::max(most.received, one.received);
-    most.reduced = std::max(most.reduced, one.reduced);
-    most.steps = std::max(most.steps, one.steps);
-    most.peers = std::max(most.peers, one.peers);
-    most.scratch_chunks = std::max(most.scratch_chunks, one.scratch_chunks);
-  }
-  most.chunks = trees.count();
-  for (double* bytes : {&most.sent, &most.received, &most.reduced}) *bytes /= most.chunks;
+  for (const Rank rank : looked_at) most.raise_to(counted(trees, rank, spec.collective));
+  most.divide_by_chunks();
   most.rounds = (spec.collective == all_reduce ? 2.0 : 1.0) * trees.depth();
   return most;
 }
