@@ -23,4 +23,12 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
   return text;
 }
 
+std::vector<Rank> ranks_where(const std::vector<bool>& by_rank) {
+  std::vector<Rank> ranks;
+  for (std::size_t i = 0; i < by_rank.size(); ++i) {
+    if (by_rank[i]) ranks.push_back(static_cast<Rank>(i));
+  }
+  return ranks;
+}
+
 }  // namespace coll

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/log.hpp"
+#include "rendezvous/exchange/exchange_rules.hpp"
 #include "rendezvous/exchange/exchange_sides.hpp"
 #include "rendezvous/exchange/hub_links.hpp"
 #include "rendezvous/frame_link.hpp"
@@ -13,13 +14,6 @@
 
 namespace coll {
 namespace {
-
-Status senseless(Rank rank) {
-  return failed(Code::mismatch,
-                "rank " + std::to_string(rank) + " sent something that makes no sense",
-                "use the same version of the library on all ranks")
-      .at_rank(rank);
-}
 
 class HubExchange {
  public:
@@ -56,7 +50,6 @@ class HubExchange {
   [[nodiscard]] Status late() const;
 
   static std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
-  [[nodiscard]] std::vector<Rank> missing() const;
 
   Rank me_;
   RelayTree tree_;
@@ -78,21 +71,8 @@ class HubExchange {
   Deadline help_all_at_ = Deadline::max();
 };
 
-std::vector<Rank> HubExchange::missing() const {
-  std::vector<Rank> ranks;
-  for (std::size_t i = 0; i < missing_.size(); ++i) {
-    if (missing_[i]) ranks.push_back(static_cast<Rank>(i));
-  }
-  return ranks;
-}
-
 Status HubExchange::late() const {
-  const std::vector<Rank> ranks = missing();
-  return failed(Code::deadline,
-                ranks_text(ranks) + (ranks.size() == 1 ? " has" : " have") +
-                    " met but not finished connecting in time",
-                "see whether they run")
-      .at_rank(ranks.size() == 1 ? ranks.front() : kNoRank);
+  return late_ranks(missing_, "met but not finished connecting in time", "see whether they run");
 }
 
 Status HubExchange::hear_each(Take take) {
@@ -104,13 +84,8 @@ Status HubExchange::hear_each(Take take) {
   while (left > 0) {
     COLL_ASSIGN(const auto all, links_.turn(std::min(deadline_, help(Clock::now()))));
     for (const auto& [rank, got, frame] : all) {
-      if (got == FrameLink::Got::closed) {
-        return failed(Code::peer_lost,
-                      "rank " + std::to_string(rank) + " went away while ranks were connecting",
-                      "see its output for the reason")
-            .at_rank(rank);
-      }
-      COLL_TRY(got == FrameLink::Got::garbage ? senseless(rank) : (this->*take)(rank, frame));
+      if (got == FrameLink::Got::closed) return lost_rank(rank);
+      COLL_TRY(got == FrameLink::Got::garbage ? senseless_rank(rank) : (this->*take)(rank, frame));
       missing_[at(rank)] = false;
       --left;
     }
@@ -121,7 +96,7 @@ Status HubExchange::hear_each(Take take) {
 
 Status HubExchange::take_text(Rank rank, const std::string& frame) {
   const auto word = read_text(frame);
-  if (!word) return senseless(rank);
+  if (!word) return senseless_rank(rank);
   texts_[at(rank)] = word->text;
   if (word->port != 0 && !tree_.is_star()) doors_[at(rank)] = links_.door(rank, word->port);
   return {};
@@ -129,7 +104,7 @@ Status HubExchange::take_text(Rank rank, const std::string& frame) {
 
 Status HubExchange::take_have(Rank rank, const std::string& frame) {
   const auto unreached = read_have(frame, tree_.size());
-  if (!unreached) return senseless(rank);
+  if (!unreached) return senseless_rank(rank);
   to_help_.insert(to_help_.begin(), unreached->begin(), unreached->end());
   put_off_help(Clock::now());
   return {};
@@ -168,7 +143,7 @@ void HubExchange::help_all_missing() {
   help_all_at_ = Deadline::max();
   if (log_enabled(LogLevel::info)) {
     log(LogLevel::info,
-        "exchange: no word of " + ranks_text(missing()) + "; sending to them directly");
+        "exchange: no word of " + ranks_text(ranks_where(missing_)) + "; sending to them directly");
   }
   to_help_.clear();
   for (Rank place = 1; place < tree_.size(); ++place) {
@@ -201,13 +176,8 @@ Status HubExchange::gather_and_send(std::string mine) {
   texts_[at(me_)] = std::move(mine);
   COLL_TRY(links_.begin());
   COLL_TRY(hear_each(&HubExchange::take_text));
-  std::size_t together = 0;
-  for (const std::string& text : texts_) together += text.size();
-  packet_ = std::make_shared<const std::string>(pack_packet(texts_, doors_));
-  if (std::max(together, packet_->size()) > kPacketLimit) {
-    return failed(Code::out_of_resources,
-                  "the ranks' texts are " + std::to_string(together) + " bytes together");
-  }
+  COLL_ASSIGN(std::string packet, pack_texts(texts_, doors_));
+  packet_ = std::make_shared<const std::string>(std::move(packet));
   for (const Rank child : tree_.children(me_)) send_packet(child);
   if (tree_.is_star()) return {};
   const auto now = Clock::now();

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/log.hpp"
+#include "rendezvous/exchange/exchange_rules.hpp"
 #include "rendezvous/exchange/exchange_sides.hpp"
 #include "rendezvous/exchange/relay_call.hpp"
 #include "rendezvous/exchange/relay_door.hpp"
@@ -19,11 +20,6 @@
 
 namespace coll {
 namespace {
-
-Status hub_failed(Rank hub, Code code, const std::string& what, const char* hint) {
-  return failed(code, "exchange with the hub, rank " + std::to_string(hub) + ": " + what, hint)
-      .at_rank(hub);
-}
 
 class RankExchange {
  public:
@@ -110,8 +106,7 @@ Status RankExchange::hear_hub() {
       case FrameLink::Got::nothing:
         return {};
       case FrameLink::Got::closed:
-        return hub_failed(meeting_.hub, Code::peer_lost, "it went away while ranks were connecting",
-                          "see its output for the reason");
+        return lost_hub(meeting_.hub);
       case FrameLink::Got::garbage:
         return senseless_hub(meeting_.hub);
       case FrameLink::Got::frame:
@@ -154,15 +149,12 @@ Result<std::string> RankExchange::run(std::string_view mine) {
   if (relay != meeting_.hub) door_.emplace(meeting_, relay, call_time_);
   hub_ = FrameLink(std::move(link), kPacketLimit);
   hub_.send(pack_text(door_ ? door_->open() : std::uint16_t{0}, mine));
-  // The hub decides, and may do so at the last moment.
-  const Deadline until =
-      deadline_ == Deadline::max() ? deadline_ : deadline_ + kHubsWordTime + kHubsWordTime;
+  const Deadline until = wait_for_hub_until(deadline_);
   Status failure;
   while (failure.ok() && !done_) {
     failure = turn(until);
     if (failure.ok() && !done_ && Clock::now() >= until) {
-      failure = hub_failed(meeting_.hub, Code::deadline, "it did not answer in time",
-                           "see whether its process is stopped, or its host overloaded or gone");
+      failure = late_hub(meeting_.hub);
     }
   }
   link = hub_.take();
@@ -171,11 +163,6 @@ Result<std::string> RankExchange::run(std::string_view mine) {
 }
 
 }  // namespace
-
-Status senseless_hub(Rank hub) {
-  return hub_failed(hub, Code::mismatch, "it sent something that makes no sense",
-                    "use the same version of the library on all ranks");
-}
 
 Result<std::string> exchange_with_hub(Meeting& meeting, const Relaying& relaying,
                                       std::string_view mine, Deadline deadline) {

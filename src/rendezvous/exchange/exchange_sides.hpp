@@ -10,17 +10,12 @@
 
 namespace coll {
 
-/// To get a failure to all ranks, after the deadline if need be.
-inline constexpr auto kHubsWordTime = std::chrono::seconds(1);
-
 /// The hub's side; the packet that all ranks get.
 Result<std::string> exchange_as_hub(Meeting& meeting, const Relaying& relaying, std::string mine,
                                     Deadline deadline);
 /// Another rank's: it hears from the hub or a relay, and is one itself.
 Result<std::string> exchange_with_hub(Meeting& meeting, const Relaying& relaying,
                                       std::string_view mine, Deadline deadline);
-
-Status senseless_hub(Rank hub);
 
 inline RelayTree relay_tree(const Meeting& meeting, const Relaying& relaying) {
   const bool star = meeting.size <= relaying.star_up_to;
