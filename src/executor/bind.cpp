@@ -44,7 +44,11 @@ Status check_size(const Schedule& schedule) {
 /// Finds what each lane uses, where its calls take turns (call_turns.hpp).
 void bind_turns(Program& program) {
   program.own_turns.resize(2 * program.lanes.size());
-  program.lane_turns.assign(2 * program.connections.size() + 2 * program.lanes.size(), nullptr);
+  std::size_t turns_of_all = 0;
+  for (const Program::Lane& lane : program.lanes) {
+    turns_of_all += LaneTurns::count(lane.connections.size());
+  }
+  program.lane_turns.assign(turns_of_all, nullptr);
   std::span<CallTurns*> rest = program.lane_turns;
   for (std::size_t i = 0; i < program.lanes.size(); ++i) {
     Program::Lane& lane = program.lanes[i];
