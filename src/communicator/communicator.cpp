@@ -137,7 +137,7 @@ Result<std::string> Communicator::explain_call(const Call& call) const {
   for (Rank peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     text +=
-        " " + std::to_string(peer) + ":" + membership_.pair_names[static_cast<std::size_t>(peer)];
+        " " + std::to_string(peer) + ":" + membership_.paths[static_cast<std::size_t>(peer)].name;
   }
   text += size_ == 1 ? " none (one rank)\n" : "\n";
   return text;

@@ -105,8 +105,9 @@ TEST(Membership, TwoRanksSeeOneWorld) {
   other.join();
   ASSERT_TRUE(zero.ok() && one->ok()) << zero.status().text() << one->status().text();
   EXPECT_EQ(zero->world.layout.host, (*one)->world.layout.host);
-  EXPECT_EQ(zero->pair_names, (std::vector<std::string>{"", "tcp"}));
-  EXPECT_EQ((*one)->pair_names, (std::vector<std::string>{"tcp", ""}));
+  EXPECT_EQ(zero->paths[1].name, "tcp");
+  EXPECT_EQ((*one)->paths[0].name, "tcp");
+  EXPECT_EQ(zero->paths[0].transport, nullptr);
   EXPECT_EQ(zero->members[1].pid, getpid());
   // One kernel moves all they say.
   EXPECT_EQ(zero->world.path(), costs().kernel);
@@ -147,7 +148,7 @@ TEST(Membership, PlansFollowWhatAPathCanDoNotItsName) {
       EXPECT_EQ(plans_of(member.world) == shared, shares);
       EXPECT_EQ(plans_of(member.world), plans_of(members[0].world));
     }
-    EXPECT_EQ(members[0].pair_names[1], each.name);
+    EXPECT_EQ(members[0].paths[1].name, each.name);
   }
 }
 

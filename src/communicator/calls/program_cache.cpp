@@ -70,12 +70,12 @@ Status ProgramCache::prepare(const PlanKey& key) {
     const std::uint32_t lane = first_lane(spec.collective) + pair.lane;
     std::unique_ptr<Connection>& connection = connections_[{pair.peer, lane}];
     if (connection) continue;
-    const auto peer = static_cast<std::size_t>(pair.peer);
-    Transport& transport = *membership_->path[peer];
+    const PeerPath& path = membership_->paths[static_cast<std::size_t>(pair.peer)];
+    Transport& transport = *path.transport;
     const Transport::Limits limits = transport.limits();
     COLL_ASSIGN(connection,
                 transport.open({pair.peer, lane, limits.slot_bytes, credits_of(transport)},
-                               membership_->descriptors[peer]));
+                               path.descriptor));
   }
   if (spec.ranks == membership_->world.layout.ranks() && log_enabled(LogLevel::debug)) {
     log(LogLevel::debug, explain(membership_->world, plan, size_class));

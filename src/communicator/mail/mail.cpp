@@ -32,7 +32,7 @@ std::string tag_text(std::int32_t tag) {
 }  // namespace
 
 Status Mail::open(Rank rank) {
-  if (!peers_) peers_ = std::make_unique<Peer[]>(membership_->path.size());
+  if (!peers_) peers_ = std::make_unique<Peer[]>(membership_->paths.size());
   Peer& opened = peer(rank);
   opened.failed_dials = 0;
   if (opened.connection) return {};
@@ -47,15 +47,15 @@ Status Mail::open(Rank rank) {
 Result<std::unique_ptr<Connection>> Mail::dial(Rank rank) {
   constexpr std::size_t kSlot = 64;
   static_assert(sizeof(Envelope) <= kSlot);
-  const auto at = static_cast<std::size_t>(rank);
-  return membership_->path[at]->open({rank, kLane, kSlot, kCredits}, membership_->descriptors[at]);
+  const PeerPath& path = membership_->paths[static_cast<std::size_t>(rank)];
+  return path.transport->open({rank, kLane, kSlot, kCredits}, path.descriptor);
 }
 
 Status Mail::post(OpenCall& call) {
   coming_.push(call);
   const Call& what = call.request.call;
   if (what.collective == Collective::send) return announce(call);
-  const auto ranks = static_cast<Rank>(membership_->path.size());
+  const auto ranks = static_cast<Rank>(membership_->paths.size());
   for (Rank rank = 0; rank < ranks; ++rank) {
     if (rank != rank_ && (what.root == rank || what.root == kNoRank)) COLL_TRY(open(rank));
   }

@@ -15,7 +15,6 @@
 #include "base/log.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
-#include "rendezvous/ranks_text.hpp"
 #include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"
@@ -77,11 +76,9 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
         reasons += " " + wanted.transport + ": " + accepted.text() + ";";
         continue;
       }
-      const auto at = static_cast<std::size_t>(peer);
-      out.path[at] = transport;
-      out.descriptors[at] = there->descriptor;
-      out.pair_names[at] = wanted.transport;
-      const PathCapabilities path = transport->path(there->descriptor);
+      PeerPath& chosen = out.paths[static_cast<std::size_t>(peer)];
+      chosen = {transport, there->descriptor, wanted.transport};
+      const PathCapabilities path = chosen.capabilities();
       reach.used |= std::uint32_t{1} << i;
       reach.kinds.add(path);
       if (path.shares_memory) reach.host = std::min(reach.host, peer);
@@ -98,17 +95,24 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
       .at_rank(at_fault);
 }
 
+/// This rank, and those of the others whose paths are such.
+template <class Such>
+std::vector<Rank> with_peers(Rank rank, const Membership& membership, Such such) {
+  std::vector<Rank> ranks;
+  for (std::size_t peer = 0; peer < membership.paths.size(); ++peer) {
+    if (static_cast<Rank>(peer) == rank || such(membership.paths[peer].capabilities())) {
+      ranks.push_back(static_cast<Rank>(peer));
+    }
+  }
+  return ranks;
+}
+
 /// The seating of this rank's host, if it is the first there.
 Seating own_seating(const std::vector<Card>& cards, Rank rank, const Reach& reach,
                     const Membership& membership, const OwnPlace& own) {
   if (reach.host != rank) return {};
-  std::vector<Rank> ranks;
-  for (std::size_t peer = 0; peer < cards.size(); ++peer) {
-    const Transport* const path = membership.path[peer];
-    if (static_cast<Rank>(peer) == rank || path->path(membership.descriptors[peer]).shares_memory) {
-      ranks.push_back(static_cast<Rank>(peer));
-    }
-  }
+  const std::vector<Rank> ranks =
+      with_peers(rank, membership, [](const PathCapabilities& path) { return path.shares_memory; });
   return seat_host(cards, ranks, ranks.size() == cards.size(), own.described);
 }
 
@@ -125,14 +129,9 @@ double ranks_per_core(const std::vector<Card>& cards, std::span<const Rank> rank
 }
 
 Neighbours neighbours_of(const std::vector<Card>& cards, Rank rank, const Membership& membership) {
-  std::vector<Rank> ranks;
-  for (std::size_t peer = 0; peer < cards.size(); ++peer) {
-    const Transport* const path = membership.path[peer];
-    if (static_cast<Rank>(peer) == rank ||
-        path->path(membership.descriptors[peer]).medium != PathMedium::network) {
-      ranks.push_back(static_cast<Rank>(peer));
-    }
-  }
+  const std::vector<Rank> ranks = with_peers(rank, membership, [](const PathCapabilities& path) {
+    return path.medium != PathMedium::network;
+  });
   return {.ranks = static_cast<std::uint32_t>(ranks.size()),
           .per_core = ranks_per_core(cards, ranks)};
 }
@@ -191,8 +190,8 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
     world.view.ranks_per_core = std::max(world.view.ranks_per_core, ranks_per_core(cards, ranks));
     world.view.cores.push_back(static_cast<std::uint32_t>(cores_of(cards, ranks)));
   };
-  if (kinds.costliest() ==
-      PathMedium::kernel) {  // ranks of one machine, whatever memory they share
+  if (kinds.costliest() == PathMedium::kernel) {
+    // All on one machine, whatever memory they share.
     std::vector<Rank> all(cards.size());
     std::iota(all.begin(), all.end(), 0);
     crowd(all);
@@ -265,9 +264,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   const auto size = static_cast<std::size_t>(meeting.size);
   if (size == 1) COLL_TRY(own.status());
   Membership out;
-  out.path.resize(size);
-  out.descriptors.resize(size);
-  out.pair_names.resize(size);
+  out.paths.resize(size);
 
   Card mine;
   mine.member = {host_name(), getpid()};

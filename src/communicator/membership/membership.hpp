@@ -33,16 +33,23 @@ struct Neighbours {
   double per_core = 1;
 };
 
-/// The outcome: equal on every rank but for `transports`, `path` and `descriptors`.
+/// How this rank reaches another one.
+struct PeerPath {
+  Transport* transport = nullptr;
+  std::string descriptor;  ///< the peer's
+  std::string name;        ///< of the transport, for explanations
+
+  [[nodiscard]] PathCapabilities capabilities() const { return transport->path(descriptor); }
+};
+
+/// The outcome: equal on every rank but for `neighbours`, `transports`, `paths` and `own`.
 struct Membership {
   World world;
   std::vector<Member> members;
   std::uint32_t credits = 0;  ///< of each connection, 0: the transport's choice
   Neighbours neighbours;
   std::vector<std::unique_ptr<Transport>> transports;  ///< those that work on this rank
-  std::vector<Transport*> path;                        ///< by peer; null for itself
-  std::vector<std::string> descriptors;                ///< by peer, for `path`
-  std::vector<std::string> pair_names;                 ///< by peer, of `path`, for explanations
+  std::vector<PeerPath> paths;                         ///< by peer; empty for itself
   // For communicators made from this one.
   Card own;                         ///< without settings and offers
   std::vector<Card::Offer> offers;  ///< rank 0's, without descriptors

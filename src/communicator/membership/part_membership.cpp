@@ -45,7 +45,7 @@ Status make_transports(const Assembly& part, const Kinship& kin,
     const Transport::Limits limits = made->limits();
     card.offers.push_back({choice.name, made->descriptor(), limits.slot_bytes, limits.slice_bytes});
     for (std::size_t peer = 0; peer < kin.ways.size(); ++peer) {
-      if (kin.ways[peer].transport == choice.name) out.path[peer] = made.get();
+      if (kin.ways[peer].transport == choice.name) out.paths[peer].transport = made.get();
     }
     out.transports.push_back(std::move(made));
   }
@@ -87,11 +87,9 @@ Result<KinText> read_kin(MessageReader& in, Rank rank, const Card& zero) {
 Kinship kinship_of(const Membership& old, const std::vector<Rank>& members) {
   Kinship kin{old.own, old.offers, {}};
   for (const Rank member : members) {
-    const auto at = static_cast<std::size_t>(member);
-    const Transport* const path = old.path[at];
-    kin.ways.push_back(path == nullptr
-                           ? Kinship::Way{}
-                           : Kinship::Way{old.pair_names[at], path->path(old.descriptors[at])});
+    const PeerPath& path = old.paths[static_cast<std::size_t>(member)];
+    kin.ways.push_back(path.transport == nullptr ? Kinship::Way{}
+                                                 : Kinship::Way{path.name, path.capabilities()});
   }
   return kin;
 }
@@ -104,9 +102,7 @@ Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
   if (!own.ok() || !own->device.empty() || own->described) kin = nullptr;
   const auto size = static_cast<std::size_t>(part.size);
   Membership out;
-  out.path.resize(size);
-  out.descriptors.resize(size);
-  out.pair_names.resize(size);
+  out.paths.resize(size);
   MessageWriter mine;
   const auto word = [&](KinWord one) -> MessageWriter& {
     return mine.u8(static_cast<std::uint8_t>(one));
@@ -157,8 +153,8 @@ Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
     if (static_cast<Rank>(r) == part.rank) continue;
     const Card::Offer* const offer = cards[r].offer(kin->ways[r].transport);
     if (offer == nullptr) return unreadable(static_cast<Rank>(r), "choice of transports");
-    out.descriptors[r] = offer->descriptor;
-    out.pair_names[r] = offer->transport;
+    out.paths[r].descriptor = offer->descriptor;
+    out.paths[r].name = offer->transport;
   }
   cards[0].offers = kin->offers;
   out.own = kin->own;
