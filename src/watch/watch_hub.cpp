@@ -136,9 +136,7 @@ void WatchHub::on_word(Rank from, WatchWord word, std::string_view frame) {
     case WatchWord::verdict:
       break;
   }
-  decide(coll::failed(Code::internal, name(from) + " sent the hub something that makes no sense",
-                      "use the same version of the library on all ranks")
-             .at_rank(from));
+  decide(lost(from, Topic::Ending::senseless));
 }
 
 void WatchHub::on_closed(Rank from, Topic::Ending why) {

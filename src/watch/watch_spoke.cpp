@@ -116,9 +116,7 @@ void WatchSpoke::on_word(Rank from, WatchWord word, std::string_view frame) {
     case WatchWord::place:
       break;
   }
-  conclude(coll::failed(Code::internal, name(from) + " sent something that makes no sense",
-                        "use the same version of the library on all ranks")
-               .at_rank(from));
+  conclude(lost(from, Topic::Ending::senseless));
 }
 
 void WatchSpoke::on_closed(Rank from, Topic::Ending why) {
