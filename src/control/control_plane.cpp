@@ -14,6 +14,7 @@
 #include "control/topic_frame.hpp"
 #include "rendezvous/exchange/exchange_words.hpp"
 #include "rendezvous/handshake.hpp"
+#include "sys/net/socket.hpp"
 
 namespace coll {
 namespace {
@@ -32,17 +33,11 @@ constexpr std::size_t kHeldEntry = 256;
 /// So often memory may run out before the sockets are closed.
 constexpr int kPlaneFailuresSurvived = 8;
 
-/// A host that vanishes closes nothing: the kernel asks, and gives up after about ten seconds.
+/// Gives a host up after about ten seconds, whether it was sent something or is only asked.
 void notice_dead_hosts(int fd) {
-  const int yes = 1;
-  const int idle_s = 5;
-  const int between_s = 2;
-  const int times = 3;
+  constexpr int kIdleS = 5, kBetweenS = 2, kQuestions = 3;
+  set_keepalive(fd, kIdleS, kBetweenS, kQuestions);
   const unsigned unanswered_ms = 10000;
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
 }
 

@@ -158,6 +158,14 @@ void set_nodelay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
+void set_keepalive(int fd, int idle_s, int between_s, int questions) {
+  const int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &questions, sizeof questions);
+}
+
 Moved send_some(int fd, std::span<const std::byte> from) {
   return moved(::send(fd, from.data(), from.size(), MSG_DONTWAIT | MSG_NOSIGNAL), false);
 }

@@ -40,6 +40,9 @@ NetAddress local_address(int fd);   ///< family 0 where it has none
 NetAddress remote_address(int fd);  ///< family 0 where it has none
 /// Small messages leave at once. Does nothing to a socket that is not TCP.
 void set_nodelay(int fd);
+/// A host that vanishes closes nothing. So after `idle_s` seconds of silence the kernel asks the
+/// other host, every `between_s`, and ends the connection when so many questions stay unanswered.
+void set_keepalive(int fd, int idle_s, int between_s, int questions);
 
 // --- moving bytes, never waiting
 /// What a call moved. Exactly one holds: bytes > 0, would_block(), closed, or another error.

@@ -6,8 +6,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <cstring>
-#include <fstream>
 #include <string>
 
 #include "base/made_once.hpp"
@@ -20,10 +18,6 @@ constexpr int kIdleS = 10;              // seconds without a byte before the fir
 constexpr int kIntervalS = 5;           // seconds between questions
 constexpr int kQuestions = 4;           // unanswered ones that make a host silent: 30 s in all
 constexpr unsigned kLongPathUs = 5000;  // far above what a busy host of the same rack needs
-
-void set(int fd, int level, int option, int value) {
-  setsockopt(fd, level, option, &value, sizeof value);
-}
 
 /// The system's default for new sockets; empty where it cannot be told.
 const std::string& system_congestion_control() {
@@ -56,10 +50,7 @@ void tcp_tune_early(int fd) {
 
 void tcp_tune_connected(int fd) {
   set_nodelay(fd);
-  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdleS);
-  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kIntervalS);
-  set(fd, IPPROTO_TCP, TCP_KEEPCNT, kQuestions);
+  set_keepalive(fd, kIdleS, kIntervalS, kQuestions);
   tcp_info info{};
   if (system_congestion_control() == "bbr" && info_of(fd, info) && info.tcpi_rtt > kLongPathUs) {
     take_congestion_control(fd, "bbr");
