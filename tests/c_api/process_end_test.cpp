@@ -27,30 +27,8 @@ using collectives::testing::join;
 using collectives::testing::kPatience_s;
 using collectives::testing::Meetings;
 using collectives::testing::RankProcesses;
+using collectives::testing::Signal;
 using collectives::testing::wrong;
-
-/// One process lets another one go on.
-class Signal {
- public:
-  Signal() {
-    if (pipe(ends_.data()) != 0) std::abort();
-  }
-  ~Signal() {
-    for (const int end : ends_) close(end);
-  }
-  Signal(const Signal&) = delete;
-  Signal& operator=(const Signal&) = delete;
-  void give() const {
-    if (write(ends_[1], "x", 1) != 1) std::abort();
-  }
-  void wait() const {
-    char byte = 0;
-    if (read(ends_[0], &byte, 1) != 1) std::abort();
-  }
-
- private:
-  std::array<int, 2> ends_{};
-};
 
 class ProcessEnd : public ::testing::TestWithParam<std::string> {};
 

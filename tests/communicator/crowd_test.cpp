@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <ctime>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -33,12 +32,6 @@ constexpr double kLate_s = 1;
 /// Of the cores, for all waiting ranks together. Where each looks at every connection once a
 /// millisecond, they fill two cores.
 constexpr double kMost = 0.7;
-
-double processor_s() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 /// One rank, a thread of its process.
 class CrowdRank {

@@ -17,13 +17,6 @@ constexpr double kLate_s = 1;
 /// sanitizer.
 constexpr double kMost = 0.2;
 
-/// Seconds that this process spent on cores.
-double processor_s() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
 void sleep_for(double seconds) {
   const auto whole = static_cast<time_t>(seconds);
   timespec time{whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};

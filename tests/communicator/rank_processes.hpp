@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <collectives/collectives.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -30,6 +32,36 @@ class Meetings {
  private:
   coll::test::TemporaryFolder folder_;
 };
+
+/// One process lets another one go on.
+class Signal {
+ public:
+  Signal() {
+    if (pipe(ends_.data()) != 0) std::abort();
+  }
+  ~Signal() {
+    for (const int end : ends_) close(end);
+  }
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
+  void give() const {
+    if (write(ends_[1], "x", 1) != 1) std::abort();
+  }
+  void wait() const {
+    char byte = 0;
+    if (read(ends_[0], &byte, 1) != 1) std::abort();
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+/// Seconds that this process has spent on cores.
+inline double processor_s() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
 
 /// Joins at `place`; null, and the reason printed, where that fails.
 inline coll_comm_t join(const std::string& place, const std::string& transports, int size, int rank,

@@ -25,6 +25,7 @@ using collectives::testing::explained;
 using collectives::testing::join;
 using collectives::testing::Meetings;
 using collectives::testing::RankProcesses;
+using collectives::testing::Signal;
 using collectives::testing::wrong;
 
 /// The sum of all ranks' ones; 0 where it fails.
@@ -155,8 +156,7 @@ TEST(ManyCommunicators, ADeathEndsThoseOfTheDeadOnly) {
   constexpr int kRanks = 4;
   for (const int victim : {0, 2}) {
     const Meetings meetings;
-    std::array<int, 2> ready{};
-    ASSERT_EQ(pipe(ready.data()), 0);
+    const Signal ready;
     RankProcesses ranks(kRanks, [&](int rank) {
       coll_comm_t world = join(meetings.place(0), "shm,tcp", kRanks, rank);
       if (world == nullptr) return 1;
@@ -174,9 +174,8 @@ TEST(ManyCommunicators, ADeathEndsThoseOfTheDeadOnly) {
         if (part != nullptr) bad += expect(rank, "a sum", count_of(part) != 0);
       }
       bad += expect(rank, "all are here", count_of(world) == kRanks);
-      const char byte = 0;
       if (rank == victim) {
-        if (write(ready[1], &byte, 1) != 1) return 100;
+        ready.give();
         pause();
       }
       const coll_error_info_t lost = await_failure(world);
@@ -204,15 +203,12 @@ TEST(ManyCommunicators, ADeathEndsThoseOfTheDeadOnly) {
       for (coll_comm_t part : parts) bad += destroy(rank, part);
       return bad + destroy(rank, copy) + destroy(rank, world);
     });
-    char byte = 0;
-    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    ready.wait();
     kill(ranks.pid(victim), SIGKILL);
     for (int rank = 0; rank < kRanks; ++rank) {
       const int status = ranks.wait_for(rank);
       EXPECT_TRUE(status == 0 || rank == victim) << "rank " << rank << ", victim " << victim;
     }
-    close(ready[0]);
-    close(ready[1]);
   }
 }
 
