@@ -13,7 +13,7 @@
 #include "rank_threads.hpp"
 #include "schedule/chunk_map.hpp"
 #include "test_seed.hpp"
-#include "topology/read/read_topology.hpp"
+#include "topology/machine_of.hpp"
 #include "topology/rings/placement.hpp"
 
 namespace coll::testing {
@@ -26,10 +26,7 @@ constexpr const char* kHost =
 const bool kDescribed = setenv("COLL_TOPOLOGY", kHost, 1) == 0;  // NOLINT: one thread
 
 Topology described(int hosts) {
-  const std::string line = (hosts > 1 ? "host:" + std::to_string(hosts) + " " : "") + kHost;
-  Result<Topology> read = read_topology(line, "test");
-  EXPECT_TRUE(read.ok()) << read.status().text();
-  return *std::move(read);
+  return test::machine_of((hosts > 1 ? "host:" + std::to_string(hosts) + " " : "") + kHost);
 }
 
 RanksOptions on(const std::vector<int>& hosts, std::vector<std::string> devices) {

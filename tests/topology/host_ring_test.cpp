@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "machine_of.hpp"
 #include "real_machine.hpp"
 #include "test_seed.hpp"
 #include "topology/pair_table.hpp"
@@ -19,11 +20,7 @@
 namespace coll {
 namespace {
 
-Topology machine(const std::string& text) {
-  auto read = read_topology(text, "test");
-  EXPECT_TRUE(read.ok()) << read.status().text();
-  return read.ok() ? *std::move(read) : Topology{};
-}
+using test::machine_of;
 
 double sum(const std::vector<NicRing>& rings) {
   return std::accumulate(rings.begin(), rings.end(), 0.0, [](double so_far, const NicRing& ring) {
@@ -73,8 +70,8 @@ void expect_rings(const Topology& topology, const std::vector<NodeId>& group,
 }
 
 TEST(NicRings, StartAtTheGpuBesideTheirNic) {
-  const Topology topology =
-      machine("host:3 package:2 gpu:8 nvlink:switchx18 nic:8@400G pciswitch:4 pcie:5x16 switch:8");
+  const Topology topology = machine_of(
+      "host:3 package:2 gpu:8 nvlink:switchx18 nic:8@400G pciswitch:4 pcie:5x16 switch:8");
   const auto gpus = topology.all(NodeKind::gpu);
   const auto rings = nic_rings(topology, gpus);
   ASSERT_EQ(rings.size(), 8U);
@@ -96,7 +93,7 @@ TEST(NicRings, AreAsWideAsTheNicsAndMeasurementsComeClose) {
   for (const auto& [line, bound, busbw] :
        {Published{"host:2 package:2 numa:4 gpu:8 nvlink:switchx12 nic:4@200G pcie:4x16", 100, 91},
         Published{"host:2 package:2 gpu:8 nvlink:switchx18 nic:4@400G pcie:5x16", 200, 193}}) {
-    const Topology topology = machine(line);
+    const Topology topology = machine_of(line);
     const auto gpus = topology.all(NodeKind::gpu);
     const auto rings = nic_rings(topology, gpus);
     EXPECT_EQ(rings.size(), 4U);
@@ -108,14 +105,14 @@ TEST(NicRings, AreAsWideAsTheNicsAndMeasurementsComeClose) {
 
 TEST(NicRings, OfPublishedMachines) {
   // 8 GPUs, 2 NICs, one on each socket: the rings begin at 0 and at 7 (references.json, nccl#1313).
-  Topology topology = machine("host:2 package:2 gpu:8 nvlink:switchx8 nic:2@200G pcie:5x16");
+  Topology topology = machine_of("host:2 package:2 gpu:8 nvlink:switchx8 nic:2@200G pcie:5x16");
   auto rings = nic_rings(topology, topology.all(NodeKind::gpu));
   ASSERT_EQ(rings.size(), 2U);
   EXPECT_LT(topology[rings[0].hosts[0].gpus[0]].index, 4);
   EXPECT_GE(topology[rings[1].hosts[0].gpus[0]].index, 4);
   // 4 GPUs and 4 NICs on two sockets, no links: the published rings cross between sockets twice,
   // the way back to the NIC counted (nccl#601). These do too, and leave beside the NIC.
-  topology = machine("host:2 package:2 gpu:4 nic:4@10G pcie:3x16");
+  topology = machine_of("host:2 package:2 gpu:4 nic:4@10G pcie:3x16");
   rings = nic_rings(topology, topology.all(NodeKind::gpu));
   ASSERT_EQ(rings.size(), 4U);
   for (std::size_t at = 0; at < 4; ++at) {
@@ -133,7 +130,7 @@ TEST(HostRings, AreTheBestOfAll) {
   for (const char* line :
        {"package:2 gpu:6 nvlink:ring nic:2", "package:3 gpu:6 nvlink:pairs nic:3 pciswitch:1",
         "package:2 numa:2 gpu:7 nic:2 pciswitch:2", "package:2 gpu:5 nvlink:ring nic:4"}) {
-    const Topology topology = machine(line);
+    const Topology topology = machine_of(line);
     auto gpus = topology.all(NodeKind::gpu);
     for (std::size_t left = gpus.size(); left > 1; --left)
       std::swap(gpus[left - 1], gpus[random() % left]);
@@ -167,7 +164,7 @@ TEST(HostRings, AreTheBestOfAll) {
 
 TEST(HostRings, TakeLinksThatNoOtherHas) {
   // A ring of single links both ways: two rings over two NICs can run without sharing any.
-  const Topology topology = machine("gpu:4 nvlink:all nic:4");
+  const Topology topology = machine_of("gpu:4 nvlink:all nic:4");
   const auto gpus = topology.all(NodeKind::gpu);
   std::map<std::pair<NodeId, NodeId>, int> used;
   for (const HostRing& ring : host_rings(topology, gpus))
@@ -177,7 +174,7 @@ TEST(HostRings, TakeLinksThatNoOtherHas) {
 
 TEST(NicRings, OfAnyGroupOnAnyHosts) {
   std::mt19937_64 random(test::test_seed());
-  const Topology topology = machine(R"({"cluster": 1, "hosts": [
+  const Topology topology = machine_of(R"({"cluster": 1, "hosts": [
       {"count": 5, "topology": "package:2 gpu:8 nvlink:switchx18 nic:8@400G pciswitch:4"},
       {"count": 3, "topology": "package:2 gpu:6 nvlink:ring nic:3@400G"}],
     "network": {"leaf": "rail"}})");
@@ -210,7 +207,7 @@ TEST(NicRings, OfAnyGroupOnAnyHosts) {
 }
 
 TEST(NicRings, WithoutNicsThereIsOne) {
-  const Topology topology = machine("gpu:4 nvlink:ring");
+  const Topology topology = machine_of("gpu:4 nvlink:ring");
   const auto gpus = topology.all(NodeKind::gpu);
   ASSERT_EQ(nic_rings(topology, gpus).size(), 1U);
   EXPECT_EQ(nic_rings(topology, gpus)[0].hosts[0].nic, kNoNode);
@@ -219,7 +216,7 @@ TEST(NicRings, WithoutNicsThereIsOne) {
 
 TEST(DirectPattern, TellsMeshAndFabricFromTheRest) {
   const auto pattern = [](const char* line) {
-    const Topology topology = machine(line);
+    const Topology topology = machine_of(line);
     return direct_pattern(topology, topology.all(NodeKind::gpu));
   };
   EXPECT_EQ(pattern("gpu:8 xgmi:all@64GB"), (Direct{DirectPattern::mesh, 1, 64}));
@@ -246,8 +243,8 @@ TEST_P(RealHost, StandsInAClusterAsItIs) {
   if (rail_nics(topology, 0).empty()) GTEST_SKIP() << "no NIC";
   const std::string file =
       (real_machines::kFolder / real_machines::expectations()[GetParam()]["files"][0]).string();
-  const Topology cluster = machine(R"({"cluster": 1, "hosts": [{"count": 3, "topology": ")" + file +
-                                   R"("}], "network": {"leaf": "rail", "gbits": 200}})");
+  const Topology cluster = machine_of(R"({"cluster": 1, "hosts": [{"count": 3, "topology": ")" +
+                                      file + R"("}], "network": {"leaf": "rail", "gbits": 200}})");
   const auto gpus = cluster.all(NodeKind::gpu), alone = topology.all(NodeKind::gpu);
   ASSERT_EQ(gpus.size(), 3 * alone.size());
   for (std::size_t a = 0; a < alone.size(); ++a)

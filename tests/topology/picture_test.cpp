@@ -4,19 +4,15 @@
 
 #include <gmock/gmock.h>
 
+#include "machine_of.hpp"
 #include "real_machine.hpp"
-#include "topology/read/read_topology.hpp"
 
 namespace coll {
 namespace {
 
 using Box = Picture::Box;
 
-Topology machine(const std::string& text) {
-  auto read = read_topology(text, "test");
-  EXPECT_TRUE(read.ok()) << read.status().text();
-  return read.ok() ? *std::move(read) : Topology{};
-}
+using test::machine_of;
 
 bool disjoint(const Box& a, const Box& b) {
   return a.x + a.width < b.x || b.x + b.width < a.x || a.y + a.height < b.y || b.y + b.height < a.y;
@@ -76,7 +72,7 @@ TEST(Picture, IsTidyForAnyNumberOfGpus) {
     for (const char* links : {"all", "ring", "pairs", "switchx18"})
       for (const char* rest : {"nic:0", "nic:8@400G pciswitch:2", "package:2 numa:4 nic:3"}) {
         const Picture picture =
-            draw(machine("gpu:" + std::to_string(gpus) + " nvlink:" + links + " " + rest));
+            draw(machine_of("gpu:" + std::to_string(gpus) + " nvlink:" + links + " " + rest));
         SCOPED_TRACE(gpus);
         expect_tidy(picture);
         EXPECT_EQ(boxes(picture, NodeKind::gpu), static_cast<std::size_t>(gpus));
@@ -84,7 +80,7 @@ TEST(Picture, IsTidyForAnyNumberOfGpus) {
 }
 
 TEST(Picture, DrawsEqualHostsOnce) {
-  const Picture picture = draw(machine(R"({"cluster": 1, "hosts": [
+  const Picture picture = draw(machine_of(R"({"cluster": 1, "hosts": [
       {"count": 40, "topology": "gpu:4 nvlink:all nic:4@400G", "per_rack": 4},
       {"count": 3, "topology": "gpu:2 nic:2@400G", "per_rack": 3}],
     "network": {"leaf": "rail", "pod": 4, "above": [{"switches": 5}]}})"));
@@ -98,7 +94,7 @@ TEST(Picture, DrawsEqualHostsOnce) {
 }
 
 TEST(Picture, HoldsTextAsTextAndNoScript) {
-  Topology topology = machine("gpu:2 nvlink:all");
+  Topology topology = machine_of("gpu:2 nvlink:all");
   topology.source = "<script>alert('x')</script> & \xff";
   const std::string svg = to_svg(draw(topology));
   EXPECT_EQ(svg.find("<script"), svg.npos);

@@ -8,18 +8,14 @@
 #include <map>
 #include <set>
 
-#include "topology/read/read_topology.hpp"
+#include "machine_of.hpp"
 #include "topology/rings/host_ring.hpp"
 #include "topology/topology_path.hpp"
 
 namespace coll {
 namespace {
 
-Topology machine(const std::string& text) {
-  auto read = read_topology(text, "test");
-  EXPECT_TRUE(read.ok()) << read.status().text();
-  return read.ok() ? *std::move(read) : Topology{};
-}
+using test::machine_of;
 
 Distance to_nic(const Topology& topology, NodeId nic, NodeId gpu) {
   return pci_path_between(topology, nic, gpu).distance;
@@ -35,7 +31,7 @@ TEST(RingEnds, AreGpusOfTheirOwn) {
         "package:2 gpu:4 nvlink:pairs nic:4@100G", "gpu:5 nvlink:all nic:5", "gpu:2 nic:2",
         "package:2 gpu:20 nvlink:ring nic:10"}) {
     SCOPED_TRACE(line);
-    const Topology topology = machine(line);
+    const Topology topology = machine_of(line);
     std::set<NodeId> first, last;
     for (const HostRing& ring : host_rings(topology, topology.all(NodeKind::gpu))) {
       EXPECT_TRUE(first.insert(ring.gpus.front()).second) << "two enter by one GPU";
@@ -47,7 +43,7 @@ TEST(RingEnds, AreGpusOfTheirOwn) {
 }
 
 TEST(RingEnds, OfMoreNicsThanGpusShareThemEqually) {
-  const Topology topology = machine("package:2 gpu:4 nvlink:switchx18 nic:16@100G pciswitch:2");
+  const Topology topology = machine_of("package:2 gpu:4 nvlink:switchx18 nic:16@100G pciswitch:2");
   std::map<NodeId, int> first, last;
   for (const HostRing& ring : host_rings(topology, topology.all(NodeKind::gpu))) {
     ++first[ring.gpus.front()];
@@ -58,13 +54,13 @@ TEST(RingEnds, OfMoreNicsThanGpusShareThemEqually) {
     ASSERT_EQ(ends.size(), 4U);
     for (const auto& [gpu, rings] : ends) EXPECT_EQ(rings, 4);
   }
-  const Topology single = machine("gpu:1 nic:3");
+  const Topology single = machine_of("gpu:1 nic:3");
   EXPECT_EQ(host_rings(single, single.all(NodeKind::gpu)).size(), 3U);
 }
 
 TEST(RingEnds, RatherShareAGpuThanCrossThePackages) {
   // All NICs on the second package.
-  const Topology topology = machine(
+  const Topology topology = machine_of(
       "dev\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tNIC2\n"
       "GPU0\tX\tNV18\tNV18\tNV18\tSYS\tSYS\tSYS\n"
       "GPU1\tNV18\tX\tNV18\tNV18\tSYS\tSYS\tSYS\n"
@@ -86,7 +82,7 @@ TEST(RingEnds, LeaveByTheNicNearTheLastGpu) {
                            "host:4 package:4 gpu:4 nvlink:all nic:4@200G pcie:4x16",
                            "host:2 package:2 gpu:2 nvlink:switchx18 nic:4@200G pcie:5x16"}) {
     SCOPED_TRACE(line);
-    const Topology topology = machine(line);
+    const Topology topology = machine_of(line);
     const auto rings = nic_rings(topology, topology.all(NodeKind::gpu));
     std::set<NodeId> in, out;
     for (const NicRing& ring : rings)
@@ -122,7 +118,7 @@ TEST(RingEnds, OfAMeshShareNoLink) {
   for (const char* line :
        {"gpu:8 xgmi:all@64GB nic:8@400G pcie:5x16", "gpu:6 nvlink:all nic:6",
         "package:2 gpu:16 nvlink:all nic:16 pciswitch:4", "gpu:2 nvlink:all nic:2"}) {
-    const Topology topology = machine(line);
+    const Topology topology = machine_of(line);
     std::map<std::pair<NodeId, NodeId>, int> used;
     for (const HostRing& ring : host_rings(topology, topology.all(NodeKind::gpu)))
       for (std::size_t i = 0; i + 1 < ring.gpus.size(); ++i)
@@ -132,7 +128,7 @@ TEST(RingEnds, OfAMeshShareNoLink) {
 
 TEST(NicRings, TogetherMoveWhatTheirPartsAllow) {
   const auto together = [](const char* line) {
-    const Topology topology = machine(line);
+    const Topology topology = machine_of(line);
     return rings_gbytes_per_s(topology, nic_rings(topology, topology.all(NodeKind::gpu)));
   };
   // Eight NICs; all rings over the two PCI links of each GPU; over a ring of links; without rates.

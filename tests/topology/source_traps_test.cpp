@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "machine_of.hpp"
 #include "test_seed.hpp"
 #include "topology/read/discover.hpp"
 #include "topology/read/read_topology.hpp"
@@ -14,11 +15,7 @@ namespace {
 
 using namespace coll;  // NOLINT(google-build-using-namespace)
 
-Topology read(std::string_view text) {
-  auto result = read_topology(text, "test");
-  EXPECT_TRUE(result.ok()) << result.status().text();
-  return result.ok() ? *std::move(result) : Topology{};
-}
+using coll::test::machine_of;
 
 bool warned_of(const Topology& topology, std::string_view words) {
   for (const std::string& warning : topology.warnings)
@@ -51,28 +48,28 @@ std::string hwloc(const std::string& devices, const std::string& rest = {}) {
 }
 
 TEST(Nccl, LinkOfAGpuToItselfIsNone) {
-  const Topology topology = read(nccl(R"(<nvlink target="0000:02:00.0" count="12"/>)", ""));
+  const Topology topology = machine_of(nccl(R"(<nvlink target="0000:02:00.0" count="12"/>)", ""));
   EXPECT_TRUE(topology.links.empty());
   EXPECT_TRUE(warned_of(topology, "GPU0 claims 12 links to itself"));
 }
 
 TEST(Nccl, OneEndsWordIsEnoughAndTheSmallerOfTwoHolds) {
-  const Topology one = read(nccl(R"(<nvlink target="0000:03:00.0" count="4"/>)", ""));
+  const Topology one = machine_of(nccl(R"(<nvlink target="0000:03:00.0" count="4"/>)", ""));
   const auto gpus = one.all(NodeKind::gpu);
   EXPECT_EQ(link_path_between(one, gpus[1], gpus[0]).links, 4);
   EXPECT_TRUE(warned_of(one, "only"));
-  const Topology two = read(nccl(R"(<nvlink target="0000:03:00.0" count="4"/>)",
-                                 R"(<nvlink target="0000:02:00.0" count="2"/>)"));
+  const Topology two = machine_of(nccl(R"(<nvlink target="0000:03:00.0" count="4"/>)",
+                                       R"(<nvlink target="0000:02:00.0" count="2"/>)"));
   EXPECT_EQ(link_path_between(two, gpus[0], gpus[1]).links, 2);
   EXPECT_TRUE(warned_of(two, "disagree"));
 }
 
 TEST(Nccl, LinkToNobodyIsIgnoredAndToASwitchIsToTheFabric) {
-  const Topology lost = read(nccl(R"(<nvlink target="0000:99:00.0" count="4"/>)", ""));
+  const Topology lost = machine_of(nccl(R"(<nvlink target="0000:99:00.0" count="4"/>)", ""));
   EXPECT_TRUE(lost.links.empty());
   EXPECT_TRUE(warned_of(lost, "not there"));
   const std::string up = R"(<nvlink target="0000:99:00.0" count="9" tclass="0x068000"/>)";
-  const Topology fabric = read(nccl(up + up, up + up));
+  const Topology fabric = machine_of(nccl(up + up, up + up));
   EXPECT_EQ(fabric.count(NodeKind::link_switch), 1);
   const auto gpus = fabric.all(NodeKind::gpu);
   const Path path = path_between(fabric, gpus[0], gpus[1]);
@@ -82,7 +79,7 @@ TEST(Nccl, LinkToNobodyIsIgnoredAndToASwitchIsToTheFabric) {
 }
 
 TEST(Nccl, IdleUplinksAndWrongUnitsAreCorrected) {
-  const Topology topology = read(nccl("", ""));
+  const Topology topology = machine_of(nccl("", ""));
   EXPECT_TRUE(warned_of(topology, "5.00 GT/s"));
   const auto gpus = topology.all(NodeKind::gpu), nics = topology.all(NodeKind::nic);
   EXPECT_GT(path_between(topology, gpus[0], nics[0]).gbytes_per_s, 60);
@@ -91,7 +88,7 @@ TEST(Nccl, IdleUplinksAndWrongUnitsAreCorrected) {
 }
 
 TEST(Hwloc, DisplaysAreNoGpusAndMemoryWithoutPusIsMemory) {
-  const Topology topology = read(hwloc(
+  const Topology topology = machine_of(hwloc(
       R"(<object type="PCIDev" pci_busid="0000:01:03.0" pci_type="0300 [1a03:2000] [0:0] 00"/>
          <object type="PCIDev" pci_busid="12345678:02:00.0" pci_type="0302 [10de:1db1] [0:0] 00"
           pci_link_speed="15.75"/>)"));
@@ -112,7 +109,7 @@ std::string two_gpus(const std::string& name, const std::string& device) {
 }
 
 TEST(Hwloc, AnUnknownPciSpeedIsNotSlow) {
-  const Topology topology = read(hwloc(
+  const Topology topology = machine_of(hwloc(
       R"(<object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0300 [10de:2204] [0:0] a1"
           pci_link_speed="0.000000"/>
          <object type="PCIDev" pci_busid="0000:02:00.0" pci_type="0300 [1002:73bf] [0:0] c1"/>
@@ -147,14 +144,14 @@ TEST(Hwloc, PortsThatSleepAboveAGpuAreAsFastAsIt) {
     return found;
   };
   using Speeds = std::vector<double>;
-  const Topology idle = read(behind_ports("2.000000", "2.000000", "2.000000", "15.753846"));
+  const Topology idle = machine_of(behind_ports("2.000000", "2.000000", "2.000000", "15.753846"));
   EXPECT_EQ(speeds(idle), Speeds(3, 15.753846));
   EXPECT_TRUE(warned_of(idle, "0000:17:00.0 says 2.00 GB/s"));
-  EXPECT_EQ(speeds(read(behind_ports("4.000000", "4.000000", "15.753846", "15.753846"))),
+  EXPECT_EQ(speeds(machine_of(behind_ports("4.000000", "4.000000", "15.753846", "15.753846"))),
             Speeds(3, 15.753846));
   // Few lanes at full speed are few lanes, and a generation less is one.
   for (const char* lanes : {"1.969231", "3.938462", "7.876923", "8.000000"}) {
-    const Topology narrow = read(behind_ports(lanes, lanes, lanes, "15.753846"));
+    const Topology narrow = machine_of(behind_ports(lanes, lanes, lanes, "15.753846"));
     EXPECT_EQ(speeds(narrow), Speeds(3, std::stod(lanes)));
     EXPECT_FALSE(warned_of(narrow, "says"));
   }
@@ -177,20 +174,20 @@ std::string linked_to(const std::string& object, const std::string& index) {
 TEST(Hwloc, LinksThatEndAtAPackageEndAtAProcessor) {
   std::string text = linked_to("", "Package:7");
   text.replace(text.find(R"(type="Package")"), 14, R"(type="Package" gp_index="7")");
-  const Topology topology = read(text);
+  const Topology topology = machine_of(text);
   EXPECT_EQ(topology.count(NodeKind::link_switch), 0) << "there is no NVSwitch";
   const auto gpus = topology.all(NodeKind::gpu);
   EXPECT_EQ(link_path_between(topology, gpus[0], gpus[1]).links, 2);
   EXPECT_EQ(link_path_between(topology, gpus[0], topology.all(NodeKind::package)[0]).links, 2);
   EXPECT_TRUE(topology.warnings.empty()) << topology.warnings[0];
   // A function of unknown kind is no processor.
-  const Topology fabric = read(
+  const Topology fabric = machine_of(
       linked_to(R"(<object type="PCIDev" gp_index="8" pci_busid="0005:01:00.0"/>)", "PCIDev:8"));
   EXPECT_EQ(fabric.count(NodeKind::link_switch), 1);
 }
 
 TEST(Hwloc, MemoryBelowTheMachineHasNoProcessors) {
-  const Topology topology = read(R"(<topology><object type="Machine" cpuset="0xff">
+  const Topology topology = machine_of(R"(<topology><object type="Machine" cpuset="0xff">
  <object type="NUMANode" os_index="0" cpuset="0x0f" nodeset="0x1" local_memory="1024"/>
  <object type="Group" cpuset="0xf0"><object type="NUMANode" os_index="8" cpuset="0xf0"/>
   <object type="NUMANode" os_index="1" cpuset="0x0" local_memory="16"/></object>
@@ -204,7 +201,7 @@ TEST(Hwloc, MemoryBelowTheMachineHasNoProcessors) {
 TEST(GpuModels, ThatAlwaysHaveLinksAreMissedWithoutThem) {
   const auto names = [](const std::string& name, const std::string& device) {
     std::string text = hwloc(two_gpus(name, device));
-    return warned_of(read(text), "always joined by links");
+    return warned_of(machine_of(text), "always joined by links");
   };
   EXPECT_TRUE(names("Tesla V100-SXM2-16GB", "10de:0001"));
   EXPECT_TRUE(names("NVIDIA H100 80GB HBM3", "10de:0001"));
@@ -215,7 +212,7 @@ TEST(GpuModels, ThatAlwaysHaveLinksAreMissedWithoutThem) {
   for (const char* card : {"NVIDIA A100-PCIE-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA H100 NVL",
                            "NVIDIA H200 NVL", "Tesla T4", "NVIDIA GeForce RTX 3090", ""})
     EXPECT_FALSE(names(card, "10de:0001")) << card;
-  EXPECT_FALSE(warned_of(read(linked_to("", "OSDev:99")), "always")) << "these have links";
+  EXPECT_FALSE(warned_of(machine_of(linked_to("", "OSDev:99")), "always")) << "these have links";
 }
 
 std::string xgmi(const char* serial1, const char* values, const char* hive) {
@@ -235,20 +232,22 @@ std::string xgmi(const char* serial1, const char* values, const char* hive) {
 
 TEST(Hwloc, TheSameLinksInsideAPackageAndOutsideAreADefault) {
   const char* const uniform = "0 100000 100000 100000 0 100000 100000 100000 0";
-  const Topology lie = read(xgmi("a", uniform, "5f"));
+  const Topology lie = machine_of(xgmi("a", uniform, "5f"));
   EXPECT_TRUE(lie.links.empty());
   EXPECT_TRUE(warned_of(lie, "GPU links"));
-  EXPECT_EQ(read(xgmi("b", uniform, "5f")).links.size(), 6U) << "a full mesh of packages can be";
-  EXPECT_EQ(read(xgmi("a", "0 200000 50000 200000 0 50000 50000 50000 0", "5f")).links.size(), 6U);
+  EXPECT_EQ(machine_of(xgmi("b", uniform, "5f")).links.size(), 6U)
+      << "a full mesh of packages can be";
+  EXPECT_EQ(machine_of(xgmi("a", "0 200000 50000 200000 0 50000 50000 50000 0", "5f")).links.size(),
+            6U);
 }
 
 TEST(Hwloc, HiveZeroIsNone) {
-  EXPECT_EQ(read(xgmi("b", "0 0 0 0 0 0 0 0 0", "0")).nodes.back().island, "");
-  EXPECT_EQ(read(xgmi("b", "0 0 0 0 0 0 0 0 0", "dc41")).nodes.back().island, "dc41");
+  EXPECT_EQ(machine_of(xgmi("b", "0 0 0 0 0 0 0 0 0", "0")).nodes.back().island, "");
+  EXPECT_EQ(machine_of(xgmi("b", "0 0 0 0 0 0 0 0 0", "dc41")).nodes.back().island, "dc41");
 }
 
 TEST(Matrix, AsPastedFromATerminal) {
-  const Topology topology = read(
+  const Topology topology = machine_of(
       "$ nvidia-smi topo -m\n"
       "\t\x1b[4mGPU0\tGPU1\tNIC0NIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
       "GPU0\t X \tNV18\tPIX\tSYS\t0,2,4\tN/A\t\tN/A\n"
@@ -270,7 +269,7 @@ TEST(Matrix, AsPastedFromATerminal) {
 }
 
 TEST(Matrix, TakesNamesFromTheListBesideIt) {
-  const Topology topology = read(
+  const Topology topology = machine_of(
       "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-1)\nGPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-2)\n"
       "\tGPU0\tGPU1\nGPU0\tX\tSYS\nGPU1\tSYS\tX\n");
   EXPECT_EQ(topology[topology.all(NodeKind::gpu)[1]].model, "NVIDIA A100-SXM4-40GB");
@@ -278,7 +277,7 @@ TEST(Matrix, TakesNamesFromTheListBesideIt) {
 }
 
 TEST(Matrix, WhereHalvesDifferTheFartherHolds) {
-  const Topology topology = read("dev\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tSYS\tX\n");
+  const Topology topology = machine_of("dev\tGPU0\tGPU1\nGPU0\tX\tPIX\nGPU1\tSYS\tX\n");
   const auto gpus = topology.all(NodeKind::gpu);
   EXPECT_EQ(path_between(topology, gpus[0], gpus[1]).distance, Distance::sys);
   EXPECT_TRUE(warned_of(topology, "two things"));
@@ -286,7 +285,7 @@ TEST(Matrix, WhereHalvesDifferTheFartherHolds) {
 
 TEST(Synthetic, IsWhatItSays) {
   const Topology topology =
-      read("host:8 package:2 numa:4 core:8 gpu:4 nvlink:all nic:2@400G switch:2");
+      machine_of("host:8 package:2 numa:4 core:8 gpu:4 nvlink:all nic:2@400G switch:2");
   EXPECT_EQ(topology.count(NodeKind::host), 8);
   EXPECT_EQ(topology.count(NodeKind::pu), 8 * 64);
   EXPECT_EQ(topology.count(NodeKind::gpu), 32);
@@ -311,7 +310,7 @@ TEST(Synthetic, ManyLinksAreReadAtOnce) {
                                     {"gpu:2 nvlink:ring", 2},
                                     {"gpu:1 nvlink:ring", 0},
                                     {"gpu:6 nvlink:switch", 2 * 6}}) {
-    const Topology topology = read(line);
+    const Topology topology = machine_of(line);
     EXPECT_EQ(topology.links.size(), static_cast<std::size_t>(links)) << line;
   }
 }
@@ -325,7 +324,7 @@ TEST(Matrix, OfManyGpusIsReadAtOnce) {
     for (int column = 0; column < kGpus; ++column)
       text += row == column ? "\tX" : (row + column) % 3 == 0 ? "\tSYS" : "\tPIX";
   }
-  const Topology topology = read(text + "\n");
+  const Topology topology = machine_of(text + "\n");
   EXPECT_EQ(topology.count(NodeKind::gpu), kGpus);
   EXPECT_FALSE(topology.told.empty());
 }
@@ -352,7 +351,7 @@ TEST(Faults, CutAndChangedTextsDoNoHarm) {
       "dev\tGPU0\tGPU1\tNIC0\tcpu_affinity\nGPU0\tX\tNV2\tPIX\t0-"
       "3\nGPU1\tNV2\tX\tSYS\t4\nNIC0\tPIX\t?\tX\n",
       "host:2 package:2 core:2 gpu:4 nvlink:ringx2@25GB nic:2@1.6T pcie:5x16 switch:2",
-      to_json(read("host:2 gpu:2 nvlink:all nic:1"))};
+      to_json(machine_of("host:2 gpu:2 nvlink:all nic:1"))};
   const auto expect_sound = [](const std::string& text) {
     const auto result = read_topology(text, "changed");
     if (!result.ok()) return;
