@@ -174,4 +174,18 @@ class ExecutorRanks {
   std::vector<std::unique_ptr<Run>> runs_;
 };
 
+/// Settings for such a network, drawn.
+inline ExecutorRanks::Settings drawn_settings(const FakeScript& script, bool stages,
+                                              std::mt19937_64& random) {
+  ExecutorRanks::Settings settings;
+  settings.script = script;
+  settings.script.seed = random();
+  settings.loans = stages ? Loans::none : Loans::all;
+  settings.stages = stages;
+  settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
+  settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
+  settings.slice_bytes = 64u << (random() % 4);
+  return settings;
+}
+
 }  // namespace coll::testing

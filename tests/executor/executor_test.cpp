@@ -35,15 +35,7 @@ void run_every_algorithm(const FakeScript& script, bool stages = false) {
                                   static_cast<Rank>(random() % static_cast<unsigned>(size))};
         if (spec.collective == Collective::send || spec.collective == Collective::recv) continue;
         if (!algorithm.supports(spec, Layout::flat(spec.ranks))) continue;
-        ExecutorRanks::Settings settings;
-        settings.script = script;
-        settings.script.seed = random();
-        settings.loans = stages ? Loans::none : Loans::all;
-        settings.stages = stages;
-        settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
-        settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
-        settings.slice_bytes = 64u << (random() % 4);
-        ExecutorRanks ranks(build_all(algorithm, spec), settings);
+        ExecutorRanks ranks(build_all(algorithm, spec), drawn_settings(script, stages, random));
         for (const std::uint64_t count : {0U, 1U, 5U, 64U, 333U}) {
           for (const bool in_place : {false, true}) {
             SCOPED_TRACE(describe(algorithm, spec) + ", count " + std::to_string(count) +

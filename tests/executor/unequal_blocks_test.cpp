@@ -165,15 +165,7 @@ void run_every_algorithm(const FakeScript& script, bool stages = false) {
         const bool has_blocks = block_shape(spec.collective, size, 0, 0).input > 1 ||
                                 block_shape(spec.collective, size, 0, 0).output > 1;
         if (!has_blocks || !algorithm.serves(spec, Layout::flat(size))) continue;
-        ExecutorRanks::Settings settings;
-        settings.script = script;
-        settings.script.seed = random();
-        settings.loans = stages ? Loans::none : Loans::all;
-        settings.stages = stages;
-        settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
-        settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
-        settings.slice_bytes = 64u << (random() % 4);
-        ExecutorRanks ranks(build_all(algorithm, spec), settings);
+        ExecutorRanks ranks(build_all(algorithm, spec), drawn_settings(script, stages, random));
         for (int call = 0; call < 10; ++call) {
           const bool in_place = call % 2 != 0;
           SCOPED_TRACE(describe(algorithm, spec) + (in_place ? ", in place" : ", apart"));

@@ -47,6 +47,17 @@ class LendingPair : public Pair {
     EXPECT_EQ(would_lend(*ends[0], filled(0)), Test::GetParam().lends);
   }
 
+  /// `done`, within a hundred turns of both ends.
+  template <class Done>
+  bool soon(Done done) {
+    for (int turn = 0; turn < 100; ++turn) {
+      if (done()) return true;
+      nudge(*ends[0]);
+      nudge(*ends[1]);
+    }
+    return false;
+  }
+
  private:
   using Test = TransportConformance;
 };
@@ -58,12 +69,7 @@ TEST_P(LendingConformance, ALoanLastsUntilItsReceiverIsDone) {
     Payload lent = filled(1);
     ASSERT_TRUE(pair.drive([&] { return give(*pair.ends[0], lent, 1); }));
     const auto keeps = [&] {
-      for (int turn = 0; turn < 100; ++turn) {
-        if (all_flushed(*pair.ends[0]) == GetParam().lends) return false;
-        nudge(*pair.ends[0]);
-        nudge(*pair.ends[1]);
-      }
-      return true;
+      return !pair.soon([&] { return all_flushed(*pair.ends[0]) == GetParam().lends; });
     };
     if (GetParam().lends) {
       EXPECT_TRUE(keeps()) << "nobody has asked for it yet";
@@ -114,19 +120,11 @@ TEST_P(LendingConformance, AMarkIsReachedAlthoughALaterLoanIsUnread) {
     Connection& to = *pair.ends[0];
     Connection& from = *pair.ends[1];
     const Payload earlier = filled(1), later = filled(2);
-    const auto goes = [&](const auto& send) {
-      for (int turn = 0; turn < 100; ++turn) {
-        if (send()) return true;
-        nudge(to);
-        nudge(from);
-      }
-      return false;
-    };
-    ASSERT_TRUE(goes([&] { return give(to, earlier, 1); }));
-    if (message_between && !goes([&] { return to.send(bytes_of("more"), 4, 2); }))
+    ASSERT_TRUE(pair.soon([&] { return give(to, earlier, 1); }));
+    if (message_between && !pair.soon([&] { return to.send(bytes_of("more"), 4, 2); }))
       GTEST_SKIP() << "varies its credits";
     const Mark mark = to.mark();
-    if (!goes([&] { return give(to, later, 3); })) GTEST_SKIP() << "varies its credits";
+    if (!pair.soon([&] { return give(to, later, 3); })) GTEST_SKIP() << "varies its credits";
     EXPECT_FALSE(to.flushed(mark)) << "nothing was read";
     Payload got = filled(0);
     ASSERT_TRUE(pair.drive([&] { return from.receive(got.data(), got.size(), 1); }));

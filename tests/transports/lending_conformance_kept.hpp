@@ -16,23 +16,16 @@ TEST_P(LendingConformance, WhatIsKeptIsReadWheneverThePeerComes) {
     EXPECT_TRUE(to.lending()->all_read());
     const Payload kept = filled(1);
     const Payload lent = filled(2);
-    const auto goes = [&](const auto& send) {
-      for (int turn = 0; turn < 100; ++turn) {
-        if (send()) return true;
-        nudge(to);
-        nudge(from);
-      }
-      return false;
-    };
     const auto keep = [&](std::uint64_t digest) {
-      return goes([&] { return to.lending()->lend_kept(kept.data(), kept.size(), digest); });
+      return pair.soon([&] { return to.lending()->lend_kept(kept.data(), kept.size(), digest); });
     };
     ASSERT_TRUE(keep(1));
     EXPECT_TRUE(pair.drive([&] { return all_flushed(to); }));
     EXPECT_FALSE(to.lending()->all_read());
     to.lending()->withdraw();  // there is nothing
     // Three messages at once take as many credits.
-    if (!goes([&] { return give(to, lent, 2); }) || !keep(3)) GTEST_SKIP() << "varies its credits";
+    if (!pair.soon([&] { return give(to, lent, 2); }) || !keep(3))
+      GTEST_SKIP() << "varies its credits";
     EXPECT_FALSE(all_flushed(to));
     Payload got = filled(3);
     const auto receive = [&](std::uint64_t digest) {
