@@ -12,8 +12,8 @@
 
 namespace coll {
 
-/// The one `T` of a process. A child made by fork begins without: the threads of its parent's are
-/// not there. For namespace scope only.
+/// The one `T` of a process. A child made by fork begins without one: its parent's has threads that
+/// are not there. For namespace scope only.
 template <class T>
 class OnePerProcess {
  public:
