@@ -12,6 +12,7 @@ from oracle import ALL, COMPLEX, GLOO_LACKS, make, ops_of, same_bits, values, wr
 from pool import Setting, lacks, on_ranks
 
 LENGTHS = [0, 1, 4, 1023, 90090]
+LENGTHS_OF_ONE = [5, 0, 1, 1023, 20]  # of the tensors of one coalesced call
 types = pytest.mark.parametrize("dtype", ALL, ids=lambda t: str(t).removeprefix("torch."))
 
 
@@ -206,12 +207,11 @@ def test_gather_and_scatter(dtype):
 @types
 @on_ranks(2, more=(3, 4))
 def test_coalesced(dtype):
-    """Many tensors in one call, and calls that the coalescing manager makes one."""
+    """Many tensors in one call."""
     rank, ranks = world(dtype)
-    lengths_of_one = [5, 0, 1, 1023, 20]
 
     def cases():
-        inputs = [[values(r, n, dtype, salt=n) for n in lengths_of_one] for r in range(ranks)]
+        inputs = [[values(r, n, dtype, salt=n) for n in LENGTHS_OF_ONE] for r in range(ranks)]
         for op in ops_of(dtype):
             if Setting.backend == "gloo" and dtype in COMPLEX:
                 break
@@ -219,32 +219,46 @@ def test_coalesced(dtype):
             call(dist.all_reduce_coalesced, tensors, op=op, later=True)
             for n, tensor in enumerate(tensors):
                 yield ("all_reduce_coalesced", op.name, n), wrong(tensor, [x[n] for x in inputs], op)
-            tensors = [tensor.clone() for tensor in inputs[rank]]
-            with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
-                for tensor in tensors:
-                    dist.all_reduce(tensor, op=op)
-            manager.wait()
-            for n, tensor in enumerate(tensors):
-                yield ("all_reduce", op.name, n), wrong(tensor, [x[n] for x in inputs], op)
         outputs = [[torch.zeros_like(tensor) for tensor in inputs[0]] for _ in range(ranks)]
         call(dist.all_gather_coalesced, outputs, inputs[rank], later=True)
         for r in range(ranks):
             for n, tensor in enumerate(inputs[r]):
                 yield ("all_gather_coalesced", r, n), moved(outputs[r][n], tensor)
-        joined = [torch.zeros(ranks * n, dtype=dtype) for n in lengths_of_one]
-        with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+    check(cases())
+
+
+@types
+@on_ranks(2, more=(3, 4))
+def test_coalescing_manager(dtype):
+    """Calls that become one: what they wrote is there when the manager's work has ended."""
+    rank, ranks = world(dtype)
+    lacks("gloo", reason="no coalescing")
+    together = lambda: dist._coalescing_manager(device=torch.device("cpu"), async_ops=True)
+
+    def cases():
+        inputs = [[values(r, n, dtype, salt=n) for n in LENGTHS_OF_ONE] for r in range(ranks)]
+        for op in ops_of(dtype):
+            tensors = [tensor.clone() for tensor in inputs[rank]]
+            with together() as manager:
+                for tensor in tensors:
+                    dist.all_reduce(tensor, op=op)
+            manager.wait()
+            for n, tensor in enumerate(tensors):
+                yield ("all_reduce", op.name, n), wrong(tensor, [x[n] for x in inputs], op)
+        joined = [torch.zeros(ranks * n, dtype=dtype) for n in LENGTHS_OF_ONE]
+        with together() as manager:
             for output, tensor in zip(joined, inputs[rank]):
                 dist.all_gather_into_tensor(output, tensor)
         manager.wait()
         for n, output in enumerate(joined):
             yield ("all_gather_into_tensor", n), moved(output, torch.cat([x[n] for x in inputs]))
         op = ops_of(dtype)[0]
-        shares = [torch.zeros(n, dtype=dtype) for n in lengths_of_one]
-        with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
-            for n, output in zip(lengths_of_one, shares):
+        shares = [torch.zeros(n, dtype=dtype) for n in LENGTHS_OF_ONE]
+        with together() as manager:
+            for n, output in zip(LENGTHS_OF_ONE, shares):
                 dist.reduce_scatter_tensor(output, torch.cat(blocks(rank, ranks, n, dtype)), op=op)
         manager.wait()
-        for n, output in zip(lengths_of_one, shares):
+        for n, output in zip(LENGTHS_OF_ONE, shares):
             yield ("reduce_scatter_tensor", n), wrong(
                 output, [values(r, n, dtype, salt=rank + 1) for r in range(ranks)], op)
     check(cases())
