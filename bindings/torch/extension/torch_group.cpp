@@ -2,8 +2,10 @@
 // Births and ends of process groups, and their errors.
 #include "torch_group.hpp"
 
+#include <cmath>
 #include <cstring>
 
+#include "torch_store.hpp"
 #include "torch_work.hpp"
 
 namespace collectives_torch {
@@ -28,11 +30,8 @@ struct LentStore {
   coll_status_t get(const char* key, char* value, std::size_t capacity, std::size_t* bytes,
                     double timeout_s) noexcept {
     try {
-      if (timeout_s <= 0) {
-        if (!store->check({key})) return COLL_DEADLINE;
-      } else if (!wait(key, timeout_s)) {
-        return COLL_DEADLINE;
-      }
+      const Milliseconds timeout(static_cast<std::int64_t>(std::ceil(timeout_s * 1000)));
+      if (!comes(*store, key, timeout)) return COLL_DEADLINE;
       const std::vector<std::uint8_t> found = store->get(key);
       *bytes = found.size();
       if (found.size() <= capacity) std::memcpy(value, found.data(), found.size());
@@ -40,18 +39,6 @@ struct LentStore {
     } catch (const std::exception& error) {
       failure = error.what();
       return COLL_SYSTEM;
-    }
-  }
-
- private:
-  bool wait(const char* key, double timeout_s) {
-    try {
-      store->wait({key}, Milliseconds(static_cast<std::int64_t>(timeout_s * 1000) + 1));
-      return true;
-    } catch (const c10::DistNetworkError&) {
-      throw;
-    } catch (const c10::DistError&) {  // a store says so when the time is up
-      return false;
     }
   }
 };

@@ -2,6 +2,7 @@
 // A barrier by which rank 0 learns which ranks have not come. It goes over PyTorch's store, so it
 // also works where the ranks hang in an operation, and leaves nothing behind when it fails.
 #include "torch_backend.hpp"
+#include "torch_store.hpp"
 
 namespace collectives_torch {
 
@@ -11,20 +12,6 @@ std::string joined(const std::vector<int>& ranks) {
   std::string text;
   for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
   return text;
-}
-
-bool comes(c10d::Store& store, const std::string& key, Milliseconds timeout) {
-  try {
-    if (timeout.count() > 0) {
-      store.wait({key}, timeout);
-      return true;
-    }
-    return store.check({key});
-  } catch (const c10::DistNetworkError&) {
-    throw;
-  } catch (const c10::DistError&) {
-    return false;
-  }
 }
 
 }  // namespace

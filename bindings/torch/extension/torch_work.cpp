@@ -103,6 +103,7 @@ void GroupWork::call_ended() {
 
 std::exception_ptr GroupWork::failure_of_calls() const {
   for (const collectives::Work& handle : handles_) {
+    coll_work_wait(handle.get(), -1);  // its function may have been called a moment before it says so
     coll_error_info_t info = COLL_ERROR_INFO_INIT;
     coll_work_error_info(handle.get(), &info);
     if (info.code != COLL_SUCCESS) {
