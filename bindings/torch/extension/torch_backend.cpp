@@ -143,6 +143,26 @@ CollBackend::GroupWorkPtr CollBackend::make_work(c10d::OpType op, const char* wo
   return work;
 }
 
+void CollBackend::startCoalescing() {
+  const std::lock_guard lock(coalesced_mutex_);
+  coalesced_.emplace();  // an exception may have kept an earlier one from its end
+}
+
+WorkPtr CollBackend::endCoalescing() {
+  const std::lock_guard lock(coalesced_mutex_);
+  TORCH_CHECK(coalesced_, "coll: endCoalescing without startCoalescing");
+  auto joined = c10::make_intrusive<JoinedWork>(rank_, *std::move(coalesced_));
+  coalesced_.reset();
+  return joined;
+}
+
+bool CollBackend::coalesce(const GroupWorkPtr& work) {
+  const std::lock_guard lock(coalesced_mutex_);
+  if (!coalesced_) return false;
+  coalesced_->push_back(work);
+  return true;
+}
+
 WorkPtr CollBackend::issue(GroupWorkPtr work, std::span<coll_call_t> calls, bool async) {
   for (coll_call_t& call : calls) call.deadline_s = seconds(work->getTimeout());
   if (estimating_) {
@@ -155,8 +175,8 @@ WorkPtr CollBackend::issue(GroupWorkPtr work, std::span<coll_call_t> calls, bool
     work->finish_without_calls();
   } else if (calls.empty()) {
     work->finish_without_calls();
-  } else if (async) {
-    work->start(calls);
+  } else if (coalesce(work) || async) {
+    work->start(calls);  // who coalesces waits for it at the end
   } else {
     work->run(calls);
   }

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "torch_group.hpp"
+#include "torch_joined_work.hpp"
 #include "torch_options.hpp"
 #include "torch_tensors.hpp"
 #include "torch_work.hpp"
@@ -112,6 +114,13 @@ class CollBackend final : public c10d::Backend {
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override;
 
+  // Coalescing managers (torch_backend.cpp): operations issued in between are in flight together, and
+  // the work of the end is all of theirs.
+
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  WorkPtr endCoalescing() override;
+
   // Sparse sums (torch_sparse.cpp).
 
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -130,6 +139,8 @@ class CollBackend final : public c10d::Backend {
   /// A collective, not yet issued. Its timeout is that of the options, else the group's.
   GroupWorkPtr make_work(c10d::OpType op, const char* words, const Tensors& profiled_inputs,
                          Milliseconds timeout);
+  /// Keeps the work for endCoalescing; false if nobody coalesces.
+  bool coalesce(const GroupWorkPtr& work);
   /// Runs the calls in this thread, or starts them.
   WorkPtr issue(GroupWorkPtr work, std::span<coll_call_t> calls, bool async);
   WorkPtr issue(GroupWorkPtr work, coll_call_t& call, bool async) {
@@ -149,6 +160,9 @@ class CollBackend final : public c10d::Backend {
   // Extensions of the timeout: those in force, and those that no operation has taken up.
   std::mutex extensions_mutex_;
   Milliseconds extension_{0}, extension_untaken_{0};
+
+  std::mutex coalesced_mutex_;
+  std::optional<std::vector<GroupWorkPtr>> coalesced_;  // issued since startCoalescing
 
   std::atomic<bool> estimating_ = false;
   double estimate_us_ = 0;

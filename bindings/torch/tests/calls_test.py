@@ -192,7 +192,8 @@ def refused():
     flags = torch.ones(4, dtype=torch.bool)
     sparse = lambda: torch.sparse_coo_tensor([[0]], [1.0], (4,))
     calls = {
-        "meta": lambda: dist.all_reduce(torch.ones(4, device="meta")),
+        "meta": lambda: group._get_backend(x.device).allreduce(
+            [torch.empty(4, device="meta")]),  # PyTorch itself lets all_reduce do nothing to these
         "sparse broadcast": lambda: dist.broadcast(sparse(), 0),
         "short list": lambda: dist.all_gather([torch.empty(4)] * (ranks - 1), x),
         "other type": lambda: dist.all_gather([torch.empty(4, dtype=torch.int32)] * ranks, x),

@@ -64,7 +64,8 @@ def make(data, layout):
 
 
 def flat(tensor):
-    return tensor.contiguous().reshape(-1)
+    """A copy of its elements; contiguous() keeps a single element's odd stride."""
+    return torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.reshape(-1))
 
 
 def same_bits(got, wanted):
