@@ -4,7 +4,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "torch_completion.hpp"
+#include "torch_later.hpp"
 
 namespace collectives_torch {
 
@@ -97,7 +97,7 @@ void GroupWork::start(std::span<const coll_call_t> calls) {
 void GroupWork::call_ended() {
   const std::lock_guard lock(mutex_);
   if (--running_ == 0 && waiting_ == 0) {
-    complete_later(c10::intrusive_ptr<GroupWork>::reclaim_copy(this));
+    run_later([work = c10::intrusive_ptr<GroupWork>::reclaim_copy(this)] { work->complete(); });
   }
 }
 
@@ -152,7 +152,6 @@ void GroupWork::finish_all(std::exception_ptr failure) {
       failure = std::current_exception();
     }
   }
-  if (failure) group_->abort_hooks.call();
   if (at_end) at_end();
   finish(failure);
   copies.clear();
@@ -165,6 +164,8 @@ void GroupWork::finish_all(std::exception_ptr failure) {
     }
   }
   complete_futures();
+  // PyTorch's hook writes the flight recorder's dump, which may take a second: nobody waits for it.
+  if (failure) run_later([group = group_] { group->abort_hooks.call(); });
 }
 
 void GroupWork::complete_futures() {
