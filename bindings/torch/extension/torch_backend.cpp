@@ -38,8 +38,8 @@ coll_stats_t CollBackend::stats() {
 }
 
 void CollBackend::abort() {
-  group_->abort_hooks.call();
   group_->abort();
+  group_->abort_hooks.call();  // they may take a second, for which nobody waits
 }
 
 void CollBackend::shutdown() { group_->shutdown(); }
