@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data parallel training: each rank learns from its own half of the data, and all get one model.
-
-    torchrun --nproc-per-node 2 examples/torch/ddp.py
-"""
+# Data parallel training: each rank learns from its own part of the data, and all get one model.
+# torchrun --nproc-per-node 2 examples/torch/ddp.py
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fully sharded training (FSDP2): each rank keeps its share of parameters and optimizer states.
-
-    torchrun --nproc-per-node 2 examples/torch/fsdp.py
-"""
+# Fully sharded training (FSDP2): each rank keeps its share of parameters and optimizer states.
+# torchrun --nproc-per-node 2 examples/torch/fsdp.py
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh

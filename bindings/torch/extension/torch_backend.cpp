@@ -25,9 +25,12 @@ c10d::ErrorType CollBackend::getError() {
   const auto status = group_->with_communicator([](auto& comm) { return comm.status(); });
   if (status) return c10d::ErrorType::SUCCESS;
   switch (status.error().code) {
-    case COLL_DEADLINE: return c10d::ErrorType::TIMEOUT;
-    case COLL_PEER_LOST: return c10d::ErrorType::REMOTE_ERROR;
-    default: return c10d::ErrorType::COMM_ERROR;
+    case COLL_DEADLINE:
+      return c10d::ErrorType::TIMEOUT;
+    case COLL_PEER_LOST:
+      return c10d::ErrorType::REMOTE_ERROR;
+    default:
+      return c10d::ErrorType::COMM_ERROR;
   }
 }
 
@@ -42,7 +45,9 @@ void CollBackend::abort() {
   group_->abort_hooks.call();  // they may take a second, for which nobody waits
 }
 
-void CollBackend::shutdown() { group_->shutdown(); }
+void CollBackend::shutdown() {
+  group_->shutdown();
+}
 
 void CollBackend::waitForPendingWorks() {
   for (const GroupWorkPtr& work : group_->in_flight(/*messages_too=*/true)) {
@@ -65,7 +70,9 @@ void CollBackend::registerOnCompletionHook(
 void CollBackend::registerAbortHook(std::int64_t id, c10d::AbortHook hook) {
   group_->abort_hooks.add(id, std::move(hook));
 }
-void CollBackend::unregisterAbortHook(std::int64_t id) { group_->abort_hooks.remove(id); }
+void CollBackend::unregisterAbortHook(std::int64_t id) {
+  group_->abort_hooks.remove(id);
+}
 void CollBackend::registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) {
   group_->completion_hooks.add(id, [hook = std::move(hook)](std::uint64_t key, float duration_ms) {
     hook({key, duration_ms});
@@ -81,8 +88,10 @@ c10::intrusive_ptr<c10d::Backend> CollBackend::split(
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   const auto own = std::find(ranks.begin(), ranks.end(), rank_);
   if (own == ranks.end()) return {};
-  Identity who{options->group_name, static_cast<int>(own - ranks.begin()),
-               static_cast<int>(ranks.size()), {}};
+  Identity who{options->group_name,
+               static_cast<int>(own - ranks.begin()),
+               static_cast<int>(ranks.size()),
+               {}};
   const std::vector<std::int64_t>& global = group_->who().global_ranks;
   for (const int rank : ranks) {
     TORCH_CHECK_VALUE(rank >= 0 && rank < size_, "coll: split: no rank ", rank, " in a group of ",

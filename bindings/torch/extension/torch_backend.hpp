@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The c10d backend: PyTorch's process group operations over a communicator.
 #pragma once
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include "torch_group.hpp"
@@ -46,31 +45,43 @@ class CollBackend final : public c10d::Backend {
   void registerOnCompletionHook(
       std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
 #ifdef C10D_BACKEND_HAS_HOOKS
-  bool supportsAbortHooks() const override { return true; }
+  bool supportsAbortHooks() const override {
+    return true;
+  }
   void registerAbortHook(std::int64_t id, c10d::AbortHook hook) override;
   void unregisterAbortHook(std::int64_t id) override;
-  bool supportsCompletionHooks() const override { return true; }
+  bool supportsCompletionHooks() const override {
+    return true;
+  }
   void registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) override;
   void unregisterCompletionHook(std::int64_t id) override;
 #endif
 
   // Groups from groups (torch_backend.cpp).
 
-  bool supportsSplitting() const override { return true; }
-  bool isInitialized() { return group_->is_open(); }
+  bool supportsSplitting() const override {
+    return true;
+  }
+  bool isInitialized() {
+    return group_->is_open();
+  }
   c10::intrusive_ptr<c10d::Backend> split(
       const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
       const c10::intrusive_ptr<c10d::Backend::Options>& options);
-  c10::intrusive_ptr<c10d::Backend> merge(
-      const c10::intrusive_ptr<c10d::Store>& store,
-      const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank, const int& size);
+  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options,
+                                          const int& rank, const int& size);
 
   // Estimates (torch_backend.cpp) and memory (torch_memory.cpp).
 
-  bool supportsTimeEstimation() const { return true; }
+  bool supportsTimeEstimation() const {
+    return true;
+  }
   void startTimeEstimate();
   float endTimeEstimate();
-  bool supportsTensorAlloc(c10::DeviceIndex) { return true; }
+  bool supportsTensorAlloc(c10::DeviceIndex) {
+    return true;
+  }
   std::shared_ptr<c10::Allocator> getMemAllocator();
   at::Tensor allocateTensor(long size, at::TensorOptions options = {});
 
@@ -114,10 +125,12 @@ class CollBackend final : public c10d::Backend {
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override;
 
-  // Coalescing managers (torch_backend.cpp): operations issued in between are in flight together, and
-  // the work of the end is all of theirs.
+  // Coalescing managers (torch_backend.cpp): operations issued in between are in flight together,
+  // and the work of the end is all of theirs.
 
-  bool supportsCoalescing() const override { return true; }
+  bool supportsCoalescing() const override {
+    return true;
+  }
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
 
@@ -149,7 +162,9 @@ class CollBackend final : public c10d::Backend {
   WorkPtr receive(Tensors& tensors, int peer, int tag, c10d::OpType op, const char* words);
   [[nodiscard]] int checked_root(std::int64_t root, const char* operation) const;
   void check_peer(int peer, const char* operation) const;
-  [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(size_); }
+  [[nodiscard]] std::size_t ranks() const {
+    return static_cast<std::size_t>(size_);
+  }
 
   const std::shared_ptr<Group> group_;
   const c10::intrusive_ptr<c10d::Store> store_;

@@ -87,8 +87,8 @@ WorkPtr CollBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
                       ": an input must have ", size_, " times its output's elements");
     reductions.check(inputs[i]);
   }
-  auto work = make_work(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, name, inputs,
-                        options.timeout);
+  auto work =
+      make_work(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, name, inputs, options.timeout);
   work->outputs = outputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     reductions.add(memory_to_read(inputs[i], *work), memory_to_write(outputs[i], *work),
@@ -106,13 +106,13 @@ WorkPtr CollBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
     TORCH_CHECK_VALUE(outputs[i].numel() == inputs[i].numel() * size_, "coll: ", name,
                       ": an output must have ", size_, " times its input's elements");
   }
-  auto work = make_work(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, name, inputs,
-                        options.timeout);
+  auto work =
+      make_work(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, name, inputs, options.timeout);
   work->outputs = outputs;
   std::vector<coll_part_t> parts;  // as bytes, whatever their types
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    parts.push_back({memory_to_read(inputs[i], *work), memory_to_write(outputs[i], *work),
-                     inputs[i].nbytes()});
+    parts.push_back(
+        {memory_to_read(inputs[i], *work), memory_to_write(outputs[i], *work), inputs[i].nbytes()});
   }
   coll_call_t call = call_of(COLL_ALL_GATHER, parts);
   call.type = COLL_UINT8;

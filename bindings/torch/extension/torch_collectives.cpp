@@ -62,9 +62,9 @@ WorkPtr CollBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
   check_tensors({output, input}, name);
   check_same_type(output, input, name);
   check_contiguous(output, name);
-  TORCH_CHECK_VALUE(output.numel() == input.numel() * size_, "coll: ", name,
-                    ": output must have ", size_, " times the input's elements, not ",
-                    output.numel(), " for ", input.numel());
+  TORCH_CHECK_VALUE(output.numel() == input.numel() * size_, "coll: ", name, ": output must have ",
+                    size_, " times the input's elements, not ", output.numel(), " for ",
+                    input.numel());
   const Elements elements = Elements::moved(input.scalar_type());
   auto work =
       make_work(c10d::OpType::_ALLGATHER_BASE, "_all_gather_base", {input}, options.timeout);
@@ -84,9 +84,9 @@ WorkPtr CollBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   check_tensors({output, input}, name);
   check_same_type(output, input, name);
   check_contiguous(output, name);
-  TORCH_CHECK_VALUE(input.numel() == output.numel() * size_, "coll: ", name,
-                    ": input must have ", size_, " times the output's elements, not ",
-                    input.numel(), " for ", output.numel());
+  TORCH_CHECK_VALUE(input.numel() == output.numel() * size_, "coll: ", name, ": input must have ",
+                    size_, " times the output's elements, not ", input.numel(), " for ",
+                    output.numel());
   const auto reduction = Reduction::of(options.reduceOp, input.scalar_type(), name);
   auto work = make_work(c10d::OpType::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", {input},
                         options.timeout);
@@ -131,8 +131,9 @@ WorkPtr CollBackend::gather_single(at::Tensor& output, at::Tensor& input,
 namespace {
 
 /// Splits along dimension 0 as counts of the library's elements.
-std::vector<std::size_t> counts_of(const std::vector<std::int64_t>& splits, const at::Tensor& tensor,
-                                   const Elements& elements, std::size_t ranks) {
+std::vector<std::size_t> counts_of(const std::vector<std::int64_t>& splits,
+                                   const at::Tensor& tensor, const Elements& elements,
+                                   std::size_t ranks) {
   const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
   const auto row = static_cast<std::size_t>(rows == 0 ? 0 : tensor.numel() / rows);
   std::vector<std::size_t> counts;
@@ -147,8 +148,8 @@ void check_splits(const std::vector<std::int64_t>& splits, const at::Tensor& ten
                   const char* which) {
   const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
   if (splits.empty()) {
-    TORCH_CHECK_VALUE(rows % size == 0, "coll: all_to_all_single: dimension 0 of the ", which,
-                      ", ", rows, ", does not divide equally among ", size, " ranks");
+    TORCH_CHECK_VALUE(rows % size == 0, "coll: all_to_all_single: dimension 0 of the ", which, ", ",
+                      rows, ", does not divide equally among ", size, " ranks");
     return;
   }
   TORCH_CHECK_VALUE(splits.size() == static_cast<std::size_t>(size),

@@ -103,7 +103,8 @@ std::shared_ptr<Group> Group::subset(const std::vector<int>& ranks, Identity who
                                      Milliseconds timeout) {
   who = shortened(std::move(who));
   const coll_config_t config = config_of(who.name, timeout);
-  auto made = with_communicator([&](auto& communicator) { return communicator.subset(ranks, &config); });
+  auto made =
+      with_communicator([&](auto& communicator) { return communicator.subset(ranks, &config); });
   if (!made) {
     C10_THROW_ERROR(DistBackendError, "coll: " + describe(who_) + " could not make group '" +
                                           who.name + "': " + made.error().text);
@@ -130,7 +131,8 @@ std::exception_ptr Group::exception(const std::string& operation, coll_status_t 
                                     int rank_at_fault, const std::string& text,
                                     Milliseconds timeout) const {
   std::string line = "coll: " + operation + " failed on " + describe(who_) + ": ";
-  if (code == COLL_DEADLINE) line += "Timed out waiting " + std::to_string(timeout.count()) + "ms: ";
+  if (code == COLL_DEADLINE)
+    line += "Timed out waiting " + std::to_string(timeout.count()) + "ms: ";
   line += text;
   const auto fault = static_cast<std::size_t>(rank_at_fault);
   if (rank_at_fault >= 0 && fault < who_.global_ranks.size() &&

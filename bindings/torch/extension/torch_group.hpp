@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process group's communicator, and what its operations share: names, hooks, operations in flight.
+// A process group's communicator, and what its operations share: names, hooks, operations in
+// flight.
 #pragma once
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include <atomic>
 #include <chrono>
 #include <collectives/collectives.hpp>
@@ -12,6 +11,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <unordered_map>
 #include <vector>
 
@@ -32,8 +32,8 @@ struct Identity {
   std::vector<std::int64_t> global_ranks;  // empty: not known
 };
 
-/// Functions of the user by number. They are called without the lock, as their owners may take locks
-/// of their own, hold them, and unregister.
+/// Functions of the user by number. They are called without the lock, as their owners may take
+/// locks of their own, hold them, and unregister.
 template <class Function>
 class HookTable {
  public:

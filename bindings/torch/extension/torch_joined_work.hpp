@@ -2,7 +2,6 @@
 // Several operations as one: what a coalescing manager gives its user.
 #pragma once
 #include <torch/csrc/distributed/c10d/Work.hpp>
-
 #include <utility>
 #include <vector>
 

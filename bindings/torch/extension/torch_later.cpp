@@ -63,8 +63,8 @@ class TaskQueue {
   int threads_ = 0;
 };
 
-// Never destroyed, because its threads do not end before the process does. A forked child has none of
-// them, so it makes a queue of its own.
+// Never destroyed, because its threads do not end before the process does. A forked child has none
+// of them, so it makes a queue of its own.
 std::atomic<TaskQueue*> queue_of_process = nullptr;
 
 }  // namespace

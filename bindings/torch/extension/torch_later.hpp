@@ -5,8 +5,8 @@
 
 namespace collectives_torch {
 
-/// Has a thread call `task`. The library's thread that ends an operation must not complete it itself:
-/// completing runs functions of the user, which may wait for other operations.
+/// Has a thread call `task`. The library's thread that ends an operation must not complete it
+/// itself: completing runs functions of the user, which may wait for other operations.
 ///
 /// The threads belong to the process and begin when they are needed. There are several because a
 /// function that waits keeps its thread.

@@ -96,11 +96,12 @@ WorkPtr CollBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   const char* const name = "scatter";
   const at::Tensor& output = only(outputs, name);
   const int root = checked_root(options.rootRank, name);
-  TORCH_CHECK_VALUE(rank_ == root || inputs.empty(), "coll: ", name, ": only the root gives inputs");
+  TORCH_CHECK_VALUE(rank_ == root || inputs.empty(), "coll: ", name,
+                    ": only the root gives inputs");
   if (rank_ == root) check_blocks_equal(only_list(inputs, ranks(), name), output, name);
   const Elements elements = Elements::moved(output.scalar_type());
-  auto work = make_work(c10d::OpType::SCATTER, name, rank_ == root ? inputs[0] : outputs,
-                        options.timeout);
+  auto work =
+      make_work(c10d::OpType::SCATTER, name, rank_ == root ? inputs[0] : outputs, options.timeout);
   work->outputs = outputs;
   coll_call_t call = COLL_CALL_INIT;
   call.operation = COLL_SCATTER;

@@ -40,8 +40,8 @@ std::shared_ptr<c10::Allocator> CollBackend::getMemAllocator() {
 }
 
 at::Tensor CollBackend::allocateTensor(long size, at::TensorOptions options) {
-  TORCH_CHECK_VALUE(options.device().is_cpu(), "coll: allocateTensor makes tensors of the CPU, not of ",
-                    options.device());
+  TORCH_CHECK_VALUE(options.device().is_cpu(),
+                    "coll: allocateTensor makes tensors of the CPU, not of ", options.device());
   return at::detail::empty_generic({size}, &allocator(), c10::DispatchKeySet(c10::DispatchKey::CPU),
                                    c10::typeMetaToScalarType(options.dtype()), std::nullopt);
 }

@@ -2,6 +2,7 @@
 // The Python module: makes groups for torch.distributed. The only file with the headers of Python.
 #include <pybind11/chrono.h>
 #include <torch/extension.h>
+
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "torch_backend.hpp"
@@ -20,7 +21,8 @@ c10::intrusive_ptr<c10d::Backend> make_group(const c10d::DistributedBackendOptio
   Identity who{of_group.group_id, of_group.group_rank, of_group.group_size,
                of_group.global_ranks_in_group};
   auto group = Group::join(of_group.store, std::move(who), own->timeout);
-  return c10::make_intrusive<CollBackend>(std::move(group), of_group.store->clone(), std::move(own));
+  return c10::make_intrusive<CollBackend>(std::move(group), of_group.store->clone(),
+                                          std::move(own));
 }
 
 py::dict stats(CollBackend& backend) {
@@ -42,9 +44,11 @@ PYBIND11_MODULE(_extension, module) {
   module.doc() = "The c10d backend over libcollectives.";
   module.def("make_group", &make_group, py::arg("of_group"), py::arg("options"), py::arg("name"),
              py::call_guard<py::gil_scoped_release>());
-  py::class_<GroupOptions, c10d::Backend::Options, c10::intrusive_ptr<GroupOptions>>(module, "Options")
-      .def(py::init([](Milliseconds timeout) { return c10::make_intrusive<GroupOptions>(timeout); }),
-           py::arg("timeout") = kBackendDefaultTimeout);
+  py::class_<GroupOptions, c10d::Backend::Options, c10::intrusive_ptr<GroupOptions>>(module,
+                                                                                     "Options")
+      .def(
+          py::init([](Milliseconds timeout) { return c10::make_intrusive<GroupOptions>(timeout); }),
+          py::arg("timeout") = kBackendDefaultTimeout);
   py::class_<CollBackend, c10d::Backend, c10::intrusive_ptr<CollBackend>>(module, "Backend")
       .def("stats", &stats, "Operations that succeeded, and the bytes that they moved.");
 }

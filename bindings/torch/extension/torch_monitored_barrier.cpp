@@ -34,7 +34,8 @@ void CollBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wai
       C10_THROW_ERROR(DistBackendError,
                       "coll: Rank " + std::to_string(rank_) +
                           " successfully reached monitoredBarrier, but received errors while "
-                          "waiting for send/recv from rank 0: " + verdict);
+                          "waiting for send/recv from rank 0: " +
+                          verdict);
     }
     return;
   }

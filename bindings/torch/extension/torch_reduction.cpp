@@ -12,20 +12,32 @@ namespace {
 
 coll_op_t op_of(c10d::ReduceOp::RedOpType op, const char* operation) {
   switch (op) {
-    case c10d::ReduceOp::SUM: return COLL_SUM;
-    case c10d::ReduceOp::AVG: return COLL_AVG;
-    case c10d::ReduceOp::PRODUCT: return COLL_PROD;
-    case c10d::ReduceOp::MIN: return COLL_MIN;
-    case c10d::ReduceOp::MAX: return COLL_MAX;
-    case c10d::ReduceOp::BAND: return COLL_BAND;
-    case c10d::ReduceOp::BOR: return COLL_BOR;
-    case c10d::ReduceOp::BXOR: return COLL_BXOR;
-    case c10d::ReduceOp::PREMUL_SUM: return COLL_SUM;
-    default: TORCH_CHECK_VALUE(false, "coll: ", operation, ": unknown reduction ", int(op));
+    case c10d::ReduceOp::SUM:
+      return COLL_SUM;
+    case c10d::ReduceOp::AVG:
+      return COLL_AVG;
+    case c10d::ReduceOp::PRODUCT:
+      return COLL_PROD;
+    case c10d::ReduceOp::MIN:
+      return COLL_MIN;
+    case c10d::ReduceOp::MAX:
+      return COLL_MAX;
+    case c10d::ReduceOp::BAND:
+      return COLL_BAND;
+    case c10d::ReduceOp::BOR:
+      return COLL_BOR;
+    case c10d::ReduceOp::BXOR:
+      return COLL_BXOR;
+    case c10d::ReduceOp::PREMUL_SUM:
+      return COLL_SUM;
+    default:
+      TORCH_CHECK_VALUE(false, "coll: ", operation, ": unknown reduction ", int(op));
   }
 }
 
-bool is_bitwise(coll_op_t op) { return op == COLL_BAND || op == COLL_BOR || op == COLL_BXOR; }
+bool is_bitwise(coll_op_t op) {
+  return op == COLL_BAND || op == COLL_BOR || op == COLL_BXOR;
+}
 
 /// This rank's factor of a PREMUL_SUM, as a tensor of one element of `type`.
 at::Tensor factor_of(const c10d::ReduceOp& op, at::ScalarType type, const char* operation) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's reductions as the library's.
 #pragma once
-#include <torch/csrc/distributed/c10d/Types.hpp>
-
 #include <array>
 #include <collectives/collectives.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "torch_tensors.hpp"
 

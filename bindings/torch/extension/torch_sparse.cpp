@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sum of sparse tensors: all ranks gather each other's elements and add them. The calls depend on
-// each other, so the function returns only when the result is there.
+// The sum of sparse tensors: all ranks gather each other's elements and add them. The calls depend
+// on each other, so the function returns only when the result is there.
 #include "torch_backend.hpp"
 
 namespace collectives_torch {
@@ -12,8 +12,7 @@ WorkPtr CollBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpt
   TORCH_CHECK_VALUE(tensor.layout() == at::kSparse && tensor.device().is_cpu(), "coll: ", name,
                     " takes a COO tensor of the CPU, not layout ", tensor.layout(), " of ",
                     tensor.device());
-  TORCH_CHECK_VALUE(options.reduceOp.op_ == c10d::ReduceOp::SUM, "coll: ", name,
-                    " can only sum");
+  TORCH_CHECK_VALUE(options.reduceOp.op_ == c10d::ReduceOp::SUM, "coll: ", name, " can only sum");
   const at::NoGradGuard no_gradients;
   auto work = make_work(c10d::OpType::_ALLREDUCE_SPARSE, name, tensors, options.timeout);
   const auto run = [&](coll_call_t& call) {
@@ -22,7 +21,8 @@ WorkPtr CollBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpt
         group_->with_communicator([&](auto& comm) { return coll_run(&call, comm.get()); });
     if (status != COLL_SUCCESS) group_->throw_last(name, status, work->getTimeout());
   };
-  const auto gather_rows = [&](const at::Tensor& rows, const std::vector<std::int64_t>& row_counts) {
+  const auto gather_rows = [&](const at::Tensor& rows,
+                               const std::vector<std::int64_t>& row_counts) {
     const Elements elements = Elements::moved(rows.scalar_type());
     std::vector<std::int64_t> sizes = rows.sizes().vec();
     sizes[0] = 0;
@@ -31,7 +31,8 @@ WorkPtr CollBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpt
     std::size_t row = elements.per_element;
     for (std::size_t i = 1; i < sizes.size(); ++i) row *= static_cast<std::size_t>(sizes[i]);
     std::vector<std::size_t> counts;
-    for (const std::int64_t count : row_counts) counts.push_back(static_cast<std::size_t>(count) * row);
+    for (const std::int64_t count : row_counts)
+      counts.push_back(static_cast<std::size_t>(count) * row);
     coll_call_t call = COLL_CALL_INIT;
     call.operation = COLL_ALL_GATHER;
     call.unequal = 1;
@@ -62,14 +63,16 @@ WorkPtr CollBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpt
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     const std::int64_t* const shape = &shapes[4 * rank];
     TORCH_CHECK_VALUE(std::equal(shape + 1, shape + 4, own_shape + 1), "coll: ", name,
-                      ": the tensor of rank ", rank, " has another shape than that of rank ", rank_);
+                      ": the tensor of rank ", rank, " has another shape than that of rank ",
+                      rank_);
     row_counts.push_back(shape[0]);
   }
 
   const at::Tensor all_indices = gather_rows(indices, row_counts);
   const at::Tensor all_values = gather_rows(values, row_counts);
-  const at::Tensor sum =
-      at::sparse_coo_tensor(all_indices.t(), all_values, tensor.sizes(), values.options().layout(at::kSparse)).coalesce();
+  const at::Tensor sum = at::sparse_coo_tensor(all_indices.t(), all_values, tensor.sizes(),
+                                               values.options().layout(at::kSparse))
+                             .coalesce();
   tensor.copy_(sum);
   work->outputs = {tensor};
   work->finish_without_calls();

@@ -7,8 +7,8 @@
 
 namespace collectives_torch {
 
-/// Whether the key is in the store in time. A timeout of 0 or less looks once. Throws what the store
-/// throws for other reasons.
+/// Whether the key is in the store in time. A timeout of 0 or less looks once. Throws what the
+/// store throws for other reasons.
 bool comes(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout);
 
 }  // namespace collectives_torch

@@ -9,24 +9,42 @@ namespace collectives_torch {
 
 std::optional<coll_dtype_t> dtype_of(at::ScalarType type) {
   switch (type) {
-    case at::kBool: return COLL_BOOL;
-    case at::kByte: return COLL_UINT8;
-    case at::kChar: return COLL_INT8;
-    case at::kUInt16: return COLL_UINT16;
-    case at::kShort: return COLL_INT16;
-    case at::kUInt32: return COLL_UINT32;
-    case at::kInt: return COLL_INT32;
-    case at::kUInt64: return COLL_UINT64;
-    case at::kLong: return COLL_INT64;
-    case at::kHalf: return COLL_FLOAT16;
-    case at::kBFloat16: return COLL_BFLOAT16;
-    case at::kFloat: return COLL_FLOAT32;
-    case at::kDouble: return COLL_FLOAT64;
-    case at::kFloat8_e4m3fn: return COLL_FLOAT8_E4M3;
-    case at::kFloat8_e5m2: return COLL_FLOAT8_E5M2;
-    case at::kComplexFloat: return COLL_COMPLEX64;
-    case at::kComplexDouble: return COLL_COMPLEX128;
-    default: return std::nullopt;
+    case at::kBool:
+      return COLL_BOOL;
+    case at::kByte:
+      return COLL_UINT8;
+    case at::kChar:
+      return COLL_INT8;
+    case at::kUInt16:
+      return COLL_UINT16;
+    case at::kShort:
+      return COLL_INT16;
+    case at::kUInt32:
+      return COLL_UINT32;
+    case at::kInt:
+      return COLL_INT32;
+    case at::kUInt64:
+      return COLL_UINT64;
+    case at::kLong:
+      return COLL_INT64;
+    case at::kHalf:
+      return COLL_FLOAT16;
+    case at::kBFloat16:
+      return COLL_BFLOAT16;
+    case at::kFloat:
+      return COLL_FLOAT32;
+    case at::kDouble:
+      return COLL_FLOAT64;
+    case at::kFloat8_e4m3fn:
+      return COLL_FLOAT8_E4M3;
+    case at::kFloat8_e5m2:
+      return COLL_FLOAT8_E5M2;
+    case at::kComplexFloat:
+      return COLL_COMPLEX64;
+    case at::kComplexDouble:
+      return COLL_COMPLEX128;
+    default:
+      return std::nullopt;
   }
 }
 

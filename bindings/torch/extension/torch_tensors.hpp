@@ -27,8 +27,8 @@ at::Tensor& only(Tensors& tensors, const char* operation);
 /// The list of one tensor per rank that a list of lists has.
 Tensors& only_list(std::vector<Tensors>& lists, std::size_t size, const char* operation);
 
-/// How many of the library's elements a number of PyTorch's are, and of which type. Data that is only
-/// moved may have any type: the library then sees bytes.
+/// How many of the library's elements a number of PyTorch's are, and of which type. Data that is
+/// only moved may have any type: the library then sees bytes.
 struct Elements {
   coll_dtype_t type;
   std::size_t per_element;
@@ -42,8 +42,8 @@ struct Elements {
 /// Is its memory its elements, one after another?
 bool is_plain(const at::Tensor& tensor);
 
-/// The tensor's memory for an operation of `work`: its own if it is plain, else a copy. `work` keeps
-/// the memory, and copies it back at the end if the operation writes it.
+/// The tensor's memory for an operation of `work`: its own if it is plain, else a copy. `work`
+/// keeps the memory, and copies it back at the end if the operation writes it.
 void* memory_to_read(const at::Tensor& tensor, GroupWork& work);
 void* memory_to_write(const at::Tensor& tensor, GroupWork& work);
 void* memory_to_update(const at::Tensor& tensor, GroupWork& work);

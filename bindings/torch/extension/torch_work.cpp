@@ -12,7 +12,9 @@ namespace {
 
 std::atomic<std::uint64_t> next_key = 1;
 
-std::string profiling_title(const Title& title) { return title.backend + ":" + title.words; }
+std::string profiling_title(const Title& title) {
+  return title.backend + ":" + title.words;
+}
 
 double left_until(std::chrono::steady_clock::time_point deadline) {
   const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
@@ -92,8 +94,8 @@ void GroupWork::start(std::span<const coll_call_t> calls) {
   if (ended) complete();
 }
 
-// The library calls this in the thread that moves operations: nothing here may wait, and nothing may
-// be freed. After the lock another thread may free this work.
+// The library calls this in the thread that moves operations: nothing here may wait, and nothing
+// may be freed. After the lock another thread may free this work.
 void GroupWork::call_ended() {
   const std::lock_guard lock(mutex_);
   if (--running_ == 0 && waiting_ == 0) {
@@ -103,7 +105,8 @@ void GroupWork::call_ended() {
 
 std::exception_ptr GroupWork::failure_of_calls() const {
   for (const collectives::Work& handle : handles_) {
-    coll_work_wait(handle.get(), -1);  // its function may have been called a moment before it says so
+    coll_work_wait(handle.get(),
+                   -1);  // its function may have been called a moment before it says so
     coll_error_info_t info = COLL_ERROR_INFO_INIT;
     coll_work_error_info(handle.get(), &info);
     if (info.code != COLL_SUCCESS) {
@@ -159,8 +162,8 @@ void GroupWork::finish_all(std::exception_ptr failure) {
   if (!failure) {
     group_->completion_hooks.call(key_, getDuration());
     if (group_->work_info_hook) {
-      group_->work_info_hook(std::make_shared<c10d::WorkInfo>(opType_, sequence_, began_, ended_,
-                                                              ended_ - began_));
+      group_->work_info_hook(
+          std::make_shared<c10d::WorkInfo>(opType_, sequence_, began_, ended_, ended_ - began_));
     }
   }
   complete_futures();
@@ -254,8 +257,8 @@ bool GroupWork::wait(Milliseconds timeout) {
       ended = running_ == 0;
     }
     if (!ended) {
-      std::rethrow_exception(group_->exception(
-          words_, COLL_DEADLINE, -1, "the operation goes on, wait() gives up", timeout));
+      std::rethrow_exception(group_->exception(words_, COLL_DEADLINE, -1,
+                                               "the operation goes on, wait() gives up", timeout));
     }
   }
   complete();
@@ -263,7 +266,9 @@ bool GroupWork::wait(Milliseconds timeout) {
   return true;
 }
 
-void GroupWork::abort() { group_->abort(); }
+void GroupWork::abort() {
+  group_->abort();
+}
 
 int GroupWork::sourceRank() const {
   TORCH_CHECK(opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE,

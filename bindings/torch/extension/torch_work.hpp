@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One operation of a process group, as its user holds it.
 #pragma once
-#include <torch/csrc/distributed/c10d/Work.hpp>
-
 #include <chrono>
 #include <collectives/collectives.hpp>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
 #include "torch_group.hpp"
