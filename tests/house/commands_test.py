@@ -80,7 +80,7 @@ class Commands(unittest.TestCase):
         self.assertGreater(len(rows), 10)
         for row in rows:
             self.assertEqual(len(row), 3, row)
-            self.assertIn(row[0], ("demo", "test", "ci"))
+            self.assertIn(row[0], ("demo", "test", "torch", "ci"))
         names = [row[1] for row in rows]
         self.assertEqual(len(names), len(set(names)), "a package twice")
 
@@ -89,7 +89,7 @@ class Commands(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     def test_unknown_options_are_refused_with_the_usage(self):
-        for name in ("setup", "test", "demo"):
+        for name in ("setup", "test", "demo", "torch"):
             done = script(name, "--no-such-option")
             self.assertEqual(done.returncode, 2, name)
             self.assertIn("usage: scripts/" + name, done.stdout)

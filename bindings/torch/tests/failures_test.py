@@ -223,11 +223,12 @@ def abort_from_another_thread(later):
         store.wait(["enough"], timedelta(seconds=20))
         return None
     thread = threading.Thread(target=abort)
-    thread.start()
     if later:
         work = dist.all_reduce(torch.ones(5), async_op=True)
+        thread.start()
         when, _, _ = failure(work.wait)
-    else:
+    else:  # the abort comes while the call waits, or before it
+        thread.start()
         when, _, _ = failure(lambda: dist.all_reduce(torch.ones(5)))
     thread.join()
     store.set("enough", "")
