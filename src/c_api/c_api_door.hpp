@@ -67,7 +67,7 @@ inline coll_status_t give(const Status& status) noexcept {
 /// Every function's door. What can still throw behind it is memory running out.
 template <class Body>
 coll_status_t guarded(Body body) noexcept {
-  const UsualFloatMode mode;  // streams' threads inherit it from coll_stream_create
+  const UsualFloatMode mode;  // a thread that `body` starts inherits it
   return give(caught(body));
 }
 

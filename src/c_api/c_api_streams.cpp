@@ -17,7 +17,7 @@ Status coll::check_stream(coll_stream_t stream) {
   if (stream->forks == coll::LiveCommunicators::of_process().forks()) return {};
   return failed(Code::invalid_usage,
                 "the stream belongs to the process that made it; this is a child of it, made by "
-                "fork, without the stream's thread",
+                "fork, and has no thread that moves the stream's operations",
                 "make a stream in the child");
 }
 
