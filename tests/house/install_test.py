@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the library and builds the examples against it outside the tree, as users do:
-# pkg-config, CMake, Meson subproject, and the README.
+# pkg-config, CMake, Meson subproject, and the programs of the README.
 import os
 import re
 import shutil
@@ -110,6 +110,34 @@ class Installed(unittest.TestCase):
              *flags.split()], place)
         self.assertEqual(run_ranks(os.path.join(place, "mean"), 2, self.libraries),
                          ["rank 0 of 2: mean 0.5", "rank 1 of 2: mean 0.5"])
+
+    def test_groups_and_overlap_in_c_and_cpp(self):
+        flags = run(["pkg-config", "--cflags", "--libs", "collectives"],
+                    **self.pkg_config()).split()
+        strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+        compilers = {"c": ["cc", "-std=c11"], "cpp": ["c++", "-std=c++20"]}
+        lines = {"groups": ["rank 0 of 2: from rank 1", "rank 1 of 2: from rank 0"],
+                 "overlap": ["rank 0 of 2: 1 3 5 7", "rank 1 of 2: 1 3 5 7"]}
+        for name, expected in lines.items():
+            place = self.copy(name)
+            for language, compiler in compilers.items():
+                program = f"{name}_{language}"
+                run([*compiler, *strict, f"{name}.{language}", "-o", program, *flags], place)
+                self.assertEqual(run_ranks(os.path.join(place, program), 2, self.libraries),
+                                 expected, program)
+
+    def test_the_readme_shows_what_the_examples_do(self):
+        def text_of(path):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                return "\n".join(line.strip() for line in file) + "\n"
+
+        readme = text_of("README.md")
+        for name in ["groups", "overlap"]:
+            for language in ["c", "cpp"]:
+                program = text_of(f"examples/{name}/{name}.{language}")
+                blocks = re.findall(rf"```{language}\n(.*?)```", readme, re.S)
+                self.assertTrue(any(block in program for block in blocks),
+                                f"README.md shows nothing of {name}.{language}")
 
     def test_headers_stand_alone_in_c_and_cpp(self):
         flags = run(["pkg-config", "--cflags", "collectives"], **self.pkg_config()).split()
