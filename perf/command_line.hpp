@@ -16,7 +16,7 @@ namespace perf {
 inline constexpr int kBadUsage = 2;  ///< exit code of all tools, as of most others
 
 /// The exit code if the program has nothing left to do: 0 after --help, kBadUsage after a mistake,
-/// of which standard error says what and whose it is.
+/// which standard error explains.
 inline std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);

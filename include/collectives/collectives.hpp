@@ -73,7 +73,7 @@ struct Float8E5M2 {
   std::uint8_t bits;
 };
 
-/// Is T a complex number of two Ts of `Part`? std::complex is, and those of other libraries too.
+/// Is T a complex number with two parts of type `Part`: std::complex, or another library's?
 template <class T, class Part>
 concept ComplexOf = sizeof(T) == 2 * sizeof(Part) && requires(const T& number) {
   { number.real() } -> std::convertible_to<Part>;
@@ -116,7 +116,7 @@ constexpr coll_dtype_t dtype_of() {
 }
 
 namespace detail {
-/// A type whose elements have so many bytes, for records that only a program's function reads.
+/// The type that carries records of `bytes` bytes, which only a program's function reads.
 template <std::size_t bytes>
 constexpr coll_dtype_t type_of_bytes() {
   static_assert(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16,
@@ -277,7 +277,7 @@ class Group {
     std::swap(open_, other.open_);
     return *this;
   }
-  /// Without `end` before, nothing of the group is issued, nor of those around it.
+  /// Without `end`, cancels the group and the groups around it: nothing is issued.
   ~Group() {
     if (open_) coll_group_cancel();
   }

@@ -71,7 +71,7 @@ class Bound {
     run_.bind(*program_, call);
   }
 
-  /// To its end, or to that of the benchmark.
+  /// Until the run or the benchmark ends.
   void run(Runner& runner) {
     runner.progress.begin(run_);
     for (coll::Waiter waiter({}); !run_.done();) {
@@ -186,7 +186,7 @@ void build(benchmark::State& state, std::string_view algorithm, Collective colle
   state.counters["stored"] = stored;
 }
 
-/// The choice among all algorithms for so many ranks, so many on a core.
+/// The choice among all algorithms. Arguments: how many ranks, and how many of them share a core.
 void plan(benchmark::State& state) {
   coll::World world = world_of(static_cast<Rank>(state.range(0)));
   world.view.ranks_per_core = static_cast<double>(state.range(1));

@@ -236,8 +236,8 @@ std::string text_of(Rank rank, std::int64_t bytes) {
   return text;
 }
 
-/// One text of so many bytes from every rank to every rank; no two alike, as if nothing were
-/// shared. The last argument: 0 for a star, else the fan-out of the relays.
+/// Every rank's text to every rank. No two texts are alike, as if ranks shared nothing. Arguments:
+/// ranks, bytes of a text, and the fan-out of the relays (0: a star).
 void exchange_texts(benchmark::State& state) {
   const auto size = static_cast<Rank>(state.range(0));
   const auto fan_out = static_cast<Rank>(state.range(2));

@@ -62,7 +62,7 @@ void search_cluster(benchmark::State& state) {
 }
 BENCHMARK(search_cluster)->Arg(32)->Arg(1024)->Arg(8192)->Unit(benchmark::kMillisecond);
 
-/// One ring through as many GPUs in pairs, and a NIC: all subsets of them are looked at.
+/// One ring through GPUs in pairs and a NIC: all subsets are looked at. Argument: how many GPUs.
 void search_host(benchmark::State& state) {
   const Topology topology =
       read("package:2 pciswitch:2 nvlink:pairs nic:1 gpu:" + std::to_string(state.range(0)));

@@ -31,7 +31,7 @@ class Buffer {
   unsigned char* data_;
 };
 
-/// Of one call.
+/// The buffers of one call.
 struct Buffers {
   Buffers(std::size_t bytes, Memory memory) : input(bytes, memory), output(bytes, memory) {}
   Buffer input, output;

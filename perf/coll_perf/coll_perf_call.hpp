@@ -75,7 +75,7 @@ class CallSet {
   /// One turn: the whole group, or the next call.
   coll_status_t operator()();
   [[nodiscard]] long calls_of_turn() const { return together_ == Together::in_turn ? 1 : count(); }
-  /// So many run every call once.
+  /// How many turns run every call once.
   [[nodiscard]] long turns() const { return together_ == Together::in_turn ? count() : 1; }
   [[nodiscard]] const std::string& name() const { return calls_.front()->name(); }
   [[nodiscard]] const Call& first() const { return *calls_.front(); }

@@ -18,7 +18,7 @@ class Computation {
  public:
   /// Finds out how fast this core is.
   explicit Computation(Compute kind);
-  /// From now on a run takes about so many seconds of a core (work) or of the clock (sleep).
+  /// From now on a run takes about `seconds` of a core (work) or of the clock (sleep).
   void last(double seconds) { seconds_ = seconds; }
   void run();
 

@@ -10,7 +10,7 @@
 
 namespace perf {
 
-/// Of single calls, the slowest rank of each; seconds.
+/// The times of single calls in seconds. A call takes as long as its slowest rank.
 struct Percentiles {
   double min = 0, median = 0, p99 = 0;
 };

@@ -26,7 +26,7 @@ constexpr Rank kMostRanks = 1 << 20;
 /// us[algorithm][ranks], of one size.
 using Curves = std::map<std::string_view, std::map<Rank, Prediction>>;
 
-/// Of each number of ranks the fastest.
+/// The fastest algorithm for each number of ranks.
 std::map<Rank, std::string_view> best_of(const Curves& curves) {
   std::map<Rank, std::string_view> best;
   for (const auto& [algorithm, points] : curves) {
@@ -38,7 +38,7 @@ std::map<Rank, std::string_view> best_of(const Curves& curves) {
   return best;
 }
 
-/// Of the algorithms that were asked for.
+/// The curves of the algorithms that were asked for.
 Curves curves_asked_for(const RegularCluster& cluster, Collective collective, double bytes,
                         const ScaleOptions& options) {
   Curves curves;
@@ -52,8 +52,8 @@ Curves curves_asked_for(const RegularCluster& cluster, Collective collective, do
   return curves;
 }
 
-/// Of those that are the fastest somewhere. What cannot be is not simulated to find out, and where
-/// another one is the fastest only what takes a moment.
+/// The curves of algorithms that are the fastest somewhere. An algorithm that cannot be is not
+/// simulated. Where another is the fastest, it is simulated only if that takes a moment.
 Curves curves_of_fastest(const RegularCluster& cluster, Collective collective, double bytes,
                          const ScaleOptions& options) {
   constexpr double kMoment = kMostSteps / 20;

@@ -38,7 +38,7 @@ inline coll::Status check_bytes(const std::vector<std::uint64_t>& sizes) {
   return {};
 }
 
-/// Of those that all ranks call.
+/// The operation of this name, unless it is a send or recv, which two ranks call.
 inline coll::Result<coll::Collective> collective_of(const std::string& name) {
   using namespace coll;
   const auto by_all = [](Collective one) {
@@ -54,7 +54,7 @@ inline coll::Result<coll::Collective> collective_of(const std::string& name) {
                 "the known ones are:" + known);
 }
 
-/// As coll-perf says it of a call that took so long.
+/// busbw, as coll-perf defines it, of a call that takes `us` microseconds.
 inline double busbw(coll::Collective collective, int ranks, double bytes, double us) {
   const double algbw = us > 0 ? bytes / us / 1e3 : 0;
   return algbw * bus_factor(*parse_operation(name_of(collective)), ranks);

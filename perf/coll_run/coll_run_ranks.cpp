@@ -193,7 +193,7 @@ void Run::ended(int rank, int status) {
   say("rank {} (pid {}) {}{}", rank, one.pid, how, then);
 }
 
-/// Also those that were adopted. False if there was nobody.
+/// Reaps children that have ended, adopted ones too. False if there was none.
 bool Run::reap() {
   bool any = false;
   int status = 0;

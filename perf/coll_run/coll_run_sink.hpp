@@ -20,7 +20,7 @@ class Sink {
   coll::Status start();
   /// Never waits.
   void put(std::string_view text);
-  /// False while so much is waiting that no more should be read from the ranks.
+  /// False while too much waits to be written: then read no more from the ranks.
   [[nodiscard]] bool has_room() const;
   /// Whether all texts were written, or never will be.
   [[nodiscard]] bool is_empty() const;

@@ -149,7 +149,7 @@ class Search {
   bool out_of_time_ = false;
 };
 
-/// Of predictions over measured times.
+/// The quality from the ratios of predictions to measured times.
 ModelQuality quality(const std::vector<double>& ratios) {
   if (ratios.empty()) return {};
   std::vector<double> errors;

@@ -26,9 +26,9 @@ struct ModelQuality {
   double error = 1;     ///< median of predicted / measured or its reciprocal
   double within = 1;    ///< share of predictions within 25 %: predicted / measured 0.8 to 1.25
 };
-/// Of constants that are already those of this machine.
+/// The quality of constants that are this machine's already.
 ModelQuality quality_of(const coll::CostConstants& costs, const std::vector<TimedPlan>& times);
-/// Of a model's constants, scaled by what was measured in the plans' worlds.
+/// The quality of a model's constants, scaled by what was measured in the plans' worlds.
 ModelQuality expected_quality(const coll::CostConstants& model,
                               const std::vector<TimedPlan>& times);
 
@@ -40,8 +40,8 @@ inline constexpr double kMostFitSeconds = 30;
 /// A fit, and how good it is beside the default model.
 struct ModelFit {
   coll::CostConstants costs;  ///< where the fit is no better, those of the half that it saw
-  /// Of the half that was not fitted at first: with the default model, and after a fit to the other
-  /// half.
+  /// The quality on the half that was not fitted at first: with the default model, and after a fit
+  /// to the other half.
   ModelQuality before, after;
   std::size_t times = 0;     ///< of both halves
   bool out_of_time = false;  ///< there was more to try

@@ -12,16 +12,16 @@
 namespace perf {
 namespace {
 
-/// With communicators made anew for each.
+/// Each heat makes its communicators anew.
 constexpr int kHeats = 3;
-/// In each heat; two where even the fewest take too long.
+/// Rounds of each heat; two where even the fewest take too long.
 constexpr int kFewestRounds = 5, kMostRounds = 9;
-/// One that takes longer is no matter of luck.
+/// The time of a batch that takes longer is no matter of luck.
 constexpr double kLongBatch_s = 5e-3;
-/// A batch is at least so long: the clock and the barrier before it must not show.
+/// The shortest batch: the clock and the barrier before it must not show.
 constexpr double kShortestBatch_s = 1e-3;
 constexpr long kMostCalls = 100'000;
-/// Slower than the fastest by so much at the first try, an algorithm gets no rounds.
+/// An algorithm that is this many times as slow as the fastest at the first try gets no rounds.
 constexpr double kNotWorthARound = 8;
 /// The part of the time that algorithms get; the rest is for cuts of the fastest.
 constexpr double kForAlgorithms = 2. / 3;
@@ -222,7 +222,7 @@ std::vector<Race> measure_races(const Session& session, const Options& options,
   course.run(algorithms, kForAlgorithms * tuning.seconds);
   for (const Event& event : algorithms) {
     for (const Race& race : event.races) {
-      // Few of the cuts of one size are those of another: each has communicators of its own.
+      // Two sizes share few cuts, so each size has communicators of its own.
       Race of_cuts = line_up_cuts(world, race);
       if (!of_cuts.contenders.empty()) cuts.push_back({event.operation, {std::move(of_cuts)}});
     }

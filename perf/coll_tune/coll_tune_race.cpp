@@ -8,10 +8,10 @@
 namespace perf {
 namespace {
 
-/// A prediction so many times the best one is not tried: no model here errs that much.
+/// A plan with this many times the best prediction is not tried: no model here errs that much.
 constexpr double kHopeless = 20;
-/// Behind by so much, an algorithm need not be measured as well as those in front, and no other cut
-/// of it will win.
+/// An algorithm that is this many times as slow as the fastest need not be measured as well, and no
+/// other cut of it will win.
 constexpr double kFarBehind = 1.3;
 constexpr std::size_t kRoundsToJudge = 5;
 /// Rounds may agree better than runs do: what is nearer than this is no difference.
@@ -64,7 +64,7 @@ class Planning {
     }
     return true;
   }
-  /// Of one call of many in a row, as they are measured.
+  /// The time of a call among many in a row, as they are measured.
   [[nodiscard]] double expected_us(const coll::Plan& plan) const {
     return expect(world_, plan, bytes_).each_us;
   }
@@ -202,8 +202,8 @@ Race line_up_cuts(const coll::World& world, const Race& race) {
   return cuts;
 }
 
-/// Where the uncut algorithm took so many times as long in the second race, ranks that share cores
-/// had fallen into another rhythm, or other work ran: its cuts look fast beside it, and are not.
+/// The uncut algorithm runs in both races. If it took this many times as long in the second, ranks
+/// that share cores had another rhythm, or other work ran: its cuts look fast, but are not.
 constexpr double kOtherRhythm = 1.3;
 
 void join(Race& race, const Race& cuts) {

@@ -27,7 +27,7 @@ struct Contender {
   [[nodiscard]] double noise_us() const { return noise(rounds); }
 };
 
-/// Those that measured in turns.
+/// The contenders that are measured in turns.
 struct Race {
   coll::Collective collective = coll::Collective::barrier;
   std::uint64_t bytes = 0;
@@ -59,8 +59,8 @@ void drop_hopeless(Race& race);
 /// Is the fastest apart from all others by more than the noise?
 bool is_decided(const Race& race);
 
-/// All times, but those of cuts that dropped out. Not only of cuts that won: between two sizes the
-/// planner takes what both know of, and it is for the planner to say what is more than noise.
+/// All times, except those of cuts that dropped out. Cuts that did not win count: between two sizes
+/// the planner takes what both have timed, and the planner decides what is more than noise.
 coll::TuningPoint to_point(const Race& race, const coll::TuningScope& scope,
                            const std::string& date);
 

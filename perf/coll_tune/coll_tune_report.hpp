@@ -18,7 +18,7 @@ struct Regret {
   double error_median = 1, error_worst = 1;  ///< predicted over measured time, or its reciprocal
   double within = 1;                         ///< share of predictions that are within 25 %
 };
-/// Of what is planned without a tuning table, or with the one there is.
+/// The regret of plans without a tuning table, or with the table that exists.
 Regret regret_of(const std::vector<Race>& races, bool with_table);
 
 /// Each race, then each operation and all of them.

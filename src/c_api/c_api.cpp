@@ -164,7 +164,7 @@ Status check_place(const char* function, const coll_comm_t* comm, int size, int 
   return {};
 }
 
-/// The settings of a communicator made from `parent`: those of the config, or else its own.
+/// The settings of a communicator made from `parent`: the config's, or else the parent's.
 Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t* config) {
   if (config == nullptr) {
     coll::Joining joining = parent.settings;
@@ -199,7 +199,7 @@ Status join_part(coll::Part mine, coll::Joining joining, const coll::Joining& pa
   return join(std::move(joining), handle, comm, close_door, part);
 }
 
-/// Of a config that is read without a failure.
+/// The handle in a config that is read without a failure.
 coll_joining_t* joining_handle(const coll_config_t* config) {
   const Result<coll_config_t> chosen = read_config(config);
   return chosen.ok() ? chosen->joining : nullptr;

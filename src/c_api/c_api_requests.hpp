@@ -51,7 +51,7 @@ inline Status issue(coll_comm_t comm, coll_stream_t stream, const Request& reque
   return {};
 }
 
-/// Every operation's way, and that of its blocks where they are unequal: into the group, or issued.
+/// Adds an operation to the group, or issues it. `blocks` are its unequal blocks, if it has any.
 inline Status add_or_issue(OpenGroup* group, coll_comm_t comm, coll_stream_t stream,
                            const Request& request,
                            std::shared_ptr<const UnequalBlocks> blocks = nullptr) {

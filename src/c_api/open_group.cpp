@@ -91,7 +91,7 @@ OpenGroup* OpenGroup::find() noexcept {
   return group.get();
 }
 
-/// Not a forked child's, who has a copy of its parent's.
+/// False in a forked child, which has a copy of its parent's.
 bool OpenGroup::is_ours() const noexcept {
   return forks_ == LiveCommunicators::of_process().forks();
 }
@@ -149,7 +149,7 @@ Status OpenGroup::cancel() {
 Status OpenGroup::add(GroupedCall call) {
   const Communicator& communicator = *call.communicator;
   COLL_TRY(communicator.status());
-  // Of an exchange with oneself the rest is checked when its other half is there.
+  // An exchange with oneself is checked further when its other half is there.
   COLL_TRY(with_itself(call)
                ? check_names(call.request.call)
                : check_request(call.request, communicator.rank(), communicator.size()));

@@ -21,8 +21,8 @@ class OpenGroup {
   }
   /// Opens one, or one more level of the open one.
   static void start();
-  /// Ends a level. With the last the operations are issued, all or none of them, and it waits for
-  /// those that block.
+  /// Ends a level. The end of the last level issues the operations, all or none of them, and waits
+  /// for operations that block.
   static Status end();
   /// Ends all levels and issues nothing.
   static Status cancel();

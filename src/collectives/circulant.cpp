@@ -53,8 +53,8 @@ std::vector<Round> halving(Rank ranks) {
   return rounds;
 }
 
-/// Of an odd number of blocks the one at ranks/2 gets no sum in the first round. In the second it
-/// is sent, for up to 5 ranks as the only one.
+/// If the number of blocks is odd, block ranks/2 gets no sum in the first round. In the second it
+/// is sent, with up to 5 ranks alone.
 bool copies_middle(Rank ranks) {
   return ranks > 5 && ranks % 2 == 1;
 }

@@ -33,7 +33,7 @@ bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
 }
 
 /// Calls use(first, count) for the messages that `receiver` gets from `distance` places further on:
-/// those of the chunks gathered there that it lacks.
+/// messages with the chunks gathered there that `receiver` lacks.
 template <class Use>
 void for_each_lacking(const KnomialTree& tree, Rank receiver, Rank distance, Use use) {
   const Rank count = std::min(distance, tree.ranks - distance);

@@ -107,7 +107,7 @@ Result<CallPrediction> Communicator::predict_call(const Request& request) const 
   CallPrediction prediction;
   COLL_ASSIGN(prediction.plan, make_plan(world, key));
   const Plan& plan = prediction.plan;
-  // Of a gather or scatter of unequal blocks, only the root knows more than its own.
+  // In a gather or scatter of unequal blocks, only the root knows more blocks than its own.
   const bool knows_own = call.has_own_count() && has_root(call.collective) && call.root != rank_;
   const std::uint64_t blocks = call.unequal() ? (knows_own ? static_cast<std::uint64_t>(size_) : 1)
                                               : whole_blocks(call.collective, key.spec.ranks);

@@ -97,7 +97,7 @@ class Communicator {
 
   /// Without running it; the call is checked (check_call). A big schedule takes some milliseconds.
   Result<CallPrediction> predict_call(const Request& request) const;
-  /// Of calls that have succeeded. From any thread.
+  /// Counts the calls that have succeeded. Any thread may ask.
   [[nodiscard]] CallCounts::Sums counts() const { return engine_.counts(); }
   [[nodiscard]] const MemoryCounts& memory() const { return engine_.memory(); }
   [[nodiscard]] const ScratchCounts& scratch() const { return engine_.scratch(); }

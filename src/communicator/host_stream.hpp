@@ -14,9 +14,9 @@
 
 namespace coll {
 
-/// Operations given to a stream run one after another, on one communicator or several. Their places
-/// among the other calls of their communicators are those of their issue. The process's progress
-/// thread moves them, or whoever waits for them.
+/// Operations given to a stream run one after another, on one communicator or several. Among other
+/// calls of their communicators they keep the order of their issue. The process's progress thread
+/// moves them, or whoever waits for them.
 class HostStream final : private CallOwner {
  public:
   static Result<std::unique_ptr<HostStream>> create();

@@ -10,8 +10,8 @@
 
 namespace coll {
 
-/// A place in the line of those who join at a place as a rank. They join in the order in which they
-/// came: for one communicator after another the ranks of a job meet there.
+/// A place in the line of threads that join at one meeting place as one rank. They join in the
+/// order in which they came: there a job's ranks meet for one communicator after another.
 class JoinTurn {
  public:
   /// Steps into the line. Null for a unique id, for a key of the program's store and for given

@@ -41,8 +41,8 @@ void refuse(const Communicator& parent, std::uint64_t topic) {
   if (topic != ControlPlane::kFirstTopic) seats.plane->refuse(topic, seats.members);
 }
 
-/// The part of this rank among the members, who share the hub, and of whom the first has named the
-/// topic.
+/// This rank's part, where the members share the hub of the old communicator. The first member has
+/// named the topic.
 Result<Part> ride(const Communicator& parent, std::uint64_t topic,
                   const std::vector<Rank>& members) try {
   const PlaneSeats& seats = parent.seats();
@@ -64,7 +64,7 @@ Result<Part> ride(const Communicator& parent, std::uint64_t topic,
   throw;
 }
 
-/// The part of the rank `self` among the members, of whom the first has sent the invitation.
+/// The part of rank `self`. The first of the members has sent the invitation.
 Result<Part> accept(const Invitation& invitation, const std::vector<Rank>& members, Rank self) {
   const Rank first = members.front();
   if (invitation.code != 0) {

@@ -21,16 +21,16 @@ namespace {
 
 /// A topic's frames may bring all that its ranks say of themselves.
 constexpr std::size_t kFrameLimit = kPacketLimit + TopicHeader::kBytes;
-/// So many frames and bytes of a socket are moved before it is the next one's turn.
+/// After this many frames or bytes of a socket it is the next socket's turn.
 constexpr int kFramesInTurn = 64;
 constexpr std::size_t kBytesInTurn = std::size_t{256} << 10;
-/// Of a peer's frames for topics that are not opened yet.
+/// The most that is held of a peer's frames for topics that are not open yet.
 constexpr std::size_t kHeldBytes = std::size_t{16} << 20;
 /// Beyond that, to note for which topics frames of the peer have been dropped.
 constexpr std::size_t kHeldNotes = std::size_t{1} << 20;
-/// What each counts for beside its bytes: its entry, and at worst that of its topic.
+/// What a held frame counts for beside its bytes: its entry, and at worst its topic's entry.
 constexpr std::size_t kHeldEntry = 256;
-/// So often memory may run out before the sockets are closed.
+/// Memory may run out this many times before the sockets are closed.
 constexpr int kPlaneFailuresSurvived = 8;
 
 /// Gives a host up after about ten seconds, whether it was sent something or is only asked.
@@ -255,7 +255,8 @@ std::vector<ControlPlane::Held> ControlPlane::take_held(std::uint64_t topic) noe
   return std::move(held.mapped());
 }
 
-/// Of a peer that flooded. Where one only died, topics opened later hear its last words.
+/// Drops the held frames of a peer that flooded. If a peer only died, topics that open later hear
+/// its last words.
 void ControlPlane::drop_held(Rank from) {
   for (auto& [topic, frames] : held_) {
     std::erase_if(frames, [from](const Held& one) { return one.from == from; });

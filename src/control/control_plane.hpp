@@ -21,11 +21,11 @@
 namespace coll {
 
 /// This rank's end of a star. Every frame on it names its topic: a communicator of ranks of the
-/// star, of which the hub is one. So the hub reaches all members directly, and a topic loses its
+/// star, with the hub among them. So the hub reaches all members directly, and a topic loses its
 /// star only with one of its own ranks.
 ///
 /// The plane lives as long as a topic, or whoever is about to open one. A peer that is done with
-/// all of its topics closes its socket; that is the death of those that it has not hung up.
+/// all of its topics closes its socket; topics that it has not hung up see its death.
 class ControlPlane final : ControlThread::Sockets,
                            public std::enable_shared_from_this<ControlPlane> {
  public:

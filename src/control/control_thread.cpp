@@ -133,7 +133,8 @@ void ControlThread::forget(int fd) {
   [[maybe_unused]] const int gone = epoll_ctl(ready_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
-/// Of those who asked, and whose time has come; when the next one's comes.
+/// Runs the tasks that have asked for a turn or whose time has come. Returns when the next one's
+/// time comes.
 Deadline ControlThread::take_turns() {
   const Deadline now = Clock::now();
   while (Task* const task = next_asked()) turn(*task, now);

@@ -14,8 +14,8 @@
 namespace coll {
 namespace {
 
-/// Of a peer's frames that nobody has asked for yet. Ranks that take part in a topic wait for each
-/// other often, so more is a defect of the peer.
+/// The most that is kept of a peer's frames that nobody has asked for yet. Ranks of a topic wait
+/// for each other often, so more is a defect of the peer.
 constexpr std::size_t kInboxBytes = std::size_t{4} << 20;
 
 Rank index_of(const std::vector<Rank>& members, Rank member) {

@@ -82,7 +82,7 @@ class Topic final : ControlThread::Task {
   std::optional<Inbound> receive(Deadline deadline);
   /// To all peers, as `send` would, holding the mutex for a peer at a time. Before `hand_over`.
   void tell_all(std::string_view frame);
-  /// For who is no handler, and so does not hold the mutex.
+  /// For callers that are no handler, and so do not hold the mutex.
   [[nodiscard]] std::mutex& mutex();
 
   // --- with the mutex held

@@ -68,7 +68,7 @@ StepExtent unequal_extent_of(const Program& program, const Extents& call, const 
   return extent;
 }
 
-/// Of the step's messages in all passes.
+/// The bytes of the step's messages in all passes.
 std::uint64_t unequal_bytes_of(std::uint32_t parts, const Extents& call, const BoundStep& step) {
   const Windows& windows = call.windows;
   std::uint64_t sum = 0;

@@ -156,7 +156,7 @@ struct Traffic {
 };
 
 /// How a call's elements are cut into windows, and where that puts each step's data: the same for
-/// every call of so many elements of a type.
+/// every call of the same count and type.
 struct Extents {
   Windows windows;
   std::size_t element_bytes = 0;

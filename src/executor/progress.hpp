@@ -66,7 +66,7 @@ class Progress {
     }
   }
   [[nodiscard]] bool idle() const { return first_ == nullptr; }
-  /// The run begun first of those that move, or null.
+  /// The oldest run in flight, or null.
   [[nodiscard]] const Run* first() const { return first_; }
 
  private:

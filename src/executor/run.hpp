@@ -52,7 +52,7 @@ struct Run {
     Mark* marks = nullptr;  ///< one for each of the lane's connections
 
     [[nodiscard]] bool done() const { return state == State::done; }
-    /// Of a lane in turn, since it last tried.
+    /// Does the lane still wait for the turn that it missed when it last tried?
     [[nodiscard]] bool waits_for_turn() const {
       return awaited != nullptr && awaited->passed != awaited_ticket;
     }

@@ -81,7 +81,7 @@ class ScratchPool {
   [[nodiscard]] const ScratchCounts& counts() const { return counts_; }
 
  private:
-  // Of the idle blocks of calls; but the last block given back is always kept.
+  // Limits of the calls' idle blocks; but the last block given back is always kept.
   static constexpr std::size_t kMostIdle = 32;  ///< blocks
   static constexpr std::size_t kMostIdleBytes = std::size_t{64} << 20;
   struct Idle {

@@ -23,7 +23,8 @@ void relax() {
 
 constexpr double kShortestNap = 20e-6;
 constexpr double kLongestNap = 1e-3;
-/// So many ranks that look once a millisecond take a twentieth of their core. More look less often.
+/// This many ranks that look once a millisecond take a twentieth of their core. More look less
+/// often.
 constexpr double kNappers = 8;
 constexpr double kLongestCrowdedNap = 16e-3;
 

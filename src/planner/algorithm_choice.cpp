@@ -121,7 +121,7 @@ std::optional<Recipe> forced_recipe(std::string_view text, const CollectiveSpec&
     const Result<Recipe> recipe = read_recipe(demand.recipe);
     const std::optional<Sizes> sizes = read_sizes(demand.sizes);
     if (algorithm == nullptr || !recipe.ok() || !sizes || !includes(*sizes, size_class)) continue;
-    // Of those that need equal blocks nothing is demanded for unequal ones.
+    // A demand for an algorithm that needs equal blocks does not count for unequal blocks.
     const bool for_this =
         demand.operation == name_of(spec.collective) && (algorithm->any_lengths || !spec.unequal);
     if (!for_this && !(demand.operation.empty() && algorithm->serves(spec, layout))) continue;

@@ -148,7 +148,7 @@ class Fabric {
     for (const NodeId part : way.down) pass(part, false);
   }
 
-  /// Of a host without a NIC.
+  /// The network of a host without a NIC.
   [[nodiscard]] double assumed_network() const {
     return costs_.link.nic_gbytes_per_s * costs_.link.network_yield;
   }

@@ -111,7 +111,7 @@ std::vector<std::uint32_t> slices_to_try(const World& world, double moved) {
   return slices;
 }
 
-/// As many as have a slice each.
+/// Numbers of lanes that leave each lane at least a slice.
 std::vector<std::uint32_t> lanes_to_try(const World& world, double moved, std::uint32_t slice) {
   std::vector<std::uint32_t> list{1};
   for (std::uint32_t lanes = 2; lanes <= world.max_lanes && lanes * slice <= moved; lanes *= 2)

@@ -17,7 +17,7 @@ struct PlannedWorld {
 };
 
 constexpr std::size_t kMostWorlds = 64;
-/// Of larger ones a formula decides, which takes microseconds.
+/// For larger worlds a formula decides, which takes microseconds.
 constexpr Rank kMostRanks = 1024;
 
 /// A fork may have left it locked for ever, so nobody waits for it: who does not get it plans anew.

@@ -38,7 +38,7 @@ Plan well_cut(const World& world, const Plan& rule, std::uint32_t size_class) {
   return plan;
 }
 
-/// Of one algorithm.
+/// The fastest of one algorithm's plans.
 Candidate fastest_of(const World& world, const CostConstants& costs, const std::vector<Plan>& plans,
                      double bytes) {
   Candidate best{plans.front(), predict(world, costs, plans.front(), bytes)};
@@ -142,12 +142,12 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
                     plans_with(world, spec, *of.plan.algorithm, world.cut, size_class), bytes);
   });
   std::stable_sort(list.begin(), hopeful, faster);
-  // Among those that the model cannot tell apart, the one that moves the least, then the one with
-  // the fewest connections, whose slots stay in cache, then, as long as what a call passes on does,
-  // the one with the fewest rounds: it gains most where buffers are read in place. Where ranks
-  // share cores, and all wait for all, rounds come before connections: each is a change of ranks,
-  // of which the model knows the least. In ordered sums to a root it is connections: where few are
-  // used, most ranks send and need not wait, and the model sees no gain in that.
+  // Among candidates that the model cannot tell apart, prefer the fewest bytes, then the fewest
+  // connections, because their slots stay in cache. Then prefer the fewest rounds, if what a call
+  // passes on stays in cache too: that gains most where buffers are read in place. Where ranks
+  // share cores and all wait for all, rounds come before connections: each round is a change of
+  // ranks, of which the model knows the least. In ordered sums to a root connections come first:
+  // where few are used, most ranks send and need not wait, and the model sees no gain in that.
   const bool waits = crowded && !has_root(spec.collective);
   const auto burden = [&](const Candidate& of) {
     const Cost& cost = of.plan.cost;

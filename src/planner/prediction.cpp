@@ -36,8 +36,8 @@ Route route_over(const CostConstants& costs, const PathCost& path, Loans loans, 
   return route;
 }
 
-/// By rank its core. Neighbours in turn are on different ones, as a scheduler spreads those it may
-/// put anywhere.
+/// Each rank's core. Neighbours are on different cores in turn, as a scheduler spreads processes
+/// that it may put anywhere.
 std::vector<std::uint32_t> shared_cores(const Layout& layout, const CostView& view) {
   std::vector<std::uint32_t> core(layout.host.size());
   if (view.cores.size() == 1) {

@@ -17,7 +17,7 @@ namespace {
 /// bytes do not come out even; so a prediction may be below what its schedules take at least.
 constexpr double kUneven = 0.95;
 
-/// The links of the pair's first host, and for each link of the pair which of these it is.
+/// The links of the pair's first host, and which of them each link of the pair is.
 struct HostLinks {
   std::vector<Network::Link> links;
   std::vector<std::uint32_t> of_pair;  ///< kNone: between switches
@@ -87,7 +87,7 @@ std::optional<Symmetry> symmetry_of(const std::function<Schedule(Rank)>& build, 
   return std::nullopt;
 }
 
-/// A call on so many hosts, by any algorithm.
+/// A call on `hosts` hosts, by any algorithm.
 class ClusterCall {
  public:
   ClusterCall(const RegularCluster& cluster, Rank hosts, Collective collective, double bytes)

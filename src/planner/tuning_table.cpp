@@ -12,9 +12,10 @@
 namespace coll {
 namespace {
 
-/// A point speaks for sizes of so many classes up and down.
+/// A point also speaks for sizes that are up to this many classes larger or smaller.
 constexpr std::uint32_t kReach = 2;
-/// However noisy the times, so much slower the model's choice may not be.
+/// Even if times are noisy, the model's choice may not be slower than the fastest by more than
+/// this.
 constexpr double kMostDoubt = 0.1;
 
 double in_hundredths(double value) {

@@ -48,7 +48,8 @@ struct Kernels {
   CombineBoth finish_both[2];
 };
 
-/// Of a pair for which has_meaning() holds. The others have no passes: their pointers are null.
+/// The passes of a pair for which has_meaning() holds. Other pairs have none: their pointers are
+/// null.
 const Kernels& kernels(ReduceOp op, DataType type);
 
 /// Plain copies with the same choices; `copy_both` writes both from one read.

@@ -54,7 +54,7 @@ COLL_INLINE To as(From from) {
   return __builtin_bit_cast(To, from);
 }
 
-/// The integer of that many bytes, for what is less than a register.
+/// The integer of `bytes` bytes, for what is less than a register.
 template <size_t bytes>
 using Word = std::conditional_t<
     bytes == 8, std::uint64_t,

@@ -32,7 +32,7 @@ class FrameLink {
 
   /// Queues a frame and sends what goes now.
   void send(std::string_view frame);
-  /// The same for one that many links send: it is not copied.
+  /// The same for a frame that many links send: it is not copied.
   void send(std::shared_ptr<const std::string> frame);
   /// The same, and sends nothing yet.
   void queue(std::shared_ptr<const std::string> frame);

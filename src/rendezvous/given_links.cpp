@@ -193,7 +193,7 @@ class GivenMeeting {
     for (GivenLink& one : links_) one.link.finish_sending(until);
   }
 
-  /// At the deadline of a rank: rank 0 knows who is missing, and says so if it is there.
+  /// For a rank at its deadline: rank 0 knows who is missing, and says so if it is there.
   Status give_up() {
     GivenLink& hub = links_.front();
     if (!hub.proved) return missing();

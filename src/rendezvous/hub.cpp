@@ -177,7 +177,7 @@ Status Hub::admit(Stranger& stranger, const Claim& claim) {
     return {};
   }
   if (holder != nullptr && holder->instance != who.instance) {
-    // The news that the holder has died may be on its way; that of the hub itself is not.
+    // The news that the holder has died may be on its way, unless the holder is the hub itself.
     if (holder != &me_ && !stranger.claim) {
       stranger.until = Clock::now() + kDoubtTime;
       stranger.claim = claim;
@@ -278,7 +278,7 @@ Status Hub::turn(Deadline until) {
     return system_failure("rendezvous: waiting for ranks", errno);
   }
   // Members before strangers: a rank whose connection broke and that dials again is not a second
-  // one. (Its instance would say so too, but not that of a restarted process.)
+  // one. (Its instance would say so too, but a restarted process has another.)
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     Arrived& member = members_[ranks[i]];
     const short seen = fds[1 + strangers + i].revents;

@@ -11,7 +11,7 @@ namespace coll {
 /// "rank 3", "ranks 0-2", "ranks 0-2, 5, 7-9"; at most a dozen ranges, then "… (37 ranks)".
 /// `ranks` ascend.
 std::string ranks_text(const std::vector<Rank>& ranks);
-/// The ranks of which that is true.
+/// The ranks whose entry is true.
 std::vector<Rank> ranks_where(const std::vector<bool>& by_rank);
 
 }  // namespace coll

@@ -15,7 +15,7 @@ namespace coll {
 /// Where and as whom to meet. `key` separates jobs that use the same place: whoever shows another
 /// key is a stranger and is dropped without harm. The communicators that a job makes at one place
 /// need no names: its ranks meet there for one after another (join_turn.hpp). Numbers would part a
-/// rank whose try failed alone, or that was started anew, from those that wait for it.
+/// rank whose try failed alone, or that was started anew, from the ranks that wait for it.
 struct MeetingPlace {
   enum class Kind { unique_id, tcp, file, pmi, store, links } kind = Kind::tcp;
   std::vector<std::string>

@@ -12,9 +12,9 @@ using Clock = std::chrono::steady_clock;
 /// When to give up; `Deadline::max()` waits for ever.
 using Deadline = Clock::time_point;
 
-/// When so many seconds from `start` are over, and the only place where a user's seconds become the
-/// clock's ticks. Beyond thirty years (infinity, and NaN, which the doors refuse) it is thirty
-/// years: what the clock counts is not far beyond, and who waits adds to a deadline.
+/// The time `seconds` after `start`. Only here do a user's seconds become the clock's ticks. More
+/// than thirty years (also infinity, and NaN, which the doors refuse) count as thirty years: the
+/// clock does not count much further, and waits add to a deadline.
 inline Deadline after(double seconds, Deadline start = Clock::now()) {
   constexpr double kLongest_s = 1e9;
   const double wait_s = seconds < kLongest_s ? std::max(seconds, 0.0) : kLongest_s;

@@ -16,8 +16,8 @@ struct NetworkPlan {
   int pod = 0;       ///< hosts; 0: all are one pod
   double gbits = 0;  ///< 1e9 bit/s of a NIC's link, if its port is not slower; 0: as the port
 
-  /// Switches above a level: `switches` for each group of those below, each joined with each of its
-  /// group.
+  /// Switches above a level: `switches` for each group of the parts below, each joined with all of
+  /// its group.
   struct Level {
     enum class Group : std::uint8_t { all, pod, rail };
     Group group = Group::all;

@@ -62,9 +62,9 @@ struct Layout {
 /// The layout of ranks at these places, with one ring.
 Layout make_layout(std::span<const Place> places);
 
-/// The same with the rings that these paths make: `paths[h]` are those of the h-th host, where
-/// hosts count by their first rank. As many rings as the host with the fewest paths has; one, as
-/// above, if a host has none.
+/// The same with the rings that these paths make: `paths[h]` are the paths of the h-th host, where
+/// hosts count by their first rank. Each ring takes a path of every host, so the host with the
+/// fewest paths limits the rings. If a host has no path, there is one ring, as above.
 Layout make_layout(std::span<const Place> places, std::span<const std::vector<HostPath>> paths);
 
 /// For each ring, host by host, which of the host's paths it takes; `ends[h]` holds `in` and `out`

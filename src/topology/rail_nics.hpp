@@ -8,13 +8,13 @@
 
 namespace coll {
 
-/// The NICs of a host that are worth using, in order; the nth of every host is on rail n. Where
-/// speeds are known the fastest, others are for management. Where none is known, and the host has
-/// GPUs that share PCI switches with NICs, those that do.
+/// The NICs of a host that are worth using, in order; the nth of every host is on rail n. If speeds
+/// are known, these are the fastest NICs; others are for management. If no speed is known, and some
+/// NICs share PCI switches with GPUs, these are those NICs.
 std::vector<NodeId> rail_nics(const Topology& topology, NodeId host);
 
-/// Of these, the ones for a group of GPUs of one host: those that no GPU outside of the group is
-/// nearer to; the one that is nearest to the group if there is none.
+/// The rail NICs for a group of GPUs of one host: the NICs to which no GPU outside of the group is
+/// nearer. If there is none, the NIC that is nearest to the group.
 std::vector<NodeId> rail_nics(const Topology& topology, std::span<const NodeId> gpus);
 
 }  // namespace coll

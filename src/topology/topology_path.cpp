@@ -35,7 +35,7 @@ std::vector<std::int32_t> numa_of(const Topology& topology, NodeId id) {
   return topology[id].kind == NodeKind::numa ? std::vector{topology[id].index} : topology[id].numa;
 }
 
-/// Of two parts of a host that meet above all host bridges.
+/// The distance of two parts of a host that meet above all host bridges.
 Distance across_bridges(const Topology& topology, NodeId a, NodeId b, NodeId host) {
   const auto near_a = numa_of(topology, a), near_b = numa_of(topology, b);
   const bool unknown = near_a.empty() || near_b.empty();
@@ -155,7 +155,7 @@ double meet_above(const Topology& topology, NodeId a, NodeId b) {
   return 0;
 }
 
-/// Breadth first, for networks without levels: the fewest hops, and of those ways the widest.
+/// Breadth first, for networks without levels: the widest of the ways with the fewest hops.
 double any_way(const Topology& topology, NodeId a, NodeId b) {
   Reached reached{{a, kWide}}, front = reached;
   while (!front.empty()) {

@@ -13,8 +13,8 @@
 
 namespace coll {
 
-/// The calls that use something one after the other, such as a direction of a connection: the call
-/// that began first goes first. The transport does not look at it.
+/// The turns of calls that use something one after the other, such as a direction of a connection:
+/// the call that began first goes first. The transport does not look at them.
 struct CallTurns {
   std::uint32_t taken = 0;
   std::uint32_t passed = 0;
@@ -82,8 +82,8 @@ class Lending {
   std::size_t least_kept_ = 0;
 };
 
-/// Moves the bytes of connections that need the processor for it, all those of a transport at once.
-/// So a round in vain costs no more where there are many. Lives as long as its connections; one
+/// Moves the bytes of all connections of a transport at once, where the processor has to do that.
+/// So a round in vain costs no more where there are many connections. Lives as long as they do; one
 /// thread at a time uses it.
 class ProgressSource {
  public:

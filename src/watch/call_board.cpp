@@ -72,7 +72,7 @@ bool CallBoard::half_full() const {
   return std::popcount(state_.load(std::memory_order_relaxed) & kOpen) * 2 >= int{kKept};
 }
 
-/// Nothing while it is written, or was never.
+/// Nothing while the entry is being written, or if it never was.
 std::optional<CallBoard::Noted> CallBoard::read_entry(std::size_t slot) const {
   const Entry& entry = entries_[slot];
   const std::uint64_t version = entry.version.load(std::memory_order_acquire);

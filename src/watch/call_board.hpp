@@ -33,7 +33,7 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   CallForm form = CallForm::usual;
   Rank root = kNoRank;  ///< root or peer, where there is one; a tagged recv may be from any
-  /// Elements, as the user gave them; of unequal blocks those of this rank's larger buffer.
+  /// Elements, as the user gave them; with unequal blocks, of this rank's larger buffer.
   std::uint64_t count = 0;
 
   /// All but sequence and count as one word, which takes one load.
@@ -93,7 +93,7 @@ class CallBoard {
     std::uint64_t collectives = 0;  ///< the number of the last collective (no send or receive)
     friend bool operator==(const Reading&, const Reading&) = default;
   };
-  /// It is in no more than so many calls, as far as the board tells.
+  /// The board shows at most this many calls that the rank is in.
   static constexpr std::size_t kKept = 16;
 
   /// Notes that the rank is in the call; returns its place for `leave`. 0: the board is full of

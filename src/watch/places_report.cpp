@@ -164,7 +164,7 @@ Status places_report(const Question& question, const std::vector<RankPlace>& ran
                    "and have the same settings (COLL_*)"
                  : "use the same settings (COLL_*) and version of the library on all ranks";
     }
-    // Which operation, but no text: that of other ranks is another one.
+    // Says which operation, without its text: other ranks' texts differ.
     return failed(Code::mismatch, std::move(what), std::move(hint))
         .in_call({"", question.call.sequence, question.call.collective})
         .at_rank(elsewhere.size() == 1 ? elsewhere.front() : question.peer);

@@ -30,8 +30,9 @@ class WatchHub final : public WatchSide {
   void take_place(Rank from, const Whereabouts& place);
   void answer_question();
 
-  /// Of hundreds of ranks in doubt each asks, and each question costs all of them. So the hub rests
-  /// after each, ten times as long as it took within limits: who is not heard asks again later.
+  /// When hundreds of ranks are in doubt, each asks, and each question costs all of them. So the
+  /// hub rests after each, ten times as long as it took, within limits. A rank that is not heard
+  /// asks again later.
   static constexpr int kRest = 10;
   static constexpr Deadline::duration kLongestRest = std::chrono::milliseconds(300);
 

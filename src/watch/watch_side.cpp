@@ -9,7 +9,7 @@
 namespace coll {
 namespace {
 
-/// So often memory may run out before the watch gives up.
+/// Memory may run out this many times before the watch gives up.
 constexpr int kFailuresSurvived = 8;
 
 /// The next look at a board: all of the process's in one turn of the thread.
@@ -228,7 +228,7 @@ Whereabouts WatchSide::place(const Question& question) const {
   }
   place.counterpart = question.asker == rank_ ? std::optional(question.call)
                                               : board_.counterpart(question.call, question.asker);
-  // Of several calls that it is in, the one that the question is about.
+  // If the rank is in several calls, report the call that the question is about.
   if (question.asker == rank_) {
     if (place.reading.inside) place.reading.call = question.call;
   } else if (place.counterpart) {

@@ -15,7 +15,7 @@ namespace {
 constexpr Rank kEveryCount = 64;  ///< up to here all numbers of ranks
 constexpr Rank kLarge[] = {65, 96, 100, 127, 128, 257};
 
-/// "4": ranks on one host; "2x3": 2 hosts of 3 ranks; "1+3+2": hosts of so many.
+/// "4": ranks on one host; "2x3": 2 hosts of 3 ranks; "1+3+2": hosts of 1, 3 and 2 ranks.
 Layout layout_of(const std::string& text) {
   std::vector<Place> places;
   std::istringstream in(text);

@@ -24,7 +24,7 @@ std::vector<const Algorithm*> hierarchical() {
   return list;
 }
 
-/// Hosts of so many ranks each, one after the other.
+/// Hosts with these numbers of ranks, one after the other.
 Layout layout_of(const std::vector<Rank>& hosts) {
   std::vector<Place> places;
   for (const Rank ranks : hosts) {
@@ -34,8 +34,8 @@ Layout layout_of(const std::vector<Rank>& hosts) {
   return make_layout(places);
 }
 
-/// One host, with islands of so many ranks each: `apart`, one after the other, or ranks of islands
-/// in turns.
+/// One host, with islands of these numbers of ranks: one after the other if `apart`, otherwise
+/// ranks of all islands in turns.
 Layout islands_of(const std::vector<Rank>& islands, bool apart) {
   std::vector<Place> places;
   std::vector<Rank> left = islands;

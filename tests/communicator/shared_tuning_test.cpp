@@ -17,7 +17,7 @@ Result<Membership> agree(Meeting& meeting, const SharedSettings& settings = {}) 
   return agree_on_membership(assembly_of(meeting, in(seconds(100))), *choices, "", settings);
 }
 
-/// A table that knows one recipe for broadcasts of 1 KiB among so many ranks.
+/// A table that knows one recipe for broadcasts of 1 KiB among `ranks` ranks.
 FoundTuning table_of(Rank ranks, const std::string& recipe) {
   FoundTuning tuning;
   tuning.file = recipe + ".json";
@@ -76,7 +76,7 @@ TEST(SharedTuning, AllRanksPlanByTheTuningTableOfRankZero) {
                          "rank 0: none)"),
             std::string::npos)
       << warning;
-  // Tables that say nothing of so many ranks are no difference.
+  // Tables that say nothing of this number of ranks are no difference.
   EXPECT_EQ(planned({table_of(4, "chain"), none, table_of(5, "linear")}, &warning),
             Names(3, untuned));
   EXPECT_EQ(warning, "");

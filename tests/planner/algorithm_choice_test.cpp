@@ -51,7 +51,7 @@ TEST(AlgorithmChoice, ANameForAllCountsOnlyWhereItCan) {
   EXPECT_EQ(forced("all_to_all=ring", all_to_all, 8), "ring");  // who cannot must be told
 }
 
-/// Of those that need equal blocks nothing is demanded for unequal ones.
+/// A demand for an algorithm that needs equal blocks does not count for unequal blocks.
 TEST(AlgorithmChoice, OfUnequalBlocksOnlyThoseCountThatServeThem) {
   const auto recipe = [](bool unequal) {
     return forced_recipe("reduce_scatter=recursive_halving", {reduce_scatter, 4, 0, unequal},

@@ -253,8 +253,8 @@ TEST(MachineNetwork, HierarchiesWinBetweenHosts) {
   for (const Candidate& of : list) EXPECT_FALSE(of.prediction.bottleneck.empty());
 }
 
-/// GPUs in so many groups, each with links among all of its own, as two cubes of four whose bridge
-/// is gone, or the three GPUs of either socket of a POWER9.
+/// GPUs in `islands` groups, each with links among all its GPUs: like two cubes of four whose
+/// bridge is gone, or the three GPUs of either socket of a POWER9.
 Machine islands_of(const std::string& line, Rank gpus, Rank islands) {
   const Result<Topology> read = read_synthetic(line, "a line");
   EXPECT_TRUE(read.ok()) << read.status().text();

@@ -300,7 +300,7 @@ TEST(Planner, LendsNothingOverTcp) {
 }
 
 TEST(Planner, LetsTheRootSendToAllWhereTheyFetch) {
-  // All fetch at once what one lends, until so many readers of the same pages hinder each other.
+  // All fetch at once what one rank lends, until too many readers of its pages hinder each other.
   const auto linear_over_best = [](Rank ranks) {
     const auto list = candidates(world_of(ranks), {broadcast, ranks, 0}, size_class(64 << 10));
     double best = list.front().prediction.us, linear = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters of equal hosts, one of which stands for all.
+// Clusters of equal hosts, where a single host stands for all.
 #include "planner/regular_cluster.hpp"
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@ class TuningFile : public testing::Test {
     std::filesystem::create_directories(std::filesystem::path(folder_ + path).parent_path());
     std::ofstream(folder_ + path) << text;
   }
-  /// Writes a table of `machine` with a point of so many bytes.
+  /// Writes a table of `machine` with a point of `bytes` bytes.
   std::string table(const std::string& topology, const std::string& machine,
                     std::uint64_t bytes) const {
     const std::string path = tuning_path(folder_, topology);

@@ -19,7 +19,7 @@
 namespace coll::testing {
 namespace {
 
-/// No star, however few they are; the hub helps after so long.
+/// A tree, however few the ranks are; the hub helps after `help_time`.
 constexpr Relaying tree(Rank fan_out, milliseconds help_time) {
   return {
       .star_up_to = 1, .fan_out = fan_out, .call_time = milliseconds(300), .help_time = help_time};

@@ -194,9 +194,9 @@ Cost counted(const Composer& composer) {
   return cost;
 }
 
-/// The phases' costs do not add up to that of the busiest rank, which need not be the same in all
-/// of them: so it is counted. Of many ranks, those of some hosts are looked at, the first ones and
-/// those around the root's and opposite to it; others may have a few steps more.
+/// The cost is counted: the phases' costs do not add up, because each phase may have another
+/// busiest rank. Among many ranks only the ranks of some hosts are counted: the first hosts, and
+/// the hosts around the root's and opposite to it. Other ranks may have a few steps more.
 Cost cost(const Hierarchy& how, const CollectiveSpec& spec, const Layout& layout) {
   const Rank ranks = spec.ranks;
   std::set<Rank> looked_at{spec.root, ranks - 1};

@@ -95,7 +95,7 @@ class BlockComposer {
   [[nodiscard]] EmbeddedSpace of_line(Region at) const {
     return {at.space, blocks(blocks_.bounds, at.base)};
   }
-  /// The same, but from those of the own host on.
+  /// The same, from the own host's blocks on.
   [[nodiscard]] EmbeddedSpace from_own(Region at) const {
     return {at.space, blocks(blocks_.bounds, at.base, index_of(grid_.host))};
   }
@@ -212,7 +212,7 @@ class BlockComposer {
     }
   }
 
-  /// Between the order of rails and that of ranks, in one copy what is together in both.
+  /// Copies between the order of rails and the order of ranks: in one piece what is so in both.
   void copy_all(Region by_rail, Region by_rank, bool to_ranks) {
     const auto copy = [&](std::uint32_t at, std::uint32_t count) {
       const Operand packed{by_rail.space, by_rail.base + at};

@@ -9,8 +9,8 @@ namespace coll {
 
 /// For one host: a layout in which each island of the host is a host. GPUs of an island reach each
 /// other over links; between islands there is only a slower way. If no GPU has a link, the NUMA
-/// nodes are the islands. None for several hosts, whose hierarchy is that of hosts; none if there
-/// is only one group, or if each group is a single rank.
+/// nodes are the islands. Nothing for several hosts, where the hosts are the hierarchy; nothing if
+/// there is only one group, or if each group is a single rank.
 std::optional<Layout> islands_as_hosts(const Layout& layout);
 
 /// Calls use(layout) with the layout whose hosts a hierarchy uses: islands_as_hosts, else `layout`.

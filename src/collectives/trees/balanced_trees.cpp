@@ -46,7 +46,7 @@ class BalancedTrees {
     }
   }
 
-  /// Of one or two hosts both trees would be the same.
+  /// For one or two hosts both trees would be the same.
   [[nodiscard]] std::uint32_t of_a_ring() const { return layout_.hosts() > 2 ? 2 : 1; }
   [[nodiscard]] std::uint32_t count() const {
     return of_a_ring() * static_cast<std::uint32_t>(layout_.rings.size());
@@ -200,8 +200,8 @@ Cost counted(const BalancedTrees& trees, Rank rank, Collective collective) {
   return cost;
 }
 
-/// The busiest rank need not be the same in all trees. Of many ranks, those of some hosts are
-/// looked at, as in hierarchical algorithms; others may have a few steps more.
+/// The cost is counted: each tree may have another busiest rank. Among many ranks only the ranks of
+/// some hosts are counted, as in hierarchical algorithms; others may have a few steps more.
 Cost cost(const CollectiveSpec& spec, const Layout& layout) {
   const BalancedTrees trees(spec, layout);
   std::set<Rank> looked_at{spec.root};

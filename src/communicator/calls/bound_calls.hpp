@@ -16,7 +16,7 @@
 
 namespace coll {
 
-/// Of a tagged recv: it takes a message with any.
+/// The tag of a recv that takes messages with any tag.
 inline constexpr std::int32_t kAnyTag = COLL_ANY_TAG;
 
 /// By what a rank multiplies its input before the sum; one element of the call's type.

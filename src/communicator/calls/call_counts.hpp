@@ -35,7 +35,7 @@ class CallCounts {
   void add(const Traffic& moved) {
     change([&] { add(1, moved.sent, moved.received); });
   }
-  /// From now on `repeat` counts calls that move so much.
+  /// From now on `repeat` counts calls that move `moved` each.
   void begin(RepeatCount& repeat, const Traffic& moved) {
     change([&] {
       add(repeat.times_.load(std::memory_order_relaxed),

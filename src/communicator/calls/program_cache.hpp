@@ -19,9 +19,9 @@ namespace coll {
 /// by all programs.
 class ProgramCache {
  public:
-  /// The lanes of sends and receives begin at `pair_lanes`: they run between two ranks only, so
-  /// they must not share connections with what all ranks do; nor those that a tag has brought
-  /// together with the others.
+  /// The lanes of sends and receives begin at `pair_lanes`. They run between two ranks only, so
+  /// they must not share connections with collectives. Nor may tagged messages share them with
+  /// untagged messages.
   ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes, ScratchPool& pool,
                MemoryCounts& counts)
       : rank_(rank),

@@ -14,7 +14,7 @@
 namespace coll {
 namespace {
 
-/// Of a core's own cache, where the system does not say.
+/// The size of a core's own cache, where the system does not say.
 constexpr std::uint64_t kUsualOwn = std::uint64_t{2} << 20;
 
 /// Whether it takes twice to three times as long to store past the caches as into the shared one,

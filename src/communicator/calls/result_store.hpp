@@ -16,12 +16,12 @@ class ResultStore {
  public:
   ResultStore(const CoreCaches& caches, const Neighbours& neighbours);
 
-  /// For a result of so many bytes; between the two sizes below whether the shared cache is fast
-  /// decides, which is measured once in a process, in some milliseconds.
+  /// For a result of `bytes` bytes. Between the two sizes below, the speed of the shared cache
+  /// decides, which a process measures once, in some milliseconds.
   [[nodiscard]] reduce::Store of(std::uint64_t bytes) const;
 
-  /// From how many bytes on results go past the caches where the shared one is slow, and where it
-  /// is fast.
+  /// Results of more bytes go past the caches: the first size where the shared cache is slow, the
+  /// second where it is fast.
   [[nodiscard]] std::uint64_t beyond_own() const { return own_; }
   [[nodiscard]] std::uint64_t beyond_shared() const { return shared_; }
 

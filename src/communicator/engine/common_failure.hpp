@@ -37,7 +37,7 @@ class CommonFailure {
   Status settle(const Status& failure, const Call& call, Rank peer) noexcept;
   /// The same of a failure that says all there is to say.
   Status settle_as_said(const Status& failure) noexcept;
-  /// The same where `call` has waited so many seconds: too long.
+  /// The same where `call` has waited `waited_s` seconds, which is too long.
   Status settle_deadline(const Call& call, double waited_s, std::string awaited) noexcept;
 
  private:

@@ -220,7 +220,7 @@ bool Engine::round() noexcept {
   return moved;
 }
 
-/// Begins what can begin. A call whose connections are being opened holds up those of its order.
+/// Begins what can begin. A call whose connections are being opened holds up its order.
 bool Engine::begin_queued() noexcept {
   bool moved = false;
   const std::uint64_t walk = ++walks_;
@@ -329,7 +329,7 @@ Result<Program*> Engine::program_of(const OpenCall& call) {
   return connected ? programs.find(key)->program.get() : nullptr;
 }
 
-/// Starts held calls for which it is time, as many as were noticed.
+/// Starts the held calls that may start by now, as many as were reported.
 bool Engine::release_held() noexcept {
   std::uint32_t ready = ready_.exchange(0, std::memory_order_acquire);
   bool moved = false;

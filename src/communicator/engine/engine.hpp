@@ -54,7 +54,7 @@ class Engine {
   [[nodiscard]] CallCounts::Sums counts() const { return bound_.sums(); }
   [[nodiscard]] const MemoryCounts& memory() const { return memory_counts_; }
   [[nodiscard]] const ScratchCounts& scratch() const { return scratch_.counts(); }
-  /// Of a call on this rank.
+  /// The key of a call on this rank.
   [[nodiscard]] PlanKey key_of(const Call& call) const;
 
   /// Runs a request to its end. Allocates nothing if the request repeats.

@@ -41,7 +41,7 @@ bool Engine::move_mail() noexcept {
   return *moved;
 }
 
-/// Those that have met begin as ordinary calls, in the order in which they have.
+/// Tagged calls that have met begin as ordinary calls, in the order in which they met.
 void Engine::take_met() noexcept {
   while (OpenCall* const call = mail_.over().pop()) {
     if (!call->probe) bound_.count_copy();

@@ -38,8 +38,8 @@ void Engine::look() noexcept {
   look_at_mail(now);
 }
 
-/// True if a connection, and so the communicator, has failed. The call that has its turn there is
-/// the one that it happened to.
+/// True if a connection, and so the communicator, has failed. The failure is put down to the call
+/// whose turn it is on the connection.
 bool Engine::fail_by_connection() noexcept {
   const Connection* failed = nullptr;
   const OpenCall* hit = nullptr;

@@ -40,8 +40,8 @@ struct Card {
   };
   std::vector<Offer> offers;
   std::string tuning_file;
-  std::uint64_t tuning_digest = 0;  ///< of what its table knows of so many ranks; 0: nothing
-  std::string tuning;               ///< rank 0's: that as text
+  std::uint64_t tuning_digest = 0;  ///< of its table's part for this size; 0: none
+  std::string tuning;               ///< rank 0's: that part as text
 
   [[nodiscard]] const Offer* offer(std::string_view transport) const {
     for (const Offer& offer : offers) {
@@ -51,8 +51,8 @@ struct Card {
   }
 };
 
-/// What all ranks share comes first, and what those of a host share last: `exchange` says of a text
-/// only what is not the same in the one before.
+/// What all ranks share comes first, and what the ranks of a host share comes last: `exchange`
+/// sends only how a text differs from the text before it.
 std::string write_card(const Card& card);
 
 /// Fails where `rank` has another version, or wrote what makes no sense.

@@ -95,7 +95,7 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
       .at_rank(at_fault);
 }
 
-/// This rank, and those of the others whose paths are such.
+/// This rank, and the other ranks whose paths are `such`.
 template <class Such>
 std::vector<Rank> with_peers(Rank rank, const Membership& membership, Such such) {
   std::vector<Rank> ranks;

@@ -15,8 +15,8 @@
 namespace coll {
 namespace {
 
-/// What a communicator opens at once, and room for the connections of its first operations, and of
-/// those of its elders.
+/// Descriptors that a communicator opens at once, with room for the connections of its first
+/// operations, and of older communicators'.
 constexpr std::size_t kFilesOfPart = 24;
 
 enum class KinWord : std::uint8_t {

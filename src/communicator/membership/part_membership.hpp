@@ -24,10 +24,10 @@ struct Kinship {
 /// `members`: the part's ranks, by their ranks in the old communicator.
 Kinship kinship_of(const Membership& old, const std::vector<Rank>& members);
 
-/// As `agree_on_membership`, of ranks that know each other: the paths are those that they have, so
-/// no rank tries any, or makes a transport that it does not use; and one exchange does. `kin` is
-/// null where this rank may use other transports or interfaces than in the old communicator. If it
-/// is so on any rank, or one uses a GPU or has no place of its `own`, all agree anew.
+/// As `agree_on_membership`, for ranks that know each other. They keep the paths that they have, so
+/// no rank tries any or makes a transport that it does not use, and one exchange is enough. `kin`
+/// is null where this rank may use other transports or interfaces than in the old communicator. If
+/// it is null on any rank, or a rank uses a GPU or has no place of its `own`, all agree anew.
 Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
                                       const std::vector<TransportChoice>& choices,
                                       const std::string& interface, const SharedSettings& settings,

@@ -20,16 +20,16 @@ struct Seating {
   void write(MessageWriter& out) const;
   /// What another rank published; nothing where it makes no sense.
   static std::optional<Seating> read(MessageReader& in);
-  /// Whether it seats so many ranks, or none.
+  /// Whether it seats exactly `ranks` ranks, or none.
   [[nodiscard]] bool fits(std::size_t ranks) const;
   friend bool operator==(const Seating&, const Seating&) = default;
 };
 
-/// More paths than this are not published: as many as a plan has lanes at most (World::max_lanes).
+/// At most this many paths are published: a plan has no more lanes (World::max_lanes).
 /// Calls move memory of hosts, so no path has links of its own: each costs connections, and more
 /// than one pays only where each has a NIC. So a single host has one path.
 inline constexpr std::size_t kMostPaths = 4;
-/// Nor paths through more ranks.
+/// Paths through more ranks are not published either.
 inline constexpr std::size_t kMostOnPath = 256;
 
 /// The seating of the ranks of one host, in order; `alone`: there is no other host. Empty, unless a

@@ -28,8 +28,8 @@ void warn_of_other_knobs(const std::vector<Card>& cards) {
   }
 }
 
-/// What the tuning table knows of so many ranks goes on the card: rank 0's whole, for all to plan
-/// by; of the others' only the digest, to notice those that differ.
+/// Writes the tuning table's part for `ranks` ranks on the card: rank 0 the whole part, by which
+/// all ranks plan; other ranks only its digest, so that differences are noticed.
 void put_tuning(const FoundTuning& tuning, Rank rank, Rank ranks, Card& card) {
   const TuningTable part = tuning.table.of_ranks(ranks);
   if (part.points.empty() && !part.model) return;

@@ -7,7 +7,7 @@
 
 namespace coll {
 
-/// Writes this rank's settings on its card, with what its tuning table knows of so many ranks.
+/// Writes this rank's settings on its card, with its tuning table's part for `ranks` ranks.
 void put_settings(const SharedSettings& settings, Rank rank, Rank ranks, Card& card);
 
 /// Logs which ranks have other settings than rank 0, whose settings count.

@@ -110,7 +110,8 @@ Status HubExchange::take_have(Rank rank, const std::string& frame) {
   return {};
 }
 
-/// In any case not so long that a stuck relay could not be told from those that wait for it.
+/// By half of the time that is left at most: then the hub can still tell a stuck relay from the
+/// ranks that wait for it.
 void HubExchange::put_off_help(Deadline now) {
   help_all_at_ = now + std::min(help_time_, (deadline_ - now) / 2);
 }
@@ -138,7 +139,7 @@ Deadline HubExchange::help(Deadline now) {
   return next;
 }
 
-/// From the hub down: who is served may be the relay of the next.
+/// From the hub down: a rank that is served may be the next rank's relay.
 void HubExchange::help_all_missing() {
   help_all_at_ = Deadline::max();
   if (log_enabled(LogLevel::info)) {

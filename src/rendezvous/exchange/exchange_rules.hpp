@@ -11,14 +11,14 @@
 
 namespace coll {
 
-/// To get a failure to all ranks, after the deadline if need be.
+/// How long the hub may take to tell all ranks of a failure, after the deadline if need be.
 inline constexpr auto kHubsWordTime = std::chrono::seconds(1);
 /// Until when a rank waits for the hub's word: the hub may decide at the last moment.
 Deadline wait_for_hub_until(Deadline deadline);
 
 /// Fails where a rank's own text is too long.
 Status check_text(std::string_view text);
-/// The packet of these (exchange_words.hpp); fails where they are too long together.
+/// The packet with these (exchange_words.hpp). Fails where they are too long together.
 Result<std::string> pack_texts(const std::vector<std::string>& texts,
                                const std::vector<std::string>& doors);
 /// The texts of a packet that came from the hub.

@@ -60,7 +60,7 @@ std::optional<TextWord> read_text(std::string_view frame);
 std::string pack_packet(const std::vector<std::string>& texts,
                         const std::vector<std::string>& doors);
 bool is_packet(std::string_view frame);
-/// Nothing where they are not so many, or make no sense.
+/// Nothing where there are not `size` of them, or where they make no sense.
 std::optional<std::vector<std::string>> read_texts(std::string_view packet, Rank size);
 std::optional<std::vector<std::string>> read_doors(std::string_view packet, Rank size);
 

@@ -12,8 +12,8 @@
 
 namespace coll {
 
-/// The hub's sockets to all ranks, of which few are busy at a time: poll(2) over all of them for
-/// each frame would cost more than what the frames say.
+/// The hub's sockets to all ranks. Few are busy at a time: poll(2) over all of them for each frame
+/// would cost more than the frames do.
 class HubLinks {
  public:
   explicit HubLinks(Meeting& meeting);
@@ -21,7 +21,7 @@ class HubLinks {
   HubLinks(const HubLinks&) = delete;
   HubLinks& operator=(const HubLinks&) = delete;
 
-  /// Whether there is a way to wait for so many sockets.
+  /// Fails where there is no way to wait for all these sockets.
   [[nodiscard]] Status begin() const;
 
   /// The rank's next frame shall be heard.

@@ -9,7 +9,7 @@
 namespace coll {
 
 /// A block of an operation on unequal blocks: what rank `from` gives for rank `to`. A collective
-/// that gives a block to all ranks, or combines those of all, leaves `from` or `to` out.
+/// that gives a block to all ranks, or combines all ranks' blocks, leaves `from` or `to` out.
 struct BlockName {
   Rank from = kNoRank;
   Rank to = kNoRank;

@@ -171,7 +171,7 @@ class Comparison {
     return true;
   }
 
-  /// Goes on by `steps`, of which those in the ranges [a, b), [c, d) … are looked at.
+  /// Goes on by `steps`, and looks only at steps in the ranges [a, b), [c, d) …
   void compare(std::size_t steps, std::initializer_list<std::size_t> bounds) {
     for (auto bound = bounds.begin(); bound != bounds.end(); bound += 2) {
       for (std::size_t i = bound[0]; i < bound[1]; ++i) {

@@ -10,8 +10,8 @@
 namespace coll {
 namespace {
 
-/// Of a rank's work, and of a chain, no more than so many steps are looked at, and of a chain so
-/// many messages.
+/// The most steps that are read of a rank's work, and of a chain; and the most messages of a chain
+/// that are followed.
 constexpr std::size_t kMostStepsRead = 100'000, kMostMessages = 512;
 
 /// What a step takes of its rank, at least: it may have been copied before, for another peer.
@@ -32,7 +32,7 @@ class Work {
 
   double least_us() {
     for (const Lane& lane : schedule_.lanes) {
-      // All passes but the last move as much; each copy of a lane does every so-manieth.
+      // All passes but the last move the same bytes. The copies of a lane take the passes in turns.
       const auto before_last = static_cast<double>(windows_.passes - 1);
       const std::uint64_t each = (windows_.passes - 1) / copies_;
       const auto of_a_copy = static_cast<double>(each);
@@ -96,8 +96,8 @@ std::size_t end_of_send(const Lane& lane, Rank target, std::size_t number) {
   return 0;  // never sent: such schedules wait for ever
 }
 
-/// From the rank's last step back, in the first pass of the first lane: at each message to its
-/// sender, for what that did before.
+/// Goes back from the rank's last step in the first pass of the first lane. At each message it goes
+/// on at the sender, with what the sender did before.
 double chain_us(const std::function<Schedule(Rank)>& build, Rank rank, const Network& network,
                 const Load& load) {
   Schedule schedule = build(rank);

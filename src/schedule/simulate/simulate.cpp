@@ -11,11 +11,12 @@
 namespace coll {
 namespace {
 
-/// Once a pipeline is full each pass takes as long as the one before: so many passes of each copy
-/// of the lanes, and twice as many, differ by that; fewer where they are many steps. More than a
-/// connection has credits, since so far ranks may run ahead of each other.
+/// Once a pipeline is full, each pass takes as long as the pass before. So a short run and a run of
+/// twice the passes show that time. The short run has more passes of each copy of the lanes than a
+/// connection has credits, because ranks may run ahead of each other that far. Where passes have
+/// many steps it is shorter.
 constexpr std::uint64_t kPassesBeyondCredits = 4, kMostCredits = 16;
-/// Calls in a row, up to so many more than one, show the rate.
+/// Up to this many further calls in a row show the rate.
 constexpr std::uint64_t kCalls = 4;
 
 std::uint64_t passes_to_run(std::span<const Schedule> schedules, const Load& load) {

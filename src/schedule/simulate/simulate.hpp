@@ -55,8 +55,8 @@ struct Simulated {
 /// one time happen in the order in which they were caused. It simulates as many passes of a long
 /// call as it takes to fill the pipeline, and extrapolates the rest at the rate reached then.
 ///
-/// With `symmetry`, `schedules` are those of the first group and `network` has only its links: a
-/// link into the group stands for that link of every group.
+/// With `symmetry`, `schedules` are the first group's and `network` has only that group's links: a
+/// link into the group stands for the same link of every group.
 ///
 /// Fails if ranks wait for each other for ever, because a link has failed or because no proof would
 /// pass the schedules. The failure says who waits for whom.

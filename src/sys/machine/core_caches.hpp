@@ -9,8 +9,8 @@ namespace coll {
 /// In bytes; 0 where the system does not say.
 struct CoreCaches {
   std::uint64_t own = 0;        ///< of the second level
-  std::uint64_t shared = 0;     ///< of the third,
-  std::uint32_t shared_by = 0;  ///< which so many processors share
+  std::uint64_t shared = 0;     ///< of the third level
+  std::uint32_t shared_by = 0;  ///< how many processors share the third level
   friend bool operator==(const CoreCaches&, const CoreCaches&) = default;
 };
 

@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::size_t kPassed = 64 << 10;  ///< bytes: as a slice that passes through slots
 constexpr int kTrips = 8;  ///< of a line, there and back, between two looks at the clock
-/// Of so many the fastest counts: what disturbs makes it slower.
+/// The fastest of this many rounds counts: disturbances only make rounds slower.
 constexpr int kPairRounds = 6;
 /// How long the other thread may take to start: ranks that start together use all cores until they
 /// wait for each other. Then, how long all rounds may take. Nothing is known beyond that. The end

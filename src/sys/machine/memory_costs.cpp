@@ -19,10 +19,10 @@
 namespace coll {
 namespace {
 
-/// Of the second the first is taken away, and with it what a call costs without its bytes. Both
-/// together fit into any core's own cache.
+/// The time of the short copy is subtracted from that of the long one, so what a call costs without
+/// its bytes drops out. Both together fit into any core's own cache.
 constexpr std::size_t kShort = 4 << 10, kLong = 64 << 10;
-/// Of so many the fastest counts: what disturbs makes it slower.
+/// The fastest of this many rounds counts: disturbances only make rounds slower.
 constexpr int kRounds = 5;
 
 /// What a further byte takes; at least something, on a clock that saw no difference.

@@ -52,8 +52,8 @@ struct NvmlGpu {
   std::vector<NvmlLink> links;
 };
 
-/// The GPUs of this machine in NVML's order. A GPU that does not answer (fallen off the bus) ends
-/// in an entry of which only the number is known.
+/// The GPUs of this machine in NVML's order. For a GPU that does not answer (fallen off the bus)
+/// the entry has the number only.
 Result<std::vector<NvmlGpu>> nvml_gpus(const NvmlTable& nvml);
 
 }  // namespace coll

@@ -32,7 +32,7 @@ std::uint64_t loads() {
 }
 
 Query* find_query() {
-  static std::atomic<std::uint64_t> looked{0};  // when so many libraries had been loaded
+  static std::atomic<std::uint64_t> looked{0};  // what loads() was at the last look
   const std::uint64_t now = loads();
   if (looked.load(std::memory_order_acquire) == now) return g_query.load(std::memory_order_acquire);
   // The handle is kept, and with it the driver.
@@ -67,7 +67,7 @@ MemoryPlace ask(Query& query, const void* address) {
   unsigned type = 0, managed = 0;
   int ordinal = -1;
   void* values[] = {&type, &managed, &ordinal};
-  // Of a pointer that it does not know, the driver gives zeros. Before cuInit it fails.
+  // For a pointer that it does not know, the driver gives zeros. Before cuInit it fails.
   if (query(3, attributes, values, reinterpret_cast<std::uintptr_t>(address)) != 0) return {};
   if (type != kDevice || managed != 0) return {};
   return {.kind = MemoryKind::device, .device = ordinal};

@@ -8,7 +8,7 @@
 namespace coll {
 
 /// Every communicator is passed the arena of each peer. The process keeps one descriptor of an
-/// arena: the one that is there already, where there is one, and else this. From any thread.
+/// arena: the first that it got. Returns that; it may be `arena`. Any thread may call it.
 std::shared_ptr<const Fd> keep_peer_arena(Fd arena);
 
 }  // namespace coll

@@ -16,7 +16,7 @@ struct MemoryProof {
   std::uint64_t number[2] = {0, 0};
 };
 
-/// Of this process; the same for its whole life.
+/// This process's proof, the same for its whole life.
 MemoryProof memory_proof();
 
 /// Reads `bytes` at `address` of process `pid`, all of them (process_vm_readv). Code::peer_lost:
@@ -24,7 +24,7 @@ MemoryProof memory_proof();
 Status read_peer_memory(std::int64_t pid, std::uint64_t address, std::byte* into,
                         std::size_t bytes);
 
-/// Can this process read the memory of the one that gave `proof`?
+/// Can this process read the memory of the process that gave `proof`?
 bool can_read_memory_of(const MemoryProof& proof);
 
 }  // namespace coll

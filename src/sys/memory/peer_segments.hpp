@@ -37,7 +37,7 @@ class PeerSegments {
     return map(place, bytes);
   }
 
-  /// The process has removed so many segments until now: lets go of what it has removed.
+  /// The process has removed `removals` segments so far: lets go of those.
   void release_removed(std::uint64_t removals) {
     if (removals > removals_) [[unlikely]]
       release_gone(removals);

@@ -19,7 +19,7 @@ namespace coll {
 /// given back when its block is freed, though others have it mapped.
 class SharedArena {
  public:
-  /// Of this process, made at the first call; a fork starts without, and core dumps leave it out.
+  /// This process's arena, made at the first call. A fork starts without; core dumps leave it out.
   /// Fails where the system has no memfd or no address space left.
   static Result<SharedArena*> of_this_process();
 

@@ -13,7 +13,7 @@
 namespace coll {
 namespace {
 
-/// Of so many the fastest counts: what disturbs makes it slower.
+/// The fastest of this many sends counts: disturbances only make sends slower.
 constexpr int kSends = 12;
 constexpr std::chrono::milliseconds kPatience{2};
 

@@ -41,7 +41,7 @@ NetAddress remote_address(int fd);  ///< family 0 where it has none
 /// Small messages leave at once. Does nothing to a socket that is not TCP.
 void set_nodelay(int fd);
 /// A host that vanishes closes nothing. So after `idle_s` seconds of silence the kernel asks the
-/// other host, every `between_s`, and ends the connection when so many questions stay unanswered.
+/// other host, every `between_s`, and ends the connection after `questions` without an answer.
 void set_keepalive(int fd, int idle_s, int between_s, int questions);
 
 // --- moving bytes, never waiting

@@ -25,8 +25,8 @@ struct DiscoverySources {
 /// PUs.
 Topology discover(const DiscoverySources& sources = {});
 
-/// What NVML knows goes over what is there: PCI links, names, numbers, NVLinks in place of those of
-/// the same GPUs. GPUs are found by bus number; one that hwloc did not see is added to the host.
+/// What NVML knows replaces what is there: PCI links, names, numbers, and the NVLinks of the GPUs
+/// that it knows. GPUs are found by bus number; one that hwloc did not see is added to the host.
 void add_nvml(Topology& topology, const std::vector<NvmlGpu>& gpus);
 
 /// Speeds and ports of NICs, from ROOT/sys/class/net and ROOT/sys/class/infiniband; one that is not

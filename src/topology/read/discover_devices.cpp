@@ -52,7 +52,7 @@ void set_pcie(PciFunction& pci, const NvmlGpu& gpu) {
   const double speed =
       pci_gbytes_per_s(rates[gpu.pcie_generation], static_cast<int>(gpu.pcie_lanes));
   if (speed <= 0) return;
-  // The width is that of now, the speed the most: links slow down when idle, they do not narrow.
+  // The width is the present one, the speed the highest: idle links slow down, but do not narrow.
   pci.transfers_per_s = rates[gpu.pcie_generation];
   pci.lanes = static_cast<int>(gpu.pcie_lanes);
   pci.gbytes_per_s = speed;

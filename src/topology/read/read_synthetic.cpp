@@ -146,7 +146,7 @@ class Synthetic {
     return {};
   }
 
-  /// In both directions, also those of the NICs to the network.
+  /// Counts both directions, and the NICs' links to the network too.
   [[nodiscard]] double links_of_host() const {
     const double gpus = want_.links.empty() ? 0 : want_.gpus;
     return 2.0 * want_.nics + (want_.links == "all" ? gpus * (gpus - 1) : 2 * gpus);

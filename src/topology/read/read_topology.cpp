@@ -14,7 +14,7 @@ namespace coll {
 
 namespace {
 
-/// Of one host, as its tools describe it.
+/// Warns of missing links in one host, as its tools describe it.
 Result<Topology> with_warnings(Result<Topology> read) {
   if (read.ok()) warn_of_missing_links(*read);
   return read;

@@ -70,7 +70,7 @@ class TreeBuilder {
     return matrix_.cells[a * width_ + b];
   }
 
-  /// `members` in groups of those that are up to `distance` from some other of their group.
+  /// `members` in groups: each is at most `distance` away from another of its group.
   std::vector<std::vector<std::size_t>> clusters(const std::vector<std::size_t>& members,
                                                  Distance distance) const {
     std::vector<std::vector<std::size_t>> groups;

@@ -61,14 +61,13 @@ inline std::vector<NicRing> nic_rings(const Topology& topology, std::span<const 
   return nic_rings(topology, gpus, budget);
 }
 
-/// What all of these move together when they run at once, 1e9 bytes/s: as much as the part that
-/// most of them share for its width allows, be it a NIC's port, a PCI link, links between GPUs, or
-/// what is assumed between packages.
-/// 0: unknown.
+/// What all rings move together when they run at once, in 1e9 bytes/s. The part with the least
+/// width for each ring that uses it decides: a NIC's port, a PCI link, links between GPUs, or what
+/// is assumed between packages. 0: unknown.
 double rings_gbytes_per_s(const Topology& topology, std::span<const NicRing> rings);
 
-/// Orders of the group for rings that can run at once: within one host over links of their own if
-/// there are such rings, else the best one; between hosts those of nic_rings. At least one.
+/// Orders of the group for rings that can run at once, at least one. Within one host: rings over
+/// links of their own if there are any, else the best ring. Between hosts: the rings of nic_rings.
 std::vector<std::vector<int>> ring_orders(const Topology& topology, std::span<const NodeId> gpus);
 
 }  // namespace coll

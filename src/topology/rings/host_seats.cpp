@@ -54,7 +54,7 @@ class NicChoice {
   }
 
  private:
-  /// Of a GPU through PCI, of processors by NUMA node.
+  /// A GPU's distance through PCI; processors' distance by NUMA node.
   [[nodiscard]] Distance distance_to(const RankUnit& unit, std::int32_t numa, NodeId nic) const {
     if (unit.gpu != kNoNode) return pci_path_between(topology_, unit.gpu, nic).distance;
     const std::vector<std::int32_t>& near = topology_[nic].numa;

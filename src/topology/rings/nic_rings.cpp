@@ -25,7 +25,7 @@ int position(const std::vector<NodeId>& nodes, NodeId id) {
              : static_cast<int>(std::find(nodes.begin(), nodes.end(), id) - nodes.begin());
 }
 
-/// The rings of hosts; those of hosts of equal build, with the same GPUs in the group, are alike.
+/// The rings of hosts. Hosts of equal build with the same GPUs in the group have equal rings.
 class EqualHosts {
  public:
   EqualHosts(const Topology& topology, SearchBudget& budget)
@@ -86,7 +86,7 @@ std::map<NodeId, Members> by_host(const Topology& topology, std::span<const Node
   return hosts;
 }
 
-/// Of a GPU in the whole group.
+/// A GPU's place in the whole group.
 int place_of(const HostGroup& host, std::span<const NodeId> gpus, NodeId gpu) {
   return *std::find_if(host.places.begin(), host.places.end(),
                        [&](int place) { return gpus[static_cast<std::size_t>(place)] == gpu; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches as many link-disjoint rings as there can be.
+// Searches for the largest number of link-disjoint rings.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -45,14 +45,14 @@ class RingWalk {
   RingWalk(const PairTable& links, SearchBudget& budget)
       : links_(links), budget_(budget), visited_(static_cast<std::size_t>(links.members())) {}
 
-  /// One ring, in a random order of equal choices; empty: none found in so many looks.
+  /// One ring, by random choices among equal ones. Empty if `looks` looks found none.
   Ring find(std::mt19937& random, int looks) {
     random_ = &random;
     looks_ = looks;
     start();
     return extend() ? ring_ : Ring{};
   }
-  /// All rings, or `most` + 1 of them; as many as the budget allows.
+  /// All rings; but at most `most` + 1, and no more than the budget allows.
   std::vector<Ring> all(std::size_t most) {
     std::vector<Ring> found;
     start();

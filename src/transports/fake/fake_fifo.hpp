@@ -36,8 +36,8 @@ struct FakeScript {
   /// Each message finds 1 … all of the connection's credits in use for good measure.
   bool vary_credits = false;
   static constexpr std::size_t kNever = ~std::size_t{0};
-  /// Messages of so many bytes and more may be lent, at least 1: the receiver reads them where they
-  /// lie, whenever it looks. kNever: connections have no `lending`.
+  /// Messages of at least this many bytes (1 or more) may be lent: the receiver reads them where
+  /// they lie, whenever it looks. kNever: connections have no `lending`.
   std::size_t least_loan = kNever;
   std::map<Rank, std::size_t> least_loan_to = {};  ///< instead, of messages to these ranks
   /// What lies on both sides of an address that this divides may not be lent; 0: everything may.

@@ -28,8 +28,8 @@ struct ShmLayout {
   [[nodiscard]] std::size_t slots_bytes() const;  ///< of one direction
 };
 
-/// Two FIFOs in one segment. No lock or allocation once it is ready, and no call of the operating
-/// system but the one that copies lent memory; the death of the peer shows as nothing: "not now".
+/// Two FIFOs in one segment. Once ready, it takes no lock, allocates nothing, and calls the
+/// operating system only to copy lent memory. The death of the peer looks like silence: "not now".
 class ShmConnection final : public Connection, public Lending {
  public:
   ShmConnection(const ConnectionSpec& spec, ShmTransport* transport)
@@ -106,13 +106,13 @@ class ShmConnection final : public Connection, public Lending {
   void give_up(const Status& failure);
 
  private:
-  /// From so many bytes on lending is cheaper than copying twice, as docs/performance.md measured.
+  /// From these sizes on lending is cheaper than copying twice (docs/performance.md).
   static constexpr std::size_t kReadingBytes = 1024;
   static constexpr std::size_t kCopyingBytes = 16 << 10;
   // A loan takes the credit of a slot, which comes back only when it has been read.
   static_assert(needs_slot(kReadingBytes) && needs_slot(kCopyingBytes));
 
-  /// What the next message is, of which `other` fails the connection.
+  /// What the next message is. Next::other fails the connection.
   ShmReceiver::Next look(std::size_t bytes, std::uint64_t digest) {
     COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
     if (!usable_) [[unlikely]]

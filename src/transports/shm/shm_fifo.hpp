@@ -45,7 +45,7 @@ struct alignas(kLinePair) ShmCell {
   std::byte payload[kInlineBytes];
 };
 static_assert(sizeof(ShmCell) == kLinePair);
-/// Of a payload, what lies in the line of the tag.
+/// How much of a payload lies in the line of the tag.
 inline constexpr std::size_t kFirstLineBytes = kCacheLine - offsetof(ShmCell, payload);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -90,8 +90,8 @@ struct ShmFifo {
   ShmCell* cells = nullptr;
   ShmSlots slots[2];  ///< small ones, if large ones are larger; large ones, the spec's credits
 
-  /// Up to so many bytes go into small slots. Apart by a little more, that they spread over a
-  /// cache.
+  /// Longer messages do not go into small slots. Small slots lie a little further apart than their
+  /// size, so that they spread over a cache.
   static constexpr std::size_t kSmallBytes = 4096, kSmallStride = kSmallBytes + kLinePair;
   static constexpr std::uint32_t kSmallSlots = 32;
 
@@ -99,7 +99,7 @@ struct ShmFifo {
   [[nodiscard]] std::size_t size_of(std::size_t bytes) const {
     return bytes > kSmallBytes || slots[0].count == 0 ? 1 : 0;
   }
-  /// Cells of a direction with so many slots.
+  /// The cells of a direction with `credits` large slots.
   static constexpr std::uint32_t cells_for(std::uint32_t credits) {
     return std::max(credits, std::uint32_t{64});
   }
@@ -138,7 +138,7 @@ class ShmCursor {
   [[nodiscard]] bool needs_large_slot(std::size_t bytes) const {
     return needs_slot(bytes) && fifo_.size_of(bytes) == 1;
   }
-  /// Of a message that does not need a large slot.
+  /// Where the payload of a message lies that does not need a large slot.
   [[nodiscard]] std::byte* small_payload(std::size_t bytes) const {
     return needs_slot(bytes) ? small_slot_ : cell_->payload;
   }
@@ -354,7 +354,7 @@ class ShmReceiver final : ShmCursor {
   }
   [[nodiscard]] std::uint64_t digest() const { return cell().digest; }
 
-  /// Of the next message, which is there. What the peer wrote stays within the slots.
+  /// Where the next message's payload lies. Nothing that the peer wrote leads out of the slots.
   [[nodiscard]] std::byte* payload(std::size_t bytes) const {
     if (!needs_large_slot(bytes)) return small_payload(bytes);
     ShmSlot slot;

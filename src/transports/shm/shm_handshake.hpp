@@ -20,7 +20,7 @@ struct ShmDescriptor {
   std::uint64_t user = 0;   ///< only processes of one user talk
   std::string socket_name;  ///< abstract
 
-  /// Of this process. Code::unsupported where the machine does not say enough to be sure.
+  /// This process's. Code::unsupported where the machine does not say enough to be sure.
   static Result<ShmDescriptor> of_this_process();
   static Result<ShmDescriptor> parse(std::string_view text);
   [[nodiscard]] std::string text() const;

@@ -12,9 +12,9 @@ struct ShmSlot {
   std::uint32_t number = 0;
 };
 
-/// The large slots as their sender sees them: the one that is offered for the next message, those
-/// that are free, the last to come back on top, and those under way, which come back in the order
-/// in which they went.
+/// The large slots as their sender sees them: the slot offered for the next message; free slots,
+/// the last to come back on top; and slots under way, which come back in the order in which they
+/// went.
 class ShmSlotDeck {
  public:
   ShmSlotDeck() = default;
@@ -43,7 +43,7 @@ class ShmSlotDeck {
     offered_.reset();
     ++sent_;
   }
-  /// Until so many have ever come back; false if those never went.
+  /// `returned` slots have come back so far. False if fewer ever went.
   bool take_back(std::uint32_t returned) {
     if (returned - returned_ > sent_ - returned_) return false;
     for (; returned_ != returned; ++returned_) {

@@ -30,7 +30,7 @@ void limit(__rlimit_resource what, rlim_t to) {
   if (setrlimit(what, &lowered) != 0) std::abort();
 }
 
-/// This process may open so many more files.
+/// Lets this process open only `more` further files.
 void limit_files(int more) {
   int highest = 0;
   for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
