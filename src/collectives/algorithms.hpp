@@ -45,8 +45,8 @@ struct Algorithm {
   /// Every message is of blocks that both its ends name, so that blocks may have any lengths
   /// (block_lengths.hpp).
   bool any_lengths = false;
-  /// Whether it sums in the order of the tree, sides included (SumOrder::sided_tree), of the
-  /// operations that it supports; null: only where there is no other order.
+  /// Whether it sums in the order of the tree, sides included (SumOrder::sided_tree). Asked only
+  /// for operations that it supports. Null: only where there is no other order.
   bool (*in_tree_order)(const CollectiveSpec& spec) = nullptr;
   /// It has advantages only where the order is demanded, and leaves a choice.
   bool for_order_only = false;
@@ -61,7 +61,7 @@ struct Algorithm {
   }
 
  private:
-  /// Two ranks have only one, but for its sides.
+  /// Are there several orders? Two ranks have only one, unless sides count.
   [[nodiscard]] static bool has_order(const CollectiveSpec& spec) {
     const Rank without = spec.order == SumOrder::sided_tree ? 1 : 2;
     return spec.order != SumOrder::any && reduces(spec.collective) && spec.ranks > without;

@@ -108,7 +108,7 @@ struct Builder {
   }
 };
 
-/// Of 2^(L-1)+1 ranks one less: then the last round has no message that wraps.
+/// 2^(L-1)+1 ranks take one step less: their last round has no message that wraps.
 Cost doubling_cost(const CollectiveSpec& spec, const Layout& /*layout*/) {
   const Rank n = spec.ranks;
   const Rank rounds = ceil_log2(n);

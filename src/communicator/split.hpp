@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the ranks of a communicator meet that are to be a communicator of their own.
+// Where some ranks of a communicator meet to become a communicator of their own.
 #pragma once
 #include <memory>
 #include <optional>

@@ -205,7 +205,7 @@ Deadline Topic::on_turn(Deadline now) noexcept {
   }
 }
 
-/// Who still receives has lost a frame: for it all ways end.
+/// Without a handler, a receiver has lost a frame: hangs up on all peers.
 void Topic::fail(const Status& failure) noexcept {
   if (handler_ != nullptr) return handler_->on_failure(failure);
   hang_up_all();

@@ -18,7 +18,7 @@ struct Loan {
   bool complete = false;
 };
 
-/// For each lane and step of a schedule.
+/// The loans of a schedule, for each lane and step.
 std::vector<std::vector<Loan>> find_loans(const Schedule& schedule);
 
 }  // namespace coll

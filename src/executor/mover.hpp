@@ -10,9 +10,9 @@
 
 namespace coll {
 
-/// For calls of unequal blocks (unequal_lanes.cpp). They have a mover of their own, so that others
-/// ask nothing of blocks, and it is compiled apart, since beside it the other one takes ten
-/// instructions more.
+/// For calls of unequal blocks (unequal_lanes.cpp). They have a mover of their own, so that other
+/// calls need not ask about blocks. It is compiled apart: in one file with it, the mover of equal
+/// blocks takes ten instructions more.
 bool advance_unequal_lanes(Run& run);
 void enter_unequal_window(const Run& run, Run::Cursor& lane);
 
@@ -23,8 +23,8 @@ using Cursor = Run::Cursor;
 constexpr int kInput = static_cast<int>(Space::input);
 constexpr int kOutput = static_cast<int>(Space::output);
 
-/// In numbers: an operand that this rank does not have is at nothing plus an offset, never looked
-/// at.
+/// Adds as numbers, not as pointers: an operand that this rank does not have is at null plus an
+/// offset, which nobody reads.
 inline std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
   return reinterpret_cast<std::byte*>(lane.base[static_cast<int>(space)] + offset);
 }

@@ -74,9 +74,9 @@ struct Run {
   Traffic traffic;
   std::vector<Cursor> lanes;
   std::vector<std::uint32_t> tickets;
-  /// By connection of the program: behind the last message that this run lent there, and where
-  /// bytes wait to be sent, behind its last message. Marks of earlier calls stay until there are
-  /// new ones; they have been reached.
+  /// For each connection of the program, a mark behind the last message that this run lent there;
+  /// where bytes wait to be sent, behind its last message. Marks of earlier calls have been
+  /// reached, and stay until there are new ones.
   std::vector<Mark> marks;
   std::size_t left = 0;      ///< lanes that are not done
   bool queued = false;       ///< its lanes have tickets, since it is not alone in flight

@@ -74,8 +74,8 @@ class ScratchPool {
     std::size_t bytes_ = 0;
   };
 
-  /// At least `bytes`, neither zeroed nor touched. Null, for staging, if no other rank could read
-  /// it. Throws std::bad_alloc.
+  /// A block of at least `bytes`, neither zeroed nor touched. Null, for staging, if no other rank
+  /// could read it. Throws std::bad_alloc.
   Block take(std::size_t bytes, ScratchUse use);
 
   [[nodiscard]] const ScratchCounts& counts() const { return counts_; }

@@ -11,8 +11,8 @@
 
 namespace coll {
 
-/// The blocks of the user's buffers, in elements; of a call of equal blocks there is none of this.
-/// Whoever keeps a call keeps them.
+/// The blocks of the user's buffers, in elements. A call of equal blocks has none. Whoever keeps a
+/// call keeps its blocks.
 struct UnequalBlocks : std::enable_shared_from_this<UnequalBlocks> {
   struct Block {
     std::uint64_t count = 0;

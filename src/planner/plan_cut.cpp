@@ -46,9 +46,9 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
   return straight ? world.slot_bytes : world.passing_bytes;
 }
 
-/// Up to how many bytes a call's messages are better fetched than passed through slots. What
-/// is combined on arrival gains nothing by being fetched first. What goes to several ranks is
-/// copied once for all of them, which is less work for ranks that share cores.
+/// Up to this many bytes a call's messages are better fetched than passed through slots. Data that
+/// is combined on arrival gains nothing by being fetched first. Data for several ranks is copied
+/// once for all of them, which is less work for ranks that share cores.
 double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crowded) {
   const Collective collective = spec.collective;
   if (reduces(collective)) return 0;
@@ -62,8 +62,8 @@ double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crow
   return rules.fetched_bytes;
 }
 
-/// To lend saves copies and costs time to wait: the sender's call ends when the receiver has taken
-/// what it lent.
+/// Lending saves copies but costs waiting: the sender's call ends only when the receiver has taken
+/// what was lent.
 Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   const bool crowded = world.view.ranks_per_core > 1;
   const CutRules& rules = world.costs().cut;

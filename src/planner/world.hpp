@@ -21,8 +21,8 @@ struct CostView {
   ProbeCost measured = {};    ///< when ranks met; 0: not known. Predictions alone read it
   CopyFactors factors = {};   ///< of it, for plans of operations that do not reduce
   double ranks_per_core = 1;  ///< on the most crowded host
-  /// By host; one value alone: all ranks share these cores, although they are no host of the
-  /// layout; empty: every host is as crowded as ranks_per_core says.
+  /// Cores of each host. A single value: all ranks share these cores, although they are no host of
+  /// the layout. Empty: every host is as crowded as ranks_per_core says.
   std::vector<std::uint32_t> cores;
 };
 

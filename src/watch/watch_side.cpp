@@ -142,8 +142,8 @@ void WatchSide::finish() {
   changed_.notify_all();
 }
 
-/// What a turn was about is lost: that is this rank's failure. Where there is no memory even to say
-/// so, the watch hangs up, which tells the others.
+/// A turn has failed, and its work is lost: this becomes the rank's failure. Where there is no
+/// memory even to say so, the watch hangs up, which tells the others.
 void WatchSide::on_failure(const Status& failure) noexcept {
   if (++failures_survived_ > kFailuresSurvived) {
     finish();

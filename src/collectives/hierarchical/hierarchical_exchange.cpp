@@ -89,7 +89,8 @@ class Exchange {
     return host == grid_.host ? 1 : (there - 1) / size_of(own_) + 1;
   }
 
-  /// What came from `host`, for every rank of the own one; as often as that has ranks more.
+  /// Hands out what came from `host` to every rank of the own host. If `host` has more ranks than
+  /// the own host has, this takes several turns.
   void hand_out(const Schedule& part, Rank host) {
     const std::vector<Rank>& there = grid_.members(host);
     for (Rank turn = 0; turn < turns(host); ++turn) {

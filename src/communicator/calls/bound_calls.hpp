@@ -19,7 +19,7 @@ namespace coll {
 /// The tag of a recv that takes messages with any tag.
 inline constexpr std::int32_t kAnyTag = COLL_ANY_TAG;
 
-/// By what a rank multiplies its input before the sum; one element of the call's type.
+/// The factor of a rank's input to a sum: one element of the call's type.
 struct Factor {
   const void* late = nullptr;            ///< where it lies once the call starts; null: in `value`
   std::array<std::uint64_t, 2> value{};  ///< as many bytes of it as an element has

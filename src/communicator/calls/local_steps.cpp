@@ -5,8 +5,8 @@
 namespace coll {
 namespace {
 
-/// Where the parts' buffers lie one behind another, the call is one on the whole: points the
-/// request there.
+/// If the parts' buffers lie one behind another, points the request at the whole: then it is an
+/// ordinary call.
 bool lie_in_one_piece(Request& request, Rank rank, Rank size) {
   const BlockShape shape = block_shape(request.call.collective, size, request.call.root, rank);
   if (shape.input > 1 || shape.output > 1) return false;

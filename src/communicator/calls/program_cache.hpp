@@ -32,8 +32,8 @@ class ProgramCache {
   /// After `stop_reading`. Waits up to 20 ms for peers who are still to read what was staged for
   /// them.
   ~ProgramCache();
-  /// No call will run any more: tells the peers that they need keep nothing for this rank. Those
-  /// that end together so do not wait for each other.
+  /// No call will run any more: tells the peers that they need keep nothing for this rank. So ranks
+  /// that end together do not wait for each other.
   void stop_reading();
 
   struct Entry {

@@ -53,7 +53,7 @@ bool Engine::retire(const Status& why) noexcept {
   return retired;
 }
 
-/// One round, and what its lack of movement asks for.
+/// One round, and what has to be done if nothing moved in it.
 void Engine::drive_round(Waiter& waiter) noexcept {
   const bool moved = round();
   if (moved) waiter.reset();

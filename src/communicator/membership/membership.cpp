@@ -281,7 +281,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     if (size == 1) break;  // one rank costs nothing
     Result<std::unique_ptr<Transport>> made = choice.make(spec);
     if (!made.ok()) {
-      // To go on without is what the ranks were told to; but for want of something it is a pity.
+      // All ranks go on without it. If only a resource is lacking, that deserves a warning.
       const bool spent = made.status().code() == Code::out_of_resources;
       log(spent ? LogLevel::warn : LogLevel::info,
           "transport " + choice.name + " is not viable: " + made.status().text());

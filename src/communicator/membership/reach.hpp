@@ -29,7 +29,7 @@ class PathKinds {
   }
 
   [[nodiscard]] std::uint32_t bits() const { return bits_; }
-  /// Nothing where the bits are of no set.
+  /// Nothing if no set has these bits.
   static std::optional<PathKinds> of(std::uint32_t bits) {
     PathKinds kinds;
     kinds.bits_ = bits;

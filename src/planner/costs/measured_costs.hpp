@@ -8,9 +8,9 @@
 
 namespace coll {
 
-/// What all ranks predict with: of each value, within a host the least that a rank measured,
-/// because that rank was disturbed the least; among hosts the largest, infinite where it is
-/// forbidden on a host; 0 where no rank knows it. `of_ranks` is indexed by rank.
+/// What all ranks predict with. Of each value, a host's is the least that its ranks measured,
+/// because that rank was disturbed the least. The largest among the hosts counts; it is infinite
+/// where a host forbids it, and 0 where no rank knows it. `of_ranks` is indexed by rank.
 ProbeCost agreed(const std::vector<ProbeCost>& of_ranks, const Layout& layout);
 
 /// The constants on a machine where `now` was measured. A constant is scaled by the measured value

@@ -55,7 +55,7 @@ TcpGreeting tcp_greeting(const TransportSpec& self, const ConnectionSpec& connec
 /// this end has sent, else why it is not.
 std::string tcp_stranger(const TcpGreeting& greeting, const TransportSpec& self,
                          const TcpNonce& sent);
-/// All of it at once, which a fresh socket takes; else why not.
+/// Sends all of it at once, for which a fresh socket has room. Fails otherwise.
 Status tcp_send(int fd, const TcpGreeting& greeting);
 
 /// Do both ends mean the same connection? If not (version, slots), an error that names both.

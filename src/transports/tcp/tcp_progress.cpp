@@ -63,7 +63,7 @@ void TcpProgress::progress() {
   by_news_ = vain_ > kFew && watch_all();
   fresh_ = false;
   ++rounds_;
-  // Who tries all there are needs no other look.
+  // Callers that try all connections need no other look.
   if (by_news_ || (vain_ < all_.size() && rounds_ % kRoundsToLook == 0)) {
     if (unwatched_.size() > kFew) watch_all();
     fresh_ = take_news();
