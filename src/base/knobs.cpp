@@ -47,6 +47,10 @@ constexpr Knob kTable[] = {
     {"COLL_SPIN_US", "1000", "us",
      "How long a waiting rank spins before it sleeps; ranks that share a core yield at once.",
      &Knobs::spin_us, kMicroseconds},
+    {"COLL_PROGRESS_CPUS", "", "",
+     "The processors that the progress thread may run on, as 0-3,8; empty: those of the thread "
+     "that starts it.",
+     &Knobs::progress_cpus},
     {"COLL_TRANSPORTS", "shm,tcp", "", "The transports that may be used, best first.",
      &Knobs::transports},
     {"COLL_ALGORITHM", "", "",

@@ -25,6 +25,7 @@ struct Knobs {
   double deadline_s;
   double connect_s;
   double spin_us;
+  std::string progress_cpus;
   // what to use
   std::string transports;
   std::string algorithm;

@@ -8,6 +8,13 @@ namespace coll {
 
 using mover::Cursor;
 
+Result<std::unique_ptr<Program>> CpuExecutor::bind(const Schedule& schedule,
+                                                   const ProgramShape& shape,
+                                                   const ConnectionSource& connection,
+                                                   ScratchPool& pool) {
+  return coll::bind(schedule, shape, connection, pool);
+}
+
 void CpuExecutor::begin(Run& run) {
   run.left = run.lanes.size();
   run.queued = run.moved = run.lent = run.flushed = false;

@@ -15,6 +15,10 @@ class CpuExecutor final : public Executor {
   /// verifier needs.
   static constexpr std::uint32_t kLeastCredits = 2;
 
+  [[nodiscard]] std::uint32_t least_credits() const override { return kLeastCredits; }
+  Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
+                                        const ConnectionSource& connection,
+                                        ScratchPool& pool) override;
   void begin(Run& run) override;
   void queue(Run& run) override;
   bool advance(Run& run) override;

@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // What moves runs: the CPU does, and other devices may.
 #pragma once
+#include <cstdint>
+#include <memory>
+
+#include "base/status.hpp"
+#include "executor/program.hpp"
 #include "executor/run.hpp"
 
 namespace coll {
 
-/// Moves the runs of its programs. Never waits. Used by one thread at a time.
+/// Makes programs of schedules, and moves their runs. Never waits. Used by one thread at a time.
 class Executor {
  public:
   virtual ~Executor() = default;
+
+  /// The fewest credits of the connections that its programs use.
+  [[nodiscard]] virtual std::uint32_t least_credits() const = 0;
+  /// Binds a schedule, as bind() of program.hpp does. An executor may derive its programs from
+  /// Program: it gets only its own ones back.
+  virtual Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
+                                                const ConnectionSource& connection,
+                                                ScratchPool& pool) = 0;
 
   /// Begins a bound run. No allocation, lock or system call between here and the first message.
   virtual void begin(Run& run) = 0;

@@ -145,7 +145,7 @@ struct Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   /// Gives its places back, unless peers may still read them: then their memory is never freed.
-  ~Program();
+  virtual ~Program();
 };
 
 /// Bytes of the buffers' content that a rank sends to other ranks, and receives, in one call.

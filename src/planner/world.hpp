@@ -34,7 +34,9 @@ struct World {
   std::shared_ptr<const CostModel> model = default_cost_model();  ///< never null
   std::uint32_t slot_bytes = 256 * 1024;                          ///< the longest possible message
   std::uint32_t passing_bytes = 64 * 1024;  ///< a good length of slices that pass through slots
-  std::uint32_t credits = 8;                ///< slots of a connection that predictions count on
+  /// Messages of a connection that predictions count on: COLL_CREDITS, else what shared memory has.
+  /// TCP has fewer slots, and the kernel's buffers behind them.
+  std::uint32_t credits = 8;
   std::uint32_t max_lanes = 4;
   bool shared_memory = true;  ///< every pair of ranks uses shared memory
   /// The network of a described machine; null on a real one: shared memory and TCP, by the layout.

@@ -2,10 +2,13 @@
 // What the environment says to the library as users link it. Every rank is a process, since a
 // process reads its knobs once.
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <collectives/collectives.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <string>
 
@@ -57,6 +60,38 @@ TEST(Environment, ATinySliceIsRoundedUpAndNotTheDefault) {
       return 1;
     }
     return std::strstr(text, "slices of 64 bytes") != nullptr ? 0 : 2;
+  });
+  ranks.expect_all_good();
+}
+
+/// Is this thread of the process kept on that one processor?
+bool runs_on(const std::string& thread, int processor) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name != thread) continue;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    const int id = std::stoi(task.path().filename());
+    return sched_getaffinity(id, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1 &&
+           CPU_ISSET(static_cast<std::size_t>(processor), &set);
+  }
+  return false;
+}
+
+TEST(Environment, TheProgressThreadStaysOnTheKnobsProcessors) {
+  const std::string asked_for[] = {std::to_string(sched_getcpu()), "none", "1023"};
+  RankProcesses ranks(3, [&](int rank) {
+    const std::string& processors = asked_for[rank];
+    set("COLL_PROGRESS_CPUS", processors);
+    coll_stream_t stream = nullptr;
+    const coll_status_t status = coll_stream_create(&stream);
+    if (rank == 0) {
+      return status == COLL_SUCCESS && runs_on("coll-progress", std::stoi(processors)) ? 0 : 1;
+    }
+    const std::string knob = "COLL_PROGRESS_CPUS=" + processors;
+    return status != COLL_SUCCESS && std::strstr(coll_last_error(), knob.c_str()) != nullptr ? 0
+                                                                                             : 2;
   });
   ranks.expect_all_good();
 }

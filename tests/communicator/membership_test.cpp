@@ -13,6 +13,7 @@
 #include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "transports/fake/fake_transport.hpp"
+#include "transports/shm/shm_connection.hpp"
 
 namespace coll::testing {
 namespace {
@@ -24,6 +25,20 @@ const CostConstants& costs() {
 Result<Membership> agree(Meeting& meeting, const SharedSettings& settings = {}) {
   auto choices = transport_choices("tcp");
   return agree_on_membership(assembly_of(meeting, in(seconds(100))), *choices, "", settings);
+}
+
+/// The model says what is cheap at which length; the transport decides it.
+TEST(CostModel, HasTheLengthsAtWhichSharedMemoryChanges) {
+  EXPECT_EQ(costs().memory.inline_bytes, kInlineBytes);
+  EXPECT_EQ(costs().memory.line_bytes, kFirstLineBytes);
+  EXPECT_EQ(costs().memory.fetched_bytes, ShmConnection::kCopyingBytes);
+  TransportSpec spec;
+  spec.rank = 0;
+  spec.size = 2;
+  const auto shm = make_shm_transport(spec);
+  ASSERT_TRUE(shm.ok()) << shm.status().text();
+  EXPECT_EQ(World{}.credits, (*shm)->limits().credits);
+  EXPECT_EQ(World{}.passing_bytes, (*shm)->limits().slice_bytes);
 }
 
 /// What rank 0 makes of a rank 1 that publishes these texts; `heard` gets rank 0's first one.

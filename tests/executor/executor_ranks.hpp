@@ -148,7 +148,8 @@ class ExecutorRanks {
         };
       }
       ScratchPool& pool = *pools_.emplace_back(std::make_unique<ScratchPool>(std::move(memory)));
-      Result<std::unique_ptr<Program>> bound = coll::bind(schedules[r], shape, connection, pool);
+      Result<std::unique_ptr<Program>> bound =
+          executor_.bind(schedules[r], shape, connection, pool);
       EXPECT_TRUE(bound.ok()) << bound.status().text();
       programs.push_back(*std::move(bound));
     }

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/log.hpp"
-#include "executor/cpu_executor.hpp"
 
 namespace coll {
 namespace {
@@ -55,7 +54,7 @@ std::uint32_t ProgramCache::first_lane(Collective collective) const {
 }
 
 std::uint32_t ProgramCache::credits_of(const Transport& transport) const {
-  return membership_->credits != 0 ? std::max(membership_->credits, CpuExecutor::kLeastCredits)
+  return membership_->credits != 0 ? std::max(membership_->credits, executor_.least_credits())
                                    : transport.limits().credits;
 }
 
@@ -103,7 +102,7 @@ Result<bool> ProgramCache::connect(const PlanKey& key) {
   const auto connection = [&](Rank peer, std::uint32_t lane) {
     return connections_.at({peer, base + lane}).get();
   };
-  COLL_ASSIGN(made.program, coll::bind(made.schedule, shape, connection, pool_));
+  COLL_ASSIGN(made.program, executor_.bind(made.schedule, shape, connection, pool_));
   made.schedule = {};
   count(*made.program, made);
   return true;

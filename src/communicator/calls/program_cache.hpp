@@ -9,7 +9,7 @@
 
 #include "communicator/calls/memory_counts.hpp"
 #include "communicator/membership/membership.hpp"
-#include "executor/program.hpp"
+#include "executor/executor.hpp"
 #include "planner/planner.hpp"
 
 namespace coll {
@@ -22,11 +22,12 @@ class ProgramCache {
   /// The lanes of sends and receives begin at `pair_lanes`. They run between two ranks only, so
   /// they must not share connections with collectives. Nor may tagged messages share them with
   /// untagged messages.
-  ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes, ScratchPool& pool,
-               MemoryCounts& counts)
+  ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes,
+               Executor& executor, ScratchPool& pool, MemoryCounts& counts)
       : rank_(rank),
         membership_(&membership),
         pair_lanes_(pair_lanes),
+        executor_(executor),
         pool_(pool),
         counts_(counts) {}
   /// After `stop_reading`. Waits up to 20 ms for peers who are still to read what was staged for
@@ -71,6 +72,7 @@ class ProgramCache {
   Rank rank_;
   const Membership* membership_;
   std::uint32_t pair_lanes_;
+  Executor& executor_;
   ScratchPool& pool_;
   MemoryCounts& counts_;
   std::map<PeerAndLane, std::unique_ptr<Connection>> connections_;

@@ -17,12 +17,10 @@ namespace {
 constexpr std::uint32_t kPairLanes = 0x8000;
 constexpr std::uint32_t kTaggedLanes = 0xa000;
 
-/// Ranks that do not know all counts plan for blocks of this length.
-constexpr std::uint64_t kUnknownBlock = 256 << 10;
-
-PlanKey unequal_key(const Call& call, Rank size, Rank root, SumOrder order) {
+PlanKey unequal_key(const Call& call, Rank size, Rank root, SumOrder order,
+                    std::uint64_t unknown_block) {
   const std::uint64_t bytes = call.has_own_count()
-                                  ? kUnknownBlock * static_cast<std::uint64_t>(size)
+                                  ? unknown_block * static_cast<std::uint64_t>(size)
                                   : call.count * size_of(call.type);
   return {{call.collective, size, root, true, order}, size_class(bytes)};
 }
@@ -47,11 +45,12 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
       size_(size),
       deadline_s_(deadline_s),
       order_(membership.world.order),
+      unknown_block_(static_cast<std::uint64_t>(membership.world.costs().cut.unknown_block_bytes)),
       waiting_(waiting),
       failure_(failure),
       scratch_(membership.world.shared_memory ? &SharedArena::own : ScratchPool::Readable()),
-      programs_(rank, membership, kPairLanes, scratch_, memory_counts_),
-      tagged_programs_(rank, membership, kTaggedLanes, scratch_, memory_counts_),
+      programs_(rank, membership, kPairLanes, executor_, scratch_, memory_counts_),
+      tagged_programs_(rank, membership, kTaggedLanes, executor_, scratch_, memory_counts_),
       mail_(rank, membership),
       bound_(rank, size, results),
       sends_(static_cast<std::size_t>(size)),
@@ -75,7 +74,7 @@ PlanKey Engine::key_of(const Call& call) const {
   const bool ordered = reduces(call.collective) && depends_on_order(call.op, call.type);
   const bool sided = ordered && call.op == ReduceOp::own_in_order;
   const SumOrder order = sided ? SumOrder::sided_tree : ordered ? order_ : SumOrder::any;
-  if (call.unequal()) return unequal_key(call, size_, root, order);
+  if (call.unequal()) return unequal_key(call, size_, root, order, unknown_block_);
   const std::uint32_t bytes_class =
       size_class(call.count * size_of(call.type) * whole_blocks(call.collective, size_));
   // An exchange with oneself is the copy that a broadcast to nobody else is.

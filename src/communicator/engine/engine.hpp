@@ -173,6 +173,7 @@ class Engine {
   const Rank size_;
   const double deadline_s_;
   const SumOrder order_;
+  const std::uint64_t unknown_block_;  ///< bytes
   const WaitPolicy waiting_;
   CommonFailure& failure_;
   Watch* watch_ = nullptr;
@@ -181,11 +182,11 @@ class Engine {
   CallBoard board_;
   ScratchPool scratch_;
   MemoryCounts memory_counts_;
+  CpuExecutor executor_;
   ProgramCache programs_;
   ProgramCache tagged_programs_;  ///< of tagged calls that have met
   Mail mail_;                     ///< the others
   BoundCalls bound_;
-  CpuExecutor executor_;
   Progress progress_{executor_};
   Withdrawal* withdrawing_ = nullptr;  ///< taken from `withdrawals_`, not served yet
   CallList queued_;                    ///< not begun, in the order of their issue

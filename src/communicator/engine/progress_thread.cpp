@@ -2,13 +2,16 @@
 // The thread that drives calls for which nobody waits.
 #include "communicator/engine/progress_thread.hpp"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 
+#include "base/knobs.hpp"
 #include "communicator/engine/engine.hpp"
+#include "sys/machine/cpu_list.hpp"
 #include "sys/one_per_process.hpp"
 #include "sys/own_thread.hpp"
 
@@ -16,6 +19,19 @@ namespace coll {
 namespace {
 
 OnePerProcess<ProgressThread> g_progress_thread;
+
+Status keep_on(std::thread& thread, const std::string& processors) {
+  if (processors.empty()) return {};
+  const std::string knob = "COLL_PROGRESS_CPUS=" + processors;
+  const cpu_set_t set = read_cpu_list(processors);
+  if (CPU_COUNT(&set) == 0) {
+    return failed(Code::invalid_argument, knob + " names no processor",
+                  "give a list such as 0-3,8, or unset it");
+  }
+  const int error = pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
+  if (error == 0) return {};
+  return system_failure(knob, error, "name processors that this process may use (taskset -pc PID)");
+}
 
 }  // namespace
 
@@ -26,6 +42,7 @@ Result<std::shared_ptr<ProgressThread>> ProgressThread::of_process() {
     if (!made->event_) return system_failure("progress: making an eventfd", errno);
     COLL_ASSIGN(made->thread_, start_thread("coll-progress", "that drives streams",
                                             [raw = made.get()] { raw->run(); }));
+    COLL_TRY(keep_on(made->thread_, knobs().progress_cpus));
     return made;
   });
 }

@@ -206,6 +206,7 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   world.cut = {settings.lanes, settings.slice_bytes};
   world.order = settings.order;
   out.credits = settings.credits;
+  if (settings.credits != 0) world.credits = settings.credits;
   if (!cards[0].tuning.empty()) {
     Result<TuningTable> tuning = read_tuning_json(cards[0].tuning, "rank 0's tuning table");
     if (!tuning.ok()) return unreadable(0, "tuning table").with_context(tuning.status().text());

@@ -92,6 +92,8 @@ struct CutRules {
   double all_to_all_fetched_bytes = 0;
   double crowded_all_gather_fetched_bytes = 0;
   double crowded_all_to_all_fetched_bytes = 0;
+  /// Operations on unequal blocks of which no rank knows all are planned for blocks of this length.
+  double unknown_block_bytes = 1;
   friend bool operator==(const CutRules&, const CutRules&) = default;
 };
 

@@ -101,6 +101,7 @@ constexpr CostConstant kCut[] = {
     bytes<kOfCut, &CutRules::all_to_all_fetched_bytes>("all_to_all_fetched_bytes"),
     bytes<kOfCut, &CutRules::crowded_all_gather_fetched_bytes>("crowded_all_gather_fetched_bytes"),
     bytes<kOfCut, &CutRules::crowded_all_to_all_fetched_bytes>("crowded_all_to_all_fetched_bytes"),
+    bytes<kOfCut, &CutRules::unknown_block_bytes>("unknown_block_bytes", 1, kMostSlice),
 };
 
 constexpr auto kOfError = &CostConstants::error;

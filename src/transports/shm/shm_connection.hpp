@@ -105,10 +105,12 @@ class ShmConnection final : public Connection, public Lending {
              PeerSegments* segments);
   void give_up(const Status& failure);
 
- private:
-  /// From these sizes on lending is cheaper than copying twice (docs/performance.md).
+  /// From these sizes on lending is cheaper than copying twice (docs/performance.md): for a peer
+  /// that reads in place, and for a peer that copies.
   static constexpr std::size_t kReadingBytes = 1024;
   static constexpr std::size_t kCopyingBytes = 16 << 10;
+
+ private:
   // A loan takes the credit of a slot, which comes back only when it has been read.
   static_assert(needs_slot(kReadingBytes) && needs_slot(kCopyingBytes));
 
