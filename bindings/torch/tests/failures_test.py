@@ -23,7 +23,7 @@ def fresh():
     made = []
 
     def make(ranks):
-        made.append(Pool(ranks))
+        made.append(Pool(ranks, Setting.backend))
         return made[-1]
     yield make
     for pool in made:

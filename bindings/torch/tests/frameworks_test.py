@@ -8,30 +8,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from pool import Pool, Setting
+from pool import Setting
 
 RANKS = [2, 4]
-
-
-@pytest.fixture(scope="module")
-def sides(backend):
-    """Ranks -> the pools of gloo and of the backend under test."""
-    made = {}
-
-    def pools(ranks):
-        if ranks not in made:
-            made[ranks] = []
-            for name in ("gloo", backend):
-                Setting.backend = name
-                try:
-                    made[ranks].append(Pool(ranks))
-                finally:
-                    Setting.backend = backend
-        return made[ranks]
-    yield pools
-    for both in made.values():
-        for pool in both:
-            pool.end()
 
 
 def data(rank, *shape):

@@ -76,8 +76,9 @@ def serve(rank, ranks, pipe):
 
 
 class Pool:
-    def __init__(self, ranks):
-        self.ranks, self.pipes, self.processes, self.outputs = ranks, [], [], []
+    def __init__(self, ranks, backend):
+        self.ranks, self.backend = ranks, backend
+        self.pipes, self.processes, self.outputs = [], [], []
         context = multiprocessing.get_context("fork")
         for rank in range(ranks):
             ours, theirs = context.Pipe()
@@ -97,6 +98,7 @@ class Pool:
     def _child(self, rank, pipe, others):
         for other in others:
             other.close()
+        Setting.backend = self.backend
         serve(rank, self.ranks, pipe)
 
     def run(self, function, limit=LIMIT, dies=(), **arguments):
@@ -165,9 +167,9 @@ class Pool:
 
 
 class Pools:
-    """A pool for each number of ranks; a new one where the last has ended."""
-    def __init__(self):
-        self.by_size = {}
+    """A pool of one backend for each number of ranks; a new one where the last has ended."""
+    def __init__(self, backend):
+        self.backend, self.by_size = backend, {}
 
     def __getitem__(self, ranks):
         pool = self.by_size.get(ranks)
@@ -175,7 +177,7 @@ class Pools:
                 or not pool.processes:
             if pool is not None:
                 pool.end()
-            pool = self.by_size[ranks] = Pool(ranks)
+            pool = self.by_size[ranks] = Pool(ranks, self.backend)
         return pool
 
     def end(self):
