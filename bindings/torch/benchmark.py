@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Measures the backend beside gloo: collectives of one tensor, and steps of a small model.
-"""usage: torchrun --nproc-per-node N bindings/torch/benchmark.py [--json] [--rounds R]
+"""usage: torchrun --nproc-per-node N bindings/torch/benchmark.py [--json | --lines] [--rounds R]
 
 Times are those of the slowest rank, in microseconds, medians of rounds in which the backends take
 turns. "coll, shared" runs on tensors that the backend has allocated, which the other ranks read
-where they lie. Ratios are gloo's time divided by ours: above 1, ours is faster.
+where they lie. Ratios are gloo's time divided by ours: above 1, ours is faster. A step's exposed
+communication is what it takes longer than the step of one rank alone. --lines prints what coll-plot
+draws: an operation's times over sizes.
 """
 import argparse
 import json
@@ -22,6 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 SIZES = [8, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
 OPERATIONS = ["all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor"]
 SECONDS = 0.25  # of one measurement
+TOKENS = (4, 64)  # of a step, on each rank
 
 
 def timed(call, group):
@@ -81,7 +84,7 @@ class Language(nn.Module):
 
 
 def make_step(kind, group):
-    """A training step on 4 x 64 tokens per rank."""
+    """A training step on so many tokens per rank."""
     torch.manual_seed(1)
     model = Language()
     if kind == "ddp":
@@ -92,7 +95,7 @@ def make_step(kind, group):
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
-    tokens = torch.randint(256, (4, 65))
+    tokens = torch.randint(256, (TOKENS[0], TOKENS[1] + 1))
 
     def step():
         out = model(tokens[:, :-1])
@@ -106,6 +109,7 @@ def make_step(kind, group):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--lines", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -124,7 +128,11 @@ def main():
                 times[name].append(timed(call, groups["gloo"]))
         rows.append({"what": what, "bytes": size,
                      **{name: statistics.median(each) for name, each in times.items()}})
-        if dist.get_rank() == 0 and not options.json:
+        if dist.get_rank() == 0 and options.lines and size:
+            for name in calls:
+                dashed = "-" if name == "gloo" else ""
+                print(f"{dashed}{name} {what},{size},{rows[-1][name]:.3f}", flush=True)
+        elif dist.get_rank() == 0 and not options.json:
             row = rows[-1]
             ratios = "  ".join(f"{name} {row[name]:10.1f} ({row['gloo'] / row[name]:5.1f})"
                                for name in calls if name != "gloo")
@@ -140,6 +148,13 @@ def main():
     for kind in ("ddp", "fsdp2"):
         measure(f"step, {kind}", 0, {"alone": alone, **{
             name: make_step(kind, group) for name, group in groups.items()}})
+        row = rows[-1]
+        for name in groups:
+            tokens = TOKENS[0] * TOKENS[1] * dist.get_world_size() / row[name] * 1e6
+            row[f"{name}, tokens/s"] = tokens
+            if dist.get_rank() == 0 and not options.json and not options.lines:
+                print(f"{kind} over {name}: {tokens:.0f} tokens/s, "
+                      f"{row[name] - row['alone']:.0f} us exposed communication")
     if dist.get_rank() == 0 and options.json:
         print(json.dumps({"ranks": dist.get_world_size(), "torch": torch.__version__,
                           "rows": rows}))
