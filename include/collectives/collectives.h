@@ -152,9 +152,10 @@ COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
                                       const coll_config_t* config);
 
 /* For a non-blocking join (coll_config_t.joining). All functions that make communicators allow it
- * except coll_comm_init_store, whose store belongs to its caller. Before they return, they check
- * what one rank can check, and coll_comm_split exchanges over `comm`. So one thread may join as
- * several ranks, and drive them in groups.
+ * except coll_comm_init_store: a thread of the library would have to call the program's store,
+ * after that function has returned. Before they return, they check what one rank can check, and
+ * coll_comm_split exchanges over `comm`. So one thread may join as several ranks, and drive them in
+ * groups.
  *
  * Waits until the communicator is there and hands it out, once. Returns COLL_IN_PROGRESS if
  * `timeout_s` passes first (0: looks once; negative: no timeout). If the join has failed, every
