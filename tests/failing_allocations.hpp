@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operator new that fails where a test says so.
+// Operator new that fails where a test says so, and counts bytes.
 #pragma once
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -30,16 +32,35 @@ class FailingAllocations {
     return mode_.load() == Mode::one ? now == which : now >= which;
   }
 
+  /// Allocated by the whole process and not freed.
+  static long bytes() { return bytes_.load(); }
+  static void* add(void* memory) {
+    bytes_.fetch_add(bytes_of(memory), std::memory_order_relaxed);
+    return memory;
+  }
+  static void remove(void* memory) {
+    bytes_.fetch_sub(bytes_of(memory), std::memory_order_relaxed);
+  }
+
  private:
-  static inline std::atomic<long> which_{0}, count_{0};
+  static long bytes_of(void* memory) { return static_cast<long>(malloc_usable_size(memory)); }
+
+  static inline std::atomic<long> which_{0}, count_{0}, bytes_{0};
   static inline std::atomic<Mode> mode_{Mode::one};
 };
 
 /// Null where it fails.
 inline void* allocate_or_null(std::size_t bytes, std::size_t alignment) noexcept {
   if (FailingAllocations::fails()) return nullptr;
-  if (alignment == 0) return std::malloc(bytes == 0 ? 1 : bytes);
-  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  return FailingAllocations::add(
+      alignment == 0
+          ? std::malloc(bytes == 0 ? 1 : bytes)
+          : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
+}
+
+inline void give_back(void* memory) noexcept {
+  FailingAllocations::remove(memory);
+  std::free(memory);
 }
 
 inline void* allocate(std::size_t bytes, std::size_t alignment) {
@@ -73,34 +94,34 @@ inline void* allocate(std::size_t bytes, std::size_t alignment) {
   return coll::test::allocate_or_null(bytes, 0);
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete[](void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete[](void* memory, std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/,
                                        std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete[](void* memory, std::size_t /*bytes*/,
                                          std::align_val_t /*alignment*/) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t& /*unused*/) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }
 [[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t& /*unused*/) noexcept {
-  std::free(memory);
+  coll::test::give_back(memory);
 }

@@ -152,9 +152,10 @@ COLL_API coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank,
                                       const coll_config_t* config);
 
 /* For a non-blocking join (coll_config_t.joining). All functions that make communicators allow it
- * except coll_comm_init_store, whose store belongs to its caller. Before they return, they check
- * what one rank can check, and coll_comm_split exchanges over `comm`. So one thread may join as
- * several ranks, and drive them in groups.
+ * except coll_comm_init_store: a thread of the library would have to call the program's store,
+ * after that function has returned. Before they return, they check what one rank can check, and
+ * coll_comm_split exchanges over `comm`. So one thread may join as several ranks, and drive them in
+ * groups.
  *
  * Waits until the communicator is there and hands it out, once. Returns COLL_IN_PROGRESS if
  * `timeout_s` passes first (0: looks once; negative: no timeout). If the join has failed, every
@@ -227,13 +228,23 @@ COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t
 COLL_API coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
                                         const coll_config_t* config, coll_comm_t* part);
 
-/* Leaves the communicator in order: waits for this rank's outstanding work, then frees everything.
+/* Leaves the communicator in order, then frees it. It first waits for this rank's operations: those
+ * on streams, those with handles, and the calls that other threads are inside. Such a call may be a
+ * blocking operation, coll_group_end, coll_probe or coll_comm_abort. It does not wait for other
+ * ranks as such. coll_comm_abort ends the operations early.
+ *
+ * All other functions that were given `comm` must have returned, and no thread may call one from
+ * now on. No other thread's open group may hold an operation of `comm`; while this thread's group
+ * does, the call fails with COLL_INVALID_USAGE. Works, streams and events live on, and threads may
+ * wait for them meanwhile: they say how the operations ended.
+ *
  * A process that exits without this call leaves in order too (docs/gotchas.md, "The end of a
  * process"). */
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
 
 /* Ends all current and future calls on every rank with COLL_ABORTED. Any thread may call it while
- * another thread is inside a call of the communicator. coll_comm_destroy is still needed. */
+ * another thread is inside a call of the communicator. coll_comm_destroy is still needed; a thread
+ * whose call ended so may call it at once. */
 COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int* rank);

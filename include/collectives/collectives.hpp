@@ -357,10 +357,13 @@ class Communicator {
     return adopt(
         [&](coll_comm_t* comm) { return coll_comm_init_rank(comm, size, &id, rank, config); });
   }
-  static Result<Communicator> join_at(const std::string& rendezvous, int size, int rank) {
-    coll_config_t config = COLL_CONFIG_INIT;
-    config.rendezvous = rendezvous.c_str();
-    return adopt([&](coll_comm_t* comm) { return coll_comm_init(comm, size, rank, &config); });
+  /// `rendezvous` counts, not the config's.
+  static Result<Communicator> join_at(const std::string& rendezvous, int size, int rank,
+                                      const coll_config_t* config = nullptr) {
+    coll_config_t chosen = COLL_CONFIG_INIT;
+    if (config != nullptr) chosen = *config;
+    chosen.rendezvous = rendezvous.c_str();
+    return adopt([&](coll_comm_t* comm) { return coll_comm_init(comm, size, rank, &chosen); });
   }
   /// Meets the other ranks by a key-value store of the program (coll_comm_init_store).
   static Result<Communicator> join_by(const coll_store_t& store, const std::string& key, int size,
@@ -721,7 +724,71 @@ class Communicator {
   static const std::size_t* or_null(std::span<const std::size_t> displs) {
     return displs.empty() ? nullptr : displs.data();
   }
+  friend class Joining;
   coll_comm_t comm_;
+};
+
+/// A join that goes on while its caller does something else (coll_config_t.joining).
+class Joining {
+ public:
+  /// Begins a join or a split. `join` is called at once with a config, and passes it on:
+  ///
+  ///     auto joining = Joining::start([&](const coll_config_t& config) {
+  ///       return Communicator::join(id, size, rank, &config);
+  ///     });
+  ///
+  /// Not for Communicator::join_by: the functions of its store are called during that call only.
+  template <class Join>
+  static Result<Joining> start(Join join, coll_config_t config = COLL_CONFIG_INIT) {
+    coll_joining_t joining = nullptr;
+    config.joining = &joining;
+    if (const auto begun = join(std::as_const(config)); !begun) {
+      coll_joining_free(joining);
+      return begun.error();
+    }
+    if (joining == nullptr) {
+      return detail::invalid("Joining::start: the function did not join with its config");
+    }
+    return Joining(joining);
+  }
+  Joining(Joining&& other) noexcept
+      : joining_(std::exchange(other.joining_, nullptr)),
+        over_(other.over_),
+        comm_(std::exchange(other.comm_, std::nullopt)) {}
+  Joining& operator=(Joining&& other) noexcept {
+    std::swap(joining_, other.joining_);
+    std::swap(over_, other.over_);
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  /// Waits until the join ends, at the latest at the connect deadline. A communicator that was not
+  /// taken is destroyed.
+  ~Joining() { coll_joining_free(joining_); }
+
+  /// Waits until the ranks have met; false if `timeout_s` seconds pass first (negative: no
+  /// timeout); an error if the join has failed.
+  Result<bool> wait(double timeout_s = -1) {
+    if (over_) return true;
+    coll_comm_t comm = nullptr;
+    const coll_status_t status = coll_joining_wait(joining_, timeout_s, &comm);
+    if (status == COLL_IN_PROGRESS) return false;
+    if (status != COLL_SUCCESS) return detail::result(status).error();
+    over_ = true;
+    if (comm != nullptr) comm_ = Communicator(comm);
+    return true;
+  }
+  /// The same without waiting.
+  Result<bool> finished() { return wait(0); }
+  /// The communicator, once; none before `wait` or `finished` was true, and none for a rank to
+  /// which a split gave no part.
+  std::optional<Communicator> take() { return std::exchange(comm_, std::nullopt); }
+  [[nodiscard]] coll_joining_t get() const { return joining_; }
+
+ private:
+  explicit Joining(coll_joining_t joining) : joining_(joining) {}
+  coll_joining_t joining_;
+  bool over_ = false;  ///< the communicator was handed out to this object
+  std::optional<Communicator> comm_;
 };
 
 }  // namespace collectives

@@ -95,6 +95,8 @@ Communicator::~Communicator() {
 
 Status Communicator::abort() {
   if (!watch_) return status();
+  // A thread whose call ends by this may destroy the communicator before this returns.
+  const Engine::Guest guest(engine_);
   engine_.abort();
   return {};
 }

@@ -143,17 +143,54 @@ def includes(path):
             yield number, match[1] == '"', match[2]
 
 
+TYPE = re.compile(r"(?:template <.*> )?(?:struct|class|enum class|enum(?! class)|union) "
+                  r"(?:\[\[.*\]\] |\w+\(.*\) )?(\w+)\b(?!::)[^;(]*(?:\{|$)")
+
+
+def types_of(lines):
+    """The types that a file defines in named namespaces, and not inside another type. What is in an anonymous
+    namespace belongs to its file, so such names may come again elsewhere."""
+    anonymous = False
+    for line in lines:
+        if line in ("namespace {", "}  // namespace"):
+            anonymous = line == "namespace {"
+        match = TYPE.match(line)
+        if match and not anonymous:
+            yield match[1]
+
+
 class Names(unittest.TestCase):
     def test_a_type_is_defined_once(self):
+        """In src, and in perf, which has a namespace of its own."""
         where, twice = {}, []
         for path in FILES:
-            if not path.startswith("src/") or not path.endswith(".hpp"):
+            tree = path.split("/")[0]
+            if tree not in ("src", "perf") or not path.endswith(CODE):
                 continue
-            for line in lines_of(path):
-                match = re.match(r"(?:struct|class|enum class) (?:\w+\(.*\) )?(\w+)\b[^;(]*\{", line)
-                if match and where.setdefault(match[1], path) != path:
-                    twice.append(f"{match[1]}: {where[match[1]]} and {path}")
+            for name in types_of(lines_of(path)):
+                if where.setdefault((tree, name), path) != path:
+                    twice.append(f"{name}: {where[tree, name]} and {path}")
+        self.assertGreater(len(where), 300, "it sees the types")
         self.assertFalse(twice, "\n".join(["two types of one name:", *twice]))
+
+    def test_the_check_sees_types_and_no_others(self):
+        text = """namespace coll {
+class Ahead;
+struct One {
+  struct Inside {
+class Two final
+    : public One {
+enum class Three : int { four };
+template <class T> struct Five { T t; };
+struct alignas(64) Six {
+struct One::Inside {
+struct sockaddr_in address() {
+namespace {
+struct Hidden {
+}  // namespace
+struct Seven {};
+"""
+        self.assertEqual([*types_of(text.splitlines())], ["One", "Two", "Three", "Five", "Six", "Seven"])
 
 
 class Layering(unittest.TestCase):

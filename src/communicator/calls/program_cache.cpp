@@ -24,14 +24,10 @@ void ProgramCache::stop_reading() {
 }
 
 bool ProgramCache::stages() const {
-  for (const auto& classes : table_) {
-    for (const std::vector<Entry>& entries : classes) {
-      for (const Entry& entry : entries) {
-        if (entry.program && entry.program->staging.data() != nullptr) return true;
-      }
-    }
-  }
-  return false;
+  return std::ranges::any_of(table_, [](const auto& entry) {
+    const std::unique_ptr<Program>& program = entry.second.program;
+    return program && program->staging.data() != nullptr;
+  });
 }
 
 ProgramCache::~ProgramCache() {
@@ -79,8 +75,7 @@ Status ProgramCache::prepare(const PlanKey& key) {
   if (spec.ranks == membership_->world.layout.ranks() && log_enabled(LogLevel::debug)) {
     log(LogLevel::debug, explain(membership_->world, plan, size_class));
   }
-  table_[static_cast<std::size_t>(spec.collective)][size_class].push_back(
-      {plan, std::move(schedule), std::move(peers), nullptr});
+  table_.emplace(key, Entry{plan, std::move(schedule), std::move(peers), nullptr});
   return {};
 }
 

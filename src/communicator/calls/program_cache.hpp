@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator's plans, programs and connections.
 #pragma once
-#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,9 +13,8 @@
 
 namespace coll {
 
-/// Finds the program of a call by one compare where the call repeats, by one table look-up
-/// otherwise, and makes what is not there yet: plans, connections, programs. Connections are shared
-/// by all programs.
+/// Finds the program of a call by one look-up, and makes what is not there yet: plans, connections,
+/// programs. Connections are shared by all programs.
 class ProgramCache {
  public:
   /// The lanes of sends and receives begin at `pair_lanes`. They run between two ranks only, so
@@ -59,10 +57,8 @@ class ProgramCache {
  private:
   using PeerAndLane = std::pair<Rank, std::uint32_t>;
   Entry* entry(const PlanKey& key) {
-    for (Entry& one : table_[static_cast<std::size_t>(key.spec.collective)][key.size_class]) {
-      if (one.plan.spec == key.spec) return &one;
-    }
-    return nullptr;
+    const auto found = table_.find(key);
+    return found == table_.end() ? nullptr : &found->second;
   }
   [[nodiscard]] std::uint32_t credits_of(const Transport& transport) const;
   [[nodiscard]] bool stages() const;
@@ -77,7 +73,7 @@ class ProgramCache {
   MemoryCounts& counts_;
   std::map<PeerAndLane, std::unique_ptr<Connection>> connections_;
   std::set<const Connection*> counted_;  ///< in `counts_`
-  std::array<std::array<std::vector<Entry>, 65>, kCollectives> table_;
+  std::map<PlanKey, Entry> table_;
 };
 
 }  // namespace coll

@@ -60,9 +60,8 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
 
 void Engine::finish() noexcept {
   if (std::exchange(finished_, true)) return;
-  drive_until([this] { return idle(); });
-  // They may still need somebody who drives. No guest comes any more.
-  while (guests_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  // Guests may still need somebody who drives. None comes any more.
+  drive_until([this] { return idle() && guests_.load(std::memory_order_acquire) == 0; });
   while (!seat_.try_take()) seat_.sleep([] { return false; });
   if (helper_) helper_->forget(*this);
   programs_.stop_reading();
@@ -102,6 +101,7 @@ Status Engine::run(const Request& request) noexcept {
       bound = rebind(request);
   }
   if (bound == nullptr) [[unlikely]] {
+    const Guest guest(*this);  // between the seat and the queue
     give_up_seat();
     return run_queued(request);
   }
@@ -150,6 +150,7 @@ Status Engine::finish_alone(const Request& request, const Call& call, BoundCall&
 }
 
 Status Engine::run_queued(const Request& request, double deadline_s) noexcept {
+  const Guest guest(*this);
   if (failure_.happened()) return failure_.status();
   OpenCall call;
   try {
@@ -157,7 +158,6 @@ Status Engine::run_queued(const Request& request, double deadline_s) noexcept {
   } catch (const std::exception&) {
     return status_of_exception();  // refused at the door: nothing has begun
   }
-  const Guest guest(*this);
   call.request = request;
   call.deadline_s = deadline_s;
   enqueue(call, nullptr);

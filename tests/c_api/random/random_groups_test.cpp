@@ -6,62 +6,25 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iostream>
 #include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "api_calls.hpp"
-#include "api_ranks.hpp"
+#include "c_api/api_calls.hpp"
+#include "c_api/api_ranks.hpp"
 #include "communicator/rank_processes.hpp"
 #include "random_operation.hpp"
+#include "random_teams.hpp"
 #include "test_seed.hpp"
 
 namespace collectives::testing {
 namespace {
 
-/// A communicator as all ranks know it, and this rank's handle of it.
-struct Team {
-  std::vector<int> members;  ///< world ranks, by rank
-  coll_comm_t comm = nullptr;
-
-  /// -1: no member
-  [[nodiscard]] int rank_of(int world_rank) const {
-    const auto found = std::ranges::find(members, world_rank);
-    return found == members.end() ? -1 : static_cast<int>(found - members.begin());
-  }
-};
-
-/// The world, its ranks in reverse, the even and the odd ones, the first and the last.
-std::vector<Team> make_teams(coll_comm_t world, int rank, int size) {
-  std::vector<Team> teams(size > 1 ? 5 : 3);
-  for (int each = 0; each < size; ++each) {
-    teams[0].members.push_back(each);
-    teams[1].members.insert(teams[1].members.begin(), each);
-    if (size > 1) teams[each % 2 == 0 ? 2 : 3].members.push_back(each);
-  }
-  teams[0].comm = world;
-  EXPECT_TRUE(ok(coll_comm_split(world, 0, -rank, nullptr, &teams[1].comm)));
-  Team& last = teams.back();
-  last.members = {0};
-  if (size > 1) {
-    EXPECT_TRUE(
-        ok(coll_comm_split(world, rank % 2, 0, nullptr, &teams[rank % 2 == 0 ? 2 : 3].comm)));
-    last.members.push_back(size - 1);
-  }
-  if (last.rank_of(rank) >= 0) {
-    EXPECT_TRUE(ok(coll_comm_subset(world, last.members.data(),
-                                    static_cast<int>(last.members.size()), nullptr, &last.comm)));
-  }
-  return teams;
-}
-
 /// All ranks run it with the same seed.
 class RandomGroups {
  public:
   RandomGroups(coll_comm_t world, int rank, int size, std::uint64_t seed)
-      : rank_(rank), random_(seed), teams_(make_teams(world, rank, size)) {
+      : rank_(rank), random_(seed), teams_(world, rank, size, random_) {
     for (std::size_t i = 1; i < streams_.size(); ++i) streams_[i] = make_stream();
   }
   RandomGroups(const RandomGroups&) = delete;
@@ -69,11 +32,6 @@ class RandomGroups {
   ~RandomGroups() {
     for (std::size_t i = 1; i < streams_.size(); ++i) {
       EXPECT_TRUE(ok(coll_stream_destroy(streams_[i])));
-    }
-    for (std::size_t i = 1; i < teams_.size(); ++i) {
-      if (teams_[i].comm != nullptr) {
-        EXPECT_TRUE(ok(coll_comm_destroy(teams_[i].comm)));
-      }
     }
   }
 
@@ -92,6 +50,7 @@ class RandomGroups {
     }
     for (const Started& one : started_) one.operation->check(one.rank);
     started_.clear();
+    if (random_() % 4 == 0) teams_.renew();
   }
 
  private:
@@ -112,11 +71,10 @@ class RandomGroups {
   }
 
   void issue_one(bool grouped) {
-    const Team& team = teams_[random_() % teams_.size()];
+    const Team& team = teams_.draw();
     const coll_stream_t stream = streams_[random_() % streams_.size()];
     const bool handle = stream == nullptr || random_() % 2 == 0;
-    auto operation = std::make_unique<RandomOperation>(
-        random_, static_cast<int>(team.members.size()), ++number_);
+    auto operation = std::make_unique<RandomOperation>(random_, team.size(), ++number_);
     const int rank = team.rank_of(rank_);
     if (rank < 0 || !operation->concerns(rank)) return;
     const bool needs_group = !grouped && operation->is_send_to_itself();
@@ -132,21 +90,25 @@ class RandomGroups {
 
   int rank_;
   std::mt19937_64 random_;  ///< alike on all ranks
-  std::vector<Team> teams_;
+  RandomTeams teams_;
   std::array<coll_stream_t, 4> streams_{};  ///< the first is none
   std::int64_t number_ = 0;
   std::vector<coll_work_t> works_;
   std::vector<Started> started_;
 };
 
-constexpr int kRounds = 25;
+#ifdef TRY_LESS
+constexpr int kRounds = 10;
+#else
+constexpr int kRounds = 40;
+#endif
 
-TEST(RandomGroups, OfProcesses) {
+void by_processes(const char* transports) {
   const std::uint64_t seed = coll::test::test_seed();
   constexpr int kSize = 4;
   const Meetings meetings;
   RankProcesses ranks(kSize, [&](int rank) {
-    coll_comm_t world = join(meetings.place(0), "shm,tcp", kSize, rank, 40);
+    coll_comm_t world = join(meetings.place(0), transports, kSize, rank, 40);
     if (world == nullptr) return 1;
     {
       RandomGroups groups(world, rank, kSize, seed);
@@ -156,6 +118,14 @@ TEST(RandomGroups, OfProcesses) {
     return ::testing::Test::HasFailure() ? 1 : 0;
   });
   ranks.expect_all_good();
+}
+
+TEST(RandomGroups, OfProcesses) {
+  by_processes("shm,tcp");
+}
+
+TEST(RandomGroups, OfProcessesOverTcp) {
+  by_processes("tcp");
 }
 
 void by_threads(int size, const char* transports) {
