@@ -87,7 +87,6 @@ void understand(const Texts& texts, Options& options) {
   }
   if (options.group > 1 || options.inflight > 1) {
     const char* other = options.group > 1 && options.inflight > 1 ? "--inflight with --group"
-                        : options.overlap != Compute::none        ? "--overlap"
                         : options.percentiles                     ? "--percentiles"
                                                                   : nullptr;
     if (other != nullptr)
@@ -251,7 +250,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       ->check(CLI::Range(1, 1024));
   app.add_option("--overlap", texts.overlap,
                  "Also measure how much of a call on a stream hides behind a caller that computes "
-                 "in the meantime (work), or waits for something else (sleep)");
+                 "in the meantime (work), or waits for something else (sleep); with --inflight it "
+                 "does a part of that after it has issued each call");
   app.add_flag("--pin", options.pin, "Keep rank r on core r");
   app.add_option("-R,--local_register,--local-register", memory,
                  "Buffers that the ranks of a host read in place: 1 from coll_mem_alloc, 2 a memfd "
