@@ -36,6 +36,7 @@ struct Run {
       in_turn,  ///< moves too, but a step may have to wait for its turn
       done,
     };
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};
     State state = State::done;
     const BoundStep* next = nullptr;
     const StepExtent* extent = nullptr;  ///< of `next`, in the current window
@@ -45,6 +46,7 @@ struct Run {
     const StepExtent* last_extents = nullptr;  ///< the same in the last window
     StagePlaces* places = nullptr;
     std::uint64_t pass = 0;
+    std::uint64_t entered = kNone;       ///< the pass that the extents of unequal blocks are of
     const Cursor* siblings = nullptr;    ///< lane 0 of the same copy, for waits
     std::uint32_t* tickets = nullptr;    ///< by turn of the lane
     const CallTurns* awaited = nullptr;  ///< the turns that its next step waits for; null: none
