@@ -80,10 +80,13 @@ struct Run {
   /// bytes wait to be sent, behind its last message. Marks of earlier calls stay until there are
   /// new ones; they have been reached.
   std::vector<Mark> marks;
-  std::size_t left = 0;      ///< lanes that are not done
-  bool queued = false;       ///< its lanes have tickets, since it is not alone in flight
-  bool moved = false;        ///< since its owner last looked
-  bool held = false;         ///< keeps still (Progress::hold)
+  std::size_t left = 0;  ///< lanes that are not done
+  bool queued = false;   ///< its lanes have tickets, since it is not alone in flight
+  bool moved = false;    ///< since its owner last looked
+  bool held = false;     ///< keeps still (Progress::hold)
+  /// Each poll moves a lane to the end of its pass at most. While messages keep coming, a thread
+  /// that only issues the call would otherwise move all of it. Set after the begin.
+  bool by_pass = false;
   bool lent = false;         ///< a peer may still read the caller's memory
   bool flushed = true;       ///< it has reached its marks
   Run* next_open = nullptr;  ///< of those in flight, the one begun after it
