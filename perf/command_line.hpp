@@ -15,6 +15,12 @@ namespace perf {
 
 inline constexpr int kBadUsage = 2;  ///< exit code of all tools, as of most others
 
+/// What is wrong with a command line. CLI's own words name arguments without a meaning in reverse.
+inline std::string complaint(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  return fmt::format("not understood: {}", fmt::join(app.remaining(true), " "));
+}
+
 /// The exit code if the program has nothing left to do: 0 after --help, kBadUsage after a mistake,
 /// which standard error explains.
 inline std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv) {
@@ -23,7 +29,7 @@ inline std::optional<int> parse_command_line(CLI::App& app, int argc, const char
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "{0}: {1}; {0} --help says more\n", app.get_name(), error.what());
+    fmt::print(stderr, "{0}: {1}; {0} --help says more\n", app.get_name(), complaint(app, error));
     return kBadUsage;
   }
 }

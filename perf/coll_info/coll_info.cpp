@@ -21,6 +21,7 @@
 #include "base/knobs.hpp"
 #include "command_line.hpp"
 #include "reduce/reduce.hpp"
+#include "sys/machine/core_caches.hpp"
 #include "sys/net/net_interfaces.hpp"
 #include "topology/picture/picture.hpp"
 #include "topology/read/discover.hpp"
@@ -54,6 +55,7 @@ int usable_cores() {
 
 Json machine() {
   const auto bytes_of = [](int name) { return std::max(0L, sysconf(name)); };
+  const coll::CoreCaches caches = coll::core_caches();
   Json interfaces = Json::array();
   if (const auto addresses = coll::host_addresses(coll::knobs().interface); addresses.ok())
     for (const coll::InterfaceAddress& each : *addresses)
@@ -63,8 +65,8 @@ Json machine() {
   return {{"processor", processor()},
           {"cores", usable_cores()},
           {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)},
-          {"l2_bytes", bytes_of(_SC_LEVEL2_CACHE_SIZE)},
-          {"l3_bytes", bytes_of(_SC_LEVEL3_CACHE_SIZE)},
+          {"l2_bytes", caches.own},
+          {"l3_bytes", caches.shared},  // one of them; a package may have many
           {"memory_bytes", bytes_of(_SC_PHYS_PAGES) * bytes_of(_SC_PAGESIZE)},
           {"interfaces", interfaces}};
 }

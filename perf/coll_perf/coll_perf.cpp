@@ -248,7 +248,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   perf::Options options;
   if (const auto ending = perf::parse_options(argc, argv, options)) {
-    fmt::print(ending->exit_code == 0 ? stdout : stderr, "{}", ending->text);
+    if (perf::launched_rank() <= 0)  // all ranks have the same arguments: one of them speaks
+      fmt::print(ending->exit_code == 0 ? stdout : stderr, "{}", ending->text);
     return ending->exit_code;
   }
   if (options.peers_csv) {

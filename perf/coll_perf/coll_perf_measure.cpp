@@ -111,7 +111,7 @@ Sample measure(const Session& session, const Point& point, bool in_place,
   if (options.percentiles) sample.percentiles = watch.single_calls(std::min(batches.calls, 2000L));
 
   if (options.overlap != Compute::none)
-    sample.overlap = measure_overlap(session, set.first(), options.overlap, took[took.size() / 2],
+    sample.overlap = measure_overlap(session, set, options.overlap, took[took.size() / 2],
                                      options.iterations, options.target_s);
 
   if (options.checks > 0) {

@@ -87,7 +87,6 @@ void understand(const Texts& texts, Options& options) {
   }
   if (options.group > 1 || options.inflight > 1) {
     const char* other = options.group > 1 && options.inflight > 1 ? "--inflight with --group"
-                        : options.overlap != Compute::none        ? "--overlap"
                         : options.percentiles                     ? "--percentiles"
                                                                   : nullptr;
     if (other != nullptr)
@@ -189,6 +188,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       "coll-perf"};
   Texts texts;
   int average = static_cast<int>(options.average);
+  int gpus = 1;
+  std::optional<int> blocking;
   int memory = static_cast<int>(options.memory);
   app.add_option("-t,--operation,--operations", texts.operations,
                  "all_reduce reduce broadcast all_gather reduce_scatter all_to_all gather scatter "
@@ -237,7 +238,7 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       "--cpu", options.cpu,
       "Also show a rank's processor time per call, and how many cores all ranks keep busy");
   app.add_flag("--stream", options.stream, "Give the calls to a host stream, asynchronously");
-  app.add_option("--group", options.group,
+  app.add_option("-m,--agg_iters,--agg-iters,--group", options.group,
                  "Issue so many calls together as a group, each with buffers of its own")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
@@ -249,7 +250,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       ->check(CLI::Range(1, 1024));
   app.add_option("--overlap", texts.overlap,
                  "Also measure how much of a call on a stream hides behind a caller that computes "
-                 "in the meantime (work), or waits for something else (sleep)");
+                 "in the meantime (work), or waits for something else (sleep); with --inflight it "
+                 "does a part of that after it has issued each call");
   app.add_flag("--pin", options.pin, "Keep rank r on core r");
   app.add_option("-R,--local_register,--local-register", memory,
                  "Buffers that the ranks of a host read in place: 1 from coll_mem_alloc, 2 a memfd "
@@ -266,6 +268,17 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
   app.add_option("--csv", options.csv, "Write the results as CSV to a file; - is standard output");
   app.add_option("--plot", options.plot, "Draw bus bandwidth over size as SVG to a file");
   app.add_option("--sizes", texts.sizes, "A comma list of sizes, instead of -b -e -f -i");
+
+  auto* same = app.add_option_group("As nccl-tests has them");
+  same->add_option("-g,--ngpus", gpus, "Ranks of a process: 1, so start more processes for more")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text == "1" ? "" : "a process is one rank here; start a process for each";
+          },
+          "1"));
+  same->add_option("-z,--blocking", blocking, "1: calls block; 0: as --stream")
+      ->check(CLI::Range(0, 1));
+  same->add_option("-C,--report_cputime,--report-cputime", options.cpu, "1: as --cpu");
 
   auto* peers = app.add_option_group("Comparing with other libraries");
   peers->add_flag("--peers-csv", options.peers_csv,
@@ -291,10 +304,14 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
     app.parse(arguments);
     options.average = static_cast<Average>(average);
     options.memory = static_cast<Memory>(memory);
+    if (blocking == 0) options.stream = true;
     understand(texts, options);
+    if (blocking == 1 && (options.stream || options.inflight > 1))
+      throw CLI::ValidationError(
+          "-z 1 is of calls that block: leave out --stream, --inflight and --overlap, or it");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return Ending{0, app.help()};
-    return Ending{2, fmt::format("coll-perf: {}\n", error.what())};
+    return Ending{2, fmt::format("coll-perf: {}\n", complaint(app, error))};
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a call on a stream hides behind what its caller computes.
+// How much of calls on streams hides behind what their caller computes.
 #include "coll_perf/coll_perf_overlap.hpp"
 
 #include <algorithm>
@@ -39,31 +39,37 @@ struct Times {
 
 }  // namespace
 
-Overlap measure_overlap(const Session& session, const Call& call, Compute kind, double estimate_s,
+Overlap measure_overlap(const Session& session, CallSet& set, Compute kind, double estimate_s,
                         long rounds, double target_s) {
   Computation computation(kind);
-  const auto give = [&] { session.require(call(), call.name().c_str()); };
-  const auto communicate = [&] {
-    give();
+  const auto turns = static_cast<double>(set.turns());
+  const double calls = turns * static_cast<double>(set.calls_of_turn());
+  /// Gives each call to its stream and does `between` before the next, then waits for all.
+  const auto give_all = [&](auto between) {
+    for (long turn = 0; turn < set.turns(); ++turn) {
+      session.require(set(), set.name().c_str());
+      between();
+    }
     session.synchronize();
   };
+  const auto communicate = [&] { give_all([] {}); };
   Times first;
   for (int i = 0; i < 5; ++i) first.time(session, communicate);
-  computation.last(first.median_s(session));
+  computation.last(first.median_s(session) / turns);
 
-  if (rounds == 0) rounds = std::clamp(static_cast<long>(target_s / (3 * estimate_s)), 5L, 100L);
+  if (rounds == 0)
+    rounds = std::clamp(static_cast<long>(target_s / (3 * estimate_s * calls)), 5L, 100L);
   Times comm, compute, total;
   for (long round = 0; round < rounds; ++round) {  // in turns: what disturbs one disturbs all
     comm.time(session, communicate);
-    compute.time(session, [&] { computation.run(); });
-    total.time(session, [&] {
-      give();
-      computation.run();
-      session.synchronize();
+    compute.time(session, [&] {
+      for (long turn = 0; turn < set.turns(); ++turn) computation.run();
     });
+    total.time(session, [&] { give_all([&] { computation.run(); }); });
   }
-  return {comm.median_s(session), compute.median_s(session), total.median_s(session),
-          comm.mean_cpu_s(session), total.mean_cpu_s(session)};
+  return {comm.median_s(session) / calls, compute.median_s(session) / calls,
+          total.median_s(session) / calls, comm.mean_cpu_s(session) / calls,
+          total.mean_cpu_s(session) / calls};
 }
 
 }  // namespace perf

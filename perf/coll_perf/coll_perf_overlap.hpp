@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a call on a stream hides behind what its caller computes.
+// How much of calls on streams hides behind what their caller computes.
 #pragma once
 #include <algorithm>
 
@@ -7,11 +7,12 @@
 
 namespace perf {
 
-/// Medians over rounds of the slowest rank's seconds, each from behind a barrier.
+/// Of one call: medians over rounds of the slowest rank's seconds, each from behind a barrier. With
+/// several calls in flight a round has all of them.
 struct Overlap {
-  double comm_s = 0;       ///< the call alone: given to the stream, waited for
+  double comm_s = 0;       ///< the calls alone: given to their streams, waited for
   double compute_s = 0;    ///< the computation alone, on all ranks at once
-  double total_s = 0;      ///< the call given, the computation, the call waited for
+  double total_s = 0;      ///< each call given, a part computed behind it; waited for all
   double comm_cpu_s = 0;   ///< processor time of `comm_s`, mean over rounds and ranks
   double total_cpu_s = 0;  ///< of `total_s`
 
@@ -26,7 +27,7 @@ struct Overlap {
 };
 
 /// `estimate_s`: what a call takes. With `rounds` 0 as many as fit `target_s`. Collective.
-Overlap measure_overlap(const Session& session, const Call& call, Compute kind, double estimate_s,
+Overlap measure_overlap(const Session& session, CallSet& set, Compute kind, double estimate_s,
                         long rounds, double target_s);
 
 }  // namespace perf

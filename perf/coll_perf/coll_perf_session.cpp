@@ -13,16 +13,6 @@
 namespace perf {
 namespace {
 
-/// The rank as some launcher's variable says it; -1: there is none. Only to tell "alone" and to pin
-/// before the library starts threads: the library reads the variables properly.
-int launched_rank() {
-  for (const char* name : {"COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
-    if (const char* text = std::getenv(name)) return std::atoi(text);
-  // A batch script has Slurm's number too, but no step: it is alone.
-  const char* const text = std::getenv("SLURM_PROCID");
-  return text != nullptr && std::getenv("SLURM_STEP_ID") != nullptr ? std::atoi(text) : -1;
-}
-
 void pin_to_core(int rank, const char* program) {
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   cpu_set_t set;
@@ -34,8 +24,12 @@ void pin_to_core(int rank, const char* program) {
 
 }  // namespace
 
-bool launched() {
-  return launched_rank() >= 0;
+int launched_rank() {
+  for (const char* name : {"COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const char* text = std::getenv(name)) return std::atoi(text);
+  // A batch script has Slurm's number too, but no step: it is alone.
+  const char* const text = std::getenv("SLURM_PROCID");
+  return text != nullptr && std::getenv("SLURM_STEP_ID") != nullptr ? std::atoi(text) : -1;
 }
 
 Session::Session(const Options& options) : program_(options.program) {
@@ -70,7 +64,8 @@ Session::~Session() {
 
 void Session::require(coll_status_t status, const char* what) const {
   if (status == COLL_SUCCESS) return;
-  fmt::print(stderr, "{}: rank {}: {}: {}\n", program_, rank_, what, coll_last_error());
+  if (rank_ == 0 || status != COLL_INVALID_ARGUMENT)
+    fmt::print(stderr, "{}: rank {}: {}: {}\n", program_, rank_, what, coll_last_error());
   std::_Exit(2);  // the communicator cannot be left in order; its peers learn it from the socket
 }
 

@@ -11,11 +11,13 @@
 
 namespace perf {
 
-/// Has a launcher started this process? (Only that; the library reads its variables properly.)
-bool launched();
+/// The rank as some launcher's variable says it; -1: there is none. Only to tell "alone", for
+/// messages, and to pin before the library starts threads: the library reads the variables
+/// properly.
+int launched_rank();
 
 /// Failures of the library end the program: exit code 2 and the library's message on standard
-/// error.
+/// error. Of a bad argument, which all ranks give alike, only rank 0 speaks.
 class Session {
  public:
   explicit Session(const Options& options);

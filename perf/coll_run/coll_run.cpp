@@ -7,14 +7,12 @@ int main(int argc, char** argv) {
   perf::RunOptions options;
   CLI::App app{
       "Starts N processes on this host as the ranks of one job, by torchrun's variables (RANK,\n"
-      "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT). Each line of output "
-      "gets\n"
-      "the rank before it. When a rank fails, coll-run says which and how, gives the others a "
-      "grace\n"
-      "period to fail by themselves, kills them, and exits with the first failure's code (128 + N\n"
-      "for signal N). Nothing that the ranks started outlives a job that failed, or a coll-run "
-      "that\n"
-      "was killed. For tests and demos; torchrun, mpirun and srun are for real jobs.",
+      "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT). When a rank fails,\n"
+      "coll-run says which and how, gives the others a grace period to fail by themselves, kills\n"
+      "them, and exits with the first failure's code (128 + N for signal N). Nothing that the "
+      "ranks\n"
+      "started outlives a job that failed, or a coll-run that was killed. For tests and demos;\n"
+      "torchrun, mpirun and srun are for real jobs.",
       "coll-run"};
   app.footer(
       "Example: coll-run -n 4 -- ./hello --verbose\n"
@@ -28,10 +26,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"tcp", "file"}))
       ->capture_default_str();
   app.add_flag("--pin", options.pin, "Bind each rank to its share of the cores");
-  app.add_flag(
-      "!--no-prefix", options.prefix,
-      "Let the ranks write where coll-run does, without it between them and whoever reads; "
-      "lines of several ranks may mix");
+  app.add_flag("--label", options.label,
+               "Put the rank before each line of output, and keep lines whole");
   app.add_option("--timeout", options.timeout_s, "End the ranks after so many seconds; 0: never")
       ->check(perf::seconds_from(0))
       ->type_name("S");

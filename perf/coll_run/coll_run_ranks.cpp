@@ -110,7 +110,7 @@ bool Run::start_all(const JobEnvironment& job) {
     const StartedRank started = start_rank({.rank = rank,
                                             .ranks = options_.ranks,
                                             .pin = options_.pin,
-                                            .piped = options_.prefix,
+                                            .piped = options_.label,
                                             .signals = &before_,
                                             .job = &job,
                                             .command = &options_.command});

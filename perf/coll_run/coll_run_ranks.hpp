@@ -14,9 +14,9 @@ struct RunOptions {
   int ranks = 0;
   std::string rendezvous = "tcp";  ///< or "file"
   bool pin = false;                ///< give each rank its share of the cores
-  bool prefix = true;
-  double timeout_s = 0;  ///< 0: none
-  double grace_s = 5;    ///< for the others, once one has failed
+  bool label = false;              ///< else ranks write where this process does
+  double timeout_s = 0;            ///< 0: none
+  double grace_s = 5;              ///< for the others, once one has failed
   std::vector<std::string> command;
 };
 

@@ -220,12 +220,11 @@ int run(const TuneOptions& options, int argc, char** argv) {
   if (options.print) return print_table(options);
   const coll::Result<Tuning> tuning = understand(options);
   if (!tuning.ok()) return fail(tuning.status().text() + "; coll-tune --help says more");
-  if (launched()) return measure(options, *tuning);
+  if (launched_rank() >= 0) return measure(options, *tuning);
   for (const int ranks : options.ranks) {
     RunOptions start;
     start.ranks = ranks;
     start.pin = options.pin;
-    start.prefix = false;
     start.command = {"/proc/self/exe"};
     start.command.insert(start.command.end(), argv + 1, argv + argc);
     if (const int code = run_ranks(start); code != 0) return code;

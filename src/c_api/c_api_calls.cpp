@@ -30,9 +30,9 @@ coll_status_t perform(coll_comm_t comm, coll_stream_t stream, const UnequalCall&
     return coll::in_group([&](coll::OpenGroup* group) -> Status {
       if (comm == nullptr) return coll::null_argument(given.call.name().c_str(), "comm");
       coll::Communicator& communicator = *comm->communicator;
-      COLL_ASSIGN(const coll::UnequalRequest made,
+      COLL_ASSIGN(coll::UnequalRequest made,
                   coll::unequal_request(given, communicator.rank(), communicator.size()));
-      return coll::add_or_issue(group, comm, stream, made.request, made.blocks);
+      return coll::add_or_issue(group, comm, stream, made.request, std::move(made.blocks));
     });
   });
 }

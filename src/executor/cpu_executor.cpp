@@ -17,7 +17,7 @@ Result<std::unique_ptr<Program>> CpuExecutor::bind(const Schedule& schedule,
 
 void CpuExecutor::begin(Run& run) {
   run.left = run.lanes.size();
-  run.queued = run.moved = run.lent = run.flushed = false;
+  run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
   for (Cursor& lane : run.lanes) {
     lane.pass = lane.lane->first_pass;
     if (lane.pass >= run.extents.windows.passes || lane.lane->begin == lane.lane->end) {

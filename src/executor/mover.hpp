@@ -46,6 +46,7 @@ template <bool kUnequal>
 class Mover {
  public:
   explicit Mover(Run& run) : run_(run), program_(*run.program), call_(run.call) {}
+  /// Takes the lane's steps until one has to wait; of a run by pass, to the pass's end at most.
   bool advance(Cursor& lane);
   /// The same for a lane whose steps wait for their turns.
   [[gnu::noinline]] bool advance_in_turn(Cursor& lane);
@@ -95,8 +96,12 @@ template <bool kUnequal>
   while (run_step(lane, *lane.next, *lane.extent)) {
     moved = true;
     ++lane.extent;
-    if (++lane.next != lane.lane->end || enter_next_pass(lane)) continue;
-    if (run_.queued) pass_turns(lane);
+    if (++lane.next != lane.lane->end) continue;
+    if (enter_next_pass(lane)) {
+      if (!run_.by_pass) continue;
+    } else if (run_.queued) {
+      pass_turns(lane);
+    }
     break;
   }
   return moved;
@@ -110,7 +115,7 @@ bool Mover<kUnequal>::advance_in_turn(Cursor& lane) {
     const bool in_last_pass = lane.pass + program_.shape.copies >= run_.extents.windows.passes;
     if (in_last_pass) pass_turns(lane, *lane.next);
     ++lane.extent;
-    if (++lane.next == lane.lane->end && !enter_next_pass(lane)) break;
+    if (++lane.next == lane.lane->end && (!enter_next_pass(lane) || run_.by_pass)) break;
   }
   return moved;
 }

@@ -40,6 +40,7 @@ void Run::bind(Program& of, const CallBinding& with) {
   for (Cursor& cursor : lanes) {  // the extents may have moved
     if (of.unequal) {
       cursor.last_extents = cursor.extents = own;
+      cursor.entered = Cursor::kNone;
       own += cursor.lane->end - cursor.lane->begin;
       continue;
     }

@@ -36,6 +36,7 @@ struct Run {
       in_turn,  ///< moves too, but a step may have to wait for its turn
       done,
     };
+    static constexpr std::uint64_t kNone = ~std::uint64_t{0};
     State state = State::done;
     const BoundStep* next = nullptr;
     const StepExtent* extent = nullptr;  ///< of `next`, in the current window
@@ -45,6 +46,7 @@ struct Run {
     const StepExtent* last_extents = nullptr;  ///< the same in the last window
     StagePlaces* places = nullptr;
     std::uint64_t pass = 0;
+    std::uint64_t entered = kNone;       ///< the pass that the extents of unequal blocks are of
     const Cursor* siblings = nullptr;    ///< lane 0 of the same copy, for waits
     std::uint32_t* tickets = nullptr;    ///< by turn of the lane
     const CallTurns* awaited = nullptr;  ///< the turns that its next step waits for; null: none
@@ -78,10 +80,13 @@ struct Run {
   /// where bytes wait to be sent, behind its last message. Marks of earlier calls have been
   /// reached, and stay until there are new ones.
   std::vector<Mark> marks;
-  std::size_t left = 0;      ///< lanes that are not done
-  bool queued = false;       ///< its lanes have tickets, since it is not alone in flight
-  bool moved = false;        ///< since its owner last looked
-  bool held = false;         ///< keeps still (Progress::hold)
+  std::size_t left = 0;  ///< lanes that are not done
+  bool queued = false;   ///< its lanes have tickets, since it is not alone in flight
+  bool moved = false;    ///< since its owner last looked
+  bool held = false;     ///< keeps still (Progress::hold)
+  /// Each poll moves a lane to the end of its pass at most. While messages keep coming, a thread
+  /// that only issues the call would otherwise move all of it. Set after the begin.
+  bool by_pass = false;
   bool lent = false;         ///< a peer may still read the caller's memory
   bool flushed = true;       ///< it has reached its marks
   Run* next_open = nullptr;  ///< of those in flight, the one begun after it

@@ -9,7 +9,10 @@ bool advance_unequal_lanes(Run& run) {
 }
 
 void enter_unequal_window(const Run& run, Run::Cursor& lane) {
-  run.extents.enter(*run.program, *lane.lane, lane.pass, lane.extents);
+  if (lane.entered != lane.pass) {  // a call of one pass that repeats is there already
+    run.extents.enter(*run.program, *lane.lane, lane.pass, lane.extents);
+    lane.entered = lane.pass;
+  }
   lane.next = lane.lane->begin;
   lane.extent = lane.extents;
   lane.base[static_cast<int>(Space::input)] = reinterpret_cast<std::uintptr_t>(run.call.input);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "communicator/calls/call_check.hpp"
+#include "communicator/calls/unequal_call.hpp"
 #include "rank_threads.hpp"
 
 // SANITIZED: with a sanitizer, which has its own malloc and locks.
@@ -111,7 +112,18 @@ TEST(CallPath, RepeatedCallsAllocateLockAndAskNothing) {
           check_request(request, comm.rank(), comm.size()).ok() && comm.run(request).ok();
       if (!fine) std::abort();
     };
+    const auto gather_unequal = [&] {
+      const std::size_t counts[] = {1000, 1001};
+      const UnequalCall given{
+          .call = {.collective = Collective::all_gather, .type = DataType::float32},
+          .send = in.data(),
+          .recv = out.data(),
+          .recv_counts = counts};
+      const auto made = unequal_request(given, comm.rank(), comm.size());
+      if (!made.ok() || !comm.run(made->request).ok()) std::abort();
+    };
     const auto all = [&] {
+      gather_unequal();
       for (const std::uint64_t count : {2U, 1000U, 50'000U}) {
         for (const Collective collective :
              {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
@@ -122,11 +134,13 @@ TEST(CallPath, RepeatedCallsAllocateLockAndAskNothing) {
     };
     all();
     if (comm.rank() != 0) {
+      gather_unequal();
       for (int i = 0; i < 100; ++i) all();
       return;
     }
     // A thread of its own for the trap, which cannot be taken off again.
     std::thread counted([&] {
+      gather_unequal();  // the blocks of the last call are a thread's
       // This thread's heap, so that an allocation on the path is counted and not a crash for want
       // of mmap.
       std::free(std::malloc(1024));

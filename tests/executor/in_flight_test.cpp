@@ -172,6 +172,30 @@ TEST(InFlight, ALaterCallSendsBeforeTheEarlierOneHasReceived) {
   }
 }
 
+/// The root of a long broadcast could send as many passes as there are credits.
+TEST(InFlight, APollOfARunByPassEndsWithThePass) {
+  const CollectiveSpec spec{Collective::broadcast, 2, 0};
+  constexpr std::uint64_t kCount = 1000;
+  for (const bool by_pass : {false, true}) {
+    ExecutorRanks ranks(build_all(*find_algorithm("chain"), spec), {.script = {}, .credits = 4});
+    std::deque<Buffers> buffers;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      buffers.emplace_back(spec, rank, kCount, false, 1);
+      ranks.start(rank, buffers.back().call(1));
+      ranks.run(rank).by_pass = by_pass;
+    }
+    const std::uint64_t passes = ranks.run(0).extents.windows.passes;
+    ASSERT_GT(passes, 8U);
+    ranks.progress(0).poll();
+    EXPECT_EQ(ranks.run(0).lanes[0].pass, by_pass ? 1U : 4U);
+    for (std::uint64_t turn = 0; turn < 2 * passes; ++turn) ranks.progress(turn % 2).poll();
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      ASSERT_TRUE(ranks.run(rank).done());
+      compare(buffers[rank].take(), spec, rank, kCount, 1);
+    }
+  }
+}
+
 /// A call ends when its own loans are read. The peer may read those of a later call only after it
 /// has seen the earlier one's end.
 TEST(InFlight, ACallEndsAlthoughALaterOnesLoansAreUnread) {

@@ -29,6 +29,10 @@ class CollInfo(unittest.TestCase):
     def test_json_has_it_all(self):
         info = json.loads(run("--json", COLL_LANES="3").stdout)
         self.assertEqual(info["machine"]["cores"], len(os.sched_getaffinity(0)))
+        cache = "/sys/devices/system/cpu/cpu0/cache/index3"
+        if os.path.exists(cache):  # what one cache has, not all of a package together
+            with open(f"{cache}/size", encoding="ascii") as size:
+                self.assertEqual(info["machine"]["l3_bytes"], int(size.read().strip()[:-1]) << 10)
         self.assertEqual([t["name"] for t in info["transports"]], ["shm", "tcp"])
         knobs = {knob["name"]: knob for knob in info["knobs"]}
         self.assertEqual((knobs["COLL_LANES"]["value"], knobs["COLL_LANES"]["set"]), ("3", True))

@@ -62,6 +62,21 @@ TEST(Options, NcclTestsLine) {
   EXPECT_EQ(options.average, Average::mean);
 }
 
+TEST(Options, NcclTestsOptionsOfOtherNamesHere) {
+  Options options;
+  ASSERT_FALSE(parse({"-g", "1", "-z", "0", "-C", "1", "-m", "8"}, options));
+  EXPECT_TRUE(options.stream && options.cpu);
+  EXPECT_EQ(options.group, 8);
+  Options defaults;
+  ASSERT_FALSE(parse({"-z", "1", "-C", "0", "-m", "1", "--ngpus=1"}, defaults));
+  EXPECT_FALSE(defaults.stream || defaults.cpu);
+  EXPECT_EQ(defaults.group, 1);
+  EXPECT_NE(refusal({"-g", "4"}).find("a process is one rank"), std::string::npos);
+  EXPECT_NE(refusal({"-z", "2"}).find("--blocking"), std::string::npos);
+  EXPECT_NE(refusal({"-z", "1", "--stream"}).find("calls that block"), std::string::npos);
+  EXPECT_NE(refusal({"-z", "1", "--inflight", "2"}).find("calls that block"), std::string::npos);
+}
+
 TEST(Options, AllAndLists) {
   Options options;
   ASSERT_FALSE(
@@ -153,7 +168,7 @@ TEST(Options, RefusalsNameTheTrouble) {
     EXPECT_NE(refusal({"--target", none}).find("not a number of seconds"), std::string::npos)
         << none;
   }
-  EXPECT_NE(refusal({"--wat"}).find("--wat"), std::string::npos);
+  EXPECT_NE(refusal({"--wat", "1", "-x"}).find("not understood: --wat 1 -x"), std::string::npos);
 }
 
 TEST(Options, HelpIsNoError) {

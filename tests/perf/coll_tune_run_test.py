@@ -26,7 +26,7 @@ def tune(cache, *arguments, **more):
 
 
 def explain(cache, **more):
-    return run(cache, COLL_RUN, "-n", "2", "--no-prefix", "--", COLL_PERF, "--sizes", "1K",
+    return run(cache, COLL_RUN, "-n", "2", "--", COLL_PERF, "--sizes", "1K",
                "--explain", **more)
 
 
@@ -83,7 +83,7 @@ class Program(unittest.TestCase):
         self.assertIn("ring/2x32768 0.001 (+- 0.000);", run(self.cache, COLL_TUNE, "--print").stdout)
 
         def told(**more):
-            return run(self.cache, COLL_RUN, "-n", "2", "--no-prefix", "--", COLL_PERF, "--sizes", "1M",
+            return run(self.cache, COLL_RUN, "-n", "2", "--", COLL_PERF, "--sizes", "1M",
                        "--explain", **more).stdout
         self.assertIn(": ring, 2 lanes, slices of 32768 bytes,", told())
         self.assertIn("ring/2x32768 0.00 us;", told())

@@ -46,15 +46,15 @@ class Launchers(unittest.TestCase):
         return [self.need("mpirun.openmpi"), "--oversubscribe", "-n", str(ranks)]
 
     def test_coll_run_by_tcp(self):
-        self.expect_met([COLL_RUN, "--no-prefix", "-n", "4", "--", RANK], "torchrun", 4)
+        self.expect_met([COLL_RUN, "-n", "4", "--", RANK], "torchrun", 4)
 
     def test_coll_run_by_file(self):
-        self.expect_met([COLL_RUN, "--no-prefix", "-n", "4", "--rendezvous", "file", "--", RANK],
+        self.expect_met([COLL_RUN, "-n", "4", "--rendezvous", "file", "--", RANK],
                         "torchrun", 4)
 
     def test_a_rank_that_tries_again_meets_the_others(self):
-        self.expect_met_again([COLL_RUN, "--no-prefix", "-n", "4", "--", RANK], "torchrun", 4)
-        self.expect_met_again([COLL_RUN, "--no-prefix", "-n", "4", "--rendezvous", "file", "--",
+        self.expect_met_again([COLL_RUN, "-n", "4", "--", RANK], "torchrun", 4)
+        self.expect_met_again([COLL_RUN, "-n", "4", "--rendezvous", "file", "--",
                                RANK], "torchrun", 4)
 
     def test_a_rank_that_tries_again_meets_the_others_by_open_mpi(self):

@@ -54,6 +54,14 @@ std::uint64_t own_offset(std::span<const UnequalBlocks::Block> blocks, Rank rank
   return blocks.size() == 1 ? blocks[0].offset : blocks[static_cast<std::size_t>(rank)].offset;
 }
 
+/// Of equal blocks: is a rank's own block the same memory in both buffers?
+bool is_in_place(const InPlace& rule, std::uint64_t block, const Buffer& input,
+                 const Buffer& output) {
+  const std::uint64_t offset = rule.offset_blocks * block;
+  return rule.allowed && (rule.input_inside_output ? input.begin == output.begin + offset
+                                                   : input.begin + offset == output.begin);
+}
+
 /// In place exactly as NCCL has it, or not at all: a rank's own block is the same memory in both.
 Status check_in_place(const Request& request, Rank rank, Rank size) {
   const Call& call = request.call;
@@ -97,25 +105,33 @@ Status check_apart(const Call& call, const char* buffer,
 
 /// Each part is a call, and what the parts write is apart.
 Status check_parts(const Request& request, Rank rank, Rank size) {
-  const auto reached = [](const void* data) {
-    return place_of_memory(data).kind == MemoryKind::host;
+  const Call& call = request.call;
+  const BlockShape shape = block_shape(call.collective, size, call.root, rank);
+  const InPlace rule = in_place(call.collective, size, call.root, rank);
+  const bool devices = may_have_device_memory();
+  const auto reached = [devices](const void* data) {
+    return !devices || place_of_memory(data).kind == MemoryKind::host;
   };
   std::vector<Buffer> written;
   written.reserve(request.extras->parts->list.size());
   std::size_t number = 0;
   for (const CallPart& part : request.extras->parts->list) {
-    Request each;
-    each.call = request.call;
-    each.call.form = CallForm::usual;
-    each.call.count = part.count;
-    each.input = part.input;
-    each.output = part.output;
-    const auto [input, output] = buffers_of(each, rank, size);
-    const bool plain = part.input != nullptr && part.output != nullptr && !overlap(input, output) &&
-                       reached(part.input) && reached(part.output);
+    const std::uint64_t block = part.count * size_of(call.type);
+    const Buffer input{reinterpret_cast<std::uintptr_t>(part.input), block * shape.input};
+    const Buffer output{reinterpret_cast<std::uintptr_t>(part.output), block * shape.output};
     // The whole call's names are right; what can still be wrong of a part are its buffers.
-    if (const Status checked = plain ? Status{} : check_request(each, rank, size); !checked.ok()) {
-      return checked.with_context("part " + std::to_string(number));
+    const bool plain = part.input != nullptr && part.output != nullptr &&
+                       (!overlap(input, output) || is_in_place(rule, block, input, output)) &&
+                       reached(part.input) && reached(part.output);
+    if (!plain) {
+      Request each;
+      each.call = call;
+      each.call.form = CallForm::usual;
+      each.call.count = part.count;
+      each.input = part.input;
+      each.output = part.output;
+      const Status checked = check_request(each, rank, size);
+      if (!checked.ok()) return checked.with_context("part " + std::to_string(number));
     }
     written.push_back(output);
     ++number;
@@ -128,7 +144,7 @@ Status check_parts(const Request& request, Rank rank, Rank size) {
   for (const Buffer& each : written) {
     if (each.bytes == 0) continue;
     if (before != nullptr && overlap(*before, each)) {
-      return bad(request.call, "recv of two parts overlaps", "give each part memory of its own");
+      return bad(call, "recv of two parts overlaps", "give each part memory of its own");
     }
     before = &each;
   }

@@ -3,7 +3,9 @@
 #include "communicator/calls/unequal_call.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <span>
 
 #include "base/hash.hpp"
 #include "communicator/calls/call_check.hpp"
@@ -59,22 +61,63 @@ void note_lengths(UnequalBlocks& blocks, const std::vector<Block>& all) {
   blocks.known = hash.value();
 }
 
-}  // namespace
+/// Does the list say that each rank has just these blocks?
+bool says(const std::size_t* counts, const std::size_t* displs, std::span<const Block> blocks) {
+  if (counts == nullptr) return false;
+  std::uint64_t next = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::uint64_t offset = displs != nullptr ? displs[i] : next;
+    if (blocks[i] != Block{counts[i], offset}) return false;
+    next += counts[i];
+  }
+  return true;
+}
 
-Result<UnequalRequest> unequal_request(const UnequalCall& given, Rank rank, Rank size) {
+/// The blocks of a thread's last call of each collective. A call that repeats takes them as they
+/// are: it allocates nothing, and is found by their address.
+struct LastBlocks {
+  Rank rank = 0, size = 0, root = 0;
+  std::shared_ptr<const UnequalBlocks> blocks;
+};
+thread_local std::array<LastBlocks, kCollectives> t_last;
+
+/// Which buffers have a block for each rank, and so a list of counts.
+struct Listed {
+  bool input, output;
+};
+Listed listed_by(const UnequalCall& given, Rank rank, Rank size) {
+  using enum Collective;
+  const Collective collective = given.call.collective;
+  const BlockShape shape = block_shape(collective, size, given.call.root, rank);
+  return {collective == reduce_scatter || collective == all_to_all ||
+              (collective == scatter && shape.input != 0),
+          collective == all_gather || collective == all_to_all ||
+              (collective == gather && shape.output != 0)};
+}
+
+bool repeats(const LastBlocks& last, const UnequalCall& given, Listed listed, Rank rank,
+             Rank size) {
+  if (!last.blocks || last.rank != rank || last.size != size || last.root != given.call.root)
+    return false;
+  const UnequalBlocks& blocks = *last.blocks;
+  if (listed.input && !says(given.send_counts, given.send_displs, blocks.input)) return false;
+  if (listed.output && !says(given.recv_counts, given.recv_displs, blocks.output)) return false;
+  if (given.call.collective == Collective::gather) return blocks.input[0].count == given.count;
+  if (given.call.collective == Collective::scatter) return blocks.output[0].count == given.count;
+  return true;
+}
+
+Result<std::shared_ptr<const UnequalBlocks>> made_blocks(const UnequalCall& given, Listed listed,
+                                                         Rank rank, Rank size) {
   using enum Collective;
   const auto own = static_cast<std::size_t>(rank);
   const Collective collective = given.call.collective;
-  const BlockShape shape = block_shape(collective, size, given.call.root, rank);
-  COLL_TRY(check_names(given.call));
   const auto blocks = std::make_shared<UnequalBlocks>();
-  if (collective == all_gather || collective == all_to_all ||
-      (collective == gather && shape.output != 0)) {
+  if (listed.output) {
     COLL_ASSIGN(blocks->output,
                 blocks_of(given, "recv", given.recv_counts, given.recv_displs, size));
   }
-  if (collective == reduce_scatter || collective == all_to_all ||
-      (collective == scatter && shape.input != 0)) {
+  if (listed.input) {
     COLL_ASSIGN(blocks->input,
                 blocks_of(given, "send", given.send_counts, given.send_displs, size));
   }
@@ -91,12 +134,26 @@ Result<UnequalRequest> unequal_request(const UnequalCall& given, Rank rank, Rank
     blocks->output = {{blocks->input[own].count, 0}};
     note_lengths(*blocks, blocks->input);
   } else if (collective == gather) {
-    if (shape.output != 0) COLL_TRY(check_own(given, blocks->output, rank));
+    if (listed.output) COLL_TRY(check_own(given, blocks->output, rank));
     blocks->input = {{given.count, 0}};
   } else if (collective == scatter) {
-    if (shape.input != 0) COLL_TRY(check_own(given, blocks->input, rank));
+    if (listed.input) COLL_TRY(check_own(given, blocks->input, rank));
     blocks->output = {{given.count, 0}};
   }
+  return std::shared_ptr<const UnequalBlocks>(blocks);
+}
+
+}  // namespace
+
+Result<UnequalRequest> unequal_request(const UnequalCall& given, Rank rank, Rank size) {
+  COLL_TRY(check_names(given.call));
+  const Listed listed = listed_by(given, rank, size);
+  LastBlocks& last = t_last[static_cast<std::size_t>(given.call.collective)];
+  if (!repeats(last, given, listed, rank, size)) {
+    COLL_ASSIGN(auto blocks, made_blocks(given, listed, rank, size));
+    last = {rank, size, given.call.root, std::move(blocks)};
+  }
+  const auto& blocks = last.blocks;
   Request request;
   request.call = given.call;
   request.call.form = CallForm::unequal;

@@ -314,6 +314,7 @@ bool Engine::begin(OpenCall& call) {
     board_.leave(std::exchange(call.place, 0));
     progress_.hold(bound->run);
   }
+  bound->run.by_pass = call.owner != nullptr;  // the issuer goes on with its own work
   return true;
 }
 

@@ -90,4 +90,8 @@ MemoryPlace place_of_memory(const void* address) {
   return ask(*query, address);
 }
 
+bool may_have_device_memory() {
+  return g_query.load(std::memory_order_acquire) != nullptr || find_query() != nullptr;
+}
+
 }  // namespace coll
