@@ -79,7 +79,17 @@ struct LastBlocks {
   Rank rank = 0, size = 0, root = 0;
   std::shared_ptr<const UnequalBlocks> blocks;
 };
-thread_local std::array<LastBlocks, kCollectives> t_last;
+/// Is `t_last` destroyed? At the end of a thread or process a call may still come: from an exit
+/// handler, or from the destructor of a static object.
+thread_local bool t_last_is_gone = false;
+struct LastOfThread {
+  std::array<LastBlocks, kCollectives> of;  ///< by collective
+  LastOfThread() = default;
+  LastOfThread(const LastOfThread&) = delete;
+  LastOfThread& operator=(const LastOfThread&) = delete;
+  ~LastOfThread() { t_last_is_gone = true; }
+};
+thread_local LastOfThread t_last;
 
 /// Which buffers have a block for each rank, and so a list of counts.
 struct Listed {
@@ -148,7 +158,9 @@ Result<std::shared_ptr<const UnequalBlocks>> made_blocks(const UnequalCall& give
 Result<UnequalRequest> unequal_request(const UnequalCall& given, Rank rank, Rank size) {
   COLL_TRY(check_names(given.call));
   const Listed listed = listed_by(given, rank, size);
-  LastBlocks& last = t_last[static_cast<std::size_t>(given.call.collective)];
+  LastBlocks none;
+  LastBlocks& last =
+      t_last_is_gone ? none : t_last.of[static_cast<std::size_t>(given.call.collective)];
   if (!repeats(last, given, listed, rank, size)) {
     COLL_ASSIGN(auto blocks, made_blocks(given, listed, rank, size));
     last = {rank, size, given.call.root, std::move(blocks)};

@@ -192,6 +192,45 @@ TEST_P(ProcessEnd, ToDestroyAfterTheExitHandlerIsFine) {
   ranks.expect_all_good();
 }
 
+/// Gathers a block of each of two ranks, the lower rank's of 1 element.
+bool gathers(coll_comm_t comm, int rank, std::size_t higher) {
+  const std::size_t counts[] = {1, higher};
+  const std::vector<int> mine(counts[rank], rank + 1);
+  std::vector<int> all(1 + higher);
+  std::vector<int> expected(1 + higher, 2);
+  expected[0] = 1;
+  return !wrong(
+             rank, "gathering",
+             coll_all_gatherv(mine.data(), all.data(), counts, nullptr, COLL_INT32, comm, nullptr),
+             COLL_SUCCESS) &&
+         all == expected;
+}
+
+/// The main thread's own objects are destroyed before the exit handlers run.
+TEST_P(ProcessEnd, AnExitHandlerMayStillCallWithUnequalBlocks) {
+  const Meetings meetings;
+  RankProcesses ranks(2, [&](int rank) {
+    static coll_comm_t comm = nullptr;
+    static int own = 0;
+    own = rank;
+    comm = join(meetings.place(0), GetParam(), 2, rank);
+    coll_comm_t copy = nullptr;
+    if (comm == nullptr ||
+        wrong(rank, "copy", coll_comm_duplicate(comm, nullptr, &copy), COLL_SUCCESS))
+      return 1;
+    // Once the copy is destroyed, nothing else keeps the call's blocks.
+    if (!gathers(copy, rank, 3) || wrong(rank, "destroy", coll_comm_destroy(copy), COLL_SUCCESS)) {
+      return 1;
+    }
+    // The handler repeats the last call, then makes another one.
+    return std::atexit([] {
+      if (!gathers(comm, own, 3) || !gathers(comm, own, 5)) _exit(2);
+      if (wrong(own, "destroy", coll_comm_destroy(comm), COLL_SUCCESS)) _exit(3);
+    });
+  });
+  ranks.expect_all_good();
+}
+
 TEST_P(ProcessEnd, AChildCannotUseItsParentsCommunicatorAndDoesNotHideItsDeath) {
   const Meetings meetings;
   const std::array<Signal, 3> met;  // the first barrier is over on that rank
