@@ -60,9 +60,12 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
 
 void Engine::finish() noexcept {
   if (std::exchange(finished_, true)) return;
-  // Guests may still need somebody who drives. None comes any more.
-  drive_until([this] { return idle() && guests_.load(std::memory_order_acquire) == 0; });
-  while (!seat_.try_take()) seat_.sleep([] { return false; });
+  while (true) {
+    drive_until([this] { return deserted(); });  // guests may still need somebody who drives
+    while (!seat_.try_take()) seat_.sleep([] { return false; });
+    if (deserted()) break;  // a thread that had the seat may have become a guest since
+    give_up_seat();
+  }
   if (helper_) helper_->forget(*this);
   programs_.stop_reading();
   tagged_programs_.stop_reading();

@@ -157,6 +157,10 @@ class Engine {
   void end(OpenCall& call, Status status) noexcept;
   void add_open_ends(NapEnds& ends) noexcept;
   void give_up_seat() noexcept;
+  /// No guest is left, nor a call of an owner. Guests first: who leaves may have issued a call.
+  [[nodiscard]] bool deserted() const {
+    return guests_.load(std::memory_order_acquire) == 0 && idle();
+  }
   [[nodiscard]] bool quiet() const {
     return open_.empty() && held_.empty() && queued_.empty() && mail_.idle() &&
            !has_issued_.load(std::memory_order_acquire);
