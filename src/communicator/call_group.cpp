@@ -111,7 +111,7 @@ OpenCall& CallGroup::add(const GroupedCall& call) {
   Member& member = members_.emplace_back();
   Request request = call.request;
   if (request.extras != nullptr) request.extras = &call.extras;
-  member.renew(request, this, call.deadline_s);
+  member.renew(request, this, call.deadline_s, call.waits);
   member.engine = &call.communicator->engine();
   member.works = call.works;
   return member;

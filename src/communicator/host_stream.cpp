@@ -25,7 +25,7 @@ void HostStream::enqueue(Communicator& communicator, const Request& request, dou
     const std::unique_lock held = lock_with_room();
     const std::uint64_t number = prepare_place();
     StreamCall& call = place_of(number);
-    call.renew(request, this, deadline_s);
+    call.renew(request, this, deadline_s, false);
     call.number = number;
     call.engine = &engine;
     call.work = std::move(work);

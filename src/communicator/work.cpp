@@ -14,7 +14,7 @@ class LoneCall final : public OpenCall, private CallOwner {
  public:
   LoneCall(const Request& what, double deadline, std::shared_ptr<Work> work)
       : work_(std::move(work)) {
-    renew(what, this, deadline);
+    renew(what, this, deadline, false);
   }
 
  private:

@@ -23,7 +23,8 @@ class Executor {
                                                 const ConnectionSource& connection,
                                                 ScratchPool& pool) = 0;
 
-  /// Begins a bound run. No allocation, lock or system call between here and the first message.
+  /// Begins a bound run, and resets what the run keeps of an earlier call (`by_pass` too). No
+  /// allocation, lock or system call between here and the first message.
   virtual void begin(Run& run) = 0;
   /// Gives a run its tickets, behind all runs that have theirs (call_turns.hpp).
   virtual void queue(Run& run) = 0;

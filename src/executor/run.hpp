@@ -85,7 +85,8 @@ struct Run {
   bool moved = false;    ///< since its owner last looked
   bool held = false;     ///< keeps still (Progress::hold)
   /// Each poll moves a lane to the end of its pass at most. While messages keep coming, a thread
-  /// that only issues the call would otherwise move all of it. Set after the begin.
+  /// that issues the call and does not wait for it would otherwise move all of it. Set after the
+  /// begin.
   bool by_pass = false;
   bool lent = false;         ///< a peer may still read the caller's memory
   bool flushed = true;       ///< it has reached its marks

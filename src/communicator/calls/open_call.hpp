@@ -14,7 +14,7 @@ namespace coll {
 struct OpenCall;
 class Work;
 
-/// Who issued a call and does not wait inside it: a stream. Its functions run on the thread that
+/// Whom a call tells of its end: a stream, a group, a handle. Its functions run on the thread that
 /// drives the engine.
 class CallOwner {
  public:
@@ -42,7 +42,8 @@ struct OpenCall {
   std::shared_ptr<const UnequalBlocks>
       blocks;                        ///< keeps those of the request, if the call has an owner
   Extras extras;                     ///< the request's, if the call has an owner
-  CallOwner* owner = nullptr;        ///< null: the issuer waits for `ended`
+  CallOwner* owner = nullptr;        ///< null: only `ended` tells of the end
+  bool waited = true;                ///< the issuer waits for it from its issue on
   double deadline_s = kOwnDeadline;  ///< how long it may stand still; 0: for ever
 
   enum class State : std::uint8_t {
@@ -72,8 +73,8 @@ struct OpenCall {
 
   [[nodiscard]] bool is_unmet() const { return request.call.tagged() && !met; }
 
-  /// Makes it a new call; the one before must have ended.
-  void renew(const Request& what, CallOwner* whose, double deadline) {
+  /// Makes it a new call; the one before must have ended. `waits`: the issuer, for its end.
+  void renew(const Request& what, CallOwner* whose, double deadline, bool waits) {
     request = what;
     blocks = what.kept_blocks();
     if (what.extras != nullptr) {
@@ -81,6 +82,7 @@ struct OpenCall {
       request.extras = &extras;
     }
     owner = whose;
+    waited = waits;
     deadline_s = deadline;
     state = State::issued;
     call = {};

@@ -317,7 +317,7 @@ bool Engine::begin(OpenCall& call) {
     board_.leave(std::exchange(call.place, 0));
     progress_.hold(bound->run);
   }
-  bound->run.by_pass = call.owner != nullptr;  // the issuer goes on with its own work
+  bound->run.by_pass = !call.waited;
   return true;
 }
 
