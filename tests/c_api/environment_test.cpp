@@ -80,8 +80,9 @@ bool runs_on(const std::string& thread, int processor) {
 }
 
 TEST(Environment, TheProgressThreadStaysOnTheKnobsProcessors) {
-  const std::string asked_for[] = {std::to_string(sched_getcpu()), "none", "1023"};
-  RankProcesses ranks(3, [&](int rank) {
+  const std::string here = std::to_string(sched_getcpu());
+  const std::string asked_for[] = {here, "none", "1023", here + ", 0", here + "-"};
+  RankProcesses ranks(5, [&](int rank) {
     const std::string& processors = asked_for[rank];
     set("COLL_PROGRESS_CPUS", processors);
     coll_stream_t stream = nullptr;

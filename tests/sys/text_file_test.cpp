@@ -102,5 +102,17 @@ TEST(CpuList, IsReadUpToWhereItMakesSense) {
   EXPECT_EQ(cpus_of("-5,1"), (std::vector{1}));
 }
 
+TEST(CpuList, IsReadWholeOrNotAtAll) {
+  for (const char* text : {"0-3,8", "5", "1,1", "1022-99999999"}) {
+    const auto whole = read_whole_cpu_list(text);
+    const cpu_set_t set = read_cpu_list(text);
+    EXPECT_TRUE(whole && CPU_EQUAL(&*whole, &set)) << text;
+  }
+  for (const char* text : {"", "0, 2", " 0", "0 ", "0-3;8", "4,x", "0-", "0,", "0,,1", "3-1,2",
+                           "-5,1", "0-1-2", "99999999999"}) {
+    EXPECT_FALSE(read_whole_cpu_list(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace coll

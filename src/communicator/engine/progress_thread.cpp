@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <optional>
 
 #include "base/knobs.hpp"
 #include "communicator/engine/engine.hpp"
@@ -23,12 +24,12 @@ OnePerProcess<ProgressThread> g_progress_thread;
 Status keep_on(std::thread& thread, const std::string& processors) {
   if (processors.empty()) return {};
   const std::string knob = "COLL_PROGRESS_CPUS=" + processors;
-  const cpu_set_t set = read_cpu_list(processors);
-  if (CPU_COUNT(&set) == 0) {
-    return failed(Code::invalid_argument, knob + " names no processor",
-                  "give a list such as 0-3,8, or unset it");
+  const std::optional<cpu_set_t> set = read_whole_cpu_list(processors);
+  if (!set || CPU_COUNT(&*set) == 0) {
+    return failed(Code::invalid_argument, knob + " is no list of processors",
+                  "give a list such as 0-3,8 without spaces, or unset it");
   }
-  const int error = pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
+  const int error = pthread_setaffinity_np(thread.native_handle(), sizeof *set, &*set);
   if (error == 0) return {};
   return system_failure(knob, error, "name processors that this process may use (taskset -pc PID)");
 }
