@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "communicator/membership/reach.hpp"
 #include "communicator/membership/seating.hpp"
+#include "executor/cpu_executor.hpp"
 #include "fake_hosts.hpp"
 #include "rendezvous/control_message.hpp"
 #include "rendezvous/exchange/exchange.hpp"
@@ -126,6 +129,18 @@ TEST(Membership, TwoRanksSeeOneWorld) {
   EXPECT_EQ(zero->members[1].pid, getpid());
   // One kernel moves all they say.
   EXPECT_EQ(zero->world.path(), costs().kernel);
+}
+
+/// The executor raises what COLL_CREDITS says.
+TEST(Membership, PredictionsCountNoFewerCreditsThanConnectionsHave) {
+  for (const std::uint32_t credits : {1U, 3U}) {
+    std::vector<Meeting> meetings = star(1);
+    SharedSettings settings;
+    settings.credits = credits;
+    const Result<Membership> alone = agree(meetings[0], settings);
+    ASSERT_TRUE(alone.ok()) << alone.status().text();
+    EXPECT_EQ(alone->world.credits, std::max(credits, CpuExecutor::kLeastCredits));
+  }
 }
 
 /// A path is known by what it can do: a transport with another name gets the plans of shared memory
