@@ -56,6 +56,7 @@ int usable_cores() {
 Json machine() {
   const auto bytes_of = [](int name) { return std::max(0L, sysconf(name)); };
   const coll::CoreCaches caches = coll::core_caches();
+  const auto shared = static_cast<std::int64_t>(caches.shared);
   Json interfaces = Json::array();
   if (const auto addresses = coll::host_addresses(coll::knobs().interface); addresses.ok())
     for (const coll::InterfaceAddress& each : *addresses)
@@ -66,7 +67,8 @@ Json machine() {
           {"cores", usable_cores()},
           {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)},
           {"l2_bytes", caches.own},
-          {"l3_bytes", caches.shared},  // one of them; a package may have many
+          // One of them; a package may have many.
+          {"l3_bytes", shared != 0 ? shared : bytes_of(_SC_LEVEL3_CACHE_SIZE)},
           {"memory_bytes", bytes_of(_SC_PHYS_PAGES) * bytes_of(_SC_PAGESIZE)},
           {"interfaces", interfaces}};
 }

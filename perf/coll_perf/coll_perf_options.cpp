@@ -308,7 +308,7 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
     understand(texts, options);
     if (blocking == 1 && (options.stream || options.inflight > 1))
       throw CLI::ValidationError(
-          "-z 1 is of calls that block: leave out --stream, --inflight and --overlap, or it");
+          "-z 1 measures calls that block: leave it out, or --stream, --inflight and --overlap");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return Ending{0, app.help()};
     return Ending{2, fmt::format("coll-perf: {}\n", complaint(app, error))};

@@ -47,7 +47,7 @@ Overlap measure_overlap(const Session& session, CallSet& set, Compute kind, doub
   /// Gives each call to its stream and does `between` before the next, then waits for all.
   const auto give_all = [&](auto between) {
     for (long turn = 0; turn < set.turns(); ++turn) {
-      session.require(set(), set.name().c_str());
+      session.require_alike(set(), set.name().c_str());
       between();
     }
     session.synchronize();

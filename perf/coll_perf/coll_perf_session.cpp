@@ -63,9 +63,15 @@ Session::~Session() {
 }
 
 void Session::require(coll_status_t status, const char* what) const {
-  if (status == COLL_SUCCESS) return;
-  if (rank_ == 0 || status != COLL_INVALID_ARGUMENT)
-    fmt::print(stderr, "{}: rank {}: {}: {}\n", program_, rank_, what, coll_last_error());
+  if (status != COLL_SUCCESS) end(true, what);
+}
+
+void Session::require_alike(coll_status_t status, const char* what) const {
+  if (status != COLL_SUCCESS) end(rank_ == 0 || status != COLL_INVALID_ARGUMENT, what);
+}
+
+void Session::end(bool speak, const char* what) const {
+  if (speak) fmt::print(stderr, "{}: rank {}: {}: {}\n", program_, rank_, what, coll_last_error());
   std::_Exit(2);  // the communicator cannot be left in order; its peers learn it from the socket
 }
 
@@ -101,9 +107,9 @@ std::uint64_t Session::sum(std::uint64_t value) const {
 
 std::string Session::explain(const coll_call_t& call) const {
   std::size_t length = 0;
-  require(coll_comm_explain(comm_, &call, nullptr, 0, &length), "explaining");
+  require_alike(coll_comm_explain(comm_, &call, nullptr, 0, &length), "explaining");
   std::string text(length + 1, '\0');
-  require(coll_comm_explain(comm_, &call, text.data(), text.size(), nullptr), "explaining");
+  require_alike(coll_comm_explain(comm_, &call, text.data(), text.size(), nullptr), "explaining");
   text.resize(length);
   return text;
 }

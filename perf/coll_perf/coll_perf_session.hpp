@@ -17,7 +17,7 @@ namespace perf {
 int launched_rank();
 
 /// Failures of the library end the program: exit code 2 and the library's message on standard
-/// error. Of a bad argument, which all ranks give alike, only rank 0 speaks.
+/// error.
 class Session {
  public:
   explicit Session(const Options& options);
@@ -35,6 +35,8 @@ class Session {
   }
 
   void require(coll_status_t status, const char* what) const;
+  /// For a measured call, whose arguments all ranks give alike: of a bad one only rank 0 speaks.
+  void require_alike(coll_status_t status, const char* what) const;
   void barrier() const;
   void synchronize() const;  ///< waits for the streams, if there are any
   /// Element by element over the ranks, the same on all of them.
@@ -43,6 +45,8 @@ class Session {
   [[nodiscard]] std::string explain(const coll_call_t& call) const;
 
  private:
+  [[noreturn]] void end(bool speak, const char* what) const;
+
   const char* program_;
   int rank_ = 0;
   int size_ = 1;
