@@ -338,27 +338,31 @@ TEST(Broadcast, LeavesNoMemoryBehind) {
   RanksOptions options;
   options.transports = "shm";
   options.settings.algorithm = "linear";
-  int left = 0;
+  constexpr int kTries = 3, kFew = 5;  // on a machine that is busy some readers may be too late
   std::atomic<bool> staged{false};
-  for (int round = 0; round < 20; ++round) {
-    const std::byte* before = free_place();
-    run_ranks(4, options, [&](Communicator& comm) {
-      std::vector<std::byte> data(kCount, static_cast<std::byte>(comm.rank() + 1));
-      Request request;
-      request.call = {.collective = Collective::broadcast, .root = 0, .count = kCount};
-      request.input = request.output = data.data();
-      for (int call = 0; call < 3; ++call) {
-        const Status status = comm.run(request);
-        ASSERT_TRUE(status.ok()) << status.text();
-      }
-      EXPECT_EQ(data, std::vector(kCount, std::byte{1}));
-      if (comm.rank() == 0 && free_place() > before) staged = true;
-    });
-    left += free_place() > before ? 1 : 0;
+  int left = kFew;
+  for (int i = 0; i < kTries && left >= kFew && !HasFailure(); ++i) {
+    left = 0;
+    for (int round = 0; round < 20; ++round) {
+      const std::byte* before = free_place();
+      run_ranks(4, options, [&](Communicator& comm) {
+        std::vector<std::byte> data(kCount, static_cast<std::byte>(comm.rank() + 1));
+        Request request;
+        request.call = {.collective = Collective::broadcast, .root = 0, .count = kCount};
+        request.input = request.output = data.data();
+        for (int call = 0; call < 3; ++call) {
+          const Status status = comm.run(request);
+          ASSERT_TRUE(status.ok()) << status.text();
+        }
+        EXPECT_EQ(data, std::vector(kCount, std::byte{1}));
+        if (comm.rank() == 0 && free_place() > before) staged = true;
+      });
+      left += free_place() > before ? 1 : 0;
+    }
   }
   if (!staged && !can_read_memory_of(memory_proof())) GTEST_SKIP() << "nothing can be lent here";
   EXPECT_TRUE(staged) << "else this test shows nothing";
-  EXPECT_LT(left, 12) << "on a machine that is busy some readers may be too late";
+  EXPECT_LT(left, kFew) << "of 20 rounds, in each try";
 }
 
 /// Who will never call again says so, and who staged for it need not wait.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <iostream>
 #include <new>
 #include <thread>
 #include <vector>
@@ -22,26 +23,40 @@ using std::chrono::steady_clock;
 
 constexpr int kRanks = 3;
 constexpr int kTag = 5;
-constexpr std::chrono::seconds kSoon{1};
+#ifdef TRY_LESS  // a sanitizer and an emulator take many times as long
+constexpr double kSoon_s = 5;
+#else
+constexpr double kSoon_s = 1;
+#endif
+constexpr int kTries = 3;  ///< on a machine that is busy a thread may come too late
 
-/// When rank 0 called abort, on the clock that all processes of the machine share.
+/// When rank 0 called abort, and how late threads returned, on the clock that all processes of the
+/// machine share.
 class AbortTime {
  public:
-  void set() { at_ = steady_clock::now().time_since_epoch().count(); }
-  /// Since then.
-  [[nodiscard]] steady_clock::duration passed() const {
-    return steady_clock::now().time_since_epoch() - steady_clock::duration(at_);
+  void set() { at_ = now(); }
+  /// Something ends now.
+  void note_end(const char* what) {
+    const double passed_s =
+        std::chrono::duration<double>(steady_clock::duration(now() - at_)).count();
+    if (passed_s >= kSoon_s) {
+      late_ = true;
+      std::cerr << what << " ended " << passed_s << " s after the abort\n";
+    }
   }
+  [[nodiscard]] bool any_was_late() const { return late_; }
 
  private:
+  static steady_clock::rep now() { return steady_clock::now().time_since_epoch().count(); }
   std::atomic<steady_clock::rep> at_{0};
+  std::atomic<bool> late_{false};
 };
 
 /// Ranks 0 and 1 each wait in a blocking call, for a work and for a stream, in a thread each. Rank
 /// 2 does its part of none of them. Once all wait, rank 0 aborts.
 void wait_and_abort(coll_comm_t comm, int rank, AbortTime& abort) {
   const auto ends_soon = [&abort](coll_status_t status, const char* what) {
-    EXPECT_LT(abort.passed(), kSoon) << what;
+    abort.note_end(what);
     EXPECT_EQ(status, COLL_ABORTED) << what << ": " << coll_last_error();
   };
   const Values one(1000, 1);
@@ -75,39 +90,59 @@ void wait_and_abort(coll_comm_t comm, int rank, AbortTime& abort) {
     EXPECT_TRUE(ok(recv(go, 2, comm)));
     abort.set();
     EXPECT_TRUE(ok(coll_comm_abort(comm)));
-    EXPECT_LT(abort.passed(), kSoon) << "the abort itself";
+    abort.note_end("the abort itself");
   }
   for (std::thread& thread : waiting) thread.join();
   EXPECT_TRUE(ok(coll_stream_destroy(stream)));
   EXPECT_TRUE(ok(coll_work_free(work)));
 }
 
-TEST(AbortTimes, ThreadsThatWaitReturnWithinASecond) {
+/// Does any try end with all threads in time?
+template <class Try>
+bool ends_in_time(Try one_try) {
+  for (int i = 0; i < kTries; ++i) {
+    if (one_try() || ::testing::Test::HasFailure()) return true;  // a failure has been reported
+  }
+  return false;
+}
+
+bool threads_return_soon(const char* transports) {
+  AbortTime abort;
+  coll_config_t config = config_with(60, 60);
+  config.transports = transports;
+  run_ranks(
+      kRanks, [&](coll_comm_t comm, int rank) { wait_and_abort(comm, rank, abort); }, config);
+  return !abort.any_was_late();
+}
+
+bool processes_return_soon(const char* transports) {
+  void* shared =
+      mmap(nullptr, sizeof(AbortTime), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) std::abort();
+  auto& abort = *new (shared) AbortTime;
+  const Meetings meetings;
+  RankProcesses ranks(kRanks, [&](int rank) {
+    coll_comm_t comm = join(meetings.place(0), transports, kRanks, rank, 60);
+    if (comm == nullptr) return EXIT_FAILURE;
+    wait_and_abort(comm, rank, abort);
+    EXPECT_TRUE(ok(coll_comm_destroy(comm)));
+    return ::testing::Test::HasFailure() ? EXIT_FAILURE : EXIT_SUCCESS;
+  });
+  ranks.expect_all_good();
+  const bool soon = !abort.any_was_late();
+  munmap(shared, sizeof(AbortTime));
+  return soon;
+}
+
+TEST(AbortTimes, ThreadsThatWaitReturnSoon) {
   for (const char* transports : {"shm", "tcp"}) {
-    AbortTime abort;
-    coll_config_t config = config_with(60, 60);
-    config.transports = transports;
-    run_ranks(
-        kRanks, [&](coll_comm_t comm, int rank) { wait_and_abort(comm, rank, abort); }, config);
+    EXPECT_TRUE(ends_in_time([&] { return threads_return_soon(transports); })) << transports;
   }
 }
 
-TEST(AbortTimes, ProcessesThatWaitReturnWithinASecond) {
+TEST(AbortTimes, ProcessesThatWaitReturnSoon) {
   for (const char* transports : {"shm", "tcp"}) {
-    void* shared =
-        mmap(nullptr, sizeof(AbortTime), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(shared, MAP_FAILED);
-    auto& abort = *new (shared) AbortTime;
-    const Meetings meetings;
-    RankProcesses ranks(kRanks, [&](int rank) {
-      coll_comm_t comm = join(meetings.place(0), transports, kRanks, rank, 60);
-      if (comm == nullptr) return EXIT_FAILURE;
-      wait_and_abort(comm, rank, abort);
-      EXPECT_TRUE(ok(coll_comm_destroy(comm)));
-      return ::testing::Test::HasFailure() ? EXIT_FAILURE : EXIT_SUCCESS;
-    });
-    ranks.expect_all_good();
-    munmap(shared, sizeof(AbortTime));
+    EXPECT_TRUE(ends_in_time([&] { return processes_return_soon(transports); })) << transports;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -13,6 +14,10 @@
 
 namespace collectives::testing {
 namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kAway{5};
 
 /// Something that happens once, for which other threads wait.
 class Happening {
@@ -61,8 +66,10 @@ TEST(Destroy, WaitsForTheCallsOfOtherThreads) {
       const Values one(1000, 1);
       Values sum(one.size()), first(one.size()), second(one.size());
       if (rank == 1) {
+        // Stays away for a while on purpose: rank 0 gets the time to destroy too early.
         const auto expect_inside = [&round](const char* who) {
-          for (int i = 0; i < 300; ++i) {
+          const auto until = steady_clock::now() + kAway;
+          while (steady_clock::now() < until) {
             ASSERT_FALSE(round.destroyed) << who << " inside";
             std::this_thread::yield();
           }
