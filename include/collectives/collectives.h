@@ -230,8 +230,8 @@ COLL_API coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int 
 
 /* Leaves the communicator in order, then frees it. It first waits for this rank's operations: those
  * on streams, those with handles, and the calls that other threads are inside. Such a call may be a
- * blocking operation, coll_group_end, coll_probe or coll_comm_abort. It does not wait for other
- * ranks as such. coll_comm_abort ends the operations early.
+ * blocking operation, coll_group_end, coll_probe or coll_comm_abort. It waits for other ranks only
+ * as far as these operations do. coll_comm_abort ends the operations early.
  *
  * All other functions that were given `comm` must have returned, and no thread may call one from
  * now on. No other thread's open group may hold an operation of `comm`; while this thread's group
