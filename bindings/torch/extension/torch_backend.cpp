@@ -12,27 +12,15 @@ CollBackend::CollBackend(std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::
       group_(std::move(group)),
       store_(std::move(store)),
       options_(std::move(options)) {
+#if COLLECTIVES_TORCH_AT_LEAST(14)
   options_->group_name = group_->who().name;
   options_->global_ranks_in_group.assign(group_->who().global_ranks.begin(),
                                          group_->who().global_ranks.end());
+#endif
   init();
 }
 
 CollBackend::~CollBackend() = default;
-
-c10d::ErrorType CollBackend::getError() {
-  if (!group_->is_open()) return c10d::ErrorType::SUCCESS;
-  const auto status = group_->with_communicator([](auto& comm) { return comm.status(); });
-  if (status) return c10d::ErrorType::SUCCESS;
-  switch (status.error().code) {
-    case COLL_DEADLINE:
-      return c10d::ErrorType::TIMEOUT;
-    case COLL_PEER_LOST:
-      return c10d::ErrorType::REMOTE_ERROR;
-    default:
-      return c10d::ErrorType::COMM_ERROR;
-  }
-}
 
 coll_stats_t CollBackend::stats() {
   const auto stats = group_->with_communicator([](auto& comm) { return comm.stats(); });
@@ -66,23 +54,7 @@ void CollBackend::registerOnCompletionHook(
   group_->work_info_hook = std::move(hook);
 }
 
-#ifdef C10D_BACKEND_HAS_HOOKS
-void CollBackend::registerAbortHook(std::int64_t id, c10d::AbortHook hook) {
-  group_->abort_hooks.add(id, std::move(hook));
-}
-void CollBackend::unregisterAbortHook(std::int64_t id) {
-  group_->abort_hooks.remove(id);
-}
-void CollBackend::registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) {
-  group_->completion_hooks.add(id, [hook = std::move(hook)](std::uint64_t key, float duration_ms) {
-    hook({key, duration_ms});
-  });
-}
-void CollBackend::unregisterCompletionHook(std::int64_t id) {
-  group_->completion_hooks.remove(id);
-}
-#endif
-
+#if COLLECTIVES_TORCH_AT_LEAST(14)
 c10::intrusive_ptr<c10d::Backend> CollBackend::split(
     const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
@@ -112,6 +84,39 @@ c10::intrusive_ptr<c10d::Backend> CollBackend::merge(
       std::move(merged), store->clone(),
       c10::make_intrusive<GroupOptions>(options->timeout, options_->backend));
 }
+
+c10d::ErrorType CollBackend::getError() {
+  if (!group_->is_open()) return c10d::ErrorType::SUCCESS;
+  const auto status = group_->with_communicator([](auto& comm) { return comm.status(); });
+  if (status) return c10d::ErrorType::SUCCESS;
+  switch (status.error().code) {
+    case COLL_DEADLINE:
+      return c10d::ErrorType::TIMEOUT;
+    case COLL_PEER_LOST:
+      return c10d::ErrorType::REMOTE_ERROR;
+    default:
+      return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
+void CollBackend::registerAbortHook(std::int64_t id, c10d::AbortHook hook) {
+  group_->abort_hooks.add(id, std::move(hook));
+}
+void CollBackend::unregisterAbortHook(std::int64_t id) {
+  group_->abort_hooks.remove(id);
+}
+#endif
+
+#if COLLECTIVES_TORCH_AT_LEAST(15)
+void CollBackend::registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) {
+  group_->completion_hooks.add(id, [hook = std::move(hook)](std::uint64_t key, float duration_ms) {
+    hook({key, duration_ms});
+  });
+}
+void CollBackend::unregisterCompletionHook(std::int64_t id) {
+  group_->completion_hooks.remove(id);
+}
+#endif
 
 void CollBackend::startTimeEstimate() {
   estimate_us_ = 0;

@@ -18,7 +18,7 @@ WorkPtr CollBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   reduction.apply_to(call);
   call.count = reduction.elements.count(tensor);
   call.send = call.recv = memory_to_update(tensor, *work);
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
@@ -34,7 +34,7 @@ WorkPtr CollBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
   call.count = elements.count(tensor);
   call.recv = rank_ == root ? memory_to_read(tensor, *work) : memory_to_write(tensor, *work);
   call.send = call.recv;
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -53,7 +53,7 @@ WorkPtr CollBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options
   } else {
     call.send = memory_to_read(tensor, *work);
   }
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -75,7 +75,7 @@ WorkPtr CollBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
   call.count = elements.count(input);
   call.send = memory_to_read(input, *work);
   call.recv = memory_to_write(output, *work);
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -97,7 +97,7 @@ WorkPtr CollBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   call.count = reduction.elements.count(output);
   call.send = memory_to_read(input, *work);
   call.recv = memory_to_write(output, *work);
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::gather_single(at::Tensor& output, at::Tensor& input,
@@ -125,7 +125,7 @@ WorkPtr CollBackend::gather_single(at::Tensor& output, at::Tensor& input,
     work->outputs = {output};
     call.recv = memory_to_write(output, *work);
   }
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 namespace {
@@ -195,7 +195,7 @@ WorkPtr CollBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
     call.send_counts = sends.data();
     call.recv_counts = receives.data();
   }
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::barrier(const c10d::BarrierOptions& options) {
@@ -209,7 +209,7 @@ WorkPtr CollBackend::barrier(const c10d::BarrierOptions& options) {
   auto work = make_work(c10d::OpType::BARRIER, "barrier", {}, options.timeout);
   coll_call_t call = COLL_CALL_INIT;
   call.operation = COLL_BARRIER;
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 }  // namespace collectives_torch

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "torch_later.hpp"
+#include "torch_versions.hpp"
 
 namespace collectives_torch {
 
@@ -162,8 +163,9 @@ void GroupWork::finish_all(std::exception_ptr failure) {
   if (!failure) {
     group_->completion_hooks.call(key_, getDuration());
     if (group_->work_info_hook) {
-      group_->work_info_hook(
-          std::make_shared<c10d::WorkInfo>(opType_, sequence_, began_, ended_, ended_ - began_));
+      using Time = decltype(c10d::WorkInfo::timeStarted);
+      group_->work_info_hook(std::make_shared<c10d::WorkInfo>(
+          opType_, sequence_, time_as<Time>(began_), time_as<Time>(ended_), ended_ - began_));
     }
   }
   complete_futures();
