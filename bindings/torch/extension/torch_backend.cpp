@@ -3,6 +3,7 @@
 #include "torch_backend.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace collectives_torch {
 
@@ -38,12 +39,7 @@ void CollBackend::shutdown() {
 }
 
 void CollBackend::waitForPendingWorks() {
-  for (const GroupWorkPtr& work : group_->in_flight(/*messages_too=*/true)) {
-    try {
-      work->wait();
-    } catch (const std::exception&) {  // who holds the work hears of it
-    }
-  }
+  for (const GroupWorkPtr& work : group_->in_flight(/*messages_too=*/true)) work->wait_quietly();
 }
 
 void CollBackend::registerOnCompletionHook(
@@ -120,11 +116,12 @@ void CollBackend::unregisterCompletionHook(std::int64_t id) {
 
 void CollBackend::startTimeEstimate() {
   estimate_us_ = 0;
-  estimating_ = true;
+  estimating_ = std::this_thread::get_id();
 }
 
 float CollBackend::endTimeEstimate() {
-  TORCH_CHECK(estimating_.exchange(false), "coll: endTimeEstimate without startTimeEstimate");
+  TORCH_CHECK(estimating_.exchange({}) == std::this_thread::get_id(),
+              "coll: endTimeEstimate without startTimeEstimate");
   return static_cast<float>(estimate_us_);
 }
 
@@ -149,10 +146,10 @@ CollBackend::GroupWorkPtr CollBackend::make_work(c10d::OpType op, const char* wo
                                              profiled_inputs, sequence, timeout);
   if (ends_with_this.count() != 0) {
     auto self = c10::intrusive_ptr<CollBackend>::reclaim_copy(this);
-    work->at_end = [self, ends_with_this] {
+    work->until_end = std::shared_ptr<void>(nullptr, [self, ends_with_this](void*) {
       const std::lock_guard lock(self->extensions_mutex_);
       self->extension_ -= ends_with_this;
-    };
+    });
   }
   return work;
 }
@@ -170,27 +167,41 @@ WorkPtr CollBackend::endCoalescing() {
   return joined;
 }
 
-bool CollBackend::coalesce(const GroupWorkPtr& work) {
+void CollBackend::coalesce(const GroupWorkPtr& work) {
   const std::lock_guard lock(coalesced_mutex_);
-  if (!coalesced_) return false;
+  if (!coalesced_) return;
+  // An exception may keep a region from its end: then it shall not keep all tensors.
+  const std::size_t parts = coalesced_->size();
+  if (parts >= 1024 && std::has_single_bit(parts)) {
+    std::erase_if(*coalesced_, [](const GroupWorkPtr& part) { return part->isSuccess(); });
+  }
   coalesced_->push_back(work);
-  return true;
+}
+
+bool CollBackend::coalesces() {
+  const std::lock_guard lock(coalesced_mutex_);
+  return coalesced_.has_value();
 }
 
 WorkPtr CollBackend::issue(GroupWorkPtr work, std::span<coll_call_t> calls, bool async) {
   for (coll_call_t& call : calls) call.deadline_s = seconds(work->getTimeout());
-  if (estimating_) {
+  if (estimating_.load() == std::this_thread::get_id()) {
     for (const coll_call_t& call : calls) {
       const auto told = group_->with_communicator([&](auto& comm) { return comm.predict(call); });
-      if (!told) C10_THROW_ERROR(DistBackendError, "coll: no estimate: " + told.error().text);
+      if (!told) {
+        estimating_ = std::thread::id();
+        C10_THROW_ERROR(DistBackendError, "coll: no estimate: " + told.error().text);
+      }
       estimate_us_ += told->microseconds;
     }
     work->copies.clear();  // nothing is moved
+    work->message_count.reset();
     work->finish_without_calls();
   } else if (calls.empty()) {
     work->finish_without_calls();
-  } else if (coalesce(work) || async) {
-    work->start(calls);  // who coalesces waits for it at the end
+  } else if (coalesces() || async) {
+    work->start(calls);
+    coalesce(work);  // then its user waits for it at the end
   } else {
     work->run(calls);
   }

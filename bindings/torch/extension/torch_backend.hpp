@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
@@ -166,8 +167,10 @@ class CollBackend final : public c10d::Backend {
   /// A collective, not yet issued. Its timeout is that of the options, else the group's.
   GroupWorkPtr make_work(c10d::OpType op, const char* words, const Tensors& profiled_inputs,
                          Milliseconds timeout);
-  /// Keeps the work for endCoalescing; false if nobody coalesces.
-  bool coalesce(const GroupWorkPtr& work);
+  /// Is this between startCoalescing and endCoalescing?
+  bool coalesces();
+  /// Then keeps the work for the end.
+  void coalesce(const GroupWorkPtr& work);
   /// Runs the calls in this thread, or starts them.
   WorkPtr issue(GroupWorkPtr work, std::span<coll_call_t> calls, bool async);
   WorkPtr issue(GroupWorkPtr work, coll_call_t& call, bool async) {
@@ -193,8 +196,8 @@ class CollBackend final : public c10d::Backend {
   std::mutex coalesced_mutex_;
   std::optional<std::vector<GroupWorkPtr>> coalesced_;  // issued since startCoalescing
 
-  std::atomic<bool> estimating_ = false;
-  double estimate_us_ = 0;
+  std::atomic<std::thread::id> estimating_{};  // whose operations are not run but estimated
+  double estimate_us_ = 0;                     // that thread's
 };
 
 }  // namespace collectives_torch

@@ -176,6 +176,9 @@ WorkPtr CollBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
   check_contiguous(output, name);
   check_splits(output_splits, output, size_, "output");
   check_splits(input_splits, input, size_, "input");
+  const bool equal = output_splits.empty() && input_splits.empty();
+  TORCH_CHECK_VALUE(!equal || output.numel() == input.numel(), "coll: ", name, ": the output has ",
+                    output.numel(), " elements, the input ", input.numel());
   const Elements elements = Elements::moved(input.scalar_type());
   auto work = make_work(c10d::OpType::ALLTOALL_BASE, "all_to_all", {input}, options.timeout);
   work->outputs = {output};
@@ -186,9 +189,7 @@ WorkPtr CollBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
   call.type = elements.type;
   call.send = memory_to_read(input, *work);
   call.recv = memory_to_write(output, *work);
-  if (output_splits.empty() && input_splits.empty()) {
-    TORCH_CHECK_VALUE(output.numel() == input.numel(), "coll: ", name, ": the output has ",
-                      output.numel(), " elements, the input ", input.numel());
+  if (equal) {
     call.count = sends[0];
   } else {
     call.unequal = 1;
@@ -200,13 +201,9 @@ WorkPtr CollBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
 
 WorkPtr CollBackend::barrier(const c10d::BarrierOptions& options) {
   // As in Gloo, earlier collectives of this rank have ended when the barrier has.
-  for (const GroupWorkPtr& work : group_->in_flight(/*messages_too=*/false)) {
-    try {
-      work->wait();
-    } catch (const std::exception&) {  // who holds the work hears of it, and the barrier fails too
-    }
-  }
+  auto earlier = group_->in_flight(/*messages_too=*/false);
   auto work = make_work(c10d::OpType::BARRIER, "barrier", {}, options.timeout);
+  work->earlier = std::move(earlier);
   coll_call_t call = COLL_CALL_INIT;
   call.operation = COLL_BARRIER;
   return issue(std::move(work), call, may_return_early(options));

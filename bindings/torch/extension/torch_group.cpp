@@ -124,6 +124,8 @@ void Group::abort() {
 }
 
 void Group::shutdown() {
+  // Without the lock, so that abort() can end them.
+  for (const auto& work : in_flight(/*messages_too=*/true)) work->wait_quietly();
   const std::unique_lock lock(communicator_mutex_);
   communicator_.reset();
 }
