@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Lightning: its trainer runs DDP; FSDPStrategy and others take the backend's name, too.
+# Lightning: its trainer runs DDP. ModelParallelStrategy takes the backend's name, too.
 # torchrun --nproc-per-node 2 examples/torch/lightning_ddp.py
 import lightning
 import torch

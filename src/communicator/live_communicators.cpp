@@ -60,13 +60,12 @@ void LiveCommunicators::forget(Owner& owner) {
 
 void LiveCommunicators::leave_all() {
   const Deadline until = Clock::now() + kExitTime;
-  std::unique_lock lock(mutex_, std::try_to_lock);
+  std::unique_lock lock(mutex_, std::defer_lock);
   // A signal's handler may have called exit while its thread was in here: then no wait would end.
-  while (!lock && Clock::now() < until) {
+  while (!lock.try_lock()) {
+    if (Clock::now() >= until) return;
     std::this_thread::sleep_for(kNap);
-    lock.try_lock();
   }
-  if (!lock) return;
   std::vector<Communicator*> leaving;
   try {
     leaving.reserve(owners_.size());

@@ -3,6 +3,7 @@
 #include "torch_backend.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace collectives_torch {
 
@@ -12,27 +13,15 @@ CollBackend::CollBackend(std::shared_ptr<Group> group, c10::intrusive_ptr<c10d::
       group_(std::move(group)),
       store_(std::move(store)),
       options_(std::move(options)) {
+#if COLLECTIVES_TORCH_AT_LEAST(14)
   options_->group_name = group_->who().name;
   options_->global_ranks_in_group.assign(group_->who().global_ranks.begin(),
                                          group_->who().global_ranks.end());
+#endif
   init();
 }
 
 CollBackend::~CollBackend() = default;
-
-c10d::ErrorType CollBackend::getError() {
-  if (!group_->is_open()) return c10d::ErrorType::SUCCESS;
-  const auto status = group_->with_communicator([](auto& comm) { return comm.status(); });
-  if (status) return c10d::ErrorType::SUCCESS;
-  switch (status.error().code) {
-    case COLL_DEADLINE:
-      return c10d::ErrorType::TIMEOUT;
-    case COLL_PEER_LOST:
-      return c10d::ErrorType::REMOTE_ERROR;
-    default:
-      return c10d::ErrorType::COMM_ERROR;
-  }
-}
 
 coll_stats_t CollBackend::stats() {
   const auto stats = group_->with_communicator([](auto& comm) { return comm.stats(); });
@@ -50,12 +39,7 @@ void CollBackend::shutdown() {
 }
 
 void CollBackend::waitForPendingWorks() {
-  for (const GroupWorkPtr& work : group_->in_flight(/*messages_too=*/true)) {
-    try {
-      work->wait();
-    } catch (const std::exception&) {  // who holds the work hears of it
-    }
-  }
+  for (const GroupWorkPtr& work : group_->in_flight(/*messages_too=*/true)) work->wait_quietly();
 }
 
 void CollBackend::registerOnCompletionHook(
@@ -66,23 +50,7 @@ void CollBackend::registerOnCompletionHook(
   group_->work_info_hook = std::move(hook);
 }
 
-#ifdef C10D_BACKEND_HAS_HOOKS
-void CollBackend::registerAbortHook(std::int64_t id, c10d::AbortHook hook) {
-  group_->abort_hooks.add(id, std::move(hook));
-}
-void CollBackend::unregisterAbortHook(std::int64_t id) {
-  group_->abort_hooks.remove(id);
-}
-void CollBackend::registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) {
-  group_->completion_hooks.add(id, [hook = std::move(hook)](std::uint64_t key, float duration_ms) {
-    hook({key, duration_ms});
-  });
-}
-void CollBackend::unregisterCompletionHook(std::int64_t id) {
-  group_->completion_hooks.remove(id);
-}
-#endif
-
+#if COLLECTIVES_TORCH_AT_LEAST(14)
 c10::intrusive_ptr<c10d::Backend> CollBackend::split(
     const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
     const c10::intrusive_ptr<c10d::Backend::Options>& options) {
@@ -113,13 +81,47 @@ c10::intrusive_ptr<c10d::Backend> CollBackend::merge(
       c10::make_intrusive<GroupOptions>(options->timeout, options_->backend));
 }
 
+c10d::ErrorType CollBackend::getError() {
+  if (!group_->is_open()) return c10d::ErrorType::SUCCESS;
+  const auto status = group_->with_communicator([](auto& comm) { return comm.status(); });
+  if (status) return c10d::ErrorType::SUCCESS;
+  switch (status.error().code) {
+    case COLL_DEADLINE:
+      return c10d::ErrorType::TIMEOUT;
+    case COLL_PEER_LOST:
+      return c10d::ErrorType::REMOTE_ERROR;
+    default:
+      return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
+void CollBackend::registerAbortHook(std::int64_t id, c10d::AbortHook hook) {
+  group_->abort_hooks.add(id, std::move(hook));
+}
+void CollBackend::unregisterAbortHook(std::int64_t id) {
+  group_->abort_hooks.remove(id);
+}
+#endif
+
+#if COLLECTIVES_TORCH_AT_LEAST(15)
+void CollBackend::registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) {
+  group_->completion_hooks.add(id, [hook = std::move(hook)](std::uint64_t key, float duration_ms) {
+    hook({key, duration_ms});
+  });
+}
+void CollBackend::unregisterCompletionHook(std::int64_t id) {
+  group_->completion_hooks.remove(id);
+}
+#endif
+
 void CollBackend::startTimeEstimate() {
   estimate_us_ = 0;
-  estimating_ = true;
+  estimating_ = std::this_thread::get_id();
 }
 
 float CollBackend::endTimeEstimate() {
-  TORCH_CHECK(estimating_.exchange(false), "coll: endTimeEstimate without startTimeEstimate");
+  TORCH_CHECK(estimating_.exchange({}) == std::this_thread::get_id(),
+              "coll: endTimeEstimate without startTimeEstimate");
   return static_cast<float>(estimate_us_);
 }
 
@@ -144,10 +146,10 @@ CollBackend::GroupWorkPtr CollBackend::make_work(c10d::OpType op, const char* wo
                                              profiled_inputs, sequence, timeout);
   if (ends_with_this.count() != 0) {
     auto self = c10::intrusive_ptr<CollBackend>::reclaim_copy(this);
-    work->at_end = [self, ends_with_this] {
+    work->until_end = std::shared_ptr<void>(nullptr, [self, ends_with_this](void*) {
       const std::lock_guard lock(self->extensions_mutex_);
       self->extension_ -= ends_with_this;
-    };
+    });
   }
   return work;
 }
@@ -165,27 +167,41 @@ WorkPtr CollBackend::endCoalescing() {
   return joined;
 }
 
-bool CollBackend::coalesce(const GroupWorkPtr& work) {
+void CollBackend::coalesce(const GroupWorkPtr& work) {
   const std::lock_guard lock(coalesced_mutex_);
-  if (!coalesced_) return false;
+  if (!coalesced_) return;
+  // An exception may keep a region from its end: then it shall not keep all tensors.
+  const std::size_t parts = coalesced_->size();
+  if (parts >= 1024 && std::has_single_bit(parts)) {
+    std::erase_if(*coalesced_, [](const GroupWorkPtr& part) { return part->isSuccess(); });
+  }
   coalesced_->push_back(work);
-  return true;
+}
+
+bool CollBackend::coalesces() {
+  const std::lock_guard lock(coalesced_mutex_);
+  return coalesced_.has_value();
 }
 
 WorkPtr CollBackend::issue(GroupWorkPtr work, std::span<coll_call_t> calls, bool async) {
   for (coll_call_t& call : calls) call.deadline_s = seconds(work->getTimeout());
-  if (estimating_) {
+  if (estimating_.load() == std::this_thread::get_id()) {
     for (const coll_call_t& call : calls) {
       const auto told = group_->with_communicator([&](auto& comm) { return comm.predict(call); });
-      if (!told) C10_THROW_ERROR(DistBackendError, "coll: no estimate: " + told.error().text);
+      if (!told) {
+        estimating_ = std::thread::id();
+        C10_THROW_ERROR(DistBackendError, "coll: no estimate: " + told.error().text);
+      }
       estimate_us_ += told->microseconds;
     }
     work->copies.clear();  // nothing is moved
+    work->message_count.reset();
     work->finish_without_calls();
   } else if (calls.empty()) {
     work->finish_without_calls();
-  } else if (coalesce(work) || async) {
-    work->start(calls);  // who coalesces waits for it at the end
+  } else if (coalesces() || async) {
+    work->start(calls);
+    coalesce(work);  // then its user waits for it at the end
   } else {
     work->run(calls);
   }

@@ -7,18 +7,33 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
 #include "torch_group.hpp"
 #include "torch_joined_work.hpp"
-#include "torch_options.hpp"
 #include "torch_tensors.hpp"
+#include "torch_versions.hpp"
 #include "torch_work.hpp"
 
 namespace collectives_torch {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+/// Settings of one process group, as PyTorch hands them around.
+struct GroupOptions final : c10d::Backend::Options {
+  explicit GroupOptions(std::chrono::milliseconds after = kBackendDefaultTimeout,
+                        std::string backend_name = "coll")
+      : c10d::Backend::Options(std::move(backend_name), after) {}
+  GroupOptions(const GroupOptions&) = default;
+
+  // Virtual in newer versions, like those below.
+  // NOLINTNEXTLINE(modernize-use-override)
+  c10::intrusive_ptr<c10d::Backend::Options> clone() const {
+    return c10::make_intrusive<GroupOptions>(*this);
+  }
+};
 
 /// Member functions without `override` are virtual in newer versions of PyTorch only.
 class CollBackend final : public c10d::Backend {
@@ -30,47 +45,47 @@ class CollBackend final : public c10d::Backend {
   // What it is (torch_backend.cpp).
 
   const std::string getBackendName() const override { return options_->backend; }
-  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+  c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() { return options_; }
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
   void setSequenceNumberForGroup() override {}
-  c10d::ErrorType getError() override;
   void setTimeout(Milliseconds timeout) { options_->timeout = timeout; }
   void addEphemeralTimeout(const Milliseconds& timeout);
-  void abort() override;
-  void shutdown() override;
+  void abort();
+  void shutdown();
   /// What the group's operations have done on this rank.
   coll_stats_t stats();
   void enableCollectivesTiming() override {}  // they are always timed
   void waitForPendingWorks() override;
   void registerOnCompletionHook(
       std::function<void(std::shared_ptr<c10d::WorkInfo>)>&& hook) override;
-#ifdef C10D_BACKEND_HAS_HOOKS
-  bool supportsAbortHooks() const override {
+  bool isInitialized() { return group_->is_open(); }
+
+#if COLLECTIVES_TORCH_AT_LEAST(14)
+  // Groups from groups, and news of failures (torch_backend.cpp).
+
+  bool supportsSplitting() const override {
+    return true;
+  }
+  c10::intrusive_ptr<c10d::Backend> split(
+      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+      const c10::intrusive_ptr<c10d::Backend::Options>& options) override;
+  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                          const c10::intrusive_ptr<c10d::Backend::Options>& options,
+                                          const int& rank, const int& size) override;
+  c10d::ErrorType getError() override;
+  bool supportsAbortHooks() const {
     return true;
   }
   void registerAbortHook(std::int64_t id, c10d::AbortHook hook) override;
   void unregisterAbortHook(std::int64_t id) override;
+#endif
+#if COLLECTIVES_TORCH_AT_LEAST(15)
   bool supportsCompletionHooks() const override {
     return true;
   }
   void registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) override;
   void unregisterCompletionHook(std::int64_t id) override;
 #endif
-
-  // Groups from groups (torch_backend.cpp).
-
-  bool supportsSplitting() const override {
-    return true;
-  }
-  bool isInitialized() {
-    return group_->is_open();
-  }
-  c10::intrusive_ptr<c10d::Backend> split(
-      const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-      const c10::intrusive_ptr<c10d::Backend::Options>& options);
-  c10::intrusive_ptr<c10d::Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
-                                          const c10::intrusive_ptr<c10d::Backend::Options>& options,
-                                          const int& rank, const int& size);
 
   // Estimates (torch_backend.cpp) and memory (torch_memory.cpp).
 
@@ -128,7 +143,7 @@ class CollBackend final : public c10d::Backend {
   // Coalescing managers (torch_backend.cpp): operations issued in between are in flight together,
   // and the work of the end is all of theirs.
 
-  bool supportsCoalescing() const override {
+  bool supportsCoalescing() const {
     return true;
   }
   void startCoalescing() override;
@@ -152,8 +167,10 @@ class CollBackend final : public c10d::Backend {
   /// A collective, not yet issued. Its timeout is that of the options, else the group's.
   GroupWorkPtr make_work(c10d::OpType op, const char* words, const Tensors& profiled_inputs,
                          Milliseconds timeout);
-  /// Keeps the work for endCoalescing; false if nobody coalesces.
-  bool coalesce(const GroupWorkPtr& work);
+  /// Is this between startCoalescing and endCoalescing?
+  bool coalesces();
+  /// Then keeps the work for the end.
+  void coalesce(const GroupWorkPtr& work);
   /// Runs the calls in this thread, or starts them.
   WorkPtr issue(GroupWorkPtr work, std::span<coll_call_t> calls, bool async);
   WorkPtr issue(GroupWorkPtr work, coll_call_t& call, bool async) {
@@ -179,8 +196,8 @@ class CollBackend final : public c10d::Backend {
   std::mutex coalesced_mutex_;
   std::optional<std::vector<GroupWorkPtr>> coalesced_;  // issued since startCoalescing
 
-  std::atomic<bool> estimating_ = false;
-  double estimate_us_ = 0;
+  std::atomic<std::thread::id> estimating_{};  // whose operations are not run but estimated
+  double estimate_us_ = 0;                     // that thread's
 };
 
 }  // namespace collectives_torch

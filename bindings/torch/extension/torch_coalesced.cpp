@@ -74,7 +74,7 @@ WorkPtr CollBackend::allreduce_coalesced(Tensors& tensors,
     reductions.add(memory, memory, tensor);
   }
   auto calls = reductions.calls(COLL_ALL_REDUCE);
-  return issue(std::move(work), calls, options.asyncOp);
+  return issue(std::move(work), calls, may_return_early(options));
 }
 
 WorkPtr CollBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -87,15 +87,14 @@ WorkPtr CollBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
                       ": an input must have ", size_, " times its output's elements");
     reductions.check(inputs[i]);
   }
-  auto work =
-      make_work(c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, name, inputs, options.timeout);
+  auto work = make_work(op_of_reduce_scatters, name, inputs, options.timeout);
   work->outputs = outputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     reductions.add(memory_to_read(inputs[i], *work), memory_to_write(outputs[i], *work),
                    outputs[i]);
   }
   auto calls = reductions.calls(COLL_REDUCE_SCATTER);
-  return issue(std::move(work), calls, options.asyncOp);
+  return issue(std::move(work), calls, may_return_early(options));
 }
 
 WorkPtr CollBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -106,8 +105,7 @@ WorkPtr CollBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
     TORCH_CHECK_VALUE(outputs[i].numel() == inputs[i].numel() * size_, "coll: ", name,
                       ": an output must have ", size_, " times its input's elements");
   }
-  auto work =
-      make_work(c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, name, inputs, options.timeout);
+  auto work = make_work(op_of_all_gathers, name, inputs, options.timeout);
   work->outputs = outputs;
   std::vector<coll_part_t> parts;  // as bytes, whatever their types
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -116,7 +114,7 @@ WorkPtr CollBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
   }
   coll_call_t call = call_of(COLL_ALL_GATHER, parts);
   call.type = COLL_UINT8;
-  return issue(std::move(work), std::span(&call, parts.empty() ? 0 : 1), options.asyncOp);
+  return issue(std::move(work), std::span(&call, parts.empty() ? 0 : 1), may_return_early(options));
 }
 
 // The lists of outputs are one per rank, with a tensor for each input.
@@ -149,7 +147,7 @@ WorkPtr CollBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors&
   }
   coll_call_t call = call_of(COLL_ALL_GATHER, parts);
   call.type = COLL_UINT8;
-  return issue(std::move(work), std::span(&call, parts.empty() ? 0 : 1), options.asyncOp);
+  return issue(std::move(work), std::span(&call, parts.empty() ? 0 : 1), may_return_early(options));
 }
 
 }  // namespace collectives_torch

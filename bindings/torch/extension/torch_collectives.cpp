@@ -18,7 +18,7 @@ WorkPtr CollBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   reduction.apply_to(call);
   call.count = reduction.elements.count(tensor);
   call.send = call.recv = memory_to_update(tensor, *work);
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
@@ -34,7 +34,7 @@ WorkPtr CollBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
   call.count = elements.count(tensor);
   call.recv = rank_ == root ? memory_to_read(tensor, *work) : memory_to_write(tensor, *work);
   call.send = call.recv;
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -53,7 +53,7 @@ WorkPtr CollBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options
   } else {
     call.send = memory_to_read(tensor, *work);
   }
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
@@ -75,7 +75,7 @@ WorkPtr CollBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
   call.count = elements.count(input);
   call.send = memory_to_read(input, *work);
   call.recv = memory_to_write(output, *work);
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
@@ -97,7 +97,7 @@ WorkPtr CollBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   call.count = reduction.elements.count(output);
   call.send = memory_to_read(input, *work);
   call.recv = memory_to_write(output, *work);
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::gather_single(at::Tensor& output, at::Tensor& input,
@@ -125,7 +125,7 @@ WorkPtr CollBackend::gather_single(at::Tensor& output, at::Tensor& input,
     work->outputs = {output};
     call.recv = memory_to_write(output, *work);
   }
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 namespace {
@@ -176,6 +176,9 @@ WorkPtr CollBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
   check_contiguous(output, name);
   check_splits(output_splits, output, size_, "output");
   check_splits(input_splits, input, size_, "input");
+  const bool equal = output_splits.empty() && input_splits.empty();
+  TORCH_CHECK_VALUE(!equal || output.numel() == input.numel(), "coll: ", name, ": the output has ",
+                    output.numel(), " elements, the input ", input.numel());
   const Elements elements = Elements::moved(input.scalar_type());
   auto work = make_work(c10d::OpType::ALLTOALL_BASE, "all_to_all", {input}, options.timeout);
   work->outputs = {output};
@@ -186,30 +189,24 @@ WorkPtr CollBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
   call.type = elements.type;
   call.send = memory_to_read(input, *work);
   call.recv = memory_to_write(output, *work);
-  if (output_splits.empty() && input_splits.empty()) {
-    TORCH_CHECK_VALUE(output.numel() == input.numel(), "coll: ", name, ": the output has ",
-                      output.numel(), " elements, the input ", input.numel());
+  if (equal) {
     call.count = sends[0];
   } else {
     call.unequal = 1;
     call.send_counts = sends.data();
     call.recv_counts = receives.data();
   }
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::barrier(const c10d::BarrierOptions& options) {
   // As in Gloo, earlier collectives of this rank have ended when the barrier has.
-  for (const GroupWorkPtr& work : group_->in_flight(/*messages_too=*/false)) {
-    try {
-      work->wait();
-    } catch (const std::exception&) {  // who holds the work hears of it, and the barrier fails too
-    }
-  }
+  auto earlier = group_->in_flight(/*messages_too=*/false);
   auto work = make_work(c10d::OpType::BARRIER, "barrier", {}, options.timeout);
+  work->earlier = std::move(earlier);
   coll_call_t call = COLL_CALL_INIT;
   call.operation = COLL_BARRIER;
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 }  // namespace collectives_torch

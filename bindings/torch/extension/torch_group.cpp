@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "torch_store.hpp"
+#include "torch_versions.hpp"
 #include "torch_work.hpp"
 
 namespace collectives_torch {
@@ -88,7 +89,7 @@ std::shared_ptr<Group> Group::join(const c10::intrusive_ptr<c10d::Store>& store,
                                    Milliseconds timeout) {
   who = shortened(std::move(who));
   // The store may be another group's live connection, on which a wait would hold it up.
-  LentStore lent{store->clone(), {}};
+  LentStore lent{clone_of(store), {}};
   const coll_config_t config = config_of(who.name, timeout);
   auto joined = collectives::Communicator::join_by(lend(lent), "coll", who.size, who.rank, &config);
   if (!joined) {
@@ -123,6 +124,8 @@ void Group::abort() {
 }
 
 void Group::shutdown() {
+  // Without the lock, so that abort() can end them.
+  for (const auto& work : in_flight(/*messages_too=*/true)) work->wait_quietly();
   const std::unique_lock lock(communicator_mutex_);
   communicator_.reset();
 }

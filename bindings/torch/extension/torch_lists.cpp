@@ -28,7 +28,7 @@ WorkPtr CollBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   call.count = elements.count(input);
   call.unequal = blocks.equal ? 0 : 1;
   call.recv_counts = blocks.counts.data();
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
@@ -52,7 +52,7 @@ WorkPtr CollBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
   call.count = reduction.elements.count(output);
   call.unequal = blocks.equal ? 0 : 1;
   call.send_counts = blocks.counts.data();
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 namespace {
@@ -88,7 +88,7 @@ WorkPtr CollBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
     work->outputs = outputs[0];
     call.recv = Blocks::to_write(outputs[0], elements, *work).data;
   }
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
@@ -110,7 +110,7 @@ WorkPtr CollBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   call.count = elements.count(output);
   call.recv = memory_to_write(output, *work);
   if (rank_ == root) call.send = Blocks::to_read(inputs[0], elements, *work).data;
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 WorkPtr CollBackend::alltoall(Tensors& outputs, Tensors& inputs,
@@ -135,7 +135,7 @@ WorkPtr CollBackend::alltoall(Tensors& outputs, Tensors& inputs,
   call.recv = receives.data;
   call.send_counts = sends.counts.data();
   call.recv_counts = receives.counts.data();
-  return issue(std::move(work), call, options.asyncOp);
+  return issue(std::move(work), call, may_return_early(options));
 }
 
 }  // namespace collectives_torch

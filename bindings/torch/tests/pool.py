@@ -40,12 +40,13 @@ def lacks(*backends, reason):
 
 
 def join(rank, ranks, port_pipe):
-    """Joins the world over a store that rank 0 serves, as under torchrun."""
+    """Joins the world over a store that rank 0 serves, as under torchrun. Some PyTorch
+    builds lack libuv."""
     if rank == 0:
-        store = dist.TCPStore("127.0.0.1", 0, ranks, True, wait_for_workers=False)
+        store = dist.TCPStore("127.0.0.1", 0, ranks, True, wait_for_workers=False, use_libuv=False)
         port_pipe.send(store.port)
     else:
-        store = dist.TCPStore("127.0.0.1", port_pipe.recv(), ranks, False)
+        store = dist.TCPStore("127.0.0.1", port_pipe.recv(), ranks, False, use_libuv=False)
     dist.init_process_group(Setting.backend, store=store, rank=rank, world_size=ranks,
                             timeout=timedelta(seconds=LIMIT))
 

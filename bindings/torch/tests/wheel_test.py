@@ -3,6 +3,7 @@
 import pathlib
 import re
 import subprocess
+import sys
 
 import collectives_torch._extension as extension
 
@@ -18,3 +19,11 @@ def test_the_package_carries_the_library_and_finds_it_beside_itself():
     maps = pathlib.Path("/proc/self/maps").read_text(encoding="utf-8")
     assert {line.split(None, 5)[5] for line in maps.splitlines() if "libcollectives" in line} \
         == {str(carried)}
+
+
+def test_another_version_of_pytorch_is_refused():
+    code = "import torch; torch.__version__ = '2.99.1'; import collectives_torch"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+                         check=False)
+    assert run.returncode != 0
+    assert f"built for PyTorch {extension.built_for}, this is 2.99.1" in run.stderr

@@ -2,6 +2,7 @@
 // Our own JSON, which holds all of the value and reads back equal. Members that have their default
 // are left out.
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "topology/read/read_topology.hpp"
 #include "topology/reader_text.hpp"
@@ -25,7 +26,8 @@ struct Writer {
   Json json = Json::object();
   template <class T>
   void operator()(const char* key, const T& value, const T& fallback = {}) {
-    if (!(value == fallback)) json[key] = value;
+    Json member = value;
+    if (member != Json(fallback)) json[key] = std::move(member);
   }
 };
 struct Reader {

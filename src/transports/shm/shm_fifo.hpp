@@ -197,7 +197,7 @@ class ShmSender final : ShmCursor {
     if (needs_large_slot(bytes)) loan.slot = large_slots_.next();
     write(loan);
     publish(bytes, bytes | kLent, digest);
-    (loan.kept != 0 ? kept_ : lent_) = {.some = true, .end = position()};
+    (loan.kept != 0 ? kept_ : lent_) = Loans{.some = true, .end = position()};
   }
   [[nodiscard]] bool has_small_slots() const { return fifo_.slots[0].count > 0; }
   /// Behind all that was lent until its call ends. Not behind later messages: the receiver may keep

@@ -6,7 +6,17 @@ import functools
 import torch
 import torch.distributed as dist
 
-from collectives_torch._extension import Options, make_group
+try:
+    from collectives_torch import _extension
+    built_for = _extension.built_for
+except ImportError as error:
+    raise ImportError(f"collectives_torch does not load with PyTorch {torch.__version__}. If it was "
+                      "built for another version, build its wheel again.") from error
+if torch.__version__.split(".")[:2] != built_for.split("."):
+    raise ImportError(f"collectives_torch was built for PyTorch {built_for}, this is "
+                      f"{torch.__version__}: build its wheel again")
+
+from collectives_torch._extension import Options, make_group  # pylint: disable=wrong-import-position
 
 __all__ = ["Options", "register", "stand_for", "stats"]
 
