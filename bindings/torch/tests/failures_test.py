@@ -330,6 +330,7 @@ def test_an_abort_ends_a_teardown_that_waits():
     backend = group._get_backend(torch.device("cpu"))
     dist.all_reduce(torch.ones(1), group=group)
     waiting = dist.irecv(torch.ones(1), 1 - dist.get_rank(), group=group)
+    dist.barrier()  # an abort ends the other rank's operations, too
     begun = threading.Event()
 
     def abort():
