@@ -51,15 +51,15 @@ build() {
   ninja $quiet -k 20 -C "$directory" "$@" || die "building in $directory failed"
 }
 
-# test_selected DIRECTORY PATIENCE ARGUMENTS ROOMS NAME…: builds and runs the tests of these rooms and names, all of
-# them if none is given. ARGUMENTS are meson's, as words.
+# test_selected DIRECTORY PATIENCE LEFT_OUT ROOMS NAME…: builds and runs the tests of these rooms and names, all of
+# them if none is given, but none of the suite LEFT_OUT, if that is not empty.
 test_selected() {
-  directory=$1 patience=$2 arguments=$3 rooms=$4
+  directory=$1 patience=$2 left_out=$3 rooms=$4
   shift 4
   targets=
   if [ -n "$rooms$*" ]; then
     ninja --quiet -C "$directory" build.ninja >/dev/null || true  # its list of tests may be old
-    selected=$("$root/scripts/lib/select-tests" "$directory" "$rooms" "$@") || die "nothing to test"
+    selected=$("$root/scripts/lib/select-tests" "$directory" "$left_out" "$rooms" "$@") || die "nothing to test"
     targets=$(echo "$selected" | sed -n 2p)
     # shellcheck disable=SC2046  # a list of words
     set -- $(echo "$selected" | sed -n 1p)
@@ -67,7 +67,7 @@ test_selected() {
   # shellcheck disable=SC2086  # lists of words
   if [ -z "$rooms$*" ] || [ -n "$targets" ]; then build "$directory" $targets; fi
   # shellcheck disable=SC2086
-  run_tests "$directory" "$patience" $arguments "$@"
+  run_tests "$directory" "$patience" ${left_out:+--no-suite $left_out} "$@"
 }
 
 # run_tests DIRECTORY PATIENCE ARGUMENT…: runs `meson test`, time limits times PATIENCE, and counts. The
