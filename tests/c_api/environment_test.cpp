@@ -88,7 +88,8 @@ TEST(Environment, TheProgressThreadStaysOnTheKnobsProcessors) {
     coll_stream_t stream = nullptr;
     const coll_status_t status = coll_stream_create(&stream);
     if (rank == 0) {
-      return status == COLL_SUCCESS && runs_on("coll-progress", std::stoi(processors)) ? 0 : 1;
+      const bool stays = runs_on("coll-progress", std::stoi(processors));
+      return status == COLL_SUCCESS && stays && coll_stream_destroy(stream) == COLL_SUCCESS ? 0 : 1;
     }
     const std::string knob = "COLL_PROGRESS_CPUS=" + processors;
     return status != COLL_SUCCESS && std::strstr(coll_last_error(), knob.c_str()) != nullptr ? 0
