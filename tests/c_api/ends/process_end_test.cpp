@@ -330,8 +330,8 @@ TEST_P(ProcessEnd, AChildThatExitsHarmsNobody) {
     static coll_comm_t comm = nullptr;  // never destroyed, but no leak
     comm = join(meetings.place(0), GetParam(), 2, rank);
     if (comm == nullptr) return 1;
-    // Now the control thread sleeps. A child of a process in which another thread allocates may find
-    // the address sanitizer's allocator locked.
+    // Now the control thread sleeps. A child of a process in which another thread allocates may
+    // find the address sanitizer's allocator locked.
     if (wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS)) return 1;
     const pid_t child = fork();
     if (child == 0) return 0;  // by exit, as its parent later
