@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor that moves runs on the CPU.
 #pragma once
-#include <cstdint>
-
 #include "executor/executor.hpp"
 
 namespace coll {
@@ -11,11 +9,6 @@ namespace coll {
 /// run's.
 class CpuExecutor final : public Executor {
  public:
-  /// A fused step holds its received slot until it gets one to send in: one credit more than the
-  /// verifier needs.
-  static constexpr std::uint32_t kLeastCredits = 2;
-
-  [[nodiscard]] std::uint32_t least_credits() const override { return kLeastCredits; }
   Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
                                         const ConnectionSource& connection,
                                         ScratchPool& pool) override;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What moves runs: the CPU does, and other devices may.
 #pragma once
-#include <cstdint>
 #include <memory>
 
 #include "base/status.hpp"
@@ -15,8 +14,6 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// The fewest credits of the connections that its programs use.
-  [[nodiscard]] virtual std::uint32_t least_credits() const = 0;
   /// Binds a schedule, as bind() of program.hpp does. An executor may derive its programs from
   /// Program: it gets only its own ones back.
   virtual Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,

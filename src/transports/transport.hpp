@@ -189,6 +189,10 @@ class Connection {
 Status message_mismatch(Rank peer, std::size_t expected_bytes, std::uint64_t expected_digest,
                         std::size_t bytes, std::uint64_t digest);
 
+/// The fewest credits that a communicator gives its connections. The verifier needs one; but a
+/// fused step holds its received slot until it gets one to send in.
+inline constexpr std::uint32_t kLeastCredits = 2;
+
 /// What both ends of a connection agree on beforehand.
 struct ConnectionSpec {
   Rank peer = kNoRank;

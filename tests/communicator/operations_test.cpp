@@ -170,7 +170,7 @@ TEST_P(OnTransport, AnyOperationInManyPassesAtFewestCredits) {
     RanksOptions options;
     options.transports = GetParam();
     options.settings.slice_bytes = 512;
-    options.settings.credits = CpuExecutor::kLeastCredits;
+    options.settings.credits = kLeastCredits;
     options.settings.lanes = 2;
     run_samples(ranks, options, 60, 20'000);
     if (HasFailure()) return;
@@ -237,7 +237,7 @@ TEST(OnSeveralHosts, AnyOperationWithHierarchicalAlgorithms) {
       });
       run_samples(ranks, options, 60, 60'000);
       options.settings.slice_bytes = 512;
-      options.settings.credits = CpuExecutor::kLeastCredits;
+      options.settings.credits = kLeastCredits;
       run_samples(ranks, options, 20, 20'000);
       if (HasFailure()) return;
     }

@@ -184,7 +184,7 @@ inline ExecutorRanks::Settings drawn_settings(const FakeScript& script, bool sta
   settings.loans = stages ? Loans::none : Loans::all;
   settings.stages = stages;
   settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
-  settings.credits = CpuExecutor::kLeastCredits + static_cast<std::uint32_t>(random() % 3);
+  settings.credits = kLeastCredits + static_cast<std::uint32_t>(random() % 3);
   settings.slice_bytes = 64u << (random() % 4);
   return settings;
 }

@@ -54,12 +54,14 @@ std::uint64_t own_offset(std::span<const UnequalBlocks::Block> blocks, Rank rank
   return blocks.size() == 1 ? blocks[0].offset : blocks[static_cast<std::size_t>(rank)].offset;
 }
 
-/// Of equal blocks: is a rank's own block the same memory in both buffers?
-bool is_in_place(const InPlace& rule, std::uint64_t block, const Buffer& input,
-                 const Buffer& output) {
+/// How far behind the begin of each buffer a rank's own block lies.
+struct OwnOffsets {
+  std::uint64_t input = 0, output = 0;
+};
+/// Where blocks are equal; in the unit of `block`.
+OwnOffsets own_offsets(const InPlace& rule, std::uint64_t block) {
   const std::uint64_t offset = rule.offset_blocks * block;
-  return rule.allowed && (rule.input_inside_output ? input.begin == output.begin + offset
-                                                   : input.begin + offset == output.begin);
+  return rule.input_inside_output ? OwnOffsets{0, offset} : OwnOffsets{offset, 0};
 }
 
 /// In place exactly as NCCL has it, or not at all: a rank's own block is the same memory in both.
@@ -67,12 +69,10 @@ Status check_in_place(const Request& request, Rank rank, Rank size) {
   const Call& call = request.call;
   const InPlace rule = in_place(call.collective, size, call.root, rank);
   if (!rule.allowed) return bad(call, "send and recv overlap", "use separate buffers");
-  std::uint64_t of_input = rule.input_inside_output ? 0 : rule.offset_blocks * call.count;
-  std::uint64_t of_output = rule.input_inside_output ? rule.offset_blocks * call.count : 0;
-  if (request.blocks != nullptr) {
-    of_input = own_offset(request.blocks->input, rank);
-    of_output = own_offset(request.blocks->output, rank);
-  }
+  const auto [of_input, of_output] = request.blocks == nullptr
+                                         ? own_offsets(rule, call.count)
+                                         : OwnOffsets{own_offset(request.blocks->input, rank),
+                                                      own_offset(request.blocks->output, rank)};
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);
   const auto output = reinterpret_cast<std::uintptr_t>(request.output);
   if (input + of_input * size_of(call.type) == output + of_output * size_of(call.type)) return {};
@@ -108,6 +108,10 @@ Status check_parts(const Request& request, Rank rank, Rank size) {
   const Call& call = request.call;
   const BlockShape shape = block_shape(call.collective, size, call.root, rank);
   const InPlace rule = in_place(call.collective, size, call.root, rank);
+  const auto is_in_place = [&rule](std::uint64_t block, const Buffer& in, const Buffer& out) {
+    const auto [of_input, of_output] = own_offsets(rule, block);
+    return rule.allowed && in.begin + of_input == out.begin + of_output;
+  };
   const bool devices = may_have_device_memory();
   const auto reached = [devices](const void* data) {
     return !devices || place_of_memory(data).kind == MemoryKind::host;
@@ -121,7 +125,7 @@ Status check_parts(const Request& request, Rank rank, Rank size) {
     const Buffer output{reinterpret_cast<std::uintptr_t>(part.output), block * shape.output};
     // The whole call's names are right; what can still be wrong of a part are its buffers.
     const bool plain = part.input != nullptr && part.output != nullptr &&
-                       (!overlap(input, output) || is_in_place(rule, block, input, output)) &&
+                       (!overlap(input, output) || is_in_place(block, input, output)) &&
                        reached(part.input) && reached(part.output);
     if (!plain) {
       Request each;

@@ -50,8 +50,7 @@ std::uint32_t ProgramCache::first_lane(Collective collective) const {
 }
 
 std::uint32_t ProgramCache::credits_of(const Transport& transport) const {
-  return membership_->credits != 0 ? std::max(membership_->credits, executor_.least_credits())
-                                   : transport.limits().credits;
+  return membership_->credits != 0 ? membership_->credits : transport.limits().credits;
 }
 
 Status ProgramCache::prepare(const PlanKey& key) {

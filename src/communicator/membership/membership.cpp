@@ -24,9 +24,6 @@
 namespace coll {
 namespace {
 
-/// The executor gives connections this many, if COLL_CREDITS says fewer (Executor::least_credits).
-constexpr std::uint32_t kLeastCredits = 2;
-
 struct NotViable {
   Rank where = kNoRank;
   Status why;
@@ -208,8 +205,8 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   world.algorithm = settings.algorithm;
   world.cut = {settings.lanes, settings.slice_bytes};
   world.order = settings.order;
-  out.credits = settings.credits;
-  if (settings.credits != 0) world.credits = std::max(settings.credits, kLeastCredits);
+  if (settings.credits != 0)
+    out.credits = world.credits = std::max(settings.credits, kLeastCredits);
   if (!cards[0].tuning.empty()) {
     Result<TuningTable> tuning = read_tuning_json(cards[0].tuning, "rank 0's tuning table");
     if (!tuning.ok()) return unreadable(0, "tuning table").with_context(tuning.status().text());
