@@ -39,7 +39,7 @@ void CollBackend::shutdown() {
 }
 
 void CollBackend::waitForPendingWorks() {
-  for (const GroupWorkPtr& work : group_->in_flight(/*messages_too=*/true)) work->wait_quietly();
+  group_->wait_for_works();
 }
 
 void CollBackend::registerOnCompletionHook(

@@ -124,8 +124,7 @@ void Group::abort() {
 }
 
 void Group::shutdown() {
-  // Without the lock, so that abort() can end them.
-  for (const auto& work : in_flight(/*messages_too=*/true)) work->wait_quietly();
+  wait_for_works();  // without the lock, so that abort() can end them
   const std::unique_lock lock(communicator_mutex_);
   communicator_.reset();
 }
@@ -173,6 +172,10 @@ c10::intrusive_ptr<GroupWork> Group::remove_in_flight(std::uint64_t key) {
   c10::intrusive_ptr<GroupWork> work = std::move(found->second);
   in_flight_.erase(found);
   return work;
+}
+
+void Group::wait_for_works() const {
+  for (const auto& work : in_flight(/*messages_too=*/true)) work->wait_quietly();
 }
 
 std::vector<c10::intrusive_ptr<GroupWork>> Group::in_flight(bool messages_too) const {

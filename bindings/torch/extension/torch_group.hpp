@@ -111,6 +111,8 @@ class Group {
   c10::intrusive_ptr<GroupWork> remove_in_flight(std::uint64_t key);
   /// Collectives and messages, or collectives only.
   std::vector<c10::intrusive_ptr<GroupWork>> in_flight(bool messages_too) const;
+  /// Waits for all operations in flight, however they end.
+  void wait_for_works() const;
 
   HookTable<std::function<void()>> abort_hooks;
   /// Gets the operation's key, and how long it took in ms.

@@ -143,9 +143,9 @@ void GroupWork::finish_without_calls(const std::exception_ptr& exception) {
 
 bool GroupWork::claim() {
   const std::lock_guard lock(mutex_);
-  if (claimed_) return false;
+  if (completer_ != std::thread::id()) return false;
   completer_ = std::this_thread::get_id();
-  return claimed_ = true;
+  return true;
 }
 
 void GroupWork::complete() {

@@ -24,7 +24,7 @@ struct Title {
 
 /// The library's handles of an operation (several where it needs several calls), and what PyTorch
 /// wants when it has ended. An operation completes in the thread that waits for it, else in one of
-/// torch_completion.hpp. Until it is complete it owns its tensors, and the group owns it.
+/// torch_later.hpp. Until it is complete it owns its tensors, and the group owns it.
 class GroupWork final : public c10d::Work {
  public:
   GroupWork(std::shared_ptr<Group> group, const Title& title,
@@ -103,8 +103,7 @@ class GroupWork final : public c10d::Work {
   // Under the base's mutex_.
   std::size_t running_ = 0;    // calls that have not ended
   int waiting_ = 0;            // threads that will complete the operation when its calls have ended
-  bool claimed_ = false;       // a thread completes it
-  std::thread::id completer_;  // that thread
+  std::thread::id completer_;  // the thread that completes it; none yet: the default
   bool over_ = false;          // it has: hooks and futures have seen the end
   bool settled_ = false;       // the futures made from now on are complete
   c10::intrusive_ptr<c10::ivalue::Future> future_, future_result_;
