@@ -340,6 +340,7 @@ def test_an_abort_ends_a_teardown_that_waits():
 
     def abort():
         begun.wait(20)
+        time.sleep(0.1)  # for the teardown to begin: nothing shows that it has
         collectives_torch.stats(group)  # no lock keeps it, nor Python, waiting
         backend.abort()
     thread = threading.Thread(target=abort)

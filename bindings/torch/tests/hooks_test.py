@@ -65,11 +65,27 @@ def test_an_abort_hook_runs_at_an_abort():
 
 @on_ranks(2)
 def test_after_wait_the_future_has_its_value():
-    for _ in range(200):
-        work = dist.all_reduce(torch.ones(3), async_op=True)
-        future = work.get_future()
+    """Even if another thread completes the operation, and is in a hook."""
+    group, inside, leave = made_group(), threading.Event(), threading.Event()
+
+    def hook(_):
+        inside.set()
+        leave.wait(20)
+    group._register_on_completion_hook(hook)
+    work = dist.all_reduce(torch.ones(3), group=group, async_op=True)
+    future, done = work.get_future(), []
+
+    def wait():
         work.wait()
-        assert future.done() and future.value()[0].tolist() == [dist.get_world_size()] * 3
+        done.append(future.done())
+    assert inside.wait(20)
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    waiting.join(0.1)  # it must not return meanwhile
+    assert not done and not work.is_completed()
+    leave.set()
+    waiting.join()
+    assert done == [True] and future.value()[0].tolist() == [dist.get_world_size()] * 3
 
 
 # --- timeouts ---
@@ -86,9 +102,11 @@ def test_an_extension_of_the_timeout_ends_with_its_operation():
     backend_of(group).set_timeout(20 * SECOND)
     assert timeout_of_next() == 20 * SECOND
     backend_of(group)._add_ephemeral_timeout(5 * SECOND)
-    with pytest.raises(ValueError):  # refused: it takes the extension with it
-        dist.all_gather_into_tensor(torch.ones(3), torch.ones(2), group=group)
     assert timeout_of_next() == 25 * SECOND
+    assert timeout_of_next() == 20 * SECOND
+    backend_of(group)._add_ephemeral_timeout(5 * SECOND)
+    with pytest.raises(ValueError, match="tag -5"):  # refused: it takes the extension with it
+        group.recv([torch.ones(1)], 1 - dist.get_rank(), -5)
     assert timeout_of_next() == 20 * SECOND
 
 
@@ -157,8 +175,12 @@ def test_a_refused_call_in_a_manager_leaves_the_others():
 def test_a_manager_left_by_an_exception_keeps_no_tensors():
     group = made_group()
     group._start_coalescing(CPU)  # nobody ends it
+    places = set()
     for _ in range(3000):
-        dist.all_reduce(torch.ones(1), group=group)
+        x = backend_of(group).allocate_tensor(1000, dtype=torch.float32, device=CPU)
+        places.add(x.data_ptr())  # memory that was given back is allocated again
+        dist.all_reduce(x, group=group)
+    assert len(places) < 1500
     group._start_coalescing(CPU)
     work = group.allreduce([torch.ones(1)])
     group._end_coalescing(CPU).wait()
