@@ -71,9 +71,14 @@ def test_after_wait_the_future_has_its_value():
     def hook(_):
         inside.set()
         leave.wait(20)
+    if dist.get_rank() == 1:
+        dist.barrier()  # the thread that issues the recv must not be the one that completes it
+        dist.send(torch.arange(3.0), 0, group=group)
+        return
     group._register_on_completion_hook(hook)
-    work = dist.all_reduce(torch.ones(3), group=group, async_op=True)
+    work = dist.irecv(torch.zeros(3), 1, group=group)
     future, done = work.get_future(), []
+    dist.barrier()
 
     def wait():
         work.wait()
@@ -85,7 +90,7 @@ def test_after_wait_the_future_has_its_value():
     assert not done and not work.is_completed()
     leave.set()
     waiting.join()
-    assert done == [True] and future.value()[0].tolist() == [dist.get_world_size()] * 3
+    assert done == [True] and future.value()[0].tolist() == [0, 1, 2]
 
 
 # --- timeouts ---
