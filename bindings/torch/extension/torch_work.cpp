@@ -246,10 +246,16 @@ c10::intrusive_ptr<c10::ivalue::Future> GroupWork::getFutureResult() {
   return future;
 }
 
+bool GroupWork::futures_tell() const {
+  if (!settled_) return false;
+  if (!future_ && !future_result_) return true;
+  return (future_ && future_->completed()) || (future_result_ && future_result_->completed());
+}
+
 bool GroupWork::isCompleted() {
   {
     const std::lock_guard lock(mutex_);
-    if (completed_) return over_ || completer_ == std::this_thread::get_id();
+    if (completed_) return over_ || completer_ == std::this_thread::get_id() || futures_tell();
     if (running_ != 0) return false;
   }
   if (!claim()) return false;  // the thread that completes it may need the caller's locks

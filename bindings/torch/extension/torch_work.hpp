@@ -89,6 +89,8 @@ class GroupWork final : public c10d::Work {
   void tell_work_info();
   /// Completes the futures that exist; those made later are complete at once.
   void complete_futures();
+  /// Whether a future has said that the operation is complete: then it must say so, too.
+  [[nodiscard]] bool futures_tell() const;
   void settle(const c10::intrusive_ptr<c10::ivalue::Future>& future, bool of_tensors);
 
   const std::shared_ptr<Group> group_;

@@ -94,6 +94,24 @@ def test_after_wait_the_future_has_its_value():
     assert done == [True] and future.value()[0].tolist() == [0, 1, 2]
 
 
+@on_ranks(2)
+def test_a_work_is_complete_once_its_future_is():
+    """Even while the future's callback keeps the thread that completes the work."""
+    group, leave = made_group(), threading.Event()
+    if dist.get_rank() == 1:
+        dist.barrier()
+        dist.send(torch.ones(1), 0, group=group)
+        return
+    work = dist.irecv(torch.zeros(1), 1, group=group)
+    future = work.get_future()
+    called = future.then(lambda _: leave.wait(20))
+    dist.barrier()
+    future.wait()
+    assert work.is_completed() and not called.done()
+    leave.set()
+    assert called.wait()
+
+
 # --- timeouts ---
 
 
