@@ -89,8 +89,9 @@ class CollBackend final : public c10d::Backend {
 
   // Estimates (torch_backend.cpp) and memory (torch_memory.cpp).
 
+  /// Before 2.15 Python reaches the estimates of PyTorch's own NCCL backend only.
   bool supportsTimeEstimation() const {
-    return true;
+    return COLLECTIVES_TORCH_AT_LEAST(15);
   }
   void startTimeEstimate();
   float endTimeEstimate();
