@@ -89,7 +89,7 @@ class CollBackend final : public c10d::Backend {
 
   // Estimates (torch_backend.cpp) and memory (torch_memory.cpp).
 
-  /// Before 2.15 Python reaches the estimates of PyTorch's own NCCL backend only.
+  /// Before 2.15, Python can ask only PyTorch's own NCCL backend for estimates.
   bool supportsTimeEstimation() const {
     return COLLECTIVES_TORCH_AT_LEAST(15);
   }

@@ -89,7 +89,7 @@ class GroupWork final : public c10d::Work {
   void tell_work_info();
   /// Completes the futures that exist; those made later are complete at once.
   void complete_futures();
-  /// Whether a future has said that the operation is complete: then it must say so, too.
+  /// Whether a future has said that the operation is complete. Then isCompleted() says so, too.
   [[nodiscard]] bool futures_tell() const;
   void settle(const c10::intrusive_ptr<c10::ivalue::Future>& future, bool of_tensors);
 

@@ -23,6 +23,13 @@ def made_group():
     return dist.new_group()
 
 
+def send_once_met(x, group):
+    """Rank 1's part: rank 0 issues a recv and meets it. So the thread of rank 0 that issued the recv
+    is not the one that completes it."""
+    dist.barrier()
+    dist.send(x, 0, group=group)
+
+
 # --- completion and abort ---
 
 
@@ -73,9 +80,7 @@ def test_after_wait_the_future_has_its_value():
         inside.set()
         leave.wait(20)
     if dist.get_rank() == 1:
-        dist.barrier()  # the thread that issues the recv must not be the one that completes it
-        dist.send(torch.arange(3.0), 0, group=group)
-        return
+        return send_once_met(torch.arange(3.0), group)
     group._register_on_completion_hook(hook)
     work = dist.irecv(torch.zeros(3), 1, group=group)
     future, done = work.get_future(), []
@@ -99,9 +104,7 @@ def test_a_work_is_complete_once_its_future_is():
     """Even while the future's callback keeps the thread that completes the work."""
     group, leave = made_group(), threading.Event()
     if dist.get_rank() == 1:
-        dist.barrier()
-        dist.send(torch.ones(1), 0, group=group)
-        return
+        return send_once_met(torch.ones(1), group)
     work = dist.irecv(torch.zeros(1), 1, group=group)
     future = work.get_future()
     called = future.then(lambda _: leave.wait(20))
