@@ -51,7 +51,11 @@ ARROWS = {
     "c_api": ["communicator", "rendezvous/launch", "include"],
     "perf": ["include", "planner", "schedule/proof", "topology/read", "topology/picture"],
     "examples": ["include"],
-    "training": ["include"],
+    "training/math": [],
+    "training/memory": ["include"],
+    "training/model": ["training/math"],
+    "training/parallel": ["training/model", "training/memory"],
+    "training": ["training/parallel"],
     "bindings": ["include"],
     "compat": ["include"],
 }
@@ -97,6 +101,8 @@ def room_of(path):
     parts = path.split("/")
     if path == "include/collectives/types.h":
         return "types"
+    if parts[0] == "training" and os.path.dirname(path) in ARROWS:
+        return os.path.dirname(path)
     if parts[0] != "src":
         return parts[0]
     inner = "/".join(parts[1:])

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Picks the table of kernels that this processor runs, and a BLAS for products of matrices.
+#include "kernels.hpp"
+
+#include <cstring>
+
+#include "number_format.hpp"
+
+#if TRAINING_HAVE_BLAS
+#include <cblas.h>
+#endif
+
+namespace training {
+
+#if defined(__x86_64__)
+namespace avx512 {
+Table make_table();
+}
+namespace avx2 {
+Table make_table();
+}
+#endif
+namespace baseline {
+Table make_table();
+}
+
+namespace {
+
+#if TRAINING_HAVE_BLAS
+/// c = a b + beta c by OpenBLAS.
+template <class Real>
+void blas_product(bool turn_a, bool turn_b, std::size_t m, std::size_t n, std::size_t k,
+                  const Real* a, std::size_t lda, const Real* b, std::size_t ldb, Real beta,
+                  Real* c, std::size_t ldc) {
+  const auto turn = [](bool turned) { return turned ? CblasTrans : CblasNoTrans; };
+  const auto whole = [](std::size_t size) { return static_cast<blasint>(size); };
+  if constexpr (sizeof(Real) == 4) {
+    cblas_sgemm(CblasRowMajor, turn(turn_a), turn(turn_b), whole(m), whole(n), whole(k), 1, a,
+                whole(lda), b, whole(ldb), beta, c, whole(ldc));
+  } else {
+    cblas_dgemm(CblasRowMajor, turn(turn_a), turn(turn_b), whole(m), whole(n), whole(k), 1, a,
+                whole(lda), b, whole(ldb), beta, c, whole(ldc));
+  }
+}
+#endif
+
+Table best() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+    return avx512::make_table();
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::make_table();
+#endif
+  return baseline::make_table();
+}
+
+}  // namespace
+
+const Table& table() {
+  static const Table chosen = [] {
+    Table table = best();
+#if TRAINING_HAVE_BLAS
+    table.of_float.product = blas_product<float>;
+    table.of_double.product = blas_product<double>;
+#endif
+    return table;
+  }();
+  return chosen;
+}
+
+void widen(Format format, std::size_t count, const void* from, float* to) {
+  switch (format) {
+    case Format::f32: std::memcpy(to, from, count * sizeof(float)); break;
+    case Format::bf16: table().widen_bf16(count, from, to); break;
+    case Format::f16: table().widen_f16(count, from, to); break;
+  }
+}
+
+void narrow(Format format, std::size_t count, const float* from, void* to) {
+  switch (format) {
+    case Format::f32: std::memcpy(to, from, count * sizeof(float)); break;
+    case Format::bf16: table().narrow_bf16(count, from, to); break;
+    case Format::f16: table().narrow_f16(count, from, to); break;
+  }
+}
+
+void add(Format format, std::size_t count, const void* from, void* to) {
+  switch (format) {
+    case Format::f32:
+      table().of_float.add(count, static_cast<const float*>(from), static_cast<float*>(to));
+      break;
+    case Format::bf16: table().add_bf16(count, from, to); break;
+    case Format::f16: table().add_f16(count, from, to); break;
+  }
+}
+
+template <>
+const Kernels<float>& kernels() {
+  return table().of_float;
+}
+template <>
+const Kernels<double>& kernels() {
+  return table().of_double;
+}
+
+}  // namespace training

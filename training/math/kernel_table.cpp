@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of one instruction set: TRAINING_ISA names it.
+#include "adam.hpp"
+#include "attention.hpp"
+#include "conversions.hpp"
+#include "gelu.hpp"
+#include "kernels.hpp"
+#include "layer_norm.hpp"
+#include "rows.hpp"
+#include "softmax.hpp"
+
+#define TRAINING_TEXT_OF(word) #word
+#define TRAINING_TEXT(macro) TRAINING_TEXT_OF(macro)
+
+namespace training::TRAINING_ISA {
+
+/// In matrix_product.cpp: there multiplications and additions may be fused.
+template <class Real>
+void matrix_product(bool turn_a, bool turn_b, std::size_t m, std::size_t n, std::size_t k,
+                    const Real* a, std::size_t lda, const Real* b, std::size_t ldb, Real beta,
+                    Real* c, std::size_t ldc);
+
+template <class Real>
+Kernels<Real> kernels_of() {
+  return {.product = matrix_product<Real>,
+          .layer_norm = layer_norm<Real>,
+          .layer_norm_backward = layer_norm_backward<Real>,
+          .gelu = gelu<Real>,
+          .gelu_backward = gelu_backward<Real>,
+          .cross_entropy = cross_entropy<Real>,
+          .cross_entropy_backward = cross_entropy_backward<Real>,
+          .attention = attention<Real>,
+          .attention_backward = attention_backward<Real>,
+          .fill_rows = fill_rows<Real>,
+          .sum_rows = sum_rows<Real>,
+          .add_rows = add_rows<Real>,
+          .add = add<Real>,
+          .embed = embed<Real>,
+          .embed_backward = embed_backward<Real>};
+}
+
+Table make_table() {
+  return {.name = TRAINING_TEXT(TRAINING_ISA),
+          .of_float = kernels_of<float>(),
+          .of_double = kernels_of<double>(),
+          .adam = adam,
+          .squares = squares,
+          .widen_bf16 = widen_all<BrainFloat>,
+          .narrow_bf16 = narrow_all<BrainFloat>,
+          .add_bf16 = add_all<BrainFloat>,
+          .widen_f16 = widen_all<HalfFloat>,
+          .narrow_f16 = narrow_all<HalfFloat>,
+          .add_f16 = add_all<HalfFloat>};
+}
+
+}  // namespace training::TRAINING_ISA

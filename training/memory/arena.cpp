@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts what is allocated, and for what.
+#include "arena.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace training {
+
+const char* name_of(Use use) {
+  constexpr const char* kNames[kUses] = {"parameters",  "gradients", "optimizer",
+                                         "activations", "buckets",   "staging"};
+  return kNames[static_cast<std::size_t>(use)];
+}
+
+void* Arena::allocate(std::size_t bytes, Use use) {
+  if (bytes > limit_ - std::min(limit_, all_)) {
+    std::string text =
+        fmt::format("{} bytes for {} do not fit the limit of {} bytes. In use:", bytes,
+                    name_of(use), limit_);
+    for (std::size_t i = 0; i < kUses; ++i)
+      text += fmt::format(" {} {},", name_of(static_cast<Use>(i)), now_[i]);
+    text += " in all " + std::to_string(all_) + ". ZeRO, offload and checkpointing need less.";
+    throw Failure(text);
+  }
+  void* memory = nullptr;
+  value_of(collectives::detail::result(coll_mem_alloc(&memory, bytes)));
+  const std::size_t i = index(use);
+  all_ += bytes;
+  now_[i] += bytes;
+  peak_[i] = std::max(peak_[i], now_[i]);
+  peak_of_all_ = std::max(peak_of_all_, all_);
+  return memory;
+}
+
+void Arena::free(void* memory, std::size_t bytes, Use use) {
+  coll_mem_free(memory);
+  all_ -= bytes;
+  now_[index(use)] -= bytes;
+}
+
+void Arena::forget_peaks() {
+  peak_ = now_;
+  peak_of_all_ = all_;
+}
+
+}  // namespace training
