@@ -55,7 +55,9 @@ ARROWS = {
     "training/memory": ["include"],
     "training/model": ["training/math"],
     "training/parallel": ["training/model", "training/memory"],
-    "training": ["training/parallel"],
+    "training/checkpoint": ["training/parallel"],
+    "training/safetensors": ["training/checkpoint"],
+    "training": ["training/safetensors"],
     "bindings": ["include"],
     "compat": ["include"],
 }
