@@ -19,7 +19,7 @@ namespace {
 #ifdef TRY_LESS
 constexpr int kRounds = 20;
 #else
-constexpr int kRounds = 120;
+constexpr int kRounds = 80;
 #endif
 
 /// Writes checkpoint after checkpoint, and tells the step of each that is complete.
