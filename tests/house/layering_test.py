@@ -55,7 +55,9 @@ ARROWS = {
     "training/memory": ["include"],
     "training/model": ["training/math"],
     "training/parallel": ["training/model", "training/memory"],
-    "training": ["training/parallel"],
+    "training/data": ["training/memory"],
+    "training/trainer": ["training/parallel", "training/data"],
+    "training": ["training/trainer"],
     "bindings": ["include"],
     "compat": ["include"],
 }

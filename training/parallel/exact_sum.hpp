@@ -26,7 +26,7 @@ class ExactSum {
     const double fraction = std::frexp(value, &exponent);  // value = fraction * 2^exponent
     const auto integer = static_cast<std::int64_t>(std::ldexp(fraction, 53));
     const auto bit = static_cast<std::size_t>(exponent - 53 + kBias);
-    const auto shifted = static_cast<__int128>(integer) << (bit % 32);
+    const auto shifted = static_cast<Wide>(integer) << (bit % 32);
     const std::size_t digit = bit / 32;
     all_[digit] += static_cast<std::int64_t>(shifted & 0xffffffff);
     all_[digit + 1] += static_cast<std::int64_t>((shifted >> 32) & 0xffffffff);
@@ -54,6 +54,7 @@ class ExactSum {
   }
 
  private:
+  __extension__ typedef __int128 Wide;
   static constexpr int kBias = 1152;  ///< bit 0 stands for 2^-1152
   static constexpr std::size_t kDigits = 70;
   std::array<std::int64_t, kDigits + 1> all_{};  ///< and how many numbers were not finite
