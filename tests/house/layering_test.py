@@ -57,7 +57,8 @@ ARROWS = {
     "training/parallel": ["training/model", "training/memory"],
     "training/data": ["training/memory"],
     "training/trainer": ["training/parallel", "training/data"],
-    "training": ["training/trainer"],
+    "training/estimate": ["training/trainer"],
+    "training": ["training/estimate"],
     "bindings": ["include"],
     "compat": ["include"],
 }
