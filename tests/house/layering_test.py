@@ -55,7 +55,9 @@ ARROWS = {
     "training/memory": ["include"],
     "training/model": ["training/math", "training/memory"],
     "training/parallel": ["training/model"],
-    "training": ["training/parallel"],
+    "training/data": ["training/memory"],
+    "training/trainer": ["training/parallel", "training/data"],
+    "training": ["training/trainer"],
     "bindings": ["include"],
     "compat": ["include"],
 }

@@ -76,16 +76,16 @@ struct Difference {
 };
 
 template <class Real>
-void compare_with_the_whole(int ranks, double tolerance) {
+void compare_with_the_whole(std::size_t ranks, double tolerance) {
   const std::uint64_t seed = coll::test::test_seed();
   ModelInMemory<Real> whole(gpt_units<Real>(kShape));
   const History<Real> expected = train(whole, seed);
   EXPECT_LT(expected.outcomes.back().loss, expected.outcomes.front().loss);
   EXPECT_GT(expected.outcomes.back().right, 0U);
 
-  std::vector<History<Real>> histories(static_cast<std::size_t>(ranks));
+  std::vector<History<Real>> histories(ranks);
   std::vector<ParameterInfo> infos;
-  run_ranks(ranks, [&](collectives::Communicator& communicator) {
+  on_ranks(ranks, [&](collectives::Communicator communicator) {
     TensorPartners<Real> partners(communicator);
     ModelInMemory<Real> part(gpt_units<Real>(kShape, &partners));
     const History<Real>& history = histories[partners.rank()] = train(part, seed);
