@@ -55,7 +55,10 @@ ARROWS = {
     "training/memory": ["include"],
     "training/model": ["training/math"],
     "training/parallel": ["training/model", "training/memory"],
-    "training": ["training/parallel"],
+    "training/report/writing": ["training/memory"],
+    "training/report/charts": ["training/report/writing"],
+    "training/report": ["training/math", "training/report/charts"],
+    "training": ["training/parallel", "training/report"],
     "bindings": ["include"],
     "compat": ["include"],
 }
