@@ -125,8 +125,7 @@ std::vector<std::byte> encode(const ShardHead& head) {
                 .step = head.step,
                 .pieces = head.pieces.size(),
                 .elements = head.elements()};
-  std::vector<std::byte> bytes;
-  append(bytes, prefix);
+  std::vector<std::byte> bytes(sizeof prefix);
   for (const std::string_view name : names) {
     append(bytes, static_cast<std::uint32_t>(name.size()));
     const auto text = std::as_bytes(std::span(name));
