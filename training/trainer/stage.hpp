@@ -12,6 +12,7 @@
 #include "../memory/arena.hpp"
 #include "../model/unit.hpp"
 #include "../parallel/gradients.hpp"
+#include "../parallel/traffic.hpp"
 #include "../parallel/weights.hpp"
 
 namespace training {
@@ -65,8 +66,8 @@ class Stage {
   void idle_forward();
   void idle_backward();
 
-  /// Called after each unit's pass.
-  using Observer = std::function<void(Pass pass, std::size_t unit)>;
+  /// Called after each unit's pass, with the time at which it began.
+  using Observer = std::function<void(Pass pass, std::size_t unit, Clock::time_point begin)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
 
  private:

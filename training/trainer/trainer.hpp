@@ -72,11 +72,14 @@ class Trainer {
   void settle() { weights_->settle(); }
   [[nodiscard]] std::size_t steps() const { return step_; }  ///< so far
 
-  // For checkpoints. All ranks of a copy together have everything; a part that several ranks have is
-  // given to one of them.
+  // For checkpoints.
 
-  /// Floats of a parameter, of one of the states: elements `first`, … of what this rank's copy of the
-  /// parameter has.
+  /// The part of each bucket that this rank hands out: the data-parallel ranks together have
+  /// everything once, also where each has everything.
+  [[nodiscard]] Shard counted() const { return {mesh_.data_rank(), mesh_.shape().data}; }
+  /// Copies elements of a state; `first` from the begin of the bucket's part that is counted().
+  void read(State state, std::size_t bucket, std::size_t first, std::span<float> to) const;
+  /// Floats of a parameter, of one of the states: elements `first`, … of what this rank has of it.
   struct Part {
     State state;
     const ParameterInfo& parameter;
@@ -84,9 +87,10 @@ class Trainer {
     std::span<float> values;
   };
   using Visit = std::function<void(const Part& part)>;
-  void save(const Visit& write) const;
-  /// `read` fills the values. All ranks call it.
+  /// `read` fills the values of all that this rank needs. All ranks call it.
   void load(const Visit& read, std::size_t step, const LossScaler::State& scaler);
+  /// Whether tensor parallelism splits the parameter.
+  [[nodiscard]] bool is_split(const std::string& parameter) const;
   [[nodiscard]] LossScaler::State scaler() const { return scaler_.state(); }
 
   [[nodiscard]] const FlatLayout& layout() const { return *layout_; }
@@ -115,9 +119,6 @@ class Trainer {
                      const Visit& visit) const;
   [[nodiscard]] Turns deal() const;
   [[nodiscard]] bool reports() const;  ///< this rank tells the loss of its micro-batches
-  [[nodiscard]] Shard counted() const {
-    return {mesh_.data_rank(), mesh_.shape().data};
-  }
 
   TrainerOptions options_;
   const Source& source_;

@@ -124,23 +124,22 @@ void Trainer::for_each_part(State state, const Range& range, std::size_t bucket,
   });
 }
 
-void Trainer::save(const Visit& write) const {
-  std::vector<float> values;
-  for (std::size_t i = 0; i < layout_->buckets().size(); ++i) {
-    const Bucket& bucket = layout_->buckets()[i];
-    const Range range = counted().of(bucket);
-    const std::size_t first = range.begin - owned_.shard.of(bucket).begin;
-    values.resize(range.count);
-    for (const State state : {State::weights, State::first_moment, State::second_moment}) {
-      if (state == State::weights && !owned_.keeps_weights()) {
-        const auto* owned = static_cast<const float*>(weights_->owned(i));
-        std::copy_n(owned + first, range.count, values.begin());
-      } else {
-        optimizer_->read(i, state, first, values);
-      }
-      for_each_part(state, range, i, values.data(), write);
-    }
+void Trainer::read(State state, std::size_t bucket, std::size_t first, std::span<float> to) const {
+  const Bucket& in = layout_->buckets()[bucket];
+  const std::size_t from = counted().of(in).begin - owned_.shard.of(in).begin + first;
+  if (state == State::weights && !owned_.keeps_weights()) {
+    const auto* weights = static_cast<const float*>(weights_->owned(bucket));
+    std::copy_n(weights + from, to.size(), to.begin());
+  } else {
+    optimizer_->read(bucket, state, from, to);
   }
+}
+
+bool Trainer::is_split(const std::string& parameter) const {
+  for (const auto& unit : units_)
+    for (const ParameterInfo& info : unit->parameters())
+      if (info.name == parameter) return info.split();
+  return false;
 }
 
 void Trainer::load(const Visit& read, std::size_t step, const LossScaler::State& scaler) {
