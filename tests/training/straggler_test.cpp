@@ -106,7 +106,7 @@ TEST(Straggler, IsNotCalledAfterFewSteps) {
   EXPECT_EQ(stragglers_of(paces_of(times)), (std::vector<std::size_t>{1}));
   const Paces fewer = paces_of(std::span(times).subspan(1));
   EXPECT_TRUE(stragglers_of(fewer).empty());
-  EXPECT_NE(straggler_text(fewer).find("19 steps are too few"), std::string::npos);
+  EXPECT_NE(straggler_text(fewer).find("19 of the 20 needed"), std::string::npos);
 }
 
 TEST(Straggler, SpeaksOfRangesOfRanksAndOfShares) {

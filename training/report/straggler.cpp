@@ -124,7 +124,7 @@ Paces paces_of(std::span<const std::vector<double>> times) {
 std::string straggler_text(const Paces& paces) {
   if (paces.ranks.size() < 2) return "One rank waits for no other.";
   if (paces.steps < kStragglerSteps) {
-    return fmt::format("{} steps are too few to tell a slow rank from noise: {} are needed.",
+    return fmt::format("Too few steps to tell a slow rank from noise: {} of the {} needed.",
                        paces.steps, kStragglerSteps);
   }
   std::string text;

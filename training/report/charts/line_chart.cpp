@@ -62,6 +62,7 @@ bool fit(const LineChart& chart, Axis& x, Axis& y) {
     y.low = std::min(y.low, 0.0);
     y.high = std::max(y.high, 0.0);
   }
+  if (x.low == x.high && x.low > 0) x = {0, 2 * x.low, x.start, x.end, x.step};
   widen(x);
   widen(y);
   x.step = nice_step(x.high - x.low, 7);
@@ -132,7 +133,7 @@ std::string draw_line(const Line& line, const Axis& x, const Axis& y, std::size_
   const auto end_piece = [&] {
     // A point between two gaps has no line.
     if (in_piece == 1 && !line.marks)
-      marks += fmt::format("<circle class='fill{}' cx='{:.1f}' cy='{:.1f}' r='1.5'/>\n", colour,
+      marks += fmt::format("<circle class='fill{}' cx='{:.1f}' cy='{:.1f}' r='2.5'/>\n", colour,
                            at.first, at.second);
     in_piece = 0;
   };
