@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -75,8 +76,49 @@ void expect_alone(const pugi::xml_document& page, const std::string& text) {
   EXPECT_EQ(text.find("@import"), std::string::npos);
 }
 
+struct Box {
+  double left, right, top, bottom;
+  std::string text;
+};
+
+/// About the place of a text in a sans-serif font.
+Box box_of(const pugi::xml_node& node) {
+  const std::string text = node.child_value();
+  const auto characters = std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  });
+  const bool title = std::string(node.attribute("class").value()) == "title";
+  const double width = static_cast<double>(characters) * (title ? 9 : 6.8);
+  const std::string anchor = node.attribute("text-anchor").value();
+  const double left = node.attribute("x").as_double() - (anchor == "end"      ? width
+                                                         : anchor == "middle" ? width / 2
+                                                                              : 0);
+  const double base = node.attribute("y").as_double();
+  return {left, left + width, base - (title ? 12 : 9), base + 3, text};
+}
+
+/// Texts are on the paper and do not touch.
+void expect_labels_apart(const pugi::xml_document& page) {
+  for (const auto& svg : page.select_nodes("//svg")) {
+    std::vector<Box> boxes;
+    for (const auto& text : svg.node().select_nodes(".//text"))
+      boxes.push_back(box_of(text.node()));
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      const Box& a = boxes[i];
+      EXPECT_GE(a.left, 0) << a.text;
+      EXPECT_LE(a.right, 720) << a.text;
+      for (std::size_t j = 0; j < i; ++j) {
+        const Box& b = boxes[j];
+        EXPECT_FALSE(a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+            << a.text << " and " << b.text;
+      }
+    }
+  }
+}
+
 /// Coordinates are numbers within the paper.
 void expect_drawn_on_paper(const pugi::xml_document& page) {
+  expect_labels_apart(page);
   for (const auto& svg : page.select_nodes("//svg")) {
     std::istringstream box(svg.node().attribute("viewBox").value());
     double left, top, width, height;
@@ -179,8 +221,17 @@ TEST(ReportPage, TakesOddRuns) {
   for (StepRecord& step : no_loss.steps) step.loss = std::numeric_limits<double>::infinity();
   RunReport nothing = report_of(5);
   for (StepRecord& step : nothing.steps) step = StepRecord{};
+  RunReport flat = report_of(2345);
+  flat.run.name = std::string(300, 'W');
+  for (StepRecord& step : flat.steps) step.loss = 123456.75;
+  RunReport tiny = report_of(4);
+  for (StepRecord& step : tiny.steps) {
+    step.loss *= -1e-9;
+    step.seconds = 1e-5;
+    step.tokens = 1'000'000'000'000;
+  }
   RunReport unnamed;
-  for (const RunReport& report : {report_of(0), one, wild, no_loss, nothing, unnamed}) {
+  for (const RunReport& report : {report_of(0), one, wild, no_loss, nothing, flat, tiny, unnamed}) {
     const std::string text = report_html(report);
     const auto page = parsed(text);
     expect_alone(page, text);
@@ -196,10 +247,10 @@ TEST(ReportPage, TakesOddRuns) {
 }
 
 TEST(ReportPage, KeepsSpikesOfLongRuns) {
-  RunReport report = report_of(50'000);
+  RunReport report = report_of(20'000);
   const std::string calm = loss_svg(report);
   EXPECT_LT(calm.size(), 60'000U) << "a line has no more points than the paper";
-  report.steps[33'333].loss = 3.9;
+  report.steps[13'333].loss = 3.9;
   const auto lowest_y = [](const std::string& svg, double from_x) {
     static const std::regex point(R"([ML]([\d.]+) ([\d.]+))");
     double lowest = 1e9;

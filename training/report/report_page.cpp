@@ -41,7 +41,7 @@ Line line_of(const RunReport& report, const char* name, bool over_seconds, Figur
 }
 
 LineChart loss_chart(const RunReport& report, const std::string& title, bool over_seconds) {
-  LineChart chart{title, over_seconds ? "seconds" : "step", "loss", {}};
+  LineChart chart{title, over_seconds ? "seconds of steps" : "step", "loss", {}};
   chart.lines.push_back(
       line_of(report, "training", over_seconds, [](const StepRecord& s) { return s.loss; }));
   Line validation = line_of(report, "validation", over_seconds, [](const StepRecord& s) {

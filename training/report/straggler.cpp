@@ -14,14 +14,13 @@
 namespace training {
 namespace {
 
-constexpr double kLeastTime = 1e-9;       // a clock's tick: logarithms need more than 0
-constexpr double kLeastDeviation = 1e-3;  // of d; less is no clock's truth
+constexpr double kLeastTime = 1e-9;  // a clock's tick: nothing is divided by 0
 
+/// The upper one of two in the middle.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+  return *middle;
 }
 
 void check(std::span<const std::vector<double>> times) {
@@ -41,22 +40,20 @@ void check(std::span<const std::vector<double>> times) {
 }
 
 RankPace pace_of(std::span<const std::vector<double>> times, std::size_t rank) {
-  std::vector<double> d;
+  std::vector<double> ratios;
+  double slower = 0;  // steps; half of one where times are equal
   for (std::vector<double> others : times) {
     const double own = others[rank];
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(rank));
-    d.push_back(std::log(std::max(own, kLeastTime) / std::max(median(others), kLeastTime)));
+    const double usual = median(others);
+    slower += own > usual ? 1 : own == usual ? 0.5 : 0;
+    ratios.push_back(std::max(own, kLeastTime) / std::max(usual, kLeastTime));
   }
-  const auto steps = static_cast<double>(d.size());
-  double sum = 0, squares = 0;
-  for (const double x : d) sum += x;
-  const double mean = sum / steps;
-  for (const double x : d) squares += (x - mean) * (x - mean);
-  const double deviation = d.size() < 2 ? 0 : std::sqrt(squares / (steps - 1));
+  const auto steps = static_cast<double>(ratios.size());
   RankPace pace;
-  pace.ratio = std::exp(median(d));
-  pace.score = mean / (std::max(deviation, kLeastDeviation) / std::sqrt(steps));
-  pace.straggler = d.size() >= kStragglerSteps && pace.ratio >= kStragglerRatio &&
+  pace.ratio = median(ratios);
+  pace.score = (slower - steps / 2) / (std::sqrt(steps) / 2);
+  pace.straggler = times.size() >= kStragglerSteps && pace.ratio >= kStragglerRatio &&
                    pace.score >= kStragglerScore;
   return pace;
 }
@@ -124,7 +121,7 @@ Paces paces_of(std::span<const std::vector<double>> times) {
 std::string straggler_text(const Paces& paces) {
   if (paces.ranks.size() < 2) return "One rank waits for no other.";
   if (paces.steps < kStragglerSteps) {
-    return fmt::format("{} steps are too few to tell a slow rank from noise: {} are needed.",
+    return fmt::format("Too few steps to tell a slow rank from noise: {} of the {} needed.",
                        paces.steps, kStragglerSteps);
   }
   std::string text;

@@ -12,7 +12,7 @@
 namespace training {
 namespace {
 
-constexpr double kBarLeft = 16, kBarStep = 56, kBarHeight = 26;
+constexpr double kBarStep = 56, kBarHeight = 26;
 
 double length_of(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
 
@@ -25,11 +25,11 @@ double sum_of(const Bar& bar) {
 /// One bar below its name and its sum; a part's value is in it where it has room.
 std::string draw_bar(const BarChart& chart, const Bar& bar, double top, double longest) {
   const double sum = sum_of(bar);
-  std::string out = fmt::format("<text x='{}' y='{:.1f}'>{}: {}</text>\n", kBarLeft, top + 12,
+  std::string out = fmt::format("<text x='{}' y='{:.1f}'>{}: {}</text>\n", kChartMargin, top + 12,
                                 xml_escaped(shortened(bar.name, 60)), xml_escaped(chart.text(sum)));
-  double x = kBarLeft;
+  double x = kChartMargin;
   for (std::size_t i = 0; i < bar.parts.size() && longest > 0; ++i) {
-    const double width = length_of(bar.parts[i]) / longest * (kChartRight - kBarLeft);
+    const double width = length_of(bar.parts[i]) / longest * (kChartRight - kChartMargin);
     if (width <= 0) continue;
     const std::string text = chart.text(bar.parts[i]);
     out += fmt::format(

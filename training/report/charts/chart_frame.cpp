@@ -54,7 +54,7 @@ std::vector<std::vector<LegendEntry>> legend_rows(const std::vector<LegendEntry>
   double used = 0;
   for (const LegendEntry& entry : entries) {
     const double width = text_width(entry.text) + 34;
-    if (rows.empty() || used + width > kChartRight - kChartLeft) {
+    if (rows.empty() || used + width > kChartRight - kChartMargin) {
       rows.emplace_back();
       used = 0;
     }
@@ -67,7 +67,7 @@ std::vector<std::vector<LegendEntry>> legend_rows(const std::vector<LegendEntry>
 std::string draw_legend(const std::vector<std::vector<LegendEntry>>& rows, double top) {
   std::string out;
   for (const auto& row : rows) {
-    double x = kChartLeft;
+    double x = kChartMargin;
     for (const LegendEntry& entry : row) {
       out += fmt::format(
           "<rect class='fill{}' x='{:.1f}' y='{:.1f}' width='12' height='10' rx='2'/>"
@@ -81,14 +81,14 @@ std::string draw_legend(const std::vector<std::vector<LegendEntry>>& rows, doubl
 }
 
 std::string open_svg(const std::string& title, double height, bool embedded) {
-  const std::string name = xml_escaped(shortened(title, 76));
+  const std::string name = xml_escaped(shortened(title, 64));
   return fmt::format(
       "{0}<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {1} {2}'{3} role='img' "
       "aria-label='{4}'>\n{5}<rect class='paper' width='{1}' height='{2}'/>\n"
-      "<text class='title' x='16' y='26'>{4}</text>\n",
+      "<text class='title' x='{6}' y='26'>{4}</text>\n",
       embedded ? "" : "<?xml version='1.0' encoding='UTF-8'?>\n", kChartWidth, height,
       embedded ? "" : fmt::format(" width='{}' height='{}'", kChartWidth, height), name,
-      embedded ? "" : "<style>\n" + chart_style() + "</style>\n");
+      embedded ? "" : "<style>\n" + chart_style() + "</style>\n", kChartMargin);
 }
 
 }  // namespace training
