@@ -9,40 +9,27 @@
 #include <vector>
 
 #include "kernels.hpp"
-
-#ifndef TRAINING_ISA
-#define TRAINING_ISA baseline
-#endif
+#include "lanes.hpp"
 
 namespace training::TRAINING_ISA {
 
-// The processor's own vectors: 12 of them with sums, 2 of b and 1 of a fit into 16 registers.
-#if defined(__AVX512F__)
-inline constexpr std::size_t kVectorBytes = 64;
-#elif defined(__AVX__)
-inline constexpr std::size_t kVectorBytes = 32;
-#else
-inline constexpr std::size_t kVectorBytes = 16;
-#endif
-
-/// kRows x 2 vectors of sums.
+/// kRows x 2 vectors of sums: with 2 of b and 1 of a they fit into 16 registers.
 template <class Real>
 struct Tile {
-  typedef Real Vector __attribute__((vector_size(kVectorBytes)));
   static constexpr std::size_t kRows = 6;
-  static constexpr std::size_t kLanes = kVectorBytes / sizeof(Real);
-  static constexpr std::size_t kColumns = 2 * kLanes;
+  static constexpr std::size_t kInVector = kVectorBytes / sizeof(Real);
+  static constexpr std::size_t kColumns = 2 * kInVector;
 };
 
 /// sums = a b for one tile; `a` is packed by columns of kRows, `b` by rows of kColumns.
 template <class Real>
 inline void multiply_tile(std::size_t k, const Real* a, const Real* b, Real* sums) {
   using T = Tile<Real>;
-  typename T::Vector left[T::kRows]{}, right[T::kRows]{};
+  Vector<Real> left[T::kRows]{}, right[T::kRows]{};
   for (std::size_t i = 0; i < k; ++i, a += T::kRows, b += T::kColumns) {
-    typename T::Vector b0, b1;
+    Vector<Real> b0, b1;
     std::memcpy(&b0, b, kVectorBytes);
-    std::memcpy(&b1, b + T::kLanes, kVectorBytes);
+    std::memcpy(&b1, b + T::kInVector, kVectorBytes);
 #pragma GCC unroll 6
     for (std::size_t row = 0; row < T::kRows; ++row) {
       left[row] += b0 * a[row];
@@ -52,7 +39,7 @@ inline void multiply_tile(std::size_t k, const Real* a, const Real* b, Real* sum
 #pragma GCC unroll 6
   for (std::size_t row = 0; row < T::kRows; ++row) {
     std::memcpy(sums + row * T::kColumns, &left[row], kVectorBytes);
-    std::memcpy(sums + row * T::kColumns + T::kLanes, &right[row], kVectorBytes);
+    std::memcpy(sums + row * T::kColumns + T::kInVector, &right[row], kVectorBytes);
   }
 }
 
