@@ -7,7 +7,9 @@
 
 #include <map>
 #include <mutex>
+#include <numeric>
 
+#include "estimate/estimate.hpp"
 #include "model/gpt.hpp"
 #include "parallel/memory_optimizer.hpp"
 #include "training_ranks.hpp"
@@ -96,29 +98,10 @@ void expect_same(const Trace& one, const Trace& other) {
   for (const auto& [name, values] : one.states) EXPECT_EQ(values, other.states.at(name)) << name;
 }
 
-/// The formula of stage.hpp, for one micro-batch.
 std::size_t activation_bytes(std::size_t units_of_segment) {
-  const auto units = gpt_units<float>(kModel);
-  const Batch batch{2, kModel.positions, {}, {}};
-  const std::size_t width = batch.rows() * kModel.channels;
-  std::size_t scratch = 0, kept = 0;
-  std::vector<std::size_t> outputs(units_of_segment), saved(units_of_segment);
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    scratch = std::max(scratch, units[i]->scratch_size(batch));
-    const std::size_t output = batch.rows() * units[i]->width();
-    if (units_of_segment == 0) {
-      kept += output + units[i]->saved_size(batch);
-      continue;
-    }
-    const std::size_t place = i % units_of_segment;
-    if (place + 1 == units_of_segment || i + 1 == units.size())
-      kept += output;
-    else
-      outputs[place] = std::max(outputs[place], output);
-    saved[place] = std::max(saved[place], units[i]->saved_size(batch));
-  }
-  for (std::size_t i = 0; i < units_of_segment; ++i) kept += outputs[i] + saved[i];
-  return sizeof(float) * (kept + scratch + 2 * width /* gradients of activations */);
+  return sizeof(float) * activation_elements(gpt_units<float>(kModel),
+                                             {2, kModel.positions, {}, {}},
+                                             {.checkpoint = units_of_segment});
 }
 
 TrainerOptions with_zero(int stage) {
@@ -243,30 +226,76 @@ TEST(Training, RanksSendWhatTheFormulasSay) {
   }
 }
 
+/// The paper's formulas, and the estimate of everything.
 TEST(Training, RanksKeepWhatTheFormulasSay) {
   for (const std::size_t ranks : {1, 2, 4}) {
-    for (const int stage : {0, 1, 2, 3}) {
-      TrainerOptions options = with_zero(stage);
-      options.leaves = ranks;
-      options.weights = options.gradients = Format::bf16;
-      const Trace trace = run({.ranks = ranks, .options = options});
-      const std::size_t all = trace.elements, part = all / ranks;
-      for (std::size_t rank = 0; rank < ranks; ++rank) {
-        const auto& bytes = trace.bytes[rank];
-        EXPECT_EQ(bytes.at(Use::parameters), 2 * (stage == 3 ? part : all));
-        EXPECT_EQ(bytes.at(Use::gradients), 2 * (stage >= 2 ? part : all));
-        EXPECT_EQ(bytes.at(Use::optimizer), 12 * (stage >= 1 ? part : all));
-        EXPECT_EQ(bytes, trace.peaks[rank]) << "nothing is allocated for a while";
-        // Transients: stage 2 two buffers of a unit for gradients, stage 3 two more for weights.
-        const std::size_t unit = [&] {
-          std::size_t most = 0;
-          for (const auto& of : gpt_units<float>(kModel)) most = std::max(most, of->size());
-          const std::size_t alignment = ranks * kParameterAlignment;
-          return (most + alignment - 1) / alignment * alignment;
-        }();
-        EXPECT_EQ(bytes.at(Use::buckets), 2 * unit * (stage == 3 ? 4 : (stage == 2 ? 2 : 0)));
+    for (const Format format : {Format::bf16, Format::f32}) {
+      for (const int stage : {0, 1, 2, 3}) {
+        TrainerOptions options = with_zero(stage);
+        options.leaves = ranks;
+        options.weights = options.gradients = format;
+        const Trace trace = run({.ranks = ranks, .options = options});
+        const std::size_t all = trace.elements, part = all / ranks;
+        const Estimate expected =
+            estimate(options, gpt_units<float>(kModel), {2, kModel.positions, {}, {}}, {}, ranks);
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+          const auto& bytes = trace.bytes[rank];
+          if (format == Format::bf16) {
+            EXPECT_EQ(bytes.at(Use::parameters), 2 * (stage == 3 ? part : all));
+            EXPECT_EQ(bytes.at(Use::gradients), 2 * (stage >= 2 ? part : all));
+            EXPECT_EQ(bytes.at(Use::optimizer), 12 * (stage >= 1 ? part : all));
+          }
+          EXPECT_EQ(bytes, trace.peaks[rank]) << "nothing is allocated for a while";
+          for (const auto& [use, size] : bytes) EXPECT_EQ(size, expected.of(use)) << name_of(use);
+        }
+        EXPECT_EQ(std::accumulate(trace.sent.begin(), trace.sent.end(), std::uint64_t{0}),
+                  4 * expected.sent_bytes * ranks);
       }
     }
+  }
+}
+
+TEST(Training, TheEstimateCountsMicroBatches) {
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const std::size_t leaves : {2, 6, 8}) {
+      TrainerOptions options = with_zero(stage);
+      options.leaves = leaves;
+      options.checkpoint = leaves == 6 ? 2 : 0;
+      const Trace trace = run({.ranks = 2, .options = options});
+      const Estimate expected =
+          estimate(options, gpt_units<float>(kModel), {2, kModel.positions, {}, {}},
+                   {.checkpoint = options.checkpoint}, 2);
+      EXPECT_EQ(trace.sent[0], 4 * expected.sent_bytes) << stage << " " << leaves;
+      for (const auto& [use, size] : trace.bytes[0])
+        EXPECT_EQ(size, expected.of(use)) << name_of(use) << stage;
+    }
+  }
+}
+
+/// ZeRO's paper, table 1 and figure 1: 7.5 B parameters on 64 ranks.
+TEST(Training, TheEstimateGivesThePapersTable) {
+  struct OneUnit final : Unit<float> {
+    OneUnit() { parameters_ = {{"w", 75'000, 100'000, 0, 0, false}}; }
+    std::size_t width() const override { return 0; }
+    std::size_t saved_size(const Batch&) const override { return 0; }
+    std::size_t scratch_size(const Batch&) const override { return 0; }
+    double operations(const Batch&) const override { return 0; }
+    void forward(const Batch&, const Memory<float>&, const float*, float*,
+                 Outcome&) const override {}
+    void backward(const Batch&, const Memory<float>&, const float*, float*, float*, float,
+                  const Ready&) const override {}
+  };
+  Units<float> units;
+  units.push_back(std::make_unique<OneUnit>());
+  const double gigabytes[] = {120, 31.4, 16.6, 1.88};
+  for (const int stage : {0, 1, 2, 3}) {
+    TrainerOptions options = with_zero(stage);
+    options.weights = options.gradients = Format::bf16;
+    options.leaves = 64;
+    const Estimate e = estimate(options, units, {1, 1, {}, {}}, {}, 64);
+    EXPECT_NEAR(1e-9 * static_cast<double>(e.of(Use::parameters) + e.of(Use::gradients) +
+                                           e.of(Use::optimizer)),
+                gigabytes[stage], 0.05);
   }
 }
 

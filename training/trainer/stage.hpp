@@ -22,8 +22,18 @@ struct StageOptions {
   std::size_t input_width = 0;  ///< elements per row from the stage before; 0: this is the first
 };
 
+/// Elements of activations that a stage takes, by the formula above, with scratch memory and two
+/// gradients of activations.
+std::size_t activation_elements(const Units<float>& units, const Batch& shape,
+                                const StageOptions& options);
+
 /// What the stage does and when, for a trace.
 enum class Pass { forward, recompute, backward };
+
+/// Units whose activations are computed anew together.
+struct Segment {
+  std::size_t begin, end;
+};
 
 class Stage {
  public:
@@ -65,9 +75,6 @@ class Stage {
     Block<float> input;
     std::vector<Block<float>> outputs;  ///< of each unit; empty if it is computed anew
     std::vector<Block<float>> saved;
-  };
-  struct Segment {
-    std::size_t begin, end;
   };
   [[nodiscard]] Segment segment_of(std::size_t unit) const;
   [[nodiscard]] float* output_of(std::size_t slot, std::size_t unit) const;
