@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16 and f16 by their definition: widening is exact, narrowing takes the nearest number, ties to
-// the even one.
+// The formats bf16 and f16 keep to their definition: widening is exact, narrowing takes the nearest
+// number, ties to the even one.
 #include "math/number_format.hpp"
 
 #include <gtest/gtest.h>

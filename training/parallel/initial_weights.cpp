@@ -25,15 +25,9 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-std::uint32_t low(std::uint64_t value) {
-  return static_cast<std::uint32_t>(value);
-}
-std::uint32_t high(std::uint64_t value) {
-  return static_cast<std::uint32_t>(value >> 32U);
-}
-
 std::array<double, 4> four_normals(std::uint64_t four, std::uint64_t name, std::uint64_t seed) {
-  const auto bits = philox({low(four), high(four), low(name), high(name)}, {low(seed), high(seed)});
+  const RandomWords bits =
+      philox({low_word(four), high_word(four), low_word(name), high_word(name)}, seed);
   const auto uniform = [&](std::size_t i) { return (bits[i] + 0.5) * 0x1p-32; };
   std::array<double, 4> normals{};
   for (std::size_t i = 0; i < 4; i += 2) {
