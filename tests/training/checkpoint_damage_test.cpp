@@ -154,6 +154,7 @@ TEST_F(CheckpointDamage, WhatIsNotThereIsAFailure) {
     const std::string text = failure_of([&] { reader.read(piece, two); });
     EXPECT_NE(text.find(piece.parameter), std::string::npos) << text;
   }
+  failure_of([&] { reader.read({State::weights, "b", 0, 3}, two); });
   EXPECT_FALSE(reader.has(State::weights, "absent"));
   EXPECT_TRUE(reader.has(State::second_moment, "b"));
 }

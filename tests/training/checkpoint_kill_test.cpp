@@ -19,17 +19,18 @@ namespace {
 #ifdef TRY_LESS
 constexpr int kRounds = 20;
 #else
-constexpr int kRounds = 120;
+constexpr int kRounds = 80;
 #endif
 
 /// Writes checkpoint after checkpoint, and tells the step of each that is complete.
 [[noreturn]] void write_until_killed(const Sample& sample, std::uint64_t step, int said) {
   try {
     for (;; ++step) {
-      sample.write(step);
-      // Every fourth is written a second time, as after a restart from an older one.
-      if (step % 4 == 0) sample.write(step);
-      if (write(said, &step, sizeof step) != sizeof step) _exit(3);
+      // Each a second time too, as after a restart from an older one: it replaces the first.
+      for (int time = 0; time < 2; ++time) {
+        sample.write(step);
+        if (write(said, &step, sizeof step) != sizeof step) _exit(3);
+      }
     }
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
@@ -43,7 +44,9 @@ TEST(CheckpointKill, AtAnyMomentTheNewestCompleteOneIsThere) {
   const Sample sample{.folder = folder.path(), .parameters = {{"w", 70, 400}, {"b", 1, 13}}};
   std::uint64_t newest = 0;
   int in_the_middle = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  // Slow machines need more: some checkpoints must be complete, and some kills must hit one half
+  // done.
+  for (int round = 0; round < kRounds || newest == 0 || in_the_middle == 0; ++round) {
     int said[2];
     ASSERT_EQ(pipe(said), 0);
     const pid_t child = fork();
@@ -75,8 +78,6 @@ TEST(CheckpointKill, AtAnyMomentTheNewestCompleteOneIsThere) {
     ASSERT_GE(newest, complete) << "a checkpoint is lost";
     ASSERT_LE(newest, complete + 1);
   }
-  EXPECT_GT(newest, 0U) << "too fast: no checkpoint was ever complete";
-  EXPECT_GT(in_the_middle, 0) << "none was killed in the middle";
   sample.write(newest + 1);
   EXPECT_EQ(checkpoint_steps(folder.path()), (std::vector<std::uint64_t>{newest + 1, newest}));
 }

@@ -75,6 +75,10 @@ void CheckpointReader::verify(std::size_t part, std::size_t parts) {
 }
 
 void CheckpointReader::read(const Piece& piece, std::span<float> to) {
+  if (to.size() != piece.count) {
+    throw Failure(fmt::format("{} elements of {} do not fit a place for {}", piece.count,
+                              piece.parameter, to.size()));
+  }
   const auto& extents = index_.of(piece.state, piece.parameter);
   auto extent = std::ranges::upper_bound(extents, piece.first, {}, &Extent::first);
   if (extent != extents.begin()) --extent;
