@@ -2,13 +2,12 @@
 // The order of examples in an epoch, computed for each place alone: nothing is shuffled, and
 // nothing but the seed is remembered.
 //
-//   ten times: (left, right) -> (right, left ^ f(round, right)), and again while it is not below
-//   count
+//   ten times: (left, right) -> (right, left ^ f(round, right)); again while the result is >= count
 //
-// This Feistel network permutes the numbers of 2h bits, whatever its function f is. Numbers from
-// `count` on are permuted again until they are below it (cycle walking), so the numbers below
-// `count` are permuted too. As 2^2h <= 4 count, that takes four turns or fewer on average. With
-// fewer than ten rounds, orders of few numbers are not about equally likely.
+// This Feistel network permutes the numbers of 2h bits, whatever its function f is. Repeating it
+// for numbers from `count` on (cycle walking) permutes those below `count`. As 2^2h <= 4 count,
+// that takes four turns or fewer on average. With fewer rounds, orders of few numbers are not about
+// equally likely.
 //
 // Black, Rogaway 2002, "Ciphers with arbitrary finite domains" (CT-RSA), methods 2 and 3.
 #pragma once
