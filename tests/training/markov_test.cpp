@@ -68,8 +68,7 @@ TEST(MarkovChain, DrawsEachStateWithItsProbability) {
 }
 
 /// Sequences are independent, so the mean of their losses under the true matrix is normal around
-/// the entropy; six deviations are passed once in 5e8 runs. The first symbols tell the stationary
-/// distribution, or the mean would be off.
+/// the entropy; six deviations are passed once in 5e8 runs.
 TEST(MarkovSource, ItsTextHasTheEntropyThatItStates) {
   constexpr std::size_t kTokens = 32, kBatches = 300;
   const Draw draw{.seed = coll::test::test_seed(), .sequences = 64, .tokens = kTokens};
@@ -99,6 +98,20 @@ TEST(MarkovSource, ItsTextHasTheEntropyThatItStates) {
     EXPECT_LT(deviation, 0.003 * chain.entropy()) << "the bound says something";
     EXPECT_NEAR(mean, chain.entropy(), 6 * deviation) << (validates ? "validation" : "training");
   }
+}
+
+TEST(MarkovSource, ItsSequencesBeginWithTheStationaryDistribution) {
+  const Draw draw{.seed = coll::test::test_seed(), .sequences = 20000, .tokens = 1};
+  const MarkovChain chain(draw.seed, 12);
+  std::vector<double> seen(12);
+  for (const std::int32_t state : training_batch(*open_source("markov:12", draw), 0).inputs)
+    ++seen[static_cast<std::size_t>(state)];
+  double chi_square = 0;
+  for (std::size_t i = 0; i < 12; ++i) {
+    const double mean = 20000 * chain.stationary()[i];
+    chi_square += (seen[i] - mean) * (seen[i] - mean) / mean;
+  }
+  EXPECT_LT(chi_square, 70);  // 11 degrees of freedom: about once in 1e10 runs
 }
 
 TEST(MarkovSource, KeepsItsPromises) {
