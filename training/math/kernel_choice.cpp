@@ -61,6 +61,7 @@ const Table& table() {
   static const Table chosen = [] {
     Table table = best();
 #if TRAINING_HAVE_BLAS
+    openblas_set_num_threads(1);  // a rank is one thread
     table.of_float.product = blas_product<float>;
     table.of_double.product = blas_product<double>;
 #endif
