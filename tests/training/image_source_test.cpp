@@ -124,9 +124,11 @@ TEST(ImageSource, RefusesFilesThatAreNoImages) {
   EXPECT_THAT(failure(images, {0, 0}), HasSubstr("is not an IDX file"));
   EXPECT_THAT(failure(images, {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 9, 9}),
               HasSubstr("ends before its 6 bytes"));
-  EXPECT_THAT(
-      failure(images, {0, 0, 8, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}),
-      HasSubstr("says it has more than"));
+  EXPECT_THAT(failure(images, {0, 0, 8, 3, 255, 255, 255, 255, 0, 0, 0, 1, 0, 0, 0, 1}),
+              HasSubstr("says it has more than"));
+  EXPECT_THAT(failure(images, {0, 0, 8, 3, 128, 0, 0, 0, 128, 0, 0, 0, 0, 0, 0, 4}),
+              HasSubstr("says it has more than"))
+      << "2^64 bytes";
   EXPECT_THAT(failure(images, {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 9}),
               HasSubstr("no training data"));
   EXPECT_THAT(failure(labels, {0, 0, 8, 1, 0, 0, 0, 11, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}),

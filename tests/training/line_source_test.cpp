@@ -18,11 +18,12 @@ using testing::HasSubstr;
 constexpr std::size_t kTokens = 6, kSequences = 4;
 const Draw kDraw{.seed = 5, .sequences = kSequences, .tokens = kTokens};
 
-/// 37 lines of 1 to 9 characters, and empty ones between: "0", "01", "012", ...
+/// 37 lines of 1 to 9 characters, and empty ones between. A tab is a smaller symbol than a line's
+/// end.
 std::string lines_text() {
   std::string text;
   for (std::size_t i = 0; i < 37; ++i)
-    text += std::string("abcdefghi").substr(0, 1 + i % 9) + (i % 5 == 0 ? "\n\n" : "\n");
+    text += std::string("abcd\tefgh").substr(0, 1 + i % 9) + (i % 5 == 0 ? "\n\n" : "\n");
   return text;
 }
 

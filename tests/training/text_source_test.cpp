@@ -70,7 +70,7 @@ TEST(TextSource, TrainingSeesItsPartOnlyAndAllOfIt) {
 }
 
 TEST(TextSource, ValidationHasEachTargetOfItsPartOnce) {
-  for (const std::size_t size : {200, 500, 503, 510, 1000}) {
+  for (const std::size_t size : {200U, 500U, 503U, 510U, 1000U}) {
     const std::string characters = counting_text(size);
     const Text text = text_of("counting", characters);
     const auto source = text_source(text, kDraw);
