@@ -55,7 +55,8 @@ ARROWS = {
     "training/memory": ["include"],
     "training/model": ["training/math"],
     "training/parallel": ["training/model", "training/memory"],
-    "training": ["training/parallel"],
+    "training/offload": ["training/parallel"],
+    "training": ["training/offload"],
     "bindings": ["include"],
     "compat": ["include"],
 }

@@ -8,13 +8,15 @@ namespace training {
 
 void adam_on_range(const Owned& owned, std::size_t bucket, const Update& update, const Range& range,
                    const float* gradients, float* weights, float* m, float* v) {
-  for_each_place(owned.layout->buckets()[bucket], range, [&](const Place& place, const Range& part) {
-    if (!update.skipped.empty() && update.skipped[place.unit][place.parameter]) return;
-    AdamStep step = update.step;
-    if (!owned.decays[place.unit][place.parameter]) step.decay = 0;
-    const std::size_t at = part.begin - range.begin;
-    table().adam(step, part.count, gradients + at, weights + at, m + at, v + at);
-  });
+  for_each_place(owned.layout->buckets()[bucket], range,
+                 [&](const Place& place, const Range& part) {
+                   if (!update.skipped.empty() && update.skipped[place.unit][place.parameter])
+                     return;
+                   AdamStep step = update.step;
+                   if (!owned.decays[place.unit][place.parameter]) step.decay = 0;
+                   const std::size_t at = part.begin - range.begin;
+                   table().adam(step, part.count, gradients + at, weights + at, m + at, v + at);
+                 });
 }
 
 void adam_in_tiles(const Owned& owned, std::size_t bucket, const Update& update, const Range& range,

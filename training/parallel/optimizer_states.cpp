@@ -15,9 +15,12 @@ OptimizerStates::OptimizerStates(const FlatLayout& layout, Shard shard, bool kee
 
 const Block<float>& OptimizerStates::block(State state) const {
   switch (state) {
-    case State::weights: return weights_;
-    case State::first_moment: return first_;
-    case State::second_moment: break;
+    case State::weights:
+      return weights_;
+    case State::first_moment:
+      return first_;
+    case State::second_moment:
+      break;
   }
   return second_;
 }

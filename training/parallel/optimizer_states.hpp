@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of an optimizer in memory: arrays of the owned parts of all buckets, one behind another.
+// The states of an optimizer in memory: arrays of the owned parts of all buckets, one behind
+// another.
 #pragma once
 #include "optimizer.hpp"
 
