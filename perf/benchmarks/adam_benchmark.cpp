@@ -3,7 +3,7 @@
 // memory, on 1 thread and several.
 //
 // GB/s is what moves between processor and memory as STREAM counts it, 1 GB = 1e9 bytes: 28 bytes
-// for each parameter, 12 for each element of the triad. ns/param is of the whole step.
+// for each parameter, 12 for each element of the triad.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
