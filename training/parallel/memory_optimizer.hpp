@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AdamW with its states in memory, beside the weights.
 #pragma once
-#include "optimizer.hpp"
+#include "optimizer_states.hpp"
 
 namespace training {
 
@@ -18,16 +18,8 @@ class MemoryOptimizer final : public Optimizer {
   void move_to(const FlatLayout& layout) override;
 
  private:
-  /// All buckets' owned parts, one behind another.
-  struct States {
-    Block<float> weights, first, second;
-  };
-  [[nodiscard]] States take(const FlatLayout& layout) const;
-  [[nodiscard]] std::span<float> of(std::size_t bucket, State state) const;
-
   Owned owned_;
-  Arena& arena_;
-  States states_;
+  OptimizerStates states_;
 };
 
 }  // namespace training

@@ -47,7 +47,8 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
   virtual ~Optimizer() = default;
 
-  /// Takes the first values of the owned weights of a bucket; the moments are 0.
+  /// Takes the first values of the owned weights of a bucket; the moments are 0. After weights were
+  /// changed by others, as when a checkpoint was read, it takes them anew and keeps the moments.
   virtual void begin(std::size_t bucket, std::span<const float> weights) = 0;
 
   /// One step for the owned part of a bucket: reads its gradients, writes its weights, both in
@@ -71,5 +72,15 @@ class Optimizer {
 /// `v` begin with the range's first element. Honours decay and skipped parameters.
 void adam_on_range(const Owned& owned, std::size_t bucket, const Update& update, const Range& range,
                    const float* gradients, float* weights, float* m, float* v);
+
+/// Weights and moments in f32, from the first element of a range.
+struct Wide {
+  float *weights, *first, *second;
+};
+
+/// The same, with gradients in their format; where weights have 16 bits, also writes `weights` in
+/// theirs.
+void adam_in_tiles(const Owned& owned, std::size_t bucket, const Update& update, const Range& range,
+                   const void* gradients, void* weights, const Wide& wide);
 
 }  // namespace training
