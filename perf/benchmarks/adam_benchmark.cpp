@@ -10,9 +10,9 @@
 #include <latch>
 #include <string>
 
-#include "../../training/math/kernels.hpp"
-#include "../../training/memory/arena.hpp"
-#include "../../training/offload/worker_pool.hpp"
+#include "math/kernels.hpp"
+#include "memory/arena.hpp"
+#include "offload/worker_pool.hpp"
 
 namespace {
 

@@ -13,10 +13,10 @@
 
 #include <thread>
 
-#include "../../training/offload/file_optimizer.hpp"
-#include "../../training/offload/host_optimizer.hpp"
-#include "../../training/offload/unit_fetch.hpp"
-#include "../../training/parallel/memory_optimizer.hpp"
+#include "offload/file_optimizer.hpp"
+#include "offload/host_optimizer.hpp"
+#include "offload/unit_fetch.hpp"
+#include "optimizer/memory_optimizer.hpp"
 
 namespace {
 

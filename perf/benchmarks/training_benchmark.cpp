@@ -14,7 +14,7 @@
 #include "math/kernels.hpp"
 #include "math/number_format.hpp"
 #include "model/gpt.hpp"
-#include "parallel/initial_weights.hpp"
+#include "layout/initial_weights.hpp"
 
 namespace training {
 

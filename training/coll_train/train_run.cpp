@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "../estimate/estimate.hpp"
-#include "../parallel/memory_optimizer.hpp"
+#include "../optimizer/memory_optimizer.hpp"
 #include "../parallel/tensor_parallel.hpp"
 #include "../report/peak_flops.hpp"
 #include "../safetensors/safetensors_reader.hpp"

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "../parallel/leaf_tree.hpp"
+#include "../layout/leaf_tree.hpp"
 
 namespace training {
 namespace {

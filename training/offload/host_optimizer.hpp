@@ -16,7 +16,7 @@
 #include <mutex>
 #include <semaphore>
 
-#include "../parallel/optimizer_states.hpp"
+#include "../optimizer/optimizer_states.hpp"
 #include "device_link.hpp"
 #include "worker_pool.hpp"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "../parallel/optimizer.hpp"
+#include "../optimizer/optimizer.hpp"
 #include "state_io.hpp"
 
 namespace training {

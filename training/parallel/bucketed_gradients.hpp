@@ -12,9 +12,9 @@
 
 #include "../math/number_format.hpp"
 #include "../memory/arena.hpp"
-#include "flat.hpp"
+#include "../layout/flat.hpp"
 #include "gradients.hpp"
-#include "traffic.hpp"
+#include "group_traffic.hpp"
 #include "unit_memory.hpp"
 
 namespace training {

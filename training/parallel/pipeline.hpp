@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "traffic.hpp"
+#include "group_traffic.hpp"
 
 namespace training {
 

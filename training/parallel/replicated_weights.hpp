@@ -7,8 +7,8 @@
 #pragma once
 #include <vector>
 
-#include "shard.hpp"
-#include "traffic.hpp"
+#include "../layout/shard.hpp"
+#include "group_traffic.hpp"
 #include "unit_memory.hpp"
 #include "weights.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "../math/number_format.hpp"
 #include "../memory/arena.hpp"
-#include "flat.hpp"
+#include "../layout/flat.hpp"
 
 namespace training {
 

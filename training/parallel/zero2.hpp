@@ -17,8 +17,8 @@
 #include "../math/number_format.hpp"
 #include "../memory/arena.hpp"
 #include "gradients.hpp"
-#include "shard.hpp"
-#include "traffic.hpp"
+#include "../layout/shard.hpp"
+#include "group_traffic.hpp"
 #include "unit_memory.hpp"
 
 namespace training {

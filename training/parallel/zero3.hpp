@@ -10,8 +10,8 @@
 #include <deque>
 #include <vector>
 
-#include "shard.hpp"
-#include "traffic.hpp"
+#include "../layout/shard.hpp"
+#include "group_traffic.hpp"
 #include "unit_memory.hpp"
 #include "weights.hpp"
 

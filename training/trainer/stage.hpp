@@ -12,7 +12,7 @@
 #include "../memory/arena.hpp"
 #include "../model/unit.hpp"
 #include "../parallel/gradients.hpp"
-#include "../parallel/traffic.hpp"
+#include "../parallel/group_traffic.hpp"
 #include "../parallel/weights.hpp"
 
 namespace training {

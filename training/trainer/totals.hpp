@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "../memory/failure.hpp"
-#include "../parallel/exact_sum.hpp"
+#include "../math/exact_sum.hpp"
 
 namespace training {
 

@@ -14,7 +14,7 @@
 #include "../data/source.hpp"
 #include "../parallel/ddp.hpp"
 #include "../parallel/mesh.hpp"
-#include "../parallel/optimizer.hpp"
+#include "../optimizer/optimizer.hpp"
 #include "../parallel/pipeline.hpp"
 #include "deal.hpp"
 #include "learning_rate.hpp"

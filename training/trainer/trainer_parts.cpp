@@ -3,7 +3,7 @@
 // their content out and in.
 #include <algorithm>
 
-#include "../parallel/initial_weights.hpp"
+#include "../layout/initial_weights.hpp"
 #include "../parallel/replicated_weights.hpp"
 #include "../parallel/zero1.hpp"
 #include "../parallel/zero2.hpp"
