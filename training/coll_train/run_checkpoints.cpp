@@ -37,10 +37,11 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
   for (const auto& [name, value] : ours.items()) {
     const auto theirs = state.at("settings").value(name, nlohmann::json());
     if (theirs != value) {
-      throw Failure(fmt::format("the checkpoint in {} was made with {} {}, and this run has {}; use "
-                                "the same, or another folder",
-                                options_.folder.string(), name, theirs.dump(), value.dump()),
-                    Failure::kBadUsage);
+      throw Failure(
+          fmt::format("the checkpoint in {} was made with {} {}, and this run has {}; use "
+                      "the same, or another folder",
+                      options_.folder.string(), name, theirs.dump(), value.dump()),
+          Failure::kBadUsage);
     }
   }
   trainer.load(
@@ -81,7 +82,9 @@ void RunCheckpoints::save(Trainer& trainer) {
   async_->start(step_, *snapshot_);
 }
 
-bool RunCheckpoints::written() { return snapshot_ && async_->done(); }
+bool RunCheckpoints::written() {
+  return snapshot_ && async_->done();
+}
 
 std::string RunCheckpoints::commit() {
   if (mesh_.rank() == 0) writer_->commit(step_, whole_, trainer_);

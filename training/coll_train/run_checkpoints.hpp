@@ -12,13 +12,13 @@ namespace training {
 
 class RunCheckpoints {
  public:
-  /// `whole`: the parameters of the whole model. `settings`: what a run must share with the one that
-  /// wrote the checkpoint it goes on from: JSON.
+  /// `whole`: the parameters of the whole model. `settings`: what a run must share with the one
+  /// that wrote the checkpoint it goes on from: JSON.
   RunCheckpoints(std::string folder, std::size_t keep, Mesh& mesh,
                  std::vector<WholeParameter> whole, std::string settings);
 
-  /// Goes on from the newest checkpoint, if there is one. All ranks call it. Returns a sentence for a
-  /// person; "" if there is none.
+  /// Goes on from the newest checkpoint, if there is one. All ranks call it. Returns a sentence for
+  /// a person; "" if there is none.
   std::string resume(Trainer& trainer);
   /// Begins to write what the trainer is now. All ranks call it.
   void save(Trainer& trainer);

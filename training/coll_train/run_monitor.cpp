@@ -11,7 +11,9 @@
 namespace training {
 namespace {
 
-double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
 
 std::int64_t nanoseconds(Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -57,12 +59,12 @@ void RunMonitor::watch_passes() {
 }
 
 void RunMonitor::watch_traffic(Traffic& traffic) {
-  traffic.observe([this](const char* name, std::size_t bytes, Clock::time_point begin,
-                         Clock::time_point end) {
-    bytes_[name] += bytes;
-    tracer_.span(Stream::communication, name, nanoseconds(begin), nanoseconds(end),
-                 {bytes, trainer_.steps() + 1});
-  });
+  traffic.observe(
+      [this](const char* name, std::size_t bytes, Clock::time_point begin, Clock::time_point end) {
+        bytes_[name] += bytes;
+        tracer_.span(Stream::communication, name, nanoseconds(begin), nanoseconds(end),
+                     {bytes, trainer_.steps() + 1});
+      });
 }
 
 void RunMonitor::after(const StepResult& step, const StepResult* validation, std::string note) {
@@ -125,7 +127,9 @@ void RunMonitor::say(const std::string& text) {
 void RunMonitor::finish() {
   if (tracer_.on()) {
     // The ranks leave a barrier at about the same time: there their clocks are compared.
-    const auto path = [&](std::size_t rank) { return fmt::format("{}.rank{}", options_.trace, rank); };
+    const auto path = [&](std::size_t rank) {
+      return fmt::format("{}.rank{}", options_.trace, rank);
+    };
     value_of(mesh_.world.barrier());
     const std::int64_t here = Tracer::now();
     std::vector<std::int64_t> clocks(mesh_.shape().ranks());
@@ -155,8 +159,10 @@ void RunMonitor::finish() {
     std::filesystem::create_directories(options_.report);
     write_report(report_, options_.report);
   }
-  if (options_.json) fmt::print("{}\n", json_text(report_json(report_)));
-  else if (!options_.quiet) fmt::print("{}", report_table(report_));
+  if (options_.json)
+    fmt::print("{}\n", json_text(report_json(report_)));
+  else if (!options_.quiet)
+    fmt::print("{}", report_table(report_));
 }
 
 }  // namespace training

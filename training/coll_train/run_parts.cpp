@@ -34,8 +34,8 @@ Units<float> make_units(const TrainOptions& options, const Source& source,
                         Partners<float>* partners) {
   const Source::Shape& shape = source.shape();
   if (is_gpt(options, source)) {
-    return gpt_units<float>({shape.kinds, shape.tokens, options.channels, options.layers, options.heads},
-                            partners);
+    return gpt_units<float>(
+        {shape.kinds, shape.tokens, options.channels, options.layers, options.heads}, partners);
   }
   if (partners != nullptr)
     throw Failure("--tp splits the GPT only; use --dp for images", Failure::kBadUsage);

@@ -14,7 +14,8 @@ namespace training {
 std::unique_ptr<Source> make_source(const TrainOptions& options);
 
 /// The model for this data; `partners` share its matrices, null: none.
-Units<float> make_units(const TrainOptions& options, const Source& source, Partners<float>* partners);
+Units<float> make_units(const TrainOptions& options, const Source& source,
+                        Partners<float>* partners);
 
 /// "GPT, 4 blocks of 128 channels, 817664 parameters"
 std::string describe_model(const TrainOptions& options, const Source& source);

@@ -17,10 +17,10 @@ const std::map<std::string, PipelineKind> kSchedules = {
 
 void add_model(CLI::App& app, TrainOptions& o) {
   const auto group = app.add_option_group("Model and data");
-  group->add_option("--data", o.data,
-                    "bible, verses, text:FILE, fashion-mnist or markov[:STATES]")
+  group->add_option("--data", o.data, "bible, verses, text:FILE, fashion-mnist or markov[:STATES]")
       ->capture_default_str();
-  group->add_option("--model", o.model, "gpt for text, mlp for images (default: what fits the data)")
+  group
+      ->add_option("--model", o.model, "gpt for text, mlp for images (default: what fits the data)")
       ->check(CLI::IsMember({"gpt", "mlp"}));
   group->add_option("--layers", o.layers, "blocks of the GPT")->capture_default_str();
   group->add_option("--channels", o.channels, "width of the GPT")->capture_default_str();
@@ -29,13 +29,15 @@ void add_model(CLI::App& app, TrainOptions& o) {
   group->add_option("--hidden", o.hidden, "width of the MLP's hidden layer")->capture_default_str();
   group->add_option("--sequences", o.sequences, "sequences, or images, of a micro-batch")
       ->capture_default_str();
-  group->add_option("--micro-batches", o.trainer.leaves,
-                    "micro-batches of a step, over all ranks (default: 8)")
+  group
+      ->add_option("--micro-batches", o.trainer.leaves,
+                   "micro-batches of a step, over all ranks (default: 8)")
       ->check(CLI::PositiveNumber);
   group->add_option("--seed", o.trainer.seed, "of weights and data")->capture_default_str();
   group->add_option("--init", o.init, "first weights: a safetensors file (default: by the seed)");
-  group->add_option("--drop", o.trainer.drop,
-                    "probability that a micro-batch leaves out a block (stochastic depth)")
+  group
+      ->add_option("--drop", o.trainer.drop,
+                   "probability that a micro-batch leaves out a block (stochastic depth)")
       ->check(CLI::Range(0.0, 1.0));
 }
 
@@ -60,15 +62,20 @@ void add_run(CLI::App& app, TrainOptions& o) {
 
 void add_parallel(CLI::App& app, TrainOptions& o) {
   const auto group = app.add_option_group("Ranks");
-  group->add_option("--dp", o.mesh.data, "data-parallel copies (default: what --tp and --pp leave)");
-  group->add_option("--tp", o.mesh.tensor, "ranks that share each matrix")->check(CLI::PositiveNumber);
+  group->add_option("--dp", o.mesh.data,
+                    "data-parallel copies (default: what --tp and --pp leave)");
+  group->add_option("--tp", o.mesh.tensor, "ranks that share each matrix")
+      ->check(CLI::PositiveNumber);
   group->add_option("--pp", o.mesh.pipeline, "stages of the pipeline")->check(CLI::PositiveNumber);
   group->add_option("--schedule", o.trainer.pipeline, "gpipe or 1f1b (default)")
       ->transform(CLI::CheckedTransformer(kSchedules, CLI::ignore_case));
-  group->add_option("--zero", o.trainer.zero,
-                    "ZeRO: what is spread over data-parallel ranks. 1: optimizer states, 2: and "
-                    "gradients, 3: and weights; 0: nothing")
+  group
+      ->add_option("--zero", o.trainer.zero,
+                   "ZeRO: what is spread over data-parallel ranks. 1: optimizer states, 2: and "
+                   "gradients, 3: and weights; 0: nothing")
       ->check(CLI::Range(0, 3));
+  group->add_flag("--balance", o.trainer.balance,
+                  "deals micro-batches by their rows; the order of sums then depends on the ranks");
   group->add_option("--prefetch", o.trainer.prefetch, "units gathered ahead in stage 3")
       ->capture_default_str();
   group->add_option("--first-bucket", o.trainer.buckets.first_bytes, "bytes of the first bucket")
@@ -81,13 +88,23 @@ void add_parallel(CLI::App& app, TrainOptions& o) {
 
 void add_memory(CLI::App& app, TrainOptions& o) {
   const auto group = app.add_option_group("Memory");
-  group->add_option("--weights", o.trainer.weights, "f32, bf16 or f16; with 16 bits the optimizer keeps f32")
+  group
+      ->add_option("--weights", o.trainer.weights,
+                   "f32, bf16 or f16; with 16 bits the optimizer keeps f32")
       ->transform(CLI::CheckedTransformer(kFormats, CLI::ignore_case));
   group->add_option("--gradients", o.trainer.gradients, "f32, bf16 or f16 (default: as --weights)")
       ->transform(CLI::CheckedTransformer(kFormats, CLI::ignore_case));
-  group->add_option("--checkpoint-activations", o.trainer.checkpoint,
-                    "keeps the input of every K units only, and computes them anew")
+  group
+      ->add_option("--checkpoint-activations", o.trainer.checkpoint,
+                   "keeps the input of every K units only, and computes them anew")
       ->type_name("K");
+  group
+      ->add_option("--offload", o.offload,
+                   "where the optimizer's states lie: none (on the device), cpu (host memory), or "
+                   "a folder on a disk")
+      ->capture_default_str();
+  group->add_option("--adam-threads", o.adam_threads, "threads of an optimizer off the device")
+      ->check(CLI::PositiveNumber);
   group->add_option("--device-memory", o.device_memory, "most bytes of a rank; 0: any")
       ->transform(CLI::AsSizeValue(false));
 }
@@ -111,7 +128,8 @@ Parsed parse_train_options(int argc, const char* const* argv) {
   Parsed parsed;
   TrainOptions& o = parsed.options;
   CLI::App app(
-      "Trains a small GPT or MLP over libcollectives: data-parallel, with ZeRO, tensor and pipeline\n"
+      "Trains a small GPT or MLP over libcollectives: data-parallel, with ZeRO, tensor and "
+      "pipeline\n"
       "parallelism. Start it once for each rank, by coll-run, torchrun, mpirun or srun:\n"
       "  coll-run -n 2 -- coll-train --data bible --steps 300\n"
       "  coll-run -n 8 -- coll-train --dp 2 --tp 2 --pp 2",

@@ -25,10 +25,9 @@ struct TrainOptions {
   std::uint64_t validation_batches = 16;
 
   std::string offload = "none";  ///< or "cpu", or a folder
+  std::size_t adam_threads = 1;
   std::size_t device_memory = 0;  ///< bytes of the arena; 0: no limit
   std::string hook;
-  std::string compute = "real";
-  bool balance = false;
 
   std::string save;  ///< folder of checkpoints
   std::size_t save_every = 0, keep = 2;

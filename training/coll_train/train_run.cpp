@@ -8,11 +8,11 @@
 #include <optional>
 
 #include "../estimate/estimate.hpp"
-#include "../optimizer/memory_optimizer.hpp"
 #include "../parallel/tensor_parallel.hpp"
 #include "../report/peak_flops.hpp"
 #include "../safetensors/safetensors_reader.hpp"
 #include "../safetensors/safetensors_writer.hpp"
+#include "optimizer_place.hpp"
 #include "run_checkpoints.hpp"
 #include "run_monitor.hpp"
 #include "run_parts.hpp"
@@ -84,7 +84,8 @@ void print_estimate(const TrainOptions& options, std::size_t ranks) {
                   Failure::kBadUsage);
   fmt::print("{}", estimate_table(options.trainer, make_units(options, *source, nullptr),
                                   {source->shape().sequences, source->shape().tokens, {}, {}},
-                                  {.checkpoint = options.trainer.checkpoint}, mesh.data));
+                                  {.checkpoint = options.trainer.checkpoint}, mesh.data,
+                                  options.offload != "none"));
 }
 
 int run_training(const TrainOptions& options, collectives::Communicator world) {
@@ -95,11 +96,10 @@ int run_training(const TrainOptions& options, collectives::Communicator world) {
   const auto whole = whole_parameters(options, *source);
   Arena arena = options.device_memory == 0 ? Arena() : Arena(options.device_memory);
   TensorPartners<float> partners(mesh.tensor);
+  OptimizerPlace place(options, arena);
   Trainer trainer(options.trainer,
-                  make_units(options, *source, mesh.shape().tensor > 1 ? &partners : nullptr), *source,
-                  mesh, arena, [&](Owned owned) {
-                    return std::make_unique<MemoryOptimizer>(std::move(owned), arena);
-                  });
+                  make_units(options, *source, mesh.shape().tensor > 1 ? &partners : nullptr),
+                  *source, mesh, arena, [&](Owned owned) { return place.make(std::move(owned)); });
   if (!options.init.empty()) load_first_weights(options.init, whole, trainer);
   std::optional<RunCheckpoints> checkpoints;
   std::string resumed;
@@ -107,8 +107,9 @@ int run_training(const TrainOptions& options, collectives::Communicator world) {
     checkpoints.emplace(options.save, options.keep, mesh, whole, settings_text(options));
     resumed = checkpoints->resume(trainer);
   }
-  RunMonitor monitor(options, facts_of(options, *source, mesh), step_flops(options, *source), mesh,
-                     arena, trainer);
+  RunFacts facts = facts_of(options, *source, mesh);
+  facts.facts.emplace_back("optimizer", place.describe());
+  RunMonitor monitor(options, std::move(facts), step_flops(options, *source), mesh, arena, trainer);
   monitor.say(resumed);
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stop_asked = 1; });
 

@@ -6,7 +6,9 @@
 
 namespace training {
 namespace {
-std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
+std::size_t round_up(std::size_t value, std::size_t to) {
+  return (value + to - 1) / to * to;
+}
 }  // namespace
 
 FlatLayout::FlatLayout(const Sizes& sizes) {

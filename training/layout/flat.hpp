@@ -20,9 +20,9 @@ struct Place {
 };
 
 struct Bucket {
-  std::size_t used = 0;         ///< elements of its parameters
-  std::size_t size = 0;         ///< and padding: a multiple of the alignment
-  std::vector<Place> places;    ///< in the order of offsets
+  std::size_t used = 0;       ///< elements of its parameters
+  std::size_t size = 0;       ///< and padding: a multiple of the alignment
+  std::vector<Place> places;  ///< in the order of offsets
 };
 
 struct BucketLimits {
@@ -44,8 +44,9 @@ class FlatLayout {
   /// gradients become ready.
   static Order backward_order(const Sizes& sizes);
 
-  /// Buckets filled in this order, and closed when they reach their limit, as PyTorch's DDP does (Li
-  /// et al. 2020, arXiv 2006.15704, section 3.2.3). A bucket's size is a multiple of `alignment`.
+  /// Buckets filled in this order, and closed when they reach their limit, as PyTorch's DDP does
+  /// (Li et al. 2020, arXiv 2006.15704, section 3.2.3). A bucket's size is a multiple of
+  /// `alignment`.
   static FlatLayout by_bytes(const Sizes& sizes, const Order& order, const BucketLimits& limits,
                              std::size_t alignment);
   /// One bucket for each unit, from the last to the first.

@@ -24,8 +24,8 @@ struct Shard {
   [[nodiscard]] std::size_t size(const FlatLayout& layout) const { return layout.size() / ranks; }
 };
 
-/// Calls visit(place, range) for each parameter that lies in `range` of its bucket, at least partly;
-/// `range` is then that part, from the bucket's begin.
+/// Calls visit(place, range) for each parameter that lies in `range` of its bucket, at least
+/// partly; `range` is then that part, from the bucket's begin.
 template <class Visit>
 void for_each_place(const Bucket& bucket, const Range& range, Visit visit) {
   for (const Place& place : bucket.places) {

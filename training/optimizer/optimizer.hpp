@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The optimizer's side of a step: AdamW on what this rank owns of each bucket. Where its states lie
-// is what implementations differ in: in memory (memory_optimizer.hpp), or off the device (offload/).
+// is what implementations differ in: in memory (memory_optimizer.hpp), or off the device
+// (offload/).
 //
 // The states are m and v, and where weights have 16 bits, the weights in f32 (Micikevicius et al.
 // 2018, arXiv 1710.03740, section 3.1): 8 or 12 bytes for each parameter.
@@ -9,10 +10,10 @@
 #include <memory>
 #include <span>
 
+#include "../layout/shard.hpp"
 #include "../math/kernels.hpp"
 #include "../math/number_format.hpp"
 #include "../memory/arena.hpp"
-#include "../layout/shard.hpp"
 
 namespace training {
 

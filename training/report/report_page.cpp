@@ -71,8 +71,8 @@ LineChart communication_chart(const RunReport& report) {
 }
 
 BarChart memory_chart(const Summary& all) {
-  BarChart chart{"Memory by use", {}, {{"in use at the end", {}}, {"peaks of each use", {}}},
-                 bytes_text};
+  BarChart chart{
+      "Memory by use", {}, {{"in use at the end", {}}, {"peaks of each use", {}}}, bytes_text};
   for (std::size_t i = 0; i < kUses; ++i) {
     chart.parts.emplace_back(name_of(static_cast<Use>(i)));
     chart.bars[0].parts.push_back(static_cast<double>(all.last.memory[i]));

@@ -26,14 +26,16 @@ double median(std::vector<double> values) {
 void check(std::span<const std::vector<double>> times) {
   for (const auto& step : times) {
     if (step.size() != times.front().size()) {
-      throw Failure(fmt::format("times of {} ranks after times of {}: after a change of ranks begin "
-                                "a new window.",
-                                step.size(), times.front().size()));
+      throw Failure(
+          fmt::format("times of {} ranks after times of {}: after a change of ranks begin "
+                      "a new window.",
+                      step.size(), times.front().size()));
     }
     for (std::size_t rank = 0; rank < step.size(); ++rank) {
       if (!std::isfinite(step[rank]) || step[rank] < 0) {
-        throw Failure(fmt::format("rank {} tells a time of {} seconds: its clock or its sum is wrong.",
-                                  rank, step[rank]));
+        throw Failure(
+            fmt::format("rank {} tells a time of {} seconds: its clock or its sum is wrong.", rank,
+                        step[rank]));
       }
     }
   }
@@ -74,7 +76,9 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
   return text;
 }
 
-std::string whole_percent(double share) { return fmt::format("{:.0f} %", share * 100); }
+std::string whole_percent(double share) {
+  return fmt::format("{:.0f} %", share * 100);
+}
 
 /// Who waited for `late`, and how long.
 std::string waits_text(const Paces& paces, std::size_t late) {
@@ -110,8 +114,7 @@ Paces paces_of(std::span<const std::vector<double>> times) {
     const auto last = std::max_element(step.begin(), step.end());
     const auto late = static_cast<std::size_t>(last - step.begin());
     paces.seconds += *last;
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      paces.waited[rank][late] += *last - step[rank];
+    for (std::size_t rank = 0; rank < ranks; ++rank) paces.waited[rank][late] += *last - step[rank];
   }
   if (ranks < 2) return paces;
   for (std::size_t rank = 0; rank < ranks; ++rank) paces.ranks[rank] = pace_of(times, rank);
@@ -128,19 +131,21 @@ std::string straggler_text(const Paces& paces) {
   for (std::size_t rank = 0; rank < paces.ranks.size(); ++rank) {
     const RankPace& pace = paces.ranks[rank];
     if (!pace.straggler) continue;
-    text += fmt::format("{}Rank {} is a straggler: over {} steps it took {:.2f} times as long as the "
-                        "others (z = {}). {}",
-                        text.empty() ? "" : " ", rank, paces.steps, pace.ratio,
-                        short_number(pace.score), waits_text(paces, rank));
+    text += fmt::format(
+        "{}Rank {} is a straggler: over {} steps it took {:.2f} times as long as the "
+        "others (z = {}). {}",
+        text.empty() ? "" : " ", rank, paces.steps, pace.ratio, short_number(pace.score),
+        waits_text(paces, rank));
   }
   if (!text.empty()) return text;
   double waited = 0;
   for (const auto& row : paces.waited)
     for (const double seconds : row) waited += seconds;
   const double all = paces.seconds * static_cast<double>(paces.ranks.size());
-  return fmt::format("No rank is a straggler over {} steps. Ranks waited {} of the time for whoever "
-                     "came last.",
-                     paces.steps, whole_percent(all > 0 ? waited / all : 0));
+  return fmt::format(
+      "No rank is a straggler over {} steps. Ranks waited {} of the time for whoever "
+      "came last.",
+      paces.steps, whole_percent(all > 0 ? waited / all : 0));
 }
 
 void StepTimes::add(std::vector<double> of_ranks) {

@@ -17,8 +17,8 @@ namespace {
 constexpr const char* kStreamNames[kStreams] = {"compute", "communication", "storage"};
 constexpr std::size_t kLanes = 1000;  // thread numbers that a stream may use
 
-/// Spans of one thread must lie in each other or apart, and operations in flight need not. A lane is
-/// a thread on which a span does: the stream's first has almost all.
+/// Spans of one thread must lie in each other or apart, and operations in flight need not. A lane
+/// is a thread on which a span does: the stream's first has almost all.
 class Lanes {
  public:
   /// The lane of a span. Spans come by their begin, longer ones first.
@@ -86,9 +86,10 @@ void Tracer::write(const std::string& path, std::size_t rank) const {
       events.push_back(about("thread_sort_index", rank, thread, {{"sort_index", thread}}));
     }
   }
-  replace_file(path, fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"rank\":{},"
-                                 "\"clock_begin_ns\":{},\"dropped\":{}}},\n\"traceEvents\":[\n{}\n]}}\n",
-                                 rank, base, dropped_, fmt::join(events, ",\n")));
+  replace_file(path,
+               fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"rank\":{},"
+                           "\"clock_begin_ns\":{},\"dropped\":{}}},\n\"traceEvents\":[\n{}\n]}}\n",
+                           rank, base, dropped_, fmt::join(events, ",\n")));
 }
 
 }  // namespace training

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "../data/source.hpp"
+#include "../optimizer/optimizer.hpp"
 #include "../parallel/ddp.hpp"
 #include "../parallel/mesh.hpp"
-#include "../optimizer/optimizer.hpp"
 #include "../parallel/pipeline.hpp"
 #include "deal.hpp"
 #include "learning_rate.hpp"
@@ -35,8 +35,9 @@ struct TrainerOptions {
   PipelineKind pipeline = PipelineKind::one_forward_one_backward;
   LearningRate rate;
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, decay = 0.1F;
-  float clip = 1;    ///< the most that the norm of the gradient may be; 0: any
-  double drop = 0;   ///< the probability that a micro-batch leaves out a unit (stochastic depth)
+  float clip = 1;        ///< the most that the norm of the gradient may be; 0: any
+  bool balance = false;  ///< micro-batches are dealt by their rows (data/balance.hpp)
+  double drop = 0;  ///< the probability that a micro-batch leaves out a unit (stochastic depth)
   std::uint64_t seed = 1;
 };
 
@@ -117,15 +118,16 @@ class Trainer {
   void rebuild_buckets();
   void for_each_part(State state, const Range& range, std::size_t bucket, float* values,
                      const Visit& visit) const;
-  [[nodiscard]] Turns deal() const;
+  [[nodiscard]] Turns deal(std::size_t step) const;
+  void plan_step();
   [[nodiscard]] bool reports() const;  ///< this rank tells the loss of its micro-batches
 
   TrainerOptions options_;
   const Source& source_;
   Mesh& mesh_;
   Arena& arena_;
-  Units<float> units_;         ///< of this stage
-  std::size_t parameters_ = 0; ///< of the whole model
+  Units<float> units_;               ///< of this stage
+  std::size_t parameters_ = 0;       ///< of the whole model
   std::size_t first_parameter_ = 0;  ///< this stage's first
   std::vector<bool> droppable_;      ///< [unit]
   Traffic data_traffic_, pipeline_traffic_;
@@ -139,6 +141,7 @@ class Trainer {
   std::vector<Slot> slots_;
   std::vector<Action> schedule_;
   Turns turns_;
+  std::size_t most_leaves_ = 0;  ///< of a step, on this rank
   LossScaler scaler_;
   std::size_t step_ = 0;
   bool rebuilt_ = false;

@@ -8,9 +8,9 @@
 #include <random>
 #include <set>
 
+#include "checkpoint_samples.hpp"
 #include "safetensors/safetensors_reader.hpp"
 #include "safetensors/safetensors_writer.hpp"
-#include "checkpoint_samples.hpp"
 #include "temporary_folder.hpp"
 
 namespace training::test {

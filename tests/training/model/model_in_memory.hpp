@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/unit.hpp"
 #include "layout/initial_weights.hpp"
+#include "model/unit.hpp"
 
 namespace training::test {
 

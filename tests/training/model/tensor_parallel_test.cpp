@@ -7,11 +7,11 @@
 
 #include <cmath>
 
+#include "../training_ranks.hpp"
 #include "memory/failure.hpp"
 #include "model/gpt.hpp"
 #include "model_in_memory.hpp"
 #include "test_seed.hpp"
-#include "../training_ranks.hpp"
 
 namespace training::test {
 namespace {

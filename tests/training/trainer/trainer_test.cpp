@@ -9,11 +9,11 @@
 #include <mutex>
 #include <numeric>
 
+#include "../training_ranks.hpp"
 #include "checkpoint/owned_pieces.hpp"
 #include "estimate/estimate.hpp"
 #include "model/gpt.hpp"
 #include "optimizer/memory_optimizer.hpp"
-#include "../training_ranks.hpp"
 
 namespace training {
 namespace {
@@ -186,6 +186,19 @@ TEST(Training, SameBitsWhereUnitsAreLeftOut) {
   for (const int stage : {0, 1, 2, 3}) {
     options.zero = stage;
     expect_same(alone, run({.ranks = 2, .steps = 8, .options = options}));
+  }
+}
+
+TEST(Training, BalancedRanksTrainOnTheSameMicroBatches) {
+  TrainerOptions options = with_zero(0);
+  options.leaves = 7;
+  const Trace alone = run({.options = options});
+  options.balance = true;
+  for (const int stage : {0, 1, 2, 3}) {
+    options.zero = stage;
+    const Trace balanced = run({.ranks = 3, .options = options});
+    EXPECT_NEAR(alone.losses.back(), balanced.losses.back(), 1e-3);
+    EXPECT_EQ(alone.losses.front(), balanced.losses.front()) << "the same rows";
   }
 }
 

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../writing/report_text.hpp"
 #include "chart.hpp"
 #include "chart_frame.hpp"
-#include "../writing/report_text.hpp"
 
 namespace training {
 namespace {
 
 constexpr double kBarStep = 56, kBarHeight = 26;
 
-double length_of(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
+double length_of(double value) {
+  return std::isfinite(value) && value > 0 ? value : 0;
+}
 
 double sum_of(const Bar& bar) {
   double sum = 0;
@@ -38,8 +40,9 @@ std::string draw_bar(const BarChart& chart, const Bar& bar, double top, double l
         i % kChartColours, x, top + 18, width, kBarHeight, xml_escaped(chart.parts[i]),
         xml_escaped(text));
     if (width > text_width(text) + 6) {
-      out += fmt::format("<text class='inside' x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n",
-                         x + width / 2, top + 18 + kBarHeight / 2 + 4, xml_escaped(text));
+      out +=
+          fmt::format("<text class='inside' x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n",
+                      x + width / 2, top + 18 + kBarHeight / 2 + 4, xml_escaped(text));
     }
     x += width;
   }

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../writing/report_text.hpp"
 #include "chart.hpp"
 #include "chart_frame.hpp"
-#include "../writing/report_text.hpp"
 
 namespace training {
 namespace {
@@ -172,9 +172,10 @@ std::string svg_of(const LineChart& chart, bool embedded) {
                      kChartRight, bottom + 38, xml_escaped(chart.x_label));
   const double middle = (kChartLeft + kChartRight) / 2;
   if (!any) {
-    return out + fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>no finite values to "
-                             "draw</text>\n</svg>\n",
-                             middle, (top + bottom) / 2);
+    return out + fmt::format(
+                     "<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>no finite values to "
+                     "draw</text>\n</svg>\n",
+                     middle, (top + bottom) / 2);
   }
   for_ticks(y, [&](double at, const std::string& text) {
     out += fmt::format(
