@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "layout/initial_weights.hpp"
 #include "math/kernels.hpp"
 #include "math/number_format.hpp"
 #include "model/gpt.hpp"
-#include "parallel/initial_weights.hpp"
 
 namespace training {
 

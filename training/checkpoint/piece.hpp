@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "../parallel/optimizer.hpp"
+#include "../optimizer/optimizer.hpp"
 
 namespace training {
 

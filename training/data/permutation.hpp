@@ -2,10 +2,12 @@
 // The order of examples in an epoch, computed for each place alone: nothing is shuffled, and
 // nothing but the seed is remembered.
 //
-//   A Feistel network permutes the numbers of 2h bits, whatever its function f is. It has 8 rounds
-//   of (left, right) -> (right, left ^ f(round, right)). Numbers from `count` on are permuted again
-//   until they are below it (cycle walking), so the numbers below `count` are permuted too. 2^2h <
-//   4 count, so that takes less than 4 turns on average.
+//   ten times: (left, right) -> (right, left ^ f(round, right)); again while the result is >= count
+//
+// This Feistel network permutes the numbers of 2h bits, whatever its function f is. Repeating it
+// for numbers from `count` on (cycle walking) permutes those below `count`. As 2^2h <= 4 count,
+// that takes four turns or fewer on average. With fewer rounds, orders of few numbers are not about
+// equally likely.
 //
 // Black, Rogaway 2002, "Ciphers with arbitrary finite domains" (CT-RSA), methods 2 and 3.
 #pragma once
@@ -36,7 +38,7 @@ class Permutation {
   [[nodiscard]] std::uint32_t network(std::uint32_t index) const {
     const std::uint32_t mask = (1U << half_bits_) - 1;
     std::uint32_t left = index >> half_bits_, right = index & mask;
-    for (std::uint32_t round = 0; round < 8; ++round) {
+    for (std::uint32_t round = 0; round < 10; ++round) {
       const std::uint32_t mixed = left ^ (random_(number_, round, right)[0] & mask);
       left = right;
       right = mixed;

@@ -47,8 +47,8 @@ std::string all_of(std::FILE* file) {
 std::string_view verse_of(std::string_view line) {
   const std::size_t colon = line.find(':'), space = line.find(' ');
   constexpr std::string_view kDigits = "0123456789";
-  if (colon == 0 || space == std::string_view::npos || colon + 1 >= space ||
-      kDigits.find(line[colon - 1]) == std::string_view::npos ||
+  if (colon == 0 || colon == std::string_view::npos || space == std::string_view::npos ||
+      colon + 1 >= space || kDigits.find(line[colon - 1]) == std::string_view::npos ||
       line.substr(colon + 1, space - colon - 1).find_first_not_of(kDigits) !=
           std::string_view::npos) {
     refuse_bible(

@@ -6,15 +6,15 @@
 
 #include <numeric>
 
-#include "../parallel/leaf_tree.hpp"
+#include "../layout/leaf_tree.hpp"
 
 namespace training {
 namespace {
 
 struct Sizes {
-  std::size_t all = 0;         ///< elements of the layout, with padding
-  std::size_t largest = 0;     ///< of its buckets
-  std::size_t unit = 0;        ///< parameters of the largest unit
+  std::size_t all = 0;      ///< elements of the layout, with padding
+  std::size_t largest = 0;  ///< of its buckets
+  std::size_t unit = 0;     ///< parameters of the largest unit
 };
 
 Sizes sizes_for(const TrainerOptions& options, const Units<float>& units, std::size_t ranks) {
@@ -46,12 +46,13 @@ std::size_t Estimate::all() const {
 }
 
 Estimate estimate(const TrainerOptions& options, const Units<float>& units, const Batch& shape,
-                  const StageOptions& stage, std::size_t ranks) {
+                  const StageOptions& stage, std::size_t ranks, bool offload) {
   const Sizes sizes = sizes_for(options, units, ranks);
   const std::size_t part = sizes.all / ranks, zero = static_cast<std::size_t>(options.zero);
   const std::size_t weight = bytes_of(options.weights), gradient = bytes_of(options.gradients);
   const std::size_t states = options.weights == Format::f32 ? 8 : 12;
-  const std::size_t leaves = zero >= 2 ? (options.leaves + ranks - 1) / ranks : options.leaves / ranks;
+  const std::size_t leaves =
+      zero >= 2 ? (options.leaves + ranks - 1) / ranks : options.leaves / ranks;
   const std::size_t levels = std::max<std::size_t>(levels_of(leaves), 1);
   Estimate result;
   const auto of = [&](Use use) -> std::size_t& {
@@ -59,7 +60,7 @@ Estimate estimate(const TrainerOptions& options, const Units<float>& units, cons
   };
   of(Use::parameters) = weight * (zero == 3 ? part : sizes.all);
   of(Use::gradients) = gradient * levels * (zero >= 2 ? part : sizes.all);
-  of(Use::optimizer) = states * (zero >= 1 ? part : sizes.all);
+  if (!offload) of(Use::optimizer) = states * (zero >= 1 ? part : sizes.all);
   if (zero >= 2) of(Use::buckets) += 2 * gradient * sizes.largest;
   if (zero == 3) of(Use::buckets) += (1 + options.prefetch) * weight * sizes.largest;
   for (const Format format : {options.weights, options.gradients})
@@ -83,14 +84,16 @@ std::size_t deepspeed_bytes(int stage, std::size_t parameters, std::size_t large
 }
 
 std::string estimate_table(const TrainerOptions& options, const Units<float>& units,
-                           const Batch& shape, const StageOptions& stage, std::size_t ranks) {
+                           const Batch& shape, const StageOptions& stage, std::size_t ranks,
+                           bool offload) {
   std::size_t parameters = 0, largest = 0;
   for (const auto& unit : units) {
     parameters += unit->size();
     largest = std::max(largest, unit->size());
   }
   std::string text = fmt::format(
-      "{} parameters, {} data-parallel ranks, weights {}, gradients {}, {} micro-batches of {} rows\n"
+      "{} parameters, {} data-parallel ranks, weights {}, gradients {}, {} micro-batches of {} "
+      "rows\n"
       "on one rank:\n"
       "{:>7}{:>13}{:>13}{:>13}{:>13}{:>13}{:>13}{:>13}{:>15}{:>13}\n",
       parameters, ranks, name_of(options.weights), name_of(options.gradients), options.leaves,
@@ -99,7 +102,7 @@ std::string estimate_table(const TrainerOptions& options, const Units<float>& un
   for (int zero = 0; zero <= 3; ++zero) {
     TrainerOptions with = options;
     with.zero = zero;
-    const Estimate e = estimate(with, units, shape, stage, ranks);
+    const Estimate e = estimate(with, units, shape, stage, ranks, offload);
     const std::size_t deepspeed =
         options.weights == Format::f32 ? 0 : deepspeed_bytes(zero, parameters, largest, ranks);
     text += fmt::format("{:>7}", fmt::format("{}{}", zero == options.zero ? "*" : "", zero));

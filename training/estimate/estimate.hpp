@@ -8,9 +8,9 @@
 //   stage 2: (b + (b + K) / n) P  stage 3: (b + b + K) P / n
 //
 // (Rajbhandari et al. 2020, arXiv 1910.02054, section 5 and table 1) and the buffers that the
-// stage's file names (zero2.hpp, zero3.hpp). In a step of m micro-batches for each rank it sends, in
-// units of P (n - 1) / n elements: 2 in stages 0 and 1, m + 1 in stage 2, 3 m in stage 3 (4 m where
-// activations of several units at a time are computed anew).
+// stage's file names (zero2.hpp, zero3.hpp). In a step of m micro-batches for each rank it sends,
+// in units of P (n - 1) / n elements: 2 in stages 0 and 1, m + 1 in stage 2, 3 m in stage 3 (4 m
+// where activations of several units at a time are computed anew).
 #pragma once
 #include <array>
 #include <string>
@@ -26,18 +26,19 @@ struct Estimate {
   [[nodiscard]] std::size_t all() const;
 };
 
-/// For rank 0 of its group; `units`: of one pipeline stage.
+/// `units`: of one pipeline stage. With `offload` the optimizer's states are not on the device.
 Estimate estimate(const TrainerOptions& options, const Units<float>& units, const Batch& shape,
-                  const StageOptions& stage, std::size_t ranks);
+                  const StageOptions& stage, std::size_t ranks, bool offload = false);
 
-/// What DeepSpeed says of its stages 2 and 3 (its functions estimate_zero2_model_states_mem_needs and
-/// estimate_zero3_model_states_mem_needs), which also keep gradients in f32: 4 P + 16 P / n and
+/// What DeepSpeed says of its stages 2 and 3 (its functions estimate_zero2_model_states_mem_needs
+/// and estimate_zero3_model_states_mem_needs), which also keep gradients in f32: 4 P + 16 P / n and
 /// 18 P / n + 4 L bytes, with L the parameters of the largest layer. 0 for the other stages.
 std::size_t deepspeed_bytes(int stage, std::size_t parameters, std::size_t largest,
                             std::size_t ranks);
 
 /// A table of all stages for a person; the chosen one is marked.
 std::string estimate_table(const TrainerOptions& options, const Units<float>& units,
-                           const Batch& shape, const StageOptions& stage, std::size_t ranks);
+                           const Batch& shape, const StageOptions& stage, std::size_t ranks,
+                           bool offload = false);
 
 }  // namespace training

@@ -16,9 +16,8 @@ const char* name_of(Use use) {
 
 void* Arena::allocate(std::size_t bytes, Use use) {
   if (bytes > limit_ - std::min(limit_, all_)) {
-    std::string text =
-        fmt::format("{} bytes for {} do not fit the limit of {} bytes. In use:", bytes,
-                    name_of(use), limit_);
+    std::string text = fmt::format(
+        "{} bytes for {} do not fit the limit of {} bytes. In use:", bytes, name_of(use), limit_);
     for (std::size_t i = 0; i < kUses; ++i)
       text += fmt::format(" {} {},", name_of(static_cast<Use>(i)), now_[i]);
     text += " in all " + std::to_string(all_) + ". ZeRO, offload and checkpointing need less.";

@@ -27,7 +27,7 @@ struct Summary {
   StepRecord last;  ///< `peak` in it: the highest of all steps
   double lowest_loss, first_loss;
   double validation_loss, best_validation_loss, validation_accuracy;  ///< last, lowest, last
-  std::size_t not_finite = 0;  ///< steps whose loss was not
+  std::size_t not_finite = 0;                                         ///< steps whose loss was not
 };
 Summary summary_of(const std::vector<StepRecord>& steps);
 

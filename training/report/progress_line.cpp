@@ -69,6 +69,8 @@ std::string ProgressLine::after(const StepRecord& record, double now) {
   return out;
 }
 
-std::string ProgressLine::end() { return std::exchange(open_, false) ? "\n" : ""; }
+std::string ProgressLine::end() {
+  return std::exchange(open_, false) ? "\n" : "";
+}
 
 }  // namespace training

@@ -23,10 +23,17 @@ std::string label_value(std::string_view text) {
   std::string out;
   for (const char c : clean(text)) {
     switch (c) {
-      case '\\': out += "\\\\"; break;
-      case '"': out += "\\\""; break;
-      case '\n': out += "\\n"; break;
-      default: out += c;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -46,11 +53,11 @@ class Exposition {
 
   void metric(const char* name, const char* type, const char* help,
               const std::vector<Sample>& samples) {
-    text_ += fmt::format("# HELP coll_train_{0} {1}\n# TYPE coll_train_{0} {2}\n", name, help, type);
+    text_ +=
+        fmt::format("# HELP coll_train_{0} {1}\n# TYPE coll_train_{0} {2}\n", name, help, type);
     for (const Sample& sample : samples) {
       text_ += fmt::format("coll_train_{}{{{}{}{}}} {}\n", name, labels_,
-                           sample.label.empty() ? "" : ",", sample.label,
-                           value_text(sample.value));
+                           sample.label.empty() ? "" : ",", sample.label, value_text(sample.value));
     }
   }
   void gauge(const char* name, const char* help, const std::vector<Sample>& samples) {
@@ -71,8 +78,8 @@ class Exposition {
 std::vector<Sample> by_use(const std::array<std::size_t, kUses>& bytes) {
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < kUses; ++i) {
-    samples.push_back({fmt::format("use=\"{}\"", name_of(static_cast<Use>(i))),
-                       static_cast<double>(bytes[i])});
+    samples.push_back(
+        {fmt::format("use=\"{}\"", name_of(static_cast<Use>(i))), static_cast<double>(bytes[i])});
   }
   return samples;
 }
@@ -104,9 +111,10 @@ std::string PrometheusFile::text() const {
   out.gauge("total_steps", "Steps that the run is to do.", static_cast<double>(run_.total_steps));
   out.gauge("step", "Steps done, with those before a restart.", static_cast<double>(last_.step));
   out.counter("steps_total", "Steps since the program began.", steps_);
-  out.counter("tokens_total", "Rows that counted in the loss, of all ranks, since the program began.",
-              tokens_);
-  out.counter("sent_bytes_total", "Bytes that this rank sent since the program began.", bytes_sent_);
+  out.counter("tokens_total",
+              "Rows that counted in the loss, of all ranks, since the program began.", tokens_);
+  out.counter("sent_bytes_total", "Bytes that this rank sent since the program began.",
+              bytes_sent_);
   out.metric("phase_seconds_total", "counter",
              "Seconds of this rank since the program began, by what it did.",
              {{"phase=\"forward\"", forward_},
@@ -131,8 +139,8 @@ std::string PrometheusFile::text() const {
   out.gauge("step_seconds", "Seconds of the last step.", last_.seconds);
   out.gauge("tokens_per_second", "Tokens of all ranks per second, in the last step.",
             last_.tokens_per_second());
-  out.gauge("communication_seconds", "Seconds of the last step's operations, each from issue to end.",
-            last_.communication);
+  out.gauge("communication_seconds",
+            "Seconds of the last step's operations, each from issue to end.", last_.communication);
   out.gauge("exposed_ratio", "Share of the last step in which this rank waited for communication.",
             last_.exposed_share());
   if (run_.peak_flops > 0) {
@@ -144,6 +152,8 @@ std::string PrometheusFile::text() const {
   return out.text();
 }
 
-void PrometheusFile::write() const { replace_file(path_, text()); }
+void PrometheusFile::write() const {
+  replace_file(path_, text());
+}
 
 }  // namespace training

@@ -41,7 +41,7 @@ Line line_of(const RunReport& report, const char* name, bool over_seconds, Figur
 }
 
 LineChart loss_chart(const RunReport& report, const std::string& title, bool over_seconds) {
-  LineChart chart{title, over_seconds ? "seconds" : "step", "loss", {}};
+  LineChart chart{title, over_seconds ? "seconds of steps" : "step", "loss", {}};
   chart.lines.push_back(
       line_of(report, "training", over_seconds, [](const StepRecord& s) { return s.loss; }));
   Line validation = line_of(report, "validation", over_seconds, [](const StepRecord& s) {
@@ -71,8 +71,8 @@ LineChart communication_chart(const RunReport& report) {
 }
 
 BarChart memory_chart(const Summary& all) {
-  BarChart chart{"Memory by use", {}, {{"in use at the end", {}}, {"peaks of each use", {}}},
-                 bytes_text};
+  BarChart chart{
+      "Memory by use", {}, {{"in use at the end", {}}, {"peaks of each use", {}}}, bytes_text};
   for (std::size_t i = 0; i < kUses; ++i) {
     chart.parts.emplace_back(name_of(static_cast<Use>(i)));
     chart.bars[0].parts.push_back(static_cast<double>(all.last.memory[i]));

@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "final_report.hpp"
-#include "writing/replace_file.hpp"
 #include "report_rows.hpp"
-#include "writing/report_text.hpp"
 #include "step_log.hpp"
+#include "writing/replace_file.hpp"
+#include "writing/report_text.hpp"
 
 namespace training {
 namespace {
@@ -94,11 +94,13 @@ std::vector<ReportRow> report_rows(const RunReport& report) {
   rows.push_back({"time", fmt::format("{}, median step {}, slowest {} (step {})",
                                       duration_text(sum.seconds), duration_text(all.median.seconds),
                                       duration_text(all.slowest.seconds), all.slowest.step)});
-  rows.push_back({"tokens", fmt::format("{}, {} per second", short_number(static_cast<double>(sum.tokens)),
-                                        short_number(sum.tokens_per_second()))});
+  rows.push_back(
+      {"tokens", fmt::format("{}, {} per second", short_number(static_cast<double>(sum.tokens)),
+                             short_number(sum.tokens_per_second()))});
   if (report.run.peak_flops > 0)
-    rows.push_back({"MFU", fmt::format("{} of {} GFLOP/s", percent_text(sum.mfu(report.run.peak_flops)),
-                                       short_number(report.run.peak_flops / 1e9))});
+    rows.push_back(
+        {"MFU", fmt::format("{} of {} GFLOP/s", percent_text(sum.mfu(report.run.peak_flops)),
+                            short_number(report.run.peak_flops / 1e9))});
   rows.push_back({"forward", share_text(sum.forward, sum.seconds)});
   rows.push_back({"backward", share_text(sum.backward, sum.seconds)});
   rows.push_back({"optimizer", share_text(sum.optimizer, sum.seconds)});
@@ -115,9 +117,11 @@ std::vector<ReportRow> report_rows(const RunReport& report) {
 }
 
 std::string scope_text(const RunFacts& run) {
-  return run.ranks == 1 ? "" : fmt::format("Loss, tokens and MFU are those of all ranks; times, bytes "
-                                           "and memory those of rank {}.",
-                                           run.rank);
+  return run.ranks == 1 ? ""
+                        : fmt::format(
+                              "Loss, tokens and MFU are those of all ranks; times, bytes "
+                              "and memory those of rank {}.",
+                              run.rank);
 }
 
 std::string report_table(const RunReport& report) {

@@ -67,9 +67,10 @@ void StepLog::write(const StepRecord& record) {
 
 void StepLog::check(const char* what) const {
   if (file_) return;
-  throw Failure(fmt::format("cannot {} the log of steps {}: {}. Give a folder that exists and has "
-                            "room.",
-                            what, path_, std::strerror(errno != 0 ? errno : EIO)));
+  throw Failure(
+      fmt::format("cannot {} the log of steps {}: {}. Give a folder that exists and has "
+                  "room.",
+                  what, path_, std::strerror(errno != 0 ? errno : EIO)));
 }
 
 }  // namespace training

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one step of training says of itself, and what the whole run does. The trainer fills these; all
-// else in this room reads them.
+// What one step of training says of itself, and what the whole run does. The trainer fills these;
+// all else in this room reads them.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -14,49 +14,48 @@
 namespace training {
 namespace {
 
-constexpr double kLeastTime = 1e-9;       // a clock's tick: logarithms need more than 0
-constexpr double kLeastDeviation = 1e-3;  // of d; less is no clock's truth
+constexpr double kLeastTime = 1e-9;  // a clock's tick: nothing is divided by 0
 
+/// The upper one of two in the middle.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+  return *middle;
 }
 
 void check(std::span<const std::vector<double>> times) {
   for (const auto& step : times) {
     if (step.size() != times.front().size()) {
-      throw Failure(fmt::format("times of {} ranks after times of {}: after a change of ranks begin "
-                                "a new window.",
-                                step.size(), times.front().size()));
+      throw Failure(
+          fmt::format("times of {} ranks after times of {}: after a change of ranks begin "
+                      "a new window.",
+                      step.size(), times.front().size()));
     }
     for (std::size_t rank = 0; rank < step.size(); ++rank) {
       if (!std::isfinite(step[rank]) || step[rank] < 0) {
-        throw Failure(fmt::format("rank {} tells a time of {} seconds: its clock or its sum is wrong.",
-                                  rank, step[rank]));
+        throw Failure(
+            fmt::format("rank {} tells a time of {} seconds: its clock or its sum is wrong.", rank,
+                        step[rank]));
       }
     }
   }
 }
 
 RankPace pace_of(std::span<const std::vector<double>> times, std::size_t rank) {
-  std::vector<double> d;
+  std::vector<double> ratios;
+  double slower = 0;  // steps; half of one where times are equal
   for (std::vector<double> others : times) {
     const double own = others[rank];
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(rank));
-    d.push_back(std::log(std::max(own, kLeastTime) / std::max(median(others), kLeastTime)));
+    const double usual = median(others);
+    slower += own > usual ? 1 : own == usual ? 0.5 : 0;
+    ratios.push_back(std::max(own, kLeastTime) / std::max(usual, kLeastTime));
   }
-  const auto steps = static_cast<double>(d.size());
-  double sum = 0, squares = 0;
-  for (const double x : d) sum += x;
-  const double mean = sum / steps;
-  for (const double x : d) squares += (x - mean) * (x - mean);
-  const double deviation = d.size() < 2 ? 0 : std::sqrt(squares / (steps - 1));
+  const auto steps = static_cast<double>(ratios.size());
   RankPace pace;
-  pace.ratio = std::exp(median(d));
-  pace.score = mean / (std::max(deviation, kLeastDeviation) / std::sqrt(steps));
-  pace.straggler = d.size() >= kStragglerSteps && pace.ratio >= kStragglerRatio &&
+  pace.ratio = median(ratios);
+  pace.score = (slower - steps / 2) / (std::sqrt(steps) / 2);
+  pace.straggler = times.size() >= kStragglerSteps && pace.ratio >= kStragglerRatio &&
                    pace.score >= kStragglerScore;
   return pace;
 }
@@ -77,7 +76,9 @@ std::string ranks_text(const std::vector<std::size_t>& ranks) {
   return text;
 }
 
-std::string whole_percent(double share) { return fmt::format("{:.0f} %", share * 100); }
+std::string whole_percent(double share) {
+  return fmt::format("{:.0f} %", share * 100);
+}
 
 /// Who waited for `late`, and how long.
 std::string waits_text(const Paces& paces, std::size_t late) {
@@ -113,8 +114,7 @@ Paces paces_of(std::span<const std::vector<double>> times) {
     const auto last = std::max_element(step.begin(), step.end());
     const auto late = static_cast<std::size_t>(last - step.begin());
     paces.seconds += *last;
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      paces.waited[rank][late] += *last - step[rank];
+    for (std::size_t rank = 0; rank < ranks; ++rank) paces.waited[rank][late] += *last - step[rank];
   }
   if (ranks < 2) return paces;
   for (std::size_t rank = 0; rank < ranks; ++rank) paces.ranks[rank] = pace_of(times, rank);
@@ -124,26 +124,28 @@ Paces paces_of(std::span<const std::vector<double>> times) {
 std::string straggler_text(const Paces& paces) {
   if (paces.ranks.size() < 2) return "One rank waits for no other.";
   if (paces.steps < kStragglerSteps) {
-    return fmt::format("{} steps are too few to tell a slow rank from noise: {} are needed.",
+    return fmt::format("Too few steps to tell a slow rank from noise: {} of the {} needed.",
                        paces.steps, kStragglerSteps);
   }
   std::string text;
   for (std::size_t rank = 0; rank < paces.ranks.size(); ++rank) {
     const RankPace& pace = paces.ranks[rank];
     if (!pace.straggler) continue;
-    text += fmt::format("{}Rank {} is a straggler: over {} steps it took {:.2f} times as long as the "
-                        "others (z = {}). {}",
-                        text.empty() ? "" : " ", rank, paces.steps, pace.ratio,
-                        short_number(pace.score), waits_text(paces, rank));
+    text += fmt::format(
+        "{}Rank {} is a straggler: over {} steps it took {:.2f} times as long as the "
+        "others (z = {}). {}",
+        text.empty() ? "" : " ", rank, paces.steps, pace.ratio, short_number(pace.score),
+        waits_text(paces, rank));
   }
   if (!text.empty()) return text;
   double waited = 0;
   for (const auto& row : paces.waited)
     for (const double seconds : row) waited += seconds;
   const double all = paces.seconds * static_cast<double>(paces.ranks.size());
-  return fmt::format("No rank is a straggler over {} steps. Ranks waited {} of the time for whoever "
-                     "came last.",
-                     paces.steps, whole_percent(all > 0 ? waited / all : 0));
+  return fmt::format(
+      "No rank is a straggler over {} steps. Ranks waited {} of the time for whoever "
+      "came last.",
+      paces.steps, whole_percent(all > 0 ? waited / all : 0));
 }
 
 void StepTimes::add(std::vector<double> of_ranks) {

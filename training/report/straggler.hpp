@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds ranks that hold the others up, from the time of each rank's own work in each step.
 //
-// d = log(time / median of the other ranks' times), in each step of the window. Logarithms: noise of
-// computing time is a factor. A rank is a straggler if
+// In each step of the window a rank's time is compared with the median of the others' (the upper
+// one of two in the middle). A rank is a straggler if
 //   1. the window has at least 20 steps;
-//   2. it matters: the median of d is at least log 1.1, a tenth slower than the others;
-//   3. it is no noise: z = mean(d) / (deviation(d) / sqrt(steps)) is at least 5, Student's t of "it is
-//      as fast as the others". With 19 degrees of freedom chance passes 5 once in 25 000.
+//   2. it matters: the ratio of the two is at least 1.1 at the median, a tenth slower;
+//   3. it is no noise: it was slower in k of n steps, and z = (k - n/2) / (sqrt(n)/2) is at
+//   least 4.4,
+//      as in 20 of 20 or 41 of 50. If ranks differ by noise alone, however wild and skewed, each is
+//      slower in at most half of the steps: chance then passes 4.4 about once in 300 000 windows
+//      (sign test), as long as steps are independent. A rank that something else slows down for a
+//      whole window is a straggler.
 // A z-score across the ranks of one step would not do: of N values it is at most (N-1)/sqrt(N), 1.5
 // for four ranks, however late one is. With two ranks "the others" is the other.
 #pragma once
@@ -19,7 +23,7 @@
 namespace training {
 
 inline constexpr std::size_t kStragglerSteps = 20;
-inline constexpr double kStragglerRatio = 1.1, kStragglerScore = 5;
+inline constexpr double kStragglerRatio = 1.1, kStragglerScore = 4.4;
 
 struct RankPace {
   double ratio = 1;  ///< median over the steps of time / median of the others
@@ -35,8 +39,8 @@ struct Paces {
   double seconds = 0;  ///< until the last rank came, in all
 };
 
-/// `times[step][rank]`: seconds of own work. Throws Failure if steps differ in their ranks, or a time
-/// is negative or not finite.
+/// `times[step][rank]`: seconds of own work. Throws Failure if steps differ in their ranks, or a
+/// time is negative or not finite.
 Paces paces_of(std::span<const std::vector<double>> times);
 
 /// Sentences: "Rank 3 is a straggler: … Ranks 0-2 waited 31 % of the time for rank 3."

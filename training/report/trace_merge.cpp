@@ -9,8 +9,8 @@
 #include <set>
 
 #include "../memory/failure.hpp"
-#include "writing/replace_file.hpp"
 #include "tracer.hpp"
+#include "writing/replace_file.hpp"
 
 namespace training {
 namespace {
@@ -42,9 +42,10 @@ RankTrace read_trace(const std::string& path, std::int64_t offset) {
     }
     return trace;
   } catch (const ordered_json::exception& problem) {
-    throw Failure(fmt::format("{} is no trace that coll-train wrote: {}. Give the ranks' own files, "
-                              "not a merged one.",
-                              path, problem.what()));
+    throw Failure(
+        fmt::format("{} is no trace that coll-train wrote: {}. Give the ranks' own files, "
+                    "not a merged one.",
+                    path, problem.what()));
   }
 }
 
@@ -64,8 +65,8 @@ void merge_traces(const std::vector<std::string>& paths, const std::vector<std::
     traces.push_back(read_trace(paths[i], offsets[i]));
     const RankTrace& trace = traces.back();
     if (!ranks.insert(trace.rank).second) {
-      throw Failure(fmt::format("{} is a second trace of rank {}: give one for each rank.", paths[i],
-                                trace.rank));
+      throw Failure(fmt::format("{} is a second trace of rank {}: give one for each rank.",
+                                paths[i], trace.rank));
     }
     if (!trace.empty) begin = std::min(begin, trace.begin);
     dropped += trace.dropped;

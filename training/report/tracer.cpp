@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "writing/replace_file.hpp"
@@ -16,8 +17,8 @@ namespace {
 constexpr const char* kStreamNames[kStreams] = {"compute", "communication", "storage"};
 constexpr std::size_t kLanes = 1000;  // thread numbers that a stream may use
 
-/// Spans of one thread must lie in each other or apart, and operations in flight need not. A lane is
-/// a thread on which a span does: the stream's first has almost all.
+/// Spans of one thread must lie in each other or apart, and operations in flight need not. A lane
+/// is a thread on which a span does: the stream's first has almost all.
 class Lanes {
  public:
   /// The lane of a span. Spans come by their begin, longer ones first.
@@ -57,20 +58,23 @@ void Tracer::write(const std::string& path, std::size_t rank) const {
   // Times in the file begin near 0, so that a double holds their nanoseconds.
   const std::int64_t base = sorted.empty() ? 0 : sorted.front()->begin;
   Lanes lanes[kStreams];
+  std::map<std::string, std::string> names;  // as JSON: there are few
   std::vector<std::string> events;
   events.reserve(sorted.size() + 8);
   for (const Span* span : sorted) {
     const auto stream = static_cast<std::size_t>(span->stream);
-    nlohmann::json arguments = nlohmann::json::object();
-    if (span->arguments.bytes > 0) arguments["bytes"] = span->arguments.bytes;
-    if (span->arguments.step > 0) arguments["step"] = span->arguments.step;
+    const auto& [bytes, step] = span->arguments;
+    auto name = names.find(span->name);
+    if (name == names.end())
+      name = names.emplace(span->name, nlohmann::json(clean(span->name)).dump()).first;
     events.push_back(fmt::format(
-        R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{}}})",
-        nlohmann::json(clean(span->name)).dump(), kStreamNames[stream], rank,
+        R"({{"name":{},"cat":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{{}{}{}}}}})",
+        name->second, kStreamNames[stream], rank,
         stream * kLanes + lanes[stream].place(span->begin, span->end),
         static_cast<double>(span->begin - base) / 1e3,
         static_cast<double>(std::max<std::int64_t>(span->end - span->begin, 0)) / 1e3,
-        arguments.dump()));
+        bytes > 0 ? fmt::format("\"bytes\":{}", bytes) : "", bytes > 0 && step > 0 ? "," : "",
+        step > 0 ? fmt::format("\"step\":{}", step) : ""));
   }
   events.push_back(about("process_name", rank, 0, {{"name", fmt::format("rank {}", rank)}}));
   events.push_back(about("process_sort_index", rank, 0, {{"sort_index", rank}}));
@@ -82,9 +86,10 @@ void Tracer::write(const std::string& path, std::size_t rank) const {
       events.push_back(about("thread_sort_index", rank, thread, {{"sort_index", thread}}));
     }
   }
-  replace_file(path, fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"rank\":{},"
-                                 "\"clock_begin_ns\":{},\"dropped\":{}}},\n\"traceEvents\":[\n{}\n]}}\n",
-                                 rank, base, dropped_, fmt::join(events, ",\n")));
+  replace_file(path,
+               fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"rank\":{},"
+                           "\"clock_begin_ns\":{},\"dropped\":{}}},\n\"traceEvents\":[\n{}\n]}}\n",
+                           rank, base, dropped_, fmt::join(events, ",\n")));
 }
 
 }  // namespace training

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank did when: spans of time by stream, written as Chrome trace events ("Trace Event Format",
-// Google), which chrome://tracing and Perfetto show.
+// What a rank did when: spans of time by stream, written as Chrome trace events ("Trace Event
+// Format", Google), which chrome://tracing and Perfetto show.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -46,7 +46,8 @@ class Tracer {
     spans_.push_back({begin, end, std::string(name), arguments, stream});
   }
 
-  /// Writes the file of this rank; `dropped` in it says how many spans were too many. Throws Failure.
+  /// Writes the file of this rank; `dropped` in it says how many spans were too many. Throws
+  /// Failure.
   void write(const std::string& path, std::size_t rank) const;
 
  private:

@@ -105,7 +105,8 @@ void Stage::for_each_use_in_backward(Visit visit) const {
     const Segment segment = segment_of(end - 1);
     // With segments of one unit, its weights serve both passes.
     if (options_.checkpoint > 1)
-      for (std::size_t unit = segment.begin; unit < segment.end; ++unit) visit(unit, Pass::recompute);
+      for (std::size_t unit = segment.begin; unit < segment.end; ++unit)
+        visit(unit, Pass::recompute);
     for (std::size_t unit = segment.end; unit-- > segment.begin;) visit(unit, Pass::backward);
     end = segment.begin;
   }
@@ -150,9 +151,10 @@ void Stage::forward_unit(std::size_t slot, std::size_t unit, const Batch& batch,
     std::copy_n(input, batch.rows() * units_[unit]->width(), output);
     return;
   }
+  const auto begin = observer_ ? Clock::now() : Clock::time_point();
   const Memory<float> memory{weights, {}, saved_of(slot, unit), scratch_.data()};
   units_[unit]->forward(batch, memory, input, output, outcome);
-  if (observer_) observer_(pass, unit);
+  if (observer_) observer_(pass, unit, begin);
 }
 
 std::span<const float> Stage::forward(std::size_t slot, const Batch& batch, Outcome& outcome,
@@ -172,13 +174,13 @@ void Stage::backward_unit(std::size_t slot, std::size_t unit, const Batch& batch
     gradients_.end_unit(unit);  // what is the output's gradient is the input's
     return;
   }
+  const auto begin = observer_ ? Clock::now() : Clock::time_point();
   const Memory<float> memory{weights, gradients, saved_of(slot, unit), scratch_.data()};
   units_[unit]->backward(batch, memory, input_of(slot, unit), flow_[0].data(), flow_[1].data(),
-                         factor,
-                         [&](std::size_t parameter) { gradients_.ready(unit, parameter); });
+                         factor, [&](std::size_t parameter) { gradients_.ready(unit, parameter); });
   gradients_.end_unit(unit);
   std::swap(flow_[0], flow_[1]);
-  if (observer_) observer_(Pass::backward, unit);
+  if (observer_) observer_(Pass::backward, unit, begin);
 }
 
 std::span<const float> Stage::backward(std::size_t slot, const Batch& batch, float factor,

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../writing/report_text.hpp"
 #include "chart.hpp"
 #include "chart_frame.hpp"
-#include "../writing/report_text.hpp"
 
 namespace training {
 namespace {
 
-constexpr double kBarLeft = 16, kBarStep = 56, kBarHeight = 26;
+constexpr double kBarStep = 56, kBarHeight = 26;
 
-double length_of(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
+double length_of(double value) {
+  return std::isfinite(value) && value > 0 ? value : 0;
+}
 
 double sum_of(const Bar& bar) {
   double sum = 0;
@@ -25,11 +27,11 @@ double sum_of(const Bar& bar) {
 /// One bar below its name and its sum; a part's value is in it where it has room.
 std::string draw_bar(const BarChart& chart, const Bar& bar, double top, double longest) {
   const double sum = sum_of(bar);
-  std::string out = fmt::format("<text x='{}' y='{:.1f}'>{}: {}</text>\n", kBarLeft, top + 12,
+  std::string out = fmt::format("<text x='{}' y='{:.1f}'>{}: {}</text>\n", kChartMargin, top + 12,
                                 xml_escaped(shortened(bar.name, 60)), xml_escaped(chart.text(sum)));
-  double x = kBarLeft;
+  double x = kChartMargin;
   for (std::size_t i = 0; i < bar.parts.size() && longest > 0; ++i) {
-    const double width = length_of(bar.parts[i]) / longest * (kChartRight - kBarLeft);
+    const double width = length_of(bar.parts[i]) / longest * (kChartRight - kChartMargin);
     if (width <= 0) continue;
     const std::string text = chart.text(bar.parts[i]);
     out += fmt::format(
@@ -38,8 +40,9 @@ std::string draw_bar(const BarChart& chart, const Bar& bar, double top, double l
         i % kChartColours, x, top + 18, width, kBarHeight, xml_escaped(chart.parts[i]),
         xml_escaped(text));
     if (width > text_width(text) + 6) {
-      out += fmt::format("<text class='inside' x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n",
-                         x + width / 2, top + 18 + kBarHeight / 2 + 4, xml_escaped(text));
+      out +=
+          fmt::format("<text class='inside' x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n",
+                      x + width / 2, top + 18 + kBarHeight / 2 + 4, xml_escaped(text));
     }
     x += width;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts as SVG: lines over a number, and stacked bars. In light or dark, as the reader's system is.
+// Charts as SVG: lines over a number, and stacked bars. In light or dark, as the reader's system
+// is.
 #pragma once
 #include <string>
 #include <utility>
@@ -32,7 +33,8 @@ struct BarChart {
   std::string (*text)(double value);  ///< of a part's value
 };
 
-/// `embedded` charts stand in an HTML page that has chart_style() in its head; others bring it along.
+/// `embedded` charts stand in an HTML page that has chart_style() in its head; others bring it
+/// along.
 std::string svg_of(const LineChart& chart, bool embedded);
 std::string svg_of(const BarChart& chart, bool embedded);
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "chart.hpp"
 #include "../writing/report_text.hpp"
+#include "chart.hpp"
 
 namespace training {
 namespace {
@@ -15,10 +15,12 @@ struct Theme {
   const char* colours[kChartColours];
 };
 // Okabe and Ito's colours, told apart also without red and green; lighter on dark paper.
-constexpr Theme kLight{"#ffffff", "#222222", "#666666", "#e2e2e2", "#ffffff",
-                       {"#0072b2", "#d55e00", "#00805c", "#a8528a", "#946200", "#3a7ca5"}};
-constexpr Theme kDark{"#161a1f", "#e6e6e6", "#a2a8b0", "#333a42", "#101010",
-                      {"#56b4e9", "#ff9248", "#3fd0a4", "#e39ac6", "#f0b93a", "#a5d4f2"}};
+constexpr Theme kLight{
+    "#ffffff", "#222222", "#666666",
+    "#e2e2e2", "#ffffff", {"#0072b2", "#d55e00", "#00805c", "#a8528a", "#946200", "#3a7ca5"}};
+constexpr Theme kDark{
+    "#161a1f", "#e6e6e6", "#a2a8b0",
+    "#333a42", "#101010", {"#56b4e9", "#ff9248", "#3fd0a4", "#e39ac6", "#f0b93a", "#a5d4f2"}};
 
 std::string rules(const Theme& theme) {
   std::string out = fmt::format(
@@ -54,7 +56,7 @@ std::vector<std::vector<LegendEntry>> legend_rows(const std::vector<LegendEntry>
   double used = 0;
   for (const LegendEntry& entry : entries) {
     const double width = text_width(entry.text) + 34;
-    if (rows.empty() || used + width > kChartRight - kChartLeft) {
+    if (rows.empty() || used + width > kChartRight - kChartMargin) {
       rows.emplace_back();
       used = 0;
     }
@@ -67,7 +69,7 @@ std::vector<std::vector<LegendEntry>> legend_rows(const std::vector<LegendEntry>
 std::string draw_legend(const std::vector<std::vector<LegendEntry>>& rows, double top) {
   std::string out;
   for (const auto& row : rows) {
-    double x = kChartLeft;
+    double x = kChartMargin;
     for (const LegendEntry& entry : row) {
       out += fmt::format(
           "<rect class='fill{}' x='{:.1f}' y='{:.1f}' width='12' height='10' rx='2'/>"
@@ -81,14 +83,15 @@ std::string draw_legend(const std::vector<std::vector<LegendEntry>>& rows, doubl
 }
 
 std::string open_svg(const std::string& title, double height, bool embedded) {
-  const std::string name = xml_escaped(shortened(title, 76));
+  const std::string name = xml_escaped(shortened(title, 64));
   return fmt::format(
-      "{0}<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {1} {2}'{3} role='img' "
+      "{0}<svg class='chart' xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {1} {2}'{3} "
+      "role='img' "
       "aria-label='{4}'>\n{5}<rect class='paper' width='{1}' height='{2}'/>\n"
-      "<text class='title' x='16' y='26'>{4}</text>\n",
+      "<text class='title' x='{6}' y='26'>{4}</text>\n",
       embedded ? "" : "<?xml version='1.0' encoding='UTF-8'?>\n", kChartWidth, height,
       embedded ? "" : fmt::format(" width='{}' height='{}'", kChartWidth, height), name,
-      embedded ? "" : "<style>\n" + chart_style() + "</style>\n");
+      embedded ? "" : "<style>\n" + chart_style() + "</style>\n", kChartMargin);
 }
 
 }  // namespace training

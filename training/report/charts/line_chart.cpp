@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../writing/report_text.hpp"
 #include "chart.hpp"
 #include "chart_frame.hpp"
-#include "../writing/report_text.hpp"
 
 namespace training {
 namespace {
@@ -25,7 +25,7 @@ struct Axis {
 };
 
 bool shown(const std::pair<double, double>& point) {
-  return std::isfinite(point.first) && std::isfinite(point.second);
+  return std::abs(point.first) < 1e300 && std::abs(point.second) < 1e300;  // not NaN
 }
 
 /// 1, 2 or 5 times a power of ten: about `ticks` of them are in the span.
@@ -62,6 +62,7 @@ bool fit(const LineChart& chart, Axis& x, Axis& y) {
     y.low = std::min(y.low, 0.0);
     y.high = std::max(y.high, 0.0);
   }
+  if (x.low == x.high && x.low > 0) x = {0, 2 * x.low, x.start, x.end, x.step};
   widen(x);
   widen(y);
   x.step = nice_step(x.high - x.low, 7);
@@ -74,12 +75,12 @@ bool fit(const LineChart& chart, Axis& x, Axis& y) {
 /// A tick's value with just the digits that tell it from its neighbours.
 std::string tick_text(double value, const Axis& axis) {
   const double size = std::max(std::abs(axis.low), std::abs(axis.high));
-  if (size < 1e-4) return fmt::format("{:.2e}", value);
+  if (size < 1e-4 || size >= 1e18) return fmt::format("{:.1e}", value);
   double unit = 1;
   const char* letter = "";
   if (size >= 1e4) {
-    constexpr const char* kLetters[] = {"k", "M", "G", "T", "P", "E"};
-    const auto thousands = static_cast<std::size_t>(std::min(std::log10(size) / 3, 6.0));
+    constexpr const char* kLetters[] = {"k", "M", "G", "T", "P"};
+    const auto thousands = static_cast<std::size_t>(std::min(std::log10(size) / 3, 5.0));
     unit = std::pow(1000.0, static_cast<double>(thousands));
     letter = kLetters[thousands - 1];
   }
@@ -132,7 +133,7 @@ std::string draw_line(const Line& line, const Axis& x, const Axis& y, std::size_
   const auto end_piece = [&] {
     // A point between two gaps has no line.
     if (in_piece == 1 && !line.marks)
-      marks += fmt::format("<circle class='fill{}' cx='{:.1f}' cy='{:.1f}' r='1.5'/>\n", colour,
+      marks += fmt::format("<circle class='fill{}' cx='{:.1f}' cy='{:.1f}' r='2.5'/>\n", colour,
                            at.first, at.second);
     in_piece = 0;
   };
@@ -156,25 +157,25 @@ std::string draw_line(const Line& line, const Axis& x, const Axis& y, std::size_
 
 std::string svg_of(const LineChart& chart, bool embedded) {
   std::vector<LegendEntry> entries;
-  for (std::size_t i = 0; i < chart.lines.size(); ++i)
+  for (std::size_t i = 0; i < chart.lines.size() && chart.lines.size() > 1; ++i)
     entries.push_back({chart.lines[i].name, i % kChartColours});
   const auto rows = legend_rows(entries);
-  const double top = 62 + kLegendRow * static_cast<double>(rows.size());
+  const double top = 70 + kLegendRow * static_cast<double>(rows.size());
   const double bottom = top + kPlotHeight;
   Axis x{0, 1, kChartLeft, kChartRight, 1}, y{0, 1, bottom, top, 1};
   const bool any = fit(chart, x, y);
 
   std::string out = open_svg(chart.title, bottom + 48, embedded) + draw_legend(rows, 42);
-  out += fmt::format("<text class='faint' x='16' y='{:.1f}'>{}</text>\n", top - 10,
+  out += fmt::format("<text class='faint' x='{}' y='{:.1f}'>{}</text>\n", kChartMargin, top - 16,
                      xml_escaped(chart.y_label));
-  out += fmt::format(
-      "<text class='faint' x='{:.1f}' y='{:.1f}' text-anchor='end'>{}</text>\n", kChartRight,
-      bottom + 38, xml_escaped(chart.x_label));
+  out += fmt::format("<text class='faint' x='{:.1f}' y='{:.1f}' text-anchor='end'>{}</text>\n",
+                     kChartRight, bottom + 38, xml_escaped(chart.x_label));
   const double middle = (kChartLeft + kChartRight) / 2;
   if (!any) {
-    return out + fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>no finite values to "
-                             "draw</text>\n</svg>\n",
-                             middle, (top + bottom) / 2);
+    return out + fmt::format(
+                     "<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>no finite values to "
+                     "draw</text>\n</svg>\n",
+                     middle, (top + bottom) / 2);
   }
   for_ticks(y, [&](double at, const std::string& text) {
     out += fmt::format(
