@@ -14,6 +14,7 @@
 #include "estimate/estimate.hpp"
 #include "model/gpt.hpp"
 #include "optimizer/memory_optimizer.hpp"
+#include "parallel/tensor_parallel.hpp"
 
 namespace training {
 namespace {
@@ -48,9 +49,11 @@ Trace run(Run how) {
     Mesh mesh(std::move(world), how.mesh, true);
     Arena arena;
     const RuleSource source(2, kModel.positions, kModel.vocabulary);
-    Trainer trainer(how.options, gpt_units<float>(kModel), source, mesh, arena, [&](Owned owned) {
-      return std::make_unique<MemoryOptimizer>(std::move(owned), arena);
-    });
+    TensorPartners<float> partners(mesh.tensor);
+    Trainer trainer(
+        how.options, gpt_units<float>(kModel, mesh.shape().tensor > 1 ? &partners : nullptr),
+        source, mesh, arena,
+        [&](Owned owned) { return std::make_unique<MemoryOptimizer>(std::move(owned), arena); });
     std::vector<double> losses, norms;
     std::uint64_t before = 0;
     for (std::size_t i = 0; i < how.steps; ++i) {
@@ -172,6 +175,22 @@ TEST(Training, SameBitsInAPipeline) {
                                         << mesh.pipeline << ", kind " << static_cast<int>(kind));
         expect_same(alone, run({.ranks = mesh.ranks(), .options = options, .mesh = mesh}));
       }
+    }
+  }
+}
+
+/// Sums over partners round in another order: close, not equal.
+TEST(Training, TensorParallelRanksTrainAlike) {
+  const Trace alone = run({.options = with_zero(0)});
+  for (const MeshShape& mesh : {MeshShape{1, 2, 1}, MeshShape{2, 2, 1}, MeshShape{2, 2, 2}}) {
+    for (const int stage : {0, 1, 3}) {
+      const Trace split = run({.ranks = mesh.ranks(), .options = with_zero(stage), .mesh = mesh});
+      for (std::size_t i = 0; i < alone.losses.size(); ++i) {
+        EXPECT_NEAR(alone.losses[i], split.losses[i], 1e-4);
+        EXPECT_NEAR(alone.norms[i], split.norms[i], 1e-3);
+      }
+      for (const auto& [name, values] : alone.states)
+        EXPECT_EQ(values.size(), split.states.at(name).size()) << name;
     }
   }
 }
