@@ -14,7 +14,7 @@ std::vector<OwnedPiece> owned_pieces(const FlatLayout& layout, const Shard& shar
     const Range owned = shard.of(bucket);
     for_each_place(bucket, owned, [&](const Place& place, const Range& part) {
       const ParameterInfo& info = parameters[place.unit][place.parameter];
-      const std::size_t row = info.split() ? info.columns : info.size();
+      const std::size_t row = info.split() ? info.width() : info.size();
       const std::size_t before = pieces.size();
       for (std::size_t at = part.begin; at < part.end();) {
         const std::size_t i = at - place.offset;

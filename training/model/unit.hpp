@@ -36,14 +36,17 @@ struct ParameterInfo {
   [[nodiscard]] std::size_t whole_size() const {
     return split() ? slice.rows * slice.columns : size();
   }
+  /// Elements of a row that follow each other in the whole: of a split vector 1.
+  [[nodiscard]] std::size_t width() const {
+    return split() ? std::min(columns, slice.columns) : columns;
+  }
   /// Where element i of this rank lies in the whole matrix.
   [[nodiscard]] std::size_t whole_index(std::size_t i) const {
     if (!split()) return i;
-    const std::size_t width = std::min(columns, slice.columns);
-    const std::size_t row = i / width, own = size() / width / slice.row_groups;
+    const std::size_t row = i / width(), own = size() / width() / slice.row_groups;
     return (row / own * (slice.rows / slice.row_groups) + slice.first_row + row % own) *
                slice.columns +
-           slice.first_column + i % width;
+           slice.first_column + i % width();
   }
 };
 

@@ -189,8 +189,12 @@ TEST(Training, TensorParallelRanksTrainAlike) {
         EXPECT_NEAR(alone.losses[i], split.losses[i], 1e-4);
         EXPECT_NEAR(alone.norms[i], split.norms[i], 1e-3);
       }
-      for (const auto& [name, values] : alone.states)
-        EXPECT_EQ(values.size(), split.states.at(name).size()) << name;
+      for (const auto& [name, values] : alone.states) {
+        ASSERT_EQ(values.size(), split.states.at(name).size()) << name;
+        if (name[0] != '0') continue;  // moments of gradients near 0 differ
+        for (std::size_t i = 0; i < values.size(); ++i)
+          EXPECT_NEAR(values[i], split.states.at(name)[i], 2e-2) << name;
+      }
     }
   }
 }
