@@ -57,6 +57,7 @@ ARROWS = {
     "training/parallel": ["training/model", "training/memory"],
     "training/data": ["training/memory"],
     "training/trainer": ["training/parallel", "training/data"],
+    "training/measure": ["training/trainer"],
     "training": ["training/trainer"],
     "bindings": ["include"],
     "compat": ["include"],

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an all-reduce in the background takes, by its bytes: the alpha and beta of
+// overlap_model.hpp.
+#pragma once
+#include <vector>
+
+#include "../parallel/traffic.hpp"
+#include "overlap_model.hpp"
+
+namespace training {
+
+/// The middle one, or the mean of the two in the middle; 0 of no values.
+double median(std::vector<double> values);
+
+/// Measures in rounds, so that other measurements can take turns with it and see the same machine.
+/// All ranks make it, call it, and get the same.
+class AllReduceCost {
+ public:
+  /// Each round issues operations of 1/2, 1 and 2 times `bytes` in bursts that move `all` bytes, as
+  /// a backward pass does whose buckets wait for each other: caches hold no more than there.
+  AllReduceCost(collectives::Communicator& comm, std::size_t bytes, std::size_t all);
+  void measure();
+  /// By the medians of all rounds, each the slowest rank's.
+  [[nodiscard]] Cost cost();
+
+ private:
+  double burst(std::size_t count);
+  collectives::Communicator& comm_;
+  struct Size {
+    std::size_t count;            ///< elements
+    std::vector<double> seconds;  ///< of one operation, by rounds
+  };
+  std::vector<Size> sizes_;
+  std::vector<float> data_;
+};
+
+}  // namespace training
