@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "../parallel/memory_optimizer.hpp"
 #include "../trainer/trainer.hpp"
 #include "measured_cost.hpp"
 #include "virtual_model.hpp"
@@ -27,9 +26,8 @@ BubbleResult measure(Mesh& mesh, const BubbleOptions& options, PipelineKind kind
   trainer_options.leaves = leaves;
   trainer_options.pipeline = kind;
   Trainer trainer(trainer_options, virtual_units(kChannels, options.forward / units_of_stage),
-                  source, mesh, arena, [&](Owned owned) {
-                    return std::make_unique<MemoryOptimizer>(std::move(owned), arena);
-                  });
+                  source, mesh, arena,
+                  [](const Owned& /*owned*/) { return std::make_unique<VirtualOptimizer>(); });
   std::size_t now = 0, most = 0;
   const std::size_t last = trainer.units().size() - 1;
   trainer.stage().observe([&](Pass pass, std::size_t unit) {

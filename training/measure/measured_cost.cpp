@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bursts of all-reduces whose end a callback tells.
+// All-reduces one after another, whose ends a callback tells.
 #include "measured_cost.hpp"
 
 #include <algorithm>
@@ -20,10 +20,8 @@ AllReduceCost::AllReduceCost(collectives::Communicator& comm, std::size_t bytes,
     sizes_.push_back({size / sizeof(float), {}});
 }
 
-double AllReduceCost::burst(std::size_t count) {
+double AllReduceCost::seconds_of(std::size_t count) {
   const std::size_t operations = data_.size() / count;
-  std::latch ended(static_cast<std::ptrdiff_t>(operations));
-  std::vector<collectives::Work> works;
   value_of(comm_.barrier());
   const auto begin = Clock::now();
   for (std::size_t i = 0; i < operations; ++i) {
@@ -32,21 +30,23 @@ double AllReduceCost::burst(std::size_t count) {
     call.send = call.recv = data_.data() + i * count;
     call.count = count;
     call.type = COLL_FLOAT32;
-    coll_work_t work = nullptr;
-    value_of(collectives::detail::result(coll_start(&call, comm_.get(), nullptr, &work)));
-    works.emplace_back(work);
-    value_of(collectives::detail::result(coll_work_on_end(
-        work, [](void* latch, coll_status_t) { static_cast<std::latch*>(latch)->count_down(); },
-        &ended)));
+    coll_work_t handle = nullptr;
+    value_of(collectives::detail::result(coll_start(&call, comm_.get(), nullptr, &handle)));
+    collectives::Work work(handle);
+    std::latch ended(1);
+    const auto end = [](void* latch, coll_status_t /*status*/) {
+      static_cast<std::latch*>(latch)->count_down();
+    };
+    value_of(collectives::detail::result(coll_work_on_end(handle, end, &ended)));
+    ended.wait();  // a thread that waited for the work would move it
+    value_of(work.wait());
   }
-  ended.wait();  // a thread that waited for a work would move it
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  for (collectives::Work& work : works) value_of(work.wait());
-  return seconds / static_cast<double>(operations);
+  return std::chrono::duration<double>(Clock::now() - begin).count() /
+         static_cast<double>(operations);
 }
 
 void AllReduceCost::measure() {
-  for (Size& size : sizes_) size.seconds.push_back(burst(size.count));
+  for (Size& size : sizes_) size.seconds.push_back(seconds_of(size.count));
 }
 
 Cost AllReduceCost::cost() {

@@ -16,15 +16,16 @@ double median(std::vector<double> values);
 /// All ranks make it, call it, and get the same.
 class AllReduceCost {
  public:
-  /// Each round issues operations of 1/2, 1 and 2 times `bytes` in bursts that move `all` bytes, as
-  /// a backward pass does whose buckets wait for each other: caches hold no more than there.
+  /// Each round issues operations of 1/2, 1 and 2 times `bytes`, one after another, over memory of
+  /// `all` bytes: caches hold no more of it than of a model's gradients. The library alone moves
+  /// them, as in a backward pass.
   AllReduceCost(collectives::Communicator& comm, std::size_t bytes, std::size_t all);
   void measure();
   /// By the medians of all rounds, each the slowest rank's.
   [[nodiscard]] Cost cost();
 
  private:
-  double burst(std::size_t count);
+  double seconds_of(std::size_t count);
   collectives::Communicator& comm_;
   struct Size {
     std::size_t count;            ///< elements

@@ -2,7 +2,6 @@
 // Trains with virtual compute, once with overlap and once without.
 #include "overlap_measure.hpp"
 
-#include "../parallel/memory_optimizer.hpp"
 #include "../trainer/trainer.hpp"
 #include "measured_cost.hpp"
 #include "virtual_model.hpp"
@@ -48,9 +47,7 @@ class Steps {
       : overlap_(overlap),
         trainer_(
             options, std::move(units), source_, mesh, arena_,
-            [&](Owned owned) {
-              return std::make_unique<MemoryOptimizer>(std::move(owned), arena_);
-            },
+            [](const Owned& /*owned*/) { return std::make_unique<VirtualOptimizer>(); },
             overlap ? nullptr : &waiting_) {}
 
   void run() {

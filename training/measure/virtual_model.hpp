@@ -7,6 +7,7 @@
 #include "../data/source.hpp"
 #include "../model/gpt.hpp"
 #include "../model/sleeping_unit.hpp"
+#include "../parallel/optimizer.hpp"
 
 namespace training {
 
@@ -39,6 +40,21 @@ class VirtualSource final : public Source {
 
  private:
   Shape shape_{1, virtual_shape(1).positions, 1, virtual_shape(1).vocabulary};
+};
+
+class VirtualOptimizer final : public Optimizer {
+ public:
+  void begin(std::size_t /*bucket*/, std::span<const float> /*weights*/) override {}
+  void update(std::size_t /*bucket*/, const Update& /*update*/, const void* /*gradients*/,
+              void* /*weights*/) override {}
+  void finish(std::size_t /*bucket*/) override {}
+  void read(std::size_t /*bucket*/, State /*state*/, std::size_t /*first*/,
+            std::span<float> to) override {
+    std::ranges::fill(to, 0.0F);
+  }
+  void write(std::size_t /*bucket*/, State /*state*/, std::size_t /*first*/,
+             std::span<const float> /*from*/) override {}
+  void move_to(const FlatLayout& /*layout*/) override {}
 };
 
 }  // namespace training
