@@ -13,6 +13,10 @@ const char* name_of(PipelineKind kind) {
   return kind == PipelineKind::gpipe ? "GPipe" : "1F1B";
 }
 
+nlohmann::json json_of(const Cost& cost) {
+  return {{"alpha_s", cost.alpha}, {"beta_s_per_byte", cost.beta}};
+}
+
 nlohmann::json json_of(const OverlapResult::Kind& kind) {
   return {{"step_s", kind.measured.step},
           {"exposed_s", kind.measured.exposed},
@@ -60,8 +64,8 @@ nlohmann::json json_of(std::span<const OverlapResult> results) {
     all.push_back({{"ranks", result.ranks},
                    {"buckets", result.buckets},
                    {"ratio", result.ratio},
-                   {"alpha_s", result.sum.alpha},
-                   {"beta_s_per_byte", result.sum.beta},
+                   {"hidden_sum", json_of(result.hidden)},
+                   {"waited_sum", json_of(result.waited)},
                    {"forward_s", result.compute.forward},
                    {"backward_s", result.compute.backward},
                    {"optimizer_s", result.compute.optimizer},

@@ -10,7 +10,7 @@
 namespace training {
 
 struct OverlapOptions {
-  /// Seconds of a backward pass in those of all its sums: 1 is where overlap saves most.
+  /// Seconds of a backward pass in those of all its sums without overlap.
   std::vector<double> ratios = {0.5, 1, 2};
   std::size_t bucket_bytes = std::size_t{256} << 10U;
   /// Of the GPT of eight units: more take longer to sum. 128: 1.2 million parameters.
@@ -22,7 +22,7 @@ struct OverlapOptions {
 struct OverlapResult {
   std::size_t ranks = 0, buckets = 0;
   double ratio = 0;
-  Cost sum;
+  Cost hidden, waited;  ///< of a sum that the library alone moves, or the waiting thread
   ComputeTimes compute;
   struct Kind {
     StepTime measured, model;
