@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sleeps until absolute times: what a pass does beside sleeping is part of its time, and a late
-// wake-up does not delay the gradients that follow.
+// Sleeps until absolute times: writing numbers is part of a pass's time, and a late wake-up does
+// not delay the gradients that follow. What others do when a gradient is ready delays the pass.
 #include "sleeping_unit.hpp"
 
 #include <sys/prctl.h>
@@ -15,22 +15,33 @@ namespace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// A span of time that began when this object was made.
+/// Virtual time of a pass, from the making of this object on.
 class Span {
  public:
-  Span() { clock_gettime(CLOCK_MONOTONIC, &begin_); }
   void sleep_until(Nanoseconds since_begin) const {
     constexpr std::int64_t kSecond = 1'000'000'000;
-    const std::int64_t end = begin_.tv_nsec + since_begin.count();
+    const std::int64_t end = (begin_ + since_begin).count();
     timespec time{};
-    time.tv_sec = begin_.tv_sec + static_cast<time_t>(end / kSecond);
+    time.tv_sec = static_cast<time_t>(end / kSecond);
     time.tv_nsec = static_cast<long>(end % kSecond);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {
     }
   }
+  /// What `work` takes is not part of the pass: it comes on top.
+  template <class Work>
+  void interrupt(Work work) {
+    const Nanoseconds before = now();
+    work();
+    begin_ += now() - before;
+  }
 
  private:
-  timespec begin_{};
+  static Nanoseconds now() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
+  }
+  Nanoseconds begin_ = now();
 };
 
 /// By default Linux lets a thread oversleep by 50 microseconds.
@@ -71,7 +82,7 @@ class SleepingUnit final : public Unit<Real> {
                 Real* /*d_output*/, Real* d_input, Real factor,
                 const typename Unit<Real>::Ready& ready) const override {
     wake_punctually();
-    const Span span;
+    Span span;
     std::fill_n(d_input, batch.rows() * input_width_, small(batch) * factor);
     const std::size_t all = this->size();
     std::size_t done = 0;
@@ -81,7 +92,7 @@ class SleepingUnit final : public Unit<Real> {
       done += size;
       span.sleep_until(2 * forward_ * static_cast<std::int64_t>(done) /
                        static_cast<std::int64_t>(all));
-      ready(i);
+      span.interrupt([&] { ready(i); });
     }
   }
 
