@@ -10,6 +10,7 @@
 #include "../data/open_source.hpp"
 #include "../model/gpt.hpp"
 #include "../model/mlp.hpp"
+#include "../model/sleeping_unit.hpp"
 
 namespace training {
 namespace {
@@ -33,13 +34,19 @@ std::unique_ptr<Source> make_source(const TrainOptions& options) {
 Units<float> make_units(const TrainOptions& options, const Source& source,
                         Partners<float>* partners) {
   const Source::Shape& shape = source.shape();
+  Units<float> units;
   if (is_gpt(options, source)) {
-    return gpt_units<float>(
+    units = gpt_units<float>(
         {shape.kinds, shape.tokens, options.channels, options.layers, options.heads}, partners);
-  }
-  if (partners != nullptr)
+  } else if (partners != nullptr) {
     throw Failure("--tp splits the GPT only; use --dp for images", Failure::kBadUsage);
-  return mlp_units<float>({shape.pixels, {options.hidden}, shape.kinds});
+  } else {
+    units = mlp_units<float>({shape.pixels, {options.hidden}, shape.kinds});
+  }
+  if (options.sleep_us == 0) return units;
+  return sleeping_units<float>(
+      std::move(units),
+      std::chrono::nanoseconds(static_cast<std::int64_t>(1000 * options.sleep_us)));
 }
 
 std::string describe_model(const TrainOptions& options, const Source& source) {

@@ -30,7 +30,7 @@ BubbleResult measure(Mesh& mesh, const BubbleOptions& options, PipelineKind kind
                   [](const Owned& /*owned*/) { return std::make_unique<VirtualOptimizer>(); });
   std::size_t now = 0, most = 0;
   const std::size_t last = trainer.units().size() - 1;
-  trainer.stage().observe([&](Pass pass, std::size_t unit) {
+  trainer.stage().observe([&](Pass pass, std::size_t unit, Clock::time_point /*begin*/) {
     if (pass == Pass::forward && unit == last) most = std::max(most, ++now);
     if (pass == Pass::backward && unit == 0) --now;
   });

@@ -5,8 +5,8 @@
 #include <future>
 #include <string>
 
-#include "parallel/group_traffic.hpp"
 #include "../training_ranks.hpp"
+#include "parallel/group_traffic.hpp"
 
 namespace training {
 namespace {

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <map>
 
-#include "model/gpt.hpp"
-#include "layout/initial_weights.hpp"
-#include "optimizer/memory_optimizer.hpp"
-#include "trainer/trainer.hpp"
 #include "../training_ranks.hpp"
 #include "../wrapped_unit.hpp"
+#include "layout/initial_weights.hpp"
+#include "model/gpt.hpp"
+#include "optimizer/memory_optimizer.hpp"
+#include "trainer/trainer.hpp"
 
 namespace training {
 namespace {

@@ -7,13 +7,13 @@
 #include <map>
 #include <random>
 
+#include "../training_ranks.hpp"
+#include "../wrapped_unit.hpp"
 #include "model/mlp.hpp"
 #include "model/sleeping_unit.hpp"
 #include "optimizer/memory_optimizer.hpp"
 #include "test_seed.hpp"
 #include "trainer/trainer.hpp"
-#include "../training_ranks.hpp"
-#include "../wrapped_unit.hpp"
 
 namespace training {
 namespace {

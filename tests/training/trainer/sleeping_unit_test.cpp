@@ -8,10 +8,10 @@
 #include <map>
 #include <mutex>
 
+#include "../training_ranks.hpp"
 #include "model/gpt.hpp"
 #include "optimizer/memory_optimizer.hpp"
 #include "trainer/trainer.hpp"
-#include "../training_ranks.hpp"
 
 namespace training {
 namespace {
