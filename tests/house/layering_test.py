@@ -55,9 +55,10 @@ ARROWS = {
     "training/memory": ["include"],
     "training/model": ["training/math"],
     "training/parallel": ["training/model", "training/memory"],
+    "training/hooks": ["training/parallel"],
     "training/data": ["training/memory"],
     "training/trainer": ["training/parallel", "training/data"],
-    "training": ["training/trainer"],
+    "training": ["training/trainer", "training/hooks"],
     "bindings": ["include"],
     "compat": ["include"],
 }

@@ -74,6 +74,12 @@ void Trainer::make_layout(const FlatLayout::Order& order) {
 }
 
 void Trainer::make_parts(const MakeOptimizer& make_optimizer, Hook* hook) {
+  if (hook != nullptr && (options_.zero != 0 || options_.gradients != Format::f32)) {
+    throw Failure(
+        "communication hooks need plain data parallelism with gradients in f32: without ZeRO's stages "
+        "and with f32 for gradients, or choose no hook",
+        Failure::kBadUsage);
+  }
   owned_.layout = layout_.get();
   if (options_.zero > 0) owned_.shard = counted();
   owned_.weights = options_.weights;
@@ -100,6 +106,7 @@ void Trainer::make_parts(const MakeOptimizer& make_optimizer, Hook* hook) {
     gradients_ =
         std::make_unique<Zero1Gradients>(layout, options_.gradients, leaves, traffic, arena_);
   } else {
+    if (hook != nullptr) hook->begin(units_);
     gradients_ =
         std::make_unique<DdpGradients>(layout, options_.gradients, leaves, traffic, arena_, hook);
   }
