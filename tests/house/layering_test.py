@@ -58,7 +58,8 @@ ARROWS = {
     "training/hooks": ["training/parallel"],
     "training/data": ["training/memory"],
     "training/trainer": ["training/parallel", "training/data"],
-    "training": ["training/trainer", "training/hooks"],
+    "training/asynchronous": ["training/trainer"],
+    "training": ["training/trainer", "training/hooks", "training/asynchronous"],
     "bindings": ["include"],
     "compat": ["include"],
 }

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asynchronous training keeps its bound, has synchronous bits without staleness, and does not wait
+// for a slow worker.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "asynchronous/asynchronous_worker.hpp"
+#include "asynchronous/parameter_server.hpp"
+#include "model/gpt.hpp"
+#include "parallel/memory_optimizer.hpp"
+#include "test_seed.hpp"
+#include "training_ranks.hpp"
+
+namespace training {
+namespace {
+
+const GptShape kModel{16, 8, 32, 2, 2};
+using NamedWeights = std::map<std::string, std::vector<float>>;
+
+NamedWeights by_name(const Units<float>& units, const FlatLayout& layout,
+                     std::span<const float> weights) {
+  NamedWeights named;
+  for (const Place& place : layout.buckets()[0].places) {
+    const auto values = weights.subspan(place.offset, place.size);
+    named[units[place.unit]->parameters()[place.parameter].name].assign(values.begin(),
+                                                                        values.end());
+  }
+  return named;
+}
+
+AsynchronousOptions with_staleness(std::size_t staleness, std::size_t leaves) {
+  AsynchronousOptions options;
+  options.training.leaves = leaves;
+  options.training.rate = {.most = 1e-2F, .warm_up = 2};
+  options.staleness = staleness;
+  return options;
+}
+
+/// What each worker does; true: one more clock. It is called after the worker has weights.
+using Work = std::function<bool(std::size_t worker, AsynchronousWorker& of, std::size_t ahead)>;
+
+/// The server's rank of a run.
+void serve(const AsynchronousOptions& options, collectives::Communicator& world,
+           const std::function<void(const ParameterServer&, const Units<float>&)>& look = {}) {
+  Arena arena;
+  const auto units = gpt_units<float>(kModel);
+  ParameterServer server(options, units, 2 * kModel.positions, world, arena, [&](Owned owned) {
+    return std::make_unique<MemoryOptimizer>(std::move(owned), arena);
+  });
+  server.serve();
+  if (look) look(server, units);
+}
+
+void work(const AsynchronousOptions& options, collectives::Communicator& world, const Work& step,
+          const std::function<void(AsynchronousWorker&, const Units<float>&)>& look = {}) {
+  Arena arena;
+  const auto units = gpt_units<float>(kModel);
+  const RuleSource source(2, kModel.positions, kModel.vocabulary);
+  AsynchronousWorker worker(options, units, source, world, arena);
+  const auto number = static_cast<std::size_t>(world.rank() - 1);
+  while (step(number, worker, worker.pull())) worker.push();
+  worker.end();
+  if (look) look(worker, units);
+}
+
+/// The final weights of synchronous data parallelism.
+NamedWeights synchronous(std::size_t ranks, std::size_t steps, const TrainerOptions& options) {
+  NamedWeights weights;
+  std::mutex mutex;
+  on_ranks(ranks, [&](collectives::Communicator world) {
+    Mesh mesh(std::move(world), {.data = ranks}, true);
+    Arena arena;
+    const RuleSource source(2, kModel.positions, kModel.vocabulary);
+    Trainer trainer(options, gpt_units<float>(kModel), source, mesh, arena, [&](Owned owned) {
+      return std::make_unique<MemoryOptimizer>(std::move(owned), arena);
+    });
+    for (std::size_t i = 0; i < steps; ++i) trainer.step();
+    const std::scoped_lock lock(mutex);
+    trainer.save([&](const Trainer::Part& part) {
+      if (part.state != State::weights) return;
+      auto& values = weights[part.parameter.name];
+      values.resize(part.parameter.size());
+      std::ranges::copy(part.values, values.begin() + static_cast<std::ptrdiff_t>(part.first));
+    });
+  });
+  return weights;
+}
+
+/// As separate processes, so that one can die. First, while this process has no threads.
+TEST(StaleSynchronous, AWorkersDeathEndsTheServerAndNamesIt) {
+  const std::string place =
+      "file://" + testing::TempDir() + "/asynchronous_" + std::to_string(getpid());
+  const AsynchronousOptions options = with_staleness(1, 2);
+  const auto join = [&](int rank) {
+    coll_config_t config = COLL_CONFIG_INIT;
+    config.deadline_s = 30;
+    return value_of(collectives::Communicator::join_at(place, 3, rank, &config));
+  };
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < 3; ++rank) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        auto world = join(rank);
+        work(options, world, [&](std::size_t own, AsynchronousWorker& of, std::size_t) {
+          if (own == 1 && of.clock() == 3) _exit(77);
+          return true;
+        });
+        _exit(0);
+      } catch (const Failure& failure) {
+        _exit(failure.code());
+      }
+    }
+    children.push_back(child);
+  }
+  try {
+    auto world = join(0);
+    serve(options, world);
+    ADD_FAILURE() << "the server went on";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), Failure::kPeerLost);
+    EXPECT_NE(std::string(failure.what()).find("rank 2"), std::string::npos) << failure.what();
+  }
+  const std::vector<int> expected = {Failure::kPeerLost, 77};
+  for (std::size_t i = 0; i < children.size(); ++i) {
+    int status = 0;
+    ASSERT_EQ(waitpid(children[i], &status, 0), children[i]);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == expected[i]) << status;
+  }
+}
+
+TEST(StaleSynchronous, WithoutStalenessItHasTheBitsOfSynchronousTraining) {
+  constexpr std::size_t kSteps = 6;
+  for (const std::size_t workers : {1, 2, 4}) {
+    const AsynchronousOptions options = with_staleness(0, 8);
+    const NamedWeights expected = synchronous(workers, kSteps, options.training);
+    on_ranks(workers + 1, [&](collectives::Communicator world) {
+      if (world.rank() == 0) {
+        serve(options, world, [&](const ParameterServer& server, const Units<float>& units) {
+          EXPECT_EQ(by_name(units, server.layout(), server.weights()), expected) << workers;
+          EXPECT_EQ(server.steps(), kSteps);
+        });
+        return;
+      }
+      work(
+          options, world,
+          [&](std::size_t, AsynchronousWorker& of, std::size_t ahead) {
+            EXPECT_EQ(ahead, 0U);
+            return of.clock() < kSteps;
+          },
+          [&](AsynchronousWorker& worker, const Units<float>& units) {
+            EXPECT_EQ(by_name(units, worker.layout(), worker.weights()), expected) << workers;
+          });
+    });
+  }
+}
+
+TEST(StaleSynchronous, NoWorkerComputesWithWeightsThatAreTooOld) {
+  constexpr std::size_t kWorkers = 4, kClocks = 25;
+  for (const std::size_t staleness : {0, 1, 3}) {
+    // A worker counts a gradient before it sends it: the server cannot know of more.
+    std::array<std::atomic<std::size_t>, kWorkers> computed{};
+    std::atomic<std::size_t> most = 0;
+    const AsynchronousOptions options = with_staleness(staleness, kWorkers);
+    on_ranks(kWorkers + 1, [&](collectives::Communicator world) {
+      if (world.rank() == 0) {
+        serve(options, world, [&](const ParameterServer& server, const Units<float>&) {
+          EXPECT_EQ(server.clocks(), std::vector<std::size_t>(kWorkers, kClocks));
+          EXPECT_EQ(server.steps(), staleness == 0 ? kClocks : kWorkers * kClocks);
+        });
+        return;
+      }
+      std::mt19937_64 random(coll::test::test_seed() + static_cast<std::uint64_t>(world.rank()));
+      work(options, world, [&](std::size_t own, AsynchronousWorker& of, std::size_t ahead) {
+        EXPECT_LE(ahead, staleness);
+        std::size_t seen = most;
+        while (seen < ahead && !most.compare_exchange_weak(seen, ahead)) {
+        }
+        for (const auto& other : computed) EXPECT_GE(other + staleness, of.clock());
+        if (of.clock() == kClocks) return false;
+        // One is slow, so that the others reach the bound.
+        std::this_thread::sleep_for(std::chrono::microseconds(own == 0 ? 3000 : random() % 1500));
+        computed[own] = of.clock() + 1;
+        return true;
+      });
+    });
+    EXPECT_EQ(most, staleness) << "the bound was never reached: the test tests little";
+  }
+}
+
+TEST(StaleSynchronous, ItLearns) {
+  // The seeds are those of the data: fixed.
+  AsynchronousOptions options = with_staleness(2, 4);
+  options.training.rate = {.most = 5e-3F, .warm_up = 10};
+  std::array<std::atomic<double>, 2> last{};
+  on_ranks(3, [&](collectives::Communicator world) {
+    if (world.rank() == 0) return serve(options, world);
+    Arena arena;
+    const auto units = gpt_units<float>(kModel);
+    const RuleSource source(2, kModel.positions, kModel.vocabulary);
+    AsynchronousWorker worker(options, units, source, world, arena);
+    for (std::size_t i = 0; i < 80; ++i) {
+      worker.pull();
+      const Outcome outcome = worker.push();
+      last[static_cast<std::size_t>(world.rank() - 1)] =
+          outcome.loss / static_cast<double>(outcome.rows);
+    }
+    worker.end();
+  });
+  for (const auto& loss : last) EXPECT_LT(loss, 1.7);
+}
+
+/// One worker takes three times as long as the others. How far do they come until it has done
+/// `kSlow` steps? The bound is wide: it would stop them otherwise.
+TEST(StaleSynchronous, ASlowWorkerDoesNotHoldUpTheOthers) {
+  constexpr std::size_t kWorkers = 3, kSlow = 8;
+  const auto steps_of_fast_ones = [&](std::size_t staleness) {
+    const AsynchronousOptions options = with_staleness(staleness, kWorkers);
+    std::atomic<bool> over = false;
+    std::atomic<std::size_t> steps = 0;
+    on_ranks(kWorkers + 1, [&](collectives::Communicator world) {
+      if (world.rank() == 0) return serve(options, world);
+      work(options, world, [&](std::size_t own, AsynchronousWorker& of, std::size_t) {
+        const bool slow = own == 0;
+        if (slow && of.clock() == kSlow) over = true;
+        // Without staleness all workers have this clock, and all must end with it.
+        if (staleness == 0 ? of.clock() == kSlow : over.load()) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds(slow ? 36 : 12));
+        if (!slow) ++steps;
+        return true;
+      });
+    });
+    return steps.load();
+  };
+  const std::size_t synchronously = steps_of_fast_ones(0);
+  const std::size_t asynchronously = steps_of_fast_ones(4 * kSlow);
+  RecordProperty("steps", std::to_string(asynchronously));
+  EXPECT_EQ(synchronously, (kWorkers - 1) * kSlow);
+  EXPECT_GE(asynchronously, 2 * synchronously);
+}
+
+TEST(StaleSynchronous, WithoutStalenessAllMustDoTheSameSteps) {
+  const AsynchronousOptions options = with_staleness(0, 2);
+  try {
+    on_ranks(3, [&](collectives::Communicator world) {
+      if (world.rank() == 0) return serve(options, world);
+      work(options, world, [](std::size_t own, AsynchronousWorker& of, std::size_t) {
+        return of.clock() < 2 + own;
+      });
+    });
+    ADD_FAILURE() << "it went on";
+  } catch (const Failure& failure) {
+    EXPECT_NE(std::string(failure.what()).find("at clock 2"), std::string::npos) << failure.what();
+  }
+}
+
+TEST(StaleSynchronous, RefusesWhatItHasNot) {
+  const auto refused = [](std::size_t ranks, const AsynchronousOptions& options) {
+    EXPECT_THROW(
+        on_ranks(ranks,
+                 [&](collectives::Communicator world) { asynchronous::checked(options, world); }),
+        Failure);
+  };
+  refused(1, with_staleness(0, 8));
+  refused(4, with_staleness(0, 2));
+  AsynchronousOptions options = with_staleness(0, 8);
+  options.training.zero = 1;
+  refused(2, options);
+  options = with_staleness(0, 8);
+  options.training.gradients = Format::bf16;
+  refused(2, options);
+  options = with_staleness(0, 8);
+  options.training.drop = 0.5;
+  refused(2, options);
+}
+
+}  // namespace
+}  // namespace training
