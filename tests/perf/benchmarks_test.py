@@ -16,10 +16,12 @@ KINDS = {
     "topology-benchmark": "^(read_cluster/32|search_(cluster/32|host/8)|pack_host/8|print_cluster/32)",
     "rendezvous-benchmark": "^[a-z_]+/16/",
     "collective-benchmark": "^((one|two)_ranks?/[a-z_]+/8|.*call.*|requests/(1|64))/",
+    "adam-benchmark": "^(triad|scalar|kernel)/1048576/2/",
+    "offload-benchmark": "^(memory|file/threads|host/1.2e|fetch)",
 }
 LEAST = {"reduce-benchmark": 2, "connection-benchmark": 5, "executor-benchmark": 9,
          "topology-benchmark": 5, "rendezvous-benchmark": 4,
-         "collective-benchmark": 24}
+         "collective-benchmark": 24, "adam-benchmark": 3, "offload-benchmark": 5}
 
 
 class Benchmarks(unittest.TestCase):

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "../parallel/exact_sum.hpp"
-#include "../parallel/initial_weights.hpp"
-#include "../parallel/leaf_tree.hpp"
+#include "../layout/initial_weights.hpp"
+#include "../layout/leaf_tree.hpp"
+#include "../math/exact_sum.hpp"
 #include "../trainer/clipped_step.hpp"
 
 namespace training {

@@ -8,7 +8,7 @@
 #pragma once
 #include <optional>
 
-#include "../parallel/traffic.hpp"
+#include "../parallel/group_traffic.hpp"
 #include "stale_synchronous.hpp"
 
 namespace training {

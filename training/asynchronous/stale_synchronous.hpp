@@ -23,7 +23,7 @@
 #pragma once
 #include <collectives/collectives.hpp>
 
-#include "../parallel/flat.hpp"
+#include "../layout/flat.hpp"
 #include "../trainer/trainer.hpp"
 
 namespace training {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where examples come from. Micro-batches have numbers, and what is in one is a function of its
-// number and the seed alone: any rank can make any of them, at any time, and a restart needs to know
-// no more than the next number.
+// number and the seed alone: any rank can make any of them, at any time, and a restart needs to
+// know no more than the next number.
 #pragma once
 #include <cstddef>
 #include <cstdint>

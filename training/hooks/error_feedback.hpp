@@ -12,8 +12,8 @@
 #pragma once
 #include <vector>
 
+#include "../layout/shard.hpp"
 #include "../memory/arena.hpp"
-#include "../parallel/shard.hpp"
 
 namespace training {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../layout/initial_weights.hpp"
 #include "../math/kernels.hpp"
-#include "../parallel/initial_weights.hpp"
 #include "low_rank.hpp"
 
 namespace training {

@@ -6,9 +6,9 @@
 //   p = g + e        all-gather k pairs (place, p)        e = p where it was not sent, else 0
 //
 // k = ceil(share * B) for a bucket of B elements, 1 % unless told. Each rank's pairs are 8 k bytes,
-// which all-gather brings to n - 1 others: 8 k (n - 1). The all-reduce of all elements has each rank
-// send (n - 1) / n of 8 B. So top-k sends less as long as n k < B, with 1 % on fewer than 100 ranks;
-// from n k = B on it sends more.
+// which all-gather brings to n - 1 others: 8 k (n - 1). The all-reduce of all elements has each
+// rank send (n - 1) / n of 8 B. So top-k sends less as long as n k < B, with 1 % on fewer than 100
+// ranks; from n k = B on it sends more.
 #pragma once
 #include "../parallel/ddp.hpp"
 #include "bucket_memory.hpp"

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Picks the table of kernels that this processor runs, and a BLAS for products of matrices.
-#include "kernels.hpp"
-
 #include <cstring>
 
+#include "kernels.hpp"
 #include "number_format.hpp"
 
 #if TRAINING_HAVE_BLAS
@@ -72,17 +71,29 @@ const Table& table() {
 
 void widen(Format format, std::size_t count, const void* from, float* to) {
   switch (format) {
-    case Format::f32: std::memcpy(to, from, count * sizeof(float)); break;
-    case Format::bf16: table().widen_bf16(count, from, to); break;
-    case Format::f16: table().widen_f16(count, from, to); break;
+    case Format::f32:
+      std::memcpy(to, from, count * sizeof(float));
+      break;
+    case Format::bf16:
+      table().widen_bf16(count, from, to);
+      break;
+    case Format::f16:
+      table().widen_f16(count, from, to);
+      break;
   }
 }
 
 void narrow(Format format, std::size_t count, const float* from, void* to) {
   switch (format) {
-    case Format::f32: std::memcpy(to, from, count * sizeof(float)); break;
-    case Format::bf16: table().narrow_bf16(count, from, to); break;
-    case Format::f16: table().narrow_f16(count, from, to); break;
+    case Format::f32:
+      std::memcpy(to, from, count * sizeof(float));
+      break;
+    case Format::bf16:
+      table().narrow_bf16(count, from, to);
+      break;
+    case Format::f16:
+      table().narrow_f16(count, from, to);
+      break;
   }
 }
 
@@ -91,8 +102,12 @@ void add(Format format, std::size_t count, const void* from, void* to) {
     case Format::f32:
       table().of_float.add(count, static_cast<const float*>(from), static_cast<float*>(to));
       break;
-    case Format::bf16: table().add_bf16(count, from, to); break;
-    case Format::f16: table().add_f16(count, from, to); break;
+    case Format::bf16:
+      table().add_bf16(count, from, to);
+      break;
+    case Format::f16:
+      table().add_f16(count, from, to);
+      break;
   }
 }
 

@@ -38,10 +38,12 @@ struct Kernels {
                               Real* dx, Real* dgain, Real* dbias);
   void (*gelu)(std::size_t n, const Real* x, Real* y);
   void (*gelu_backward)(std::size_t n, const Real* x, const Real* dy, Real* dx);
-  double (*cross_entropy)(std::size_t rows, std::size_t columns, const Real* logits,
-                          const std::int32_t* targets, Real* p);
-  void (*cross_entropy_backward)(std::size_t rows, std::size_t columns, const std::int32_t* targets,
-                                 Real factor, Real* p);
+  void (*row_maxima)(std::size_t rows, std::size_t columns, const Real* x, Real* maxima);
+  void (*row_exponentials)(std::size_t rows, std::size_t columns, const Real* maxima, Real* x,
+                           Real* sums);
+  void (*cross_entropy_backward)(std::size_t rows, std::size_t columns, std::size_t first,
+                                 const std::int32_t* targets, const Real* sums, Real factor,
+                                 Real* x);
   void (*attention)(const AttentionShape&, Product<Real>, const Real* qkv, Real* p, Real* out);
   void (*attention_backward)(const AttentionShape&, Product<Real>, const Real* qkv, const Real* p,
                              const Real* dout, Real* dqkv, Real* ds);
@@ -49,10 +51,6 @@ struct Kernels {
   void (*sum_rows)(std::size_t rows, std::size_t columns, const Real* x, Real* sums);
   void (*add_rows)(std::size_t rows, std::size_t columns, const Real* bias, Real* y);
   void (*add)(std::size_t n, const Real* from, Real* to);
-  void (*embed)(std::size_t rows, std::size_t tokens, std::size_t columns, const std::int32_t* ids,
-                const Real* table, const Real* positions, Real* y);
-  void (*embed_backward)(std::size_t rows, std::size_t tokens, std::size_t columns,
-                         const std::int32_t* ids, const Real* dy, Real* dtable, Real* dpositions);
 };
 
 struct Table {

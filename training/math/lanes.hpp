@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of 64 bytes: the same lanes, and so the same bits, on every instruction set.
+// Vectors of 64 bytes, of as many of the processor's own as that takes: the same lanes, and so the
+// same bits, on every instruction set.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -14,26 +15,69 @@
 
 namespace training::TRAINING_ISA {
 
+#if defined(__AVX512F__)
+inline constexpr std::size_t kVectorBytes = 64;
+#elif defined(__AVX__)
+inline constexpr std::size_t kVectorBytes = 32;
+#else
+inline constexpr std::size_t kVectorBytes = 16;
+#endif
+
+/// One of the processor's vectors.
+template <class Real>
+struct VectorOf {
+  typedef Real type __attribute__((vector_size(kVectorBytes)));
+};
+template <class Real>
+using Vector = typename VectorOf<Real>::type;
+
 template <class Real>
 inline constexpr std::size_t kLanes = 64 / sizeof(Real);
 
 template <class Real>
-struct LanesOf {
-  typedef Real type __attribute__((vector_size(64)));
+struct Lanes {
+  static constexpr std::size_t kParts = 64 / kVectorBytes;
+  Vector<Real> parts[kParts];
+
+  /// Of every lane.
+  template <class Operation>
+  Lanes with(const Lanes& other, Operation operation) const {
+    Lanes result;
+    for (std::size_t i = 0; i < kParts; ++i) result.parts[i] = operation(parts[i], other.parts[i]);
+    return result;
+  }
+  Lanes operator+(const Lanes& other) const {
+    return with(other, [](const auto& a, const auto& b) { return a + b; });
+  }
+  Lanes operator-(const Lanes& other) const {
+    return with(other, [](const auto& a, const auto& b) { return a - b; });
+  }
+  Lanes operator*(const Lanes& other) const {
+    return with(other, [](const auto& a, const auto& b) { return a * b; });
+  }
+  static Lanes all(Real value) {
+    Lanes result;
+    for (auto& part : result.parts) part = value - Vector<Real>{};
+    return result;
+  }
 };
-template <class Real>
-using Lanes = typename LanesOf<Real>::type;
 
 template <class Real>
 inline Lanes<Real> load(const Real* from) {
   Lanes<Real> lanes;
-  std::memcpy(&lanes, from, sizeof lanes);
+  for (auto& part : lanes.parts) {
+    std::memcpy(&part, from, kVectorBytes);
+    from += kVectorBytes / sizeof(Real);
+  }
   return lanes;
 }
 
 template <class Real>
 inline void store(Real* to, const Lanes<Real>& lanes) {
-  std::memcpy(to, &lanes, sizeof lanes);
+  for (const auto& part : lanes.parts) {
+    std::memcpy(to, &part, kVectorBytes);
+    to += kVectorBytes / sizeof(Real);
+  }
 }
 
 /// The sum of the lanes, in pairs.
@@ -52,7 +96,7 @@ template <class Real, class OfLanes, class OfOne>
 inline Real sum_over(std::size_t n, OfLanes of_lanes, OfOne of_one) {
   Lanes<Real> sums{};
   std::size_t i = 0;
-  for (; i + kLanes<Real> <= n; i += kLanes<Real>) sums += of_lanes(i);
+  for (; i + kLanes<Real> <= n; i += kLanes<Real>) sums = sums + of_lanes(i);
   Real sum = sum_of<Real>(sums);
   for (; i < n; ++i) sum += of_one(i);
   return sum;

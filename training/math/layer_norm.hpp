@@ -23,7 +23,7 @@ void layer_norm(std::size_t rows, std::size_t columns, const Real* x, const Real
     const Real variance = sum_over<Real>(
                               columns,
                               [&](std::size_t i) {
-                                const Lanes<Real> off = load(x + i) - m;
+                                const Lanes<Real> off = load(x + i) - Lanes<Real>::all(m);
                                 return off * off;
                               },
                               [&](std::size_t i) { return (x[i] - m) * (x[i] - m); }) /
@@ -38,23 +38,24 @@ void layer_norm(std::size_t rows, std::size_t columns, const Real* x, const Real
 /// Adds to `dx`; writes `dgain` and `dbias`.
 template <class Real>
 void layer_norm_backward(std::size_t rows, std::size_t columns, const Real* x, const Real* gain,
-                         const Real* mean, const Real* scale, const Real* dy, Real* dx, Real* dgain,
-                         Real* dbias) {
+                         const Real* mean, const Real* scale, const Real* dy, Real* __restrict dx,
+                         Real* __restrict dgain, Real* __restrict dbias) {
   const auto n = static_cast<Real>(columns);
   for (std::size_t i = 0; i < columns; ++i) dgain[i] = dbias[i] = 0;
   for (std::size_t row = 0; row < rows; ++row, x += columns, dx += columns, dy += columns) {
     const Real m = mean[row], s = scale[row];
     const Real mean_g = sum_over<Real>(
-                            columns,
-                            [&](std::size_t i) { return load(dy + i) * load(gain + i); },
+                            columns, [&](std::size_t i) { return load(dy + i) * load(gain + i); },
                             [&](std::size_t i) { return dy[i] * gain[i]; }) /
                         n;
-    const Real mean_gh =
-        sum_over<Real>(
-            columns,
-            [&](std::size_t i) { return load(dy + i) * load(gain + i) * ((load(x + i) - m) * s); },
-            [&](std::size_t i) { return dy[i] * gain[i] * ((x[i] - m) * s); }) /
-        n;
+    const Real mean_gh = sum_over<Real>(
+                             columns,
+                             [&](std::size_t i) {
+                               return load(dy + i) * load(gain + i) *
+                                      ((load(x + i) - Lanes<Real>::all(m)) * Lanes<Real>::all(s));
+                             },
+                             [&](std::size_t i) { return dy[i] * gain[i] * ((x[i] - m) * s); }) /
+                         n;
     for (std::size_t i = 0; i < columns; ++i) {
       const Real h = (x[i] - m) * s;
       dgain[i] += dy[i] * h;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, c = a b + beta c, where no BLAS is found: blocked as in Goto, van de Geijn 2008 ("Anatomy of
-// high-performance matrix multiplication", ACM TOMS 34(3), section 4).
+// Matrix products, c = a b + beta c, where no BLAS is found: blocked as in Goto, van de Geijn 2008
+// ("Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), section 4).
 //
 // A panel of b (kDepth x kWide) is packed once and stays in the L2 cache, a panel of a (kTall x
 // kDepth) in the L1 cache; the innermost loop keeps kRows x kColumns results in registers.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "kernels.hpp"
@@ -12,20 +13,23 @@
 
 namespace training::TRAINING_ISA {
 
-/// kRows x 2 vectors of sums.
+/// kRows x 2 vectors of sums: with 2 of b and 1 of a they fit into 16 registers.
 template <class Real>
 struct Tile {
   static constexpr std::size_t kRows = 6;
-  static constexpr std::size_t kColumns = 2 * kLanes<Real>;
+  static constexpr std::size_t kInVector = kVectorBytes / sizeof(Real);
+  static constexpr std::size_t kColumns = 2 * kInVector;
 };
 
 /// sums = a b for one tile; `a` is packed by columns of kRows, `b` by rows of kColumns.
 template <class Real>
 inline void multiply_tile(std::size_t k, const Real* a, const Real* b, Real* sums) {
   using T = Tile<Real>;
-  Lanes<Real> left[T::kRows]{}, right[T::kRows]{};
+  Vector<Real> left[T::kRows]{}, right[T::kRows]{};
   for (std::size_t i = 0; i < k; ++i, a += T::kRows, b += T::kColumns) {
-    const Lanes<Real> b0 = load(b), b1 = load(b + kLanes<Real>);
+    Vector<Real> b0, b1;
+    std::memcpy(&b0, b, kVectorBytes);
+    std::memcpy(&b1, b + T::kInVector, kVectorBytes);
 #pragma GCC unroll 6
     for (std::size_t row = 0; row < T::kRows; ++row) {
       left[row] += b0 * a[row];
@@ -34,8 +38,8 @@ inline void multiply_tile(std::size_t k, const Real* a, const Real* b, Real* sum
   }
 #pragma GCC unroll 6
   for (std::size_t row = 0; row < T::kRows; ++row) {
-    store(sums + row * T::kColumns, left[row]);
-    store(sums + row * T::kColumns + kLanes<Real>, right[row]);
+    std::memcpy(sums + row * T::kColumns, &left[row], kVectorBytes);
+    std::memcpy(sums + row * T::kColumns + T::kInVector, &right[row], kVectorBytes);
   }
 }
 
@@ -44,7 +48,7 @@ void matrix_product(bool turn_a, bool turn_b, std::size_t m, std::size_t n, std:
                     const Real* a, std::size_t lda, const Real* b, std::size_t ldb, Real beta,
                     Real* c, std::size_t ldc) {
   using T = Tile<Real>;
-  constexpr std::size_t kTall = 16 * T::kRows, kDepth = 256, kWide = 8 * T::kColumns;
+  constexpr std::size_t kTall = 16 * T::kRows, kDepth = 256, kWide = 1024 / sizeof(Real);
   thread_local std::vector<Real> packed_a(kTall * kDepth), packed_b(kWide * kDepth);
   const auto at = [](bool turned, const Real* of, std::size_t stride, std::size_t row,
                      std::size_t column) {

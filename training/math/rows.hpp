@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What linear layers and embeddings do with whole rows.
+// What layers do with whole rows.
 #pragma once
 #include <algorithm>
 
@@ -40,27 +40,6 @@ inline void squares(std::size_t n, const float* x, double* sums) {
     Lanes<float> lanes{};
     std::memcpy(&lanes, x + i, std::min(kLanes<float>, n - i) * sizeof(float));
     *sums++ = static_cast<double>(sum_of<float>(lanes * lanes));
-  }
-}
-
-/// Token and position embeddings: y[row] = table[ids[row]] + positions[row mod tokens].
-template <class Real>
-void embed(std::size_t rows, std::size_t tokens, std::size_t columns, const std::int32_t* ids,
-           const Real* table, const Real* positions, Real* y) {
-  for (std::size_t row = 0; row < rows; ++row, y += columns) {
-    const Real* of_token = table + static_cast<std::size_t>(ids[row]) * columns;
-    const Real* of_position = positions + row % tokens * columns;
-    for (std::size_t i = 0; i < columns; ++i) y[i] = of_token[i] + of_position[i];
-  }
-}
-
-/// Adds to both gradients.
-template <class Real>
-void embed_backward(std::size_t rows, std::size_t tokens, std::size_t columns,
-                    const std::int32_t* ids, const Real* dy, Real* dtable, Real* dpositions) {
-  for (std::size_t row = 0; row < rows; ++row, dy += columns) {
-    add(columns, dy, dtable + static_cast<std::size_t>(ids[row]) * columns);
-    add(columns, dy, dpositions + row % tokens * columns);
   }
 }
 

@@ -27,8 +27,8 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena() = default;
 
-  /// Zeroed memory that the host's other ranks can read in place. Throws Failure if it would pass
-  /// the limit, and says what all memory is used for.
+  /// Zeroed memory; what operations send the host's other ranks can read in place. Throws Failure
+  /// if it would pass the limit, and says what all memory is used for.
   template <class T>
   Block<T> take(std::size_t count, Use use);
 

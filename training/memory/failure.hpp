@@ -23,8 +23,8 @@ class Failure : public std::runtime_error {
 template <class T>
 T value_of(collectives::Result<T> result) {
   if (!result) {
-    throw Failure(result.error().text, result.error().code == COLL_PEER_LOST ? Failure::kPeerLost
-                                                                             : Failure::kFailed);
+    throw Failure(result.error().text,
+                  result.error().code == COLL_PEER_LOST ? Failure::kPeerLost : Failure::kFailed);
   }
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }

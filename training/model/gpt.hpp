@@ -15,7 +15,8 @@ struct GptShape {
   [[nodiscard]] std::size_t parameters() const;
 };
 
-/// `partners` share the blocks' matrices; null: this rank has the whole.
+/// `partners` share the matrices; null: this rank has the whole. Throws Failure if the shape cannot
+/// be split among them.
 template <class Real>
 Units<Real> gpt_units(const GptShape& shape, Partners<Real>* partners = nullptr);
 

@@ -11,8 +11,18 @@ namespace training {
 namespace {
 // The parameters, in this order.
 enum : std::size_t {
-  kNorm1Gain, kNorm1Bias, kQkv, kQkvBias, kProj, kProjBias,
-  kNorm2Gain, kNorm2Bias, kUp, kUpBias, kDown, kDownBias
+  kNorm1Gain,
+  kNorm1Bias,
+  kQkv,
+  kQkvBias,
+  kProj,
+  kProjBias,
+  kNorm2Gain,
+  kNorm2Bias,
+  kUp,
+  kUpBias,
+  kDown,
+  kDownBias
 };
 }  // namespace
 
@@ -29,21 +39,23 @@ GptBlock<Real>::GptBlock(const GptShape& shape, std::size_t index, Partners<Real
   // Those that add to the residual stream, as GPT-2 scales them.
   const float residual = kDeviation / std::sqrt(2 * static_cast<float>(shape.blocks));
   const auto add = [&](const char* name, std::size_t rows, std::size_t columns, float mean,
-                       float deviation) {
-    this->parameters_.push_back(
-        {this->name_ + "." + name, rows, columns, mean, deviation, rows > 1});
+                       float deviation, const Slice& slice = {}) {
+    this->parameters_.push_back({this->name_ + "." + name, rows, columns, mean, deviation,
+                                 deviation > 0, partners != nullptr ? slice : Slice{}});
   };
+  const std::size_t rank = partners != nullptr ? partners->rank() : 0;
+  const std::size_t head = rank * own, hidden = rank * hidden_;  // the first that this rank has
   add("norm1.gain", 1, c, 1, 0);
   add("norm1.bias", 1, c, 0, 0);
-  add("qkv.weight", 3 * own, c, 0, kDeviation);
-  add("qkv.bias", 1, 3 * own, 0, 0);
-  add("proj.weight", c, own, 0, residual);
+  add("qkv.weight", 3 * own, c, 0, kDeviation, {3 * c, c, head, 0, 3});
+  add("qkv.bias", 1, 3 * own, 0, 0, {3 * c, 1, head, 0, 3});
+  add("proj.weight", c, own, 0, residual, {c, c, 0, head});
   add("proj.bias", 1, c, 0, 0);
   add("norm2.gain", 1, c, 1, 0);
   add("norm2.bias", 1, c, 0, 0);
-  add("up.weight", hidden_, c, 0, kDeviation);
-  add("up.bias", 1, hidden_, 0, 0);
-  add("down.weight", c, hidden_, 0, residual);
+  add("up.weight", hidden_, c, 0, kDeviation, {4 * c, c, hidden, 0});
+  add("up.bias", 1, hidden_, 0, 0, {4 * c, 1, hidden, 0});
+  add("down.weight", c, hidden_, 0, residual, {c, 4 * c, 0, hidden});
   add("down.bias", 1, c, 0, 0);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer: y = x W' + b, with W as out x in. dx = dy W, dW = dy' x, db = the sum of dy's rows.
+// A linear layer: y = x W' + b, with W as out x in. dx = dy W, dW = dy' x, db = the sum of dy's
+// rows.
 #pragma once
 #include "../math/kernels.hpp"
 

@@ -2,10 +2,10 @@
 // The layers of the network for images.
 #include "mlp.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "linear.hpp"
+#include "loss.hpp"
 
 namespace training {
 namespace {
@@ -71,8 +71,8 @@ class Dense final : public Layer<Real> {
   void backward(const Batch& batch, const Memory<Real>& memory, const Real* input, Real* d_output,
                 Real* d_input, Real /*factor*/,
                 const typename Unit<Real>::Ready& ready) const override {
-    kernels<Real>().gelu_backward(batch.sequences * this->out_,
-                                  memory.saved + this->pixels(batch), d_output, d_output);
+    kernels<Real>().gelu_backward(batch.sequences * this->out_, memory.saved + this->pixels(batch),
+                                  d_output, d_output);
     this->backward_layer(batch, memory, input, d_output, d_input, ready);
   }
 };
@@ -83,31 +83,30 @@ class Classifier final : public Layer<Real> {
   using Layer<Real>::Layer;
   std::size_t width() const override { return 0; }
   std::size_t saved_size(const Batch& batch) const override {
-    return this->pixels(batch) + batch.sequences * this->out_;
+    return this->pixels(batch) + batch.sequences * (this->out_ + 2);
   }
-  std::size_t scratch_size(const Batch&) const override { return 0; }
+  std::size_t scratch_size(const Batch& batch) const override { return batch.sequences; }
 
   void forward(const Batch& batch, const Memory<Real>& memory, const Real* input, Real* /*output*/,
                Outcome& outcome) const override {
     const Real* x = this->inputs(batch, input, memory.saved);
     Real* logits = memory.saved + this->pixels(batch);
     linear(this->shape(batch), x, memory.weights[0], memory.weights[1], logits);
-    for (std::size_t row = 0; row < batch.sequences; ++row) {
-      const Real* first = logits + row * this->out_;
-      outcome.right += std::max_element(first, first + this->out_) - first == batch.targets[row];
-    }
-    outcome.rows += count_rows(batch);
-    outcome.loss += kernels<Real>().cross_entropy(batch.sequences, this->out_, logits,
-                                                  batch.targets.data(), logits);
+    loss_forward<Real>({.columns = this->out_}, batch, logits, sums(batch, memory), memory.scratch,
+                       outcome);
   }
 
   void backward(const Batch& batch, const Memory<Real>& memory, const Real* input,
                 Real* /*d_output*/, Real* d_input, Real factor,
                 const typename Unit<Real>::Ready& ready) const override {
     Real* logits = memory.saved + this->pixels(batch);
-    kernels<Real>().cross_entropy_backward(batch.sequences, this->out_, batch.targets.data(),
-                                           factor, logits);
+    loss_backward<Real>({.columns = this->out_}, batch, sums(batch, memory), factor, logits);
     this->backward_layer(batch, memory, input, logits, d_input, ready);
+  }
+
+ private:
+  Real* sums(const Batch& batch, const Memory<Real>& memory) const {
+    return memory.saved + this->pixels(batch) + batch.sequences * this->out_;
   }
 };
 
@@ -122,8 +121,8 @@ Units<Real> mlp_units(const MlpShape& shape) {
     units.push_back(std::make_unique<Dense<Real>>(name, in, out, units.empty()));
     in = out;
   }
-  units.push_back(std::make_unique<Classifier<Real>>("classifier", in, shape.classes,
-                                                     units.empty()));
+  units.push_back(
+      std::make_unique<Classifier<Real>>("classifier", in, shape.classes, units.empty()));
   return units;
 }
 

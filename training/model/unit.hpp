@@ -2,6 +2,7 @@
 // A unit: a piece of a model that is computed as a whole, such as the embedding, a block or the
 // head. Strategies gather, release and reduce parameters unit by unit.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,8 @@
 namespace training {
 
 /// Where tensor parallelism splits a matrix: what of the whole this rank has. With row_groups
-/// (queries, keys, values) each group of rows is split alike.
+/// (queries, keys, values) each group of rows is split alike. A vector is split as a matrix with
+/// one column.
 struct Slice {
   std::size_t rows = 0, columns = 0;            ///< of the whole; 0: it is not split
   std::size_t first_row = 0, first_column = 0;  ///< first_row: in each group
@@ -37,16 +39,17 @@ struct ParameterInfo {
   /// Where element i of this rank lies in the whole matrix.
   [[nodiscard]] std::size_t whole_index(std::size_t i) const {
     if (!split()) return i;
-    const std::size_t row = i / columns, own = rows / slice.row_groups;
+    const std::size_t width = std::min(columns, slice.columns);
+    const std::size_t row = i / width, own = size() / width / slice.row_groups;
     return (row / own * (slice.rows / slice.row_groups) + slice.first_row + row % own) *
                slice.columns +
-           slice.first_column + i % columns;
+           slice.first_column + i % width;
   }
 };
 
 /// One micro-batch: rows of inputs (tokens, or pixels of images), and the right answers.
 struct Batch {
-  std::size_t sequences = 0, tokens = 1;  ///< rows = sequences * tokens
+  std::size_t sequences = 0, tokens = 1;          ///< rows = sequences * tokens
   std::span<const std::int32_t> inputs, targets;  ///< target -1: the row does not count
   [[nodiscard]] std::size_t rows() const { return sequences * tokens; }
 };
@@ -60,8 +63,9 @@ inline std::size_t count_rows(const Batch& batch) {
 
 /// What the last unit says of a batch.
 struct Outcome {
-  double loss = 0;  ///< summed over the rows that count
-  std::size_t right = 0, rows = 0;
+  double loss = 0;        ///< summed over the rows that count
+  std::size_t right = 0;  ///< rows in which nothing is likelier than the target
+  std::size_t rows = 0;   ///< that count
 };
 
 /// The ranks that share the matrices of a unit (tensor parallelism). All of them compute the same

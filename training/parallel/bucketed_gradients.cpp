@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "leaf_tree.hpp"
+#include "../layout/leaf_tree.hpp"
 
 namespace training {
 

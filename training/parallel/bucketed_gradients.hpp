@@ -3,18 +3,18 @@
 // parallelism and ZeRO-1 have in common.
 //
 // A gradient is written where its bucket lies. When the last gradient of a bucket is ready in the
-// step's last micro-batch, the bucket's sum is on its way while earlier units still compute. Buckets
-// start in their order on all ranks, whatever became ready first: else ranks would start different
-// operations (Li et al. 2020, arXiv 2006.15704, section 3.2.3). Earlier micro-batches send nothing:
-// PyTorch calls this no_sync.
+// step's last micro-batch, the bucket's sum is on its way while earlier units still compute.
+// Buckets start in their order on all ranks, whatever became ready first: else ranks would start
+// different operations (Li et al. 2020, arXiv 2006.15704, section 3.2.3). Earlier micro-batches
+// send nothing: PyTorch calls this no_sync.
 #pragma once
 #include <vector>
 
+#include "../layout/flat.hpp"
 #include "../math/number_format.hpp"
 #include "../memory/arena.hpp"
-#include "flat.hpp"
 #include "gradients.hpp"
-#include "traffic.hpp"
+#include "group_traffic.hpp"
 #include "unit_memory.hpp"
 
 namespace training {

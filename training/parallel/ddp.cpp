@@ -5,8 +5,7 @@
 namespace training {
 
 Hook::GradBucket DdpGradients::view(std::size_t bucket, std::byte* data) const {
-  return {layout(), bucket,
-          {reinterpret_cast<float*>(data), layout().buckets()[bucket].size}};
+  return {layout(), bucket, {reinterpret_cast<float*>(data), layout().buckets()[bucket].size}};
 }
 
 Pending DdpGradients::start(std::size_t bucket, std::byte* data) {

@@ -3,14 +3,16 @@
 // section 3).
 //
 // Every rank has all weights, gradients and states, and computes its own micro-batches. Buckets of
-// gradients are summed over the ranks by all-reduce while the backward pass goes on. Each rank sends
-// 2 P (n - 1) / n elements in a step, for P parameters and n ranks; memory does not shrink with n.
+// gradients are summed over the ranks by all-reduce while the backward pass goes on. Each rank
+// sends 2 P (n - 1) / n elements in a step, for P parameters and n ranks; memory does not shrink
+// with n.
 #pragma once
 #include "bucketed_gradients.hpp"
 
 namespace training {
 
-/// A communication hook: replaces a bucket's all-reduce, for instance by one of fewer bytes (hooks/).
+/// A communication hook: replaces a bucket's all-reduce, for instance by one of fewer bytes
+/// (hooks/).
 class Hook {
  public:
   Hook() = default;

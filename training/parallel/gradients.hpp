@@ -27,8 +27,8 @@ class Gradients {
   virtual void end_leaf() = 0;
   /// The last micro-batch is done; sums may still be on their way.
   virtual void finish() = 0;
-  /// The sum of what this rank owns of a bucket, in the gradients' format; waits for it. Valid until
-  /// the next step begins.
+  /// The sum of what this rank owns of a bucket, in the gradients' format; waits for it. Valid
+  /// until the next step begins.
   virtual const void* sum(std::size_t bucket) = 0;
 };
 

@@ -15,10 +15,10 @@ collectives::Communicator split(collectives::Communicator& world, std::size_t co
 
 const MeshShape& checked(const MeshShape& shape, const collectives::Communicator& world) {
   if (shape.ranks() != static_cast<std::size_t>(world.size())) {
-    throw Failure(fmt::format("{} data x {} tensor x {} pipeline ranks are {}, but {} were started",
-                              shape.data, shape.tensor, shape.pipeline, shape.ranks(),
-                              world.size()),
-                  Failure::kBadUsage);
+    throw Failure(
+        fmt::format("{} data x {} tensor x {} pipeline ranks are {}, but {} were started",
+                    shape.data, shape.tensor, shape.pipeline, shape.ranks(), world.size()),
+        Failure::kBadUsage);
   }
   return shape;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks divide the work: data x pipeline x tensor parallelism, each along one axis of a grid.
 //
-// Rank ((p * data) + d) * tensor + t is pipeline stage p, data-parallel copy d and tensor part t: the
-// ranks that talk most, those of a tensor group, are neighbours (Narayanan et al. 2021, arXiv
+// Rank ((p * data) + d) * tensor + t is pipeline stage p, data-parallel copy d and tensor part t:
+// the ranks that talk most, those of a tensor group, are neighbours (Narayanan et al. 2021, arXiv
 // 2104.04473, section 3.2).
 #pragma once
 #include <collectives/collectives.hpp>
@@ -24,9 +24,7 @@ class Mesh {
   [[nodiscard]] const MeshShape& shape() const { return shape_; }
   [[nodiscard]] std::size_t data_rank() const { return rank_ / shape_.tensor % shape_.data; }
   [[nodiscard]] std::size_t tensor_rank() const { return rank_ % shape_.tensor; }
-  [[nodiscard]] std::size_t pipeline_rank() const {
-    return rank_ / (shape_.tensor * shape_.data);
-  }
+  [[nodiscard]] std::size_t pipeline_rank() const { return rank_ / (shape_.tensor * shape_.data); }
   [[nodiscard]] std::size_t rank() const { return rank_; }
 
   collectives::Communicator world;     ///< for few and small things: norms, losses

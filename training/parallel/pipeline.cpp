@@ -24,8 +24,10 @@ std::vector<Action> pipeline_schedule(PipelineKind kind, std::size_t stage, std:
 std::size_t in_flight(std::span<const Action> schedule) {
   std::size_t now = 0, most = 0;
   for (const Action& action : schedule) {
-    if (action.forward) most = std::max(most, ++now);
-    else --now;
+    if (action.forward)
+      most = std::max(most, ++now);
+    else
+      --now;
   }
   return most;
 }

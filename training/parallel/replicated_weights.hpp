@@ -2,13 +2,13 @@
 // All weights on every rank: data parallelism, and ZeRO-1 and 2.
 //
 // Where each rank updates only its part of a bucket, an all-gather brings it to the others. It runs
-// on while the next buckets are updated, and while the next forward pass computes units whose weights
-// are there.
+// on while the next buckets are updated, and while the next forward pass computes units whose
+// weights are there.
 #pragma once
 #include <vector>
 
-#include "shard.hpp"
-#include "traffic.hpp"
+#include "../layout/shard.hpp"
+#include "group_traffic.hpp"
 #include "unit_memory.hpp"
 #include "weights.hpp"
 

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "../layout/flat.hpp"
 #include "../math/number_format.hpp"
 #include "../memory/arena.hpp"
-#include "flat.hpp"
 
 namespace training {
 
@@ -19,8 +19,7 @@ class UnitMemory {
     std::size_t most = 0;
     for (std::size_t unit = 0; unit < layout.units(); ++unit) {
       std::size_t size = 0;
-      for (std::size_t i = 0; i < layout.parameters(unit); ++i)
-        size += layout.place(unit, i).size;
+      for (std::size_t i = 0; i < layout.parameters(unit); ++i) size += layout.place(unit, i).size;
       most = std::max(most, size);
     }
     memory_ = arena.take<float>(most, Use::staging);

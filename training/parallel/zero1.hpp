@@ -4,12 +4,12 @@
 //
 // Rank r of n owns the r-th part of every bucket. At the end of a step one reduce-scatter for each
 // bucket gives it the sums of what it owns; it updates these weights, and an all-gather brings all
-// weights to all ranks (replicated_weights.hpp). Both together send 2 P (n - 1) / n elements: as much
-// as an all-reduce. With K bytes of states for each parameter, memory is (2 + 2 + K / n) P instead of
-// (2 + 2 + K) P bytes where weights and gradients have 16 bits.
+// weights to all ranks (replicated_weights.hpp). Both together send 2 P (n - 1) / n elements: as
+// much as an all-reduce. With K bytes of states for each parameter, memory is (2 + 2 + K / n) P
+// instead of (2 + 2 + K) P bytes where weights and gradients have 16 bits.
 //
-// A rank that owned one contiguous part of the whole model, as in the paper, would need an all-reduce
-// or n reductions in place of the reduce-scatter: buckets do not end where parts do.
+// A rank that owned one contiguous part of the whole model, as in the paper, would need an
+// all-reduce or n reductions in place of the reduce-scatter: buckets do not end where parts do.
 #pragma once
 #include "bucketed_gradients.hpp"
 

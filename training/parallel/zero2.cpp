@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "leaf_tree.hpp"
+#include "../layout/leaf_tree.hpp"
 
 namespace training {
 
@@ -61,7 +61,8 @@ void Zero2Gradients::end_unit(std::size_t /*unit*/) {
   Buffer& buffer = current();
   const Bucket& bucket = layout_.buckets()[buffer.bucket];
   const auto clear = [&](std::size_t begin, std::size_t end) {
-    std::memset(buffer.data.data() + begin * bytes_of(format_), 0, (end - begin) * bytes_of(format_));
+    std::memset(buffer.data.data() + begin * bytes_of(format_), 0,
+                (end - begin) * bytes_of(format_));
   };
   // What pads the bucket still has bits of another unit.
   std::size_t end = 0;
@@ -92,6 +93,8 @@ void Zero2Gradients::finish() {
   settle(buffers_[(used_ + 1) % buffers_.size()]);
 }
 
-const void* Zero2Gradients::sum(std::size_t bucket) { return shard(0, bucket); }
+const void* Zero2Gradients::sum(std::size_t bucket) {
+  return shard(0, bucket);
+}
 
 }  // namespace training

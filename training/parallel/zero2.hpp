@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZeRO, stage 2: each rank also keeps the gradients of its part only (Rajbhandari et al. 2020, arXiv
-// 1910.02054, section 5.2).
+// ZeRO, stage 2: each rank also keeps the gradients of its part only (Rajbhandari et al. 2020,
+// arXiv 1910.02054, section 5.2).
 //
 // A unit's gradients are written to one of two buffers. When the unit's backward pass is done, a
-// reduce-scatter brings each rank the sum of its part, and the buffer serves another unit. Memory for
-// gradients is P / n elements and two buffers of the largest unit. Each micro-batch sends
-// P (n - 1) / n elements: with M micro-batches in a step, all-gather of weights included,
-// (M + 1) P (n - 1) / n.
+// reduce-scatter brings each rank the sum of its part, and the buffer serves another unit. Memory
+// for gradients is P / n elements and two buffers of the largest unit. Each micro-batch sends P (n
+// - 1) / n elements: with M micro-batches in a step, all-gather of weights included, (M + 1) P (n -
+// 1) / n.
 //
 // Micro-batches are dealt out in turns, because all ranks reduce together: micro-batch j n + r is
 // rank r's. The sums over j follow the same tree as in the other stages (leaf_tree.hpp).
@@ -14,11 +14,11 @@
 #include <array>
 #include <vector>
 
+#include "../layout/shard.hpp"
 #include "../math/number_format.hpp"
 #include "../memory/arena.hpp"
 #include "gradients.hpp"
-#include "shard.hpp"
-#include "traffic.hpp"
+#include "group_traffic.hpp"
 #include "unit_memory.hpp"
 
 namespace training {

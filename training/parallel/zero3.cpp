@@ -15,7 +15,8 @@ Zero3Weights::Zero3Weights(const FlatLayout& layout, Format format, std::size_t 
       unit_(layout, format, arena) {
   std::size_t most = 0;
   for (const Bucket& bucket : layout.buckets()) most = std::max(most, bucket.size);
-  for (Slot& slot : slots_) slot.data = arena.take<std::byte>(most * bytes_of(format), Use::buckets);
+  for (Slot& slot : slots_)
+    slot.data = arena.take<std::byte>(most * bytes_of(format), Use::buckets);
 }
 
 void Zero3Weights::expect(std::span<const std::size_t> units) {
@@ -26,9 +27,8 @@ void Zero3Weights::gather_ahead() {
   for (; gathered_ < std::min(slots_.size(), expected_.size()); ++gathered_) {
     const std::size_t bucket = layout_.place(expected_[gathered_], 0).bucket;
     Slot& slot = slots_[(first_slot_ + gathered_) % slots_.size()];
-    slot.pending =
-        traffic_.all_gather(owned(bucket), slot.data.data(),
-                            owned_.of(layout_.buckets()[bucket]).count, format_);
+    slot.pending = traffic_.all_gather(owned(bucket), slot.data.data(),
+                                       owned_.of(layout_.buckets()[bucket]).count, format_);
   }
 }
 

@@ -2,16 +2,16 @@
 // ZeRO, stage 3: each rank also keeps the weights of its part only (Rajbhandari et al. 2020, arXiv
 // 1910.02054, section 5.3). Gradients are as in stage 2.
 //
-// A unit's weights are gathered just before its forward pass and again before its backward pass, and
-// released after each. The gathering of the next units runs while a unit computes (prefetch). So a
-// step with one micro-batch sends 3 P (n - 1) / n elements, with M micro-batches 3 M P (n - 1) / n.
-// Memory is (2 + 2 + K) P / n bytes and 1 + prefetch units, where weights have 16 bits.
+// A unit's weights are gathered just before its forward pass and again before its backward pass,
+// and released after each. The gathering of the next units runs while a unit computes (prefetch).
+// So a step with one micro-batch sends 3 P (n - 1) / n elements, with M micro-batches 3 M P (n - 1)
+// / n. Memory is (2 + 2 + K) P / n bytes and 1 + prefetch units, where weights have 16 bits.
 #pragma once
 #include <deque>
 #include <vector>
 
-#include "shard.hpp"
-#include "traffic.hpp"
+#include "../layout/shard.hpp"
+#include "group_traffic.hpp"
 #include "unit_memory.hpp"
 #include "weights.hpp"
 

@@ -7,11 +7,12 @@
 
 namespace training {
 
-/// The micro-batches of one rank, in their order. In ZeRO-2 and 3 all ranks have equally many turns,
-/// and some may have none in the last.
+/// The micro-batches of one rank, in their order. In ZeRO-2 and 3 all ranks have equally many
+/// turns, and some may have none in the last.
 using Turns = std::vector<std::optional<std::size_t>>;
 
-/// Consecutive ones, for reductions at the end of a step: rank r of n has those from r * leaves / n.
+/// Consecutive ones, for reductions at the end of a step: rank r of n has those from r * leaves /
+/// n.
 inline Turns deal_in_blocks(std::size_t leaves, std::size_t rank, std::size_t ranks) {
   Turns turns;
   for (std::size_t i = rank * leaves / ranks; i < (rank + 1) * leaves / ranks; ++i)
@@ -23,8 +24,10 @@ inline Turns deal_in_blocks(std::size_t leaves, std::size_t rank, std::size_t ra
 inline Turns deal_in_turns(std::size_t leaves, std::size_t rank, std::size_t ranks) {
   Turns turns;
   for (std::size_t first = 0; first < leaves; first += ranks) {
-    if (first + rank < leaves) turns.emplace_back(first + rank);
-    else turns.emplace_back(std::nullopt);
+    if (first + rank < leaves)
+      turns.emplace_back(first + rank);
+    else
+      turns.emplace_back(std::nullopt);
   }
   return turns;
 }

@@ -9,18 +9,17 @@
 namespace training {
 
 struct LearningRate {
-  float most = 2e-3F;         ///< after the warm-up
-  float least = 0;            ///< at the last step, and after it
-  std::size_t warm_up = 0;    ///< steps
-  std::size_t steps = 0;      ///< of the whole run; 0: it stays at `most`
+  float most = 2e-3F;       ///< after the warm-up
+  float least = 0;          ///< at the last step, and after it
+  std::size_t warm_up = 0;  ///< steps
+  std::size_t steps = 0;    ///< of the whole run; 0: it stays at `most`
 
   /// Of step 0, 1, ….
   [[nodiscard]] float at(std::size_t step) const {
     if (step < warm_up) return most * static_cast<float>(step + 1) / static_cast<float>(warm_up);
     if (steps <= warm_up) return most;
     if (step >= steps) return least;
-    const double part =
-        static_cast<double>(step - warm_up) / static_cast<double>(steps - warm_up);
+    const double part = static_cast<double>(step - warm_up) / static_cast<double>(steps - warm_up);
     return least + (most - least) * static_cast<float>((1 + std::cos(std::numbers::pi * part)) / 2);
   }
 };

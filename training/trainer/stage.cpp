@@ -6,6 +6,16 @@
 #include <utility>
 
 namespace training {
+namespace {
+
+/// With `length` 0 all units are one segment.
+Segment segment_of(std::size_t unit, std::size_t length, std::size_t units) {
+  if (length == 0) return {0, units};
+  const std::size_t begin = unit / length * length;
+  return {begin, std::min(begin + length, units)};
+}
+
+}  // namespace
 
 Stage::Stage(const Units<float>& units, Weights& weights, Gradients& gradients, const Batch& shape,
              const StageOptions& options, Arena& arena)
@@ -46,10 +56,32 @@ Stage::Stage(const Units<float>& units, Weights& weights, Gradients& gradients, 
   }
 }
 
-Stage::Segment Stage::segment_of(std::size_t unit) const {
-  if (options_.checkpoint == 0) return {0, units_.size()};
-  const std::size_t begin = unit / options_.checkpoint * options_.checkpoint;
-  return {begin, std::min(begin + options_.checkpoint, units_.size())};
+Segment Stage::segment_of(std::size_t unit) const {
+  return training::segment_of(unit, options_.checkpoint, units_.size());
+}
+
+std::size_t activation_elements(const Units<float>& units, const Batch& shape,
+                                const StageOptions& options) {
+  const std::size_t rows = shape.rows(), length = options.checkpoint;
+  std::size_t flow = rows * options.input_width, scratch = 0, kept = rows * options.input_width;
+  std::vector<std::size_t> outputs(length), saved(length);
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    const std::size_t output = rows * units[unit]->width();
+    const std::size_t save = units[unit]->saved_size(shape);
+    flow = std::max(flow, output);
+    scratch = std::max(scratch, units[unit]->scratch_size(shape));
+    const bool ends = segment_of(unit, length, units.size()).end == unit + 1;
+    if (length == 0 || ends) kept += output;
+    if (length == 0) {
+      kept += save;
+    } else {
+      if (!ends) outputs[unit % length] = std::max(outputs[unit % length], output);
+      saved[unit % length] = std::max(saved[unit % length], save);
+    }
+  }
+  std::size_t again = 0;
+  for (std::size_t i = 0; i < length; ++i) again += outputs[i] + saved[i];
+  return options.slots * kept + again + scratch + 2 * flow;
 }
 
 float* Stage::output_of(std::size_t slot, std::size_t unit) const {
@@ -73,7 +105,8 @@ void Stage::for_each_use_in_backward(Visit visit) const {
     const Segment segment = segment_of(end - 1);
     // With segments of one unit, its weights serve both passes.
     if (options_.checkpoint > 1)
-      for (std::size_t unit = segment.begin; unit < segment.end; ++unit) visit(unit, Pass::recompute);
+      for (std::size_t unit = segment.begin; unit < segment.end; ++unit)
+        visit(unit, Pass::recompute);
     for (std::size_t unit = segment.end; unit-- > segment.begin;) visit(unit, Pass::backward);
     end = segment.begin;
   }
@@ -118,9 +151,10 @@ void Stage::forward_unit(std::size_t slot, std::size_t unit, const Batch& batch,
     std::copy_n(input, batch.rows() * units_[unit]->width(), output);
     return;
   }
+  const auto begin = observer_ ? Clock::now() : Clock::time_point();
   const Memory<float> memory{weights, {}, saved_of(slot, unit), scratch_.data()};
   units_[unit]->forward(batch, memory, input, output, outcome);
-  if (observer_) observer_(pass, unit);
+  if (observer_) observer_(pass, unit, begin);
 }
 
 std::span<const float> Stage::forward(std::size_t slot, const Batch& batch, Outcome& outcome,
@@ -140,13 +174,13 @@ void Stage::backward_unit(std::size_t slot, std::size_t unit, const Batch& batch
     gradients_.end_unit(unit);  // what is the output's gradient is the input's
     return;
   }
+  const auto begin = observer_ ? Clock::now() : Clock::time_point();
   const Memory<float> memory{weights, gradients, saved_of(slot, unit), scratch_.data()};
   units_[unit]->backward(batch, memory, input_of(slot, unit), flow_[0].data(), flow_[1].data(),
-                         factor,
-                         [&](std::size_t parameter) { gradients_.ready(unit, parameter); });
+                         factor, [&](std::size_t parameter) { gradients_.ready(unit, parameter); });
   gradients_.end_unit(unit);
   std::swap(flow_[0], flow_[1]);
-  if (observer_) observer_(Pass::backward, unit);
+  if (observer_) observer_(Pass::backward, unit, begin);
 }
 
 std::span<const float> Stage::backward(std::size_t slot, const Batch& batch, float factor,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs consecutive units of a model on micro-batches: all of them, or one stage of a pipeline.
 //
-// Activation checkpointing (Chen et al. 2016, arXiv 1604.06174, section 4): of every k units only the
-// input is kept; the backward pass computes the k units anew. Gradients have the same bits. For a
-// micro-batch, with s_u the elements that unit u saves and o_u those of its output, memory is
+// Activation checkpointing (Chen et al. 2016, arXiv 1604.06174, section 4): of every k units only
+// the input is kept; the backward pass computes the k units anew. Gradients have the same bits. For
+// a micro-batch, with s_u the elements that unit u saves and o_u those of its output, memory is
 //   sum(s_u + o_u)  without, and  sum(o_u at ends of k units) + max over k units of sum(s_u + o_u).
 #pragma once
 #include <functional>
@@ -12,18 +12,29 @@
 #include "../memory/arena.hpp"
 #include "../model/unit.hpp"
 #include "../parallel/gradients.hpp"
+#include "../parallel/group_traffic.hpp"
 #include "../parallel/weights.hpp"
 
 namespace training {
 
 struct StageOptions {
-  std::size_t slots = 1;       ///< micro-batches between their forward and backward pass
-  std::size_t checkpoint = 0;  ///< units for each kept input; 0: everything is kept
+  std::size_t slots = 1;        ///< micro-batches between their forward and backward pass
+  std::size_t checkpoint = 0;   ///< units for each kept input; 0: everything is kept
   std::size_t input_width = 0;  ///< elements per row from the stage before; 0: this is the first
 };
 
+/// Elements of activations that a stage takes, by the formula above, with scratch memory and two
+/// gradients of activations.
+std::size_t activation_elements(const Units<float>& units, const Batch& shape,
+                                const StageOptions& options);
+
 /// What the stage does and when, for a trace.
 enum class Pass { forward, recompute, backward };
+
+/// Units whose activations are computed anew together.
+struct Segment {
+  std::size_t begin, end;
+};
 
 class Stage {
  public:
@@ -55,8 +66,8 @@ class Stage {
   void idle_forward();
   void idle_backward();
 
-  /// Called after each unit's pass.
-  using Observer = std::function<void(Pass pass, std::size_t unit)>;
+  /// Called after each unit's pass, with the time at which it began.
+  using Observer = std::function<void(Pass pass, std::size_t unit, Clock::time_point begin)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
 
  private:
@@ -65,9 +76,6 @@ class Stage {
     Block<float> input;
     std::vector<Block<float>> outputs;  ///< of each unit; empty if it is computed anew
     std::vector<Block<float>> saved;
-  };
-  struct Segment {
-    std::size_t begin, end;
   };
   [[nodiscard]] Segment segment_of(std::size_t unit) const;
   [[nodiscard]] float* output_of(std::size_t slot, std::size_t unit) const;

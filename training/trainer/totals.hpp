@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks must know of a step before they update weights: the norm of the gradients, the loss
-// and the number of rows. Sums are exact (exact_sum.hpp), so they do not depend on which rank
+// What all ranks must know of a step before they update weights: the norm of the gradients, the
+// loss and the number of rows. Sums are exact (exact_sum.hpp), so they do not depend on which rank
 // contributes what, and one all-reduce of integers brings all of them.
 #pragma once
 #include <collectives/collectives.hpp>
 #include <vector>
 
+#include "../math/exact_sum.hpp"
 #include "../memory/failure.hpp"
-#include "../parallel/exact_sum.hpp"
 
 namespace training {
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "../data/balance.hpp"
 #include "clipped_step.hpp"
 
 namespace training {
@@ -30,9 +31,29 @@ bool is_dropped(const TrainerOptions& options, std::uint64_t number, const std::
 
 }  // namespace
 
-Turns Trainer::deal() const {
-  return options_.zero >= 2 ? deal_in_turns(options_.leaves, mesh_.data_rank(), mesh_.shape().data)
-                            : deal_in_blocks(options_.leaves, mesh_.data_rank(), mesh_.shape().data);
+Turns Trainer::deal(std::size_t step) const {
+  const std::size_t rank = mesh_.data_rank(), ranks = mesh_.shape().data;
+  if (!options_.balance) {
+    return options_.zero >= 2 ? deal_in_turns(options_.leaves, rank, ranks)
+                              : deal_in_blocks(options_.leaves, rank, ranks);
+  }
+  std::vector<std::size_t> rows;
+  for (std::size_t leaf = 0; leaf < options_.leaves; ++leaf)
+    rows.push_back(source_.rows(step * options_.leaves + leaf));
+  const Assignment assignment = balance(rows, ranks);
+  Turns turns(assignment.batches[rank].begin(), assignment.batches[rank].end());
+  if (options_.zero >= 2) {
+    std::size_t most = 0;
+    for (const auto& batches : assignment.batches) most = std::max(most, batches.size());
+    turns.resize(most);
+  }
+  return turns;
+}
+
+void Trainer::plan_step() {
+  turns_ = deal(step_);
+  schedule_ = pipeline_schedule(options_.pipeline, mesh_.pipeline_rank(), mesh_.shape().pipeline,
+                                turns_.size());
 }
 
 bool Trainer::reports() const {
@@ -48,17 +69,22 @@ StepResult Trainer::step() {
   Totals totals;
   if (options_.drop > 0) totals.used.resize(parameters_);
 
+  if (options_.balance) plan_step();
   gradients_->begin(turns_.size());
   for (const Action& action : schedule_) {
-    if (action.forward) stage_->expect_forward();
-    else stage_->expect_backward();
+    if (action.forward)
+      stage_->expect_forward();
+    else
+      stage_->expect_backward();
   }
   for (const Action& action : schedule_) {
     const auto begin = Clock::now();
     if (action.forward) {
       const auto leaf = turns_[action.leaf];
-      if (leaf) forward(action.leaf, step_ * options_.leaves + *leaf, false, totals);
-      else stage_->idle_forward();
+      if (leaf)
+        forward(action.leaf, step_ * options_.leaves + *leaf, false, totals);
+      else
+        stage_->idle_forward();
       result.forward += seconds_since(begin);
     } else {
       backward(action.leaf);
@@ -83,8 +109,10 @@ StepResult Trainer::step() {
 }
 
 void Trainer::fill(Slot& slot, std::uint64_t number, bool validation) {
-  if (validation) source_.fill_validation(number, slot.inputs, slot.targets);
-  else source_.fill(number, slot.inputs, slot.targets);
+  if (validation)
+    source_.fill_validation(number, slot.inputs, slot.targets);
+  else
+    source_.fill(number, slot.inputs, slot.targets);
   slot.dropped.assign(units_.size(), false);
   if (validation || options_.drop == 0) return;
   for (std::size_t unit = 0; unit < units_.size(); ++unit)
@@ -142,9 +170,10 @@ void Trainer::add_squares(Totals& totals) {
       if (!parameter.split() && mesh_.tensor_rank() != 0) return;  // its partners have the same
       wide.resize(part.count);
       sums.resize((part.count + kParameterAlignment - 1) / kParameterAlignment);
-      widen(options_.gradients, part.count,
-            static_cast<const std::byte*>(sum) + (part.begin - first) * bytes_of(options_.gradients),
-            wide.data());
+      widen(
+          options_.gradients, part.count,
+          static_cast<const std::byte*>(sum) + (part.begin - first) * bytes_of(options_.gradients),
+          wide.data());
       table().squares(part.count, wide.data(), sums.data());
       for (const double square : sums) totals.squares.add(square);
     });
@@ -191,8 +220,10 @@ StepResult Trainer::validate(std::uint64_t batches) {
   const Turns turns = deal_in_turns(batches, mesh_.data_rank(), mesh_.shape().data);
   for (std::size_t i = 0; i < turns.size(); ++i) stage_->expect_forward();
   for (std::size_t i = 0; i < turns.size(); ++i) {
-    if (turns[i]) forward(i, *turns[i], true, totals);
-    else stage_->idle_forward();
+    if (turns[i])
+      forward(i, *turns[i], true, totals);
+    else
+      stage_->idle_forward();
   }
   totals.add_up(mesh_.world);
   StepResult result;

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "../data/source.hpp"
+#include "../optimizer/optimizer.hpp"
 #include "../parallel/ddp.hpp"
 #include "../parallel/mesh.hpp"
-#include "../parallel/optimizer.hpp"
 #include "../parallel/pipeline.hpp"
 #include "deal.hpp"
 #include "learning_rate.hpp"
@@ -35,8 +35,9 @@ struct TrainerOptions {
   PipelineKind pipeline = PipelineKind::one_forward_one_backward;
   LearningRate rate;
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, decay = 0.1F;
-  float clip = 1;    ///< the most that the norm of the gradient may be; 0: any
-  double drop = 0;   ///< the probability that a micro-batch leaves out a unit (stochastic depth)
+  float clip = 1;        ///< the most that the norm of the gradient may be; 0: any
+  bool balance = false;  ///< micro-batches are dealt by their rows (data/balance.hpp)
+  double drop = 0;  ///< the probability that a micro-batch leaves out a unit (stochastic depth)
   std::uint64_t seed = 1;
 };
 
@@ -73,11 +74,14 @@ class Trainer {
   void settle() { weights_->settle(); }
   [[nodiscard]] std::size_t steps() const { return step_; }  ///< so far
 
-  // For checkpoints. All ranks of a copy together have everything; a part that several ranks have is
-  // given to one of them.
+  // For checkpoints.
 
-  /// Floats of a parameter, of one of the states: elements `first`, … of what this rank's copy of the
-  /// parameter has.
+  /// The part of each bucket that this rank hands out: the data-parallel ranks together have
+  /// everything once, also where each has everything.
+  [[nodiscard]] Shard counted() const { return {mesh_.data_rank(), mesh_.shape().data}; }
+  /// Copies elements of a state; `first` from the begin of the bucket's part that is counted().
+  void read(State state, std::size_t bucket, std::size_t first, std::span<float> to) const;
+  /// Floats of a parameter, of one of the states: elements `first`, … of what this rank has of it.
   struct Part {
     State state;
     const ParameterInfo& parameter;
@@ -85,9 +89,10 @@ class Trainer {
     std::span<float> values;
   };
   using Visit = std::function<void(const Part& part)>;
-  void save(const Visit& write) const;
-  /// `read` fills the values. All ranks call it.
+  /// `read` fills the values of all that this rank needs. All ranks call it.
   void load(const Visit& read, std::size_t step, const LossScaler::State& scaler);
+  /// Whether tensor parallelism splits the parameter.
+  [[nodiscard]] bool is_split(const std::string& parameter) const;
   [[nodiscard]] LossScaler::State scaler() const { return scaler_.state(); }
 
   [[nodiscard]] const FlatLayout& layout() const { return *layout_; }
@@ -114,18 +119,16 @@ class Trainer {
   void rebuild_buckets();
   void for_each_part(State state, const Range& range, std::size_t bucket, float* values,
                      const Visit& visit) const;
-  [[nodiscard]] Turns deal() const;
+  [[nodiscard]] Turns deal(std::size_t step) const;
+  void plan_step();
   [[nodiscard]] bool reports() const;  ///< this rank tells the loss of its micro-batches
-  [[nodiscard]] Shard counted() const {
-    return {mesh_.data_rank(), mesh_.shape().data};
-  }
 
   TrainerOptions options_;
   const Source& source_;
   Mesh& mesh_;
   Arena& arena_;
-  Units<float> units_;         ///< of this stage
-  std::size_t parameters_ = 0; ///< of the whole model
+  Units<float> units_;               ///< of this stage
+  std::size_t parameters_ = 0;       ///< of the whole model
   std::size_t first_parameter_ = 0;  ///< this stage's first
   std::vector<bool> droppable_;      ///< [unit]
   Traffic data_traffic_, pipeline_traffic_;
@@ -139,6 +142,7 @@ class Trainer {
   std::vector<Slot> slots_;
   std::vector<Action> schedule_;
   Turns turns_;
+  std::size_t most_leaves_ = 0;  ///< of a step, on this rank
   LossScaler scaler_;
   std::size_t step_ = 0;
   bool rebuilt_ = false;

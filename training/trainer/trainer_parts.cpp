@@ -3,7 +3,7 @@
 // their content out and in.
 #include <algorithm>
 
-#include "../parallel/initial_weights.hpp"
+#include "../layout/initial_weights.hpp"
 #include "../parallel/replicated_weights.hpp"
 #include "../parallel/zero1.hpp"
 #include "../parallel/zero2.hpp"
@@ -12,8 +12,8 @@
 
 namespace training {
 
-Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source& source, Mesh& mesh,
-                 Arena& arena, const MakeOptimizer& make_optimizer, Hook* hook)
+Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source& source,
+                 Mesh& mesh, Arena& arena, const MakeOptimizer& make_optimizer, Hook* hook)
     : options_(options),
       source_(source),
       mesh_(mesh),
@@ -43,10 +43,13 @@ Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source
   }
   for (std::size_t i = begin; i < end; ++i) units_.push_back(std::move(units[i]));
 
-  turns_ = deal();
-  schedule_ = pipeline_schedule(options.pipeline, mesh.pipeline_rank(), mesh.shape().pipeline,
-                                turns_.size());
-  stage.slots = std::max<std::size_t>(in_flight(schedule_), 1);
+  plan_step();
+  // With balance, steps differ in this rank's micro-batches: all of them at most.
+  most_leaves_ = options.balance ? options.leaves : turns_.size();
+  stage.slots =
+      std::max<std::size_t>(in_flight(pipeline_schedule(options.pipeline, mesh.pipeline_rank(),
+                                                        mesh.shape().pipeline, most_leaves_)),
+                            1);
   make_layout(FlatLayout::backward_order(sizes_of(units_)));
   make_parts(make_optimizer, hook);
   stage_ = std::make_unique<Stage>(units_, *weights_, *gradients_, batch, stage, arena_);
@@ -57,7 +60,8 @@ Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source
     slot.targets.resize(shape.targets());
     slot.batch = {shape.sequences, shape.tokens, slot.inputs, slot.targets};
   }
-  rebuilt_ = options.zero != 0 || !options.rebuild_buckets || options.leaves < mesh.shape().data;
+  rebuilt_ = options.zero != 0 || !options.rebuild_buckets || options.balance ||
+             options.leaves < mesh.shape().data;
   set_first_weights();
 }
 
@@ -92,11 +96,11 @@ void Trainer::make_parts(const MakeOptimizer& make_optimizer, Hook* hook) {
       owned_.decays.back().push_back(parameter.decays);
   }
   const FlatLayout& layout = *layout_;
-  const std::size_t leaves = turns_.size();
+  const std::size_t leaves = most_leaves_;
   Traffic& traffic = data_traffic_;
   if (options_.zero == 3) {
-    weights_ =
-        std::make_unique<Zero3Weights>(layout, options_.weights, options_.prefetch, traffic, arena_);
+    weights_ = std::make_unique<Zero3Weights>(layout, options_.weights, options_.prefetch, traffic,
+                                              arena_);
   } else {
     weights_ = std::make_unique<ReplicatedWeights>(layout, options_.weights, owned_.shard, traffic,
                                                    arena_);
@@ -120,7 +124,8 @@ void Trainer::set_first_weights() {
       [&](const Part& part) {
         if (part.state == State::weights)
           initial_values(part.parameter, options_.seed, part.first, part.values);
-        else std::ranges::fill(part.values, 0.0F);
+        else
+          std::ranges::fill(part.values, 0.0F);
       },
       0, scaler_.state());
 }
@@ -128,28 +133,29 @@ void Trainer::set_first_weights() {
 void Trainer::for_each_part(State state, const Range& range, std::size_t bucket, float* values,
                             const Visit& visit) const {
   for_each_place(layout_->buckets()[bucket], range, [&](const Place& place, const Range& part) {
-    visit({state, units_[place.unit]->parameters()[place.parameter], part.begin - place.offset,
+    visit({state,
+           units_[place.unit]->parameters()[place.parameter],
+           part.begin - place.offset,
            {values + (part.begin - range.begin), part.count}});
   });
 }
 
-void Trainer::save(const Visit& write) const {
-  std::vector<float> values;
-  for (std::size_t i = 0; i < layout_->buckets().size(); ++i) {
-    const Bucket& bucket = layout_->buckets()[i];
-    const Range range = counted().of(bucket);
-    const std::size_t first = range.begin - owned_.shard.of(bucket).begin;
-    values.resize(range.count);
-    for (const State state : {State::weights, State::first_moment, State::second_moment}) {
-      if (state == State::weights && !owned_.keeps_weights()) {
-        const auto* owned = static_cast<const float*>(weights_->owned(i));
-        std::copy_n(owned + first, range.count, values.begin());
-      } else {
-        optimizer_->read(i, state, first, values);
-      }
-      for_each_part(state, range, i, values.data(), write);
-    }
+void Trainer::read(State state, std::size_t bucket, std::size_t first, std::span<float> to) const {
+  const Bucket& in = layout_->buckets()[bucket];
+  const std::size_t from = counted().of(in).begin - owned_.shard.of(in).begin + first;
+  if (state == State::weights && !owned_.keeps_weights()) {
+    const auto* weights = static_cast<const float*>(weights_->owned(bucket));
+    std::copy_n(weights + from, to.size(), to.begin());
+  } else {
+    optimizer_->read(bucket, state, from, to);
   }
+}
+
+bool Trainer::is_split(const std::string& parameter) const {
+  for (const auto& unit : units_)
+    for (const ParameterInfo& info : unit->parameters())
+      if (info.name == parameter) return info.split();
+  return false;
 }
 
 void Trainer::load(const Visit& read, std::size_t step, const LossScaler::State& scaler) {

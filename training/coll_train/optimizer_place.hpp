@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the optimizer's states lie: on the device, in host memory or in a file.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "../offload/device_link.hpp"
+#include "../optimizer/optimizer.hpp"
+#include "train_options.hpp"
+
+namespace training {
+
+/// Must outlive the optimizer that it makes.
+class OptimizerPlace {
+ public:
+  OptimizerPlace(const TrainOptions& options, Arena& device) : options_(options), device_(device) {}
+  std::unique_ptr<Optimizer> make(Owned owned);
+  /// "in host memory" and the like, of what was made.
+  [[nodiscard]] const std::string& describe() const { return description_; }
+
+ private:
+  const TrainOptions& options_;
+  Arena& device_;
+  Arena host_;
+  DeviceLink link_;
+  std::string description_;
+};
+
+}  // namespace training
