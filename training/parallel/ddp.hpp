@@ -20,14 +20,18 @@ class Hook {
   Hook& operator=(const Hook&) = delete;
   virtual ~Hook() = default;
 
-  /// A bucket of gradients in f32, with `layout` and `index` to find its parameters.
+  /// Before training: `units` are those whose gradients will come, numbered as in layouts.
+  virtual void begin(const Units<float>& units) = 0;
+  /// A bucket of gradients in f32, with `layout` and `index` to find its parameters. Parameters may
+  /// be in other buckets after a step: what a hook remembers belongs to parameters, not to buckets.
   struct GradBucket {
     const FlatLayout& layout;
     std::size_t index;
     std::span<float> data;
+    [[nodiscard]] const Bucket& bucket() const { return layout.buckets()[index]; }
     [[nodiscard]] bool is_last() const { return index + 1 == layout.buckets().size(); }
   };
-  /// Starts the sum over ranks; all ranks start the same buckets in the same order.
+  /// Starts the sum over ranks; all ranks start the same buckets in the same order, from the first.
   virtual Pending start(const GradBucket& bucket, Traffic& traffic) = 0;
   /// What start() began has ended: leaves the sum in the bucket. May communicate, and wait.
   virtual void finish(const GradBucket& bucket, Traffic& traffic) = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "../data/balance.hpp"
+#include "clipped_step.hpp"
 
 namespace training {
 namespace {
@@ -194,22 +195,8 @@ void Trainer::update(const Totals& totals, StepResult& result) {
   if (options_.gradients == Format::f16) scaler_.update(result.skipped);
   if (result.skipped) return;
 
-  // As PyTorch's clip_grad_norm_ does.
-  const double most = static_cast<double>(options_.clip);
-  const double clip = most > 0 ? std::min(1.0, most / (result.norm + 1e-6)) : 1.0;
-  const auto t = static_cast<double>(step_ + 1);
   Update update;
-  update.step = {
-      .scale = static_cast<float>(mean * clip),
-      .rate = result.rate,
-      .beta1 = options_.beta1,
-      .beta2 = options_.beta2,
-      .epsilon = options_.epsilon,
-      .decay = options_.decay,
-      .step_size = static_cast<float>(static_cast<double>(result.rate) /
-                                      (1 - std::pow(static_cast<double>(options_.beta1), t))),
-      .root_of_correction =
-          static_cast<float>(std::sqrt(1 - std::pow(static_cast<double>(options_.beta2), t)))};
+  update.step = clipped_step(options_, step_, mean, result.norm);
   if (!totals.used.empty()) {
     std::size_t parameter = first_parameter_;
     for (const auto& unit : units_) {

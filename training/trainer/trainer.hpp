@@ -59,7 +59,8 @@ class Trainer {
   using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(Owned owned)>;
 
   /// All ranks of `mesh` call it, with the same options. `units`: of the whole model; a pipeline's
-  /// stage takes its share. `hook` may be null.
+  /// stage takes its share. `hook` may be null; it needs stage 0 of ZeRO, f32
+  /// for gradients, and no tensor parallelism.
   Trainer(const TrainerOptions& options, Units<float> units, const Source& source, Mesh& mesh,
           Arena& arena, const MakeOptimizer& make_optimizer, Hook* hook = nullptr);
   Trainer(const Trainer&) = delete;

@@ -78,6 +78,14 @@ void Trainer::make_layout(const FlatLayout::Order& order) {
 }
 
 void Trainer::make_parts(const MakeOptimizer& make_optimizer, Hook* hook) {
+  // Among tensor-parallel ranks a hook could treat what all of them have in different ways.
+  if (hook != nullptr && (options_.zero != 0 || options_.gradients != Format::f32 ||
+                          mesh_.shape().tensor > 1)) {
+    throw Failure(
+        "communication hooks need plain data parallelism: no stage of ZeRO, no tensor parallelism, "
+        "and gradients in f32; change that, or choose no hook",
+        Failure::kBadUsage);
+  }
   owned_.layout = layout_.get();
   if (options_.zero > 0) owned_.shard = counted();
   owned_.weights = options_.weights;
@@ -104,6 +112,7 @@ void Trainer::make_parts(const MakeOptimizer& make_optimizer, Hook* hook) {
     gradients_ =
         std::make_unique<Zero1Gradients>(layout, options_.gradients, leaves, traffic, arena_);
   } else {
+    if (hook != nullptr) hook->begin(units_);
     gradients_ =
         std::make_unique<DdpGradients>(layout, options_.gradients, leaves, traffic, arena_, hook);
   }
