@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "../checkpoint/checkpoint_table.hpp"
+#include "asynchronous_run.hpp"
 #include "train_run.hpp"
 
 namespace {
@@ -22,8 +23,9 @@ int run(int argc, const char* const* argv) {
     training::print_estimate(options, std::max<std::size_t>(options.mesh.data, 1));
     return 0;
   }
-  return training::run_training(options,
-                                training::value_of(collectives::Communicator::from_environment()));
+  auto world = training::value_of(collectives::Communicator::from_environment());
+  return options.staleness ? training::run_asynchronously(options, std::move(world))
+                           : training::run_training(options, std::move(world));
 }
 
 }  // namespace

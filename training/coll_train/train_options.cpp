@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <map>
 
+#include "../hooks/make_hook.hpp"
+
 namespace training {
 namespace {
 
@@ -74,6 +76,13 @@ void add_parallel(CLI::App& app, TrainOptions& o) {
                    "ZeRO: what is spread over data-parallel ranks. 1: optimizer states, 2: and "
                    "gradients, 3: and weights; 0: nothing")
       ->check(CLI::Range(0, 3));
+  group->add_option("--hook", o.hook,
+                    fmt::format("fewer bytes of gradients, for data parallelism: {}", kHookNames));
+  group
+      ->add_option("--staleness", o.staleness,
+                   "asynchronous: rank 0 serves weights, a worker is at most S clocks ahead of the "
+                   "slowest; --steps counts clocks")
+      ->type_name("S");
   group->add_flag("--balance", o.trainer.balance,
                   "deals micro-batches by their rows; the order of sums then depends on the ranks");
   group->add_option("--prefetch", o.trainer.prefetch, "units gathered ahead in stage 3")
@@ -151,6 +160,14 @@ Parsed parse_train_options(int argc, const char* const* argv) {
       throw CLI::ValidationError("--checkpoints needs --save, the folder to list");
     if (o.save_every > 0 && o.save.empty())
       throw CLI::ValidationError("--save-every needs --save, the folder to write to");
+    const bool synchronous = !o.save.empty() || !o.exported.empty() || !o.report.empty() ||
+                             !o.log.empty() || !o.prometheus.empty() || !o.trace.empty() ||
+                             !o.init.empty() || !o.hook.empty();
+    if (o.staleness && synchronous) {
+      throw CLI::ValidationError(
+          "--staleness has no --save, --export, --init, --hook, --report, --log, --prometheus and "
+          "--trace");
+    }
     o.trainer.rate.steps = o.steps;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "../estimate/estimate.hpp"
+#include "../hooks/make_hook.hpp"
 #include "../parallel/tensor_parallel.hpp"
 #include "../report/peak_flops.hpp"
 #include "../safetensors/safetensors_reader.hpp"
@@ -97,9 +98,10 @@ int run_training(const TrainOptions& options, collectives::Communicator world) {
   Arena arena = options.device_memory == 0 ? Arena() : Arena(options.device_memory);
   TensorPartners<float> partners(mesh.tensor);
   OptimizerPlace place(options, arena);
-  Trainer trainer(options.trainer,
-                  make_units(options, *source, mesh.shape().tensor > 1 ? &partners : nullptr),
-                  *source, mesh, arena, [&](Owned owned) { return place.make(std::move(owned)); });
+  const auto hook = options.hook.empty() ? nullptr : make_hook(options.hook, arena);
+  Trainer trainer(
+      options.trainer, make_units(options, *source, mesh.shape().tensor > 1 ? &partners : nullptr),
+      *source, mesh, arena, [&](Owned owned) { return place.make(std::move(owned)); }, hook.get());
   if (!options.init.empty()) load_first_weights(options.init, whole, trainer);
   std::optional<RunCheckpoints> checkpoints;
   std::string resumed;
