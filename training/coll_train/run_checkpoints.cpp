@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../checkpoint/checkpoint_folder.hpp"
-#include "../checkpoint/owned_pieces.hpp"
+#include "export_weights.hpp"
 
 namespace training {
 
@@ -61,13 +61,10 @@ void RunCheckpoints::save(Trainer& trainer) {
   step_ = trainer.steps();
   if (mesh_.rank() == 0) writer_->prepare(step_);
   value_of(mesh_.world.barrier());
-  const auto parameters = parameters_of(trainer.units());
   std::vector<Piece> pieces;
   std::vector<OwnedPiece> owned;
   for (const State state : {State::weights, State::first_moment, State::second_moment}) {
-    for (OwnedPiece& piece : owned_pieces(trainer.layout(), trainer.counted(), parameters, state)) {
-      // What tensor parallelism does not split, its ranks have alike.
-      if (mesh_.tensor_rank() != 0 && !trainer.is_split(piece.piece.parameter)) continue;
+    for (OwnedPiece& piece : handed_out(trainer, mesh_, state)) {
       pieces.push_back(piece.piece);
       owned.push_back(std::move(piece));
     }

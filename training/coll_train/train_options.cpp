@@ -45,7 +45,8 @@ void add_model(CLI::App& app, TrainOptions& o) {
 
 void add_run(CLI::App& app, TrainOptions& o) {
   const auto group = app.add_option_group("Run");
-  group->add_option("--steps", o.steps, "steps of the optimizer in all")->capture_default_str();
+  group->add_option("--steps", o.steps, "steps of the optimizer in all; 0: none")
+      ->capture_default_str();
   group->add_option("--seconds", o.seconds, "ends after this time, whatever --steps says")
       ->check(CLI::NonNegativeNumber);
   group->add_option("--rate", o.trainer.rate.most, "learning rate")->capture_default_str();
@@ -124,7 +125,9 @@ void add_files(CLI::App& app, TrainOptions& o) {
                     "folder of checkpoints; a run goes on from the newest one that is there");
   group->add_option("--save-every", o.save_every, "steps between checkpoints; 0: at the end only");
   group->add_option("--keep", o.keep, "newest checkpoints that stay")->check(CLI::PositiveNumber);
-  group->add_option("--export", o.exported, "writes the last weights as a safetensors file");
+  group->add_option(
+      "--export", o.exported,
+      "safetensors file of the weights at the end; with --steps 0, of the first weights");
   group->add_option("--report", o.report, "folder for report.html, report.json and loss.svg");
   group->add_option("--log", o.log, "JSON lines, one for each step");
   group->add_option("--prometheus", o.prometheus, "text file for Prometheus's node exporter");

@@ -12,7 +12,7 @@
 #include "../parallel/tensor_parallel.hpp"
 #include "../report/peak_flops.hpp"
 #include "../safetensors/safetensors_reader.hpp"
-#include "../safetensors/safetensors_writer.hpp"
+#include "export_weights.hpp"
 #include "optimizer_place.hpp"
 #include "run_checkpoints.hpp"
 #include "run_monitor.hpp"
@@ -138,6 +138,7 @@ int run_training(const TrainOptions& options, collectives::Communicator world) {
     checkpoints->save(trainer);
     monitor.say(checkpoints->finish());
   }
+  if (!options.exported.empty()) export_weights(trainer, mesh, whole, options.exported);
   monitor.finish();
   return 0;
 }
