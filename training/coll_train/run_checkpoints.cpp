@@ -7,9 +7,19 @@
 #include <nlohmann/json.hpp>
 
 #include "../checkpoint/checkpoint_folder.hpp"
-#include "../checkpoint/owned_pieces.hpp"
+#include "agreement.hpp"
 
 namespace training {
+
+std::vector<OwnedPiece> pieces_to_hand_out(const Trainer& trainer, const Mesh& mesh, State state) {
+  auto pieces =
+      owned_pieces(trainer.layout(), trainer.counted(), parameters_of(trainer.units()), state);
+  // What tensor parallelism does not split, its ranks have alike.
+  std::erase_if(pieces, [&](const OwnedPiece& piece) {
+    return mesh.tensor_rank() != 0 && !trainer.is_split(piece.piece.parameter);
+  });
+  return pieces;
+}
 
 RunCheckpoints::RunCheckpoints(std::string folder, std::size_t keep, Mesh& mesh,
                                std::vector<WholeParameter> whole, std::string settings)
@@ -21,11 +31,8 @@ RunCheckpoints::RunCheckpoints(std::string folder, std::size_t keep, Mesh& mesh,
 std::string RunCheckpoints::resume(Trainer& trainer) {
   if (mesh_.rank() == 0) tidy_checkpoints(options_.folder);
   value_of(mesh_.world.barrier());
-  Together together{options_.rank, options_.ranks, [&](bool yes) {
-                      std::int32_t vote = yes ? 1 : 0;
-                      value_of(mesh_.world.all_reduce<std::int32_t>({&vote, 1}, COLL_MIN));
-                      return vote == 1;
-                    }};
+  const Together together{options_.rank, options_.ranks,
+                          [&](const std::string& own) { return first_text(mesh_.world, own); }};
   LatestCheckpoint latest = open_latest(options_.folder, together);
   options_.refused = latest.refused;
   writer_.emplace(options_);
@@ -52,22 +59,19 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
       },
       reader.manifest().step,
       {state.at("loss_scale").get<float>(), state.at("good_steps").get<std::size_t>()});
-  return fmt::format("{}goes on from step {}", latest.text.empty() ? "" : latest.text + "; ",
-                     reader.manifest().step);
+  return fmt::format("{}{}{} goes on from step {}", latest.text, latest.text.empty() ? "" : " ",
+                     options_.folder.string(), reader.manifest().step);
 }
 
-void RunCheckpoints::save(Trainer& trainer) {
-  finish();
+std::string RunCheckpoints::save(Trainer& trainer) {
+  std::string note = finish();
   step_ = trainer.steps();
   if (mesh_.rank() == 0) writer_->prepare(step_);
   value_of(mesh_.world.barrier());
-  const auto parameters = parameters_of(trainer.units());
   std::vector<Piece> pieces;
   std::vector<OwnedPiece> owned;
   for (const State state : {State::weights, State::first_moment, State::second_moment}) {
-    for (OwnedPiece& piece : owned_pieces(trainer.layout(), trainer.counted(), parameters, state)) {
-      // What tensor parallelism does not split, its ranks have alike.
-      if (mesh_.tensor_rank() != 0 && !trainer.is_split(piece.piece.parameter)) continue;
+    for (OwnedPiece& piece : pieces_to_hand_out(trainer, mesh_, state)) {
       pieces.push_back(piece.piece);
       owned.push_back(std::move(piece));
     }
@@ -80,6 +84,7 @@ void RunCheckpoints::save(Trainer& trainer) {
                             {"good_steps", trainer.scaler().good}}
                  .dump();
   async_->start(step_, *snapshot_);
+  return note;
 }
 
 bool RunCheckpoints::written() {

@@ -79,8 +79,8 @@ void Trainer::make_layout(const FlatLayout::Order& order) {
 
 void Trainer::make_parts(const MakeOptimizer& make_optimizer, Hook* hook) {
   // Among tensor-parallel ranks a hook could treat what all of them have in different ways.
-  if (hook != nullptr && (options_.zero != 0 || options_.gradients != Format::f32 ||
-                          mesh_.shape().tensor > 1)) {
+  if (hook != nullptr &&
+      (options_.zero != 0 || options_.gradients != Format::f32 || mesh_.shape().tensor > 1)) {
     throw Failure(
         "communication hooks need plain data parallelism: no stage of ZeRO, no tensor parallelism, "
         "and gradients in f32; change that, or choose no hook",
