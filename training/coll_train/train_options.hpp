@@ -16,7 +16,7 @@ struct TrainOptions {
   bool same_bits = true;
 
   std::string data = "bible", model;  ///< model "": what fits the data
-  std::size_t sequences = 0;  ///< of a micro-batch; 0: 2 of a text, 16 images
+  std::size_t sequences = 0;          ///< of a micro-batch; 0: 2 of a text, 16 images
   std::size_t tokens = 64, channels = 128, layers = 4, heads = 4, hidden = 128;
   std::string init;  ///< safetensors file of the first weights; "": from the seed
 
@@ -40,11 +40,10 @@ struct TrainOptions {
   bool estimate = false, list_checkpoints = false, json = false, quiet = false;
 };
 
-/// An exit code instead, where there is nothing left to do: after --help, or bad usage, which
-/// standard error explains.
 struct Parsed {
   TrainOptions options;
-  std::optional<int> exit_code;
+  bool helped = false;             ///< --help was printed: there is nothing left to do
+  std::optional<Failure> refusal;  ///< bad usage
 };
 Parsed parse_train_options(int argc, const char* const* argv);
 

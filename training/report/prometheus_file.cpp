@@ -148,7 +148,8 @@ std::string PrometheusFile::text() const {
               last_.mfu(run_.peak_flops));
   }
   out.gauge("memory_bytes", "Memory in use on this rank, by use.", samples_by_use(last_.memory));
-  out.gauge("memory_peak_bytes", "Most memory in use on this rank, by use.", samples_by_use(last_.peak));
+  out.gauge("memory_peak_bytes", "Most memory in use on this rank, by use.",
+            samples_by_use(last_.peak));
   return out.text();
 }
 
