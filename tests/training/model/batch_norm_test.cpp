@@ -10,7 +10,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace batch_norm_test {
 
 constexpr std::size_t kRows = 6, kPixels = 20, kHidden = 5;
 
@@ -82,5 +82,5 @@ TEST_F(BatchNorm, EvaluationTakesThem) {
   EXPECT_NEAR(model_.forward(data.batch).loss, loss, 1e-9);
 }
 
-}  // namespace
+}  // namespace batch_norm_test
 }  // namespace training::test

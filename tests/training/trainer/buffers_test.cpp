@@ -19,7 +19,7 @@
 #include "temporary_folder.hpp"
 
 namespace training {
-namespace {
+namespace buffers_test {
 
 using Values = std::vector<float>;
 
@@ -237,5 +237,5 @@ TEST(Buffers, OneBroadcastOfAllForEachStepAndValidation) {
   });
 }
 
-}  // namespace
+}  // namespace buffers_test
 }  // namespace training

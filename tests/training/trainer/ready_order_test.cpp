@@ -18,7 +18,7 @@
 #include "trainer/trainer.hpp"
 
 namespace training {
-namespace {
+namespace ready_order_test {
 
 const MlpShape kModel{8, {32, 24, 16, 16}, 10};
 
@@ -191,5 +191,5 @@ TEST(ReadyOrder, SumsStartDuringTheLastBackwardPassAndNeverBefore) {
   });
 }
 
-}  // namespace
+}  // namespace ready_order_test
 }  // namespace training
