@@ -41,6 +41,9 @@ void add_model(CLI::App& app, TrainOptions& o) {
   group->add_option("--heads", o.heads, "attention heads")->capture_default_str();
   group->add_option("--tokens", o.tokens, "tokens of a sequence")->capture_default_str();
   group->add_option("--hidden", o.hidden, "width of the MLP's hidden layer")->capture_default_str();
+  group->add_flag("--batch-norm", o.batch_norm,
+                  "the MLP's hidden layer normalises each micro-batch;\nvalidation uses running "
+                  "statistics of rank 0's micro-batches");
   group
       ->add_option("--sequences", o.sequences,
                    "sequences of a micro-batch (default: 2), or images (default: 16)")
@@ -178,11 +181,11 @@ Parsed parse_train_options(int argc, const char* const* argv) {
       throw CLI::ValidationError("--save-every needs --save, the folder to write to");
     const bool synchronous = !o.save.empty() || !o.exported.empty() || !o.report.empty() ||
                              !o.log.empty() || !o.prometheus.empty() || !o.trace.empty() ||
-                             !o.init.empty() || !o.hook.empty();
+                             !o.init.empty() || !o.hook.empty() || o.batch_norm;
     if (o.staleness && synchronous) {
       throw CLI::ValidationError(
-          "--staleness has no --save, --export, --init, --hook, --report, --log, --prometheus and "
-          "--trace");
+          "--staleness has no --save, --export, --init, --hook, --batch-norm, --report, --log, "
+          "--prometheus and --trace");
     }
     if (o.sequences == 0) o.sequences = o.data.starts_with("fashion-mnist") ? 16 : 2;
     o.trainer.rate.steps = o.steps;
