@@ -98,9 +98,10 @@ void add_parallel(CLI::App& app, TrainOptions& o) {
                     "fewer bytes of gradients, for data parallelism:\nbf16, f16, int8, powersgd:R "
                     "(rank R), topk:X%");
   group
-      ->add_option("--staleness", o.staleness,
-                   "asynchronous: rank 0 serves weights,\na worker is at most S clocks ahead of the "
-                   "slowest; --steps counts clocks")
+      ->add_option(
+          "--staleness", o.staleness,
+          "asynchronous: rank 0 serves weights,\na worker is at most S clocks ahead of the "
+          "slowest; --steps counts clocks")
       ->type_name("S");
   group->add_flag(
       "--balance", o.trainer.balance,
