@@ -8,18 +8,9 @@
 
 #include "../checkpoint/checkpoint_folder.hpp"
 #include "agreement.hpp"
+#include "export_weights.hpp"
 
 namespace training {
-
-std::vector<OwnedPiece> pieces_to_hand_out(const Trainer& trainer, const Mesh& mesh, State state) {
-  auto pieces =
-      owned_pieces(trainer.layout(), trainer.counted(), parameters_of(trainer.units()), state);
-  // What tensor parallelism does not split, its ranks have alike.
-  std::erase_if(pieces, [&](const OwnedPiece& piece) {
-    return mesh.tensor_rank() != 0 && !trainer.is_split(piece.piece.parameter);
-  });
-  return pieces;
-}
 
 RunCheckpoints::RunCheckpoints(std::string folder, std::size_t keep, Mesh& mesh,
                                std::vector<WholeParameter> whole, std::string settings)
@@ -71,7 +62,7 @@ std::string RunCheckpoints::save(Trainer& trainer) {
   std::vector<Piece> pieces;
   std::vector<OwnedPiece> owned;
   for (const State state : {State::weights, State::first_moment, State::second_moment}) {
-    for (OwnedPiece& piece : pieces_to_hand_out(trainer, mesh_, state)) {
+    for (OwnedPiece& piece : handed_out(trainer, mesh_, state)) {
       pieces.push_back(piece.piece);
       owned.push_back(std::move(piece));
     }

@@ -6,13 +6,9 @@
 
 #include "../checkpoint/async_writer.hpp"
 #include "../checkpoint/checkpoint_reader.hpp"
-#include "../checkpoint/owned_pieces.hpp"
 #include "../trainer/trainer.hpp"
 
 namespace training {
-
-/// The pieces of a state that this rank writes: the ranks together have everything once.
-std::vector<OwnedPiece> pieces_to_hand_out(const Trainer& trainer, const Mesh& mesh, State state);
 
 class RunCheckpoints {
  public:

@@ -55,7 +55,8 @@ void add_model(CLI::App& app, TrainOptions& o) {
 
 void add_run(CLI::App& app, TrainOptions& o) {
   const auto group = app.add_option_group("Run");
-  group->add_option("--steps", o.steps, "steps of the optimizer in all")->capture_default_str();
+  group->add_option("--steps", o.steps, "steps of the optimizer in all; 0: none")
+      ->capture_default_str();
   group->add_option("--seconds", o.seconds, "ends after this time, whatever --steps says")
       ->check(CLI::NonNegativeNumber);
   group->add_option("--rate", o.trainer.rate.most, "learning rate")->capture_default_str();
@@ -86,6 +87,15 @@ void add_parallel(CLI::App& app, TrainOptions& o) {
                    "ZeRO: what is spread over data-parallel ranks.\n1: optimizer states, 2: and "
                    "gradients, 3: and weights; 0: nothing")
       ->check(CLI::Range(0, 3));
+  group->add_option("--hook", o.hook,
+                    "fewer bytes of gradients, for data parallelism:\nbf16, f16, int8, "
+                    "powersgd:R[:PLAIN steps before] or topk[:X%]");
+  group
+      ->add_option(
+          "--staleness", o.staleness,
+          "asynchronous: rank 0 serves weights, a worker is at most S clocks\nahead of the "
+          "slowest; --steps counts clocks")
+      ->type_name("S");
   group->add_flag(
       "--balance", o.trainer.balance,
       "deals micro-batches by their rows;\nthe order of sums then depends on the ranks");
@@ -125,7 +135,9 @@ void add_files(CLI::App& app, TrainOptions& o) {
                     "folder of checkpoints; a run goes on from the newest one that is there");
   group->add_option("--save-every", o.save_every, "steps between checkpoints; 0: at the end only");
   group->add_option("--keep", o.keep, "newest checkpoints that stay")->check(CLI::PositiveNumber);
-  group->add_option("--export", o.exported, "writes the last weights as a safetensors file");
+  group->add_option(
+      "--export", o.exported,
+      "safetensors file of the weights at the end; with --steps 0, of the first weights");
   group->add_option("--report", o.report, "folder for report.html, report.json and loss.svg");
   group->add_option("--log", o.log, "JSON lines, one for each step");
   group->add_option("--prometheus", o.prometheus, "text file for Prometheus's node exporter");
@@ -161,6 +173,14 @@ Parsed parse_train_options(int argc, const char* const* argv) {
       throw CLI::ValidationError("--checkpoints needs --save, the folder to list");
     if (o.save_every > 0 && o.save.empty())
       throw CLI::ValidationError("--save-every needs --save, the folder to write to");
+    const bool synchronous = !o.save.empty() || !o.exported.empty() || !o.report.empty() ||
+                             !o.log.empty() || !o.prometheus.empty() || !o.trace.empty() ||
+                             !o.init.empty() || !o.hook.empty();
+    if (o.staleness && synchronous) {
+      throw CLI::ValidationError(
+          "--staleness has no --save, --export, --init, --hook, --report, --log, --prometheus and "
+          "--trace");
+    }
     o.trainer.rate.steps = o.steps;
   } catch (const CLI::ParseError& error) {
     parsed.helped = error.get_exit_code() == 0;

@@ -28,7 +28,8 @@ struct TrainOptions {
   std::size_t adam_threads = 1;
   std::size_t device_memory = 0;  ///< bytes of the arena; 0: no limit
   std::string hook;
-  double sleep_us = 0;  ///< virtual compute: of a unit's forward pass; 0: real
+  std::optional<std::size_t> staleness;  ///< asynchronous training
+  double sleep_us = 0;                   ///< virtual compute: of a unit's forward pass; 0: real
 
   std::string save;  ///< folder of checkpoints
   std::size_t save_every = 0, keep = 2;

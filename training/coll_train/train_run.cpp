@@ -9,15 +9,16 @@
 #include <optional>
 
 #include "../estimate/estimate.hpp"
+#include "../hooks/make_hook.hpp"
 #include "../parallel/tensor_parallel.hpp"
 #include "../report/peak_flops.hpp"
 #include "../safetensors/safetensors_reader.hpp"
 #include "agreement.hpp"
+#include "export_weights.hpp"
 #include "optimizer_place.hpp"
 #include "run_checkpoints.hpp"
 #include "run_monitor.hpp"
 #include "run_parts.hpp"
-#include "weights_export.hpp"
 
 namespace training {
 namespace {
@@ -113,6 +114,7 @@ class TrainRun {
   Arena arena_ = options_.device_memory == 0 ? Arena() : Arena(options_.device_memory);
   std::optional<TensorPartners<float>> partners_;
   OptimizerPlace place_;
+  std::unique_ptr<Hook> hook_;
   std::optional<Trainer> trainer_;
   std::optional<RunCheckpoints> checkpoints_;
   std::optional<RunMonitor> monitor_;
@@ -149,10 +151,11 @@ void TrainRun::start(collectives::Communicator world) {
 
 void TrainRun::make_parts() {
   partners_.emplace(mesh_->tensor);
+  if (!options_.hook.empty()) hook_ = make_hook(options_.hook, arena_);
   trainer_.emplace(
       options_.trainer,
       make_units(options_, *source_, mesh_->shape().tensor > 1 ? &*partners_ : nullptr), *source_,
-      *mesh_, arena_, [&](Owned owned) { return place_.make(std::move(owned)); });
+      *mesh_, arena_, [&](Owned owned) { return place_.make(std::move(owned)); }, hook_.get());
 }
 
 Decision TrainRun::decide() {
@@ -194,7 +197,7 @@ void TrainRun::finish() {
     monitor_->say(checkpoints_->save(*trainer_));
     monitor_->say(checkpoints_->finish());
   }
-  if (!options_.exported.empty()) export_weights(options_.exported, whole_, *trainer_, *mesh_);
+  if (!options_.exported.empty()) export_weights(*trainer_, *mesh_, whole_, options_.exported);
   if (!trained) {
     monitor_->say(fmt::format("nothing to train: step {} of {} is done", steps, options_.steps));
     return;
@@ -204,21 +207,6 @@ void TrainRun::finish() {
                               checkpoints_ ? "; the same command goes on from there" : ""));
   }
   monitor_->finish();
-}
-
-/// What this rank says as it fails. Where another rank is lost, all fail: one of them says all.
-std::string words_of(const Failure& failure, int rank, const TrainOptions& options) {
-  const int lost = failure.lost();
-  if (lost >= 0 && lost != rank && rank != (lost == 0 ? 1 : 0))
-    return fmt::format("rank {} ends, because rank {} is lost", rank, lost);
-  std::string text = fmt::format("rank {}: {}", rank, failure.what());
-  if (failure.code() == Failure::kPeerLost && !options.save.empty()) {
-    text += fmt::format(
-        ". The same command goes on from the newest checkpoint in {}, if one is "
-        "there",
-        options.save);
-  }
-  return text;
 }
 
 }  // namespace
@@ -236,18 +224,14 @@ void print_estimate(const TrainOptions& options, std::size_t ranks) {
 }
 
 void run_training(const TrainOptions& options, collectives::Communicator world) {
-  const int rank = world.rank();
   auto run = std::make_unique<TrainRun>(options);
   try {
     run->start(std::move(world));
     run->train();
     run->finish();
-  } catch (const SharedFailure&) {
+  } catch (...) {
     static_cast<void>(run.release());  // Its destructors may wait for other ranks.
     throw;
-  } catch (const Failure& failure) {
-    static_cast<void>(run.release());
-    throw Failure(words_of(failure, rank, options), failure.code());
   }
 }
 

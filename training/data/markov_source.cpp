@@ -48,12 +48,13 @@ class MarkovSource final : public Source {
   void generate(const CounterRandom& random, std::uint64_t number, std::span<std::int32_t> inputs,
                 std::span<std::int32_t> targets) const {
     for (std::uint32_t s = 0; s < shape_.sequences; ++s) {
-      RandomWords words = random(number, s, 0);
+      const std::uint64_t sequence = number * shape_.sequences + s;
+      RandomWords words = random(sequence, 0, 0);
       std::size_t state = chain_.first(words[0], words[1]);
       for (std::uint32_t t = 0; t < shape_.tokens; ++t) {
         const std::size_t at = s * shape_.tokens + t;
         inputs[at] = static_cast<std::int32_t>(state);
-        words = random(number, s, t + 1);
+        words = random(sequence, 0, t + 1);
         state = chain_.next(state, words[0], words[1]);
         targets[at] = static_cast<std::int32_t>(state);
       }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where examples come from. Micro-batches have numbers, and what is in one is a function of its
 // number and the seed alone: any rank can make any of them, at any time, and a restart needs to
-// know no more than the next number.
+// know no more than the next number. Four micro-batches of 8 sequences have the sequences of one
+// with 32, if an epoch has a whole number of both.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -36,7 +36,7 @@ class TextSource final : public Source {
             std::span<std::int32_t> targets) const override {
     const std::uint64_t positions = text_.training() - shape_.tokens;
     for (std::uint32_t s = 0; s < shape_.sequences; ++s) {
-      const RandomWords random = random_(number, s, 0);
+      const RandomWords random = random_(number * shape_.sequences + s, 0, 0);
       put(s, below(positions, random[0], random[1]), shape_.tokens, inputs, targets);
     }
   }

@@ -21,7 +21,7 @@ class Hook {
   virtual ~Hook() = default;
 
   /// Before training: `units` are those whose gradients will come, numbered as in layouts.
-  virtual void begin(const Units<float>& units) = 0;
+  virtual void begin(const Units<float>& /*units*/) {}
   /// A bucket of gradients in f32, with `layout` and `index` to find its parameters. Parameters may
   /// be in other buckets after a step: what a hook remembers belongs to parameters, not to buckets.
   struct GradBucket {

@@ -186,6 +186,10 @@ void Trainer::rebuild_buckets() {
   for (const auto& place : FlatLayout::backward_order(sizes_of(units_)))
     if (std::ranges::find(order, place) == order.end()) order.push_back(place);
   order = agree_on_order(order, mesh_.data);
+  FlatLayout::Order now;
+  for (const Bucket& bucket : layout_->buckets())
+    for (const Place& place : bucket.places) now.emplace_back(place.unit, place.parameter);
+  if (order == now) return;
   const auto old = std::move(layout_);
   make_layout(order);
   weights.move_to(*layout_);

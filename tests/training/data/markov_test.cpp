@@ -115,7 +115,9 @@ TEST(MarkovSource, ItsSequencesBeginWithTheStationaryDistribution) {
 }
 
 TEST(MarkovSource, KeepsItsPromises) {
-  expect_promises("markov", {.seed = coll::test::test_seed(), .sequences = 8, .tokens = 64}, 16);
+  const Draw draw{.seed = coll::test::test_seed(), .sequences = 8, .tokens = 64};
+  expect_promises("markov", draw, 16);
+  expect_same_sequences_in_larger_batches("markov", draw);
 }
 
 TEST(MarkovSource, ValidationIsNotTraining) {

@@ -36,6 +36,20 @@ inline MicroBatch validation_batch(const Source& source, std::uint64_t number) {
   return batch;
 }
 
+/// Two micro-batches have the sequences of one that is twice as large.
+inline void expect_same_sequences_in_larger_batches(const std::string& description, Draw draw) {
+  const auto small = open_source(description, draw);
+  draw.sequences *= 2;
+  const auto large = open_source(description, draw);
+  for (std::uint64_t number = 0; number < 5; ++number) {
+    MicroBatch both = training_batch(*small, 2 * number);
+    const MicroBatch second = training_batch(*small, 2 * number + 1);
+    both.inputs.insert(both.inputs.end(), second.inputs.begin(), second.inputs.end());
+    both.targets.insert(both.targets.end(), second.targets.begin(), second.targets.end());
+    EXPECT_EQ(both, training_batch(*large, number)) << number;
+  }
+}
+
 /// A batch is a function of seed and number; its numbers are in their ranges; rows() is right.
 inline void expect_promises(const std::string& description, const Draw& draw,
                             std::int32_t input_kinds) {

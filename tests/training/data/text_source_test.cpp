@@ -108,6 +108,7 @@ TEST(TextSource, OfTheBibleHasTheKnownSize) {
   EXPECT_EQ(text.alphabet.substr(0, 2), "\n ");
   const Draw draw{.seed = coll::test::test_seed(), .sequences = 16, .tokens = 64};
   expect_promises("bible", draw, 63);
+  expect_same_sequences_in_larger_batches("bible", draw);
   const auto source = open_source("bible", draw);
   EXPECT_EQ(source->validations(), 405U);  // 413,784 targets in windows of 64, 16 at once
   EXPECT_EQ(source->epoch(), 0U);

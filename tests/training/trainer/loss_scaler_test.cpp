@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "../trainer_states.hpp"
 #include "../training_ranks.hpp"
 #include "../wrapped_unit.hpp"
 #include "layout/initial_weights.hpp"
@@ -105,7 +106,7 @@ TEST_P(Overflow, OnOneRankLeavesTheStepOutOnAll) {
         [&](Owned owned) { return std::make_unique<MemoryOptimizer>(std::move(owned), arena); });
     const auto states = [&] {
       std::vector<float> all;
-      trainer.save([&](const Trainer::Part& part) {
+      for_each_state(trainer, [&](const StatePart& part) {
         all.insert(all.end(), part.values.begin(), part.values.end());
       });
       return all;

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "../trainer_states.hpp"
 #include "../training_ranks.hpp"
 #include "../wrapped_unit.hpp"
 #include "model/mlp.hpp"
@@ -101,10 +102,10 @@ std::vector<Seen> train(std::size_t ranks, bool rebuild) {
       seen.losses.push_back(result.loss);
       seen.norms.push_back(result.norm);
     }
-    trainer.save([&](const Trainer::Part& part) {
+    for_each_state(trainer, [&](const StatePart& part) {
       if (part.state != State::weights) return;
       for (std::size_t i = 0; i < part.values.size(); ++i)
-        seen.weights[part.parameter.name + std::to_string(part.first + i)] = part.values[i];
+        seen.weights[part.parameter + std::to_string(part.first + i)] = part.values[i];
     });
   });
   return all;

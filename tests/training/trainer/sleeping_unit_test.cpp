@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "../trainer_states.hpp"
 #include "../training_ranks.hpp"
 #include "model/gpt.hpp"
 #include "optimizer/memory_optimizer.hpp"
@@ -98,9 +99,9 @@ std::pair<std::vector<double>, std::map<std::string, float>> train(MeshShape sha
     for (int i = 0; i < 3; ++i) own.push_back(trainer.step().loss);
     const std::scoped_lock lock(mutex);
     losses = own;
-    trainer.save([&](const Trainer::Part& part) {
+    for_each_state(trainer, [&](const StatePart& part) {
       for (std::size_t i = 0; i < part.values.size(); ++i)
-        weights[part.parameter.name + std::to_string(part.first + i)] = part.values[i];
+        weights[part.parameter + std::to_string(part.first + i)] = part.values[i];
     });
   });
   return {losses, weights};

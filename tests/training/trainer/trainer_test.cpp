@@ -9,8 +9,8 @@
 #include <mutex>
 #include <numeric>
 
+#include "../trainer_states.hpp"
 #include "../training_ranks.hpp"
-#include "checkpoint/owned_pieces.hpp"
 #include "estimate/estimate.hpp"
 #include "model/gpt.hpp"
 #include "optimizer/memory_optimizer.hpp"
@@ -84,18 +84,11 @@ Trace run(Run how) {
       trace.validation = validation;
     }
     EXPECT_EQ(losses.size(), how.steps);
-    const auto parameters = parameters_of(trainer.units());
-    for (const State state : {State::weights, State::first_moment, State::second_moment}) {
-      for (const OwnedPiece& owned :
-           owned_pieces(trainer.layout(), trainer.counted(), parameters, state)) {
-        const std::size_t end = owned.piece.first + owned.piece.count;
-        auto& values =
-            trace.states[std::to_string(static_cast<int>(state)) + owned.piece.parameter];
-        if (values.size() < end) values.resize(end);
-        trainer.read(state, owned.bucket, owned.first,
-                     std::span(values).subspan(owned.piece.first, owned.piece.count));
-      }
-    }
+    for_each_state(trainer, [&](const StatePart& part) {
+      auto& values = trace.states[std::to_string(static_cast<int>(part.state)) + part.parameter];
+      values.resize(std::max(values.size(), part.first + part.values.size()));
+      std::ranges::copy(part.values, values.begin() + static_cast<std::ptrdiff_t>(part.first));
+    });
   });
   return trace;
 }
