@@ -39,8 +39,10 @@ void add_model(CLI::App& app, TrainOptions& o) {
   group->add_option("--heads", o.heads, "attention heads")->capture_default_str();
   group->add_option("--tokens", o.tokens, "tokens of a sequence")->capture_default_str();
   group->add_option("--hidden", o.hidden, "width of the MLP's hidden layer")->capture_default_str();
-  group->add_option("--sequences", o.sequences, "sequences, or images, of a micro-batch")
-      ->capture_default_str();
+  group
+      ->add_option("--sequences", o.sequences,
+                   "sequences of a micro-batch (default: 2), or images (default: 16)")
+      ->check(CLI::PositiveNumber);
   group
       ->add_option("--micro-batches", o.trainer.leaves,
                    "micro-batches of a step, over all ranks (default: 8)")
@@ -181,6 +183,7 @@ Parsed parse_train_options(int argc, const char* const* argv) {
           "--staleness has no --save, --export, --init, --hook, --report, --log, --prometheus and "
           "--trace");
     }
+    if (o.sequences == 0) o.sequences = o.data.starts_with("fashion-mnist") ? 16 : 2;
     o.trainer.rate.steps = o.steps;
   } catch (const CLI::ParseError& error) {
     parsed.helped = error.get_exit_code() == 0;

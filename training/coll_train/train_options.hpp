@@ -16,13 +16,14 @@ struct TrainOptions {
   bool same_bits = true;
 
   std::string data = "bible", model;  ///< model "": what fits the data
-  std::size_t sequences = 16, tokens = 64, channels = 128, layers = 4, heads = 4, hidden = 128;
+  std::size_t sequences = 0;          ///< of a micro-batch; 0: 2 of a text, 16 images
+  std::size_t tokens = 64, channels = 128, layers = 4, heads = 4, hidden = 128;
   std::string init;  ///< safetensors file of the first weights; "": from the seed
 
-  std::size_t steps = 500;
+  std::size_t steps = 1000;
   double seconds = 0;  ///< most; 0: no limit
   std::size_t validate_every = 0;
-  std::uint64_t validation_batches = 16;
+  std::uint64_t validation_batches = 128;
 
   std::string offload = "none";  ///< or "cpu", or a folder
   std::size_t adam_threads = 1;

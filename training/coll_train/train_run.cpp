@@ -147,6 +147,9 @@ void TrainRun::start(collectives::Communicator world) {
   monitor_.emplace(options_, std::move(facts), step_flops(options_, *source_), *mesh_, arena_,
                    *trainer_);
   monitor_->say(resumed);
+  const bool silent = options_.quiet || options_.json;
+  if (silent && mesh_->rank() == 0 && checkpoints_ && checkpoints_->went_back())
+    fmt::print(stderr, "coll-train: {}\n", resumed);
 }
 
 void TrainRun::make_parts() {

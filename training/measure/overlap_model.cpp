@@ -50,11 +50,11 @@ StepTime step_without_overlap(const ComputeTimes& compute, std::span<const Ready
 }
 
 StepTime zero3_step(std::span<const UnitTimes> units, std::size_t prefetch) {
-  struct Use {
+  struct UnitPass {
     const UnitTimes& unit;
     bool forward;
   };
-  std::vector<Use> uses;
+  std::vector<UnitPass> uses;
   for (const UnitTimes& unit : units) uses.push_back({unit, true});
   for (std::size_t i = units.size(); i-- > 0;) uses.push_back({units[i], false});
 

@@ -75,7 +75,7 @@ class Exposition {
   std::string labels_, text_;
 };
 
-std::vector<Sample> by_use(const std::array<std::size_t, kUses>& bytes) {
+std::vector<Sample> samples_by_use(const std::array<std::size_t, kUses>& bytes) {
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < kUses; ++i) {
     samples.push_back(
@@ -147,8 +147,9 @@ std::string PrometheusFile::text() const {
     out.gauge("mfu_ratio", "Model FLOP/s of the last step over the measured peak.",
               last_.mfu(run_.peak_flops));
   }
-  out.gauge("memory_bytes", "Memory in use on this rank, by use.", by_use(last_.memory));
-  out.gauge("memory_peak_bytes", "Most memory in use on this rank, by use.", by_use(last_.peak));
+  out.gauge("memory_bytes", "Memory in use on this rank, by use.", samples_by_use(last_.memory));
+  out.gauge("memory_peak_bytes", "Most memory in use on this rank, by use.",
+            samples_by_use(last_.peak));
   return out.text();
 }
 

@@ -11,7 +11,7 @@
 namespace training {
 namespace {
 
-nlohmann::ordered_json by_use(const std::array<std::size_t, kUses>& bytes) {
+nlohmann::ordered_json json_by_use(const std::array<std::size_t, kUses>& bytes) {
   nlohmann::ordered_json out;
   for (std::size_t i = 0; i < kUses; ++i) out[name_of(static_cast<Use>(i))] = bytes[i];
   return out;
@@ -37,8 +37,8 @@ nlohmann::ordered_json to_json(const StepRecord& record, const RunFacts& run) {
   out["exposed_seconds"] = record.exposed;
   out["own_compute_seconds"] = record.own_compute;
   out["bytes_sent"] = record.bytes_sent;
-  out["memory_bytes"] = by_use(record.memory);
-  out["memory_peak_bytes"] = by_use(record.peak);
+  out["memory_bytes"] = json_by_use(record.memory);
+  out["memory_peak_bytes"] = json_by_use(record.peak);
   out["memory_peak_of_all_bytes"] = record.peak_of_all;
   out["flops"] = record.flops;
   out["mfu"] = record.mfu(run.peak_flops);

@@ -23,7 +23,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace asynchronous_test {
 
 const GptShape kModel{16, 8, 32, 2, 2};
 using NamedWeights = std::map<std::string, std::vector<float>>;
@@ -299,5 +299,5 @@ TEST(StaleSynchronous, RefusesWhatItHasNot) {
   refused(2, options);
 }
 
-}  // namespace
+}  // namespace asynchronous_test
 }  // namespace training

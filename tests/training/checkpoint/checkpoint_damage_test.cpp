@@ -11,7 +11,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace checkpoint_damage_test {
 
 namespace fs = std::filesystem;
 
@@ -205,5 +205,5 @@ TEST_F(CheckpointDamage, ThePersonSeesATable) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace checkpoint_damage_test
 }  // namespace training::test

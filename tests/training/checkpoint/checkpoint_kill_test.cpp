@@ -14,7 +14,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace checkpoint_kill_test {
 
 #ifdef TRY_LESS
 constexpr int kRounds = 20;
@@ -82,5 +82,5 @@ TEST(CheckpointKill, AtAnyMomentTheNewestCompleteOneIsThere) {
   EXPECT_EQ(checkpoint_steps(folder.path()), (std::vector<std::uint64_t>{newest + 1, newest}));
 }
 
-}  // namespace
+}  // namespace checkpoint_kill_test
 }  // namespace training::test

@@ -10,7 +10,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace checkpoint_reshard_test {
 
 std::mt19937_64& random_numbers() {
   static std::mt19937_64 numbers(coll::test::test_seed());
@@ -243,5 +243,5 @@ TEST(CheckpointReshard, WhatIsWrittenTwiceIsReadOnce) {
   }
 }
 
-}  // namespace
+}  // namespace checkpoint_reshard_test
 }  // namespace training::test

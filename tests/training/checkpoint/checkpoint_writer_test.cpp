@@ -18,7 +18,7 @@
 #include "temporary_folder.hpp"
 
 namespace training::test {
-namespace {
+namespace checkpoint_writer_test {
 
 namespace fs = std::filesystem;
 using Steps = std::vector<std::uint64_t>;
@@ -253,5 +253,5 @@ TEST_F(CheckpointWriting, AtLeastOneIsKept) {
   failure_of([&] { static_cast<void>(sample_.writer()); });
 }
 
-}  // namespace
+}  // namespace checkpoint_writer_test
 }  // namespace training::test

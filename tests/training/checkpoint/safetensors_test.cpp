@@ -14,7 +14,7 @@
 #include "temporary_folder.hpp"
 
 namespace training::test {
-namespace {
+namespace safetensors_test {
 
 namespace fs = std::filesystem;
 
@@ -184,5 +184,5 @@ TEST_F(Safetensors, MoreThanFourGibibytes) {
   EXPECT_EQ(read, (std::vector<float>{0, last}));
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace training::test

@@ -11,7 +11,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace balance_test {
 
 using Rows = std::vector<std::size_t>;
 
@@ -110,5 +110,5 @@ TEST(Balance, OfNothingIsBalanced) {
   EXPECT_EQ(balance(Rows{0, 0}, 3).imbalance(), 1);
 }
 
-}  // namespace
+}  // namespace balance_test
 }  // namespace training

@@ -14,7 +14,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace image_source_test {
 
 using testing::HasSubstr;
 
@@ -157,5 +157,5 @@ TEST(ImageSource, OfFashionMnistHasTheKnownSize) {
   EXPECT_EQ(classes, std::vector<std::size_t>(10, 1000));
 }
 
-}  // namespace
+}  // namespace image_source_test
 }  // namespace training

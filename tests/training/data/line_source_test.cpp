@@ -11,7 +11,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace line_source_test {
 
 using testing::HasSubstr;
 
@@ -99,5 +99,5 @@ TEST(LineSource, OfTheBibleHasItsVerses) {
   EXPECT_LT(balance(rows, 4).imbalance(), 1.1);
 }
 
-}  // namespace
+}  // namespace line_source_test
 }  // namespace training

@@ -10,7 +10,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace markov_test {
 
 TEST(MarkovChain, HasRowsOfProbabilitiesAndAStationaryDistribution) {
   for (const std::size_t states : {2U, 3U, 16U, 256U}) {
@@ -125,5 +125,5 @@ TEST(MarkovSource, ValidationIsNotTraining) {
   EXPECT_NE(training_batch(*source, 0), validation_batch(*source, 0));
 }
 
-}  // namespace
+}  // namespace markov_test
 }  // namespace training

@@ -13,7 +13,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace open_source_test {
 
 using testing::HasSubstr;
 
@@ -103,5 +103,5 @@ TEST(OpenSource, RefusesABibleThatIsAnother) {
   }
 }
 
-}  // namespace
+}  // namespace open_source_test
 }  // namespace training

@@ -10,7 +10,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace permutation_test {
 
 CounterRandom seeded() {
   return {coll::test::test_seed(), 0};
@@ -75,5 +75,5 @@ TEST(Permutation, ScattersNeighbours) {
   EXPECT_NEAR(distance / kCount, 1.0 / 3, 0.01);  // its deviation is 0.001
 }
 
-}  // namespace
+}  // namespace permutation_test
 }  // namespace training

@@ -13,7 +13,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace text_source_test {
 
 using testing::HasSubstr;
 
@@ -115,5 +115,5 @@ TEST(TextSource, OfTheBibleHasTheKnownSize) {
   EXPECT_TRUE(std::isnan(source->entropy()));
 }
 
-}  // namespace
+}  // namespace text_source_test
 }  // namespace training

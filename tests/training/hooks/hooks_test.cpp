@@ -13,7 +13,7 @@
 #include "hooks/top_k_hook.hpp"
 
 namespace training {
-namespace {
+namespace hooks_test {
 
 constexpr std::size_t kBucketBytes = 4000;
 
@@ -294,5 +294,5 @@ TEST(MakeHook, RefusesWhatIsNone) {
     EXPECT_NE(make_hook(text, arena), nullptr) << text;
 }
 
-}  // namespace
+}  // namespace hooks_test
 }  // namespace training

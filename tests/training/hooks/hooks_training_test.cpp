@@ -10,7 +10,7 @@
 #include "trainer/trainer.hpp"
 
 namespace training {
-namespace {
+namespace hooks_training_test {
 
 const GptShape kModel{16, 8, 32, 2, 2};
 
@@ -55,5 +55,5 @@ TEST(HooksTraining, OnlyPlainDataParallelismInF32HasHooks) {
   EXPECT_THROW(loss_with("bf16", narrow), Failure);
 }
 
-}  // namespace
+}  // namespace hooks_training_test
 }  // namespace training

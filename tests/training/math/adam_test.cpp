@@ -19,7 +19,7 @@ Table make_table();
 }  // namespace training
 
 namespace training::test {
-namespace {
+namespace adam_test {
 
 constexpr std::size_t kCount = 1003;
 
@@ -122,5 +122,5 @@ TEST(Adam, AShardHasTheBitsOfTheWhole) {
   }
 }
 
-}  // namespace
+}  // namespace adam_test
 }  // namespace training::test

@@ -9,7 +9,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace counter_random_test {
 
 TEST(Philox, GivesTheNumbersOfItsAuthors) {  // Random123's kat_vectors
   constexpr std::uint32_t kAll = 0xffffffff;
@@ -54,5 +54,5 @@ TEST(Below, IsEven) {
   EXPECT_LT(chi_square, 50);  // 6 degrees of freedom: once in 2e8 runs
 }
 
-}  // namespace
+}  // namespace counter_random_test
 }  // namespace training

@@ -11,7 +11,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace exact_sum_test {
 
 constexpr double kMost = std::numeric_limits<double>::max();
 constexpr double kLeast = std::numeric_limits<double>::denorm_min();
@@ -117,5 +117,5 @@ TEST(ExactSum, OfWhatIsNotFiniteIsNaN) {
   EXPECT_TRUE(std::isnan(sum_of({std::nan(""), 1})));
 }
 
-}  // namespace
+}  // namespace exact_sum_test
 }  // namespace training

@@ -10,7 +10,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace kernel_bits_test {
 
 template <class Real>
 using Results = std::vector<std::vector<Real>>;
@@ -188,5 +188,5 @@ TEST_F(FloatBits, Conversions) {
   });
 }
 
-}  // namespace
+}  // namespace kernel_bits_test
 }  // namespace training::test

@@ -12,7 +12,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace kernel_gradients_test {
 
 using Numbers = std::vector<double>;
 
@@ -144,5 +144,5 @@ TEST_F(KernelGradients, Linear) {
   expect_slope("bias", bias, dbias, value);
 }
 
-}  // namespace
+}  // namespace kernel_gradients_test
 }  // namespace training::test

@@ -8,7 +8,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace kernel_values_test {
 
 template <class Real>
 class KernelValues : public testing::Test {
@@ -222,5 +222,5 @@ TEST(SquaresKernel, SumsBlocksOfSixteen) {
   }
 }
 
-}  // namespace
+}  // namespace kernel_values_test
 }  // namespace training::test

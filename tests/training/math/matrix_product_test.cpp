@@ -8,7 +8,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace matrix_product_test {
 
 struct Size {
   std::size_t m, n, k;
@@ -93,5 +93,5 @@ TYPED_TEST(MatrixProduct, OfNothingIsBetaTimesC) {
   }
 }
 
-}  // namespace
+}  // namespace matrix_product_test
 }  // namespace training::test

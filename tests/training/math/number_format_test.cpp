@@ -14,7 +14,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace number_format_test {
 
 /// A format as IEEE 754 describes it.
 struct Definition {
@@ -169,5 +169,5 @@ TEST(NumberFormat, F32StaysAsItIs) {
   EXPECT_EQ(sums, (std::vector<float>{2, -0.0F, INFINITY, 0x1p-139F}));
 }
 
-}  // namespace
+}  // namespace number_format_test
 }  // namespace training::test

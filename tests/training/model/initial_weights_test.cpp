@@ -9,7 +9,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace initial_weights_test {
 
 ParameterInfo matrix(const std::string& name, std::size_t rows, std::size_t columns) {
   ParameterInfo info;
@@ -95,5 +95,5 @@ TEST(InitialWeights, SplitMatricesHaveTheElementsOfTheWhole) {
                   whole[(group * 4 + 1 + row) * 10 + 4 + column]);
 }
 
-}  // namespace
+}  // namespace initial_weights_test
 }  // namespace training

@@ -11,7 +11,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace model_gradients_test {
 
 /// Values that reach the curved parts of every function.
 void spread_weights(ModelInMemory<double>& model, std::mt19937_64& random) {
@@ -115,5 +115,5 @@ TEST(Gpt, BeginsAtTheLossOfAGuess) {
   EXPECT_NEAR(outcome.loss / static_cast<double>(outcome.rows), std::log(63) + 0.026, 0.1);
 }
 
-}  // namespace
+}  // namespace model_gradients_test
 }  // namespace training::test

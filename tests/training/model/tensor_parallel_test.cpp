@@ -14,7 +14,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace tensor_parallel_test {
 
 constexpr GptShape kShape{
     .vocabulary = 63, .positions = 16, .channels = 32, .blocks = 2, .heads = 4};
@@ -187,5 +187,5 @@ TEST(TensorParallel, RefusesShapesThatCannotBeSplit) {
   expect_refused({.vocabulary = 3, .channels = 32, .heads = 4}, 4, "3 tokens");
 }
 
-}  // namespace
+}  // namespace tensor_parallel_test
 }  // namespace training::test

@@ -14,7 +14,7 @@
 #include "temporary_folder.hpp"
 
 namespace training::test {
-namespace {
+namespace file_optimizer_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -201,5 +201,5 @@ TEST(FileOptimizer, SaysWhereAReadFailed) {
   EXPECT_THAT(failure_of([&] { optimizer.finish(0); }), where) << "and again";
 }
 
-}  // namespace
+}  // namespace file_optimizer_test
 }  // namespace training::test

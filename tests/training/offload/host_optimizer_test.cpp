@@ -5,7 +5,7 @@
 #include "optimizer_workout.hpp"
 
 namespace training::test {
-namespace {
+namespace host_optimizer_test {
 
 class Offload : public ::testing::TestWithParam<WorkoutCase> {
  protected:
@@ -103,5 +103,5 @@ TEST(DeviceLink, CarriesNoMoreThanItsSpeed) {
   EXPECT_EQ(link.bytes(DeviceLink::Way::to_device), 0U);
 }
 
-}  // namespace
+}  // namespace host_optimizer_test
 }  // namespace training::test

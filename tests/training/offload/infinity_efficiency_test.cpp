@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace training::infinity {
-namespace {
+namespace infinity_efficiency_test {
 
 constexpr double kPeak = 70e12, kTebi = 1024.0 * 1024 * 1024 * 1024;
 
@@ -48,5 +48,5 @@ TEST(InfinityEfficiency, CheckpointsOfEveryBlockAreItsInputs) {
   EXPECT_EQ(bytes_of_checkpoints(32, 1024, 10240, 80, 4), 2.0 * 32 * 1024 * 10240 * 20);
 }
 
-}  // namespace
+}  // namespace infinity_efficiency_test
 }  // namespace training::infinity

@@ -18,7 +18,7 @@
 #include "test_seed.hpp"
 
 namespace training::test {
-namespace {
+namespace state_io_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -136,5 +136,5 @@ TEST(StateFile, IsBufferedIfAsked) {
   EXPECT_EQ(::fcntl(file.fd(), F_GETFL) & O_DIRECT, 0);
 }
 
-}  // namespace
+}  // namespace state_io_test
 }  // namespace training::test

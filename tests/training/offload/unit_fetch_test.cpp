@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace training::test {
-namespace {
+namespace unit_fetch_test {
 
 using collectives::Communicator;
 
@@ -40,5 +40,5 @@ TEST(UnitFetch, AllGatherDividesTheBytesAmongTheLinks) {
   for (std::thread& rank : ranks) rank.join();
 }
 
-}  // namespace
+}  // namespace unit_fetch_test
 }  // namespace training::test

@@ -8,7 +8,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace flat_layout_test {
 
 using Names = std::vector<std::pair<std::size_t, std::size_t>>;
 
@@ -154,5 +154,5 @@ TEST_F(RandomLayouts, ElementsMoveWithTheirParameters) {
   }
 }
 
-}  // namespace
+}  // namespace flat_layout_test
 }  // namespace training

@@ -11,7 +11,7 @@
 #include "trainer/deal.hpp"
 
 namespace training {
-namespace {
+namespace leaf_tree_test {
 
 /// Sums are written down in place of computed: "(a+b)".
 std::string plus(const std::string& a, const std::string& b) {
@@ -112,5 +112,5 @@ TEST(Deal, InBlocksRanksDifferByOneAtMost) {
   }
 }
 
-}  // namespace
+}  // namespace leaf_tree_test
 }  // namespace training

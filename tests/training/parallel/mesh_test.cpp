@@ -7,7 +7,7 @@
 #include "../training_ranks.hpp"
 
 namespace training {
-namespace {
+namespace mesh_test {
 
 std::int64_t sum_over(collectives::Communicator& comm, std::int64_t value) {
   value_of(comm.all_reduce<std::int64_t>({&value, 1}, COLL_SUM));
@@ -71,5 +71,5 @@ TEST(Mesh, RefusesAGridOfAnotherSize) {
   });
 }
 
-}  // namespace
+}  // namespace mesh_test
 }  // namespace training

@@ -9,7 +9,7 @@
 #include "parallel/group_traffic.hpp"
 
 namespace training {
-namespace {
+namespace operations_in_flight_test {
 
 TEST(Traffic, CountsWhatWasWaitedForAndTellsTheObserver) {
   on_ranks(2, [](collectives::Communicator world) {
@@ -118,5 +118,5 @@ TEST(Traffic, APeerThatIsGoneIsAFailureOfItsOwnKind) {
   });
 }
 
-}  // namespace
+}  // namespace operations_in_flight_test
 }  // namespace training

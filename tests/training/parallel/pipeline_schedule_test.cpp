@@ -11,7 +11,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace pipeline_schedule_test {
 
 constexpr PipelineKind kKinds[] = {PipelineKind::gpipe, PipelineKind::one_forward_one_backward};
 
@@ -136,5 +136,5 @@ TEST(DivideUnits, IsAsEvenAsAnyDivision) {
   }
 }
 
-}  // namespace
+}  // namespace pipeline_schedule_test
 }  // namespace training

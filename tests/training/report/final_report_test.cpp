@@ -18,7 +18,7 @@
 #include "temporary_folder.hpp"
 
 namespace training {
-namespace {
+namespace final_report_test {
 
 using nlohmann::json;
 
@@ -282,5 +282,5 @@ TEST(WriteReport, WritesThreeFiles) {
   EXPECT_THROW(write_report(report_of(1), folder.path() + "/absent"), Failure);
 }
 
-}  // namespace
+}  // namespace final_report_test
 }  // namespace training

@@ -7,7 +7,7 @@
 #include <chrono>
 
 namespace training {
-namespace {
+namespace peak_flops_test {
 
 TEST(PeakFlops, IsASpeedAndTakesItsTime) {
   const auto begin = std::chrono::steady_clock::now();
@@ -21,5 +21,5 @@ TEST(PeakFlops, IsASpeedAndTakesItsTime) {
   RecordProperty("gflops", static_cast<int>(peak / 1e9));
 }
 
-}  // namespace
+}  // namespace peak_flops_test
 }  // namespace training

@@ -9,7 +9,7 @@
 #include <limits>
 
 namespace training {
-namespace {
+namespace progress_line_test {
 
 RunFacts run_of(std::uint64_t steps) {
   RunFacts run{"test"};
@@ -101,5 +101,5 @@ TEST(TerminalColumns, AreNoneOfAPipe) {
   close(ends[1]);
 }
 
-}  // namespace
+}  // namespace progress_line_test
 }  // namespace training

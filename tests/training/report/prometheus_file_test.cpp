@@ -15,7 +15,7 @@
 #include "temporary_folder.hpp"
 
 namespace training {
-namespace {
+namespace prometheus_file_test {
 
 /// "name{label="value",…}" without the labels of the run, and values. Throws for all that is not in
 /// order: an unknown line, a sample without HELP and TYPE or apart from its metric's others, a
@@ -157,5 +157,5 @@ TEST(PrometheusFile, IsWrittenWhole) {
   EXPECT_EQ(text.str(), file.text());
 }
 
-}  // namespace
+}  // namespace prometheus_file_test
 }  // namespace training

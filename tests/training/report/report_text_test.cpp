@@ -15,7 +15,7 @@
 #include "temporary_folder.hpp"
 
 namespace training {
-namespace {
+namespace report_text_test {
 
 std::string read(const std::string& path) {
   std::ostringstream text;
@@ -102,5 +102,5 @@ TEST(ReplaceFile, FailsWithAReasonAndKeepsTheOldFile) {
   EXPECT_EQ(read(path), "old");
 }
 
-}  // namespace
+}  // namespace report_text_test
 }  // namespace training

@@ -11,7 +11,7 @@
 #include "temporary_folder.hpp"
 
 namespace training {
-namespace {
+namespace step_log_test {
 
 using nlohmann::json;
 
@@ -119,5 +119,5 @@ TEST(StepLog, FailsWhereItCannotWrite) {
   EXPECT_THROW(full.write(example()), Failure);
 }
 
-}  // namespace
+}  // namespace step_log_test
 }  // namespace training

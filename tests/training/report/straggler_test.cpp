@@ -12,7 +12,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace straggler_test {
 
 using Times = std::vector<std::vector<double>>;
 
@@ -141,5 +141,5 @@ TEST(StepTimes, SlideAndBeginAnewWithOtherRanks) {
   EXPECT_EQ(times.paces().steps, 1U);
 }
 
-}  // namespace
+}  // namespace straggler_test
 }  // namespace training

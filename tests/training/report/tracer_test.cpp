@@ -13,7 +13,7 @@
 #include "temporary_folder.hpp"
 
 namespace training {
-namespace {
+namespace tracer_test {
 
 using nlohmann::json;
 
@@ -156,5 +156,5 @@ TEST_F(Merge, RefusesWhatItCannotMerge) {
   EXPECT_THROW(merge_traces({zero}, {0}, to), Failure);
 }
 
-}  // namespace
+}  // namespace tracer_test
 }  // namespace training

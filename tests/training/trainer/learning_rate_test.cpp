@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace training {
-namespace {
+namespace learning_rate_test {
 
 TEST(LearningRate, RisesLinearlyThenFallsAlongACosine) {
   const LearningRate rate{.most = 8, .least = 2, .warm_up = 4, .steps = 24};
@@ -33,5 +33,5 @@ TEST(LearningRate, ARunWithinItsWarmUpNeverFalls) {
   EXPECT_FLOAT_EQ(rate.at(10), 3);
 }
 
-}  // namespace
+}  // namespace learning_rate_test
 }  // namespace training

@@ -16,7 +16,7 @@
 #include "trainer/trainer.hpp"
 
 namespace training {
-namespace {
+namespace loss_scaler_test {
 
 TEST(LossScaler, HalvesAtAnOverflowAndDoublesAfterPatience) {
   LossScaler scaler(1024, 3);
@@ -165,5 +165,5 @@ TEST(LossScaler, FallsUntilGradientsFitAndTrainingGoesOn) {
   });
 }
 
-}  // namespace
+}  // namespace loss_scaler_test
 }  // namespace training

@@ -9,7 +9,7 @@
 #include "test_seed.hpp"
 
 namespace training {
-namespace {
+namespace overlap_model_test {
 
 const Cost kSum{1, 2};  // 1 s and 2 s for each byte
 
@@ -98,5 +98,5 @@ TEST(OverlapModel, Zero3WithPrefetchHidesGathersBehindPasses) {
   EXPECT_EQ(zero3_step(fast, 1).exposed, 0);
 }
 
-}  // namespace
+}  // namespace overlap_model_test
 }  // namespace training

@@ -17,7 +17,7 @@
 #include "trainer/trainer.hpp"
 
 namespace training {
-namespace {
+namespace ready_order_test {
 
 const MlpShape kModel{8, {32, 24, 16, 16}, 10};
 
@@ -213,5 +213,5 @@ TEST(ReadyOrder, SumsStartDuringTheLastBackwardPassAndNeverBefore) {
   });
 }
 
-}  // namespace
+}  // namespace ready_order_test
 }  // namespace training

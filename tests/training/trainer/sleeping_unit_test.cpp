@@ -15,7 +15,7 @@
 #include "trainer/trainer.hpp"
 
 namespace training {
-namespace {
+namespace sleeping_unit_test {
 
 const GptShape kModel{16, 8, 32, 2, 2};
 
@@ -115,5 +115,5 @@ TEST(SleepingUnits, TrainToTheSameBitsHoweverTheyAreSpread) {
   EXPECT_EQ(train({.data = 2, .pipeline = 2}, 0), alone);
 }
 
-}  // namespace
+}  // namespace sleeping_unit_test
 }  // namespace training

@@ -17,7 +17,7 @@
 #include "parallel/tensor_parallel.hpp"
 
 namespace training {
-namespace {
+namespace trainer_test {
 
 const GptShape kModel{16, 8, 32, 2, 2};
 
@@ -335,5 +335,5 @@ TEST(Training, TheEstimateGivesThePapersTable) {
   }
 }
 
-}  // namespace
+}  // namespace trainer_test
 }  // namespace training

@@ -75,6 +75,10 @@ class Restarts(TrainTest):
         self.assertEqual([line.split()[0] for line in lines], ["step", "20", "10"])
         self.assertIn(shard, lines[1])
         self.assertRegex(lines[2], r"\A +10 +2 .* valid\Z")
+        copy = self.path("copy")
+        shutil.copytree(self.saved, copy)
+        _, err = self.train(2, *self.RATE, "--save", copy, "--steps", "20", "--quiet")
+        self.assertIn("step-000020 is refused", err)
         out, got = self.expect_straight(2, "--zero", "1")
         self.assertEqual(min(got), 11)
         self.assertRegex(out, rf"{self.saved}/step-000020 is refused: .*{shard}.*\. "
