@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "../checkpoint/checkpoint_table.hpp"
 #include "agreement.hpp"
@@ -23,6 +24,36 @@ namespace {
   throw refusal;
 }
 
+/// What this rank says as it fails. Where another rank is lost, all fail: one of them says all.
+std::string words_of(const Failure& failure, int rank, const TrainOptions& options) {
+  const int lost = failure.lost();
+  if (lost >= 0 && lost != rank && rank != (lost == 0 ? 1 : 0))
+    return fmt::format("rank {} ends, because rank {} is lost", rank, lost);
+  std::string text = fmt::format("rank {}: {}", rank, failure.what());
+  if (failure.code() == Failure::kPeerLost && !options.save.empty()) {
+    text += fmt::format(
+        ". The same command goes on from the newest checkpoint in {}, if one is "
+        "there",
+        options.save);
+  }
+  return text;
+}
+
+void train(const TrainOptions& options, collectives::Communicator world) {
+  const int rank = world.rank();
+  try {
+    agree(world, [] {});  // another rank's options may be bad
+    if (options.staleness)
+      run_asynchronously(options, std::move(world));
+    else
+      run_training(options, std::move(world));
+  } catch (const SharedFailure&) {
+    throw;
+  } catch (const Failure& failure) {
+    throw Failure(words_of(failure, rank, options), failure.code());
+  }
+}
+
 int run(int argc, const char* const* argv) {
   const Parsed parsed = parse_train_options(argc, argv);
   if (parsed.helped) return 0;
@@ -36,12 +67,7 @@ int run(int argc, const char* const* argv) {
     print_estimate(options, std::max<std::size_t>(options.mesh.data, 1));
     return 0;
   }
-  auto world = value_of(collectives::Communicator::from_environment());
-  agree(world, [] {});  // another rank's options may be bad
-  if (options.staleness)
-    run_asynchronously(options, std::move(world));
-  else
-    run_training(options, std::move(world));
+  train(options, value_of(collectives::Communicator::from_environment()));
   return 0;
 }
 
@@ -49,6 +75,9 @@ int run(int argc, const char* const* argv) {
 [[noreturn]] void end(const char* text, int code) {
   if (*text != '\0') fmt::print(stderr, "coll-train: {}\n", text);
   std::fflush(nullptr);
+  // The others learn at about this time which rank is lost. Whoever leaves before they do would be
+  // named in its place.
+  if (code == Failure::kPeerLost) std::this_thread::sleep_for(std::chrono::milliseconds(500));
   std::_Exit(code);
 }
 

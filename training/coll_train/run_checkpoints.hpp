@@ -6,7 +6,6 @@
 
 #include "../checkpoint/async_writer.hpp"
 #include "../checkpoint/checkpoint_reader.hpp"
-#include "../checkpoint/owned_pieces.hpp"
 #include "../trainer/trainer.hpp"
 
 namespace training {
@@ -21,6 +20,8 @@ class RunCheckpoints {
   /// Goes on from the newest checkpoint, if there is one. All ranks call it. Returns a sentence for
   /// a person; "" if there is none.
   std::string resume(Trainer& trainer);
+  /// Whether a newer checkpoint was damaged.
+  [[nodiscard]] bool went_back() const { return !options_.refused.empty(); }
   /// Begins to write what the trainer is now, once the last one is written: a note says so, or "".
   /// All ranks call it.
   std::string save(Trainer& trainer);

@@ -147,6 +147,9 @@ void TrainRun::start(collectives::Communicator world) {
   monitor_.emplace(options_, std::move(facts), step_flops(options_, *source_), *mesh_, arena_,
                    *trainer_);
   monitor_->say(resumed);
+  const bool silent = options_.quiet || options_.json;
+  if (silent && mesh_->rank() == 0 && checkpoints_ && checkpoints_->went_back())
+    fmt::print(stderr, "coll-train: {}\n", resumed);
 }
 
 void TrainRun::make_parts() {
@@ -209,21 +212,6 @@ void TrainRun::finish() {
   monitor_->finish();
 }
 
-/// What this rank says as it fails. Where another rank is lost, all fail: one of them says all.
-std::string words_of(const Failure& failure, int rank, const TrainOptions& options) {
-  const int lost = failure.lost();
-  if (lost >= 0 && lost != rank && rank != (lost == 0 ? 1 : 0))
-    return fmt::format("rank {} ends, because rank {} is lost", rank, lost);
-  std::string text = fmt::format("rank {}: {}", rank, failure.what());
-  if (failure.code() == Failure::kPeerLost && !options.save.empty()) {
-    text += fmt::format(
-        ". The same command goes on from the newest checkpoint in {}, if one is "
-        "there",
-        options.save);
-  }
-  return text;
-}
-
 }  // namespace
 
 void print_estimate(const TrainOptions& options, std::size_t ranks) {
@@ -239,18 +227,14 @@ void print_estimate(const TrainOptions& options, std::size_t ranks) {
 }
 
 void run_training(const TrainOptions& options, collectives::Communicator world) {
-  const int rank = world.rank();
   auto run = std::make_unique<TrainRun>(options);
   try {
     run->start(std::move(world));
     run->train();
     run->finish();
-  } catch (const SharedFailure&) {
+  } catch (...) {
     static_cast<void>(run.release());  // Its destructors may wait for other ranks.
     throw;
-  } catch (const Failure& failure) {
-    static_cast<void>(run.release());
-    throw Failure(words_of(failure, rank, options), failure.code());
   }
 }
 

@@ -164,6 +164,7 @@ class Options(TrainTest):
                  (("--model", "mlp"), "--model mlp cannot learn from --data markov:8"),
                  (("--data", "foo"), "--data foo: it is not known"),
                  (("--heads", "3"), "32 channels cannot be split into 3 heads"),
+                 (("--hook", "gzip"), "\"gzip\" is no communication hook"),
                  (("--weights", "f8"), "--weights: f8 not in"),
                  (("--init", self.path("none")), "none is missing")]
         for options, reason in cases:
