@@ -27,7 +27,9 @@ void add_model(CLI::App& app, TrainOptions& o) {
   group->add_option("--heads", o.heads, "attention heads")->capture_default_str();
   group->add_option("--tokens", o.tokens, "tokens of a sequence")->capture_default_str();
   group->add_option("--hidden", o.hidden, "width of the MLP's hidden layer")->capture_default_str();
-  group->add_option("--sequences", o.sequences, "sequences of a micro-batch (default: 2), or images (default: 16)")
+  group
+      ->add_option("--sequences", o.sequences,
+                   "sequences of a micro-batch (default: 2), or images (default: 16)")
       ->check(CLI::PositiveNumber);
   group
       ->add_option("--micro-batches", o.trainer.leaves,

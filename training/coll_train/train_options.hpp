@@ -16,7 +16,7 @@ struct TrainOptions {
   bool same_bits = true;
 
   std::string data = "bible", model;  ///< model "": what fits the data
-  std::size_t sequences = 0;  ///< of a micro-batch; 0: 2 of a text, 16 images
+  std::size_t sequences = 0;          ///< of a micro-batch; 0: 2 of a text, 16 images
   std::size_t tokens = 64, channels = 128, layers = 4, heads = 4, hidden = 128;
   std::string init;  ///< safetensors file of the first weights; "": from the seed
 

@@ -9,10 +9,10 @@
 namespace training {
 
 struct LearningRate {
-  float most = 3e-3F;          ///< after the warm-up
-  float least = 1e-4F;         ///< at the last step, and after it
-  std::size_t warm_up = 50;    ///< steps
-  std::size_t steps = 0;    ///< of the whole run; 0: it stays at `most`
+  float most = 3e-3F;        ///< after the warm-up
+  float least = 1e-4F;       ///< at the last step, and after it
+  std::size_t warm_up = 50;  ///< steps
+  std::size_t steps = 0;     ///< of the whole run; 0: it stays at `most`
 
   /// Of step 0, 1, ….
   [[nodiscard]] float at(std::size_t step) const {
