@@ -102,16 +102,15 @@ LatestCheckpoint open_latest(const std::filesystem::path& folder, const Together
   LatestCheckpoint latest;
   for (const std::uint64_t step : checkpoint_steps(folder)) {
     const auto place = folder / checkpoint_name(step);
-    std::string why = "another rank found damage";
-    bool valid = false;
+    std::string why;
     try {
       latest.reader.emplace(place);
       latest.reader->verify(together.rank, together.ranks);
-      valid = true;
     } catch (const Damaged& damage) {
       why = damage.what();
     }
-    if (together.all(valid)) {
+    why = together.any(why);
+    if (why.empty()) {
       if (!latest.refused.empty()) latest.text += fmt::format("{} is used.", place.string());
       return latest;
     }
@@ -121,7 +120,8 @@ LatestCheckpoint open_latest(const std::filesystem::path& folder, const Together
   latest.reader.reset();
   if (!latest.refused.empty()) {
     throw Failure(latest.text + "No other checkpoint is there: move " + folder.string() +
-                  " away to begin anew.");
+                      " away to begin anew.",
+                  Failure::kBadUsage);
   }
   return latest;
 }

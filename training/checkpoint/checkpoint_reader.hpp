@@ -45,8 +45,10 @@ class CheckpointReader {
 /// Ranks that look for a checkpoint together: each checks its part of the data.
 struct Together {
   std::size_t rank = 0, ranks = 1;
-  /// Whether all ranks say yes.
-  std::function<bool(bool)> all = [](bool yes) { return yes; };
+  /// The damage that any rank found; "" if none did. `own`: what this one found.
+  std::function<std::string(const std::string& own)> any = [](const std::string& own) {
+    return own;
+  };
 };
 
 struct LatestCheckpoint {

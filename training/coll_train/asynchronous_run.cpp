@@ -76,7 +76,7 @@ void work(const TrainOptions& options, const AsynchronousOptions& how, const Sou
 
 }  // namespace
 
-int run_asynchronously(const TrainOptions& options, collectives::Communicator world) {
+void run_asynchronously(const TrainOptions& options, collectives::Communicator world) {
   const auto source = make_source(options);
   const Units<float> units = make_units(options, *source, nullptr);
   AsynchronousOptions how;
@@ -86,7 +86,6 @@ int run_asynchronously(const TrainOptions& options, collectives::Communicator wo
     serve(options, how, *source, units, world);
   else
     work(options, how, *source, units, world);
-  return 0;
 }
 
 }  // namespace training

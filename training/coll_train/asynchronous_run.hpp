@@ -7,7 +7,7 @@
 
 namespace training {
 
-/// Runs as one rank of `world`; returns the exit code. Throws Failure.
-int run_asynchronously(const TrainOptions& options, collectives::Communicator world);
+/// Runs as one rank of `world`. Throws Failure.
+void run_asynchronously(const TrainOptions& options, collectives::Communicator world);
 
 }  // namespace training

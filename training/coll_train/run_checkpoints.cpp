@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../checkpoint/checkpoint_folder.hpp"
+#include "agreement.hpp"
 #include "export_weights.hpp"
 
 namespace training {
@@ -21,11 +22,8 @@ RunCheckpoints::RunCheckpoints(std::string folder, std::size_t keep, Mesh& mesh,
 std::string RunCheckpoints::resume(Trainer& trainer) {
   if (mesh_.rank() == 0) tidy_checkpoints(options_.folder);
   value_of(mesh_.world.barrier());
-  Together together{options_.rank, options_.ranks, [&](bool yes) {
-                      std::int32_t vote = yes ? 1 : 0;
-                      value_of(mesh_.world.all_reduce<std::int32_t>({&vote, 1}, COLL_MIN));
-                      return vote == 1;
-                    }};
+  const Together together{options_.rank, options_.ranks,
+                          [&](const std::string& own) { return first_text(mesh_.world, own); }};
   LatestCheckpoint latest = open_latest(options_.folder, together);
   options_.refused = latest.refused;
   writer_.emplace(options_);
@@ -52,12 +50,12 @@ std::string RunCheckpoints::resume(Trainer& trainer) {
       },
       reader.manifest().step,
       {state.at("loss_scale").get<float>(), state.at("good_steps").get<std::size_t>()});
-  return fmt::format("{}goes on from step {}", latest.text.empty() ? "" : latest.text + "; ",
-                     reader.manifest().step);
+  return fmt::format("{}{}{} goes on from step {}", latest.text, latest.text.empty() ? "" : " ",
+                     options_.folder.string(), reader.manifest().step);
 }
 
-void RunCheckpoints::save(Trainer& trainer) {
-  finish();
+std::string RunCheckpoints::save(Trainer& trainer) {
+  std::string note = finish();
   step_ = trainer.steps();
   if (mesh_.rank() == 0) writer_->prepare(step_);
   value_of(mesh_.world.barrier());
@@ -77,6 +75,7 @@ void RunCheckpoints::save(Trainer& trainer) {
                             {"good_steps", trainer.scaler().good}}
                  .dump();
   async_->start(step_, *snapshot_);
+  return note;
 }
 
 bool RunCheckpoints::written() {

@@ -6,6 +6,7 @@
 
 #include "../checkpoint/async_writer.hpp"
 #include "../checkpoint/checkpoint_reader.hpp"
+#include "../checkpoint/owned_pieces.hpp"
 #include "../trainer/trainer.hpp"
 
 namespace training {
@@ -20,8 +21,9 @@ class RunCheckpoints {
   /// Goes on from the newest checkpoint, if there is one. All ranks call it. Returns a sentence for
   /// a person; "" if there is none.
   std::string resume(Trainer& trainer);
-  /// Begins to write what the trainer is now. All ranks call it.
-  void save(Trainer& trainer);
+  /// Begins to write what the trainer is now, once the last one is written: a note says so, or "".
+  /// All ranks call it.
+  std::string save(Trainer& trainer);
   /// Whether this rank has written its part of one that is not a checkpoint yet.
   [[nodiscard]] bool written();
   /// All ranks have: makes it a checkpoint. Returns a note.

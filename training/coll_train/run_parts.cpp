@@ -75,8 +75,9 @@ std::vector<WholeParameter> whole_parameters(const TrainOptions& options, const 
   return parameters;
 }
 
-std::string settings_text(const TrainOptions& options) {
-  return nlohmann::json{{"--data", options.data},
+std::string settings_text(const TrainOptions& options, const Source& source) {
+  return nlohmann::json{{"the model", describe_model(options, source)},
+                        {"--data", options.data},
                         {"--sequences", options.sequences},
                         {"--tokens", options.tokens},
                         {"--micro-batches", options.trainer.leaves},

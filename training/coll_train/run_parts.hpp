@@ -24,7 +24,7 @@ std::string describe_model(const TrainOptions& options, const Source& source);
 std::vector<WholeParameter> whole_parameters(const TrainOptions& options, const Source& source);
 
 /// What a run must share with the one whose checkpoint it goes on from, as JSON.
-std::string settings_text(const TrainOptions& options);
+std::string settings_text(const TrainOptions& options, const Source& source);
 
 /// Floating-point operations of a step, of the whole model: the backward pass has twice as many as
 /// the forward pass.

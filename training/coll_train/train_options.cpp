@@ -17,6 +17,18 @@ const std::map<std::string, Format> kFormats = {
 const std::map<std::string, PipelineKind> kSchedules = {
     {"gpipe", PipelineKind::gpipe}, {"1f1b", PipelineKind::one_forward_one_backward}};
 
+/// CLI11's own way to choose by name prints the numbers of an enum as characters.
+template <class T>
+void add_choice(CLI::Option_group* group, const std::string& name, T& to,
+                const std::map<std::string, T>& choices, const std::string& text) {
+  std::vector<std::string> words;
+  for (const auto& [word, value] : choices) words.push_back(word);
+  group
+      ->add_option_function<std::string>(
+          name, [&to, &choices](const std::string& word) { to = choices.at(word); }, text)
+      ->check(CLI::IsMember(words));
+}
+
 void add_model(CLI::App& app, TrainOptions& o) {
   const auto group = app.add_option_group("Model and data");
   group->add_option("--data", o.data, "bible, verses, text:FILE, fashion-mnist or markov[:STATES]")
@@ -30,8 +42,8 @@ void add_model(CLI::App& app, TrainOptions& o) {
   group->add_option("--tokens", o.tokens, "tokens of a sequence")->capture_default_str();
   group->add_option("--hidden", o.hidden, "width of the MLP's hidden layer")->capture_default_str();
   group->add_flag("--batch-norm", o.batch_norm,
-                  "the MLP's hidden layer normalises each micro-batch; running statistics, for "
-                  "validation, are of rank 0's micro-batches");
+                  "the MLP's hidden layer normalises each micro-batch;\nrunning statistics, for "
+                  "validation, are of rank 0's");
   group
       ->add_option("--sequences", o.sequences,
                    "sequences of a micro-batch (default: 2), or images (default: 16)")
@@ -75,53 +87,53 @@ void add_parallel(CLI::App& app, TrainOptions& o) {
   group->add_option("--tp", o.mesh.tensor, "ranks that share each matrix")
       ->check(CLI::PositiveNumber);
   group->add_option("--pp", o.mesh.pipeline, "stages of the pipeline")->check(CLI::PositiveNumber);
-  group->add_option("--schedule", o.trainer.pipeline, "gpipe or 1f1b (default)")
-      ->transform(CLI::CheckedTransformer(kSchedules, CLI::ignore_case));
+  add_choice(group, "--schedule", o.trainer.pipeline, kSchedules,
+             "order of a pipeline's passes (default: 1f1b)");
   group
       ->add_option("--zero", o.trainer.zero,
-                   "ZeRO: what is spread over data-parallel ranks. 1: optimizer states, 2: and "
+                   "ZeRO: what is spread over data-parallel ranks.\n1: optimizer states, 2: and "
                    "gradients, 3: and weights; 0: nothing")
       ->check(CLI::Range(0, 3));
   group->add_option("--hook", o.hook,
-                    fmt::format("fewer bytes of gradients, for data parallelism: {}", kHookNames));
+                    "fewer bytes of gradients, for data parallelism:\nbf16, f16, int8, powersgd:R "
+                    "(rank R), topk:X%");
   group
-      ->add_option("--staleness", o.staleness,
-                   "asynchronous: rank 0 serves weights, a worker is at most S clocks ahead of the "
-                   "slowest; --steps counts clocks")
+      ->add_option(
+          "--staleness", o.staleness,
+          "asynchronous: rank 0 serves weights,\na worker is at most S clocks ahead of the "
+          "slowest; --steps counts clocks")
       ->type_name("S");
-  group->add_flag("--balance", o.trainer.balance,
-                  "deals micro-batches by their rows; the order of sums then depends on the ranks");
+  group->add_flag(
+      "--balance", o.trainer.balance,
+      "deals micro-batches by their rows;\nthe order of sums then depends on the ranks");
   group->add_option("--prefetch", o.trainer.prefetch, "units gathered ahead in stage 3")
       ->capture_default_str();
   group->add_option("--first-bucket", o.trainer.buckets.first_bytes, "bytes of the first bucket")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false).description("BYTES"));
   group->add_option("--bucket", o.trainer.buckets.bytes, "bytes of the other buckets")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false).description("BYTES"));
   group->add_flag("--same-bits,!--any-order", o.same_bits,
-                  "sums in the order of a tree: the same bits on 1, 2, 4, 8 ... ranks (default)");
+                  "sums in the order of a tree:\nthe same bits on 1, 2, 4, 8 ... ranks (default)");
 }
 
 void add_memory(CLI::App& app, TrainOptions& o) {
   const auto group = app.add_option_group("Memory");
-  group
-      ->add_option("--weights", o.trainer.weights,
-                   "f32, bf16 or f16; with 16 bits the optimizer keeps f32")
-      ->transform(CLI::CheckedTransformer(kFormats, CLI::ignore_case));
-  group->add_option("--gradients", o.trainer.gradients, "f32, bf16 or f16 (default: as --weights)")
-      ->transform(CLI::CheckedTransformer(kFormats, CLI::ignore_case));
+  add_choice(group, "--weights", o.trainer.weights, kFormats,
+             "with 16 bits the optimizer keeps f32 (default: f32)");
+  add_choice(group, "--gradients", o.trainer.gradients, kFormats, "(default: as --weights)");
   group
       ->add_option("--checkpoint-activations", o.trainer.checkpoint,
                    "keeps the input of every K units only, and computes them anew")
       ->type_name("K");
   group
       ->add_option("--offload", o.offload,
-                   "where the optimizer's states lie: none (on the device), cpu (host memory), or "
+                   "where the optimizer's states lie:\nnone (on the device), cpu (host memory), or "
                    "a folder on a disk")
       ->capture_default_str();
   group->add_option("--adam-threads", o.adam_threads, "threads of an optimizer off the device")
       ->check(CLI::PositiveNumber);
   group->add_option("--device-memory", o.device_memory, "most bytes of a rank; 0: any")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false).description("BYTES"));
 }
 
 void add_files(CLI::App& app, TrainOptions& o) {
@@ -179,11 +191,12 @@ Parsed parse_train_options(int argc, const char* const* argv) {
     if (o.sequences == 0) o.sequences = o.data.starts_with("fashion-mnist") ? 16 : 2;
     o.trainer.rate.steps = o.steps;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {
-      parsed.exit_code = app.exit(error);
+    parsed.helped = error.get_exit_code() == 0;
+    if (parsed.helped) {
+      app.exit(error);
     } else {
-      fmt::print(stderr, "coll-train: {}; coll-train --help says more\n", error.what());
-      parsed.exit_code = Failure::kBadUsage;
+      parsed.refusal =
+          Failure(fmt::format("{}; coll-train --help says more", error.what()), Failure::kBadUsage);
     }
   }
   return parsed;

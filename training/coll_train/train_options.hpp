@@ -41,11 +41,10 @@ struct TrainOptions {
   bool estimate = false, list_checkpoints = false, json = false, quiet = false;
 };
 
-/// An exit code instead, where there is nothing left to do: after --help, or bad usage, which
-/// standard error explains.
 struct Parsed {
   TrainOptions options;
-  std::optional<int> exit_code;
+  bool helped = false;             ///< --help was printed: there is nothing left to do
+  std::optional<Failure> refusal;  ///< bad usage
 };
 Parsed parse_train_options(int argc, const char* const* argv);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <filesystem>
 #include <optional>
 
 #include "../estimate/estimate.hpp"
@@ -12,6 +13,7 @@
 #include "../parallel/tensor_parallel.hpp"
 #include "../report/peak_flops.hpp"
 #include "../safetensors/safetensors_reader.hpp"
+#include "agreement.hpp"
 #include "export_weights.hpp"
 #include "optimizer_place.hpp"
 #include "run_checkpoints.hpp"
@@ -55,10 +57,7 @@ RunFacts facts_of(const TrainOptions& options, const Source& source, Mesh& mesh)
   return facts;
 }
 
-void load_first_weights(const std::string& path, const std::vector<WholeParameter>& whole,
-                        Trainer& trainer) {
-  const SafetensorsReader reader(path);
-  reader.check(whole);
+void load_first_weights(const SafetensorsReader& reader, Trainer& trainer) {
   trainer.load(
       [&](const Trainer::Part& part) {
         if (part.state != State::weights) return;  // they begin as 0
@@ -69,11 +68,161 @@ void load_first_weights(const std::string& path, const std::vector<WholeParamete
       0, trainer.scaler());
 }
 
+/// What is missing is told before hours of training, not after them.
+void check_folders(const TrainOptions& options) {
+  namespace fs = std::filesystem;
+  std::vector<std::pair<std::string, fs::path>> needed;
+  if (options.offload != "none" && options.offload != "cpu")
+    needed.emplace_back("--offload", options.offload);
+  const auto add = [&](const char* option, const std::string& file) {
+    if (!file.empty()) needed.emplace_back(option, fs::absolute(file).parent_path());
+  };
+  add("--export", options.exported);
+  add("--log", options.log);
+  add("--prometheus", options.prometheus);
+  add("--trace", options.trace);
+  for (const auto& [option, folder] : needed) {
+    if (fs::is_directory(folder)) continue;
+    throw Failure(fmt::format("{}: there is no folder {}", option, folder.string()),
+                  Failure::kBadUsage);
+  }
+}
+
 /// What the ranks decide together after each step.
 struct Decision {
   std::int32_t stop = 0;     ///< ranks that were asked to stop, or have no time left
   std::int32_t written = 0;  ///< ranks that have written their part of a checkpoint
 };
+
+/// The parts of a run, in the order in which they are made.
+class TrainRun {
+ public:
+  explicit TrainRun(const TrainOptions& options) : options_(options), place_(options, arena_) {}
+  void start(collectives::Communicator world);
+  void train();
+  void finish();
+
+ private:
+  void make_parts();
+  [[nodiscard]] Decision decide();
+
+  const TrainOptions& options_;
+  Clock::time_point began_ = Clock::now();
+  std::unique_ptr<Source> source_;
+  std::vector<WholeParameter> whole_;
+  std::optional<Mesh> mesh_;
+  Arena arena_ = options_.device_memory == 0 ? Arena() : Arena(options_.device_memory);
+  std::optional<TensorPartners<float>> partners_;
+  OptimizerPlace place_;
+  std::unique_ptr<Hook> hook_;
+  std::optional<Trainer> trainer_;
+  std::optional<RunCheckpoints> checkpoints_;
+  std::optional<RunMonitor> monitor_;
+  std::size_t first_step_ = 0;
+};
+
+void TrainRun::start(collectives::Communicator world) {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stop_asked = 1; });
+  const MeshShape shape = complete(options_.mesh, static_cast<std::size_t>(world.size()));
+  std::optional<SafetensorsReader> first_weights;
+  agree(world, [&] {
+    check_ranks(shape, static_cast<std::size_t>(world.size()));
+    check_folders(options_);
+    source_ = make_source(options_);
+    whole_ = whole_parameters(options_, *source_);
+    if (!options_.init.empty()) first_weights.emplace(options_.init).check(whole_);
+  });
+  mesh_.emplace(std::move(world), shape, options_.same_bits);
+  agree_on_usage(mesh_->world, [&] { make_parts(); });
+  if (first_weights) load_first_weights(*first_weights, *trainer_);
+  std::string resumed;
+  if (!options_.save.empty()) {
+    checkpoints_.emplace(options_.save, options_.keep, *mesh_, whole_,
+                         settings_text(options_, *source_));
+    agree_on_usage(mesh_->world, [&] { resumed = checkpoints_->resume(*trainer_); });
+  }
+  first_step_ = trainer_->steps();
+  RunFacts facts = facts_of(options_, *source_, *mesh_);
+  facts.facts.emplace_back("optimizer", place_.describe());
+  monitor_.emplace(options_, std::move(facts), step_flops(options_, *source_), *mesh_, arena_,
+                   *trainer_);
+  monitor_->say(resumed);
+}
+
+void TrainRun::make_parts() {
+  partners_.emplace(mesh_->tensor);
+  if (!options_.hook.empty()) hook_ = make_hook(options_.hook, arena_);
+  trainer_.emplace(
+      options_.trainer,
+      make_units(options_, *source_, mesh_->shape().tensor > 1 ? &*partners_ : nullptr), *source_,
+      *mesh_, arena_, [&](Owned owned) { return place_.make(std::move(owned)); }, hook_.get());
+}
+
+Decision TrainRun::decide() {
+  Decision decision;
+  const std::chrono::duration<double> elapsed = Clock::now() - began_;
+  const bool late = options_.seconds > 0 && elapsed.count() > options_.seconds;
+  decision.stop = stop_asked != 0 || late ? 1 : 0;
+  decision.written = checkpoints_ && checkpoints_->written() ? 1 : 0;
+  value_of(mesh_->world.all_reduce<std::int32_t>({&decision.stop, 2}));
+  return decision;
+}
+
+void TrainRun::train() {
+  Trainer& trainer = *trainer_;
+  const auto ranks = static_cast<std::int32_t>(mesh_->shape().ranks());
+  for (bool going = trainer.steps() < options_.steps; going;) {
+    const StepResult step = trainer.step();
+    const Decision decision = decide();
+    going = trainer.steps() < options_.steps && decision.stop == 0;
+
+    std::string note;
+    if (decision.written == ranks) note = checkpoints_->commit();
+    if (checkpoints_ && going && options_.save_every > 0 &&
+        trainer.steps() % options_.save_every == 0) {
+      // Of two notes at most one is there.
+      note += checkpoints_->save(trainer);
+    }
+    std::optional<StepResult> validation;
+    if (!going || (options_.validate_every > 0 && trainer.steps() % options_.validate_every == 0))
+      validation = trainer.validate(options_.validation_batches);
+    monitor_->after(step, validation ? &*validation : nullptr, note);
+  }
+}
+
+void TrainRun::finish() {
+  const std::size_t steps = trainer_->steps();
+  const bool trained = steps > first_step_;
+  if (checkpoints_ && trained) {
+    monitor_->say(checkpoints_->save(*trainer_));
+    monitor_->say(checkpoints_->finish());
+  }
+  if (!options_.exported.empty()) export_weights(*trainer_, *mesh_, whole_, options_.exported);
+  if (!trained) {
+    monitor_->say(fmt::format("nothing to train: step {} of {} is done", steps, options_.steps));
+    return;
+  }
+  if (steps < options_.steps) {
+    monitor_->say(fmt::format("stopped after step {} of {}{}", steps, options_.steps,
+                              checkpoints_ ? "; the same command goes on from there" : ""));
+  }
+  monitor_->finish();
+}
+
+/// What this rank says as it fails. Where another rank is lost, all fail: one of them says all.
+std::string words_of(const Failure& failure, int rank, const TrainOptions& options) {
+  const int lost = failure.lost();
+  if (lost >= 0 && lost != rank && rank != (lost == 0 ? 1 : 0))
+    return fmt::format("rank {} ends, because rank {} is lost", rank, lost);
+  std::string text = fmt::format("rank {}: {}", rank, failure.what());
+  if (failure.code() == Failure::kPeerLost && !options.save.empty()) {
+    text += fmt::format(
+        ". The same command goes on from the newest checkpoint in {}, if one is "
+        "there",
+        options.save);
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -89,58 +238,20 @@ void print_estimate(const TrainOptions& options, std::size_t ranks) {
                                   options.offload != "none"));
 }
 
-int run_training(const TrainOptions& options, collectives::Communicator world) {
-  const auto began = Clock::now();
-  const auto ranks = static_cast<std::size_t>(world.size());
-  Mesh mesh(std::move(world), complete(options.mesh, ranks), options.same_bits);
-  const auto source = make_source(options);
-  const auto whole = whole_parameters(options, *source);
-  Arena arena = options.device_memory == 0 ? Arena() : Arena(options.device_memory);
-  TensorPartners<float> partners(mesh.tensor);
-  OptimizerPlace place(options, arena);
-  const auto hook = options.hook.empty() ? nullptr : make_hook(options.hook, arena);
-  Trainer trainer(
-      options.trainer, make_units(options, *source, mesh.shape().tensor > 1 ? &partners : nullptr),
-      *source, mesh, arena, [&](Owned owned) { return place.make(std::move(owned)); }, hook.get());
-  if (!options.init.empty()) load_first_weights(options.init, whole, trainer);
-  std::optional<RunCheckpoints> checkpoints;
-  std::string resumed;
-  if (!options.save.empty()) {
-    checkpoints.emplace(options.save, options.keep, mesh, whole, settings_text(options));
-    resumed = checkpoints->resume(trainer);
+void run_training(const TrainOptions& options, collectives::Communicator world) {
+  const int rank = world.rank();
+  auto run = std::make_unique<TrainRun>(options);
+  try {
+    run->start(std::move(world));
+    run->train();
+    run->finish();
+  } catch (const SharedFailure&) {
+    static_cast<void>(run.release());  // Its destructors may wait for other ranks.
+    throw;
+  } catch (const Failure& failure) {
+    static_cast<void>(run.release());
+    throw Failure(words_of(failure, rank, options), failure.code());
   }
-  RunFacts facts = facts_of(options, *source, mesh);
-  facts.facts.emplace_back("optimizer", place.describe());
-  RunMonitor monitor(options, std::move(facts), step_flops(options, *source), mesh, arena, trainer);
-  monitor.say(resumed);
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stop_asked = 1; });
-
-  for (bool going = trainer.steps() < options.steps; going;) {
-    const StepResult step = trainer.step();
-    Decision decision;
-    const std::chrono::duration<double> elapsed = Clock::now() - began;
-    decision.stop = stop_asked != 0 || (options.seconds > 0 && elapsed.count() > options.seconds);
-    decision.written = checkpoints && checkpoints->written() ? 1 : 0;
-    value_of(mesh.world.all_reduce<std::int32_t>({&decision.stop, 2}));
-    going = trainer.steps() < options.steps && decision.stop == 0;
-
-    std::string note;
-    if (decision.written == static_cast<std::int32_t>(ranks)) note = checkpoints->commit();
-    if (checkpoints && going && options.save_every > 0 && trainer.steps() % options.save_every == 0)
-      checkpoints->save(trainer);
-    std::optional<StepResult> validation;
-    if (!going || (options.validate_every > 0 && trainer.steps() % options.validate_every == 0))
-      validation = trainer.validate(options.validation_batches);
-    monitor.after(step, validation ? &*validation : nullptr, note);
-  }
-  if (checkpoints) {
-    monitor.say(checkpoints->finish());
-    checkpoints->save(trainer);
-    monitor.say(checkpoints->finish());
-  }
-  if (!options.exported.empty()) export_weights(trainer, mesh, whole, options.exported);
-  monitor.finish();
-  return 0;
 }
 
 }  // namespace training

@@ -7,8 +7,9 @@
 
 namespace training {
 
-/// Runs as one rank of `world`; returns the exit code. Throws Failure.
-int run_training(const TrainOptions& options, collectives::Communicator world);
+/// Runs as one rank of `world`. Throws Failure, and then leaves alone what may wait for other
+/// ranks: the process should end by _Exit.
+void run_training(const TrainOptions& options, collectives::Communicator world);
 
 /// Prints what one rank would keep and send.
 void print_estimate(const TrainOptions& options, std::size_t ranks);

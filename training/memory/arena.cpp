@@ -40,7 +40,7 @@ void* Arena::allocate(std::size_t bytes, Use use) {
     for (std::size_t i = 0; i < kUses; ++i)
       text += fmt::format(" {} {},", name_of(static_cast<Use>(i)), now_[i]);
     text += " in all " + std::to_string(all_) + ". ZeRO, offload and checkpointing need less.";
-    throw Failure(text);
+    throw Failure(text, Failure::kBadUsage);
   }
   void* memory = nullptr;
   if (is_sent(use))

@@ -18,7 +18,8 @@ std::size_t GptShape::parameters() const {
 namespace {
 void refuse(const char* what, std::size_t size, const char* into, std::size_t parts) {
   throw Failure(fmt::format("A GPT with {} {} cannot be split into {} {}: choose a multiple.", size,
-                            what, parts, into));
+                            what, parts, into),
+                Failure::kBadUsage);
 }
 
 /// Heads and channels are divided evenly; of the vocabulary each partner has at least one token.

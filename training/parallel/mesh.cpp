@@ -13,16 +13,6 @@ collectives::Communicator split(collectives::Communicator& world, std::size_t co
   return std::move(*part);
 }
 
-const MeshShape& checked(const MeshShape& shape, const collectives::Communicator& world) {
-  if (shape.ranks() != static_cast<std::size_t>(world.size())) {
-    throw Failure(
-        fmt::format("{} data x {} tensor x {} pipeline ranks are {}, but {} were started",
-                    shape.data, shape.tensor, shape.pipeline, shape.ranks(), world.size()),
-        Failure::kBadUsage);
-  }
-  return shape;
-}
-
 coll_config_t named(const char* name, coll_order_t order) {
   coll_config_t config = COLL_CONFIG_INIT;
   config.name = name;
@@ -32,10 +22,18 @@ coll_config_t named(const char* name, coll_order_t order) {
 
 }  // namespace
 
+void check_ranks(const MeshShape& shape, std::size_t ranks) {
+  if (shape.ranks() == ranks) return;
+  throw Failure(fmt::format("{} data x {} tensor x {} pipeline ranks are {}, but {} were started",
+                            shape.data, shape.tensor, shape.pipeline, shape.ranks(), ranks),
+                Failure::kBadUsage);
+}
+
 Mesh::Mesh(collectives::Communicator whole, const MeshShape& shape, bool same_bits)
     : world(std::move(whole)),
       data([&] {
-        const MeshShape& s = checked(shape, world);
+        const MeshShape& s = shape;
+        check_ranks(s, static_cast<std::size_t>(world.size()));
         const auto rank = static_cast<std::size_t>(world.rank());
         const std::size_t t = rank % s.tensor, p = rank / (s.tensor * s.data);
         return split(world, p * s.tensor + t, rank,

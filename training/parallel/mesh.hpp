@@ -16,6 +16,9 @@ struct MeshShape {
   [[nodiscard]] std::size_t ranks() const { return data * tensor * pipeline; }
 };
 
+/// Throws Failure if there are not as many ranks.
+void check_ranks(const MeshShape& shape, std::size_t ranks);
+
 class Mesh {
  public:
   /// All ranks of `world` call. With `same_bits`, sums have the order of a tree of ranks.

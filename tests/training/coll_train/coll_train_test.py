@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+# Coll-train as a program: its bits, its limit of memory, its launchers, its options, its files.
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+sys.path.insert(0, sys.argv[1])
+import tap  # noqa: E402
+from coll_train_runs import RUN, SMALL, TRAIN, TrainTest, clean  # noqa: E402
+
+STEPS = ("--steps", "8")
+
+
+class Bits(TrainTest):
+    def expect_same(self, runs):
+        weights, losses = self.result(1, *STEPS)
+        self.assertEqual(sorted(losses), list(range(1, 9)))
+        for ranks, options in runs:
+            got, got_losses = self.result(ranks, *STEPS, *options)
+            self.assertEqual(got_losses, losses, (ranks, options))
+            self.assertTrue(got == weights, (ranks, options))
+
+    def test_any_number_of_ranks_and_any_stage(self):
+        self.expect_same([(ranks, ("--zero", str(zero)))
+                          for ranks in (1, 2, 4) for zero in range(4)])
+
+    def test_offload_and_checkpoints_of_activations(self):
+        self.expect_same([(ranks, ("--zero", zero, "--offload", place))
+                          for ranks, zero in ((1, "0"), (2, "2"), (4, "1"))
+                          for place in ("cpu", self.folder)]
+                         + [(2, ("--checkpoint-activations", "1")),
+                            (2, ("--checkpoint-activations", "2", "--zero", "3"))])
+
+    def test_a_pipeline(self):
+        self.expect_same([(2, ("--pp", "2")), (4, ("--pp", "4", "--schedule", "gpipe")),
+                          (4, ("--pp", "2", "--zero", "3")),
+                          (4, ("--pp", "2", "--zero", "1", "--offload", "cpu"))])
+
+    def test_tensor_parallelism_is_close(self):
+        weights, losses = self.result(1, *STEPS)
+        for ranks, options in ((2, ("--tp", "2")), (8, ("--dp", "2", "--tp", "2", "--pp", "2"))):
+            got, got_losses = self.result(ranks, *STEPS, *options)
+            self.assertEqual(len(got), len(weights), options)
+            for step, (loss, norm) in losses.items():
+                self.assertAlmostEqual(got_losses[step][0], loss, delta=1e-4)
+                self.assertAlmostEqual(got_losses[step][1], norm, delta=1e-3)
+
+    def test_exported_weights_are_read_again(self):
+        weights, _ = self.result(2, *STEPS, "--zero", "2")
+        first = self.path("run.safetensors")
+        again, _ = self.result(4, "--steps", "0", "--init", first, name="again")
+        self.assertEqual(again, weights)
+        head = int.from_bytes(weights[:8], "little")
+        tensors = json.loads(weights[8:8 + head])
+        self.assertEqual(max(entry["data_offsets"][1] for name, entry in tensors.items()
+                             if name != "__metadata__"), len(weights) - 8 - head)
+
+
+class Memory(TrainTest):
+    def peak(self, *options):
+        self.result(4, *STEPS, *options, name="peak")
+        return self.records(self.path("peak.jsonl"))[-1]["memory_peak_of_all_bytes"]
+
+    def test_a_limit_is_met_by_offload_or_by_a_higher_stage(self):
+        whole = self.peak()
+        less = [("--zero", "1"), ("--offload", "cpu"), ("--zero", "1", "--offload", "cpu")]
+        limit = str(max(self.peak(*options) for options in less))
+        self.assertLess(int(limit), whole)
+        weights, losses = self.result(4, *STEPS)
+        _, err = self.train(4, *STEPS, "--device-memory", limit, expect=2)
+        self.assertRegex(err, rf"coll-train: \d+ bytes for \w+ do not fit the limit of {limit} "
+                              r"bytes. In use: parameters \d+, gradients \d+, optimizer \d+, ")
+        self.assertEqual(err.count("do not fit"), 1, err)
+        for options in less:
+            self.assertEqual(self.result(4, *STEPS, *options, "--device-memory", limit),
+                             (weights, losses), options)
+
+
+class Launchers(TrainTest):
+    def expect_two(self, command, **environment):
+        done = subprocess.run([*command, TRAIN, *SMALL, *STEPS], text=True, check=False,
+                              timeout=100, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=clean(OMPI_ALLOW_RUN_AS_ROOT="1",
+                                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **environment))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(done.stdout.count("2: 2 data x 1 tensor x 1 pipeline"), 1, done.stdout)
+
+    def expect_two_by_hand(self, variables, **more):
+        """Each rank is started with its own variables."""
+        ranks = [subprocess.Popen([TRAIN, *SMALL, *STEPS], text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT,
+                                  env=clean(**{name: str(rank) for name in variables}, **more))
+                 for rank in range(2)]
+        said = "".join(rank.communicate(timeout=100)[0] for rank in ranks)
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0], said)
+        self.assertEqual(said.count("2: 2 data x 1 tensor x 1 pipeline"), 1, said)
+
+    def need(self, program):
+        if not shutil.which(program):
+            self.skipTest(f"{program} is not installed")
+        return program
+
+    def test_coll_run_by_a_file(self):
+        self.expect_two([RUN, "-n", "2", "--rendezvous", "file", "--"])
+
+    def test_open_mpi(self):
+        self.expect_two([self.need("mpirun.openmpi"), "--oversubscribe", "-n", "2"],
+                        ASAN_OPTIONS="detect_leaks=0")
+
+    def test_mpich(self):
+        self.expect_two([self.need("mpiexec.hydra"), "-n", "2"])
+
+    def test_variables_of_torchrun(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.expect_two_by_hand(("RANK", "LOCAL_RANK"), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2",
+                                MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+
+    def test_variables_of_slurm(self):
+        self.expect_two_by_hand(("SLURM_PROCID", "SLURM_LOCALID"), SLURM_NTASKS="2",
+                                SLURM_JOB_ID=str(os.getpid()), SLURM_STEP_ID="0",
+                                SLURM_STEP_NODELIST="127.0.0.1")
+
+    def test_without_a_launcher(self):
+        done = subprocess.run([TRAIN, *SMALL], text=True, check=False, env=clean(), timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("start with coll-run", done.stderr)
+
+
+class Options(TrainTest):
+    def say(self, *options, code=0):
+        done = subprocess.run([TRAIN, *options], text=True, check=False, env=clean(), timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_help_explains_every_group(self):
+        text, _ = self.say("--help")
+        for word in ("Model and data", "Run", "Ranks", "Memory", "Files", "Instead of a run",
+                     "coll-run -n 2", "--zero", "--offload", "--save", "--export", "--estimate"):
+            self.assertIn(word, text)
+        self.assertNotIn("->", text, "a name in a list of choices")
+        for line in text.splitlines():
+            self.assertLess(len(line), 120, line)
+
+    def test_estimate_prints_a_row_for_each_stage(self):
+        text, _ = self.say(*SMALL, "--estimate", "--dp", "4", "--zero", "2")
+        self.assertIn("26496 parameters, 4 data-parallel ranks", text)
+        rows = [line.split()[0] for line in text.splitlines() if line.strip()[:1] in "*0123"]
+        self.assertEqual(rows[-4:], ["0", "1", "*2", "3"])
+
+    def test_bad_options_are_refused_by_one_line(self):
+        cases = [(("--zero", "4"), "--zero"), (("--dp", "3"), "3 data x 1 tensor x 1 pipeline"),
+                 (("--tp", "3"), "3 tensor x .* but 2 were started"), (("--wat",), "--wat"),
+                 (("--save-every", "3"), "--save-every needs --save"),
+                 (("--micro-batches", "0"), "--micro-batches"),
+                 (("--export", "/nowhere/file"), "--export: there is no folder /nowhere"),
+                 (("--offload", "/nowhere"), "--offload: there is no folder /nowhere"),
+                 (("--model", "mlp"), "--model mlp cannot learn from --data markov:8"),
+                 (("--data", "foo"), "--data foo: it is not known"),
+                 (("--heads", "3"), "32 channels cannot be split into 3 heads"),
+                 (("--weights", "f8"), "--weights: f8 not in"),
+                 (("--init", self.path("none")), "none is missing")]
+        for options, reason in cases:
+            out, err = self.train(2, *options, expect=1 if options[0] == "--init" else 2)
+            lines = [line for line in err.splitlines() if not line.startswith("coll-run: ")]
+            self.assertEqual((out, len(lines)), ("", 1), err)
+            self.assertRegex(lines[0], f"\\Acoll-train: .*({reason})")
+
+    def test_a_rank_whose_options_differ_is_named(self):
+        shell = f'[ $RANK = 1 ] && wrong=--wat; exec {TRAIN} {" ".join(SMALL)} $wrong'
+        done = subprocess.run([RUN, "-n", "3", "--", "sh", "-c", shell], text=True, env=clean(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                              timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual(done.stderr.count("coll-train: "), 1, done.stderr)
+        self.assertIn("coll-train: rank 1: The following argument was not expected: --wat",
+                      done.stderr)
+
+
+class Files(TrainTest):
+    def test_all_are_there_and_well_formed(self):
+        log, trace, metrics = map(self.path, ("log", "trace", "metrics"))
+        out, err = self.train(2, *STEPS, "--json", "--report", self.path("report"), "--log", log,
+                              "--prometheus", metrics, "--trace", trace, "--validate-every", "4")
+        self.assertEqual(err, "")
+        steps = self.records(log)
+        self.assertEqual([record["step"] for record in steps], list(range(1, 9)))
+        self.assertEqual(["validation_loss" in record for record in steps], 2 * [False] +
+                         [False, True] + 3 * [False] + [True])
+        with open(self.path("report/report.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file), json.loads(out))
+        for name in ("report.html", "loss.svg"):
+            xml.etree.ElementTree.parse(self.path("report/" + name))
+        text = self.read(metrics).decode()
+        for line in filter(lambda line: not line.startswith("#"), text.splitlines()):
+            self.assertRegex(line, r"\A[a-z_]+(\{.*\})? \S+\Z")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["log", "metrics", "report", "trace"])
+        self.expect_rows(trace)
+
+    def expect_rows(self, trace):
+        with open(trace, encoding="utf-8") as file:
+            events = json.load(file)
+        events = events["traceEvents"] if isinstance(events, dict) else events
+        spans = [event for event in events if event["ph"] == "X"]
+        rows = {(event["pid"], event["tid"]) for event in spans}
+        self.assertEqual(len(rows), 4, "two ranks, each with computation and communication")
+        self.assertEqual(len({rank for rank, _ in rows}), 2)
+        names = {event["name"].split()[0] for event in spans}
+        self.assertLessEqual({"forward", "backward", "all_reduce"}, names)
+
+    def test_json_is_all_of_standard_output(self):
+        out, _ = self.train(2, *STEPS, "--json", "--save", self.path("kept"))
+        json.loads(out)
+        out, err = self.train(2, *STEPS, "--quiet", "--save", self.path("kept"))
+        self.assertEqual((out, err), ("", ""))
+
+
+if __name__ == "__main__":
+    tap.main()
