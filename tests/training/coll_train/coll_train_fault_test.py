@@ -161,13 +161,15 @@ class Faults(TrainTest):
         self.expect_undisturbed()
 
     def test_a_stopped_rank_is_named_at_the_deadline(self):
-        process = self.start(4, *self.options, run=("--grace", "0.5"), COLL_DEADLINE_S="1")
+        process = self.start(4, *self.options, run=("--grace", "0.5"), COLL_DEADLINE_S="2")
         self.wait_for_steps(process, self.log, 60)
         seconds, _, err = self.hit(process, 2, signal.SIGSTOP)
         print(f"# the survivors ended {seconds:.1f} s after the stop", flush=True)
         self.assertLess(seconds, 20)
         self.assertEqual(process.returncode, 3)
-        self.expect_named(err, "does not answer")
+        # Ranks wait on several communicators. On a loaded machine one may see first that another,
+        # which named rank 2, has ended.
+        self.assertRegex(err, "coll-train: rank [013]: .*rank 2 .*does not answer")
         self.train(4, *self.options)
         self.expect_undisturbed()
 
@@ -193,7 +195,8 @@ class Faults(TrainTest):
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
             _, err = process.communicate(timeout=60)
-            self.assertIn(process.returncode, (0, 128 + signal.SIGKILL), err)
+            # The first that coll-run sees end may be another rank.
+            self.assertIn(process.returncode, (0, 3, 128 + signal.SIGKILL), err)
             if process.returncode != 0:
                 self.assertNotIn("killing", err, "the others end by themselves")
         print(f"# {kills} kills", flush=True)
