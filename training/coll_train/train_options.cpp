@@ -40,13 +40,8 @@ void add_model(CLI::App& app, TrainOptions& o) {
   group->add_option("--tokens", o.tokens, "tokens of a sequence")->capture_default_str();
   group->add_option("--hidden", o.hidden, "width of the MLP's hidden layer")->capture_default_str();
   group->add_flag("--batch-norm", o.batch_norm,
-<<<<<<< HEAD
                   "the MLP's hidden layer normalises each micro-batch;\nvalidation uses running "
                   "statistics of rank 0's micro-batches");
-=======
-                  "the MLP's hidden layer normalises each micro-batch;\nrunning statistics, for "
-                  "validation, are of rank 0's");
->>>>>>> 14dd7abbc124367d33566eb15ebbb5dd005d3137
   group
       ->add_option("--sequences", o.sequences,
                    "sequences of a micro-batch (default: 2), or images (default: 16)")
@@ -103,11 +98,7 @@ void add_parallel(CLI::App& app, TrainOptions& o) {
   group
       ->add_option(
           "--staleness", o.staleness,
-<<<<<<< HEAD
           "asynchronous: rank 0 serves weights, a worker is at most S clocks\nahead of the "
-=======
-          "asynchronous: rank 0 serves weights,\na worker is at most S clocks ahead of the "
->>>>>>> 14dd7abbc124367d33566eb15ebbb5dd005d3137
           "slowest; --steps counts clocks")
       ->type_name("S");
   group->add_flag(
