@@ -10,6 +10,7 @@ class WrappedUnit : public Unit<float> {
   explicit WrappedUnit(std::unique_ptr<Unit<float>> real) : real_(std::move(real)) {
     name_ = real_->name();
     parameters_ = real_->parameters();
+    buffers_ = real_->buffers();
   }
   std::size_t width() const override { return real_->width(); }
   std::size_t saved_size(const Batch& batch) const override { return real_->saved_size(batch); }

@@ -17,6 +17,16 @@ std::vector<OwnedPiece> handed_out(const Trainer& trainer, const Mesh& mesh, Sta
     std::erase_if(
         pieces, [&](const OwnedPiece& piece) { return !trainer.is_split(piece.piece.parameter); });
   }
+  if (state == State::weights && mesh.data_rank() == 0 && mesh.tensor_rank() == 0) {
+    std::size_t first = 0;
+    for (const auto& unit : trainer.units()) {
+      for (const ParameterInfo& buffer : unit->buffers()) {
+        pieces.push_back(
+            {trainer.layout().buckets().size(), first, {state, buffer.name, 0, buffer.size()}});
+        first += buffer.size();
+      }
+    }
+  }
   return pieces;
 }
 

@@ -10,7 +10,8 @@
 
 namespace training {
 
-/// The pieces of a state that this rank hands out: all ranks together have everything once.
+/// The pieces of a state that this rank hands out: all ranks together have everything once. Buffers
+/// are among the weights.
 std::vector<OwnedPiece> handed_out(const Trainer& trainer, const Mesh& mesh, State state);
 
 /// All ranks call it; rank 0 writes, and holds one parameter at a time. Weights are f32, also where

@@ -12,8 +12,8 @@ namespace training {
 
 class RunCheckpoints {
  public:
-  /// `whole`: the parameters of the whole model. `settings`: what a run must share with the one
-  /// that wrote the checkpoint it goes on from: JSON.
+  /// `whole`: the parameters and buffers of the whole model. `settings`: what a run must share with
+  /// the one that wrote the checkpoint it goes on from: JSON.
   RunCheckpoints(std::string folder, std::size_t keep, Mesh& mesh,
                  std::vector<WholeParameter> whole, std::string settings);
 

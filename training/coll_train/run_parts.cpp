@@ -36,12 +36,18 @@ Units<float> make_units(const TrainOptions& options, const Source& source,
   const Source::Shape& shape = source.shape();
   Units<float> units;
   if (is_gpt(options, source)) {
+    if (options.batch_norm)
+      throw Failure("--batch-norm is for the MLP; the GPT has none", Failure::kBadUsage);
     units = gpt_units<float>(
         {shape.kinds, shape.tokens, options.channels, options.layers, options.heads}, partners);
   } else if (partners != nullptr) {
     throw Failure("--tp splits the GPT only; use --dp for images", Failure::kBadUsage);
   } else {
-    units = mlp_units<float>({shape.pixels, {options.hidden}, shape.kinds});
+    if (options.batch_norm && shape.sequences < 2) {
+      throw Failure("--batch-norm needs micro-batches of 2 images; --sequences is less",
+                    Failure::kBadUsage);
+    }
+    units = mlp_units<float>({shape.pixels, {options.hidden}, shape.kinds, options.batch_norm});
   }
   if (options.sleep_us == 0) return units;
   return sleeping_units<float>(
@@ -56,13 +62,16 @@ std::string describe_model(const TrainOptions& options, const Source& source) {
     return fmt::format("GPT, {} blocks of {} channels and {} heads, {} parameters", options.layers,
                        options.channels, options.heads, parameters);
   }
-  return fmt::format("MLP, {} hidden, {} parameters", options.hidden, parameters);
+  return fmt::format("MLP, {} hidden{}, {} parameters", options.hidden,
+                     options.batch_norm ? " with batch normalisation" : "", parameters);
 }
 
 std::vector<WholeParameter> whole_parameters(const TrainOptions& options, const Source& source) {
   std::vector<WholeParameter> parameters;
-  for (const auto& unit : make_units(options, source, nullptr))
+  for (const auto& unit : make_units(options, source, nullptr)) {
     for (const ParameterInfo& info : unit->parameters()) parameters.push_back(whole(info));
+    for (const ParameterInfo& info : unit->buffers()) parameters.push_back(whole(info));
+  }
   return parameters;
 }
 

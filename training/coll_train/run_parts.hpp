@@ -20,7 +20,7 @@ Units<float> make_units(const TrainOptions& options, const Source& source,
 /// "GPT, 4 blocks of 128 channels, 817664 parameters"
 std::string describe_model(const TrainOptions& options, const Source& source);
 
-/// The parameters of the whole model.
+/// The parameters and buffers of the whole model.
 std::vector<WholeParameter> whole_parameters(const TrainOptions& options, const Source& source);
 
 /// What a run must share with the one whose checkpoint it goes on from, as JSON.

@@ -39,6 +39,9 @@ void add_model(CLI::App& app, TrainOptions& o) {
   group->add_option("--heads", o.heads, "attention heads")->capture_default_str();
   group->add_option("--tokens", o.tokens, "tokens of a sequence")->capture_default_str();
   group->add_option("--hidden", o.hidden, "width of the MLP's hidden layer")->capture_default_str();
+  group->add_flag("--batch-norm", o.batch_norm,
+                  "the MLP's hidden layer normalises each micro-batch;\nvalidation uses running "
+                  "statistics of rank 0's micro-batches");
   group
       ->add_option("--sequences", o.sequences,
                    "sequences of a micro-batch (default: 2), or images (default: 16)")
@@ -90,12 +93,12 @@ void add_parallel(CLI::App& app, TrainOptions& o) {
                    "gradients, 3: and weights; 0: nothing")
       ->check(CLI::Range(0, 3));
   group->add_option("--hook", o.hook,
-                    "fewer bytes of gradients, for data parallelism:\nbf16, f16, int8, "
-                    "powersgd:R[:PLAIN steps before] or topk[:X%]");
+                    "fewer bytes of gradients, for data parallelism:\nbf16, f16, int8, powersgd:R "
+                    "(rank R), topk:X%");
   group
       ->add_option(
           "--staleness", o.staleness,
-          "asynchronous: rank 0 serves weights, a worker is at most S clocks\nahead of the "
+          "asynchronous: rank 0 serves weights,\na worker is at most S clocks ahead of the "
           "slowest; --steps counts clocks")
       ->type_name("S");
   group->add_flag(
@@ -177,11 +180,11 @@ Parsed parse_train_options(int argc, const char* const* argv) {
       throw CLI::ValidationError("--save-every needs --save, the folder to write to");
     const bool synchronous = !o.save.empty() || !o.exported.empty() || !o.report.empty() ||
                              !o.log.empty() || !o.prometheus.empty() || !o.trace.empty() ||
-                             !o.init.empty() || !o.hook.empty();
+                             !o.init.empty() || !o.hook.empty() || o.batch_norm;
     if (o.staleness && synchronous) {
       throw CLI::ValidationError(
-          "--staleness has no --save, --export, --init, --hook, --report, --log, --prometheus and "
-          "--trace");
+          "--staleness has no --save, --export, --init, --hook, --batch-norm, --report, --log, "
+          "--prometheus and --trace");
     }
     if (o.sequences == 0) o.sequences = o.data.starts_with("fashion-mnist") ? 16 : 2;
     o.trainer.rate.steps = o.steps;

@@ -18,6 +18,7 @@ struct TrainOptions {
   std::string data = "bible", model;  ///< model "": what fits the data
   std::size_t sequences = 0;          ///< of a micro-batch; 0: 2 of a text, 16 images
   std::size_t tokens = 64, channels = 128, layers = 4, heads = 4, hidden = 128;
+  bool batch_norm = false;
   std::string init;  ///< safetensors file of the first weights; "": from the seed
 
   std::size_t steps = 1000;

@@ -59,6 +59,9 @@ Estimate estimate(const TrainerOptions& options, const Units<float>& units, cons
     return result.bytes[static_cast<std::size_t>(use)];
   };
   of(Use::parameters) = weight * (zero == 3 ? part : sizes.all);
+  for (const auto& unit : units)
+    for (const ParameterInfo& buffer : unit->buffers())
+      of(Use::parameters) += sizeof(float) * buffer.size();
   of(Use::gradients) = gradient * levels * (zero >= 2 ? part : sizes.all);
   if (!offload) of(Use::optimizer) = states * (zero >= 1 ? part : sizes.all);
   if (zero >= 2) of(Use::buckets) += 2 * gradient * sizes.largest;

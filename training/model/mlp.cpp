@@ -2,8 +2,10 @@
 // The layers of the network for images.
 #include "mlp.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "batch_norm.hpp"
 #include "linear.hpp"
 #include "loss.hpp"
 
@@ -40,6 +42,11 @@ class Layer : public Unit<Real> {
                       const typename Unit<Real>::Ready& ready) const {
     kernels<Real>().sum_rows(batch.sequences, out_, d_sums, memory.gradients[1]);
     ready(1);
+    backward_product(batch, memory, input, d_sums, d_input, ready);
+  }
+  void backward_product(const Batch& batch, const Memory<Real>& memory, const Real* input,
+                        const Real* d_sums, Real* d_input,
+                        const typename Unit<Real>::Ready& ready) const {
     linear_backward_weights(shape(batch), first_ ? memory.saved : input, d_sums,
                             memory.gradients[0]);
     ready(0);
@@ -75,6 +82,69 @@ class Dense final : public Layer<Real> {
                                   d_output, d_output);
     this->backward_layer(batch, memory, input, d_output, d_input, ready);
   }
+};
+
+/// Normalises before the activation. It has no bias: the mean that it takes off would cancel it.
+template <class Real>
+class NormedDense final : public Layer<Real> {
+ public:
+  NormedDense(const std::string& name, std::size_t in, std::size_t out, bool first)
+      : Layer<Real>(name, in, out, first) {
+    this->parameters_.pop_back();
+    this->parameters_.push_back({name + ".norm.gain", 1, out, 1, 0, false});
+    this->parameters_.push_back({name + ".norm.bias", 1, out, 0, 0, false});
+    this->buffers_ = {{name + ".norm.running_mean", 1, out, 0, 0, false},
+                      {name + ".norm.running_var", 1, out, 1, 0, false}};
+  }
+  std::size_t width() const override { return this->out_; }
+  std::size_t saved_size(const Batch& batch) const override {
+    return this->pixels(batch) + (2 * batch.sequences + 2) * this->out_;
+  }
+  std::size_t scratch_size(const Batch&) const override { return 0; }
+
+  void forward(const Batch& batch, const Memory<Real>& memory, const Real* input, Real* output,
+               Outcome& /*outcome*/) const override {
+    const Saved saved(*this, batch, memory);
+    const Real* x = this->inputs(batch, input, memory.saved);
+    linear<Real>(this->shape(batch), x, memory.weights[0], nullptr, saved.sums);
+    const std::size_t rows = batch.sequences, columns = this->out_;
+    if (memory.mode == Mode::evaluation) {
+      std::copy_n(memory.buffers[0], columns, saved.mean);
+      std::copy_n(memory.buffers[1], columns, saved.scale);
+    } else {
+      batch_statistics(rows, columns, saved.sums, saved.mean, saved.scale);
+      if (memory.mode == Mode::training)
+        run_statistics(rows, columns, saved.mean, saved.scale, memory.buffers[0],
+                       memory.buffers[1]);
+    }
+    variance_to_scale(columns, saved.scale);
+    batch_norm(rows, columns, saved.sums, saved.mean, saved.scale, memory.weights[1],
+               memory.weights[2], saved.normed);
+    kernels<Real>().gelu(rows * columns, saved.normed, output);
+  }
+
+  void backward(const Batch& batch, const Memory<Real>& memory, const Real* input, Real* d_output,
+                Real* d_input, Real /*factor*/,
+                const typename Unit<Real>::Ready& ready) const override {
+    const Saved saved(*this, batch, memory);
+    const std::size_t rows = batch.sequences, columns = this->out_;
+    kernels<Real>().gelu_backward(rows * columns, saved.normed, d_output, d_output);
+    batch_norm_backward(rows, columns, saved.sums, saved.mean, saved.scale, memory.weights[1],
+                        d_output, memory.gradients[1], memory.gradients[2]);
+    ready(2);
+    ready(1);
+    this->backward_product(batch, memory, input, d_output, d_input, ready);
+  }
+
+ private:
+  struct Saved {
+    Saved(const NormedDense& layer, const Batch& batch, const Memory<Real>& memory)
+        : sums(memory.saved + layer.pixels(batch)),
+          normed(sums + batch.sequences * layer.out_),
+          mean(normed + batch.sequences * layer.out_),
+          scale(mean + layer.out_) {}
+    Real *sums, *normed, *mean, *scale;
+  };
 };
 
 template <class Real>
@@ -118,7 +188,10 @@ Units<Real> mlp_units(const MlpShape& shape) {
   std::size_t in = shape.pixels;
   for (const std::size_t out : shape.hidden) {
     const std::string name = "dense" + std::to_string(units.size());
-    units.push_back(std::make_unique<Dense<Real>>(name, in, out, units.empty()));
+    if (shape.batch_norm)
+      units.push_back(std::make_unique<NormedDense<Real>>(name, in, out, units.empty()));
+    else
+      units.push_back(std::make_unique<Dense<Real>>(name, in, out, units.empty()));
     in = out;
   }
   units.push_back(

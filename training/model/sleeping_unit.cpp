@@ -57,6 +57,7 @@ class SleepingUnit final : public Unit<Real> {
       : real_(std::move(real)), input_width_(input_width), forward_(forward) {
     this->name_ = real_->name();
     this->parameters_ = real_->parameters();
+    this->buffers_ = real_->buffers();
   }
   std::size_t width() const override { return real_->width(); }
   std::size_t saved_size(const Batch& batch) const override { return real_->saved_size(batch); }

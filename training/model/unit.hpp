@@ -86,6 +86,13 @@ class Partners {
   virtual void maximum(std::span<Real> values) = 0;
 };
 
+/// What a forward pass is for.
+enum class Mode {
+  training,   ///< updates buffers
+  recompute,  ///< gives what the pass of `training` gave; that one has updated the buffers
+  evaluation  ///< reads buffers
+};
+
 /// The memory that a pass of a unit works on.
 template <class Real>
 struct Memory {
@@ -93,6 +100,8 @@ struct Memory {
   std::span<Real* const> gradients;      ///< written by `backward`, none is read
   Real* saved = nullptr;                 ///< from `forward` to `backward`: saved_size() elements
   Real* scratch = nullptr;               ///< scratch_size() elements
+  std::span<Real* const> buffers = {};   ///< of each buffer; written by `forward` in training only
+  Mode mode = Mode::training;            ///< of `forward`
 };
 
 template <class Real>
@@ -104,6 +113,9 @@ class Unit {
   virtual ~Unit() = default;
 
   [[nodiscard]] const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+  /// State that passes update and no gradient does, such as running means. Each data-parallel rank
+  /// updates its own; rank 0's count.
+  [[nodiscard]] const std::vector<ParameterInfo>& buffers() const { return buffers_; }
   [[nodiscard]] std::size_t size() const {  ///< elements of all parameters
     std::size_t size = 0;
     for (const ParameterInfo& parameter : parameters_) size += parameter.size();
@@ -134,7 +146,7 @@ class Unit {
 
  protected:
   std::string name_;
-  std::vector<ParameterInfo> parameters_;
+  std::vector<ParameterInfo> parameters_, buffers_;
 };
 
 template <class Real>

@@ -143,7 +143,7 @@ void Stage::idle_backward() {
 }
 
 void Stage::forward_unit(std::size_t slot, std::size_t unit, const Batch& batch, Outcome& outcome,
-                         bool dropped, Pass pass) {
+                         bool dropped, Mode mode) {
   const float* input = input_of(slot, unit);
   float* output = output_of(slot, unit);
   const auto weights = weights_.take(unit);  // also where it is dropped: other ranks gather it
@@ -152,15 +152,17 @@ void Stage::forward_unit(std::size_t slot, std::size_t unit, const Batch& batch,
     return;
   }
   const auto begin = observer_ ? Clock::now() : Clock::time_point();
-  const Memory<float> memory{weights, {}, saved_of(slot, unit), scratch_.data()};
+  Memory<float> memory{weights, {}, saved_of(slot, unit), scratch_.data()};
+  if (options_.buffers != nullptr) memory.buffers = options_.buffers->of(unit);
+  memory.mode = mode;
   units_[unit]->forward(batch, memory, input, output, outcome);
-  if (observer_) observer_(pass, unit, begin);
+  if (observer_) observer_(mode == Mode::recompute ? Pass::recompute : Pass::forward, unit, begin);
 }
 
 std::span<const float> Stage::forward(std::size_t slot, const Batch& batch, Outcome& outcome,
-                                      const Dropped& dropped) {
+                                      const Dropped& dropped, Mode mode) {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    forward_unit(slot, unit, batch, outcome, !dropped.empty() && dropped[unit], Pass::forward);
+    forward_unit(slot, unit, batch, outcome, !dropped.empty() && dropped[unit], mode);
     weights_.release(unit);
   }
   return slots_[slot].outputs.back().span();
@@ -191,7 +193,7 @@ std::span<const float> Stage::backward(std::size_t slot, const Batch& batch, flo
     const Segment segment = segment_of(end - 1);
     if (options_.checkpoint > 0) {
       for (std::size_t unit = segment.begin; unit < segment.end; ++unit) {
-        forward_unit(slot, unit, batch, unused, is_dropped(unit), Pass::recompute);
+        forward_unit(slot, unit, batch, unused, is_dropped(unit), Mode::recompute);
         if (options_.checkpoint > 1) weights_.release(unit);
       }
     }

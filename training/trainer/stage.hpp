@@ -11,6 +11,7 @@
 
 #include "../memory/arena.hpp"
 #include "../model/unit.hpp"
+#include "../parallel/buffers.hpp"
 #include "../parallel/gradients.hpp"
 #include "../parallel/group_traffic.hpp"
 #include "../parallel/weights.hpp"
@@ -21,6 +22,7 @@ struct StageOptions {
   std::size_t slots = 1;        ///< micro-batches between their forward and backward pass
   std::size_t checkpoint = 0;   ///< units for each kept input; 0: everything is kept
   std::size_t input_width = 0;  ///< elements per row from the stage before; 0: this is the first
+  Buffers* buffers = nullptr;   ///< of the units; null: they have none
 };
 
 /// Elements of activations that a stage takes, by the formula above, with scratch memory and two
@@ -55,7 +57,7 @@ class Stage {
   [[nodiscard]] std::span<float> input(std::size_t slot) { return slots_[slot].input; }
   /// The output for the next stage; empty for the last.
   std::span<const float> forward(std::size_t slot, const Batch& batch, Outcome& outcome,
-                                 const Dropped& dropped = {});
+                                 const Dropped& dropped = {}, Mode mode = Mode::training);
   /// Where the next stage, if there is one, puts the gradient of the output.
   [[nodiscard]] std::span<float> output_gradient() { return flow_[0]; }
   /// The gradient of the input, for the stage before; empty for the first. The last stage begins
@@ -82,7 +84,7 @@ class Stage {
   [[nodiscard]] const float* input_of(std::size_t slot, std::size_t unit) const;
   [[nodiscard]] float* saved_of(std::size_t slot, std::size_t unit) const;
   void forward_unit(std::size_t slot, std::size_t unit, const Batch& batch, Outcome& outcome,
-                    bool dropped, Pass pass);
+                    bool dropped, Mode mode);
   void backward_unit(std::size_t slot, std::size_t unit, const Batch& batch, float factor,
                      bool dropped);
   template <class Visit>

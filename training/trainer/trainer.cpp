@@ -69,6 +69,7 @@ StepResult Trainer::step() {
   Totals totals;
   if (options_.drop > 0) totals.used.resize(parameters_);
 
+  buffers_->broadcast();
   if (options_.balance) plan_step();
   gradients_->begin(turns_.size());
   for (const Action& action : schedule_) {
@@ -126,7 +127,8 @@ void Trainer::forward(std::size_t turn, std::uint64_t number, bool validation, T
   boundaries_->settle_output(index);
   if (!boundaries_->first()) boundaries_->receive_input(turn, stage_->input(index));
   Outcome outcome;
-  const auto output = stage_->forward(index, slot.batch, outcome, slot.dropped);
+  const auto output = stage_->forward(index, slot.batch, outcome, slot.dropped,
+                                      validation ? Mode::evaluation : Mode::training);
   if (!boundaries_->last()) boundaries_->send_output(turn, index, output);
   if (reports()) {
     totals.loss.add(outcome.loss);
@@ -217,6 +219,7 @@ void Trainer::update(const Totals& totals, StepResult& result) {
 StepResult Trainer::validate(std::uint64_t batches) {
   batches = std::min<std::uint64_t>(batches, source_.validations());
   Totals totals;
+  buffers_->broadcast();
   const Turns turns = deal_in_turns(batches, mesh_.data_rank(), mesh_.shape().data);
   for (std::size_t i = 0; i < turns.size(); ++i) stage_->expect_forward();
   for (std::size_t i = 0; i < turns.size(); ++i) {

@@ -79,7 +79,9 @@ class Trainer {
   /// The part of each bucket that this rank hands out: the data-parallel ranks together have
   /// everything once, also where each has everything.
   [[nodiscard]] Shard counted() const { return {mesh_.data_rank(), mesh_.shape().data}; }
-  /// Copies elements of a state; `first` from the begin of the bucket's part that is counted().
+  /// Copies elements of a state; `first` from the begin of the bucket's part that is counted(). The
+  /// weights of the bucket behind the layout's last are this stage's buffers, of which rank 0's
+  /// count: all of them are its part.
   void read(State state, std::size_t bucket, std::size_t first, std::span<float> to) const;
   /// Floats of a parameter, of one of the states: elements `first`, … of what this rank has of it.
   struct Part {
@@ -100,6 +102,7 @@ class Trainer {
   [[nodiscard]] Traffic& data_traffic() { return data_traffic_; }
   [[nodiscard]] Traffic& pipeline_traffic() { return pipeline_traffic_; }
   [[nodiscard]] const Units<float>& units() const { return units_; }
+  [[nodiscard]] Buffers& buffers() { return *buffers_; }
 
  private:
   /// The buffers of a micro-batch.
@@ -137,6 +140,7 @@ class Trainer {
   std::unique_ptr<Weights> weights_;
   std::unique_ptr<Gradients> gradients_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<Stage> stage_;
   std::unique_ptr<Boundaries> boundaries_;
   std::vector<Slot> slots_;

@@ -52,6 +52,8 @@ Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source
                             1);
   make_layout(FlatLayout::backward_order(sizes_of(units_)));
   make_parts(make_optimizer, hook);
+  buffers_ = std::make_unique<Buffers>(units_, data_traffic_, arena);
+  stage.buffers = buffers_.get();
   stage_ = std::make_unique<Stage>(units_, *weights_, *gradients_, batch, stage, arena_);
   boundaries_ = std::make_unique<Boundaries>(pipeline_traffic_, stage.slots);
   slots_.resize(stage.slots);
@@ -141,6 +143,10 @@ void Trainer::for_each_part(State state, const Range& range, std::size_t bucket,
 }
 
 void Trainer::read(State state, std::size_t bucket, std::size_t first, std::span<float> to) const {
+  if (bucket == layout_->buckets().size()) {
+    std::ranges::copy(buffers_->all().subspan(first, to.size()), to.begin());
+    return;
+  }
   const Bucket& in = layout_->buckets()[bucket];
   const std::size_t from = counted().of(in).begin - owned_.shard.of(in).begin + first;
   if (state == State::weights && !owned_.keeps_weights()) {
@@ -172,6 +178,13 @@ void Trainer::load(const Visit& read, std::size_t step, const LossScaler::State&
     optimizer_->begin(i, values);
     narrow(options_.weights, range.count, values.data(), weights_->owned(i));
     weights_->updated(i);
+  }
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    const auto pointers = buffers_->of(unit);
+    for (std::size_t i = 0; i < pointers.size(); ++i) {
+      const ParameterInfo& buffer = units_[unit]->buffers()[i];
+      read({State::weights, buffer, 0, {pointers[i], buffer.size()}});
+    }
   }
   step_ = step;
   scaler_.restore(scaler);

@@ -64,6 +64,16 @@ TEST(ModelGradients, Mlp) {
   }
 }
 
+TEST(ModelGradients, MlpWithBatchNormalisation) {
+  std::mt19937_64 random(coll::test::test_seed());
+  for (const std::vector<std::size_t>& hidden : {std::vector<std::size_t>{9, 7}, {5}}) {
+    ModelInMemory<double> model(
+        mlp_units<double>({.pixels = 20, .hidden = hidden, .classes = 5, .batch_norm = true}));
+    const RandomBatch data(6, 1, 20, 256, 5, random);
+    expect_slopes(model, data.batch, random);
+  }
+}
+
 TEST(ModelGradients, AreSumsOverBatches) {
   std::mt19937_64 random(coll::test::test_seed());
   ModelInMemory<double> model(gpt_units<double>(

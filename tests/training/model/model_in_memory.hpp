@@ -24,21 +24,27 @@ class ModelInMemory {
         weights_.emplace_back(first.begin(), first.end());
         gradients_.emplace_back(info.size());
       }
+      buffers_.emplace_back();
+      for (const ParameterInfo& info : unit->buffers())
+        buffers_.back().emplace_back(info.size(), static_cast<Real>(info.mean));
     }
   }
 
   [[nodiscard]] const std::vector<ParameterInfo>& infos() const { return infos_; }
   std::vector<std::vector<Real>>& weights() { return weights_; }
   const std::vector<std::vector<Real>>& gradients() { return gradients_; }
+  /// [unit][buffer]
+  std::vector<std::vector<std::vector<Real>>>& buffers() { return buffers_; }
 
-  Outcome forward(const Batch& batch) {
+  Outcome forward(const Batch& batch, Mode mode = Mode::training) {
     Outcome outcome;
     inputs_.resize(units_.size() + 1);
     saved_.resize(units_.size());
     for (std::size_t u = 0; u < units_.size(); ++u) {
       inputs_[u + 1].assign(batch.rows() * units_[u]->width(), kUnwritten);
       saved_[u].assign(units_[u]->saved_size(batch), kUnwritten);
-      const Passing passing(*this, batch, u);
+      Passing passing(*this, batch, u);
+      passing.memory.mode = mode;
       units_[u]->forward(batch, passing.memory, inputs_[u].data(), inputs_[u + 1].data(), outcome);
     }
     return outcome;
@@ -75,10 +81,11 @@ class ModelInMemory {
         weights.push_back(model.weights_[at].data());
         gradients.push_back(model.gradients_[at].data());
       }
-      memory = {weights, gradients, model.saved_[u].data(), scratch.data()};
+      for (auto& buffer : model.buffers_[u]) buffers.push_back(buffer.data());
+      memory = {weights, gradients, model.saved_[u].data(), scratch.data(), buffers};
     }
     std::vector<const Real*> weights;
-    std::vector<Real*> gradients;
+    std::vector<Real*> gradients, buffers;
     std::vector<Real> scratch;
     Memory<Real> memory;
   };
@@ -86,6 +93,7 @@ class ModelInMemory {
   Units<Real> units_;
   std::vector<ParameterInfo> infos_;
   std::vector<std::vector<Real>> weights_, gradients_, inputs_, saved_;
+  std::vector<std::vector<std::vector<Real>>> buffers_;
 };
 
 /// A batch of random inputs below `kinds`, and random targets, a tenth of which do not count.
