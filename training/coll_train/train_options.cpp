@@ -93,12 +93,12 @@ void add_parallel(CLI::App& app, TrainOptions& o) {
                    "gradients, 3: and weights; 0: nothing")
       ->check(CLI::Range(0, 3));
   group->add_option("--hook", o.hook,
-                    "fewer bytes of gradients, for data parallelism:\nbf16, f16, int8, powersgd:R "
-                    "(rank R), topk:X%");
+                    "fewer bytes of gradients, for data parallelism:\nbf16, f16, int8, "
+                    "powersgd:R[:PLAIN steps before] or topk[:X%]");
   group
       ->add_option(
           "--staleness", o.staleness,
-          "asynchronous: rank 0 serves weights,\na worker is at most S clocks ahead of the "
+          "asynchronous: rank 0 serves weights, a worker is at most S clocks\nahead of the "
           "slowest; --steps counts clocks")
       ->type_name("S");
   group->add_flag(

@@ -130,16 +130,14 @@ class Faults(TrainTest):
         self.assertTrue(self.read(self.weights) == Faults.undisturbed[0])
         self.assertEqual(self.losses(self.log), Faults.undisturbed[1])
 
-    def expect_named(self, err, reason, short):
-        """`short`: what all but one rank say; a deadline may find ranks in different calls, and
-        then each tells what it saw."""
+    def expect_named(self, err, reason):
+        """One rank says why, the others shortly."""
         said = sorted(line for line in err.splitlines() if line.startswith("coll-train: "))
         self.assertEqual(len(said), 3, err)
-        whole = (r"coll-train: rank \d: .*rank 2 .*" + reason + ".*The same command goes on from "
-                 f"the newest checkpoint in {self.saved}")
-        self.assertRegex(said[0], whole)
-        for line in said[1:]:
-            self.assertRegex(line, short or f"ends, because rank 2 is lost|{whole}")
+        self.assertRegex(said[0], f"coll-train: rank 0: .*rank 2 .*{reason}.*The same command goes "
+                                  f"on from the newest checkpoint in {self.saved}")
+        self.assertEqual(said[1:], [f"coll-train: rank {rank} ends, because rank 2 is lost"
+                                    for rank in (1, 3)])
         for rank in (0, 1, 3):
             self.assertRegex(err, rf"coll-run: rank {rank} \(pid \d+\) exited with code 3")
 
@@ -150,7 +148,7 @@ class Faults(TrainTest):
         print(f"# the survivors ended {1000 * seconds:.1f} ms after the kill", flush=True)
         self.assertLess(seconds, 10)
         self.assertEqual(process.returncode, 128 + signal.SIGKILL)
-        self.expect_named(err, "is gone", r"rank [13] ends, because rank 2 is lost\Z")
+        self.expect_named(err, "is gone")
         copies = self.path("saved-2"), self.path("log-2")
         shutil.copytree(self.saved, copies[0])
         shutil.copy(self.log, copies[1])
@@ -163,13 +161,15 @@ class Faults(TrainTest):
         self.expect_undisturbed()
 
     def test_a_stopped_rank_is_named_at_the_deadline(self):
-        process = self.start(4, *self.options, run=("--grace", "0.5"), COLL_DEADLINE_S="1")
+        process = self.start(4, *self.options, run=("--grace", "0.5"), COLL_DEADLINE_S="2")
         self.wait_for_steps(process, self.log, 60)
         seconds, _, err = self.hit(process, 2, signal.SIGSTOP)
         print(f"# the survivors ended {seconds:.1f} s after the stop", flush=True)
         self.assertLess(seconds, 20)
         self.assertEqual(process.returncode, 3)
-        self.expect_named(err, "does not answer", None)
+        # Ranks wait on several communicators. On a loaded machine one may see first that another,
+        # which named rank 2, has ended.
+        self.assertRegex(err, "coll-train: rank [013]: .*rank 2 .*does not answer")
         self.train(4, *self.options)
         self.expect_undisturbed()
 
@@ -195,7 +195,8 @@ class Faults(TrainTest):
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
             _, err = process.communicate(timeout=60)
-            self.assertIn(process.returncode, (0, 128 + signal.SIGKILL), err)
+            # The first that coll-run sees end may be another rank.
+            self.assertIn(process.returncode, (0, 3, 128 + signal.SIGKILL), err)
             if process.returncode != 0:
                 self.assertNotIn("killing", err, "the others end by themselves")
         print(f"# {kills} kills", flush=True)
