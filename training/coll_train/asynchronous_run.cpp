@@ -58,7 +58,6 @@ void work(const TrainOptions& options, const AsynchronousOptions& how, const Sou
     sum.loss += outcome.loss;
     sum.rows += outcome.rows;
     const double now = seconds_since(began);
-    if (options.seconds > 0 && now > options.seconds) break;
     if (world.rank() != 1 || options.quiet || options.json) continue;
     if (now - shown < kShowEvery && worker.clock() < options.steps) continue;
     fmt::print("clock {}/{}  loss {:.4f}  worker 1 is {} clocks ahead of the slowest\n",
@@ -82,6 +81,12 @@ void run_asynchronously(const TrainOptions& options, collectives::Communicator w
   AsynchronousOptions how;
   how.training = options.trainer;
   how.staleness = *options.staleness;
+  if (how.staleness > 0) {
+    // Each worker's gradient is a step of its own.
+    const auto workers = static_cast<std::size_t>(world.size() - 1);
+    how.training.rate.steps *= workers;
+    how.training.rate.warm_up *= workers;
+  }
   if (world.rank() == 0)
     serve(options, how, *source, units, world);
   else

@@ -70,7 +70,7 @@ void RunMonitor::watch_traffic(Traffic& traffic) {
 void RunMonitor::after(const StepResult& step, const StepResult* validation, std::string note) {
   const double exposed = step.communication.exposed;
   std::vector<double> own(mesh_.shape().ranks());
-  const double mine = std::max(step.forward + step.backward - exposed, 0.0);
+  const double mine = step.forward + step.backward;
   value_of(mesh_.world.all_gather<double>({&mine, 1}, own));
   paces_.add(own);
   if (!leads()) return;
@@ -84,7 +84,7 @@ void RunMonitor::after(const StepResult& step, const StepResult* validation, std
   record.tokens = step.rows;
   record.seconds = step.seconds;
   record.forward = step.forward;
-  record.backward = std::max(step.backward - exposed, 0.0);
+  record.backward = step.backward;
   record.optimizer = step.optimizer;
   record.exposed = exposed;
   record.communication = step.communication.busy;

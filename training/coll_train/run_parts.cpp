@@ -82,6 +82,13 @@ std::string settings_text(const TrainOptions& options, const Source& source) {
                         {"--tokens", options.tokens},
                         {"--micro-batches", options.trainer.leaves},
                         {"--seed", options.trainer.seed},
+                        {"--rate", options.trainer.rate.most},
+                        {"--last-rate", options.trainer.rate.least},
+                        {"--warm-up", options.trainer.rate.warm_up},
+                        {"--decay", options.trainer.decay},
+                        {"--clip", options.trainer.clip},
+                        {"--drop", options.trainer.drop},
+                        {"--hook", options.hook},
                         {"--weights", name_of(options.trainer.weights)},
                         {"--gradients", name_of(options.trainer.gradients)}}
       .dump();

@@ -75,6 +75,7 @@ void add_run(CLI::App& app, TrainOptions& o) {
   group->add_option("--validate-every", o.validate_every, "steps; 0: at the end only")
       ->capture_default_str();
   group->add_option("--validation-batches", o.validation_batches, "micro-batches of a validation")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
 }
 
@@ -178,13 +179,13 @@ Parsed parse_train_options(int argc, const char* const* argv) {
       throw CLI::ValidationError("--checkpoints needs --save, the folder to list");
     if (o.save_every > 0 && o.save.empty())
       throw CLI::ValidationError("--save-every needs --save, the folder to write to");
-    const bool synchronous = !o.save.empty() || !o.exported.empty() || !o.report.empty() ||
-                             !o.log.empty() || !o.prometheus.empty() || !o.trace.empty() ||
-                             !o.init.empty() || !o.hook.empty() || o.batch_norm;
-    if (o.staleness && synchronous) {
-      throw CLI::ValidationError(
-          "--staleness has no --save, --export, --init, --hook, --batch-norm, --report, --log, "
-          "--prometheus and --trace");
+    if (o.staleness) {
+      for (const char* option : {"--save", "--export", "--init", "--hook", "--report", "--log",
+                                 "--prometheus", "--trace", "--tp", "--pp", "--dp", "--balance",
+                                 "--device-memory", "--validate-every", "--seconds"}) {
+        if (app.count(option) > 0)
+          throw CLI::ValidationError(fmt::format("--staleness has no {}", option));
+      }
     }
     if (o.sequences == 0) o.sequences = o.data.starts_with("fashion-mnist") ? 16 : 2;
     o.trainer.rate.steps = o.steps;

@@ -51,8 +51,7 @@ Estimate estimate(const TrainerOptions& options, const Units<float>& units, cons
   const std::size_t part = sizes.all / ranks, zero = static_cast<std::size_t>(options.zero);
   const std::size_t weight = bytes_of(options.weights), gradient = bytes_of(options.gradients);
   const std::size_t states = options.weights == Format::f32 ? 8 : 12;
-  const std::size_t leaves =
-      zero >= 2 ? (options.leaves + ranks - 1) / ranks : options.leaves / ranks;
+  const std::size_t leaves = (options.leaves + ranks - 1) / ranks;
   const std::size_t levels = std::max<std::size_t>(levels_of(leaves), 1);
   Estimate result;
   const auto of = [&](Use use) -> std::size_t& {

@@ -14,7 +14,16 @@ Pending DdpGradients::start(std::size_t bucket, std::byte* data) {
 }
 
 void DdpGradients::finish_bucket(std::size_t bucket, std::byte* data) {
-  if (hook_ != nullptr) hook_->finish(view(bucket, data), traffic());
+  if (hook_ == nullptr) return;
+  hook_->finish(view(bucket, data), traffic());
+  // What lies between parameters stays 0: a hook that codes blocks would carry a NaN on in there.
+  auto* values = reinterpret_cast<float*>(data);
+  std::size_t end = 0;
+  for (const Place& place : layout().buckets()[bucket].places) {
+    std::fill(values + end, values + place.offset, 0.0F);
+    end = place.offset + place.size;
+  }
+  std::fill(values + end, values + layout().buckets()[bucket].size, 0.0F);
 }
 
 FlatLayout::Order agree_on_order(const FlatLayout::Order& own, collectives::Communicator& comm) {

@@ -3,10 +3,10 @@
 // arXiv 1910.02054, section 5.2).
 //
 // A unit's gradients are written to one of two buffers. When the unit's backward pass is done, a
-// reduce-scatter brings each rank the sum of its part, and the buffer serves another unit. Memory
-// for gradients is P / n elements and two buffers of the largest unit. Each micro-batch sends P (n
-// - 1) / n elements: with M micro-batches in a step, all-gather of weights included, (M + 1) P (n -
-// 1) / n.
+// reduce-scatter brings each rank the sum of its part, and the buffer serves another unit. With m
+// micro-batches for each rank, a rank sends (m + 1) P (n - 1) / n elements in a step, all-gather of
+// weights included. It keeps P / n elements of gradients for each level of their tree
+// (leaf_tree.hpp; one if m is 1), and two buffers of the largest unit.
 //
 // Micro-batches are dealt out in turns, because all ranks reduce together: micro-batch j n + r is
 // rank r's. The sums over j follow the same tree as in the other stages (leaf_tree.hpp).

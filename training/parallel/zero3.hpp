@@ -4,8 +4,8 @@
 //
 // A unit's weights are gathered just before its forward pass and again before its backward pass,
 // and released after each. The gathering of the next units runs while a unit computes (prefetch).
-// So a step with one micro-batch sends 3 P (n - 1) / n elements, with M micro-batches 3 M P (n - 1)
-// / n. Memory is (2 + 2 + K) P / n bytes and 1 + prefetch units, where weights have 16 bits.
+// So with m micro-batches for each rank, a rank sends 3 m P (n - 1) / n elements in a step. Memory
+// is (2 + 2 + K) P / n bytes and 1 + prefetch units, where weights have 16 bits.
 #pragma once
 #include <deque>
 #include <vector>

@@ -11,12 +11,12 @@ namespace training {
 /// turns, and some may have none in the last.
 using Turns = std::vector<std::optional<std::size_t>>;
 
-/// Consecutive ones, for reductions at the end of a step: rank r of n has those from r * leaves /
-/// n.
+/// Consecutive ones, for reductions at the end of a step: rank r of n has those from r * leaves / n
+/// on, rounded up: so rank 0 always has one.
 inline Turns deal_in_blocks(std::size_t leaves, std::size_t rank, std::size_t ranks) {
   Turns turns;
-  for (std::size_t i = rank * leaves / ranks; i < (rank + 1) * leaves / ranks; ++i)
-    turns.emplace_back(i);
+  const auto begin = [&](std::size_t of) { return (of * leaves + ranks - 1) / ranks; };
+  for (std::size_t i = begin(rank); i < begin(rank + 1); ++i) turns.emplace_back(i);
   return turns;
 }
 

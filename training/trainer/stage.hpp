@@ -59,7 +59,9 @@ class Stage {
   std::span<const float> forward(std::size_t slot, const Batch& batch, Outcome& outcome,
                                  const Dropped& dropped = {}, Mode mode = Mode::training);
   /// Where the next stage, if there is one, puts the gradient of the output.
-  [[nodiscard]] std::span<float> output_gradient() { return flow_[0]; }
+  [[nodiscard]] std::span<float> output_gradient() {
+    return flow_[0].span().first(shape_.rows() * units_.back()->width());
+  }
   /// The gradient of the input, for the stage before; empty for the first. The last stage begins
   /// with the gradient of factor * (summed loss).
   std::span<const float> backward(std::size_t slot, const Batch& batch, float factor,

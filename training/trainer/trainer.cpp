@@ -3,6 +3,7 @@
 #include "trainer.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "../data/balance.hpp"
 #include "clipped_step.hpp"
@@ -60,6 +61,10 @@ bool Trainer::reports() const {
   return mesh_.tensor_rank() == 0 && mesh_.pipeline_rank() + 1 == mesh_.shape().pipeline;
 }
 
+double Trainer::exposed() const {
+  return data_traffic_.times().exposed + pipeline_traffic_.times().exposed;
+}
+
 StepResult Trainer::step() {
   StepResult result;
   result.step = step_;
@@ -78,6 +83,11 @@ StepResult Trainer::step() {
     else
       stage_->expect_backward();
   }
+  // Seconds spent in waits since the last call: they belong to no phase.
+  auto waited = [this, before = exposed()]() mutable {
+    const double now = exposed();
+    return now - std::exchange(before, now);
+  };
   for (const Action& action : schedule_) {
     const auto begin = Clock::now();
     if (action.forward) {
@@ -86,26 +96,25 @@ StepResult Trainer::step() {
         forward(action.leaf, step_ * options_.leaves + *leaf, false, totals);
       else
         stage_->idle_forward();
-      result.forward += seconds_since(begin);
+      result.forward += seconds_since(begin) - waited();
     } else {
       backward(action.leaf);
-      result.backward += seconds_since(begin);
+      result.backward += seconds_since(begin) - waited();
     }
   }
   gradients_->finish();
   boundaries_->settle_gradient();
 
+  static_cast<void>(waited());
   const auto update_began = Clock::now();
   add_squares(totals);
   totals.add_up(mesh_.world);
   update(totals, result);
-  result.optimizer = seconds_since(update_began);
+  result.optimizer = seconds_since(update_began) - waited();
   if (!rebuilt_) rebuild_buckets();
   ++step_;
   result.seconds = seconds_since(began);
-  result.communication = data_traffic_.times();
-  result.communication.busy += pipeline_traffic_.times().busy;
-  result.communication.exposed += pipeline_traffic_.times().exposed;
+  result.communication = {data_traffic_.times().busy + pipeline_traffic_.times().busy, exposed()};
   return result;
 }
 
@@ -208,12 +217,16 @@ void Trainer::update(const Totals& totals, StepResult& result) {
     }
   }
   const std::size_t buckets = layout_->buckets().size();
-  for (std::size_t i = 0; i < buckets; ++i)
-    optimizer_->update(i, update, gradients_->sum(i), weights_->owned(i));
-  for (std::size_t i = 0; i < buckets; ++i) {
+  // A bucket's weights go to the other ranks while the next bucket is updated.
+  const auto publish = [&](std::size_t i) {
     optimizer_->finish(i);
     weights_->updated(i);
+  };
+  for (std::size_t i = 0; i < buckets; ++i) {
+    optimizer_->update(i, update, gradients_->sum(i), weights_->owned(i));
+    if (i > 0) publish(i - 1);
   }
+  publish(buckets - 1);
 }
 
 StepResult Trainer::validate(std::uint64_t batches) {

@@ -49,8 +49,11 @@ struct StepResult {
   double norm = 0;  ///< of the gradient of the mean loss, before clipping
   float rate = 0, loss_scale = 1;
   std::size_t rows = 0;
-  bool skipped = false;  ///< the gradient was not finite: weights are as before
-  double seconds = 0, forward = 0, backward = 0, optimizer = 0;
+  /// The gradient was not finite: weights are as before. The step counts all the same, in the
+  /// learning rate and in AdamW's corrections.
+  bool skipped = false;
+  double seconds = 0;                               ///< of the whole step
+  double forward = 0, backward = 0, optimizer = 0;  ///< without waits for other ranks
   Traffic::Times communication;
 };
 
@@ -117,6 +120,7 @@ class Trainer {
   void forward(std::size_t turn, std::uint64_t number, bool validation, Totals& totals);
   void backward(std::size_t turn);
   void fill(Slot& slot, std::uint64_t number, bool validation);
+  [[nodiscard]] double exposed() const;  ///< seconds that this step has waited so far
   void add_squares(Totals& totals);
   void update(const Totals& totals, StepResult& result);
   void rebuild_buckets();

@@ -62,7 +62,7 @@ Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source
     slot.targets.resize(shape.targets());
     slot.batch = {shape.sequences, shape.tokens, slot.inputs, slot.targets};
   }
-  rebuilt_ = options.zero != 0 || !options.rebuild_buckets || options.balance ||
+  rebuilt_ = options.zero != 0 || !options.rebuild_buckets || options.balance || options.drop > 0 ||
              options.leaves < mesh.shape().data;
   set_first_weights();
 }

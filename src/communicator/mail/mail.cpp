@@ -44,6 +44,21 @@ Status Mail::open(Rank rank) {
   return {};
 }
 
+Status Mail::open_all() {
+  const auto ranks = static_cast<Rank>(membership_->paths.size());
+  Status failure;
+  bool any = ranks == 1;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (rank == rank_) continue;
+    Status opened = open(rank);
+    if (opened.ok())
+      any = true;
+    else
+      failure = std::move(opened);
+  }
+  return any ? Status() : failure;
+}
+
 Result<std::unique_ptr<Connection>> Mail::dial(Rank rank) {
   constexpr std::size_t kSlot = 64;
   static_assert(sizeof(Envelope) <= kSlot);
@@ -55,9 +70,10 @@ Status Mail::post(OpenCall& call) {
   coming_.push(call);
   const Call& what = call.request.call;
   if (what.collective == Collective::send) return announce(call);
-  const auto ranks = static_cast<Rank>(membership_->paths.size());
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    if (rank != rank_ && (what.root == rank || what.root == kNoRank)) COLL_TRY(open(rank));
+  if (what.root == kNoRank) {
+    COLL_TRY(open_all());
+  } else if (what.root != rank_) {
+    COLL_TRY(open(what.root));
   }
   receives_.append(coming_);
   ++pending_;

@@ -94,6 +94,8 @@ class Mail {
 
   [[nodiscard]] Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   Status open(Rank rank);
+  /// All other ranks, for a receive from any. Some may have left; it fails if all have.
+  Status open_all();
   Result<std::unique_ptr<Connection>> dial(Rank rank);
   Status announce(OpenCall& call);
   Status offer(Messages::iterator message);

@@ -283,6 +283,30 @@ TEST_P(TaggedPeers, ARankThatHasLeftIsNoFailure) {
   close(lives[0]);
 }
 
+/// Nor is one that nothing was ever received from.
+TEST_P(TaggedPeers, ARankThatLeftBeforeIsNoFailure) {
+  const Meetings meetings;
+  int lives[2];  // open for writing while rank 1 lives
+  ASSERT_EQ(pipe(lives), 0);
+  RankProcesses ranks(3, [&](int rank) {
+    if (rank != 1) close(lives[1]);
+    const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
+    if (comm == nullptr) return 1;
+    Values data(1, rank);
+    int failures = 0;
+    char byte = 0;
+    if (rank != 1 && read(lives[0], &byte, 1) != 0) ++failures;
+    if (rank == 0 && wrong(rank, "recv", recv_tagged(data, COLL_ANY_SOURCE, 5, comm), COLL_SUCCESS))
+      ++failures;
+    if (rank == 2 && wrong(rank, "send", send_tagged(data, 0, 5, comm), COLL_SUCCESS)) ++failures;
+    if (wrong(rank, "leave", coll_comm_destroy(comm), COLL_SUCCESS)) ++failures;
+    return failures;
+  });
+  close(lives[1]);
+  ranks.expect_all_good();
+  close(lives[0]);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, TaggedPeers, ::testing::Values("shm", "tcp"),
                          [](const auto& each) { return std::string(each.param); });
 

@@ -145,7 +145,7 @@ TEST(StaleSynchronous, AWorkersDeathEndsTheServerAndNamesIt) {
 
 TEST(StaleSynchronous, WithoutStalenessItHasTheBitsOfSynchronousTraining) {
   constexpr std::size_t kSteps = 6;
-  for (const std::size_t workers : {1, 2, 4}) {
+  for (const std::size_t workers : {1U, 2U, 4U}) {
     const AsynchronousOptions options = with_staleness(0, 8);
     const NamedWeights expected = synchronous(workers, kSteps, options.training);
     on_ranks(workers + 1, [&](collectives::Communicator world) {
@@ -171,7 +171,7 @@ TEST(StaleSynchronous, WithoutStalenessItHasTheBitsOfSynchronousTraining) {
 
 TEST(StaleSynchronous, NoWorkerComputesWithWeightsThatAreTooOld) {
   constexpr std::size_t kWorkers = 4, kClocks = 15;
-  for (const std::size_t staleness : {0, 1, 3}) {
+  for (const std::size_t staleness : {0U, 1U, 3U}) {
     // A worker counts a gradient before it sends it: the server cannot know of more.
     std::array<std::atomic<std::size_t>, kWorkers> computed{};
     std::mutex mutex;

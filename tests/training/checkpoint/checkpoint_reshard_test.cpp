@@ -183,8 +183,8 @@ TEST(CheckpointReshard, AnyMeshReadsWhatAnotherWrote) {
 
 TEST(CheckpointReshard, DataParallelRanksChange) {
   const Model model = random_model(200);
-  for (const std::size_t from : {1, 3, 8})
-    for (const std::size_t to : {1, 2, 3, 8})
+  for (const std::size_t from : {1U, 3U, 8U})
+    for (const std::size_t to : {1U, 2U, 3U, 8U})
       expect_survives(model, {.data = from}, {.data = to, .by_unit = false});
 }
 

@@ -39,7 +39,7 @@ class CheckpointWriting : public ::testing::Test {
 
 TEST_F(CheckpointWriting, KeepsTheNewest) {
   sample_.keep = 3;
-  for (const std::uint64_t step : {5, 10, 15, 20, 1'000'000}) sample_.write(step);
+  for (const std::uint64_t step : {5U, 10U, 15U, 20U, 1'000'000U}) sample_.write(step);
   EXPECT_EQ(names(), (std::vector<std::string>{"step-000015", "step-000020", "step-1000000"}));
   EXPECT_EQ(checkpoint_steps(place_), (Steps{1'000'000, 20, 15}));
 }
@@ -59,7 +59,7 @@ TEST_F(CheckpointWriting, RemovesNoneBeforeTheNewOneIsComplete) {
 }
 
 TEST_F(CheckpointWriting, RefusedOnesDoNotCountAndGo) {
-  for (const std::uint64_t step : {10, 20}) sample_.write(step);
+  for (const std::uint64_t step : {10U, 20U}) sample_.write(step);
   fs::remove(place_ / "step-000020" / shard_name(0));
   sample_.refused = open_latest(place_).refused;
   sample_.write(15);
@@ -136,7 +136,7 @@ TEST_F(CheckpointWriting, InTheBackground) {
   CheckpointWriter writer = sample_.writer();
   AsyncWriter background(writer);
   EXPECT_TRUE(background.done());
-  for (const std::uint64_t step : {1, 2, 3}) {
+  for (const std::uint64_t step : {1U, 2U, 3U}) {
     const Snapshot snapshot = snapshot_of(step, equal_pieces(sample_.parameters, 0, 1));
     writer.prepare(step);
     background.start(step, snapshot);

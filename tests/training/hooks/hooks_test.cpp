@@ -38,7 +38,7 @@ std::uint64_t bytes_of_step(const char* name, std::size_t ranks, const Units<flo
 
 TEST(HookBytes, AreWhatTheFilesSay) {
   const auto units = some_units();
-  for (const std::size_t n : {2, 4}) {
+  for (const std::size_t n : {2U, 4U}) {
     const auto layout =
         layout_of(units, FlatLayout::backward_order(sizes_of(units)), n, kBucketBytes);
     ASSERT_GT(layout.buckets().size(), 1U);
@@ -67,7 +67,7 @@ Units<float> one_matrix(std::size_t rows, std::size_t columns) {
 
 TEST(HookBytes, SixteenBitsAreHalfOfThirtyTwo) {
   const auto units = one_matrix(512, 768);
-  for (const std::size_t n : {2, 4}) {
+  for (const std::size_t n : {2U, 4U}) {
     for (const char* name : {"bf16", "f16"}) {
       EXPECT_EQ(2 * bytes_of_step(name, n, units, kBucketBytes),
                 bytes_of_step("powersgd:16:1", n, units, kBucketBytes));
@@ -77,7 +77,7 @@ TEST(HookBytes, SixteenBitsAreHalfOfThirtyTwo) {
 
 TEST(HookBytes, PowerSgdSendsItsRankTimesRowsAndColumns) {
   const auto units = one_matrix(512, 768);
-  for (const std::size_t n : {2, 4}) {
+  for (const std::size_t n : {2U, 4U}) {
     EXPECT_EQ(bytes_of_step("powersgd:16:0", n, units, kBucketBytes),
               2 * (n - 1) * 4 * 16 * (512 + 768));
     EXPECT_EQ(bytes_of_step("powersgd:16:1", n, units, kBucketBytes), 2 * (n - 1) * 4 * 512 * 768)

@@ -82,7 +82,7 @@ TEST(Adam, IsNearArithmeticOf64Bits) {
 
 TEST(Adam, PartsHaveTheBitsOfTheWhole) {
   const Arrays whole = train(table(), kCount);
-  for (const std::size_t part : {1, 16, 100}) EXPECT_EQ(train(table(), part), whole) << part;
+  for (const std::size_t part : {1U, 16U, 100U}) EXPECT_EQ(train(table(), part), whole) << part;
 }
 
 TEST(Adam, InstructionSetsGiveTheSameBits) {

@@ -30,8 +30,8 @@ INSTANTIATE_TEST_SUITE_P(Formats, FileOffload, ::testing::ValuesIn(kWorkoutCases
 
 TEST_P(FileOffload, GivesTheBitsOfTheOptimizerInMemory) {
   const Trained expected = workout.expected();
-  for (const std::size_t threads : {1, 3}) {
-    for (const std::size_t chunk : {4096, 12288, 1048576}) {
+  for (const std::size_t threads : {1U, 3U}) {
+    for (const std::size_t chunk : {4096U, 12288U, 1048576U}) {
       FileOptimizer optimizer(
           workout.owned(), host, link,
           {.folder = folder.path(), .chunk_bytes = chunk, .adam_threads = threads});

@@ -17,8 +17,8 @@ INSTANTIATE_TEST_SUITE_P(Formats, Offload, ::testing::ValuesIn(kWorkoutCases));
 
 TEST_P(Offload, GivesTheBitsOfTheOptimizerInMemory) {
   const Trained expected = workout.expected();
-  for (const std::size_t threads : {1, 3}) {
-    for (const std::size_t tile : {1024, 100000}) {
+  for (const std::size_t threads : {1U, 3U}) {
+    for (const std::size_t tile : {1024U, 100000U}) {
       HostOptimizer optimizer(workout.owned(), host, link, {threads, tile});
       EXPECT_EQ(workout.run(optimizer), expected) << threads << " threads, tiles of " << tile;
     }

@@ -66,7 +66,7 @@ TEST_P(StateTransfers, WhatIsWrittenIsReadInAnyOrder) {
     const std::byte* memory = write ? written.get() : found.get();
     for (std::size_t i = 0; i < 3; ++i)
       io->start(i, {write, const_cast<std::byte*>(memory) + i * third, third, i * third});
-    for (const std::size_t i : {2, 0, 1}) io->wait(i);
+    for (const std::size_t i : {2U, 0U, 1U}) io->wait(i);
   }
   EXPECT_TRUE(std::equal(written.get(), written.get() + kBytes, found.get()));
 }

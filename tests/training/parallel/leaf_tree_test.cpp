@@ -80,8 +80,8 @@ TEST(LeafTree, TurnsOverRanksGiveTheSameTree) {
 }
 
 TEST(Deal, EveryMicroBatchHasOneRank) {
-  for (const std::size_t leaves : {1, 2, 3, 7, 8, 12, 31}) {
-    for (const std::size_t ranks : {1, 2, 3, 5, 8}) {
+  for (const std::size_t leaves : {1U, 2U, 3U, 7U, 8U, 12U, 31U}) {
+    for (const std::size_t ranks : {1U, 2U, 3U, 5U, 8U}) {
       for (const auto deal : {deal_in_blocks, deal_in_turns}) {
         std::vector<int> dealt(leaves);
         for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -94,8 +94,8 @@ TEST(Deal, EveryMicroBatchHasOneRank) {
 }
 
 TEST(Deal, InTurnsAllRanksHaveEquallyManyAndOnlyTheLastMayBeIdle) {
-  for (const std::size_t leaves : {1, 3, 8, 10}) {
-    for (const std::size_t ranks : {1, 2, 3, 4}) {
+  for (const std::size_t leaves : {1U, 3U, 8U, 10U}) {
+    for (const std::size_t ranks : {1U, 2U, 3U, 4U}) {
       for (std::size_t rank = 0; rank < ranks; ++rank) {
         const Turns turns = deal_in_turns(leaves, rank, ranks);
         ASSERT_EQ(turns.size(), (leaves + ranks - 1) / ranks);

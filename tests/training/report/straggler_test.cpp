@@ -50,7 +50,7 @@ TEST(Straggler, IsFoundAndWaitsAreItsOwn) {
 TEST(Straggler, IsFoundInNoiseAndAmongTwoOrMany) {
   std::mt19937_64 random(coll::test::test_seed());
   std::lognormal_distribution<double> noise(0, 0.2);
-  for (const std::size_t ranks : {2, 3, 8, 64}) {
+  for (const std::size_t ranks : {2U, 3U, 8U, 64U}) {
     const auto times = times_of(50, ranks, [&](auto, std::size_t rank) {
       return noise(random) * (rank == ranks / 2 ? 1.6 : 1.0);
     });
@@ -79,7 +79,7 @@ TEST(Straggler, IsNotNoise) {
       [&] { return uniform(random) < 0.05 ? 10.0 : 1.0; },
   };
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-    for (const std::size_t ranks : {2, 3, 7}) {
+    for (const std::size_t ranks : {2U, 3U, 7U}) {
       for (int window = 0; window < 100; ++window) {
         const auto times = times_of(50, ranks, [&](auto, auto) { return kinds[kind](); });
         EXPECT_TRUE(stragglers_of(paces_of(times)).empty())

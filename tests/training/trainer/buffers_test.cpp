@@ -146,7 +146,7 @@ TEST_P(BuffersOfStage, StepsBeginWithRank0s) {
 
 TEST_P(BuffersOfStage, WeightsHaveTheSameBitsOnAnyRanks) {
   const Trace alone = run(1, with_zero(0));
-  for (const std::size_t ranks : {1, 2, 4}) {
+  for (const std::size_t ranks : {1U, 2U, 4U}) {
     const Trace trace = run(ranks, with_zero(GetParam()));
     EXPECT_EQ(trace.losses, alone.losses);
     EXPECT_EQ(trace.states, alone.states);
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Zero, BuffersOfStage, testing::Values(0, 1, 2, 3));
 
 TEST(Buffers, ActivationCheckpointingUpdatesThemOnce) {
   const Trace all = run(2, with_zero(0));
-  for (const std::size_t units : {1, 2}) {
+  for (const std::size_t units : {1U, 2U}) {
     TrainerOptions options = with_zero(0);
     options.checkpoint = units;
     const Trace some = run(2, options);

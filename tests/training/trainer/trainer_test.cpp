@@ -146,7 +146,7 @@ TEST(Training, SameBitsWithCheckpointedActivations) {
   const Trace all = run({.ranks = 2, .options = with_zero(0)});
   EXPECT_EQ(all.bytes[0].at(Use::activations), activation_bytes(0));
   for (const int stage : {0, 3}) {
-    for (const std::size_t units : {1, 2, 3, 9}) {
+    for (const std::size_t units : {1U, 2U, 3U, 9U}) {
       TrainerOptions options = with_zero(stage);
       options.checkpoint = units;
       const Trace some = run({.ranks = 2, .options = options});
@@ -229,9 +229,9 @@ TEST(Training, RanksWithoutDataTakePart) {
 }
 
 TEST(Training, RanksSendWhatTheFormulasSay) {
-  for (const std::size_t ranks : {2, 3, 4}) {
+  for (const std::size_t ranks : {2U, 3U, 4U}) {
     for (const Format format : {Format::f32, Format::bf16}) {
-      for (const std::size_t rounds : {1, 3}) {
+      for (const std::size_t rounds : {1U, 3U}) {
         for (const int stage : {0, 1, 2, 3}) {
           TrainerOptions options = with_zero(stage);
           options.leaves = ranks * rounds;
@@ -264,7 +264,7 @@ TEST(Training, RanksSendWhatTheFormulasSay) {
 
 /// The paper's formulas, and the estimate of everything.
 TEST(Training, RanksKeepWhatTheFormulasSay) {
-  for (const std::size_t ranks : {1, 2, 4}) {
+  for (const std::size_t ranks : {1U, 2U, 4U}) {
     for (const Format format : {Format::bf16, Format::f32}) {
       for (const int stage : {0, 1, 2, 3}) {
         TrainerOptions options = with_zero(stage);
@@ -293,7 +293,7 @@ TEST(Training, RanksKeepWhatTheFormulasSay) {
 
 TEST(Training, TheEstimateCountsMicroBatches) {
   for (const int stage : {0, 1, 2, 3}) {
-    for (const std::size_t leaves : {2, 6, 8}) {
+    for (const std::size_t leaves : {2U, 6U, 8U}) {
       TrainerOptions options = with_zero(stage);
       options.leaves = leaves;
       options.checkpoint = leaves == 6 ? 2 : 0;
