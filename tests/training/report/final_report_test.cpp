@@ -239,7 +239,7 @@ TEST(ReportPage, TakesOddRuns) {
     const std::string loss = loss_svg(report);
     expect_drawn_on_paper(parsed(loss));
     EXPECT_NE(report_table(report), "");
-    EXPECT_NO_THROW(static_cast<void>(json::parse(json_text(report_json(report)))));
+    EXPECT_TRUE(json::accept(json_text(report_json(report))));
     EXPECT_EQ(text.find("nan"), std::string::npos);
   }
   EXPECT_NE(loss_svg(report_of(0)).find("no finite values"), std::string::npos);
