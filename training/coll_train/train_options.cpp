@@ -53,6 +53,19 @@ void add_model(CLI::App& app, TrainOptions& o) {
   group->add_option("--seed", o.trainer.seed, "of weights and data")->capture_default_str();
   group->add_option("--init", o.init, "first weights: a safetensors file (default: by the seed)");
   group
+      ->add_option("--compute", o.sleep_us,
+                   "each unit sleeps US microseconds in place of a forward pass, twice\nthat "
+                   "backward: shows overlap and bubbles of many ranks on few cores")
+      ->transform(CLI::Validator(
+          [](std::string& text) {
+            constexpr std::string_view kSleep = "sleep:";
+            if (!text.starts_with(kSleep)) return "use sleep:US, not " + text;
+            text.erase(0, kSleep.size());
+            return std::string();
+          },
+          "sleep:US", "sleep"))
+      ->check(CLI::PositiveNumber);
+  group
       ->add_option("--drop", o.trainer.drop,
                    "probability that a micro-batch leaves out a block (stochastic depth)")
       ->check(CLI::Range(0.0, 1.0));

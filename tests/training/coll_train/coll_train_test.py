@@ -139,6 +139,15 @@ class Options(TrainTest):
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout, done.stderr
 
+    def test_virtual_compute_takes_its_time(self):
+        """Each rank has 4 micro-batches in 4 units: 1 ms forward, 2 ms back."""
+        log = self.path("log")
+        self.train(2, "--steps", "3", "--compute", "sleep:1000", "--log", log)
+        with open(log, encoding="utf-8") as lines:
+            for line in lines:
+                step = json.loads(line)
+                self.assertGreaterEqual(step["forward_seconds"] + step["backward_seconds"], 0.045)
+
     def test_help_explains_every_group(self):
         text, _ = self.say("--help")
         for word in ("Model and data", "Run", "Ranks", "Memory", "Files", "Instead of a run",
