@@ -204,6 +204,15 @@ void Trainer::update(const Totals& totals, StepResult& result) {
   result.norm = std::sqrt(totals.squares.value()) * mean;
   result.skipped = !std::isfinite(result.norm);
   if (options_.gradients == Format::f16) scaler_.update(result.skipped);
+  skipped_ = result.skipped ? skipped_ + 1 : 0;
+  // f16 may need 16 steps to find its scale.
+  constexpr std::size_t kMostSkipped = 40;
+  if (skipped_ == kMostSkipped) {
+    throw Failure(
+        "the gradient was not finite in " + std::to_string(skipped_) +
+        " steps in a row, so training stands still; go on from an earlier checkpoint, with a lower "
+        "rate or in f32");
+  }
   if (result.skipped) return;
 
   Update update;

@@ -153,6 +153,7 @@ class Trainer {
   std::size_t most_leaves_ = 0;  ///< of a step, on this rank
   LossScaler scaler_;
   std::size_t step_ = 0;
+  std::size_t skipped_ = 0;  ///< steps in a row
   bool rebuilt_ = false;
 };
 

@@ -142,6 +142,12 @@ TEST(Training, ItLearns) {
   EXPECT_LT(trace.validation, 1.5);
 }
 
+TEST(Training, AGradientThatStaysNotFiniteIsAFailure) {
+  TrainerOptions options = with_zero(1);
+  options.decay = 1e38F;  // the first step spoils the weights
+  EXPECT_THROW(run({.ranks = 2, .steps = 45, .options = options}), Failure);
+}
+
 TEST(Training, SameBitsWithCheckpointedActivations) {
   const Trace all = run({.ranks = 2, .options = with_zero(0)});
   EXPECT_EQ(all.bytes[0].at(Use::activations), activation_bytes(0));
