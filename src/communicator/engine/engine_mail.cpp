@@ -59,8 +59,8 @@ void Engine::take_met() noexcept {
 /// communicator has failed.
 bool Engine::look_at_mail(Clock::time_point now) noexcept {
   return mail_.any_of([&](OpenCall& call) {
-    if (const Connection* const failed = mail_.failed_connection(call)) {
-      fail_all(failure_.settle(failed->status(), call.call, failed->peer()));
+    if (const Rank failed = mail_.failed_peer(call); failed != kNoRank) {
+      fail_all(failure_.settle(mail_.status_of(failed), call.call, failed));
       return true;
     }
     return look_at(call, now);

@@ -38,42 +38,35 @@ Status Mail::open(Rank rank) {
   if (opened.connection) return {};
   opened_.reserve(opened_.size() + 1);
   sources_.reserve(opened_.size() + 1);
-  COLL_ASSIGN(opened.connection, dial(rank));
-  opened_.push_back(rank);
-  ++opening_;
-  return {};
+  const bool is_new = opened.refusal.ok();
+  dial(opened, rank);
+  if (is_new) opened_.push_back(rank);
+  if (opened.connection) ++opening_;
+  return opened.refusal;
 }
 
-Status Mail::open_all() {
-  const auto ranks = static_cast<Rank>(membership_->paths.size());
-  Status failure;
-  bool any = ranks == 1;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    if (rank == rank_) continue;
-    Status opened = open(rank);
-    if (opened.ok())
-      any = true;
-    else
-      failure = std::move(opened);
-  }
-  return any ? Status() : failure;
-}
-
-Result<std::unique_ptr<Connection>> Mail::dial(Rank rank) {
+void Mail::dial(Peer& to, Rank rank) {
   constexpr std::size_t kSlot = 64;
   static_assert(sizeof(Envelope) <= kSlot);
   const PeerPath& path = membership_->paths[static_cast<std::size_t>(rank)];
-  return path.transport->open({rank, kLane, kSlot, kCredits}, path.descriptor);
+  to.connection.reset();
+  auto dialled = path.transport->open({rank, kLane, kSlot, kCredits}, path.descriptor);
+  to.refusal = dialled.status();
+  if (to.refusal.ok())
+    to.connection = *std::move(dialled);
+  else
+    to.failed_dials = kDials;
 }
 
 Status Mail::post(OpenCall& call) {
   coming_.push(call);
   const Call& what = call.request.call;
   if (what.collective == Collective::send) return announce(call);
-  if (what.root == kNoRank) {
-    COLL_TRY(open_all());
-  } else if (what.root != rank_) {
-    COLL_TRY(open(what.root));
+  const auto ranks = static_cast<Rank>(membership_->paths.size());
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (rank == rank_ || (what.root != rank && what.root != kNoRank)) continue;
+    // From any rank it may still come where one has left.
+    if (const Status opened = open(rank); !opened.ok() && what.root == rank) return opened;
   }
   receives_.append(coming_);
   ++pending_;
@@ -121,13 +114,13 @@ Result<bool> Mail::round(bool connect) {
     if (!from.ready) {
       if (!connect) continue;
       // The peer drops a dial that was begun for an earlier call, and not looked after since.
-      if (!from.connection->status().ok() && from.failed_dials < kDials) {
+      if (!from.status().ok() && from.failed_dials < kDials) {
         ++from.failed_dials;
-        from.connection.reset();
-        COLL_ASSIGN(from.connection, dial(rank));
+        dial(from, rank);
       }
+      if (!from.connection) continue;
       if (!from.connection->ready()) {
-        if (from.connection->status().ok()) ++opening_;
+        if (from.status().ok()) ++opening_;
         continue;
       }
       from.ready = moved = true;
@@ -287,21 +280,15 @@ void Mail::take_all(CallList& into) {
 
 /// A receive from any rank waits as long as another rank is left that could send. (A send to itself
 /// needs none, but where all others are gone, nobody should wait for ever.)
-const Connection* Mail::failed_connection(const OpenCall& call) const {
-  const auto failed = [&](Rank rank) -> const Connection* {
-    const Connection* const connection = peer(rank).connection.get();
-    const bool tried = peer(rank).ready || peer(rank).failed_dials == kDials;
-    return connection != nullptr && tried && !connection->status().ok() ? connection : nullptr;
+Rank Mail::failed_peer(const OpenCall& call) const {
+  const auto failed = [&](Rank rank) {
+    const Peer& other = peer(rank);
+    return (other.ready || other.failed_dials == kDials) && !other.status().ok();
   };
   const Rank named = call.request.call.root;
-  if (named == rank_ || !peers_) return nullptr;
-  if (named != kNoRank) return failed(named);
-  const Connection* last = nullptr;
-  for (const Rank rank : opened_) {
-    last = failed(rank);
-    if (last == nullptr) return nullptr;
-  }
-  return last;
+  if (named == rank_ || opened_.empty()) return kNoRank;
+  if (named != kNoRank) return failed(named) ? named : kNoRank;
+  return std::ranges::all_of(opened_, failed) ? opened_.back() : kNoRank;
 }
 
 std::string Mail::awaited(const OpenCall& call) const {

@@ -53,8 +53,11 @@ class Mail {
   /// Calls `see` with each call that has not met its other end, until it returns true.
   template <class See>
   bool any_of(See see);
-  /// Without this connection the call cannot meet its other end, and it has failed; or null.
-  [[nodiscard]] const Connection* failed_connection(const OpenCall& call) const;
+  /// A peer without which the call cannot meet its other end, and which cannot be reached; or
+  /// kNoRank.
+  [[nodiscard]] Rank failed_peer(const OpenCall& call) const;
+  /// Of the connection to a peer.
+  [[nodiscard]] const Status& status_of(Rank rank) const { return peer(rank).status(); }
   /// For a person: what the call waits for.
   [[nodiscard]] std::string awaited(const OpenCall& call) const;
   void add_nap_ends(NapEnds& ends) const;
@@ -74,6 +77,10 @@ class Mail {
   };
   struct Peer {
     std::unique_ptr<Connection> connection;
+    Status refusal;  ///< why the last dial failed at once; then there is no connection
+    [[nodiscard]] const Status& status() const {
+      return connection ? connection->status() : refusal;
+    }
     bool ready = false;
     int failed_dials = 0;
     std::deque<Envelope> unsent;
@@ -94,9 +101,7 @@ class Mail {
 
   [[nodiscard]] Peer& peer(Rank rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   Status open(Rank rank);
-  /// All other ranks, for a receive from any. Some may have left; it fails if all have.
-  Status open_all();
-  Result<std::unique_ptr<Connection>> dial(Rank rank);
+  void dial(Peer& to, Rank rank);
   Status announce(OpenCall& call);
   Status offer(Messages::iterator message);
   Status take(Rank from, const Envelope& envelope);
@@ -108,7 +113,7 @@ class Mail {
   const Rank rank_;
   const Membership* membership_;
   std::unique_ptr<Peer[]> peers_;         ///< by rank, once a call needs one
-  std::vector<Rank> opened_;              ///< peers with a connection
+  std::vector<Rank> opened_;              ///< peers that were dialled
   std::size_t opening_ = 0;               ///< of these, how many may become ready
   std::vector<ProgressSource*> sources_;  ///< of the connections
   CallList coming_;                       ///< the call that is being posted

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -252,15 +253,34 @@ TEST_P(TaggedPeers, AKilledRankEndsTheWait) {
   ranks.expect_all_good();
 }
 
-/// Those that are left may still send.
-TEST_P(TaggedPeers, ARankThatHasLeftIsNoFailure) {
+/// What a rank of three does before it leaves: returns its failures. `rank_1_ends` waits until rank
+/// 1 is gone.
+using Doing =
+    std::function<int(int rank, coll_comm_t comm, const std::function<bool()>& rank_1_ends)>;
+
+void expect_good_ranks(const char* transport, const Doing& doing) {
   const Meetings meetings;
   int lives[2];  // open for writing while rank 1 lives
   ASSERT_EQ(pipe(lives), 0);
   RankProcesses ranks(3, [&](int rank) {
     if (rank != 1) close(lives[1]);
-    const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
+    const coll_comm_t comm = join(meetings.place(0), transport, 3, rank);
     if (comm == nullptr) return 1;
+    int failures = doing(rank, comm, [&] {
+      char byte = 0;
+      return read(lives[0], &byte, 1) == 0;
+    });
+    if (wrong(rank, "leave", coll_comm_destroy(comm), COLL_SUCCESS)) ++failures;
+    return failures;
+  });
+  close(lives[1]);
+  ranks.expect_all_good();
+  close(lives[0]);
+}
+
+/// Those that are left may still send.
+TEST_P(TaggedPeers, ARankThatHasLeftIsNoFailure) {
+  expect_good_ranks(GetParam(), [](int rank, coll_comm_t comm, const auto& rank_1_ends) {
     Values data(1, rank);
     int failures = 0;
     if (rank == 0) {
@@ -271,41 +291,36 @@ TEST_P(TaggedPeers, ARankThatHasLeftIsNoFailure) {
         if (wrong(rank, "recv", status, COLL_SUCCESS) || message.source != i + 1) ++failures;
       }
     } else {
-      char byte = 0;
-      if (rank == 2 && read(lives[0], &byte, 1) != 0) ++failures;
+      if (rank == 2 && !rank_1_ends()) ++failures;
       if (wrong(rank, "send", send_tagged(data, 0, rank, comm), COLL_SUCCESS)) ++failures;
     }
-    if (wrong(rank, "leave", coll_comm_destroy(comm), COLL_SUCCESS)) ++failures;
     return failures;
   });
-  close(lives[1]);
-  ranks.expect_all_good();
-  close(lives[0]);
 }
 
 /// Nor is one that nothing was ever received from.
 TEST_P(TaggedPeers, ARankThatLeftBeforeIsNoFailure) {
-  const Meetings meetings;
-  int lives[2];  // open for writing while rank 1 lives
-  ASSERT_EQ(pipe(lives), 0);
-  RankProcesses ranks(3, [&](int rank) {
-    if (rank != 1) close(lives[1]);
-    const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
-    if (comm == nullptr) return 1;
+  expect_good_ranks(GetParam(), [](int rank, coll_comm_t comm, const auto& rank_1_ends) {
+    if (rank == 1) return 0;
     Values data(1, rank);
-    int failures = 0;
-    char byte = 0;
-    if (rank != 1 && read(lives[0], &byte, 1) != 0) ++failures;
+    int failures = rank_1_ends() ? 0 : 1;
     // Over shared memory the higher rank calls the lower one.
-    if (rank == 2 && wrong(rank, "recv", recv_tagged(data, COLL_ANY_SOURCE, 5, comm), COLL_SUCCESS))
-      ++failures;
-    if (rank == 0 && wrong(rank, "send", send_tagged(data, 2, 5, comm), COLL_SUCCESS)) ++failures;
-    if (wrong(rank, "leave", coll_comm_destroy(comm), COLL_SUCCESS)) ++failures;
+    const coll_status_t status =
+        rank == 2 ? recv_tagged(data, COLL_ANY_SOURCE, 5, comm) : send_tagged(data, 2, 5, comm);
+    if (wrong(rank, rank == 2 ? "recv" : "send", status, COLL_SUCCESS)) ++failures;
     return failures;
   });
-  close(lives[1]);
-  ranks.expect_all_good();
-  close(lives[0]);
+}
+
+/// Where all others have left, the receive ends at once.
+TEST_P(TaggedPeers, NobodyIsLeftToSend) {
+  expect_good_ranks(GetParam(), [](int rank, coll_comm_t comm, const auto& rank_1_ends) {
+    if (rank != 2) return 0;
+    Values data(1);
+    if (!rank_1_ends()) return 1;
+    const coll_status_t status = recv_tagged(data, COLL_ANY_SOURCE, 5, comm);
+    return status == COLL_UNREACHABLE || status == COLL_PEER_LOST ? 0 : 2;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, TaggedPeers, ::testing::Values("shm", "tcp"),
