@@ -4,39 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <collectives/collectives.hpp>
-#include <exception>
 #include <functional>
-#include <thread>
-#include <vector>
 
 #include "data/source.hpp"
-#include "memory/failure.hpp"
+#include "measure/thread_ranks.hpp"
 
 namespace training {
 
-/// Runs `run` on `ranks` threads, each with a communicator of all of them. A rank that fails aborts
-/// the others; the first failure is thrown.
+/// Runs `run` on threads as ranks; one that waits for another does so for 30 seconds at most.
 inline void on_ranks(std::size_t ranks,
                      const std::function<void(collectives::Communicator world)>& run) {
-  coll_unique_id_t id;
-  value_of(collectives::detail::result(coll_get_unique_id(&id)));
-  std::vector<std::exception_ptr> failures(ranks);
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        coll_config_t config = COLL_CONFIG_INIT;
-        config.deadline_s = 30;
-        run(value_of(collectives::Communicator::join(id, static_cast<int>(ranks),
-                                                     static_cast<int>(rank), &config)));
-      } catch (...) {
-        failures[rank] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  coll_config_t config = COLL_CONFIG_INIT;
+  config.deadline_s = 30;
+  run_as_threads(ranks, config, run);
 }
 
 /// Text in which each token follows from the one before by a rule, with some noise.

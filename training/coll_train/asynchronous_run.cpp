@@ -14,10 +14,6 @@
 namespace training {
 namespace {
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 void serve(const TrainOptions& options, const AsynchronousOptions& how, const Source& source,
            const Units<float>& units, collectives::Communicator& world) {
   const auto began = Clock::now();

@@ -163,8 +163,7 @@ void TrainRun::make_parts() {
 
 Decision TrainRun::decide() {
   Decision decision;
-  const std::chrono::duration<double> elapsed = Clock::now() - began_;
-  const bool late = options_.seconds > 0 && elapsed.count() > options_.seconds;
+  const bool late = options_.seconds > 0 && seconds_since(began_) > options_.seconds;
   decision.stop = stop_asked != 0 || late ? 1 : 0;
   decision.written = checkpoints_ && checkpoints_->written() ? 1 : 0;
   value_of(mesh_->world.all_reduce<std::int32_t>({&decision.stop, 2}));

@@ -19,7 +19,8 @@ enum Purpose : std::uint32_t {
   kOrder = 2,
   kMatrix = 3,
   kTraining = 4,
-  kValidation = 5
+  kValidation = 5,
+  kDropped = 6
 };
 
 /// Most examples of a source, characters of a text, and rows of a micro-batch.

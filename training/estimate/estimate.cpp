@@ -11,26 +11,11 @@
 namespace training {
 namespace {
 
-struct Sizes {
-  std::size_t all = 0;      ///< elements of the layout, with padding
-  std::size_t largest = 0;  ///< of its buckets
-  std::size_t unit = 0;     ///< parameters of the largest unit
-};
-
-Sizes sizes_for(const TrainerOptions& options, const Units<float>& units, std::size_t ranks) {
-  const auto sizes = sizes_of(units);
-  const std::size_t alignment = ranks * kParameterAlignment;
-  BucketLimits limits = options.buckets;
-  limits.element_bytes = bytes_of(options.gradients);
-  const FlatLayout layout =
-      options.zero >= 2
-          ? FlatLayout::by_unit(sizes, alignment)
-          : FlatLayout::by_bytes(sizes, FlatLayout::backward_order(sizes), limits, alignment);
-  Sizes result{.all = layout.size()};
-  for (const Bucket& bucket : layout.buckets())
-    result.largest = std::max(result.largest, bucket.size);
-  for (const auto& unit : units) result.unit = std::max(result.unit, unit->size());
-  return result;
+/// Parameters of the largest unit.
+std::size_t largest_unit(const Units<float>& units) {
+  std::size_t largest = 0;
+  for (const auto& unit : units) largest = std::max(largest, unit->size());
+  return largest;
 }
 
 std::string in_units(std::size_t bytes) {
@@ -47,8 +32,10 @@ std::size_t Estimate::all() const {
 
 Estimate estimate(const TrainerOptions& options, const Units<float>& units, const Batch& shape,
                   const StageOptions& stage, std::size_t ranks, bool offload) {
-  const Sizes sizes = sizes_for(options, units, ranks);
-  const std::size_t part = sizes.all / ranks, zero = static_cast<std::size_t>(options.zero);
+  const auto sizes = sizes_of(units);
+  const FlatLayout layout = layout_for(options, sizes, FlatLayout::backward_order(sizes), ranks);
+  const std::size_t all = layout.size(), part = all / ranks;
+  const auto zero = static_cast<std::size_t>(options.zero);
   const std::size_t weight = bytes_of(options.weights), gradient = bytes_of(options.gradients);
   const std::size_t states = options.weights == Format::f32 ? 8 : 12;
   const std::size_t leaves = (options.leaves + ranks - 1) / ranks;
@@ -57,16 +44,16 @@ Estimate estimate(const TrainerOptions& options, const Units<float>& units, cons
   const auto of = [&](Use use) -> std::size_t& {
     return result.bytes[static_cast<std::size_t>(use)];
   };
-  of(Use::parameters) = weight * (zero == 3 ? part : sizes.all);
+  of(Use::parameters) = weight * (zero == 3 ? part : all);
   for (const auto& unit : units)
     for (const ParameterInfo& buffer : unit->buffers())
       of(Use::parameters) += sizeof(float) * buffer.size();
-  of(Use::gradients) = gradient * levels * (zero >= 2 ? part : sizes.all);
-  if (!offload) of(Use::optimizer) = states * (zero >= 1 ? part : sizes.all);
-  if (zero >= 2) of(Use::buckets) += 2 * gradient * sizes.largest;
-  if (zero == 3) of(Use::buckets) += (1 + options.prefetch) * weight * sizes.largest;
+  of(Use::gradients) = gradient * levels * (zero >= 2 ? part : all);
+  if (!offload) of(Use::optimizer) = states * (zero >= 1 ? part : all);
+  if (zero >= 2) of(Use::buckets) += 2 * gradient * layout.largest();
+  if (zero == 3) of(Use::buckets) += (1 + options.prefetch) * weight * layout.largest();
   for (const Format format : {options.weights, options.gradients})
-    if (format != Format::f32) of(Use::staging) += sizeof(float) * sizes.unit;
+    if (format != Format::f32) of(Use::staging) += sizeof(float) * largest_unit(units);
   of(Use::activations) = sizeof(float) * activation_elements(units, shape, stage);
 
   const std::size_t share = part * (ranks - 1);
@@ -88,11 +75,8 @@ std::size_t deepspeed_bytes(int stage, std::size_t parameters, std::size_t large
 std::string estimate_table(const TrainerOptions& options, const Units<float>& units,
                            const Batch& shape, const StageOptions& stage, std::size_t ranks,
                            bool offload) {
-  std::size_t parameters = 0, largest = 0;
-  for (const auto& unit : units) {
-    parameters += unit->size();
-    largest = std::max(largest, unit->size());
-  }
+  std::size_t parameters = 0;
+  for (const auto& unit : units) parameters += unit->size();
   std::string text = fmt::format(
       "{} parameters, {} data-parallel ranks, weights {}, gradients {}, {} micro-batches of {} "
       "rows\n"
@@ -106,7 +90,9 @@ std::string estimate_table(const TrainerOptions& options, const Units<float>& un
     with.zero = zero;
     const Estimate e = estimate(with, units, shape, stage, ranks, offload);
     const std::size_t deepspeed =
-        options.weights == Format::f32 ? 0 : deepspeed_bytes(zero, parameters, largest, ranks);
+        options.weights == Format::f32
+            ? 0
+            : deepspeed_bytes(zero, parameters, largest_unit(units), ranks);
     text += fmt::format("{:>7}", fmt::format("{}{}", zero == options.zero ? "*" : "", zero));
     for (const Use use : {Use::parameters, Use::gradients, Use::optimizer, Use::buckets,
                           Use::staging, Use::activations})

@@ -2,6 +2,7 @@
 // Fills buckets with parameters.
 #include "flat.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace training {
@@ -61,6 +62,12 @@ FlatLayout FlatLayout::by_unit(const Sizes& sizes, std::size_t alignment) {
     layout.close(alignment);
   }
   return layout;
+}
+
+std::size_t FlatLayout::largest() const {
+  std::size_t largest = 0;
+  for (const Bucket& bucket : buckets_) largest = std::max(largest, bucket.size);
+  return largest;
 }
 
 void move_elements(const FlatLayout& from_layout, const void* from, const FlatLayout& to_layout,

@@ -62,6 +62,7 @@ class FlatLayout {
   /// Where a bucket begins if all lie one behind another, in elements.
   [[nodiscard]] std::size_t begin(std::size_t bucket) const { return begins_[bucket]; }
   [[nodiscard]] std::size_t size() const { return begins_.back(); }  ///< with padding
+  [[nodiscard]] std::size_t largest() const;                         ///< of the buckets' sizes
 
  private:
   explicit FlatLayout(const Sizes& sizes);

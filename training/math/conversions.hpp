@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of 16 bits to f32 and back, and their sums.
+// Numbers of each format to f32 and back, and their sums.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -9,7 +9,14 @@
 
 namespace training::TRAINING_ISA {
 
+struct PlainFloat {
+  using Stored = float;
+  static float widen(float value) { return value; }
+  static float narrow(float value) { return value; }
+};
+
 struct BrainFloat {
+  using Stored = std::uint16_t;
   static float widen(std::uint16_t bits) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
   }
@@ -23,6 +30,7 @@ struct BrainFloat {
 
 /// f16 without the processor's own conversions: the arithmetic of f32 does the rounding.
 struct HalfFloat {
+  using Stored = std::uint16_t;
   static float widen(std::uint16_t bits) {
     const std::uint32_t sign = (bits & 0x8000U) << 16U, rest = bits & 0x7fffU;
     const bool strange = rest >= 0x7c00U;  // infinity and NaN
@@ -47,20 +55,20 @@ struct HalfFloat {
 
 template <class Number>
 void widen_all(std::size_t n, const void* from, float* to) {
-  const auto* numbers = static_cast<const std::uint16_t*>(from);
+  const auto* numbers = static_cast<const typename Number::Stored*>(from);
   for (std::size_t i = 0; i < n; ++i) to[i] = Number::widen(numbers[i]);
 }
 
 template <class Number>
 void narrow_all(std::size_t n, const float* from, void* to) {
-  auto* numbers = static_cast<std::uint16_t*>(to);
+  auto* numbers = static_cast<typename Number::Stored*>(to);
   for (std::size_t i = 0; i < n; ++i) numbers[i] = Number::narrow(from[i]);
 }
 
 template <class Number>
 void add_all(std::size_t n, const void* from, void* to) {
-  const auto* terms = static_cast<const std::uint16_t*>(from);
-  auto* sums = static_cast<std::uint16_t*>(to);
+  const auto* terms = static_cast<const typename Number::Stored*>(from);
+  auto* sums = static_cast<typename Number::Stored*>(to);
   for (std::size_t i = 0; i < n; ++i)
     sums[i] = Number::narrow(Number::widen(sums[i]) + Number::widen(terms[i]));
 }

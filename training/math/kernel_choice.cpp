@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Picks the table of kernels that this processor runs, and a BLAS for products of matrices.
-#include <cstring>
-
 #include "kernels.hpp"
 #include "number_format.hpp"
 
@@ -69,46 +67,20 @@ const Table& table() {
   return chosen;
 }
 
+namespace {
+const Numbers& numbers_of(Format format) {
+  return table().numbers[static_cast<std::size_t>(format)];
+}
+}  // namespace
+
 void widen(Format format, std::size_t count, const void* from, float* to) {
-  switch (format) {
-    case Format::f32:
-      std::memcpy(to, from, count * sizeof(float));
-      break;
-    case Format::bf16:
-      table().widen_bf16(count, from, to);
-      break;
-    case Format::f16:
-      table().widen_f16(count, from, to);
-      break;
-  }
+  numbers_of(format).widen(count, from, to);
 }
-
 void narrow(Format format, std::size_t count, const float* from, void* to) {
-  switch (format) {
-    case Format::f32:
-      std::memcpy(to, from, count * sizeof(float));
-      break;
-    case Format::bf16:
-      table().narrow_bf16(count, from, to);
-      break;
-    case Format::f16:
-      table().narrow_f16(count, from, to);
-      break;
-  }
+  numbers_of(format).narrow(count, from, to);
 }
-
 void add(Format format, std::size_t count, const void* from, void* to) {
-  switch (format) {
-    case Format::f32:
-      table().of_float.add(count, static_cast<const float*>(from), static_cast<float*>(to));
-      break;
-    case Format::bf16:
-      table().add_bf16(count, from, to);
-      break;
-    case Format::f16:
-      table().add_f16(count, from, to);
-      break;
-  }
+  numbers_of(format).add(count, from, to);
 }
 
 template <>

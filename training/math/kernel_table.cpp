@@ -38,18 +38,18 @@ Kernels<Real> kernels_of() {
           .add = add<Real>};
 }
 
+template <class Number>
+Numbers numbers_of() {
+  return {widen_all<Number>, narrow_all<Number>, add_all<Number>};
+}
+
 Table make_table() {
   return {.name = TRAINING_TEXT(TRAINING_ISA),
           .of_float = kernels_of<float>(),
           .of_double = kernels_of<double>(),
           .adam = adam,
           .squares = squares,
-          .widen_bf16 = widen_all<BrainFloat>,
-          .narrow_bf16 = narrow_all<BrainFloat>,
-          .add_bf16 = add_all<BrainFloat>,
-          .widen_f16 = widen_all<HalfFloat>,
-          .narrow_f16 = narrow_all<HalfFloat>,
-          .add_f16 = add_all<HalfFloat>};
+          .numbers = {numbers_of<PlainFloat>(), numbers_of<BrainFloat>(), numbers_of<HalfFloat>()}};
 }
 
 }  // namespace training::TRAINING_ISA

@@ -53,6 +53,13 @@ struct Kernels {
   void (*add)(std::size_t n, const Real* from, Real* to);
 };
 
+/// How numbers of a format are stored (number_format.hpp).
+struct Numbers {
+  void (*widen)(std::size_t n, const void* from, float* to);
+  void (*narrow)(std::size_t n, const float* from, void* to);
+  void (*add)(std::size_t n, const void* from, void* to);
+};
+
 struct Table {
   const char* name;  ///< "avx512", "avx2", "neon", "baseline"
   Kernels<float> of_float;
@@ -61,13 +68,7 @@ struct Table {
                float* v);
   /// Sums of squares of 16 gradients each; the last block may be shorter.
   void (*squares)(std::size_t n, const float* x, double* sums);
-  // number_format.hpp
-  void (*widen_bf16)(std::size_t n, const void* from, float* to);
-  void (*narrow_bf16)(std::size_t n, const float* from, void* to);
-  void (*add_bf16)(std::size_t n, const void* from, void* to);
-  void (*widen_f16)(std::size_t n, const void* from, float* to);
-  void (*narrow_f16)(std::size_t n, const float* from, void* to);
-  void (*add_f16)(std::size_t n, const void* from, void* to);
+  Numbers numbers[3];  ///< of each Format
 };
 
 /// The best table that this processor can run.

@@ -32,8 +32,10 @@ void report(const Command& command, Measure measure) {
     all = measure(std::move(world));
     if (!first) return;
   } else {
+    coll_config_t config = COLL_CONFIG_INIT;
+    if (!command.transports.empty()) config.transports = command.transports.c_str();
     for (const std::size_t ranks : command.ranks) {
-      run_as_threads(ranks, command.transports, [&](collectives::Communicator world) {
+      run_as_threads(ranks, config, [&](collectives::Communicator world) {
         const bool first = world.rank() == 0;
         const std::vector<Result> results = measure(std::move(world));
         if (first) all.insert(all.end(), results.begin(), results.end());

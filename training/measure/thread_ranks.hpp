@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads of this process as ranks: measurements with virtual compute need no processes.
+// Threads of this process as ranks, for measurements with virtual compute, and for tests.
 #pragma once
 #include <collectives/collectives.hpp>
 #include <exception>
 #include <functional>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,9 +11,8 @@
 
 namespace training {
 
-/// Calls `run` on `ranks` threads, each with a communicator of all. `transports` as in
-/// coll_config_t; empty: the library chooses. Throws the first failure.
-inline void run_as_threads(std::size_t ranks, const std::string& transports,
+/// Calls `run` on `ranks` threads, each with a communicator of all. Throws the first failure.
+inline void run_as_threads(std::size_t ranks, const coll_config_t& config,
                            const std::function<void(collectives::Communicator world)>& run) {
   coll_unique_id_t id;
   value_of(collectives::detail::result(coll_get_unique_id(&id)));
@@ -23,8 +21,6 @@ inline void run_as_threads(std::size_t ranks, const std::string& transports,
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        coll_config_t config = COLL_CONFIG_INIT;
-        if (!transports.empty()) config.transports = transports.c_str();
         run(value_of(collectives::Communicator::join(id, static_cast<int>(ranks),
                                                      static_cast<int>(rank), &config)));
       } catch (...) {

@@ -26,34 +26,27 @@ Pending Traffic::start(const coll_call_t& call, const char* name, std::size_t by
   return pending;
 }
 
-Pending Traffic::all_reduce(void* data, std::size_t count, Format format) {
+Pending Traffic::start(coll_operation_t operation, const Moved& moved, const char* name,
+                       std::size_t whole) {
   coll_call_t call = COLL_CALL_INIT;
-  call.operation = COLL_ALL_REDUCE;
-  call.send = data;
-  call.recv = data;
-  call.count = count;
-  call.type = dtype_of(format);
-  return start(call, "all_reduce", count * bytes_of(format));
+  call.operation = operation;
+  call.send = moved.send;
+  call.recv = moved.recv;
+  call.count = moved.count;
+  call.type = dtype_of(moved.format);
+  return start(call, name, whole * bytes_of(moved.format));
+}
+
+Pending Traffic::all_reduce(void* data, std::size_t count, Format format) {
+  return start(COLL_ALL_REDUCE, {data, data, count, format}, "all_reduce", count);
 }
 
 Pending Traffic::reduce_scatter(const void* send, void* recv, std::size_t count, Format format) {
-  coll_call_t call = COLL_CALL_INIT;
-  call.operation = COLL_REDUCE_SCATTER;
-  call.send = send;
-  call.recv = recv;
-  call.count = count;
-  call.type = dtype_of(format);
-  return start(call, "reduce_scatter", ranks() * count * bytes_of(format));
+  return start(COLL_REDUCE_SCATTER, {send, recv, count, format}, "reduce_scatter", ranks() * count);
 }
 
 Pending Traffic::all_gather(const void* send, void* recv, std::size_t count, Format format) {
-  coll_call_t call = COLL_CALL_INIT;
-  call.operation = COLL_ALL_GATHER;
-  call.send = send;
-  call.recv = recv;
-  call.count = count;
-  call.type = dtype_of(format);
-  return start(call, "all_gather", ranks() * count * bytes_of(format));
+  return start(COLL_ALL_GATHER, {send, recv, count, format}, "all_gather", ranks() * count);
 }
 
 void Traffic::wait(Pending& pending) {
@@ -63,8 +56,8 @@ void Traffic::wait(Pending& pending) {
   value_of(operation->work.wait());
   const auto end = Clock::now();
   const Clock::time_point ended{Clock::duration(operation->end.load())};
-  times_.exposed += std::chrono::duration<double>(end - begin).count();
-  times_.busy += std::chrono::duration<double>(ended - operation->begin).count();
+  times_.exposed += seconds_between(begin, end);
+  times_.busy += seconds_between(operation->begin, ended);
   if (observer_) observer_(operation->name, operation->bytes, operation->begin, ended);
 }
 

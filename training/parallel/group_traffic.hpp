@@ -15,6 +15,13 @@ namespace training {
 
 using Clock = std::chrono::steady_clock;
 
+inline double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+inline double seconds_since(Clock::time_point begin) {
+  return seconds_between(begin, Clock::now());
+}
+
 constexpr coll_dtype_t dtype_of(Format format) {
   return format == Format::f32 ? COLL_FLOAT32
                                : (format == Format::bf16 ? COLL_BFLOAT16 : COLL_FLOAT16);
@@ -79,6 +86,16 @@ class Traffic {
   void observe(Observer observer) { observer_ = std::move(observer); }
 
  private:
+  struct Moved {
+    const void* send;
+    void* recv;
+    std::size_t count;
+    Format format;
+  };
+  /// `whole`: elements of the longer side.
+  Pending start(coll_operation_t operation, const Moved& moved, const char* name,
+                std::size_t whole);
+
   collectives::Communicator& comm_;
   Times times_;
   Observer observer_;

@@ -21,14 +21,7 @@ std::span<const float* const> ReplicatedWeights::take(std::size_t unit) {
   };
   for (std::size_t i = 0; i < layout_->parameters(unit); ++i)
     traffic_.wait(pending_[layout_->place(unit, i).bucket]);
-  const auto pointers = unit_.point(*layout_, unit, stored);
-  if (format_ != Format::f32) {
-    for (std::size_t i = 0; i < pointers.size(); ++i) {
-      const Place& place = layout_->place(unit, i);
-      widen(format_, place.size, stored(place), pointers[i]);
-    }
-  }
-  return unit_.const_pointers();
+  return unit_.read(*layout_, unit, stored);
 }
 
 void* ReplicatedWeights::owned(std::size_t bucket) {

@@ -42,10 +42,19 @@ class UnitMemory {
     }
     return pointers_;
   }
-  [[nodiscard]] std::span<float* const> pointers() const { return pointers_; }
-  [[nodiscard]] std::span<const float* const> const_pointers() const {
+  /// The same, to read what is stored.
+  template <class Stored>
+  std::span<const float* const> read(const FlatLayout& layout, std::size_t unit, Stored stored) {
+    point(layout, unit, stored);
+    if (format_ != Format::f32) {
+      for (std::size_t i = 0; i < pointers_.size(); ++i) {
+        const Place& place = layout.place(unit, i);
+        widen(format_, place.size, stored(place), pointers_[i]);
+      }
+    }
     return {pointers_.data(), pointers_.size()};
   }
+  [[nodiscard]] std::span<float* const> pointers() const { return pointers_; }
 
  private:
   Format format_;

@@ -18,10 +18,8 @@ Zero2Gradients::Zero2Gradients(const FlatLayout& layout, Format format, std::siz
   for (std::size_t level = 0; level < std::max<std::size_t>(levels_of(most_leaves), 1); ++level)
     levels_.push_back(
         arena.take<std::byte>(owned_.size(layout) * bytes_of(format), Use::gradients));
-  std::size_t most = 0;
-  for (const Bucket& bucket : layout.buckets()) most = std::max(most, bucket.size);
   for (Buffer& buffer : buffers_)
-    buffer.data = arena.take<std::byte>(most * bytes_of(format), Use::buckets);
+    buffer.data = arena.take<std::byte>(layout.largest() * bytes_of(format), Use::buckets);
 }
 
 std::byte* Zero2Gradients::shard(std::size_t level, std::size_t bucket) const {

@@ -13,10 +13,8 @@ Zero3Weights::Zero3Weights(const FlatLayout& layout, Format format, std::size_t 
       shards_(arena.take<std::byte>(owned_.size(layout) * bytes_of(format), Use::parameters)),
       slots_(1 + prefetch),
       unit_(layout, format, arena) {
-  std::size_t most = 0;
-  for (const Bucket& bucket : layout.buckets()) most = std::max(most, bucket.size);
   for (Slot& slot : slots_)
-    slot.data = arena.take<std::byte>(most * bytes_of(format), Use::buckets);
+    slot.data = arena.take<std::byte>(layout.largest() * bytes_of(format), Use::buckets);
 }
 
 void Zero3Weights::expect(std::span<const std::size_t> units) {
@@ -41,14 +39,7 @@ std::span<const float* const> Zero3Weights::take(std::size_t unit) {
   const auto stored = [&](const Place& place) {
     return slot.data.data() + place.offset * bytes_of(format_);
   };
-  const auto pointers = unit_.point(layout_, unit, stored);
-  if (format_ != Format::f32) {
-    for (std::size_t i = 0; i < pointers.size(); ++i) {
-      const Place& place = layout_.place(unit, i);
-      widen(format_, place.size, stored(place), pointers[i]);
-    }
-  }
-  return unit_.const_pointers();
+  return unit_.read(layout_, unit, stored);
 }
 
 void Zero3Weights::release(std::size_t /*unit*/) {

@@ -6,33 +6,23 @@
 #include <utility>
 
 #include "../data/balance.hpp"
+#include "../data/draw.hpp"
+#include "../math/counter_random.hpp"
 #include "clipped_step.hpp"
 
 namespace training {
 namespace {
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// By a hash of the seed, the micro-batch and the unit (Steele et al. 2014, OOPSLA 2014, figure 15:
-/// the finalizer of SplitMix), so that every rank and every split decides alike.
-bool is_dropped(const TrainerOptions& options, std::uint64_t number, const std::string& unit) {
-  std::uint64_t bits = options.seed;
-  const auto mix = [&bits](std::uint64_t word) {
-    bits = (bits ^ word) + 0x9e3779b97f4a7c15U;
-    bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
-    bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebU;
-    bits ^= bits >> 31U;
-  };
-  mix(number);
-  for (const char c : unit) mix(static_cast<std::uint64_t>(c));
-  return static_cast<double>(bits >> 11U) * 0x1p-53 < options.drop;
+/// A function of the seed, the micro-batch and the unit's number in the whole model: every rank and
+/// every split decides alike.
+bool is_dropped(const TrainerOptions& options, std::uint64_t number, std::size_t unit) {
+  const CounterRandom random(options.seed, kDropped);
+  return random(number, static_cast<std::uint32_t>(unit), 0)[0] * 0x1p-32 < options.drop;
 }
 
 }  // namespace
 
-Turns Trainer::deal(std::size_t step) const {
+Turns Trainer::deal() const {
   const std::size_t rank = mesh_.data_rank(), ranks = mesh_.shape().data;
   if (!options_.balance) {
     return options_.zero >= 2 ? deal_in_turns(options_.leaves, rank, ranks)
@@ -40,7 +30,7 @@ Turns Trainer::deal(std::size_t step) const {
   }
   std::vector<std::size_t> rows;
   for (std::size_t leaf = 0; leaf < options_.leaves; ++leaf)
-    rows.push_back(source_.rows(step * options_.leaves + leaf));
+    rows.push_back(source_.rows(step_ * options_.leaves + leaf));
   const Assignment assignment = balance(rows, ranks);
   Turns turns(assignment.batches[rank].begin(), assignment.batches[rank].end());
   if (options_.zero >= 2) {
@@ -52,7 +42,7 @@ Turns Trainer::deal(std::size_t step) const {
 }
 
 void Trainer::plan_step() {
-  turns_ = deal(step_);
+  turns_ = deal();
   schedule_ = pipeline_schedule(options_.pipeline, mesh_.pipeline_rank(), mesh_.shape().pipeline,
                                 turns_.size());
 }
@@ -126,7 +116,7 @@ void Trainer::fill(Slot& slot, std::uint64_t number, bool validation) {
   slot.dropped.assign(units_.size(), false);
   if (validation || options_.drop == 0) return;
   for (std::size_t unit = 0; unit < units_.size(); ++unit)
-    slot.dropped[unit] = droppable_[unit] && is_dropped(options_, number, units_[unit]->name());
+    slot.dropped[unit] = droppable_[unit] && is_dropped(options_, number, first_unit_ + unit);
 }
 
 void Trainer::forward(std::size_t turn, std::uint64_t number, bool validation, Totals& totals) {

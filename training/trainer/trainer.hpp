@@ -41,6 +41,11 @@ struct TrainerOptions {
   std::uint64_t seed = 1;
 };
 
+/// The layout of a stage's parameters, for `ranks` data-parallel ranks. `order`: of buckets in
+/// stages 0 and 1.
+FlatLayout layout_for(const TrainerOptions& options, const FlatLayout::Sizes& sizes,
+                      const FlatLayout::Order& order, std::size_t ranks);
+
 /// What a step, or a validation, came to over all ranks; times are this rank's.
 struct StepResult {
   std::size_t step = 0;  ///< from 0
@@ -126,7 +131,7 @@ class Trainer {
   void rebuild_buckets();
   void for_each_part(State state, const Range& range, std::size_t bucket, float* values,
                      const Visit& visit) const;
-  [[nodiscard]] Turns deal(std::size_t step) const;
+  [[nodiscard]] Turns deal() const;
   void plan_step();
   [[nodiscard]] bool reports() const;  ///< this rank tells the loss of its micro-batches
 
@@ -135,6 +140,7 @@ class Trainer {
   Mesh& mesh_;
   Arena& arena_;
   Units<float> units_;               ///< of this stage
+  std::size_t first_unit_ = 0;       ///< its first, in the whole model
   std::size_t parameters_ = 0;       ///< of the whole model
   std::size_t first_parameter_ = 0;  ///< this stage's first
   std::vector<bool> droppable_;      ///< [unit]

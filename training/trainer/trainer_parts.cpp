@@ -32,6 +32,7 @@ Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source
   }
   const auto begins = divide_units(costs, mesh.shape().pipeline);
   const std::size_t begin = begins[mesh.pipeline_rank()], end = begins[mesh.pipeline_rank() + 1];
+  first_unit_ = begin;
   StageOptions stage{.checkpoint = options.checkpoint};
   if (begin > 0) stage.input_width = units[begin - 1]->width();
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -69,14 +70,18 @@ Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source
 
 Trainer::~Trainer() = default;
 
+FlatLayout layout_for(const TrainerOptions& options, const FlatLayout::Sizes& sizes,
+                      const FlatLayout::Order& order, std::size_t ranks) {
+  const std::size_t alignment = ranks * kParameterAlignment;
+  if (options.zero >= 2) return FlatLayout::by_unit(sizes, alignment);
+  BucketLimits limits = options.buckets;
+  limits.element_bytes = bytes_of(options.gradients);
+  return FlatLayout::by_bytes(sizes, order, limits, alignment);
+}
+
 void Trainer::make_layout(const FlatLayout::Order& order) {
-  const std::size_t alignment = mesh_.shape().data * kParameterAlignment;
-  const auto sizes = sizes_of(units_);
-  BucketLimits limits = options_.buckets;
-  limits.element_bytes = bytes_of(options_.gradients);
   layout_ = std::make_unique<FlatLayout>(
-      options_.zero >= 2 ? FlatLayout::by_unit(sizes, alignment)
-                         : FlatLayout::by_bytes(sizes, order, limits, alignment));
+      layout_for(options_, sizes_of(units_), order, mesh_.shape().data));
 }
 
 void Trainer::make_parts(const MakeOptimizer& make_optimizer, Hook* hook) {

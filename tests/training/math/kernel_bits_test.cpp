@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "kernel_tables.hpp"
+#include "math/number_format.hpp"
 #include "test_seed.hpp"
 
 namespace training::test {
@@ -172,18 +173,21 @@ TEST_F(FloatBits, Conversions) {
       if ((value & 0x7fffU) > infinity) value = 0xffff;
     return bits;
   };
+  const auto numbers_of = [](const Table& table, Format format) {
+    return table.numbers[static_cast<std::size_t>(format)];
+  };
   expect_same<float>([&](const Table& table) {
     std::vector<float> bf16(kCount), f16(kCount);
-    table.widen_bf16(kCount, a.data(), bf16.data());
-    table.widen_f16(kCount, a.data(), f16.data());
+    numbers_of(table, Format::bf16).widen(kCount, a.data(), bf16.data());
+    numbers_of(table, Format::f16).widen(kCount, a.data(), f16.data());
     return Results<float>{bf16, f16};
   });
   expect_same<std::uint16_t>([&](const Table& table) {
     std::vector<std::uint16_t> bf16(kCount), f16(kCount), sums_bf16 = b, sums_f16 = b;
-    table.narrow_bf16(kCount, x.data(), bf16.data());
-    table.narrow_f16(kCount, x.data(), f16.data());
-    table.add_bf16(kCount, a.data(), sums_bf16.data());
-    table.add_f16(kCount, a.data(), sums_f16.data());
+    numbers_of(table, Format::bf16).narrow(kCount, x.data(), bf16.data());
+    numbers_of(table, Format::f16).narrow(kCount, x.data(), f16.data());
+    numbers_of(table, Format::bf16).add(kCount, a.data(), sums_bf16.data());
+    numbers_of(table, Format::f16).add(kCount, a.data(), sums_f16.data());
     return Results<std::uint16_t>{bf16, f16, no_nan(sums_bf16, 0x7f80), no_nan(sums_f16, 0x7c00)};
   });
 }
