@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../failure_of.hpp"
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/checkpoint_reader.hpp"
 #include "checkpoint/checkpoint_writer.hpp"
@@ -86,17 +87,5 @@ struct Sample {
     EXPECT_EQ(reader.manifest().trainer, R"({"step":)" + std::to_string(step) + "}");
   }
 };
-
-/// The text of the Failure that `call` throws.
-template <class Call>
-std::string failure_of(Call call) {
-  try {
-    call();
-  } catch (const Failure& failure) {
-    return failure.what();
-  }
-  ADD_FAILURE() << "it does not fail";
-  return {};
-}
 
 }  // namespace training::test

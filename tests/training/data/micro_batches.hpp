@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../failure_of.hpp"
 #include "data/open_source.hpp"
 #include "memory/failure.hpp"
 
@@ -82,17 +83,6 @@ inline void expect_promises(const std::string& description, const Draw& draw,
     EXPECT_GT(batch.rows(), 0U);
   }
   EXPECT_FALSE(one->describe().empty());
-}
-
-/// What a call says when it fails.
-template <class Call>
-std::string failure_of(Call call) {
-  try {
-    call();
-  } catch (const Failure& failure) {
-    return failure.what();
-  }
-  return "no failure";
 }
 
 }  // namespace training

