@@ -60,7 +60,7 @@ ARROWS = {
     "training/parallel": ["training/layout", "training/memory"],
     "training/hooks": ["training/parallel"],
     "training/data": ["training/math", "training/memory"],
-    "training/trainer": ["training/parallel", "training/optimizer", "training/data"],
+    "training/trainer": ["training/parallel", "training/offload", "training/data"],
     "training/asynchronous": ["training/trainer"],
     "training/estimate": ["training/trainer"],
     "training/measure": ["training/trainer"],

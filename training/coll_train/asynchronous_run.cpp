@@ -18,7 +18,8 @@ void serve(const TrainOptions& options, const AsynchronousOptions& how, const So
            const Units<float>& units, collectives::Communicator& world) {
   const auto began = Clock::now();
   Arena arena;
-  OptimizerPlace place(options, arena);
+  HostMemory host;
+  OptimizerPlace place(options, arena, host);
   ParameterServer server(how, units, source.shape().targets(), world, arena,
                          [&](Owned owned) { return place.make(std::move(owned)); });
   server.serve();

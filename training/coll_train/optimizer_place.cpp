@@ -15,11 +15,11 @@ std::unique_ptr<Optimizer> OptimizerPlace::make(Owned owned) {
   }
   if (options_.offload == "cpu") {
     description_ = "in host memory";
-    return std::make_unique<HostOptimizer>(std::move(owned), host_, link_,
+    return std::make_unique<HostOptimizer>(std::move(owned), host_.arena, host_.link,
                                            HostOptions{.adam_threads = options_.adam_threads});
   }
   auto optimizer = std::make_unique<FileOptimizer>(
-      std::move(owned), host_, link_,
+      std::move(owned), host_.arena, host_.link,
       FileOptions{.folder = options_.offload, .adam_threads = options_.adam_threads});
   description_ = "in a file, by " + optimizer->means();
   return optimizer;

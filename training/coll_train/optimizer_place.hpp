@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "../offload/device_link.hpp"
+#include "../offload/host_memory.hpp"
 #include "../optimizer/optimizer.hpp"
 #include "train_options.hpp"
 
@@ -13,7 +13,8 @@ namespace training {
 /// Must outlive the optimizer that it makes.
 class OptimizerPlace {
  public:
-  OptimizerPlace(const TrainOptions& options, Arena& device) : options_(options), device_(device) {}
+  OptimizerPlace(const TrainOptions& options, Arena& device, HostMemory& host)
+      : options_(options), device_(device), host_(host) {}
   std::unique_ptr<Optimizer> make(Owned owned);
   /// "in host memory" and the like, of what was made.
   [[nodiscard]] const std::string& describe() const { return description_; }
@@ -21,8 +22,7 @@ class OptimizerPlace {
  private:
   const TrainOptions& options_;
   Arena& device_;
-  Arena host_;
-  DeviceLink link_;
+  HostMemory& host_;
   std::string description_;
 };
 

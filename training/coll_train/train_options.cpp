@@ -137,6 +137,8 @@ void add_memory(CLI::App& app, TrainOptions& o) {
       ->add_option("--checkpoint-activations", o.trainer.checkpoint,
                    "keeps the input of every K units only, and computes them anew")
       ->type_name("K");
+  group->add_flag("--offload-activations", o.offload_activations,
+                  "those inputs lie in host memory");
   group
       ->add_option("--offload", o.offload,
                    "where the optimizer's states lie:\nnone (on the device), cpu (host memory), or "
@@ -192,10 +194,15 @@ Parsed parse_train_options(int argc, const char* const* argv) {
       throw CLI::ValidationError("--checkpoints needs --save, the folder to list");
     if (o.save_every > 0 && o.save.empty())
       throw CLI::ValidationError("--save-every needs --save, the folder to write to");
+    if (o.offload_activations && o.trainer.checkpoint == 0)
+      throw CLI::ValidationError(
+          "--offload-activations needs --checkpoint-activations K: it moves to host memory the "
+          "inputs that are kept");
     if (o.staleness) {
-      for (const char* option : {"--save", "--export", "--init", "--hook", "--report", "--log",
-                                 "--prometheus", "--trace", "--tp", "--pp", "--dp", "--balance",
-                                 "--device-memory", "--validate-every", "--seconds"}) {
+      for (const char* option :
+           {"--save", "--export", "--init", "--hook", "--report", "--log", "--prometheus",
+            "--trace", "--tp", "--pp", "--dp", "--balance", "--device-memory", "--validate-every",
+            "--seconds", "--offload-activations"}) {
         if (app.count(option) > 0)
           throw CLI::ValidationError(fmt::format("--staleness has no {}", option));
       }

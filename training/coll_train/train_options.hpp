@@ -26,6 +26,7 @@ struct TrainOptions {
   std::size_t validate_every = 0;
   std::uint64_t validation_batches = 128;
 
+  bool offload_activations = false;
   std::string offload = "none";  ///< or "cpu", or a folder
   std::size_t adam_threads = 1;
   std::size_t device_memory = 0;  ///< bytes of the arena; 0: no limit

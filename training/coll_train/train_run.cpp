@@ -97,7 +97,8 @@ struct Decision {
 /// The parts of a run, in the order in which they are made.
 class TrainRun {
  public:
-  explicit TrainRun(const TrainOptions& options) : options_(options), place_(options, arena_) {}
+  explicit TrainRun(const TrainOptions& options)
+      : options_(options), place_(options, arena_, host_) {}
   void start(collectives::Communicator world);
   void train();
   void finish();
@@ -112,6 +113,7 @@ class TrainRun {
   std::vector<WholeParameter> whole_;
   std::optional<Mesh> mesh_;
   Arena arena_ = options_.device_memory == 0 ? Arena() : Arena(options_.device_memory);
+  HostMemory host_;
   std::optional<TensorPartners<float>> partners_;
   OptimizerPlace place_;
   std::unique_ptr<Hook> hook_;
@@ -158,7 +160,8 @@ void TrainRun::make_parts() {
   trainer_.emplace(
       options_.trainer,
       make_units(options_, *source_, mesh_->shape().tensor > 1 ? &*partners_ : nullptr), *source_,
-      *mesh_, arena_, [&](Owned owned) { return place_.make(std::move(owned)); }, hook_.get());
+      *mesh_, arena_, [&](Owned owned) { return place_.make(std::move(owned)); }, hook_.get(),
+      options_.offload_activations ? &host_ : nullptr);
 }
 
 Decision TrainRun::decide() {
@@ -219,10 +222,12 @@ void print_estimate(const TrainOptions& options, std::size_t ranks) {
   if (mesh.pipeline > 1 || mesh.tensor > 1)
     throw Failure("--estimate counts data-parallel ranks only; leave out --tp and --pp",
                   Failure::kBadUsage);
+  HostMemory host;
   fmt::print("{}", estimate_table(options.trainer, make_units(options, *source, nullptr),
                                   {source->shape().sequences, source->shape().tokens, {}, {}},
-                                  {.checkpoint = options.trainer.checkpoint}, mesh.data,
-                                  options.offload != "none"));
+                                  {.checkpoint = options.trainer.checkpoint,
+                                   .host = options.offload_activations ? &host : nullptr},
+                                  mesh.data, options.offload != "none"));
 }
 
 void run_training(const TrainOptions& options, collectives::Communicator world) {

@@ -55,6 +55,11 @@ Estimate estimate(const TrainerOptions& options, const Units<float>& units, cons
   for (const Format format : {options.weights, options.gradients})
     if (format != Format::f32) of(Use::staging) += sizeof(float) * largest_unit(units);
   of(Use::activations) = sizeof(float) * activation_elements(units, shape, stage);
+  const auto outputs = host_outputs(units, shape, stage);
+  const std::size_t output_bytes =
+      sizeof(float) * std::accumulate(outputs.begin(), outputs.end(), std::size_t{0});
+  result.host_activations = stage.slots * output_bytes;
+  result.moved_activations = leaves * output_bytes;
 
   const std::size_t share = part * (ranks - 1);
   const std::size_t gathers = options.checkpoint > 1 ? 3 : 2;
@@ -99,6 +104,12 @@ std::string estimate_table(const TrainerOptions& options, const Units<float>& un
       text += fmt::format("{:>13}", in_units(e.of(use)));
     text += fmt::format("{:>13}{:>15}{:>13}\n", in_units(e.all()), in_units(e.sent_bytes),
                         deepspeed == 0 ? "-" : in_units(deepspeed));
+  }
+  if (stage.host != nullptr) {
+    const Estimate e = estimate(options, units, shape, stage, ranks, offload);
+    text += fmt::format(
+        "activations in host memory: {} on one rank; each step moves {} there, and as many back\n",
+        in_units(e.host_activations), in_units(e.moved_activations));
   }
   return text +
          "DeepSpeed: what its estimators say of weights, gradients and optimizer at 16 bits.\n";

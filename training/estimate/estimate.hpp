@@ -10,7 +10,8 @@
 // (Rajbhandari et al. 2020, arXiv 1910.02054, section 5 and table 1) and the buffers that the
 // stage's file names (zero2.hpp, zero3.hpp). In a step of m micro-batches for each rank it sends,
 // in units of P (n - 1) / n elements: 2 in stages 0 and 1, m + 1 in stage 2, 3 m in stage 3 (4 m
-// where activations of several units at a time are computed anew).
+// where activations of several units at a time are computed anew). Over the link to host memory go
+// m times the activations that lie there, each way.
 #pragma once
 #include <array>
 #include <string>
@@ -22,6 +23,8 @@ namespace training {
 struct Estimate {
   std::array<std::size_t, kUses> bytes{};  ///< by Use, on one rank
   std::size_t sent_bytes = 0;              ///< by one rank to its data-parallel group, in a step
+  std::size_t host_activations = 0;        ///< bytes in host memory
+  std::size_t moved_activations = 0;       ///< bytes over the link in a step, each way
   [[nodiscard]] std::size_t of(Use use) const { return bytes[static_cast<std::size_t>(use)]; }
   [[nodiscard]] std::size_t all() const;
 };

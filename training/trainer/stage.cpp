@@ -15,6 +15,11 @@ Segment segment_of(std::size_t unit, std::size_t length, std::size_t units) {
   return {begin, std::min(begin + length, units)};
 }
 
+bool goes_to_host(std::size_t unit, std::size_t units, const StageOptions& options) {
+  return options.host != nullptr && unit + 1 < units &&
+         segment_of(unit, options.checkpoint, units).end == unit + 1;
+}
+
 }  // namespace
 
 Stage::Stage(const Units<float>& units, Weights& weights, Gradients& gradients, const Batch& shape,
@@ -40,7 +45,7 @@ Stage::Stage(const Units<float>& units, Weights& weights, Gradients& gradients, 
     slot.input = take(rows * options.input_width);
     for (std::size_t unit = 0; unit < units.size(); ++unit) {
       const bool kept = options.checkpoint == 0;
-      const bool ends = segment_of(unit).end == unit + 1;
+      const bool ends = segment_of(unit).end == unit + 1 && !goes_to_host(unit);
       slot.outputs.push_back(take(kept || ends ? rows * units[unit]->width() : 0));
       slot.saved.push_back(take(kept ? units[unit]->saved_size(shape) : 0));
     }
@@ -54,10 +59,25 @@ Stage::Stage(const Units<float>& units, Weights& weights, Gradients& gradients, 
     again_outputs_.push_back(take(output));
     again_saved_.push_back(take(saved));
   }
+  auto on_host = host_outputs(units, shape, options);
+  if (!on_host.empty()) host_.emplace(std::move(on_host), options.slots, arena, *options.host);
 }
 
 Segment Stage::segment_of(std::size_t unit) const {
   return training::segment_of(unit, options_.checkpoint, units_.size());
+}
+
+bool Stage::goes_to_host(std::size_t unit) const {
+  return training::goes_to_host(unit, units_.size(), options_);
+}
+
+std::vector<std::size_t> host_outputs(const Units<float>& units, const Batch& shape,
+                                      const StageOptions& options) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t unit = 0; unit < units.size(); ++unit)
+    if (goes_to_host(unit, units.size(), options))
+      sizes.push_back(shape.rows() * units[unit]->width());
+  return sizes;
 }
 
 std::size_t activation_elements(const Units<float>& units, const Batch& shape,
@@ -71,7 +91,7 @@ std::size_t activation_elements(const Units<float>& units, const Batch& shape,
     flow = std::max(flow, output);
     scratch = std::max(scratch, units[unit]->scratch_size(shape));
     const bool ends = segment_of(unit, length, units.size()).end == unit + 1;
-    if (length == 0 || ends) kept += output;
+    if (length == 0 || (ends && !goes_to_host(unit, units.size(), options))) kept += output;
     if (length == 0) {
       kept += save;
     } else {
@@ -81,12 +101,14 @@ std::size_t activation_elements(const Units<float>& units, const Batch& shape,
   }
   std::size_t again = 0;
   for (std::size_t i = 0; i < length; ++i) again += outputs[i] + saved[i];
-  return options.slots * kept + again + scratch + 2 * flow;
+  const std::size_t passing = HostActivations::device_elements(host_outputs(units, shape, options));
+  return options.slots * kept + passing + again + scratch + 2 * flow;
 }
 
 float* Stage::output_of(std::size_t slot, std::size_t unit) const {
   const Block<float>& kept = slots_[slot].outputs[unit];
   if (options_.checkpoint == 0 || kept.data() != nullptr) return kept.data();
+  if (goes_to_host(unit)) return host_->output(unit / options_.checkpoint);
   return again_outputs_[unit % options_.checkpoint].data();
 }
 
@@ -162,7 +184,11 @@ void Stage::forward_unit(std::size_t slot, std::size_t unit, const Batch& batch,
 std::span<const float> Stage::forward(std::size_t slot, const Batch& batch, Outcome& outcome,
                                       const Dropped& dropped, Mode mode) {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    const bool on_host = goes_to_host(unit);
+    if (on_host) host_->settle(unit / options_.checkpoint);
     forward_unit(slot, unit, batch, outcome, !dropped.empty() && dropped[unit], mode);
+    // No backward pass follows an evaluation.
+    if (on_host && mode == Mode::training) host_->store(slot, unit / options_.checkpoint);
     weights_.release(unit);
   }
   return slots_[slot].outputs.back().span();
@@ -191,6 +217,7 @@ std::span<const float> Stage::backward(std::size_t slot, const Batch& batch, flo
   Outcome unused;
   for (std::size_t end = units_.size(); end > 0;) {
     const Segment segment = segment_of(end - 1);
+    if (host_) host_->bring_input(slot, segment.begin / options_.checkpoint);
     if (options_.checkpoint > 0) {
       for (std::size_t unit = segment.begin; unit < segment.end; ++unit) {
         forward_unit(slot, unit, batch, unused, is_dropped(unit), Mode::recompute);

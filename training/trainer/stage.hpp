@@ -5,12 +5,16 @@
 // the input is kept; the backward pass computes the k units anew. Gradients have the same bits. For
 // a micro-batch, with s_u the elements that unit u saves and o_u those of its output, memory is
 //   sum(s_u + o_u)  without, and  sum(o_u at ends of k units) + max over k units of sum(s_u + o_u).
+// What is kept at the ends of k units may lie in host memory (offload/host_activations.hpp), but
+// for the last unit's output, which a pipeline sends from where it is.
 #pragma once
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "../memory/arena.hpp"
 #include "../model/unit.hpp"
+#include "../offload/host_activations.hpp"
 #include "../parallel/buffers.hpp"
 #include "../parallel/gradients.hpp"
 #include "../parallel/group_traffic.hpp"
@@ -23,10 +27,15 @@ struct StageOptions {
   std::size_t checkpoint = 0;   ///< units for each kept input; 0: everything is kept
   std::size_t input_width = 0;  ///< elements per row from the stage before; 0: this is the first
   Buffers* buffers = nullptr;   ///< of the units; null: they have none
+  HostMemory* host = nullptr;   ///< where kept outputs lie; null: on the device
 };
 
-/// Elements of activations that a stage takes, by the formula above, with scratch memory and two
-/// gradients of activations.
+/// Elements of each segment's output that lies in host memory, from the first segment; empty: none.
+std::vector<std::size_t> host_outputs(const Units<float>& units, const Batch& shape,
+                                      const StageOptions& options);
+
+/// Elements of activations that a stage takes on the device, by the formulas above, with scratch
+/// memory and two gradients of activations.
 std::size_t activation_elements(const Units<float>& units, const Batch& shape,
                                 const StageOptions& options);
 
@@ -78,10 +87,11 @@ class Stage {
   /// What is kept of a micro-batch.
   struct Slot {
     Block<float> input;
-    std::vector<Block<float>> outputs;  ///< of each unit; empty if it is computed anew
+    std::vector<Block<float>> outputs;  ///< of each unit; empty: computed anew, or on the host
     std::vector<Block<float>> saved;
   };
   [[nodiscard]] Segment segment_of(std::size_t unit) const;
+  [[nodiscard]] bool goes_to_host(std::size_t unit) const;  ///< its output
   [[nodiscard]] float* output_of(std::size_t slot, std::size_t unit) const;
   [[nodiscard]] const float* input_of(std::size_t slot, std::size_t unit) const;
   [[nodiscard]] float* saved_of(std::size_t slot, std::size_t unit) const;
@@ -101,6 +111,7 @@ class Stage {
   std::vector<Block<float>> again_outputs_, again_saved_;  ///< of the units of one segment
   Block<float> flow_[2];  ///< gradients of activations: of a unit's output, and of its input
   Block<float> scratch_;
+  std::optional<HostActivations> host_;
   Observer observer_;
 };
 

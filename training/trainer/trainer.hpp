@@ -68,9 +68,11 @@ class Trainer {
 
   /// All ranks of `mesh` call it, with the same options. `units`: of the whole model; a pipeline's
   /// stage takes its share. `hook` may be null; it needs stage 0 of ZeRO, f32
-  /// for gradients, and no tensor parallelism.
+  /// for gradients, and no tensor parallelism. `host`: where activation checkpointing keeps what it
+  /// can; null: on the device.
   Trainer(const TrainerOptions& options, Units<float> units, const Source& source, Mesh& mesh,
-          Arena& arena, const MakeOptimizer& make_optimizer, Hook* hook = nullptr);
+          Arena& arena, const MakeOptimizer& make_optimizer, Hook* hook = nullptr,
+          HostMemory* host = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
   ~Trainer();

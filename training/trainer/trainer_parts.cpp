@@ -13,7 +13,8 @@
 namespace training {
 
 Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source& source,
-                 Mesh& mesh, Arena& arena, const MakeOptimizer& make_optimizer, Hook* hook)
+                 Mesh& mesh, Arena& arena, const MakeOptimizer& make_optimizer, Hook* hook,
+                 HostMemory* host)
     : options_(options),
       source_(source),
       mesh_(mesh),
@@ -33,7 +34,7 @@ Trainer::Trainer(const TrainerOptions& options, Units<float> units, const Source
   const auto begins = divide_units(costs, mesh.shape().pipeline);
   const std::size_t begin = begins[mesh.pipeline_rank()], end = begins[mesh.pipeline_rank() + 1];
   first_unit_ = begin;
-  StageOptions stage{.checkpoint = options.checkpoint};
+  StageOptions stage{.checkpoint = options.checkpoint, .host = host};
   if (begin > 0) stage.input_width = units[begin - 1]->width();
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (i == begin) first_parameter_ = parameters_;

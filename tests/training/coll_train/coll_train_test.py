@@ -33,7 +33,10 @@ class Bits(TrainTest):
                           for ranks, zero in ((1, "0"), (2, "2"), (4, "1"))
                           for place in ("cpu", self.folder)]
                          + [(2, ("--checkpoint-activations", "1")),
-                            (2, ("--checkpoint-activations", "2", "--zero", "3"))])
+                            (2, ("--checkpoint-activations", "2", "--zero", "3")),
+                            (2, ("--checkpoint-activations", "1", "--offload-activations")),
+                            (4, ("--checkpoint-activations", "1", "--offload-activations", "--pp",
+                                 "2", "--zero", "3", "--offload", "cpu"))])
 
     def test_a_pipeline(self):
         self.expect_same([(2, ("--pp", "2")), (4, ("--pp", "4", "--schedule", "gpipe")),
@@ -162,12 +165,20 @@ class Options(TrainTest):
         self.assertIn("26496 parameters, 4 data-parallel ranks", text)
         rows = [line.split()[0] for line in text.splitlines() if line.strip()[:1] in "*0123"]
         self.assertEqual(rows[-4:], ["0", "1", "*2", "3"])
+        self.assertNotIn("host memory", text)
+        text, _ = self.say(*SMALL, "--estimate", "--dp", "4", "--checkpoint-activations", "1",
+                           "--offload-activations")
+        # 3 outputs of 4 x 16 rows of 32 channels; a rank has 2 micro-batches.
+        self.assertIn("activations in host memory: 24576 B on one rank; each step moves 49152 B "
+                      "there, and as many back", text)
 
     def test_bad_options_are_refused_by_one_line(self):
         cases = [(("--zero", "4"), "--zero"), (("--dp", "3"), "3 data x 1 tensor x 1 pipeline"),
                  (("--tp", "3"), "3 tensor x .* but 2 were started"), (("--wat",), "--wat"),
                  (("--save-every", "3"), "--save-every needs --save"),
                  (("--micro-batches", "0"), "--micro-batches"),
+                 (("--offload-activations",),
+                  "--offload-activations needs --checkpoint-activations K"),
                  (("--export", "/nowhere/file"), "--export: there is no folder /nowhere"),
                  (("--offload", "/nowhere"), "--offload: there is no folder /nowhere"),
                  (("--model", "mlp"), "--model mlp cannot learn from --data markov:8"),
