@@ -20,9 +20,12 @@ class OptimizerPlace {
   [[nodiscard]] const std::string& describe() const { return description_; }
 
  private:
+  std::unique_ptr<Optimizer> make_off_device(Owned owned, DeviceLink& link);
+
   const TrainOptions& options_;
   Arena& device_;
   HostMemory& host_;
+  DeviceLink within_host_;
   std::string description_;
 };
 

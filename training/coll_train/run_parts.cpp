@@ -87,6 +87,7 @@ std::string settings_text(const TrainOptions& options, const Source& source) {
                         {"--warm-up", options.trainer.rate.warm_up},
                         {"--decay", options.trainer.decay},
                         {"--clip", options.trainer.clip},
+                        {"--delay-updates", options.trainer.delay},
                         {"--drop", options.trainer.drop},
                         {"--hook", options.hook},
                         {"--weights", name_of(options.trainer.weights)},

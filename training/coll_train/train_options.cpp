@@ -146,6 +146,13 @@ void add_memory(CLI::App& app, TrainOptions& o) {
       ->capture_default_str();
   group->add_option("--adam-threads", o.adam_threads, "threads of an optimizer off the device")
       ->check(CLI::PositiveNumber);
+  group
+      ->add_option(
+          "--delay-updates", o.trainer.delay,
+          "from this step on AdamW off the device overlaps the next step,\nwhich still has the "
+          "weights from before; needs --offload (default: never)")
+      ->type_name("STEP")
+      ->check(CLI::PositiveNumber);
   group->add_option("--device-memory", o.device_memory, "most bytes of a rank; 0: any")
       ->transform(CLI::AsSizeValue(false).description("BYTES"));
 }
@@ -198,11 +205,13 @@ Parsed parse_train_options(int argc, const char* const* argv) {
       throw CLI::ValidationError(
           "--offload-activations needs --checkpoint-activations K: it moves to host memory the "
           "inputs that are kept");
+    if (o.trainer.delay > 0 && o.offload == "none")
+      throw CLI::ValidationError("--delay-updates needs --offload, cpu or a folder");
     if (o.staleness) {
       for (const char* option :
            {"--save", "--export", "--init", "--hook", "--report", "--log", "--prometheus",
             "--trace", "--tp", "--pp", "--dp", "--balance", "--device-memory", "--validate-every",
-            "--seconds", "--offload-activations"}) {
+            "--seconds", "--offload-activations", "--delay-updates"}) {
         if (app.count(option) > 0)
           throw CLI::ValidationError(fmt::format("--staleness has no {}", option));
       }

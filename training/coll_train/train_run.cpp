@@ -185,10 +185,12 @@ void TrainRun::train() {
     if (decision.written == ranks) note = checkpoints_->commit();
     if (checkpoints_ && going && options_.save_every > 0 &&
         trainer.steps() % options_.save_every == 0) {
+      trainer.settle();
       // Of two notes at most one is there.
       note += checkpoints_->save(trainer);
     }
     std::optional<StepResult> validation;
+    if (!going) trainer.settle();
     if (!going || (options_.validate_every > 0 && trainer.steps() % options_.validate_every == 0))
       validation = trainer.validate(options_.validation_batches);
     monitor_->after(step, validation ? &*validation : nullptr, note);

@@ -39,6 +39,8 @@ struct Owned {
 struct Update {
   AdamStep step;
   std::vector<std::vector<bool>> skipped = {};
+  /// The weights may be had one step later (offload/delayed_optimizer.hpp).
+  bool delayed = false;
 };
 
 class Optimizer {
@@ -56,11 +58,14 @@ class Optimizer {
   /// their formats. It may go on after the return, with both buffers, until finish().
   virtual void update(std::size_t bucket, const Update& update, const void* gradients,
                       void* weights) = 0;
-  /// Waits until the bucket's update is done.
+  /// Waits until the bucket's update is done, unless it is delayed.
   virtual void finish(std::size_t bucket) = 0;
+  /// Waits until also a delayed update is done; whether there was one.
+  virtual bool catch_up(std::size_t /*bucket*/) { return false; }
 
   /// Copies elements of the owned part of a bucket, `first` from the part's begin. For checkpoints:
-  /// no update is going on. State::weights only where it keeps them.
+  /// no update is going on; what write() sets replaces those that are delayed. State::weights only
+  /// where it keeps them.
   virtual void read(std::size_t bucket, State state, std::size_t first, std::span<float> to) = 0;
   virtual void write(std::size_t bucket, State state, std::size_t first,
                      std::span<const float> from) = 0;

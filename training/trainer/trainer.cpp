@@ -207,6 +207,7 @@ void Trainer::update(const Totals& totals, StepResult& result) {
 
   Update update;
   update.step = clipped_step(options_, step_, mean, result.norm);
+  update.delayed = options_.delay > 0 && step_ >= options_.delay;
   if (!totals.used.empty()) {
     std::size_t parameter = first_parameter_;
     for (const auto& unit : units_) {
@@ -226,6 +227,12 @@ void Trainer::update(const Totals& totals, StepResult& result) {
     if (i > 0) publish(i - 1);
   }
   publish(buckets - 1);
+}
+
+void Trainer::settle() {
+  for (std::size_t i = 0; i < layout_->buckets().size(); ++i)
+    if (optimizer_->catch_up(i)) weights_->updated(i);
+  weights_->settle();
 }
 
 StepResult Trainer::validate(std::uint64_t batches) {

@@ -35,8 +35,9 @@ struct TrainerOptions {
   PipelineKind pipeline = PipelineKind::one_forward_one_backward;
   LearningRate rate;
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, decay = 0.1F;
-  float clip = 1;        ///< the most that the norm of the gradient may be; 0: any
-  bool balance = false;  ///< micro-batches are dealt by their rows (data/balance.hpp)
+  std::size_t delay = 0;  ///< steps until updates are delayed by one step; 0: they never are
+  float clip = 1;         ///< the most that the norm of the gradient may be; 0: any
+  bool balance = false;   ///< micro-batches are dealt by their rows (data/balance.hpp)
   double drop = 0;  ///< the probability that a micro-batch leaves out a unit (stochastic depth)
   std::uint64_t seed = 1;
 };
@@ -80,8 +81,9 @@ class Trainer {
   StepResult step();
   /// The loss on data that training never sees; at most `batches` of its micro-batches.
   StepResult validate(std::uint64_t batches);
-  /// Waits until nothing is on its way to other ranks.
-  void settle() { weights_->settle(); }
+  /// Waits until delayed updates are done and nothing is on its way to other ranks. All ranks call
+  /// it, before a checkpoint at the latest.
+  void settle();
   [[nodiscard]] std::size_t steps() const { return step_; }  ///< so far
 
   // For checkpoints.

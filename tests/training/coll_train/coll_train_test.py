@@ -38,6 +38,20 @@ class Bits(TrainTest):
                             (4, ("--checkpoint-activations", "1", "--offload-activations", "--pp",
                                  "2", "--zero", "3", "--offload", "cpu"))])
 
+    def test_delayed_updates(self):
+        late = *STEPS, "--delay-updates", "3", "--save-every", "4", "--save"
+        weights, losses = self.result(1, *late, self.path("first"), "--offload", "cpu")
+        self.assertNotEqual(losses, self.result(1, *STEPS)[1])
+        for ranks, zero, place in ((2, "0", "cpu"), (2, "3", self.folder), (4, "2", "cpu")):
+            saved = self.path(f"{ranks}-{zero}")
+            got = self.result(ranks, *late, saved, "--zero", zero, "--offload", place)
+            self.assertEqual(got, (weights, losses), (ranks, zero, place))
+            # Without what came after step 4, the run does it again.
+            shutil.rmtree(os.path.join(saved, "step-000008"))
+            got = self.result(ranks, *late, saved, "--zero", zero, "--offload", place, name="again")
+            self.assertEqual(got[0], weights)
+            self.assertEqual(got[1], {step: losses[step] for step in (5, 6, 7, 8)})
+
     def test_a_pipeline(self):
         self.expect_same([(2, ("--pp", "2")), (4, ("--pp", "4", "--schedule", "gpipe")),
                           (4, ("--pp", "2", "--zero", "3")),
@@ -180,6 +194,7 @@ class Options(TrainTest):
                  (("--offload-activations",),
                   "--offload-activations needs --checkpoint-activations K"),
                  (("--export", "/nowhere/file"), "--export: there is no folder /nowhere"),
+                 (("--delay-updates", "9"), "--delay-updates needs --offload, cpu or a folder"),
                  (("--offload", "/nowhere"), "--offload: there is no folder /nowhere"),
                  (("--model", "mlp"), "--model mlp cannot learn from --data markov:8"),
                  (("--data", "foo"), "--data foo: it is not known"),

@@ -60,6 +60,9 @@ class Workout {
     return {State::first_moment, State::second_moment, State::weights};
   }
 
+  /// The first, by bucket.
+  [[nodiscard]] const std::vector<Bytes>& weights() const { return weights_; }
+
   void begin(Optimizer& optimizer, const std::vector<Bytes>& weights) const {
     for (std::size_t bucket = 0; bucket < buckets(); ++bucket) {
       std::vector<float> wide(count(bucket));
@@ -69,13 +72,14 @@ class Workout {
   }
 
   /// Steps `from` … `to` - 1, from these weights on.
-  void steps(Optimizer& optimizer, int from, int to, std::vector<Bytes>& weights) const {
+  void steps(Optimizer& optimizer, int from, int to, std::vector<Bytes>& weights,
+             bool delayed = false) const {
     for (int t = from; t < to; ++t) {
       std::mt19937_64 random(coll::test::test_seed() + static_cast<unsigned>(t));
       std::vector<Bytes> gradients;
       for (std::size_t bucket = 0; bucket < buckets(); ++bucket)
         gradients.push_back(random_numbers(owned_.gradients, count(bucket), random));
-      Update update{adam_step(t)};
+      Update update{.step = adam_step(t), .delayed = delayed};
       if (t == 2) update.skipped = {{false, true, false}, {false, false}, {true}};
       for (std::size_t bucket = 0; bucket < buckets(); ++bucket)
         optimizer.update(bucket, update, gradients[bucket].data(), weights[bucket].data());

@@ -13,6 +13,7 @@
 #include "../training_ranks.hpp"
 #include "estimate/estimate.hpp"
 #include "model/gpt.hpp"
+#include "offload/delayed_optimizer.hpp"
 #include "optimizer/memory_optimizer.hpp"
 #include "parallel/tensor_parallel.hpp"
 
@@ -37,6 +38,15 @@ struct Trace {
   std::size_t elements = 0;  ///< of the layout
 };
 
+std::unique_ptr<Optimizer> make_optimizer(Owned owned, const TrainerOptions& options, Arena& arena,
+                                          DeviceLink& link) {
+  const auto in_memory = [&](Owned of) {
+    return std::make_unique<MemoryOptimizer>(std::move(of), arena);
+  };
+  if (options.delay == 0) return in_memory(std::move(owned));
+  return std::make_unique<DelayedOptimizer>(owned, arena, link, in_memory);
+}
+
 Trace run(Run how) {
   Trace trace;
   trace.sent.resize(how.ranks);
@@ -48,12 +58,13 @@ Trace run(Run how) {
   on_ranks(how.ranks, [&](collectives::Communicator world) {
     Mesh mesh(std::move(world), how.mesh, true);
     Arena arena;
+    DeviceLink link;
     const RuleSource source(2, kModel.positions, kModel.vocabulary);
     TensorPartners<float> partners(mesh.tensor);
     Trainer trainer(
         how.options, gpt_units<float>(kModel, mesh.shape().tensor > 1 ? &partners : nullptr),
         source, mesh, arena,
-        [&](Owned owned) { return std::make_unique<MemoryOptimizer>(std::move(owned), arena); });
+        [&](Owned owned) { return make_optimizer(std::move(owned), how.options, arena, link); });
     std::vector<double> losses, norms;
     std::uint64_t before = 0;
     for (std::size_t i = 0; i < how.steps; ++i) {
@@ -140,6 +151,29 @@ TEST(Training, ItLearns) {
   EXPECT_NEAR(trace.losses.front(), std::log(16.0), 0.1);
   EXPECT_LT(trace.losses.back(), 1.5);
   EXPECT_LT(trace.validation, 1.5);
+}
+
+TEST(Training, SameBitsWithDelayedUpdates) {
+  TrainerOptions options = with_zero(0);
+  const Trace prompt = run({.options = options});
+  options.delay = 2;
+  const Trace late = run({.options = options});
+  EXPECT_TRUE(std::equal(prompt.losses.begin(), prompt.losses.begin() + 3, late.losses.begin()));
+  EXPECT_NE(prompt.losses[3], late.losses[3]) << "the update of step 2 is a step late";
+  for (const std::size_t ranks : {2U, 4U}) {
+    for (options.zero = 0; options.zero <= 3; ++options.zero) {
+      SCOPED_TRACE(testing::Message() << ranks << " ranks, stage " << options.zero);
+      expect_same(late, run({.ranks = ranks, .options = options}));
+    }
+  }
+}
+
+TEST(Training, ItLearnsAsMuchWithDelayedUpdates) {
+  TrainerOptions options = with_zero(1);
+  const double prompt = run({.ranks = 2, .steps = 300, .options = options}).validation;
+  options.delay = 100;
+  const double late = run({.ranks = 2, .steps = 300, .options = options}).validation;
+  EXPECT_LT(late, 1.02 * prompt);
 }
 
 TEST(Training, AGradientThatStaysNotFiniteIsAFailure) {
