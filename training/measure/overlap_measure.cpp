@@ -44,8 +44,7 @@ std::vector<ReadyBucket> ready_buckets(const FlatLayout& layout, const FlatLayou
 class Steps {
  public:
   Steps(Mesh& mesh, const TrainerOptions& options, Units<float> units, bool overlap)
-      : overlap_(overlap),
-        trainer_(
+      : trainer_(
             options, std::move(units), source_, mesh, arena_,
             [](const Owned& /*owned*/) { return std::make_unique<VirtualOptimizer>(); },
             overlap ? nullptr : &waiting_) {}
@@ -55,8 +54,7 @@ class Steps {
     if (trainer_.steps() <= 2) return;  // buckets are formed anew, and their memory is new
     steps_.push_back(result.seconds);
     exposed_.push_back(result.communication.exposed);
-    // The optimizer waits for sums that are on their way.
-    optimizer_.push_back(result.optimizer - (overlap_ ? result.communication.exposed : 0));
+    optimizer_.push_back(result.optimizer);
   }
   /// Medians, and their means over the ranks.
   [[nodiscard]] StepTime time(Mesh& mesh) const {
@@ -69,7 +67,6 @@ class Steps {
     value_of(mesh.world.all_reduce<double>({&value, 1}, COLL_SUM));
     return value / static_cast<double>(mesh.shape().data);
   }
-  const bool overlap_;
   Arena arena_;
   VirtualSource source_;
   WaitingHook waiting_;

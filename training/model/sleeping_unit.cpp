@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sleeps until absolute times: writing numbers is part of a pass's time, and a late wake-up does
-// not delay the gradients that follow. What others do when a gradient is ready delays the pass.
+// not delay the gradients or the pass that follow. What others do when a gradient is ready delays
+// the pass.
 #include "sleeping_unit.hpp"
 
 #include <sys/prctl.h>
@@ -15,17 +16,21 @@ namespace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// Virtual time of a pass, from the making of this object on.
+/// Virtual time of a pass, from the making of this object on. By how much this thread woke late at
+/// the end of its last pass, which a processor that computes would not, is taken off.
 class Span {
  public:
   void sleep_until(Nanoseconds since_begin) const {
     constexpr std::int64_t kSecond = 1'000'000'000;
-    const std::int64_t end = (begin_ + since_begin).count();
+    const Nanoseconds end = begin_ + since_begin;
+    overslept = {};
+    if (now() >= end) return;
     timespec time{};
-    time.tv_sec = static_cast<time_t>(end / kSecond);
-    time.tv_nsec = static_cast<long>(end % kSecond);
+    time.tv_sec = static_cast<time_t>(end.count() / kSecond);
+    time.tv_nsec = static_cast<long>(end.count() % kSecond);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {
     }
+    overslept = std::max(now() - end, Nanoseconds{});
   }
   /// What `work` takes is not part of the pass: it comes on top.
   template <class Work>
@@ -41,8 +46,10 @@ class Span {
     clock_gettime(CLOCK_MONOTONIC, &time);
     return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
   }
-  Nanoseconds begin_ = now();
+  static thread_local Nanoseconds overslept;
+  Nanoseconds begin_ = now() - std::exchange(overslept, Nanoseconds{});
 };
+thread_local Nanoseconds Span::overslept{};
 
 /// By default Linux lets a thread oversleep by 50 microseconds.
 void wake_punctually() {
