@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hands each step to the log, the terminal, Prometheus, the trace and the report.
+// Hands each step to the log, the terminal, TensorBoard, Prometheus, the trace and the report.
 #include "run_monitor.hpp"
 
 #include <fmt/format.h>
@@ -43,6 +43,8 @@ RunMonitor::RunMonitor(const TrainOptions& options, RunFacts facts, double flops
   watch_traffic(trainer.pipeline_traffic());
   if (!leads()) return;
   if (!options.log.empty()) log_.emplace(options.log, report_.run, trainer.steps() > 0);
+  if (!options.tensorboard.empty())
+    tensorboard_.emplace(options.tensorboard, report_.run, trainer.steps() + 1);
   if (!options.prometheus.empty()) prometheus_.emplace(options.prometheus, report_.run);
   if (!options.quiet && !options.json)
     progress_.emplace(report_.run, terminal_columns(STDOUT_FILENO));
@@ -105,6 +107,7 @@ void RunMonitor::after(const StepResult& step, const StepResult* validation, std
   record.note = note;
 
   if (log_) log_->write(record);
+  if (tensorboard_) tensorboard_->write(record);
   if (prometheus_) {
     prometheus_->add(record);
     if (Clock::now() - written_ > std::chrono::seconds(1)) {

@@ -11,6 +11,7 @@
 #include "../report/prometheus_file.hpp"
 #include "../report/step_log.hpp"
 #include "../report/straggler.hpp"
+#include "../report/tensorboard_file.hpp"
 #include "../report/tracer.hpp"
 #include "../trainer/trainer.hpp"
 #include "train_options.hpp"
@@ -42,6 +43,7 @@ class RunMonitor {
   Tracer tracer_;
   RunReport report_;
   std::optional<StepLog> log_;
+  std::optional<TensorboardFile> tensorboard_;
   std::optional<PrometheusFile> prometheus_;
   std::optional<ProgressLine> progress_;
   StepTimes paces_;

@@ -168,6 +168,8 @@ void add_files(CLI::App& app, TrainOptions& o) {
       "safetensors file of the weights at the end; with --steps 0, of the first weights");
   group->add_option("--report", o.report, "folder for report.html, report.json and loss.svg");
   group->add_option("--log", o.log, "JSON lines, one for each step");
+  group->add_option("--tensorboard", o.tensorboard,
+                    "folder for TensorBoard: each run adds a file of events");
   group->add_option("--prometheus", o.prometheus, "text file for Prometheus's node exporter");
   group->add_option("--trace", o.trace, "Chrome trace of all ranks");
 }
@@ -209,9 +211,9 @@ Parsed parse_train_options(int argc, const char* const* argv) {
       throw CLI::ValidationError("--delay-updates needs --offload, cpu or a folder");
     if (o.staleness) {
       for (const char* option :
-           {"--save", "--export", "--init", "--hook", "--report", "--log", "--prometheus",
-            "--trace", "--tp", "--pp", "--dp", "--balance", "--device-memory", "--validate-every",
-            "--seconds", "--offload-activations", "--delay-updates"}) {
+           {"--save", "--export", "--init", "--hook", "--report", "--log", "--tensorboard",
+            "--prometheus", "--trace", "--tp", "--pp", "--dp", "--balance", "--device-memory",
+            "--validate-every", "--seconds", "--offload-activations", "--delay-updates"}) {
         if (app.count(option) > 0)
           throw CLI::ValidationError(fmt::format("--staleness has no {}", option));
       }

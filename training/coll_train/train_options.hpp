@@ -38,7 +38,7 @@ struct TrainOptions {
   std::size_t save_every = 0, keep = 2;
   std::string exported;  ///< safetensors file of the last weights
 
-  std::string report, log, prometheus, trace;
+  std::string report, log, tensorboard, prometheus, trace;
   bool estimate = false, list_checkpoints = false, json = false, quiet = false;
 };
 

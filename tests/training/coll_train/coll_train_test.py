@@ -2,14 +2,18 @@
 # Coll-train as a program: its bits, its limit of memory, its launchers, its options, its files.
 import json
 import os
+import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 
 sys.path.insert(0, sys.argv[1])
 import tap  # noqa: E402
+import tensorboard_events  # noqa: E402
 from coll_train_runs import RUN, SMALL, TRAIN, TrainTest, clean  # noqa: E402
 
 STEPS = ("--steps", "8")
@@ -249,6 +253,54 @@ class Files(TrainTest):
         self.assertEqual(len({rank for rank, _ in rows}), 2)
         names = {event["name"].split()[0] for event in spans}
         self.assertLessEqual({"forward", "backward", "all_reduce"}, names)
+
+    def expect_scalars(self, event, record):
+        """The event has each number of the log's line, rounded to 32 bits, and nothing else."""
+        numbers = {}
+        for name, value in record.items():
+            if isinstance(value, dict):
+                numbers |= {f"{name}/{part}": number for part, number in value.items()}
+            elif name not in ("step", "rank", "note"):
+                numbers[name] = value
+        numbers = {name: struct.unpack("<f", struct.pack("<f", value))[0]
+                   for name, value in numbers.items()}
+        self.assertEqual((event["step"], event["scalars"]), (record["step"], numbers))
+
+    def test_tensorboard_has_the_numbers_of_the_log(self):
+        log, folder = self.path("log"), self.path("board/run")
+        began = time.time()
+        self.train(2, *STEPS, "--log", log, "--tensorboard", folder, "--validate-every", "4")
+        names = os.listdir(folder)
+        self.assertEqual(len(names), 1)
+        self.assertRegex(names[0], r"\Aevents\.out\.tfevents\.\d+\."
+                         + re.escape(socket.gethostname()) + r"\Z")
+        self.assertLess(abs(int(names[0].split(".")[3]) - began), 60)
+        start, *steps = tensorboard_events.events(os.path.join(folder, names[0]))
+        self.assertEqual((start["step"], start["session"]), (1, 1))
+        records = self.records(log)
+        self.assertEqual(len(steps), len(records))
+        for event, record in zip(steps, records):
+            self.expect_scalars(event, record)
+        self.assertLessEqual({"loss", "learning_rate", "grad_norm", "tokens_per_second",
+                              "exposed_seconds", "validation_loss", "validation_accuracy",
+                              "memory_bytes/gradients"}, set(steps[-1]["scalars"]))
+        times = [began - 1] + [event["wall_time"] for event in (start, *steps)] + [time.time() + 1]
+        self.assertEqual(times, sorted(times))
+
+    def test_a_run_that_goes_on_adds_a_file_for_tensorboard(self):
+        log, folder = self.path("log"), self.path("board")
+        for steps in ("3", "5"):
+            self.train(2, "--steps", steps, "--log", log, "--tensorboard", folder, "--save",
+                       self.path("kept"))
+        names = sorted(os.listdir(folder))
+        self.assertEqual(len(names), 2)
+        found = [tensorboard_events.events(os.path.join(folder, name)) for name in names]
+        self.assertEqual([[event["step"] for event in events] for events in found],
+                         [[1, 1, 2, 3], [4, 4, 5]])
+        self.assertEqual([events[0]["session"] for events in found], [1, 1])
+        events = [event for events in found for event in events[1:]]
+        for event, record in zip(events, self.records(log)):
+            self.expect_scalars(event, record)
 
     def test_json_is_all_of_standard_output(self):
         out, _ = self.train(2, *STEPS, "--json", "--save", self.path("kept"))
