@@ -25,14 +25,16 @@ std::unique_ptr<Optimizer> OptimizerPlace::make(Owned owned) {
 }
 
 std::unique_ptr<Optimizer> OptimizerPlace::make_off_device(Owned owned, DeviceLink& link) {
+  WorkLog* const work = options_.trace.empty() ? nullptr : &work_;
   if (options_.offload == "cpu") {
     description_ = "in host memory";
-    return std::make_unique<HostOptimizer>(std::move(owned), host_.arena, link,
-                                           HostOptions{.adam_threads = options_.adam_threads});
+    return std::make_unique<HostOptimizer>(
+        std::move(owned), host_.arena, link,
+        HostOptions{.adam_threads = options_.adam_threads, .work = work});
   }
   auto optimizer = std::make_unique<FileOptimizer>(
       std::move(owned), host_.arena, link,
-      FileOptions{.folder = options_.offload, .adam_threads = options_.adam_threads});
+      FileOptions{.folder = options_.offload, .adam_threads = options_.adam_threads, .work = work});
   description_ = "in a file, by " + optimizer->means();
   return optimizer;
 }

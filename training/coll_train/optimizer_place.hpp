@@ -5,6 +5,7 @@
 #include <string>
 
 #include "../offload/host_memory.hpp"
+#include "../offload/work_log.hpp"
 #include "../optimizer/optimizer.hpp"
 #include "train_options.hpp"
 
@@ -18,6 +19,8 @@ class OptimizerPlace {
   std::unique_ptr<Optimizer> make(Owned owned);
   /// "in host memory" and the like, of what was made.
   [[nodiscard]] const std::string& describe() const { return description_; }
+  /// What optimizers off the device did, if there is a --trace.
+  [[nodiscard]] WorkLog& work() { return work_; }
 
  private:
   std::unique_ptr<Optimizer> make_off_device(Owned owned, DeviceLink& link);
@@ -26,6 +29,7 @@ class OptimizerPlace {
   Arena& device_;
   HostMemory& host_;
   DeviceLink within_host_;
+  WorkLog work_;
   std::string description_;
 };
 

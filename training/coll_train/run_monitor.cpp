@@ -29,12 +29,13 @@ std::uint64_t sent_bytes(const Mesh& mesh) {
 }  // namespace
 
 RunMonitor::RunMonitor(const TrainOptions& options, RunFacts facts, double flops, Mesh& mesh,
-                       Arena& arena, Trainer& trainer)
+                       Arena& arena, Trainer& trainer, WorkLog& work)
     : options_(options),
       flops_(flops),
       mesh_(mesh),
       arena_(arena),
       trainer_(trainer),
+      work_(work),
       tracer_(!options.trace.empty()),
       sent_(sent_bytes(mesh)) {
   report_.run = std::move(facts);
@@ -69,7 +70,18 @@ void RunMonitor::watch_traffic(Traffic& traffic) {
       });
 }
 
+void RunMonitor::trace_work(std::uint64_t step) {
+  if (!tracer_.on()) return;
+  for (const auto& [kind, bytes, begin, end] : work_.take()) {
+    constexpr const char* kNames[] = {"read", "adam", "write"};
+    tracer_.span(kind == WorkLog::Kind::adam ? Stream::optimizer : Stream::storage,
+                 kNames[static_cast<std::size_t>(kind)], nanoseconds(begin), nanoseconds(end),
+                 {bytes, step});
+  }
+}
+
 void RunMonitor::after(const StepResult& step, const StepResult* validation, std::string note) {
+  trace_work(step.step + 1);
   const double exposed = step.communication.exposed;
   std::vector<double> own(mesh_.shape().ranks());
   const double mine = step.forward + step.backward;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "../offload/work_log.hpp"
 #include "../report/final_report.hpp"
 #include "../report/progress_line.hpp"
 #include "../report/prometheus_file.hpp"
@@ -20,9 +21,9 @@ namespace training {
 
 class RunMonitor {
  public:
-  /// `flops`: of a step. All ranks call it.
+  /// `flops`: of a step; `work`: of optimizers on their threads. All ranks call it.
   RunMonitor(const TrainOptions& options, RunFacts facts, double flops, Mesh& mesh, Arena& arena,
-             Trainer& trainer);
+             Trainer& trainer, WorkLog& work);
   /// After each step, on all ranks. `validation` may be null; `note` empty.
   void after(const StepResult& step, const StepResult* validation, std::string note);
   /// A line for a person, between the steps.
@@ -33,6 +34,7 @@ class RunMonitor {
  private:
   void watch_passes();
   void watch_traffic(Traffic& traffic);
+  void trace_work(std::uint64_t step);
   [[nodiscard]] bool leads() const { return mesh_.rank() == 0; }
 
   const TrainOptions& options_;
@@ -40,6 +42,7 @@ class RunMonitor {
   Mesh& mesh_;
   Arena& arena_;
   Trainer& trainer_;
+  WorkLog& work_;
   Tracer tracer_;
   RunReport report_;
   std::optional<StepLog> log_;

@@ -147,7 +147,7 @@ void TrainRun::start(collectives::Communicator world) {
   RunFacts facts = facts_of(options_, *source_, *mesh_);
   facts.facts.emplace_back("optimizer", place_.describe());
   monitor_.emplace(options_, std::move(facts), step_flops(options_, *source_), *mesh_, arena_,
-                   *trainer_);
+                   *trainer_, place_.work());
   monitor_->say(resumed);
   const bool silent = options_.quiet || options_.json;
   if (silent && mesh_->rank() == 0 && checkpoints_ && checkpoints_->went_back())

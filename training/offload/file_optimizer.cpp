@@ -117,16 +117,34 @@ void FileOptimizer::run_jobs() {
       start(next_slot, *next, false);
     }
     store_->io().wait(own);
-    const std::size_t payload = job.chunk.elements.count * sizeof(float) * store_->arrays();
-    traffic_.read += payload;
-    traffic_.read_padding += job.chunk.stride * store_->arrays() - payload;
+    note(WorkLog::Kind::read, job.chunk, started_[own]);
+    traffic_.read += payload(job.chunk);
+    traffic_.read_padding += job.chunk.stride * store_->arrays() - payload(job.chunk);
+    const auto began = now();
     adam(job, slot(own));
+    note(WorkLog::Kind::adam, job.chunk, began);
     start(own, job, true);
     writing_[own] = job.chunk;
   }
 }
 
+/// Bytes of a chunk's states.
+std::size_t FileOptimizer::payload(const StateStore::Chunk& chunk) const {
+  return chunk.elements.count * sizeof(float) * store_->arrays();
+}
+
+/// The time, where it will be noted.
+WorkLog::Clock::time_point FileOptimizer::now() const {
+  return options_.work != nullptr ? WorkLog::Clock::now() : WorkLog::Clock::time_point();
+}
+
+void FileOptimizer::note(WorkLog::Kind kind, const StateStore::Chunk& chunk,
+                         WorkLog::Clock::time_point begin) const {
+  if (options_.work != nullptr) options_.work->add(kind, payload(chunk), begin);
+}
+
 void FileOptimizer::start(std::size_t number, const Job& job, bool write) {
+  started_[number] = now();
   store_->io().start(number, store_->transfer(job.chunk, slot(number), write));
 }
 
@@ -135,9 +153,9 @@ void FileOptimizer::settle(std::size_t number) {
   std::optional<StateStore::Chunk>& chunk = writing_[number];
   if (!chunk) return;
   store_->io().wait(number);
-  const std::size_t payload = chunk->elements.count * sizeof(float) * store_->arrays();
-  traffic_.written += payload;
-  traffic_.written_padding += chunk->stride * store_->arrays() - payload;
+  note(WorkLog::Kind::write, *chunk, started_[number]);
+  traffic_.written += payload(*chunk);
+  traffic_.written_padding += chunk->stride * store_->arrays() - payload(*chunk);
   const std::size_t bucket = chunk->bucket;
   chunk.reset();
   const std::lock_guard lock(mutex_);

@@ -16,6 +16,7 @@
 
 #include "device_link.hpp"
 #include "state_store.hpp"
+#include "work_log.hpp"
 #include "worker_pool.hpp"
 
 namespace training {
@@ -26,6 +27,9 @@ struct FileOptions {
   std::size_t chunk_bytes = std::size_t{1} << 20U;  ///< of each array
   std::size_t adam_threads = 1;
   bool direct = true;  ///< whether to try O_DIRECT
+  /// Where what was done is noted, for each chunk; null: nowhere. A transfer ends there when the
+  /// thread that runs AdamW has waited for it: the disk may have been done before.
+  WorkLog* work = nullptr;
 };
 
 /// What updates moved; read() and write() are not counted.
@@ -69,6 +73,10 @@ class FileOptimizer final : public Optimizer {
   void run_jobs();
   void start(std::size_t number, const Job& job, bool write);
   void settle(std::size_t number);
+  [[nodiscard]] std::size_t payload(const StateStore::Chunk& chunk) const;
+  [[nodiscard]] WorkLog::Clock::time_point now() const;
+  void note(WorkLog::Kind kind, const StateStore::Chunk& chunk,
+            WorkLog::Clock::time_point begin) const;
   void adam(const Job& job, std::byte* data);
   void adam_part(const Job& job, std::byte* data, const Range& part);
 
@@ -79,6 +87,7 @@ class FileOptimizer final : public Optimizer {
   std::unique_ptr<StateStore> store_;
   FileTraffic traffic_;
   std::array<std::optional<StateStore::Chunk>, kSlots> writing_;  ///< by slot
+  std::array<WorkLog::Clock::time_point, kSlots> started_;        ///< transfers, by slot
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -18,6 +18,7 @@
 
 #include "../optimizer/optimizer_states.hpp"
 #include "device_link.hpp"
+#include "work_log.hpp"
 #include "worker_pool.hpp"
 
 namespace training {
@@ -25,6 +26,7 @@ namespace training {
 struct HostOptions {
   std::size_t adam_threads = 1;  ///< that compute at once
   std::size_t tile = 32768;      ///< elements
+  WorkLog* work = nullptr;       ///< where AdamW on a tile is noted; null: nowhere
 };
 
 class HostOptimizer final : public Optimizer {

@@ -14,7 +14,7 @@
 namespace training {
 namespace {
 
-constexpr const char* kStreamNames[kStreams] = {"compute", "communication", "storage"};
+constexpr const char* kStreamNames[kStreams] = {"compute", "communication", "optimizer", "storage"};
 constexpr std::size_t kLanes = 1000;  // thread numbers that a stream may use
 
 /// Spans of one thread must lie in each other or apart, and operations in flight need not. A lane

@@ -11,8 +11,10 @@
 
 namespace training {
 
-enum class Stream { compute, communication, storage };
-inline constexpr std::size_t kStreams = 3;
+/// What the training thread computes, operations between ranks, and what an optimizer does on
+/// threads of its own: computation, and transfers of its file.
+enum class Stream { compute, communication, optimizer, storage };
+inline constexpr std::size_t kStreams = 4;
 
 struct SpanArguments {
   std::uint64_t bytes = 0;  ///< 0: none moved

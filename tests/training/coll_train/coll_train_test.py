@@ -302,6 +302,51 @@ class Files(TrainTest):
         for event, record in zip(events, self.records(log)):
             self.expect_scalars(event, record)
 
+    # A chunk of the optimizer's file for each of several buckets.
+    BUCKETS = ("--first-bucket", "4096", "--bucket", "16384")
+
+    def offloaded(self, ranks, place, *options):
+        """Spans of the rows of optimizer and storage: {(rank, step): [span]}, beginning first."""
+        trace = self.path("trace")
+        self.train(ranks, *STEPS, *self.BUCKETS, "--offload", place, "--trace", trace, *options)
+        with open(trace, encoding="utf-8") as file:
+            document = json.load(file)
+        self.assertEqual(document["otherData"]["dropped"], 0)
+        events = document["traceEvents"]
+        rows = {(event["pid"], event["tid"]): event["args"]["name"].split()[0]
+                for event in events if event["name"] == "thread_name"}
+        found = {}
+        for event in sorted((event for event in events if event["ph"] == "X"),
+                            key=lambda event: event["ts"]):
+            row = rows[event["pid"], event["tid"]]
+            if row in ("optimizer", "storage"):
+                self.assertEqual(row, "optimizer" if event["name"] == "adam" else "storage")
+                found.setdefault((event["pid"], event["args"]["step"]), []).append(event)
+        return found
+
+    def expect_work(self, spans, names, size):
+        self.assertEqual({span["name"] for span in spans}, set(names))
+        for name in names:
+            own = [span for span in spans if span["name"] == name]
+            self.assertGreater(len(own), 3, "several buckets")
+            self.assertEqual(sum(span["args"]["bytes"] for span in own), size, name)
+
+    def test_the_trace_shows_what_an_offloaded_optimizer_does(self):
+        """Each step reads, updates and writes all states once: of f32 m and v, in host memory also
+        the weights."""
+        for ranks, zero in ((1, "0"), (2, "0"), (2, "1")):
+            options = ("--zero", zero)
+            self.result(ranks, *STEPS, *self.BUCKETS, *options, name="device")
+            states = self.records(self.path("device.jsonl"))[-1]["memory_bytes"]["optimizer"]
+            steps = [(rank, step) for rank in range(ranks) for step in range(1, 9)]
+            in_file = self.offloaded(ranks, self.folder, *options)
+            self.assertEqual(sorted(in_file), steps)
+            in_memory = self.offloaded(ranks, "cpu", *options)
+            self.assertEqual(sorted(in_memory), steps)
+            for step in steps:
+                self.expect_work(in_file[step], ("read", "adam", "write"), states)
+                self.expect_work(in_memory[step], ("adam",), states // 8 * 12)
+
     def test_json_is_all_of_standard_output(self):
         out, _ = self.train(2, *STEPS, "--json", "--save", self.path("kept"))
         json.loads(out)

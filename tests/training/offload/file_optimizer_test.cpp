@@ -12,6 +12,7 @@
 
 #include "../failure_of.hpp"
 #include "optimizer_workout.hpp"
+#include "spans_of.hpp"
 #include "temporary_folder.hpp"
 
 namespace training::test {
@@ -63,6 +64,61 @@ TEST_P(FileOffload, ReadsAndWritesAllStatesOnceAStep) {
   EXPECT_EQ(traffic.written, steps * each * workout.elements());
   EXPECT_EQ(traffic.read + traffic.read_padding, steps * pages * kPage);
   EXPECT_EQ(traffic.written_padding, traffic.read_padding);
+}
+
+TEST_P(FileOffload, NotesTransfersAndUpdatesWithTheBytesOfTheirStates) {
+  WorkLog log;
+  FileOptimizer optimizer(workout.owned(), host, link,
+                          {.folder = folder.path(), .chunk_bytes = 4096, .work = &log});
+  (void)workout.run(optimizer);
+  const std::size_t steps = Workout::kEnd - 1;
+  const std::size_t each = workout.owned().keeps_weights() ? 12 : 8;
+  std::size_t chunks = 0;
+  for (std::size_t bucket = 0; bucket < workout.buckets(); ++bucket)
+    chunks += (workout.count(bucket) * 4 + 4095) / 4096;
+  const auto spans = log.take();
+  for (const WorkLog::Kind kind :
+       {WorkLog::Kind::read, WorkLog::Kind::adam, WorkLog::Kind::write}) {
+    const auto own = spans_of(spans, kind);
+    EXPECT_EQ(own.size(), steps * chunks);
+    EXPECT_EQ(bytes_of(own), steps * each * workout.elements());
+  }
+  EXPECT_TRUE(log.take().empty()) << "what was taken is gone";
+}
+
+TEST(FileOptimizer, ReadsTheNextChunkAndWritesTheLastDuringAdam) {
+  const Workout workout({0, 1}, Format::f32, Format::f32);
+  const coll::test::TemporaryFolder folder;
+  Arena host;
+  DeviceLink link;
+  WorkLog log;
+  FileOptimizer optimizer(workout.owned(), host, link,
+                          {.folder = folder.path(), .chunk_bytes = 4096, .work = &log});
+  const std::size_t bucket = workout.buckets() - 1, count = workout.count(bucket);
+  const std::size_t chunks = (count * 4 + 4095) / 4096;
+  ASSERT_GT(chunks, 4U);
+  std::vector<float> gradients(count, 1), weights(count, 1);
+  optimizer.update(bucket, {adam_step(1)}, gradients.data(), weights.data());
+  optimizer.finish(bucket);
+  const auto spans = log.take();
+  const auto reads = spans_of(spans, WorkLog::Kind::read),
+             adams = spans_of(spans, WorkLog::Kind::adam),
+             writes = spans_of(spans, WorkLog::Kind::write);
+  ASSERT_EQ(reads.size(), chunks);
+  ASSERT_EQ(adams.size(), chunks);
+  ASSERT_EQ(writes.size(), chunks);
+  for (std::size_t i = 0; i < chunks; ++i) {
+    EXPECT_LE(reads[i].end, adams[i].begin) << i;
+    EXPECT_LE(adams[i].end, writes[i].begin) << i;
+    if (i + 1 < chunks) {
+      EXPECT_LE(reads[i + 1].begin, adams[i].begin) << i;
+      EXPECT_GE(reads[i + 1].end, adams[i].end) << i;
+    }
+    if (i > 0) {
+      EXPECT_LE(writes[i - 1].begin, adams[i].begin) << i;
+      EXPECT_GE(writes[i - 1].end, adams[i].end) << i;
+    }
+  }
 }
 
 TEST_P(FileOffload, MovesOverTheLinkWhatTheHostDoesNotHave) {

@@ -3,6 +3,7 @@
 #include "offload/host_optimizer.hpp"
 
 #include "optimizer_workout.hpp"
+#include "spans_of.hpp"
 
 namespace training::test {
 namespace host_optimizer_test {
@@ -38,6 +39,28 @@ TEST_P(Offload, MovesGradientsToTheHostAndWeightsBack) {
             steps * workout.elements() * bytes_of(GetParam().gradients));
   EXPECT_EQ(link.bytes(DeviceLink::Way::to_device),
             steps * workout.elements() * bytes_of(GetParam().weights));
+}
+
+TEST_P(Offload, NotesTheUpdateOfEachTile) {
+  WorkLog log;
+  constexpr std::size_t kTile = 1024;
+  HostOptimizer optimizer(workout.owned(), host, link, {2, kTile, &log});
+  (void)workout.run(optimizer);
+  const std::size_t steps = Workout::kEnd - 1;
+  std::size_t tiles = 0;
+  for (std::size_t bucket = 0; bucket < workout.buckets(); ++bucket)
+    tiles += (workout.count(bucket) + kTile - 1) / kTile;
+  const auto spans = log.take();
+  const auto updates = spans_of(spans, WorkLog::Kind::adam);
+  EXPECT_EQ(updates.size(), spans.size()) << "nothing is read or written";
+  EXPECT_EQ(updates.size(), steps * tiles);
+  EXPECT_EQ(bytes_of(updates), steps * 12 * workout.elements());
+  for (const WorkLog::Span& span : updates) {
+    std::ptrdiff_t others = 0;
+    for (const WorkLog::Span& other : updates)
+      if (other.begin < span.end && span.end <= other.end) ++others;
+    EXPECT_LE(others, 2) << "threads compute at once";
+  }
 }
 
 TEST_P(Offload, KeepsStatesInHostMemoryAndStagesATileForEachWorker) {
