@@ -10,6 +10,7 @@
 
 #include "../estimate/estimate.hpp"
 #include "../hooks/make_hook.hpp"
+#include "../math/open_blas.hpp"
 #include "../parallel/tensor_parallel.hpp"
 #include "../report/peak_flops.hpp"
 #include "../safetensors/safetensors_reader.hpp"
@@ -48,6 +49,7 @@ RunFacts facts_of(const TrainOptions& options, const Source& source, Mesh& mesh)
                                            : fmt::format("ZeRO stage {}", options.trainer.zero)},
       {"formats", fmt::format("weights {}, gradients {}", name_of(options.trainer.weights),
                               name_of(options.trainer.gradients))},
+      {"matrix products", describe_products()},
       {"step", fmt::format("{} micro-batches of {} rows", options.trainer.leaves,
                            source.shape().targets())}};
   facts.rank = mesh.rank();

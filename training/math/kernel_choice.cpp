@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picks the table of kernels that this processor runs, and a BLAS for products of matrices.
+// Picks the table of kernels that this processor runs, and OpenBLAS for products of matrices.
 #include "kernels.hpp"
 #include "number_format.hpp"
-
-#if TRAINING_HAVE_BLAS
-#include <cblas.h>
-#endif
+#include "open_blas.hpp"
 
 namespace training {
 
@@ -23,23 +20,26 @@ Table make_table();
 
 namespace {
 
-#if TRAINING_HAVE_BLAS
 /// c = a b + beta c by OpenBLAS.
 template <class Real>
 void blas_product(bool turn_a, bool turn_b, std::size_t m, std::size_t n, std::size_t k,
                   const Real* a, std::size_t lda, const Real* b, std::size_t ldb, Real beta,
                   Real* c, std::size_t ldc) {
-  const auto turn = [](bool turned) { return turned ? CblasTrans : CblasNoTrans; };
-  const auto whole = [](std::size_t size) { return static_cast<blasint>(size); };
-  if constexpr (sizeof(Real) == 4) {
-    cblas_sgemm(CblasRowMajor, turn(turn_a), turn(turn_b), whole(m), whole(n), whole(k), 1, a,
-                whole(lda), b, whole(ldb), beta, c, whole(ldc));
-  } else {
-    cblas_dgemm(CblasRowMajor, turn(turn_a), turn(turn_b), whole(m), whole(n), whole(k), 1, a,
-                whole(lda), b, whole(ldb), beta, c, whole(ldc));
-  }
+  // The numbers of CBLAS (Blackford et al. 2002, "An updated set of Basic Linear Algebra
+  // Subprograms", ACM TOMS 28(2)).
+  constexpr int kRowMajor = 101, kAsItIs = 111, kTurned = 112;
+  const auto turn = [](bool turned) { return turned ? kTurned : kAsItIs; };
+  const auto whole = [](std::size_t size) { return static_cast<int>(size); };
+  const OpenBlas& blas = *open_blas();
+  const auto product = [&] {
+    if constexpr (sizeof(Real) == 4)
+      return blas.sgemm;
+    else
+      return blas.dgemm;
+  }();
+  product(kRowMajor, turn(turn_a), turn(turn_b), whole(m), whole(n), whole(k), Real{1}, a,
+          whole(lda), b, whole(ldb), beta, c, whole(ldc));
 }
-#endif
 
 Table best() {
 #if defined(__x86_64__)
@@ -57,11 +57,10 @@ Table best() {
 const Table& table() {
   static const Table chosen = [] {
     Table table = best();
-#if TRAINING_HAVE_BLAS
-    openblas_set_num_threads(1);  // a rank is one thread
-    table.of_float.product = blas_product<float>;
-    table.of_double.product = blas_product<double>;
-#endif
+    if (open_blas() != nullptr) {
+      table.of_float.product = blas_product<float>;
+      table.of_double.product = blas_product<double>;
+    }
     return table;
   }();
   return chosen;

@@ -74,7 +74,7 @@ struct Table {
 /// The best table that this processor can run.
 const Table& table();
 
-/// The best kernels, with the products of a BLAS where the build found one.
+/// The best kernels, with the products of OpenBLAS where this machine has it.
 template <class Real>
 const Kernels<Real>& kernels();
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of matrices, ours of every instruction set and the BLAS's, beside plain code in f64.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "kernel_tables.hpp"
+#include "math/open_blas.hpp"
 #include "test_seed.hpp"
 
 namespace training::test {
@@ -90,6 +91,21 @@ TYPED_TEST(MatrixProduct, OfNothingIsBetaTimesC) {
       for (std::size_t i = 0; i < c.size(); ++i)
         EXPECT_EQ(c[i], beta * static_cast<TypeParam>(i + 1)) << table.name;
     }
+  }
+}
+
+/// A release knows only older processors, and falls back to SSE3 on others.
+TEST(OpenBlas, UsesTheInstructionSetOfTheProcessor) {
+  const OpenBlas* const blas = open_blas();
+  if (blas == nullptr) GTEST_SKIP() << "this machine has no OpenBLAS";
+  EXPECT_EQ(describe_products(), "OpenBLAS " + blas->version + " (" + blas->core + ")");
+  EXPECT_THAT(blas->version, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+.*"));
+  const std::string isa = table().name;
+  if (isa == "avx512") {
+    EXPECT_EQ(blas->core, "SkylakeX");
+  }
+  if (isa == "avx2") {
+    EXPECT_EQ(blas->core, "Haswell");
   }
 }
 
