@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "../checkpoint/checkpoint_table.hpp"
+#include "../math/open_blas.hpp"
 #include "agreement.hpp"
 #include "asynchronous_run.hpp"
 #include "train_run.hpp"
@@ -67,6 +68,7 @@ int run(int argc, const char* const* argv) {
     print_estimate(options, std::max<std::size_t>(options.mesh.data, 1));
     return 0;
   }
+  open_blas();  // it sets a variable of the environment: there is one thread yet
   train(options, value_of(collectives::Communicator::from_environment()));
   return 0;
 }

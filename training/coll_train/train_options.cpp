@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <map>
 
 namespace training {
@@ -152,7 +153,7 @@ void add_memory(CLI::App& app, TrainOptions& o) {
           "from this step on AdamW off the device overlaps the next step,\nwhich still has the "
           "weights from before; needs --offload (default: never)")
       ->type_name("STEP")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::size_t{2}, std::numeric_limits<std::size_t>::max()));
   group->add_option("--device-memory", o.device_memory, "most bytes of a rank; 0: any")
       ->transform(CLI::AsSizeValue(false).description("BYTES"));
 }

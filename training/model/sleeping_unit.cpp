@@ -16,21 +16,21 @@ namespace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// Virtual time of a pass, from the making of this object on. By how much this thread woke late at
-/// the end of its last pass, which a processor that computes would not, is taken off.
+/// Virtual time of a pass, from the making of this object on. If it follows another one at once, it
+/// begins where that should have ended: a processor that computes does not wake late.
 class Span {
  public:
   void sleep_until(Nanoseconds since_begin) const {
     constexpr std::int64_t kSecond = 1'000'000'000;
     const Nanoseconds end = begin_ + since_begin;
-    overslept = {};
+    last_ = {};
     if (now() >= end) return;
     timespec time{};
     time.tv_sec = static_cast<time_t>(end.count() / kSecond);
     time.tv_nsec = static_cast<long>(end.count() % kSecond);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {
     }
-    overslept = std::max(now() - end, Nanoseconds{});
+    last_ = {end, now()};
   }
   /// What `work` takes is not part of the pass: it comes on top.
   template <class Work>
@@ -41,15 +41,23 @@ class Span {
   }
 
  private:
+  struct Sleep {
+    Nanoseconds end{}, woke{};
+  };
   static Nanoseconds now() {
     timespec time{};
     clock_gettime(CLOCK_MONOTONIC, &time);
     return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
   }
-  static thread_local Nanoseconds overslept;
-  Nanoseconds begin_ = now() - std::exchange(overslept, Nanoseconds{});
+  static Nanoseconds begin() {
+    constexpr Nanoseconds kAtOnce = std::chrono::microseconds(100);
+    const Nanoseconds at = now();
+    return at - last_.woke < kAtOnce ? at - (last_.woke - last_.end) : at;
+  }
+  static thread_local Sleep last_;
+  Nanoseconds begin_ = begin();
 };
-thread_local Nanoseconds Span::overslept{};
+thread_local Span::Sleep Span::last_{};
 
 /// By default Linux lets a thread oversleep by 50 microseconds.
 void wake_punctually() {

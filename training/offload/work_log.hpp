@@ -9,8 +9,9 @@
 
 namespace training {
 
-/// Any thread notes in it what it has done; the training thread takes that out, at least after each
-/// step, so that it does not grow.
+/// Of updates that are delayed by a step, what is taken after a step is that of the step before, or
+/// of both. Any thread notes in it what it has done; the training thread takes that out, at least
+/// after each step, so that it does not grow.
 class WorkLog {
  public:
   using Clock = std::chrono::steady_clock;

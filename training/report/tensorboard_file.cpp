@@ -118,7 +118,9 @@ TensorboardFile::TensorboardFile(const std::string& folder, RunFacts run, std::u
   std::filesystem::create_directories(folder, problem);
   path_ = new_path(folder);
   errno = 0;
-  file_.open(path_, std::ios::binary | std::ios::trunc);
+  if (!problem) file_.open(path_, std::ios::binary | std::ios::trunc);
+  if (problem) errno = problem.value();
+  if (problem) file_.setstate(std::ios::failbit);
   check("make");
   Message version;
   version.add(EventField::kWallTime, wall_time());

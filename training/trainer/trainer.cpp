@@ -203,11 +203,11 @@ void Trainer::update(const Totals& totals, StepResult& result) {
         " steps in a row, so training stands still; go on from an earlier checkpoint, with a lower "
         "rate or in f32");
   }
-  if (result.skipped) return;
+  if (result.skipped) return settle();  // what was delayed is not delayed further
 
   Update update;
   update.step = clipped_step(options_, step_, mean, result.norm);
-  update.delayed = options_.delay > 0 && step_ >= options_.delay;
+  update.delayed = options_.delay > 0 && step_ + 1 >= options_.delay;
   if (!totals.used.empty()) {
     std::size_t parameter = first_parameter_;
     for (const auto& unit : units_) {
@@ -230,6 +230,7 @@ void Trainer::update(const Totals& totals, StepResult& result) {
 }
 
 void Trainer::settle() {
+  weights_->settle();  // no gather may read what is written next
   for (std::size_t i = 0; i < layout_->buckets().size(); ++i)
     if (optimizer_->catch_up(i)) weights_->updated(i);
   weights_->settle();

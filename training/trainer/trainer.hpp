@@ -35,9 +35,11 @@ struct TrainerOptions {
   PipelineKind pipeline = PipelineKind::one_forward_one_backward;
   LearningRate rate;
   float beta1 = 0.9F, beta2 = 0.95F, epsilon = 1e-8F, decay = 0.1F;
-  std::size_t delay = 0;  ///< steps until updates are delayed by one step; 0: they never are
-  float clip = 1;         ///< the most that the norm of the gradient may be; 0: any
-  bool balance = false;   ///< micro-batches are dealt by their rows (data/balance.hpp)
+  /// The first step, counted from 1, whose update is delayed by a step: 2 at least, as the first
+  /// step forms buckets anew. 0: none is.
+  std::size_t delay = 0;
+  float clip = 1;        ///< the most that the norm of the gradient may be; 0: any
+  bool balance = false;  ///< micro-batches are dealt by their rows (data/balance.hpp)
   double drop = 0;  ///< the probability that a micro-batch leaves out a unit (stochastic depth)
   std::uint64_t seed = 1;
 };

@@ -209,6 +209,7 @@ void Trainer::rebuild_buckets() {
   for (const Bucket& bucket : layout_->buckets())
     for (const Place& place : bucket.places) now.emplace_back(place.unit, place.parameter);
   if (order == now) return;
+  settle();  // a resumed run may have delayed its first update
   const auto old = std::move(layout_);
   make_layout(order);
   weights.move_to(*layout_);

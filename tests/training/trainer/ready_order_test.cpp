@@ -13,6 +13,8 @@
 #include "../wrapped_unit.hpp"
 #include "model/mlp.hpp"
 #include "model/sleeping_unit.hpp"
+#include "offload/delayed_optimizer.hpp"
+#include "offload/host_optimizer.hpp"
 #include "optimizer/memory_optimizer.hpp"
 #include "test_seed.hpp"
 #include "trainer/trainer.hpp"
@@ -61,7 +63,7 @@ TrainerOptions options_of(std::size_t leaves) {
 }
 
 /// By rank.
-std::vector<Seen> train(std::size_t ranks, bool rebuild) {
+std::vector<Seen> train(std::size_t ranks, bool rebuild, std::size_t delay = 0) {
   std::vector<Seen> all(ranks);
   on_ranks(ranks, [&](collectives::Communicator world) {
     const auto rank = static_cast<std::size_t>(world.rank());
@@ -70,9 +72,16 @@ std::vector<Seen> train(std::size_t ranks, bool rebuild) {
     const PixelSource source;
     TrainerOptions options = options_of(8);
     options.rebuild_buckets = rebuild;
-    Trainer trainer(
-        options, wrap<ShuffledUnit>(mlp_units<float>(kModel), rank), source, mesh, arena,
-        [&](Owned owned) { return std::make_unique<MemoryOptimizer>(std::move(owned), arena); });
+    options.delay = delay;
+    DeviceLink link, inside;
+    const auto make = [&](Owned owned) -> std::unique_ptr<Optimizer> {
+      if (delay == 0) return std::make_unique<MemoryOptimizer>(std::move(owned), arena);
+      return std::make_unique<DelayedOptimizer>(owned, arena, link, [&](Owned copies) {
+        return std::make_unique<HostOptimizer>(std::move(copies), arena, inside);
+      });
+    };
+    Trainer trainer(options, wrap<ShuffledUnit>(mlp_units<float>(kModel), rank), source, mesh,
+                    arena, make);
     Seen& seen = all[rank];
     for (int i = 0; i < 4; ++i) {
       seen.buckets.push_back(order_of(trainer.layout()));
@@ -80,6 +89,7 @@ std::vector<Seen> train(std::size_t ranks, bool rebuild) {
       seen.losses.push_back(result.loss);
       seen.norms.push_back(result.norm);
     }
+    trainer.settle();
     for_each_state(trainer, [&](const StatePart& part) {
       if (part.state != State::weights) return;
       for (std::size_t i = 0; i < part.values.size(); ++i)
@@ -113,6 +123,15 @@ TEST(ReadyOrder, NewBucketsDoNotChangeResults) {
     other.insert(without[rank].weights.begin(), without[rank].weights.end());
   }
   EXPECT_EQ(one, other);
+}
+
+/// As in a run that goes on from a checkpoint.
+TEST(ReadyOrder, AnUpdateThatIsDelayedEndsBeforeBucketsAreFormedAnew) {
+  const auto first = train(4, true, 1), second = train(4, true, 2);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(first[rank].losses, second[rank].losses);
+    EXPECT_EQ(first[rank].weights, second[rank].weights);
+  }
 }
 
 /// Writes down what happens on this rank.

@@ -156,10 +156,10 @@ TEST(Training, ItLearns) {
 TEST(Training, SameBitsWithDelayedUpdates) {
   TrainerOptions options = with_zero(0);
   const Trace prompt = run({.options = options});
-  options.delay = 2;
+  options.delay = 3;
   const Trace late = run({.options = options});
   EXPECT_TRUE(std::equal(prompt.losses.begin(), prompt.losses.begin() + 3, late.losses.begin()));
-  EXPECT_NE(prompt.losses[3], late.losses[3]) << "the update of step 2 is a step late";
+  EXPECT_NE(prompt.losses[3], late.losses[3]) << "the update of step 3 is a step late";
   for (const std::size_t ranks : {2U, 4U}) {
     for (options.zero = 0; options.zero <= 3; ++options.zero) {
       SCOPED_TRACE(testing::Message() << ranks << " ranks, stage " << options.zero);
