@@ -27,7 +27,7 @@ void blas_product(bool turn_a, bool turn_b, std::size_t m, std::size_t n, std::s
                   Real* c, std::size_t ldc) {
   // The numbers of CBLAS (Blackford et al. 2002, "An updated set of Basic Linear Algebra
   // Subprograms", ACM TOMS 28(2)).
-  constexpr int kRowMajor = 101, kAsItIs = 111, kTurned = 112;
+  static constexpr int kRowMajor = 101, kAsItIs = 111, kTurned = 112;
   const auto turn = [](bool turned) { return turned ? kTurned : kAsItIs; };
   const auto whole = [](std::size_t size) { return static_cast<int>(size); };
   const OpenBlas& blas = *open_blas();
