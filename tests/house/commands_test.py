@@ -80,7 +80,7 @@ class Commands(unittest.TestCase):
         self.assertGreater(len(rows), 10)
         for row in rows:
             self.assertEqual(len(row), 3, row)
-            self.assertIn(row[0], ("demo", "test", "torch", "ci"))
+            self.assertIn(row[0], ("demo", "test", "torch", "gpu", "ci"))
         names = [row[1] for row in rows]
         self.assertEqual(len(names), len(set(names)), "a package twice")
 
