@@ -302,7 +302,9 @@ COLL_API coll_status_t coll_comm_mem_stats(coll_comm_t comm, coll_mem_stats_t* s
 
 /* `count` is in elements. Buffers need no alignment. With a null stream the call blocks. The caller
  * must leave the buffers alone until the operation has finished. In-place calls are allowed where a
- * function says so; any other overlap of buffers is refused. */
+ * function says so; any other overlap of buffers is refused. Buffers may lie in a GPU's memory, if
+ * the program has loaded the CUDA driver: they are copied through memory of the host. What CUDA's
+ * streams do with them must be over before the operation begins, but for the default stream's. */
 
 /* On every rank: recv[i] = op over all ranks of send[i]. send and recv have count elements. In
  * place: send == recv. */

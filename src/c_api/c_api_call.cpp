@@ -51,7 +51,7 @@ Result<Factor> factor_of(const std::string& name, const coll_call_t& call) {
     return failed(Code::invalid_argument, name + ": bool has no factors",
                   "use another type, or leave `factor` null");
   }
-  COLL_TRY(check_reached(name + ": factor", call.factor));
+  COLL_TRY(check_host_memory(name + ": factor", call.factor));
   Factor factor;
   if (call.factor_late != 0) {
     factor.late = call.factor;

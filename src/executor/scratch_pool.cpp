@@ -3,6 +3,7 @@
 #include "executor/scratch_pool.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace coll {
 
@@ -11,12 +12,18 @@ ScratchPool::Memory ScratchPool::make(std::size_t bytes, ScratchUse use) const {
     if (Memory memory = readable_(bytes)) return memory;
   }
   if (use == ScratchUse::staging) return {};
+  if (use == ScratchUse::device) {  // pages are pinned whole
+    constexpr std::align_val_t kPage{4096};
+    return {static_cast<std::byte*>(::operator new(bytes, kPage)),
+            [](std::byte* memory) { ::operator delete(memory, kPage); }};
+  }
   return {new std::byte[bytes], [](std::byte* memory) { delete[] memory; }};
 }
 
-ScratchPool::Memory ScratchPool::take_idle(std::size_t bytes) {
-  const auto last = std::find_if(idle_.rbegin(), idle_.rend(),
-                                 [&](const Idle& idle) { return idle.bytes == bytes; });
+ScratchPool::Memory ScratchPool::take_idle(std::size_t bytes, ScratchUse use) {
+  const auto last = std::find_if(idle_.rbegin(), idle_.rend(), [&](const Idle& idle) {
+    return idle.bytes == bytes && idle.use == use;
+  });
   if (last == idle_.rend()) return {};
   Memory memory = std::move(last->memory);
   idle_.erase(std::next(last).base());
@@ -24,36 +31,37 @@ ScratchPool::Memory ScratchPool::take_idle(std::size_t bytes) {
   return memory;
 }
 
-ScratchPool::Block ScratchPool::take(std::size_t bytes, ScratchUse use) {
+ScratchPool::Block ScratchPool::take(std::size_t bytes, ScratchUse use, const Prepare& prepare) {
   Memory memory;
-  if (use == ScratchUse::call) {
+  if (is_of_call(use)) {
     // Calls of almost the same length share blocks.
     constexpr std::size_t kGrain = 4096;
     bytes = std::max<std::size_t>(1, (bytes + kGrain - 1) / kGrain) * kGrain;
     idle_.reserve(idle_.size() + taken_ + 1);
-    memory = take_idle(bytes);
+    memory = take_idle(bytes, use);
   }
   if (!memory) {
     memory = make(bytes, use);
     if (!memory) return {};
+    if (prepare) memory = prepare(std::move(memory), bytes);
     count(use).fetch_add(bytes, std::memory_order_relaxed);
   }
-  if (use == ScratchUse::call) ++taken_;
+  if (is_of_call(use)) ++taken_;
   return {*this, use, std::move(memory), bytes};
 }
 
 void ScratchPool::give_back(Memory memory, std::size_t bytes, ScratchUse use) noexcept {
-  if (use != ScratchUse::call) {
+  if (!is_of_call(use)) {
     memory.reset();
     count(use).fetch_sub(bytes, std::memory_order_relaxed);
     return;
   }
   --taken_;
-  idle_.push_back({std::move(memory), bytes});
+  idle_.push_back({std::move(memory), bytes, use});
   idle_bytes_ += bytes;
   while (idle_.size() > 1 && (idle_.size() > kMostIdle || idle_bytes_ > kMostIdleBytes)) {
     idle_bytes_ -= idle_.front().bytes;
-    count(use).fetch_sub(idle_.front().bytes, std::memory_order_relaxed);
+    count(idle_.front().use).fetch_sub(idle_.front().bytes, std::memory_order_relaxed);
     idle_.erase(idle_.begin());
   }
 }

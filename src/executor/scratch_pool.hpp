@@ -17,6 +17,7 @@ enum class ScratchUse : std::uint8_t {
   program,  ///< what a schedule keeps between its steps: this process
   staging,  ///< messages that several ranks of this host read in place: these ranks too
   call,     ///< buffers of a call, packed or computed: these ranks too if that is possible
+  device,   ///< the same, and GPUs copy them
 };
 
 /// The bytes that are reserved for each use; memory becomes real where it is touched. Any thread
@@ -29,7 +30,7 @@ class ScratchCounts {
 
  private:
   friend class ScratchPool;
-  std::array<std::atomic<std::uint64_t>, 3> bytes_{};
+  std::array<std::atomic<std::uint64_t>, 4> bytes_{};
 };
 
 /// Gives out memory by its use. It keeps the blocks that calls give back, so a call that repeats
@@ -74,9 +75,12 @@ class ScratchPool {
     std::size_t bytes_ = 0;
   };
 
+  /// What is done to new memory before it is given out for the first time.
+  using Prepare = std::function<Memory(Memory memory, std::size_t bytes)>;
+
   /// A block of at least `bytes`, neither zeroed nor touched. Null, for staging, if no other rank
   /// could read it. Throws std::bad_alloc.
-  Block take(std::size_t bytes, ScratchUse use);
+  Block take(std::size_t bytes, ScratchUse use, const Prepare& prepare = {});
 
   [[nodiscard]] const ScratchCounts& counts() const { return counts_; }
 
@@ -87,8 +91,12 @@ class ScratchPool {
   struct Idle {
     Memory memory;
     std::size_t bytes = 0;
+    ScratchUse use = ScratchUse::call;
   };
-  Memory take_idle(std::size_t bytes);
+  static bool is_of_call(ScratchUse use) {
+    return use == ScratchUse::call || use == ScratchUse::device;
+  }
+  Memory take_idle(std::size_t bytes, ScratchUse use);
   [[nodiscard]] Memory make(std::size_t bytes, ScratchUse use) const;
   void give_back(Memory memory, std::size_t bytes, ScratchUse use) noexcept;
   std::atomic<std::uint64_t>& count(ScratchUse use) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers that lie in a GPU's memory are refused with a reason, before anything is read. The
-// emulated driver says which do.
+// Where the driver that the program has loaded cannot copy, buffers that lie in a GPU's memory are
+// refused with a reason, before anything is read.
 #include <collectives/collectives.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -100,8 +100,10 @@ TEST(DeviceMemory, IsRefusedWhereverACallNamesIt) {
   DeviceArray gpu(64, 1, 3);
   run_ranks(2, [&](coll_comm_t comm, int rank) {
     std::vector<float> recv(64, 7);
-    expect_refused(coll_all_gather(gpu.data() + 63, recv.data(), 1, COLL_FLOAT32, comm, nullptr),
-                   "all_gather: send is memory of CUDA device 3, which processors cannot read");
+    expect_refused(
+        coll_all_gather(gpu.data() + 63, recv.data(), 1, COLL_FLOAT32, comm, nullptr),
+        "all_gather: send is memory of CUDA device 3, and the CUDA driver that is loaded cannot "
+        "copy it: it has no cuGetErrorName");
     expect_refused(
         coll_all_reduce(host.data(), gpu.data(), 64, COLL_FLOAT32, COLL_SUM, comm, nullptr),
         "all_reduce: recv is memory");

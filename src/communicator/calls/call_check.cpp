@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "communicator/calls/call_digest.hpp"
+#include "sys/cuda/cuda_driver.hpp"
 #include "sys/memory/memory_places.hpp"
 
 namespace coll {
@@ -157,13 +158,24 @@ Status check_parts(const Request& request, Rank rank, Rank size) {
 
 }  // namespace
 
-Status check_reached(const std::string& name, const void* data) {
+Status check_host_memory(const std::string& name, const void* data) {
   const MemoryPlace place = place_of_memory(data);
   if (place.kind == MemoryKind::host) return {};
   return failed(Code::unsupported,
                 name + " is memory of CUDA device " + std::to_string(place.device) +
                     ", which processors cannot read",
                 "copy it to memory of the host (cudaMemcpy)");
+}
+
+Status check_reached(const std::string& name, const void* data) {
+  const MemoryPlace place = place_of_memory(data);
+  if (place.kind == MemoryKind::host) return {};
+  const std::string missing = loaded_cuda_driver()->missing();
+  if (missing.empty()) return {};
+  return failed(Code::unsupported,
+                name + " is memory of CUDA device " + std::to_string(place.device) +
+                    ", and the CUDA driver that is loaded cannot copy it: it has no " + missing,
+                "install a newer driver, or copy it to memory of the host");
 }
 
 Status check_names(const Call& call) {

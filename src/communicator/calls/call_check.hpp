@@ -14,7 +14,9 @@ Status check_names(const Call& call);
 /// Is the call right but for its buffers? Names, root or peer, count.
 Status check_call(const Call& call, Rank size);
 
-/// Can processors, which move a call's bytes, read `data`? `name` says what it is of the call.
+/// Is `data` memory that processors read? `name` says what it is of the call.
+Status check_host_memory(const std::string& name, const void* data);
+/// Is it that, or can it be copied there? Calls on the host move the bytes.
 Status check_reached(const std::string& name, const void* data);
 
 /// Is the request right as far as this rank can tell? Pointers, ranges, overlap. No communication.

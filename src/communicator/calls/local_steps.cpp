@@ -2,14 +2,31 @@
 // What a rank does by itself with a call's buffers.
 #include "communicator/calls/local_steps.hpp"
 
+#include <algorithm>
+
+#include "sys/cuda/cuda_driver.hpp"
+#include "sys/memory/memory_places.hpp"
+
 namespace coll {
 namespace {
+
+/// GPUs copy no more than one allocation at a time, and neighbours may be two.
+bool any_on_device(const CallParts& parts) {
+  return found_cuda_driver() != nullptr &&
+         std::ranges::any_of(parts.list, [](const CallPart& part) {
+           const auto on_device = [&part](const void* data) {
+             return part.count != 0 && data != nullptr &&
+                    place_of_memory(data).kind == MemoryKind::device;
+           };
+           return on_device(part.input) || on_device(part.output);
+         });
+}
 
 /// If the parts' buffers lie one behind another, points the request at the whole: then it is an
 /// ordinary call.
 bool lie_in_one_piece(Request& request, Rank rank, Rank size) {
   const BlockShape shape = block_shape(request.call.collective, size, request.call.root, rank);
-  if (shape.input > 1 || shape.output > 1) return false;
+  if (shape.input > 1 || shape.output > 1 || any_on_device(*request.extras->parts)) return false;
   Request whole = request;
   std::uint64_t before = 0;  // bytes
   for (const CallPart& part : request.extras->parts->list) {
@@ -35,13 +52,42 @@ bool lie_in_one_piece(Request& request, Rank rank, Rank size) {
 std::unique_ptr<LocalSteps> LocalSteps::prepare(Request& request, Rank rank, Rank size,
                                                 ScratchPool& pool) {
   const Extras* const extras = request.extras;
-  if (extras == nullptr || (!extras->parts && !extras->factor)) return nullptr;
-  const bool packs = extras->parts && !lie_in_one_piece(request, rank, size);
-  if (!packs && !extras->factor) return nullptr;
+  const bool packs = extras != nullptr && extras->parts && !lie_in_one_piece(request, rank, size);
+  const bool copies = !packs && DeviceBuffers::any(request, rank, size);
+  const bool scales = extras != nullptr && extras->factor;
+  if (!packs && !copies && !scales) return nullptr;
   auto steps = std::make_unique<LocalSteps>();
+  steps->rank_ = rank;
   if (packs) steps->packed_.emplace(request, rank, size, pool);
-  if (extras->factor) steps->scaled_.emplace(request, rank, size, pool);
+  if (copies) steps->device_.emplace(request, rank, size, pool);
+  if (scales) steps->scaled_.emplace(request, rank, size, pool);
   return steps;
+}
+
+template <class Work>
+Status LocalSteps::on_this_rank(Work work) const noexcept {
+  return caught([&]() -> Status {
+    const Status done = work();
+    if (done.ok()) return {};
+    return done.with_context("rank " + std::to_string(rank_)).at_rank(rank_);
+  });
+}
+
+Status LocalSteps::before() const noexcept {
+  return on_this_rank([this]() -> Status {
+    if (packed_) COLL_TRY(packed_->pack());
+    if (device_) COLL_TRY(device_->fetch());
+    if (scaled_) scaled_->compute();
+    return {};
+  });
+}
+
+Status LocalSteps::after() const noexcept {
+  return on_this_rank([this]() -> Status {
+    if (packed_) COLL_TRY(packed_->unpack());
+    if (device_) COLL_TRY(device_->store());
+    return {};
+  });
 }
 
 }  // namespace coll

@@ -4,30 +4,32 @@
 #include <memory>
 #include <optional>
 
+#include "communicator/calls/device_buffers.hpp"
 #include "communicator/calls/packed_parts.hpp"
 #include "communicator/calls/scaled_input.hpp"
 
 namespace coll {
 
-/// Before a call moves its parts are packed and its input is multiplied; after its end the parts
-/// are unpacked.
+/// Before a call moves its parts are packed, its inputs copied off a GPU, and multiplied; after its
+/// end the parts are unpacked, or the outputs copied to the GPU. A copy may fail: its failure names
+/// this rank.
 class LocalSteps {
  public:
   /// Points the request at the buffers that the call will use; null if the call has no such steps.
   static std::unique_ptr<LocalSteps> prepare(Request& request, Rank rank, Rank size,
                                              ScratchPool& pool);
   /// When the inputs are there.
-  void before() const noexcept {
-    if (packed_) packed_->pack();
-    if (scaled_) scaled_->compute();
-  }
+  [[nodiscard]] Status before() const noexcept;
   /// When the call has ended well.
-  void after() const noexcept {
-    if (packed_) packed_->unpack();
-  }
+  [[nodiscard]] Status after() const noexcept;
 
  private:
+  template <class Work>
+  Status on_this_rank(Work work) const noexcept;
+
+  Rank rank_ = kNoRank;
   std::optional<PackedParts> packed_;
+  std::optional<DeviceBuffers> device_;
   std::optional<ScaledInput> scaled_;
 };
 

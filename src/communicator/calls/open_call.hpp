@@ -71,6 +71,10 @@ struct OpenCall {
   Status status;                   ///< how it ended
   std::atomic<bool> ended{false};  ///< publishes `status`
 
+  [[nodiscard]] bool may_start() const { return owner == nullptr || owner->may_start(*this); }
+  /// This rank's own work, when the call starts and when it has ended well.
+  [[nodiscard]] Status before() const noexcept { return local ? local->before() : Status(); }
+  [[nodiscard]] Status after() const noexcept { return local ? local->after() : Status(); }
   [[nodiscard]] bool is_unmet() const { return request.call.tagged() && !met; }
 
   /// Makes it a new call; the one before must have ended. `waits`: the issuer, for its end.

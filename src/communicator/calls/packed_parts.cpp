@@ -3,7 +3,8 @@
 #include "communicator/calls/packed_parts.hpp"
 
 #include <algorithm>
-#include <cstring>
+
+#include "sys/cuda/device_copies.hpp"
 
 namespace coll {
 
@@ -26,29 +27,34 @@ PackedParts::PackedParts(Request& request, Rank rank, Rank size, ScratchPool& po
 }
 
 template <class Copy>
-void PackedParts::for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const {
+Status PackedParts::for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const {
+  DeviceCopies copies;
   for (std::uint32_t block = 0; block < blocks; ++block) {
     for (const CallPart& part : parts_->list) {
       const std::size_t bytes = part.count * element_;
-      if (bytes != 0) copy(packed, part, block * bytes, bytes);
+      if (bytes != 0) COLL_TRY(copy(copies, packed, part, block * bytes, bytes));
       packed += bytes;
     }
   }
+  return copies.finish();
 }
 
-void PackedParts::pack() const noexcept {
-  for_each_block(input_, shape_.input,
-                 [](std::byte* packed, const CallPart& part, std::size_t at, std::size_t bytes) {
-                   std::memcpy(packed, static_cast<const std::byte*>(part.input) + at, bytes);
-                 });
+Status PackedParts::pack() const {
+  return for_each_block(input_, shape_.input,
+                        [](DeviceCopies& copies, std::byte* packed, const CallPart& part,
+                           std::size_t at, std::size_t bytes) {
+                          return copies.add(packed, static_cast<const std::byte*>(part.input) + at,
+                                            bytes);
+                        });
 }
 
-void PackedParts::unpack() const noexcept {
-  for_each_block(
-      output_, shape_.output,
-      [](const std::byte* packed, const CallPart& part, std::size_t at, std::size_t bytes) {
-        std::memcpy(static_cast<std::byte*>(part.output) + at, packed, bytes);
-      });
+Status PackedParts::unpack() const {
+  return for_each_block(output_, shape_.output,
+                        [](DeviceCopies& copies, const std::byte* packed, const CallPart& part,
+                           std::size_t at, std::size_t bytes) {
+                          return copies.add(static_cast<std::byte*>(part.output) + at, packed,
+                                            bytes);
+                        });
 }
 
 }  // namespace coll

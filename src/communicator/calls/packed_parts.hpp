@@ -9,21 +9,22 @@
 namespace coll {
 
 /// Packs the parts of a call into one buffer, block by block, and takes its result apart. In an
-/// all_gather, for instance, a packed block holds one rank's blocks of all parts.
+/// all_gather, for instance, a packed block holds one rank's blocks of all parts. Parts may lie on
+/// GPUs.
 class PackedParts {
  public:
   /// Takes memory and points the request's buffers at it. The packed call is in place where its
   /// operation allows that.
   PackedParts(Request& request, Rank rank, Rank size, ScratchPool& pool);
   /// When the inputs are there.
-  void pack() const noexcept;
+  [[nodiscard]] Status pack() const;
   /// When the call has ended well.
-  void unpack() const noexcept;
+  [[nodiscard]] Status unpack() const;
 
  private:
   /// Calls copy(place in the packed buffer, part, block of that part, bytes) for each block.
   template <class Copy>
-  void for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const;
+  Status for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const;
 
   std::shared_ptr<const CallParts> parts_;
   std::size_t element_;

@@ -33,10 +33,6 @@ std::uint64_t digest_of(const OpenCall& call) {
   return agreed ? mix_digest(digest, extras->agreed) : digest;
 }
 
-bool may_start(const OpenCall& call) {
-  return call.owner == nullptr || call.owner->may_start(call);
-}
-
 }  // namespace
 
 Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waiting,
@@ -98,7 +94,8 @@ Status Engine::run(const Request& request) noexcept {
   if (!seat_.try_take()) [[unlikely]]
     return run_queued(request);
   BoundCall* bound = nullptr;
-  if (quiet() && !failure_.happened()) [[likely]] {
+  // An address that was the host's when the call was bound may be a GPU's by now.
+  if (quiet() && !failure_.happened() && !DeviceBuffers::any(request, rank_, size_)) [[likely]] {
     bound = bound_.find(request);
     if (bound == nullptr) [[unlikely]]
       bound = rebind(request);
@@ -231,7 +228,7 @@ bool Engine::begin_queued() noexcept {
     if (call.is_unmet()) {
       queued_.erase(at);
       moved = true;
-      if (may_start(call)) {
+      if (call.may_start()) {
         post(call);
       } else {
         call.state = OpenCall::State::held;
@@ -270,7 +267,7 @@ bool Engine::end_queued() noexcept {
   bool ended = false;
   for (OpenCall** at = queued_.begin(); *at != nullptr;) {
     OpenCall& call = **at;
-    if (!may_start(call)) {
+    if (!call.may_start()) {
       at = &call.next;
       continue;
     }
@@ -307,10 +304,13 @@ bool Engine::begin(OpenCall& call) {
   bound->run.call.digest = digest_of(call);
   if (call.request.extras != nullptr) bound->run.call.own = call.request.extras->own;
   call.looked_at = false;
-  if (may_start(call)) {
+  if (call.may_start()) {
     call.state = OpenCall::State::moving;
     if (call.place == 0) call.place = board_.enter(call.call);
-    if (call.local) call.local->before();
+    if (const Status done = call.before(); !done.ok()) {
+      fail_all(failure_.settle(done, call.call, rank_));
+      return false;
+    }
     progress_.begin(bound->run);
   } else {
     call.state = OpenCall::State::held;
@@ -338,7 +338,7 @@ bool Engine::release_held() noexcept {
   bool moved = false;
   for (OpenCall** at = held_.begin(); *at != nullptr && ready != 0;) {
     OpenCall& call = **at;
-    if (!may_start(call)) {
+    if (!call.may_start()) {
       at = &call.next;
       continue;
     }
@@ -353,7 +353,10 @@ bool Engine::release_held() noexcept {
       call.state = OpenCall::State::moving;
       call.place = board_.enter(call.call);
       open_.push(call);
-      if (call.local) call.local->before();
+      if (const Status done = call.before(); !done.ok()) {
+        fail_all(failure_.settle(done, call.call, rank_));
+        return true;
+      }
       progress_.release(call.bound->run);
     }
   }
@@ -375,7 +378,10 @@ void Engine::end_done() noexcept {
 void Engine::end(OpenCall& call, Status status) noexcept {
   if (call.bound != nullptr) {
     if (status.ok()) bound_.count(*call.bound);
-    if (status.ok() && call.local) call.local->after();
+    if (status.ok()) {
+      const Status done = call.after();
+      if (!done.ok()) status = said_of(done, call.call);
+    }
     bound_.give_back(*call.bound);
   }
   board_.leave(call.place);

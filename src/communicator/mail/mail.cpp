@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "sys/cuda/device_copies.hpp"
+
 namespace coll {
 namespace {
 
@@ -226,9 +228,10 @@ Status Mail::match(OpenCall** receive, Messages::iterator message) {
         .at_rank(message->source);
   }
   if (OpenCall* const own = message->own) {
-    if (const std::size_t bytes = message->count * size_of(what.type); bytes != 0) {
-      std::memmove(call.request.output, own->request.input, bytes);
-    }
+    DeviceCopies copies;
+    COLL_TRY(
+        copies.add(call.request.output, own->request.input, message->count * size_of(what.type)));
+    COLL_TRY(copies.finish());
     for (OpenCall** at = own_sends_.begin();; at = &(*at)->next) {
       if (*at != own) continue;
       own_sends_.erase(at);

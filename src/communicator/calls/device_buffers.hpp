@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers of a call that lie in a GPU's memory.
+#pragma once
+#include "communicator/calls/bound_calls.hpp"
+#include "executor/scratch_pool.hpp"
+#include "sys/cuda/cuda_driver.hpp"
+
+namespace coll {
+
+/// A call's buffers in memory of the host, in place of those that lie on a GPU: inputs are copied
+/// there before the call moves, outputs to the GPU after it has ended. The plan is that of any
+/// other call, so some ranks may have their buffers on a GPU and others not. What an output has
+/// between its blocks, or behind a shorter message, is left as it is.
+class DeviceBuffers {
+ public:
+  /// Does any of the request's buffers lie on a GPU?
+  static bool any(const Request& request, Rank rank, Rank size) {
+    return found_cuda_driver() != nullptr &&
+           on_device(request, rank, size);  // the door looks for it
+  }
+
+  /// Takes memory and points the request's buffers at it.
+  DeviceBuffers(Request& request, Rank rank, Rank size, ScratchPool& pool);
+  /// When the inputs are there.
+  [[nodiscard]] Status fetch() const;
+  /// When the call has ended well.
+  [[nodiscard]] Status store() const;
+
+ private:
+  /// What of the call lies on a GPU, and where it lies on the host instead.
+  struct Copy {
+    std::uintptr_t device = 0;
+    std::byte* host = nullptr;  ///< null: it lies on the host anyway
+    std::uint64_t bytes = 0;
+  };
+  static bool on_device(const Request& request, Rank rank, Rank size);
+  template <class Visit>
+  Status for_each_block(Space space, std::uint64_t bytes, Visit visit) const;
+
+  Request given_;
+  Copy input_, output_;
+  ScratchPool::Block first_, second_;
+};
+
+/// Takes pinned memory of the host for copies with a GPU.
+ScratchPool::Block take_pinned(ScratchPool& pool, std::size_t bytes, int device);
+
+}  // namespace coll

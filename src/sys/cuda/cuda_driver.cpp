@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the driver among the libraries of this process.
+#include "sys/cuda/cuda_driver.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+
+#include "base/made_once.hpp"
+
+namespace coll {
+namespace {
+
+/// Calls visit(name in the library, pointer to the table's entry) for each function.
+template <class Table, class Visit>
+void for_each_function(Table& table, Visit visit) {
+  visit("cuPointerGetAttributes", table.pointer_attributes);
+  visit("cuGetErrorName", table.error_name);
+  visit("cuGetErrorString", table.error_string);
+  visit("cuDeviceGet", table.device_get);
+  visit("cuDevicePrimaryCtxRetain", table.primary_context_retain);
+  visit("cuCtxPushCurrent_v2", table.context_push);
+  visit("cuCtxPopCurrent_v2", table.context_pop);
+  visit("cuStreamCreate", table.stream_create);
+  visit("cuStreamSynchronize", table.stream_synchronize);
+  visit("cuMemcpyAsync", table.copy_async);
+  visit("cuMemcpy", table.copy);
+  visit("cuMemHostRegister_v2", table.host_register);
+  visit("cuMemHostUnregister", table.host_unregister);
+}
+
+/// How many libraries this process has ever loaded. It takes 6 ns and a lock of the loader's, while
+/// to look for a library that is not loaded takes 16 us.
+std::uint64_t loads() {
+  std::uint64_t count = 0;
+  const auto first = [](dl_phdr_info* info, std::size_t, void* into) {
+    *static_cast<std::uint64_t*>(into) = info->dlpi_adds;
+    return 1;  // the count is the same for every library
+  };
+  dl_iterate_phdr(first, &count);
+  return count;
+}
+
+const CudaDriver* find_driver() {
+  static std::atomic<std::uint64_t> looked{0};  // what loads() was at the last look
+  const std::uint64_t now = loads();
+  if (looked.load(std::memory_order_acquire) == now)
+    return g_cuda_driver.load(std::memory_order_acquire);
+  // The handle is kept, and with it the driver.
+  if (void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
+    const CudaDriver& driver = made_once([library] {
+      CudaDriver table;
+      for_each_function(table, [library]<class Function>(const char* name, Function*& function) {
+        function = reinterpret_cast<Function*>(dlsym(library, name));
+      });
+      return table;
+    });
+    if (driver.pointer_attributes != nullptr)
+      g_cuda_driver.store(&driver, std::memory_order_release);
+  }
+  looked.store(now, std::memory_order_release);
+  return g_cuda_driver.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+std::string CudaDriver::missing() const {
+  std::string first;
+  for_each_function(*this, [&first](const char* name, const auto& function) {
+    if (function == nullptr && first.empty()) first = name;
+  });
+  return first;
+}
+
+std::string CudaDriver::describe(int error) const {
+  const char *name = nullptr, *text = nullptr;
+  if (error_name == nullptr || error_name(error, &name) != 0 || name == nullptr)
+    return "CUDA error " + std::to_string(error);
+  if (error_string == nullptr || error_string(error, &text) != 0 || text == nullptr) return name;
+  return std::string(name) + " (" + text + ")";
+}
+
+MemoryPlace place_of(const CudaDriver& driver, const void* address) {
+  constexpr int kMemoryType = 2, kIsManaged = 8, kDeviceOrdinal = 9;  // CUpointer_attribute
+  constexpr unsigned kDevice = 2;                                     // CUmemorytype
+  const int attributes[] = {kMemoryType, kIsManaged, kDeviceOrdinal};
+  unsigned type = 0, managed = 0;
+  int ordinal = -1;
+  void* values[] = {&type, &managed, &ordinal};
+  // For a pointer that it does not know, the driver gives zeros. Before cuInit it fails.
+  if (driver.pointer_attributes(3, attributes, values, reinterpret_cast<std::uintptr_t>(address)))
+    return {};
+  if (type != kDevice || managed != 0) return {};
+  return {.kind = MemoryKind::device, .device = ordinal};
+}
+
+const CudaDriver* loaded_cuda_driver() {
+  const CudaDriver* const driver = found_cuda_driver();
+  return driver != nullptr ? driver : find_driver();
+}
+
+}  // namespace coll

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies on streams of the devices' primary contexts.
+#include "sys/cuda/device_copies.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "sys/fork_safe_mutex.hpp"
+
+namespace coll {
+namespace {
+
+unsigned long long address_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+/// Makes a context current for as long as it lives.
+class Current {
+ public:
+  Current(const CudaDriver& driver, CudaContext context)
+      : driver_(driver), error_(driver.context_push(context)) {}
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  ~Current() {
+    CudaContext popped = nullptr;
+    if (error_ == 0) driver_.context_pop(&popped);
+  }
+  [[nodiscard]] int error() const { return error_; }
+
+ private:
+  const CudaDriver& driver_;
+  int error_;
+};
+
+Status failed_to(const CudaDriver& driver, const std::string& what, int error) {
+  return failed(Code::system, what + ": " + driver.describe(error));
+}
+
+/// A device's primary context, which the CUDA runtime and frameworks use, and the library's stream
+/// on it. Both stay for good: their owner may end after the driver has.
+struct Device {
+  CudaContext context = nullptr;
+  CudaStream stream = nullptr;
+};
+
+Result<Device> make_device(const CudaDriver& driver, int ordinal) {
+  // Behind what the program does on CUDA's default stream: cudaMemcpy may return before its end.
+  constexpr unsigned kDefault = 0;  // CU_STREAM_DEFAULT
+  const std::string name = "CUDA device " + std::to_string(ordinal);
+  Device made;
+  int device = -1;
+  if (const int error = driver.device_get(&device, ordinal)) return failed_to(driver, name, error);
+  if (const int error = driver.primary_context_retain(&made.context, device))
+    return failed_to(driver, name + ": its primary context", error);
+  const Current current(driver, made.context);
+  if (current.error() != 0) return failed_to(driver, name + ": its context", current.error());
+  if (const int error = driver.stream_create(&made.stream, kDefault))
+    return failed_to(driver, name + ": a stream", error);
+  return made;
+}
+
+using Devices = std::vector<std::pair<int, Device>>;  // by CUDA's number
+
+ForkSafeMutex g_devices_mutex;  // guards `g_devices`
+Devices* g_devices = nullptr;   // stays for good
+
+const Device* known_device(int ordinal) {
+  if (g_devices == nullptr) return nullptr;
+  const auto found = std::ranges::find(*g_devices, ordinal, &Devices::value_type::first);
+  return found == g_devices->end() ? nullptr : &found->second;
+}
+
+Result<Device> device_of(const CudaDriver& driver, int ordinal) {
+  {
+    const std::lock_guard lock(g_devices_mutex);
+    if (const Device* const known = known_device(ordinal)) return *known;
+  }
+  // Without the lock, as it takes long. Two threads may both make it: then one stream is idle.
+  COLL_ASSIGN(const Device made, make_device(driver, ordinal));
+  const std::lock_guard lock(g_devices_mutex);
+  if (const Device* const known = known_device(ordinal)) return *known;
+  if (g_devices == nullptr) g_devices = new Devices();
+  g_devices->emplace_back(ordinal, made);
+  return made;
+}
+
+/// Which context and device an address belongs to; device -1: memory of the host.
+struct Owner {
+  CudaContext context = nullptr;
+  int device = -1;
+};
+
+Owner owner_of(const CudaDriver& driver, const void* address) {
+  const MemoryPlace place = place_of(driver, address);
+  if (place.kind == MemoryKind::host) return {};
+  constexpr int kContext = 1;  // CUpointer_attribute
+  Owner owner{nullptr, place.device};
+  void* values[] = {&owner.context};
+  if (driver.pointer_attributes(1, &kContext, values, address_of(address)) != 0)
+    owner.context = nullptr;
+  return owner;
+}
+
+}  // namespace
+
+Status DeviceCopies::add(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const CudaDriver* const driver = found_cuda_driver();
+  if (driver == nullptr) {
+    std::memmove(to, from, bytes);
+    return {};
+  }
+  Owner owner = owner_of(*driver, to);
+  if (owner.device < 0) owner = owner_of(*driver, from);
+  if (owner.device < 0) {
+    std::memmove(to, from, bytes);
+    return {};
+  }
+  const std::string what = "a copy of " + std::to_string(bytes) + " bytes with CUDA device " +
+                           std::to_string(owner.device);
+  COLL_ASSIGN(const Device device, device_of(*driver, owner.device));
+  // Memory of pools and of mapped allocations belongs to no context.
+  const bool primary = owner.context == nullptr || owner.context == device.context;
+  const Current current(*driver, primary ? device.context : owner.context);
+  if (current.error() != 0) return failed_to(*driver, what, current.error());
+  if (!primary) {  // whoever owns the context may end it: no stream of ours is left in it
+    int error = driver->copy(address_of(to), address_of(from), bytes);
+    if (error == 0) error = driver->stream_synchronize(nullptr);  // it may return before its end
+    return error == 0 ? Status() : failed_to(*driver, what, error);
+  }
+  if (std::ranges::find(devices_, owner.device) == devices_.end()) devices_.push_back(owner.device);
+  const int error = driver->copy_async(address_of(to), address_of(from), bytes, device.stream);
+  return error == 0 ? Status() : failed_to(*driver, what, error);
+}
+
+Status DeviceCopies::finish() {
+  int failed_on = -1;
+  if (const int error = wait(failed_on))
+    return failed_to(*found_cuda_driver(), "copies with CUDA device " + std::to_string(failed_on),
+                     error);
+  return {};
+}
+
+/// The first error, and the device.
+int DeviceCopies::wait(int& failed_on) noexcept {
+  int first = 0;
+  for (const int ordinal : devices_) {
+    const CudaDriver& driver = *found_cuda_driver();
+    const Device device = [ordinal] {
+      const std::lock_guard lock(g_devices_mutex);
+      return *known_device(ordinal);
+    }();
+    const Current current(driver, device.context);
+    const int error =
+        current.error() != 0 ? current.error() : driver.stream_synchronize(device.stream);
+    if (error != 0 && first == 0) {
+      first = error;
+      failed_on = ordinal;
+    }
+  }
+  devices_.clear();
+  return first;
+}
+
+bool pin_memory(void* begin, std::size_t bytes, int device) {
+  constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE: for all contexts
+  const CudaDriver* const driver = found_cuda_driver();
+  if (driver == nullptr || !driver->copies()) return false;
+  const auto made = device_of(*driver, device);
+  if (!made.ok()) return false;
+  const Current current(*driver, made->context);
+  return current.error() == 0 && driver->host_register(begin, bytes, kPortable) == 0;
+}
+
+void unpin_memory(void* begin, int device) {
+  const CudaDriver* const driver = found_cuda_driver();
+  const auto made = device_of(*driver, device);
+  if (!made.ok()) return;
+  const Current current(*driver, made->context);
+  if (current.error() == 0) driver->host_unregister(begin);
+}
+
+}  // namespace coll

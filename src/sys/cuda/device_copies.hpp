@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies between this process's memory and that of GPUs, and memory that GPUs copy fast.
+#pragma once
+#include <cstddef>
+#include <vector>
+
+#include "base/memory_kind.hpp"
+#include "sys/cuda/cuda_driver.hpp"
+
+namespace coll {
+
+/// Copies that run side by side, on a stream of the library's for each GPU, which all threads
+/// share. They wait for what the program does on CUDA's default stream, and for no other. Only
+/// where the driver `copies()`.
+class DeviceCopies {
+ public:
+  DeviceCopies() = default;
+  DeviceCopies(const DeviceCopies&) = delete;
+  DeviceCopies& operator=(const DeviceCopies&) = delete;
+  /// Waits for what was started, so that nobody frees its memory.
+  ~DeviceCopies() {
+    int ignored = 0;
+    wait(ignored);
+  }
+
+  /// Starts a copy. Either end may be memory of a GPU or of the host, each of one allocation;
+  /// within the host they may overlap. Of `bytes` 0 neither is looked at.
+  Status add(void* to, const void* from, std::size_t bytes);
+  /// Waits for all; the first failure.
+  Status finish();
+
+ private:
+  int wait(int& failed_on) noexcept;
+
+  std::vector<int> devices_;  ///< that copy, by CUDA's number
+};
+
+/// Fixes host memory in place, so that GPUs copy it without a detour. Not possible: then copies are
+/// slower, and nothing else. All of [begin, begin + bytes) must be unpinned before it is freed.
+bool pin_memory(void* begin, std::size_t bytes, int device);
+void unpin_memory(void* begin, int device);
+
+}  // namespace coll
