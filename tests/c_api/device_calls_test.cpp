@@ -136,12 +136,7 @@ const Case kCases[] = {
        const float factor = 0.5F;
        // The second part first: they do not lie one behind another.
        const coll_part_t parts[] = {{send + half, recv + half, count - half}, {send, recv, half}};
-       coll_call_t call = COLL_CALL_INIT;
-       call.operation = COLL_ALL_REDUCE;
-       call.type = COLL_FLOAT32;
-       call.op = COLL_SUM;
-       call.parts = parts;
-       call.part_count = 2;
+       coll_call_t call = sum_of_parts(parts);
        call.factor = &factor;
        coll_work_t work = nullptr;
        EXPECT_EQ(coll_start(&call, comm, nullptr, &work), COLL_SUCCESS) << coll_last_error();

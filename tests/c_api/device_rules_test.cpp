@@ -94,12 +94,7 @@ TEST(DeviceRules, PartsThatAreNeighboursAreCopiedEachForItself) {
     EXPECT_EQ(coll_barrier(comm, nullptr), COLL_SUCCESS);
     const coll_part_t parts[] = {{send.at<float>(), recv.at<float>(), 100},
                                  {send.at<float>(100), recv.at<float>(100), 100}};
-    coll_call_t call = COLL_CALL_INIT;
-    call.operation = COLL_ALL_REDUCE;
-    call.type = COLL_FLOAT32;
-    call.op = COLL_SUM;
-    call.parts = parts;
-    call.part_count = 2;
+    const coll_call_t call = sum_of_parts(parts);
     EXPECT_EQ(coll_run(&call, comm), COLL_SUCCESS) << coll_last_error();
     EXPECT_EQ(coll_barrier(comm, nullptr), COLL_SUCCESS);
     EXPECT_EQ(DRIVER(emulated_cuda_counts)().copies - before, 8U) << "2 ranks, 2 parts, both ways";

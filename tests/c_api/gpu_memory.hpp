@@ -2,11 +2,13 @@
 // Memory of a GPU for tests of calls: the emulated driver's, which ends the process where a
 // processor reads it, copies only when it is waited for, and knows who waits for what.
 #pragma once
+#include <collectives/collectives.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "emulated_driver/emulated_cuda.hpp"
@@ -67,5 +69,16 @@ class Memory {
   std::vector<std::byte> host_;
   void* there_ = nullptr;
 };
+
+/// An all_reduce of these parts.
+inline coll_call_t sum_of_parts(std::span<const coll_part_t> parts) {
+  coll_call_t call = COLL_CALL_INIT;
+  call.operation = COLL_ALL_REDUCE;
+  call.type = COLL_FLOAT32;
+  call.op = COLL_SUM;
+  call.parts = parts.data();
+  call.part_count = parts.size();
+  return call;
+}
 
 }  // namespace collectives::testing

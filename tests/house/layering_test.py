@@ -38,7 +38,7 @@ ARROWS = {
     "collectives/hierarchical": ["collectives"],
     "planner/costs": ["topology/layout.hpp"],
     "planner": ["planner/costs", "collectives", "schedule/simulate", "topology/rings", "sys/machine"],
-    "executor": ["schedule", "transports", "reduce", "reduce/device"],
+    "executor": ["schedule", "transports", "reduce"],
     "rendezvous/stores": ["sys"],
     "rendezvous": ["rendezvous/stores", "sys/net"],
     "rendezvous/exchange": ["rendezvous"],

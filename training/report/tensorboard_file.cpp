@@ -118,9 +118,8 @@ TensorboardFile::TensorboardFile(const std::string& folder, RunFacts run, std::u
   std::filesystem::create_directories(folder, problem);
   path_ = new_path(folder);
   errno = 0;
-  if (!problem) file_.open(path_, std::ios::binary | std::ios::trunc);
-  if (problem) errno = problem.value();
-  if (problem) file_.setstate(std::ios::failbit);
+  file_.open(path_, std::ios::binary | std::ios::trunc);
+  if (problem) errno = problem.value();  // why the file has no folder
   check("make");
   Message version;
   version.add(EventField::kWallTime, wall_time());

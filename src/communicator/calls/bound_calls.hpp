@@ -74,6 +74,24 @@ constexpr bool overlap(const Buffer& a, const Buffer& b) {
   return a.bytes != 0 && b.bytes != 0 && a.begin + a.bytes > b.begin && b.begin + b.bytes > a.begin;
 }
 
+/// Where blocks lie behind a buffer's address, as the request gives it, if its bytes lie at `to`.
+template <class Pointer>
+Pointer moved(Pointer given, const Buffer& buffer, const std::byte* to) {
+  const std::uintptr_t before = buffer.begin - reinterpret_cast<std::uintptr_t>(given);
+  return reinterpret_cast<Pointer>(reinterpret_cast<std::uintptr_t>(to) - before);
+}
+
+/// Calls visit(place behind the buffer's begin, bytes) for all that the call touches of a buffer.
+/// What lies between blocks is not the call's.
+template <class Visit>
+void for_each_run(const Request& request, Space space, const Buffer& buffer, Visit visit) {
+  if (request.blocks == nullptr) return visit(std::uint64_t{0}, buffer.bytes);
+  const std::size_t element = size_of(request.call.type);
+  const std::uint64_t first = request.blocks->reach(space).begin;
+  for (const UnequalBlocks::Block& block : request.blocks->of(space))
+    if (block.count != 0) visit((block.offset - first) * element, block.count * element);
+}
+
 /// A request that was checked and bound to its program.
 struct BoundCall {
   Request request;

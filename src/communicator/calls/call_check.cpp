@@ -113,9 +113,9 @@ Status check_parts(const Request& request, Rank rank, Rank size) {
     const auto [of_input, of_output] = own_offsets(rule, block);
     return rule.allowed && in.begin + of_input == out.begin + of_output;
   };
-  const bool devices = may_have_device_memory();
-  const auto reached = [devices](const void* data) {
-    return !devices || place_of_memory(data).kind == MemoryKind::host;
+  const CudaDriver* const driver = loaded_cuda_driver();
+  const auto reached = [all = driver == nullptr || driver->copies()](const void* data) {
+    return all || place_of_memory(data).kind == MemoryKind::host;
   };
   std::vector<Buffer> written;
   written.reserve(request.extras->parts->list.size());

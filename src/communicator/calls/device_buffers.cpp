@@ -18,27 +18,23 @@ int device_of(const Buffer& buffer) {
   return place.kind == MemoryKind::device ? place.device : -1;
 }
 
-/// The address that gives `begin` the place of `moved_begin`.
-template <class Pointer>
-Pointer moved(Pointer pointer, std::uintptr_t begin, const std::byte* moved_begin) {
-  const auto offset = reinterpret_cast<std::uintptr_t>(pointer) - begin;
-  return reinterpret_cast<Pointer>(reinterpret_cast<std::uintptr_t>(moved_begin) + offset);
+/// Pinned memory of the host, for copies with a GPU.
+ScratchPool::Block take_pinned(ScratchPool& pool, std::size_t bytes, int device) {
+  return pool.take(bytes, ScratchUse::device,
+                   [device](ScratchPool::Memory memory, std::size_t all) {
+                     // Made first: once the memory is pinned, nothing may fail.
+                     ScratchPool::Memory pinned(
+                         nullptr, [free = memory.get_deleter(), device](std::byte* begin) {
+                           unpin_memory(begin, device);
+                           free(begin);
+                         });
+                     if (!pin_memory(memory.get(), all, device)) return memory;
+                     pinned.reset(memory.release());
+                     return pinned;
+                   });
 }
 
 }  // namespace
-
-ScratchPool::Block take_pinned(ScratchPool& pool, std::size_t bytes, int device) {
-  return pool.take(
-      bytes, ScratchUse::device, [device](ScratchPool::Memory memory, std::size_t all) {
-        if (!pin_memory(memory.get(), all, device)) return memory;
-        auto free = memory.get_deleter();
-        std::byte* const begin = memory.release();
-        return ScratchPool::Memory(begin, [free = std::move(free), device](std::byte* pinned) {
-          unpin_memory(pinned, device);
-          free(pinned);
-        });
-      });
-}
 
 bool DeviceBuffers::on_device(const Request& request, Rank rank, Rank size) {
   const auto [input, output] = buffers_of(request, rank, size);
@@ -53,51 +49,41 @@ DeviceBuffers::DeviceBuffers(Request& request, Rank rank, Rank size, ScratchPool
     const std::uintptr_t begin = std::min(input.begin, output.begin);
     const std::uintptr_t end = std::max(input.begin + input.bytes, output.begin + output.bytes);
     first_ = take_pinned(pool, end - begin, of_output);
-    input_ = {input.begin, first_.data() + (input.begin - begin), input.bytes};
-    output_ = {output.begin, first_.data() + (output.begin - begin), output.bytes};
+    input_ = {input, first_.data() + (input.begin - begin)};
+    output_ = {output, first_.data() + (output.begin - begin)};
   } else {
     if (of_input >= 0) {
       first_ = take_pinned(pool, input.bytes, of_input);
-      input_ = {input.begin, first_.data(), input.bytes};
+      input_ = {input, first_.data()};
     }
     if (of_output >= 0) {
       second_ = take_pinned(pool, output.bytes, of_output);
-      output_ = {output.begin, second_.data(), output.bytes};
+      output_ = {output, second_.data()};
     }
   }
-  if (input_.host != nullptr) request.input = moved(request.input, input.begin, input_.host);
-  if (output_.host != nullptr) request.output = moved(request.output, output.begin, output_.host);
-}
-
-/// Calls visit(bytes from the begin, bytes) for what the call touches of a buffer.
-template <class Visit>
-Status DeviceBuffers::for_each_block(Space space, std::uint64_t bytes, Visit visit) const {
-  if (given_.blocks == nullptr) return visit(std::uint64_t{0}, bytes);
-  const std::size_t element = size_of(given_.call.type);
-  const std::uint64_t first = given_.blocks->reach(space).begin;
-  const auto& blocks = space == Space::input ? given_.blocks->input : given_.blocks->output;
-  for (const UnequalBlocks::Block& block : blocks) {
-    if (block.count == 0) continue;  // it may lie anywhere
-    COLL_TRY(visit((block.offset - first) * element, block.count * element));
-  }
-  return {};
+  if (input_.host != nullptr) request.input = moved(request.input, input, input_.host);
+  if (output_.host != nullptr) request.output = moved(request.output, output, output_.host);
 }
 
 Status DeviceBuffers::fetch() const {
-  if (input_.host == nullptr) return {};
   DeviceCopies copies;
-  COLL_TRY(for_each_block(Space::input, input_.bytes, [&](std::uint64_t at, std::uint64_t bytes) {
-    return copies.add(input_.host + at, reinterpret_cast<const void*>(input_.device + at), bytes);
-  }));
+  if (input_.host != nullptr) {
+    const auto* const device = reinterpret_cast<const std::byte*>(input_.device.begin);
+    for_each_run(given_, Space::input, input_.device, [&](std::uint64_t at, std::uint64_t bytes) {
+      copies.add(input_.host + at, device + at, bytes);
+    });
+  }
   return copies.finish();
 }
 
 Status DeviceBuffers::store() const {
-  if (output_.host == nullptr) return {};
   DeviceCopies copies;
-  COLL_TRY(for_each_block(Space::output, output_.bytes, [&](std::uint64_t at, std::uint64_t bytes) {
-    return copies.add(reinterpret_cast<void*>(output_.device + at), output_.host + at, bytes);
-  }));
+  if (output_.host != nullptr) {
+    auto* const device = reinterpret_cast<std::byte*>(output_.device.begin);
+    for_each_run(given_, Space::output, output_.device, [&](std::uint64_t at, std::uint64_t bytes) {
+      copies.add(device + at, output_.host + at, bytes);
+    });
+  }
   return copies.finish();
 }
 

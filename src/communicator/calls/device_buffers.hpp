@@ -15,8 +15,8 @@ class DeviceBuffers {
  public:
   /// Does any of the request's buffers lie on a GPU?
   static bool any(const Request& request, Rank rank, Rank size) {
-    return found_cuda_driver() != nullptr &&
-           on_device(request, rank, size);  // the door looks for it
+    // The door has looked for the driver.
+    return found_cuda_driver() != nullptr && on_device(request, rank, size);
   }
 
   /// Takes memory and points the request's buffers at it.
@@ -29,20 +29,14 @@ class DeviceBuffers {
  private:
   /// What of the call lies on a GPU, and where it lies on the host instead.
   struct Copy {
-    std::uintptr_t device = 0;
+    Buffer device;
     std::byte* host = nullptr;  ///< null: it lies on the host anyway
-    std::uint64_t bytes = 0;
   };
   static bool on_device(const Request& request, Rank rank, Rank size);
-  template <class Visit>
-  Status for_each_block(Space space, std::uint64_t bytes, Visit visit) const;
 
   Request given_;
   Copy input_, output_;
   ScratchPool::Block first_, second_;
 };
-
-/// Takes pinned memory of the host for copies with a GPU.
-ScratchPool::Block take_pinned(ScratchPool& pool, std::size_t bytes, int device);
 
 }  // namespace coll

@@ -27,34 +27,33 @@ PackedParts::PackedParts(Request& request, Rank rank, Rank size, ScratchPool& po
 }
 
 template <class Copy>
-Status PackedParts::for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const {
-  DeviceCopies copies;
+void PackedParts::for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const {
   for (std::uint32_t block = 0; block < blocks; ++block) {
     for (const CallPart& part : parts_->list) {
       const std::size_t bytes = part.count * element_;
-      if (bytes != 0) COLL_TRY(copy(copies, packed, part, block * bytes, bytes));
+      if (bytes != 0) copy(packed, part, block * bytes, bytes);
       packed += bytes;
     }
   }
-  return copies.finish();
 }
 
 Status PackedParts::pack() const {
-  return for_each_block(input_, shape_.input,
-                        [](DeviceCopies& copies, std::byte* packed, const CallPart& part,
-                           std::size_t at, std::size_t bytes) {
-                          return copies.add(packed, static_cast<const std::byte*>(part.input) + at,
-                                            bytes);
-                        });
+  DeviceCopies copies;
+  for_each_block(input_, shape_.input,
+                 [&](std::byte* packed, const CallPart& part, std::size_t at, std::size_t bytes) {
+                   copies.add(packed, static_cast<const std::byte*>(part.input) + at, bytes);
+                 });
+  return copies.finish();
 }
 
 Status PackedParts::unpack() const {
-  return for_each_block(output_, shape_.output,
-                        [](DeviceCopies& copies, const std::byte* packed, const CallPart& part,
-                           std::size_t at, std::size_t bytes) {
-                          return copies.add(static_cast<std::byte*>(part.output) + at, packed,
-                                            bytes);
-                        });
+  DeviceCopies copies;
+  for_each_block(
+      output_, shape_.output,
+      [&](const std::byte* packed, const CallPart& part, std::size_t at, std::size_t bytes) {
+        copies.add(static_cast<std::byte*>(part.output) + at, packed, bytes);
+      });
+  return copies.finish();
 }
 
 }  // namespace coll

@@ -24,7 +24,7 @@ class PackedParts {
  private:
   /// Calls copy(place in the packed buffer, part, block of that part, bytes) for each block.
   template <class Copy>
-  Status for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const;
+  void for_each_block(std::byte* packed, std::uint32_t blocks, Copy copy) const;
 
   std::shared_ptr<const CallParts> parts_;
   std::size_t element_;

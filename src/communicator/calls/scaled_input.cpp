@@ -16,10 +16,7 @@ ScaledInput::ScaledInput(Request& request, Rank rank, Rank size, ScratchPool& po
                          (collective == Collective::reduce && request.call.root == rank);
   if (!in_output) own_ = pool.take(input_.bytes, ScratchUse::call);
   products_ = in_output ? static_cast<std::byte*>(request.output) : own_.data();
-  // Blocks may begin behind the buffer's address.
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(request.input);
-  request.input = reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(products_) -
-                                                (input_.begin - begin));
+  request.input = moved(request.input, input_, products_);
 }
 
 void ScaledInput::compute() const noexcept {
@@ -31,20 +28,14 @@ void ScaledInput::compute() const noexcept {
   for (std::size_t at = 0; at < kPiece; at += element) std::memcpy(factors + at, one, element);
   const reduce::Combine multiply = reduce::kernels(ReduceOp::prod, given_.call.type).combine[0];
   const auto* const input = reinterpret_cast<const std::byte*>(input_.begin);
-  const auto multiply_all = [&](std::uint64_t at, std::uint64_t end) {
-    while (at < end) {
-      const std::uint64_t bytes = std::min<std::uint64_t>(kPiece, end - at);
+  for_each_run(given_, Space::input, input_, [&](std::uint64_t at, std::uint64_t left) {
+    while (left > 0) {
+      const std::uint64_t bytes = std::min<std::uint64_t>(kPiece, left);
       multiply(products_ + at, input + at, factors, bytes / element, 1);
       at += bytes;
+      left -= bytes;
     }
-  };
-  if (given_.blocks == nullptr) return multiply_all(0, input_.bytes);
-  // What lies between the blocks is not the call's.
-  const std::uint64_t first = given_.blocks->reach(Space::input).begin;
-  for (const UnequalBlocks::Block& block : given_.blocks->input) {
-    const std::uint64_t at = (block.offset - first) * element;
-    if (block.count != 0) multiply_all(at, at + block.count * element);
-  }
+  });
 }
 
 }  // namespace coll

@@ -377,10 +377,9 @@ void Engine::end_done() noexcept {
 
 void Engine::end(OpenCall& call, Status status) noexcept {
   if (call.bound != nullptr) {
-    if (status.ok()) bound_.count(*call.bound);
     if (status.ok()) {
-      const Status done = call.after();
-      if (!done.ok()) status = said_of(done, call.call);
+      bound_.count(*call.bound);
+      if (const Status done = call.after(); !done.ok()) status = said_of(done, call.call);
     }
     bound_.give_back(*call.bound);
   }

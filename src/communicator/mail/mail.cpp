@@ -229,8 +229,7 @@ Status Mail::match(OpenCall** receive, Messages::iterator message) {
   }
   if (OpenCall* const own = message->own) {
     DeviceCopies copies;
-    COLL_TRY(
-        copies.add(call.request.output, own->request.input, message->count * size_of(what.type)));
+    copies.add(call.request.output, own->request.input, message->count * size_of(what.type));
     COLL_TRY(copies.finish());
     for (OpenCall** at = own_sends_.begin();; at = &(*at)->next) {
       if (*at != own) continue;

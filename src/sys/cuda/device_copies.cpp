@@ -105,47 +105,49 @@ Owner owner_of(const CudaDriver& driver, const void* address) {
 
 }  // namespace
 
-Status DeviceCopies::add(void* to, const void* from, std::size_t bytes) {
-  if (bytes == 0) return {};
+void DeviceCopies::add(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0 || !failure_.ok()) return;
   const CudaDriver* const driver = found_cuda_driver();
-  if (driver == nullptr) {
-    std::memmove(to, from, bytes);
-    return {};
-  }
-  Owner owner = owner_of(*driver, to);
-  if (owner.device < 0) owner = owner_of(*driver, from);
+  Owner owner;
+  if (driver != nullptr) owner = owner_of(*driver, to);
+  if (driver != nullptr && owner.device < 0) owner = owner_of(*driver, from);
   if (owner.device < 0) {
     std::memmove(to, from, bytes);
-    return {};
+    return;
   }
-  const std::string what = "a copy of " + std::to_string(bytes) + " bytes with CUDA device " +
-                           std::to_string(owner.device);
-  COLL_ASSIGN(const Device device, device_of(*driver, owner.device));
+  const Result<Device> device = device_of(*driver, owner.device);
+  if (!device.ok()) {
+    failure_ = device.status();
+    return;
+  }
   // Memory of pools and of mapped allocations belongs to no context.
-  const bool primary = owner.context == nullptr || owner.context == device.context;
-  const Current current(*driver, primary ? device.context : owner.context);
-  if (current.error() != 0) return failed_to(*driver, what, current.error());
-  if (!primary) {  // whoever owns the context may end it: no stream of ours is left in it
-    int error = driver->copy(address_of(to), address_of(from), bytes);
+  const bool primary = owner.context == nullptr || owner.context == device->context;
+  const Current current(*driver, primary ? device->context : owner.context);
+  int error = current.error();
+  if (error == 0 && primary) {
+    if (std::ranges::find(devices_, owner.device) == devices_.end())
+      devices_.push_back(owner.device);
+    error = driver->copy_async(address_of(to), address_of(from), bytes, device->stream);
+  } else if (error == 0) {  // whoever owns the context may end it: no stream of ours is left in it
+    error = driver->copy(address_of(to), address_of(from), bytes);
     if (error == 0) error = driver->stream_synchronize(nullptr);  // it may return before its end
-    return error == 0 ? Status() : failed_to(*driver, what, error);
   }
-  if (std::ranges::find(devices_, owner.device) == devices_.end()) devices_.push_back(owner.device);
-  const int error = driver->copy_async(address_of(to), address_of(from), bytes, device.stream);
-  return error == 0 ? Status() : failed_to(*driver, what, error);
+  if (error == 0) return;
+  failure_ = failed_to(*driver,
+                       "a copy of " + std::to_string(bytes) + " bytes with CUDA device " +
+                           std::to_string(owner.device),
+                       error);
 }
 
 Status DeviceCopies::finish() {
-  int failed_on = -1;
-  if (const int error = wait(failed_on))
-    return failed_to(*found_cuda_driver(), "copies with CUDA device " + std::to_string(failed_on),
-                     error);
-  return {};
+  const auto [code, device] = wait();
+  if (!failure_.ok() || code == 0) return failure_;
+  return failed_to(*found_cuda_driver(), "copies with CUDA device " + std::to_string(device), code);
 }
 
-/// The first error, and the device.
-int DeviceCopies::wait(int& failed_on) noexcept {
-  int first = 0;
+/// The first error.
+DeviceCopies::Error DeviceCopies::wait() noexcept {
+  Error first;
   for (const int ordinal : devices_) {
     const CudaDriver& driver = *found_cuda_driver();
     const Device device = [ordinal] {
@@ -153,12 +155,9 @@ int DeviceCopies::wait(int& failed_on) noexcept {
       return *known_device(ordinal);
     }();
     const Current current(driver, device.context);
-    const int error =
-        current.error() != 0 ? current.error() : driver.stream_synchronize(device.stream);
-    if (error != 0 && first == 0) {
-      first = error;
-      failed_on = ordinal;
-    }
+    int error = current.error();
+    if (error == 0) error = driver.stream_synchronize(device.stream);
+    if (error != 0 && first.code == 0) first = {error, ordinal};
   }
   devices_.clear();
   return first;

@@ -18,21 +18,22 @@ class DeviceCopies {
   DeviceCopies(const DeviceCopies&) = delete;
   DeviceCopies& operator=(const DeviceCopies&) = delete;
   /// Waits for what was started, so that nobody frees its memory.
-  ~DeviceCopies() {
-    int ignored = 0;
-    wait(ignored);
-  }
+  ~DeviceCopies() { wait(); }
 
   /// Starts a copy. Either end may be memory of a GPU or of the host, each of one allocation;
   /// within the host they may overlap. Of `bytes` 0 neither is looked at.
-  Status add(void* to, const void* from, std::size_t bytes);
+  void add(void* to, const void* from, std::size_t bytes);
   /// Waits for all; the first failure.
   Status finish();
 
  private:
-  int wait(int& failed_on) noexcept;
+  struct Error {
+    int code = 0, device = -1;
+  };
+  Error wait() noexcept;
 
   std::vector<int> devices_;  ///< that copy, by CUDA's number
+  Status failure_;            ///< of the first copy that did not start: none starts after it
 };
 
 /// Fixes host memory in place, so that GPUs copy it without a detour. Not possible: then copies are

@@ -42,8 +42,4 @@ MemoryPlace place_of_memory(const void* address) {
   return place_of(*driver, address);
 }
 
-bool may_have_device_memory() {
-  return loaded_cuda_driver() != nullptr;
-}
-
 }  // namespace coll

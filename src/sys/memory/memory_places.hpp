@@ -10,7 +10,4 @@ namespace coll {
 /// does not know is the host's. Any thread.
 MemoryPlace place_of_memory(const void* address);
 
-/// False: there is no driver now, so all memory is the host's. One question for many addresses.
-bool may_have_device_memory();
-
 }  // namespace coll

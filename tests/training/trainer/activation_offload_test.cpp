@@ -3,7 +3,6 @@
 // the formulas, and models that would not fit.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <mutex>
 
 #include "../failure_of.hpp"
@@ -40,8 +39,8 @@ struct Bytes {
 };
 
 struct Trace {
-  std::vector<double> losses;                        ///< of steps, and of a validation
-  std::map<std::string, std::vector<float>> states;  ///< by state and parameter
+  std::vector<double> losses;  ///< of steps, and of a validation
+  States states;
   std::vector<Bytes> bytes;
 };
 
@@ -77,19 +76,14 @@ Trace run(Settings how) {
     const std::scoped_lock lock(mutex);
     trace.bytes[mesh.rank()] = bytes;
     if (mesh.rank() == 0) trace.losses = losses;
-    for_each_state(trainer, [&](const StatePart& part) {
-      auto& values = trace.states[std::to_string(static_cast<int>(part.state)) + part.parameter];
-      values.resize(std::max(values.size(), part.first + part.values.size()));
-      std::ranges::copy(part.values, values.begin() + static_cast<std::ptrdiff_t>(part.first));
-    });
+    add_states(trainer, trace.states);
   });
   return trace;
 }
 
 void expect_same(const Trace& one, const Trace& other) {
   EXPECT_EQ(one.losses, other.losses);
-  ASSERT_EQ(one.states.size(), other.states.size());
-  for (const auto& [name, values] : one.states) EXPECT_EQ(values, other.states.at(name)) << name;
+  expect_same_states(one.states, other.states);
 }
 
 /// Against a run that checkpoints and keeps all on the device, on one rank, with so many slots.

@@ -64,10 +64,10 @@ struct Rank {
 /// What a run leaves, of all ranks.
 struct Trace {
   std::vector<double> losses, validations;  ///< validations: by rank
-  std::map<std::string, Values> states;     ///< by state and parameter
-  std::vector<std::vector<Values>> ends;    ///< buffers [rank][step], at its end
-  std::vector<Values> buffers;              ///< by rank, after the validation
-  std::vector<std::vector<Values>> notes;   ///< [rank][pass of training]
+  States states;
+  std::vector<std::vector<Values>> ends;   ///< buffers [rank][step], at its end
+  std::vector<Values> buffers;             ///< by rank, after the validation
+  std::vector<std::vector<Values>> notes;  ///< [rank][pass of training]
 };
 
 TrainerOptions with_zero(int stage) {
@@ -118,11 +118,7 @@ Trace run(std::size_t ranks, const TrainerOptions& options, std::size_t steps = 
     trace.notes[rank] = here.notes;
     trainer.settle();
     const std::scoped_lock lock(mutex);
-    for_each_state(trainer, [&](const StatePart& part) {
-      Values& values = trace.states[std::to_string(static_cast<int>(part.state)) + part.parameter];
-      values.resize(std::max(values.size(), part.first + part.values.size()));
-      std::ranges::copy(part.values, values.begin() + static_cast<std::ptrdiff_t>(part.first));
-    });
+    add_states(trainer, trace.states);
   });
   return trace;
 }

@@ -32,7 +32,7 @@ struct Run {
 struct Trace {
   std::vector<double> losses, norms;
   double validation = 0;
-  std::map<std::string, std::vector<float>> states;  ///< by state and parameter
+  States states;
   std::vector<std::uint64_t> sent;  ///< bytes of each rank in all steps but the first
   std::vector<std::map<Use, std::size_t>> bytes, peaks;
   std::size_t elements = 0;  ///< of the layout
@@ -95,11 +95,7 @@ Trace run(Run how) {
       trace.validation = validation;
     }
     EXPECT_EQ(losses.size(), how.steps);
-    for_each_state(trainer, [&](const StatePart& part) {
-      auto& values = trace.states[std::to_string(static_cast<int>(part.state)) + part.parameter];
-      values.resize(std::max(values.size(), part.first + part.values.size()));
-      std::ranges::copy(part.values, values.begin() + static_cast<std::ptrdiff_t>(part.first));
-    });
+    add_states(trainer, trace.states);
   });
   return trace;
 }
@@ -108,8 +104,7 @@ void expect_same(const Trace& one, const Trace& other) {
   EXPECT_EQ(one.losses, other.losses);
   EXPECT_EQ(one.norms, other.norms);
   EXPECT_EQ(one.validation, other.validation);
-  ASSERT_EQ(one.states.size(), other.states.size());
-  for (const auto& [name, values] : one.states) EXPECT_EQ(values, other.states.at(name)) << name;
+  expect_same_states(one.states, other.states);
 }
 
 std::size_t activation_bytes(std::size_t units_of_segment) {
