@@ -120,7 +120,7 @@ void FileOptimizer::run_jobs() {
     note(WorkLog::Kind::read, job.chunk, started_[own]);
     traffic_.read += payload(job.chunk);
     traffic_.read_padding += job.chunk.stride * store_->arrays() - payload(job.chunk);
-    const auto began = now();
+    const auto began = WorkLog::begin(options_.work);
     adam(job, slot(own));
     note(WorkLog::Kind::adam, job.chunk, began);
     start(own, job, true);
@@ -133,18 +133,13 @@ std::size_t FileOptimizer::payload(const StateStore::Chunk& chunk) const {
   return chunk.elements.count * sizeof(float) * store_->arrays();
 }
 
-/// The time, where it will be noted.
-WorkLog::Clock::time_point FileOptimizer::now() const {
-  return options_.work != nullptr ? WorkLog::Clock::now() : WorkLog::Clock::time_point();
-}
-
 void FileOptimizer::note(WorkLog::Kind kind, const StateStore::Chunk& chunk,
                          WorkLog::Clock::time_point begin) const {
-  if (options_.work != nullptr) options_.work->add(kind, payload(chunk), begin);
+  WorkLog::add(options_.work, kind, payload(chunk), begin);
 }
 
 void FileOptimizer::start(std::size_t number, const Job& job, bool write) {
-  started_[number] = now();
+  started_[number] = WorkLog::begin(options_.work);
   store_->io().start(number, store_->transfer(job.chunk, slot(number), write));
 }
 

@@ -74,7 +74,6 @@ class FileOptimizer final : public Optimizer {
   void start(std::size_t number, const Job& job, bool write);
   void settle(std::size_t number);
   [[nodiscard]] std::size_t payload(const StateStore::Chunk& chunk) const;
-  [[nodiscard]] WorkLog::Clock::time_point now() const;
   void note(WorkLog::Kind kind, const StateStore::Chunk& chunk,
             WorkLog::Clock::time_point begin) const;
   void adam(const Job& job, std::byte* data);

@@ -61,13 +61,11 @@ void HostOptimizer::update_tile(std::size_t bucket, const Update& update, const 
   const auto of = [&](State state) { return states_.of(bucket, state).data() + part.begin; };
   const Wide wide{of(State::weights), of(State::first_moment), of(State::second_moment)};
   may_compute_.acquire();
-  const auto began =
-      options_.work != nullptr ? WorkLog::Clock::now() : WorkLog::Clock::time_point();
+  const auto began = WorkLog::begin(options_.work);
   adam_in_tiles(owned_, bucket, update, {owned_.range(bucket).begin + part.begin, part.count},
                 staging.gradients.data(), staging.weights.data(), wide);
   constexpr std::size_t kStates = 3;
-  if (options_.work != nullptr)
-    options_.work->add(WorkLog::Kind::adam, kStates * part.count * sizeof(float), began);
+  WorkLog::add(options_.work, WorkLog::Kind::adam, kStates * part.count * sizeof(float), began);
   may_compute_.release();
   const void* result = wide.weights;
   if (owned_.keeps_weights()) result = staging.weights.data();

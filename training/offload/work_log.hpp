@@ -23,11 +23,16 @@ class WorkLog {
     Clock::time_point begin, end;
   };
 
-  /// Work that ends now.
-  void add(Kind kind, std::size_t bytes, Clock::time_point begin) {
+  /// When work begins that will be noted in `log`, if there is one.
+  static Clock::time_point begin(const WorkLog* log) {
+    return log != nullptr ? Clock::now() : Clock::time_point();
+  }
+  /// Work that ends now; nothing if `log` is null.
+  static void add(WorkLog* log, Kind kind, std::size_t bytes, Clock::time_point begin) {
+    if (log == nullptr) return;
     const auto end = Clock::now();
-    const std::lock_guard lock(mutex_);
-    spans_.push_back({kind, bytes, begin, end});
+    const std::lock_guard lock(log->mutex_);
+    log->spans_.push_back({kind, bytes, begin, end});
   }
   /// All that was noted since the last call. What finish() of an optimizer has waited for is in it.
   std::vector<Span> take() {
