@@ -82,6 +82,71 @@ class Lending {
   std::size_t least_kept_ = 0;
 };
 
+/// One direction of a connection as a device uses it: slots, each with a word at either end. A word
+/// is 1 or 0. 1 in `awaited` says that this end may use the slot: the sender may write it, or the
+/// receiver may read it. Who has waited for 1 puts 0 back, and then uses the slot. When it is done,
+/// it writes 1 to the word in `signalled`, for which the other end waits. So words keep no count,
+/// and an order of operations that was captured once can run any number of times. The messages of a
+/// call pass through slot 0, 1, … and begin again at 0 behind the last one; so does the next call.
+///
+/// All addresses are for the device, in the context of this end.
+struct DeviceRing {
+  std::uint64_t slots = 0;
+  std::size_t stride = 0;     ///< bytes from slot to slot
+  std::uint32_t credits = 0;  ///< slots
+  std::uint64_t awaited = 0, signalled = 0;     ///< the words of slot 0
+  std::size_t awaited_stride = 0, signalled_stride = 0;  ///< bytes from word to word
+
+  [[nodiscard]] std::uint64_t slot(std::uint32_t index) const { return slots + index * stride; }
+  [[nodiscard]] std::uint64_t awaited_word(std::uint32_t index) const {
+    return awaited + index * awaited_stride;
+  }
+  [[nodiscard]] std::uint64_t signalled_word(std::uint32_t index) const {
+    return signalled + index * signalled_stride;
+  }
+};
+
+/// Lets a device send and receive over a connection: its streams or its kernels wait for words and
+/// write them, without help by the processor of this rank. A connection that can do this hands it
+/// out by `Connection::device_port()`; it lives as long as the connection, and is there once that
+/// is ready.
+///
+/// While a call of a device uses the connection, no other function of it may be called but
+/// `status`, `ready`, `progress_source`.
+class DevicePort {
+ public:
+  DevicePort(const DevicePort&) = delete;
+  DevicePort& operator=(const DevicePort&) = delete;
+
+  [[nodiscard]] const DeviceRing& sending() const { return sending_; }
+  [[nodiscard]] const DeviceRing& receiving() const { return receiving_; }
+
+  /// The device will send, or receive, a message of a call through this slot. To be told of every
+  /// message, in the order of the messages, before or after the device is given its work. Whoever
+  /// moves messages, or checks that both ends are in the same call, does it by this.
+  virtual void will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) = 0;
+  virtual void will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) = 0;
+  /// What the processor has to do for messages that were announced; true if anything moved. A
+  /// failure is the connection's.
+  virtual bool progress() = 0;
+  /// All that was announced is over, as far as the processor has to know.
+  [[nodiscard]] virtual bool settled() const = 0;
+  /// A call has failed: writes 1 to all words that the device of this end may wait for. To be
+  /// called again and again until the device has ended its work, which is then worthless.
+  virtual void release_all() = 0;
+
+ protected:
+  DevicePort() = default;
+  ~DevicePort() = default;
+  void set_rings(const DeviceRing& sending, const DeviceRing& receiving) {
+    sending_ = sending;
+    receiving_ = receiving;
+  }
+
+ private:
+  DeviceRing sending_, receiving_;
+};
+
 /// Moves the bytes of all connections of a transport at once, where the processor has to do that.
 /// So a round in vain costs no more where there are many connections. Lives as long as they do; one
 /// thread at a time uses it.
@@ -153,6 +218,8 @@ class Connection {
   // --- what only some can
   /// Null where the connection cannot lend. The answer never changes, so callers ask once.
   virtual Lending* lending() { return nullptr; }
+  /// Null where the connection serves no device. The answer never changes once it is ready.
+  virtual DevicePort* device_port() { return nullptr; }
 
   // --- state
   /// Is the other end there too? Until then only `status` and `lending` may be called.

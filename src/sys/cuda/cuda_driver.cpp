@@ -12,9 +12,10 @@
 namespace coll {
 namespace {
 
-/// Calls visit(name in the library, pointer to the table's entry) for each function.
+/// Calls visit(name in the library, pointer to the table's entry) for each function that copies
+/// need.
 template <class Table, class Visit>
-void for_each_function(Table& table, Visit visit) {
+void for_each_copying(Table& table, Visit visit) {
   visit("cuPointerGetAttributes", table.pointer_attributes);
   visit("cuGetErrorName", table.error_name);
   visit("cuGetErrorString", table.error_string);
@@ -28,6 +29,48 @@ void for_each_function(Table& table, Visit visit) {
   visit("cuMemcpy", table.copy);
   visit("cuMemHostRegister_v2", table.host_register);
   visit("cuMemHostUnregister", table.host_unregister);
+}
+
+/// The same for those that only work on streams needs.
+template <class Table, class Visit>
+void for_each_streaming(Table& table, Visit visit) {
+  visit("cuDeviceGetAttribute", table.device_attribute);
+  visit("cuDeviceGetUuid_v2", table.device_uuid);
+  visit("cuDeviceCanAccessPeer", table.can_access_peer);
+  visit("cuCtxGetCurrent", table.context_current);
+  visit("cuCtxGetDevice", table.context_device);
+  visit("cuCtxEnablePeerAccess", table.enable_peer);
+  visit("cuMemAlloc_v2", table.memory_allocate);
+  visit("cuMemFree_v2", table.memory_free);
+  visit("cuMemGetAddressRange_v2", table.address_range);
+  visit("cuMemHostGetDevicePointer_v2", table.host_address);
+  visit("cuIpcGetMemHandle", table.ipc_handle);
+  visit("cuIpcOpenMemHandle_v2", table.ipc_open);
+  visit("cuIpcCloseMemHandle", table.ipc_close);
+  visit("cuStreamGetCtx", table.stream_context);
+  visit("cuStreamDestroy_v2", table.stream_destroy);
+  visit("cuStreamQuery", table.stream_query);
+  visit("cuStreamWaitEvent", table.stream_wait_event);
+  visit("cuStreamWaitValue32_v2", table.stream_wait_word);
+  visit("cuStreamWriteValue32_v2", table.stream_write_word);
+  visit("cuStreamIsCapturing", table.stream_is_capturing);
+  visit("cuLaunchHostFunc", table.launch_host);
+  visit("cuEventCreate", table.event_create);
+  visit("cuEventDestroy_v2", table.event_destroy);
+  visit("cuEventRecord", table.event_record);
+  visit("cuEventQuery", table.event_query);
+  visit("cuModuleLoadData", table.module_load);
+  visit("cuModuleGetFunction", table.module_function);
+  visit("cuLaunchKernel", table.launch);
+}
+
+template <class ForEach>
+std::string first_missing(ForEach for_each) {
+  std::string first;
+  for_each([&first](const char* name, const auto& function) {
+    if (function == nullptr && first.empty()) first = name;
+  });
+  return first;
 }
 
 /// How many libraries this process has ever loaded. It takes 6 ns and a lock of the loader's, while
@@ -51,9 +94,11 @@ const CudaDriver* find_driver() {
   if (void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
     const CudaDriver& driver = made_once([library] {
       CudaDriver table;
-      for_each_function(table, [library]<class Function>(const char* name, Function*& function) {
+      const auto find = [library]<class Function>(const char* name, Function*& function) {
         function = reinterpret_cast<Function*>(dlsym(library, name));
-      });
+      };
+      for_each_copying(table, find);
+      for_each_streaming(table, find);
       return table;
     });
     if (driver.pointer_attributes != nullptr)
@@ -66,11 +111,13 @@ const CudaDriver* find_driver() {
 }  // namespace
 
 std::string CudaDriver::missing() const {
-  std::string first;
-  for_each_function(*this, [&first](const char* name, const auto& function) {
-    if (function == nullptr && first.empty()) first = name;
-  });
-  return first;
+  return first_missing([this](auto visit) { for_each_copying(*this, visit); });
+}
+
+std::string CudaDriver::missing_for_streams() const {
+  const std::string first = missing();
+  if (!first.empty()) return first;
+  return first_missing([this](auto visit) { for_each_streaming(*this, visit); });
 }
 
 std::string CudaDriver::describe(int error) const {

@@ -13,13 +13,27 @@ namespace coll {
 
 using CudaContext = struct CUctx_st*;
 using CudaStream = struct CUstream_st*;
+using CudaEvent = struct CUevent_st*;
+using CudaModule = struct CUmod_st*;
+using CudaFunction = struct CUfunc_st*;
+/// An address that a device knows (CUdeviceptr).
+using CudaAddress = unsigned long long;
+
+/// What another process needs to map an allocation of a device (CUipcMemHandle).
+struct CudaIpcHandle {
+  char bytes[64];
+};
+/// A device's identity, the same in every process (CUuuid).
+struct CudaUuid {
+  char bytes[16];
+};
 
 /// Functions of NVIDIA's driver API (its reference manual; the names behind the arrows are those of
 /// libcuda.so.1). All return 0 for success.
 struct CudaDriver {
   /// cuPointerGetAttributes
   int (*pointer_attributes)(unsigned count, const int* attributes, void** values,
-                            unsigned long long pointer) = nullptr;
+                            CudaAddress pointer) = nullptr;
   // The others may be null: the library then knows a GPU's memory, and cannot copy it.
   int (*error_name)(int error, const char** name) = nullptr;    ///< cuGetErrorName
   int (*error_string)(int error, const char** text) = nullptr;  ///< cuGetErrorString
@@ -30,17 +44,58 @@ struct CudaDriver {
   int (*context_pop)(CudaContext* context) = nullptr;                  ///< cuCtxPopCurrent_v2
   int (*stream_create)(CudaStream* stream, unsigned flags) = nullptr;  ///< cuStreamCreate
   int (*stream_synchronize)(CudaStream stream) = nullptr;              ///< cuStreamSynchronize
-  int (*copy_async)(unsigned long long to, unsigned long long from, std::size_t bytes,
+  int (*copy_async)(CudaAddress to, CudaAddress from, std::size_t bytes,
                     CudaStream stream) = nullptr;  ///< cuMemcpyAsync
-  int (*copy)(unsigned long long to, unsigned long long from,
-              std::size_t bytes) = nullptr;  ///< cuMemcpy
+  int (*copy)(CudaAddress to, CudaAddress from, std::size_t bytes) = nullptr;  ///< cuMemcpy
   int (*host_register)(void* begin, std::size_t bytes,
                        unsigned flags) = nullptr;  ///< cuMemHostRegister_v2
   int (*host_unregister)(void* begin) = nullptr;   ///< cuMemHostUnregister
+  // Without one of the following, the library does not work on streams of CUDA.
+  int (*device_attribute)(int* value, int attribute,
+                          int device) = nullptr;                  ///< cuDeviceGetAttribute
+  int (*device_uuid)(CudaUuid* uuid, int device) = nullptr;       ///< cuDeviceGetUuid_v2
+  int (*can_access_peer)(int* can, int device, int peer) = nullptr;  ///< cuDeviceCanAccessPeer
+  int (*context_current)(CudaContext* context) = nullptr;         ///< cuCtxGetCurrent
+  int (*context_device)(int* device) = nullptr;                   ///< cuCtxGetDevice
+  int (*enable_peer)(CudaContext peer, unsigned flags) = nullptr;  ///< cuCtxEnablePeerAccess
+  int (*memory_allocate)(CudaAddress* address, std::size_t bytes) = nullptr;  ///< cuMemAlloc_v2
+  int (*memory_free)(CudaAddress address) = nullptr;                          ///< cuMemFree_v2
+  int (*address_range)(CudaAddress* base, std::size_t* bytes,
+                       CudaAddress address) = nullptr;  ///< cuMemGetAddressRange_v2
+  int (*host_address)(CudaAddress* device, void* host,
+                      unsigned flags) = nullptr;  ///< cuMemHostGetDevicePointer_v2
+  int (*ipc_handle)(CudaIpcHandle* handle, CudaAddress address) = nullptr;  ///< cuIpcGetMemHandle
+  int (*ipc_open)(CudaAddress* address, CudaIpcHandle handle,
+                  unsigned flags) = nullptr;       ///< cuIpcOpenMemHandle_v2
+  int (*ipc_close)(CudaAddress address) = nullptr;  ///< cuIpcCloseMemHandle
+  int (*stream_context)(CudaStream stream, CudaContext* context) = nullptr;  ///< cuStreamGetCtx
+  int (*stream_destroy)(CudaStream stream) = nullptr;                        ///< cuStreamDestroy_v2
+  int (*stream_query)(CudaStream stream) = nullptr;                          ///< cuStreamQuery
+  int (*stream_wait_event)(CudaStream stream, CudaEvent event,
+                           unsigned flags) = nullptr;  ///< cuStreamWaitEvent
+  int (*stream_wait_word)(CudaStream stream, CudaAddress word, std::uint32_t value,
+                          unsigned flags) = nullptr;  ///< cuStreamWaitValue32_v2
+  int (*stream_write_word)(CudaStream stream, CudaAddress word, std::uint32_t value,
+                           unsigned flags) = nullptr;  ///< cuStreamWriteValue32_v2
+  int (*stream_is_capturing)(CudaStream stream, int* status) = nullptr;  ///< cuStreamIsCapturing
+  int (*launch_host)(CudaStream stream, void (*function)(void*),
+                     void* argument) = nullptr;  ///< cuLaunchHostFunc
+  int (*event_create)(CudaEvent* event, unsigned flags) = nullptr;     ///< cuEventCreate
+  int (*event_destroy)(CudaEvent event) = nullptr;                     ///< cuEventDestroy_v2
+  int (*event_record)(CudaEvent event, CudaStream stream) = nullptr;   ///< cuEventRecord
+  int (*event_query)(CudaEvent event) = nullptr;                       ///< cuEventQuery
+  int (*module_load)(CudaModule* module, const void* image) = nullptr;  ///< cuModuleLoadData
+  int (*module_function)(CudaFunction* function, CudaModule module,
+                         const char* name) = nullptr;  ///< cuModuleGetFunction
+  int (*launch)(CudaFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                CudaStream stream, void** parameters, void** extra) = nullptr;  ///< cuLaunchKernel
 
   [[nodiscard]] bool copies() const { return missing().empty(); }
-  /// The first function that it has not; "" if it has all.
+  /// The first function that it has not and copies need; "" if it has all.
   [[nodiscard]] std::string missing() const;
+  /// The same for work on streams of CUDA.
+  [[nodiscard]] std::string missing_for_streams() const;
   /// "CUDA_ERROR_INVALID_VALUE (invalid argument)"
   [[nodiscard]] std::string describe(int error) const;
 };

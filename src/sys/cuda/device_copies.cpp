@@ -12,7 +12,7 @@
 namespace coll {
 namespace {
 
-unsigned long long address_of(const void* pointer) {
+CudaAddress address_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
