@@ -598,6 +598,16 @@ COLL_API coll_status_t coll_work_free(coll_work_t work);
 /* --- host streams --- */
 
 COLL_API coll_status_t coll_stream_create(coll_stream_t* stream);
+/* Makes a stream of a CUstream or cudaStream_t, which must live longer. Operations on it are put on
+ * that stream of CUDA, and the call returns at once: they begin when the stream reaches them, and
+ * what the program puts there later runs behind them. Buffers may lie on GPUs or on the host. Null
+ * is CUDA's default stream of the current context. While CUDA captures the stream, operations are
+ * captured: they run each time that the graph is launched, on all ranks in the same order, one
+ * launch at a time, and as long as this stream and their communicators live. On such a stream
+ * operations have no handles (coll_work_t) and no events of this library: CUDA has its own.
+ * coll_stream_synchronize and coll_stream_query speak of operations that were not captured. Fails
+ * if the program has not loaded CUDA's driver. */
+COLL_API coll_status_t coll_stream_from_cuda(coll_stream_t* stream, void* cuda_stream);
 /* Waits for the stream's operations, then frees the stream. */
 COLL_API coll_status_t coll_stream_destroy(coll_stream_t stream);
 /* Waits for all queued operations. Returns the first failure since the last wait. */

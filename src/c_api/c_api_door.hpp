@@ -10,6 +10,7 @@
 #include <string>
 
 #include "communicator/communicator.hpp"
+#include "communicator/device/device_stream.hpp"
 #include "communicator/host_stream.hpp"
 #include "communicator/live_communicators.hpp"
 #include "communicator/stream_event.hpp"
@@ -24,7 +25,9 @@ struct coll_comm {
 };
 
 struct coll_stream {
+  // One of the two is there.
   std::unique_ptr<coll::HostStream> stream;
+  std::unique_ptr<coll::DeviceStream> device_stream;
   unsigned forks = coll::LiveCommunicators::of_process().forks();  ///< before it was made
 };
 

@@ -27,6 +27,12 @@ Status check_both(const char* function, coll_event_t event, coll_stream_t stream
   COLL_TRY(check_event(function, event));
   if (stream == nullptr) return null_argument(function, "stream");
   COLL_TRY(coll::check_stream(stream));
+  if (stream->device_stream) {
+    return failed(
+        Code::unsupported,
+        std::string(function) + ": the stream is one of CUDA's, which have events of theirs",
+        "use cuEventRecord and cuStreamWaitEvent");
+  }
   return coll::OpenGroup::check_free(
       function, [&](const coll::GroupedCall& call) { return call.stream == stream->stream.get(); });
 }

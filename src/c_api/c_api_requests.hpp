@@ -24,6 +24,12 @@ Status in_group(Body body) {
   return added;
 }
 
+/// What is on a stream of CUDA ends with the stream's later work, which only CUDA can tell.
+inline Status no_handle() {
+  return failed(Code::unsupported, "an operation on a stream of CUDA has no handle",
+                "pass a null `work`, and record an event of CUDA behind the operation");
+}
+
 inline Status add_to(OpenGroup& group, coll_comm_t comm, coll_stream_t stream, GroupedCall call) {
   if (comm == nullptr) {
     return null_argument(call.request.call.name().c_str(), "comm");
@@ -33,6 +39,8 @@ inline Status add_to(OpenGroup& group, coll_comm_t comm, coll_stream_t stream, G
   if (stream != nullptr) {
     COLL_TRY(check_stream(stream));
     call.stream = stream->stream.get();
+    call.device_stream = stream->device_stream.get();
+    if (call.device_stream != nullptr && call.works[0]) return no_handle();
   }
   return group.add(std::move(call));
 }
@@ -47,6 +55,9 @@ inline Status issue(coll_comm_t comm, coll_stream_t stream, const Request& reque
   COLL_TRY(check_request(request, communicator.rank(), communicator.size()));
   COLL_TRY(communicator.status());
   COLL_TRY(check_stream(stream));
+  if (stream->device_stream) {
+    return stream->device_stream->enqueue(communicator, request, OpenCall::kOwnDeadline);
+  }
   stream->stream->enqueue(communicator, request);
   return {};
 }

@@ -55,6 +55,9 @@ Status start(coll::OpenGroup* group, const coll_call_t* given, coll_comm_t comm,
   if (stream != nullptr) COLL_TRY(coll::check_stream(stream));
   if (stream == nullptr) {
     COLL_ASSIGN(handle->work, coll::Work::start(communicator, request, made.deadline_s));
+  } else if (stream->device_stream) {
+    if (handle) return coll::no_handle();
+    return stream->device_stream->enqueue(communicator, request, made.deadline_s);
   } else {
     if (handle) handle->work = std::make_shared<coll::Work>(communicator.engine());
     stream->stream->enqueue(communicator, request, made.deadline_s,

@@ -36,7 +36,16 @@ coll_status_t coll_stream_create(coll_stream_t* stream) {
   if (stream == nullptr) return refuse_null("coll_stream_create", "stream");
   return guarded([&]() -> Status {
     COLL_ASSIGN(auto made, coll::HostStream::create());
-    *stream = new coll_stream{std::move(made)};
+    *stream = new coll_stream{.stream = std::move(made), .device_stream = nullptr};
+    return {};
+  });
+}
+
+coll_status_t coll_stream_from_cuda(coll_stream_t* stream, void* cuda_stream) {
+  if (stream == nullptr) return refuse_null("coll_stream_from_cuda", "stream");
+  return guarded([&]() -> Status {
+    COLL_ASSIGN(auto made, coll::DeviceStream::wrap(cuda_stream));
+    *stream = new coll_stream{.stream = nullptr, .device_stream = std::move(made)};
     return {};
   });
 }
@@ -46,7 +55,8 @@ coll_status_t coll_stream_destroy(coll_stream_t stream) {
   return guarded([&]() -> Status {
     COLL_TRY(coll::check_stream(stream));
     COLL_TRY(coll::OpenGroup::check_free("coll_stream_destroy", [&](const coll::GroupedCall& call) {
-      return call.stream == stream->stream.get();
+      return call.stream == stream->stream.get() &&
+             call.device_stream == stream->device_stream.get();
     }));
     delete stream;
     return {};
@@ -57,7 +67,8 @@ coll_status_t coll_stream_synchronize(coll_stream_t stream) {
   if (stream == nullptr) return refuse_null("coll_stream_synchronize", "stream");
   return guarded([&]() -> Status {
     COLL_TRY(coll::check_stream(stream));
-    return stream->stream->synchronize();
+    return stream->device_stream ? stream->device_stream->synchronize()
+                                 : stream->stream->synchronize();
   });
 }
 
@@ -65,7 +76,7 @@ coll_status_t coll_stream_query(coll_stream_t stream) {
   if (stream == nullptr) return refuse_null("coll_stream_query", "stream");
   return guarded([&]() -> Status {
     COLL_TRY(coll::check_stream(stream));
-    return stream->stream->query();
+    return stream->device_stream ? stream->device_stream->query() : stream->stream->query();
   });
 }
 

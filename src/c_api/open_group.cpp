@@ -31,7 +31,7 @@ Result<GroupedCall> joined(GroupedCall send, GroupedCall recv) {
                   "this rank's " + text_of(sent) + " to itself meets its " + text_of(received),
                   "give both the same count and type");
   }
-  if (send.stream != recv.stream) {
+  if (send.stream != recv.stream || send.device_stream != recv.device_stream) {
     return failed(Code::invalid_usage,
                   "this rank's " + text_of(sent) + " to itself and its recv are on two streams",
                   "put both on one stream");

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "communicator/device/device_stream.hpp"
 #include "communicator/engine/progress_thread.hpp"
 #include "communicator/host_stream.hpp"
 
@@ -17,6 +18,54 @@ struct StreamPart {
   HostStream* stream;
   std::shared_ptr<CallGroup> group;
   std::uint64_t number = 0;  ///< the group's on its stream
+};
+
+/// The same on a stream of CUDA. Until it is issued, the stream goes on without it.
+class DevicePart {
+ public:
+  explicit DevicePart(DeviceStream& stream) : stream_(&stream), lock_(stream.lock()) {}
+  DevicePart(DevicePart&& other) noexcept
+      : stream_(std::exchange(other.stream_, nullptr)),
+        lock_(std::move(other.lock_)),
+        operation_(other.operation_),
+        there_(other.there_) {}
+  DevicePart& operator=(DevicePart&&) = delete;
+  ~DevicePart() {
+    if (stream_ == nullptr || operation_ == nullptr) return;
+    there_ ? stream_->give_up(*operation_) : stream_->take_back(*operation_);
+  }
+  [[nodiscard]] DeviceStream* stream() const { return stream_; }
+
+  Status add(const GroupedCall& call) {
+    if (operation_ == nullptr) {
+      COLL_ASSIGN(operation_, stream_->take());
+    }
+    Request request = call.request;
+    if (request.extras != nullptr) request.extras = &call.extras;
+    operation_->add(*call.communicator, request, call.deadline_s);
+    return {};
+  }
+  Status submit() {
+    DeviceOperation& operation = *operation_;
+    operation_ = nullptr;  // where it fails, the stream takes it back
+    COLL_TRY(stream_->submit(operation));
+    operation_ = &operation;
+    there_ = true;
+    return {};
+  }
+  /// The next call of the operation; null: the stream will issue it.
+  OpenCall* next_call() noexcept {
+    OpenCall* const call = operation_->issued_by_stream() ? nullptr : &operation_->call(issued_);
+    if (++issued_ == operation_->calls()) operation_ = nullptr;
+    return call;
+  }
+
+ private:
+  DeviceStream* stream_;
+  std::unique_lock<std::mutex> lock_;
+  DeviceOperation* operation_ = nullptr;
+  bool there_ = false;  ///< on the stream
+  std::size_t issued_ = 0;
 };
 
 /// Takes the streams, each with room for one more operation. None is kept from others while this
@@ -36,6 +85,22 @@ std::vector<std::unique_lock<std::mutex>> lock_with_room(const std::vector<Strea
   }
 }
 
+/// Puts the group's calls on its streams of CUDA. All groups lock in the same order.
+Result<std::vector<DevicePart>> put_on_devices(std::span<const GroupedCall> calls,
+                                               std::vector<DeviceStream*> streams) {
+  std::ranges::sort(streams, std::less<>());
+  streams.erase(std::ranges::unique(streams).begin(), streams.end());
+  std::vector<DevicePart> parts;
+  parts.reserve(streams.size());
+  for (DeviceStream* const stream : streams) {
+    DevicePart& part = parts.emplace_back(*stream);
+    for (const GroupedCall& call : calls)
+      if (call.device_stream == stream) COLL_TRY(part.add(call));
+  }
+  for (DevicePart& part : parts) COLL_TRY(part.submit());
+  return parts;
+}
+
 }  // namespace
 
 Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
@@ -45,10 +110,16 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
   IssuedGroup issued;
   members.reserve(calls.size());
   issued.waits_.reserve(calls.size());
+  std::vector<DeviceStream*> device_streams;
   for (const GroupedCall& call : calls) {
     Engine* const engine = &call.communicator->engine();
     const bool first = std::ranges::find(engines, engine) == engines.end();
     if (first) engines.push_back(engine);
+    if (call.device_stream != nullptr) {
+      device_streams.push_back(call.device_stream);
+      members.push_back(nullptr);  // so far
+      continue;
+    }
     auto part = std::ranges::find(parts, call.stream, &StreamPart::stream);
     if (part == parts.end()) {
       parts.push_back({call.stream, std::make_shared<CallGroup>(call.stream), 0});
@@ -77,6 +148,8 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
   std::ranges::sort(parts, std::less<>(), &StreamPart::stream);
   {
     const std::vector<std::unique_lock<std::mutex>> locks = lock_with_room(parts);
+    COLL_ASSIGN(std::vector<DevicePart> device_parts,
+                put_on_devices(calls, std::move(device_streams)));
     for (StreamPart& part : parts) {
       if (part.stream != nullptr) part.number = part.stream->prepare_place();
     }
@@ -86,7 +159,12 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
       if (part.stream != nullptr) part.stream->append(*part.group, part.number);
     }
     for (std::size_t i = 0; i < calls.size(); ++i) {
-      calls[i].communicator->engine().issue(*members[i], helper);
+      OpenCall* const call =
+          members[i] != nullptr
+              ? members[i]
+              : std::ranges::find(device_parts, calls[i].device_stream, &DevicePart::stream)
+                    ->next_call();
+      if (call != nullptr) calls[i].communicator->engine().issue(*call, helper);
     }
   }
   if (helper) {

@@ -15,6 +15,7 @@
 namespace coll {
 
 class CallGroup;
+class DeviceStream;
 class HostStream;
 
 /// One call of a group, checked.
@@ -24,8 +25,9 @@ struct GroupedCall {
   std::shared_ptr<const UnequalBlocks> blocks;  ///< the request's
   Extras extras = {};  ///< the request's, if it has any; it points elsewhere
   double deadline_s = OpenCall::kOwnDeadline;
-  HostStream* stream = nullptr;  ///< null: beside all streams
-  bool waits = false;            ///< IssuedGroup::wait waits for it; not with a stream
+  HostStream* stream = nullptr;  ///< both null: beside all streams
+  DeviceStream* device_stream = nullptr;
+  bool waits = false;  ///< IssuedGroup::wait waits for it; not with a stream
   /// They are told of its end, where there. Two where a rank's send meets its own recv.
   std::array<std::shared_ptr<Work>, 2> works;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator, from joining to leaving.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,6 +83,10 @@ class Communicator {
   /// For streams, which issue checked calls.
   [[nodiscard]] Engine& engine() { return engine_; }
 
+  /// Has a stream of CUDA ever captured an operation? From then on such streams order operations.
+  [[nodiscard]] bool was_captured() const { return was_captured_.load(std::memory_order_relaxed); }
+  void note_capture() noexcept { was_captured_.store(true, std::memory_order_relaxed); }
+
   /// The sticky failure. From any thread.
   [[nodiscard]] Status status() const { return failure_.status(); }
   /// Its text, "" while there is none; lives as long as the communicator.
@@ -117,6 +122,7 @@ class Communicator {
   Engine engine_;
   PlaneSeats seats_;
   std::unique_ptr<Watch> watch_;
+  std::atomic<bool> was_captured_{false};
 };
 
 }  // namespace coll

@@ -92,9 +92,9 @@ class Lending {
 /// All addresses are for the device, in the context of this end.
 struct DeviceRing {
   std::uint64_t slots = 0;
-  std::size_t stride = 0;     ///< bytes from slot to slot
-  std::uint32_t credits = 0;  ///< slots
-  std::uint64_t awaited = 0, signalled = 0;     ///< the words of slot 0
+  std::size_t stride = 0;                                ///< bytes from slot to slot
+  std::uint32_t credits = 0;                             ///< slots
+  std::uint64_t awaited = 0, signalled = 0;              ///< the words of slot 0
   std::size_t awaited_stride = 0, signalled_stride = 0;  ///< bytes from word to word
 
   [[nodiscard]] std::uint64_t slot(std::uint32_t index) const { return slots + index * stride; }

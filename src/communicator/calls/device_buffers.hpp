@@ -7,6 +7,21 @@
 
 namespace coll {
 
+/// The GPU on which a buffer lies, by CUDA's number; -1: none.
+int device_of(const Buffer& buffer);
+
+/// Where a call's buffers lie within a block of memory that stands for those on a GPU. Buffers that
+/// overlap, as in place, overlap there too.
+struct StagedPair {
+  static constexpr std::size_t kNotStaged = ~std::size_t{0};
+  std::size_t input = kNotStaged, output = kNotStaged;  ///< offsets
+  std::size_t bytes = 0;                                ///< of the block
+
+  [[nodiscard]] bool has_input() const { return input != kNotStaged; }
+  [[nodiscard]] bool has_output() const { return output != kNotStaged; }
+};
+StagedPair stage(const Buffers& buffers, bool input_there, bool output_there);
+
 /// A call's buffers in memory of the host, in place of those that lie on a GPU: inputs are copied
 /// there before the call moves, outputs to the GPU after it has ended. The plan is that of any
 /// other call, so some ranks may have their buffers on a GPU and others not. What an output has
@@ -27,16 +42,12 @@ class DeviceBuffers {
   [[nodiscard]] Status store() const;
 
  private:
-  /// What of the call lies on a GPU, and where it lies on the host instead.
-  struct Copy {
-    Buffer device;
-    std::byte* host = nullptr;  ///< null: it lies on the host anyway
-  };
   static bool on_device(const Request& request, Rank rank, Rank size);
 
   Request given_;
-  Copy input_, output_;
-  ScratchPool::Block first_, second_;
+  Buffers buffers_;
+  StagedPair pair_;
+  ScratchPool::Block block_;
 };
 
 }  // namespace coll

@@ -24,9 +24,10 @@ bool any_on_device(const CallParts& parts) {
 
 /// If the parts' buffers lie one behind another, points the request at the whole: then it is an
 /// ordinary call.
-bool lie_in_one_piece(Request& request, Rank rank, Rank size) {
+bool lie_in_one_piece(Request& request, Rank rank, Rank size, bool on_host) {
   const BlockShape shape = block_shape(request.call.collective, size, request.call.root, rank);
-  if (shape.input > 1 || shape.output > 1 || any_on_device(*request.extras->parts)) return false;
+  if (shape.input > 1 || shape.output > 1) return false;
+  if (!on_host && any_on_device(*request.extras->parts)) return false;
   Request whole = request;
   std::uint64_t before = 0;  // bytes
   for (const CallPart& part : request.extras->parts->list) {
@@ -50,15 +51,16 @@ bool lie_in_one_piece(Request& request, Rank rank, Rank size) {
 }  // namespace
 
 std::unique_ptr<LocalSteps> LocalSteps::prepare(Request& request, Rank rank, Rank size,
-                                                ScratchPool& pool) {
+                                                ScratchPool& pool, bool on_host) {
   const Extras* const extras = request.extras;
-  const bool packs = extras != nullptr && extras->parts && !lie_in_one_piece(request, rank, size);
-  const bool copies = !packs && DeviceBuffers::any(request, rank, size);
+  const bool packs =
+      extras != nullptr && extras->parts && !lie_in_one_piece(request, rank, size, on_host);
+  const bool copies = !packs && !on_host && DeviceBuffers::any(request, rank, size);
   const bool scales = extras != nullptr && extras->factor;
   if (!packs && !copies && !scales) return nullptr;
   auto steps = std::make_unique<LocalSteps>();
   steps->rank_ = rank;
-  if (packs) steps->packed_.emplace(request, rank, size, pool);
+  if (packs) steps->packed_.emplace(request, rank, size, pool, on_host);
   if (copies) steps->device_.emplace(request, rank, size, pool);
   if (scales) steps->scaled_.emplace(request, rank, size, pool);
   return steps;

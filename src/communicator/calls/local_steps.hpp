@@ -16,8 +16,9 @@ namespace coll {
 class LocalSteps {
  public:
   /// Points the request at the buffers that the call will use; null if the call has no such steps.
+  /// `on_host` as in OpenCall.
   static std::unique_ptr<LocalSteps> prepare(Request& request, Rank rank, Rank size,
-                                             ScratchPool& pool);
+                                             ScratchPool& pool, bool on_host);
   /// When the inputs are there.
   [[nodiscard]] Status before() const noexcept;
   /// When the call has ended well.

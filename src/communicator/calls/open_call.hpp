@@ -45,6 +45,9 @@ struct OpenCall {
   CallOwner* owner = nullptr;        ///< null: only `ended` tells of the end
   bool waited = true;                ///< the issuer waits for it from its issue on
   double deadline_s = kOwnDeadline;  ///< how long it may stand still; 0: for ever
+  /// All its buffers lie on the host, so that nobody need ask the CUDA driver, which may be waiting
+  /// for this call.
+  bool on_host = false;
 
   enum class State : std::uint8_t {
     issued,   ///< not begun: calls begin in the order of their issue
@@ -88,6 +91,7 @@ struct OpenCall {
     owner = whose;
     waited = waits;
     deadline_s = deadline;
+    on_host = false;
     state = State::issued;
     call = {};
     bound = nullptr;

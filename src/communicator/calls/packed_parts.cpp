@@ -8,9 +8,10 @@
 
 namespace coll {
 
-PackedParts::PackedParts(Request& request, Rank rank, Rank size, ScratchPool& pool)
+PackedParts::PackedParts(Request& request, Rank rank, Rank size, ScratchPool& pool, bool on_host)
     : parts_(request.extras->parts),
       element_(size_of(request.call.type)),
+      on_host_(on_host),
       block_(request.call.count * element_),
       shape_(block_shape(request.call.collective, size, request.call.root, rank)),
       first_(pool.take(block_ * std::max(shape_.input, shape_.output), ScratchUse::call)) {
@@ -38,7 +39,7 @@ void PackedParts::for_each_block(std::byte* packed, std::uint32_t blocks, Copy c
 }
 
 Status PackedParts::pack() const {
-  DeviceCopies copies;
+  DeviceCopies copies(on_host_);
   for_each_block(input_, shape_.input,
                  [&](std::byte* packed, const CallPart& part, std::size_t at, std::size_t bytes) {
                    copies.add(packed, static_cast<const std::byte*>(part.input) + at, bytes);
@@ -47,7 +48,7 @@ Status PackedParts::pack() const {
 }
 
 Status PackedParts::unpack() const {
-  DeviceCopies copies;
+  DeviceCopies copies(on_host_);
   for_each_block(
       output_, shape_.output,
       [&](const std::byte* packed, const CallPart& part, std::size_t at, std::size_t bytes) {

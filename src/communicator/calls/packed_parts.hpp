@@ -14,8 +14,8 @@ namespace coll {
 class PackedParts {
  public:
   /// Takes memory and points the request's buffers at it. The packed call is in place where its
-  /// operation allows that.
-  PackedParts(Request& request, Rank rank, Rank size, ScratchPool& pool);
+  /// operation allows that. `on_host` as in OpenCall.
+  PackedParts(Request& request, Rank rank, Rank size, ScratchPool& pool, bool on_host);
   /// When the inputs are there.
   [[nodiscard]] Status pack() const;
   /// When the call has ended well.
@@ -28,6 +28,7 @@ class PackedParts {
 
   std::shared_ptr<const CallParts> parts_;
   std::size_t element_;
+  bool on_host_;
   std::uint64_t block_;  ///< bytes of all parts' blocks of one rank
   BlockShape shape_;
   ScratchPool::Block first_, second_;

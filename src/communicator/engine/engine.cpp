@@ -166,7 +166,7 @@ Status Engine::run_queued(const Request& request, double deadline_s) noexcept {
 }
 
 void Engine::issue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept {
-  owned_.fetch_add(1, std::memory_order_relaxed);
+  promise();
   enqueue(call, helper);
 }
 
@@ -284,7 +284,7 @@ bool Engine::begin(OpenCall& call) {
     call.call = call.request.call;
     call.call.sequence = ++order_of(call.call).begun;
     call.state = OpenCall::State::opening;
-    call.local = LocalSteps::prepare(call.request, rank_, size_, scratch_);
+    call.local = LocalSteps::prepare(call.request, rank_, size_, scratch_, call.on_host);
   }
   BoundCall* bound = bound_.find(call.request);
   if (bound == nullptr) {

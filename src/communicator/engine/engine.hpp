@@ -72,6 +72,12 @@ class Engine {
   /// Puts a checked call behind all that were issued before. Its owner keeps it until it has ended,
   /// and says `drive_first` once it holds no locks.
   void issue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept;
+  /// A call will be issued, by `issue_promised`: until then it keeps the engine alive.
+  void promise() noexcept { owned_.fetch_add(1, std::memory_order_relaxed); }
+  void break_promise() noexcept { owned_.fetch_sub(1, std::memory_order_release); }
+  void issue_promised(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept {
+    enqueue(call, helper);
+  }
   /// Sends the first messages of what was issued, if nobody else drives; `helper` goes on while
   /// nobody waits.
   void drive_first(ProgressThread& helper) noexcept;

@@ -39,10 +39,13 @@ void for_each_streaming(Table& table, Visit visit) {
   visit("cuDeviceCanAccessPeer", table.can_access_peer);
   visit("cuCtxGetCurrent", table.context_current);
   visit("cuCtxGetDevice", table.context_device);
+  visit("cuThreadExchangeStreamCaptureMode", table.exchange_capture_mode);
   visit("cuCtxEnablePeerAccess", table.enable_peer);
   visit("cuMemAlloc_v2", table.memory_allocate);
   visit("cuMemFree_v2", table.memory_free);
   visit("cuMemGetAddressRange_v2", table.address_range);
+  visit("cuMemHostAlloc", table.host_allocate);
+  visit("cuMemFreeHost", table.host_free);
   visit("cuMemHostGetDevicePointer_v2", table.host_address);
   visit("cuIpcGetMemHandle", table.ipc_handle);
   visit("cuIpcOpenMemHandle_v2", table.ipc_open);
@@ -58,6 +61,7 @@ void for_each_streaming(Table& table, Visit visit) {
   visit("cuEventCreate", table.event_create);
   visit("cuEventDestroy_v2", table.event_destroy);
   visit("cuEventRecord", table.event_record);
+  visit("cuEventSynchronize", table.event_synchronize);
   visit("cuEventQuery", table.event_query);
   visit("cuModuleLoadData", table.module_load);
   visit("cuModuleGetFunction", table.module_function);

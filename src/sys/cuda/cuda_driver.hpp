@@ -45,28 +45,33 @@ struct CudaDriver {
   int (*stream_create)(CudaStream* stream, unsigned flags) = nullptr;  ///< cuStreamCreate
   int (*stream_synchronize)(CudaStream stream) = nullptr;              ///< cuStreamSynchronize
   int (*copy_async)(CudaAddress to, CudaAddress from, std::size_t bytes,
-                    CudaStream stream) = nullptr;  ///< cuMemcpyAsync
+                    CudaStream stream) = nullptr;                              ///< cuMemcpyAsync
   int (*copy)(CudaAddress to, CudaAddress from, std::size_t bytes) = nullptr;  ///< cuMemcpy
   int (*host_register)(void* begin, std::size_t bytes,
                        unsigned flags) = nullptr;  ///< cuMemHostRegister_v2
   int (*host_unregister)(void* begin) = nullptr;   ///< cuMemHostUnregister
   // Without one of the following, the library does not work on streams of CUDA.
   int (*device_attribute)(int* value, int attribute,
-                          int device) = nullptr;                  ///< cuDeviceGetAttribute
-  int (*device_uuid)(CudaUuid* uuid, int device) = nullptr;       ///< cuDeviceGetUuid_v2
+                          int device) = nullptr;                     ///< cuDeviceGetAttribute
+  int (*device_uuid)(CudaUuid* uuid, int device) = nullptr;          ///< cuDeviceGetUuid_v2
   int (*can_access_peer)(int* can, int device, int peer) = nullptr;  ///< cuDeviceCanAccessPeer
-  int (*context_current)(CudaContext* context) = nullptr;         ///< cuCtxGetCurrent
-  int (*context_device)(int* device) = nullptr;                   ///< cuCtxGetDevice
+  int (*context_current)(CudaContext* context) = nullptr;            ///< cuCtxGetCurrent
+  int (*context_device)(int* device) = nullptr;                      ///< cuCtxGetDevice
+  /// cuThreadExchangeStreamCaptureMode
+  int (*exchange_capture_mode)(int* mode) = nullptr;
   int (*enable_peer)(CudaContext peer, unsigned flags) = nullptr;  ///< cuCtxEnablePeerAccess
   int (*memory_allocate)(CudaAddress* address, std::size_t bytes) = nullptr;  ///< cuMemAlloc_v2
   int (*memory_free)(CudaAddress address) = nullptr;                          ///< cuMemFree_v2
   int (*address_range)(CudaAddress* base, std::size_t* bytes,
                        CudaAddress address) = nullptr;  ///< cuMemGetAddressRange_v2
+  int (*host_allocate)(void** begin, std::size_t bytes,
+                       unsigned flags) = nullptr;  ///< cuMemHostAlloc
+  int (*host_free)(void* begin) = nullptr;         ///< cuMemFreeHost
   int (*host_address)(CudaAddress* device, void* host,
                       unsigned flags) = nullptr;  ///< cuMemHostGetDevicePointer_v2
   int (*ipc_handle)(CudaIpcHandle* handle, CudaAddress address) = nullptr;  ///< cuIpcGetMemHandle
   int (*ipc_open)(CudaAddress* address, CudaIpcHandle handle,
-                  unsigned flags) = nullptr;       ///< cuIpcOpenMemHandle_v2
+                  unsigned flags) = nullptr;        ///< cuIpcOpenMemHandle_v2
   int (*ipc_close)(CudaAddress address) = nullptr;  ///< cuIpcCloseMemHandle
   int (*stream_context)(CudaStream stream, CudaContext* context) = nullptr;  ///< cuStreamGetCtx
   int (*stream_destroy)(CudaStream stream) = nullptr;                        ///< cuStreamDestroy_v2
@@ -79,11 +84,12 @@ struct CudaDriver {
                            unsigned flags) = nullptr;  ///< cuStreamWriteValue32_v2
   int (*stream_is_capturing)(CudaStream stream, int* status) = nullptr;  ///< cuStreamIsCapturing
   int (*launch_host)(CudaStream stream, void (*function)(void*),
-                     void* argument) = nullptr;  ///< cuLaunchHostFunc
-  int (*event_create)(CudaEvent* event, unsigned flags) = nullptr;     ///< cuEventCreate
-  int (*event_destroy)(CudaEvent event) = nullptr;                     ///< cuEventDestroy_v2
-  int (*event_record)(CudaEvent event, CudaStream stream) = nullptr;   ///< cuEventRecord
-  int (*event_query)(CudaEvent event) = nullptr;                       ///< cuEventQuery
+                     void* argument) = nullptr;                         ///< cuLaunchHostFunc
+  int (*event_create)(CudaEvent* event, unsigned flags) = nullptr;      ///< cuEventCreate
+  int (*event_destroy)(CudaEvent event) = nullptr;                      ///< cuEventDestroy_v2
+  int (*event_record)(CudaEvent event, CudaStream stream) = nullptr;    ///< cuEventRecord
+  int (*event_synchronize)(CudaEvent event) = nullptr;                  ///< cuEventSynchronize
+  int (*event_query)(CudaEvent event) = nullptr;                        ///< cuEventQuery
   int (*module_load)(CudaModule* module, const void* image) = nullptr;  ///< cuModuleLoadData
   int (*module_function)(CudaFunction* function, CudaModule module,
                          const char* name) = nullptr;  ///< cuModuleGetFunction

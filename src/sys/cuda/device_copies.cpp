@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "sys/cuda/current_context.hpp"
 #include "sys/fork_safe_mutex.hpp"
 
 namespace coll {
@@ -15,24 +16,6 @@ namespace {
 CudaAddress address_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
-
-/// Makes a context current for as long as it lives.
-class Current {
- public:
-  Current(const CudaDriver& driver, CudaContext context)
-      : driver_(driver), error_(driver.context_push(context)) {}
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-  ~Current() {
-    CudaContext popped = nullptr;
-    if (error_ == 0) driver_.context_pop(&popped);
-  }
-  [[nodiscard]] int error() const { return error_; }
-
- private:
-  const CudaDriver& driver_;
-  int error_;
-};
 
 Status failed_to(const CudaDriver& driver, const std::string& what, int error) {
   return failed(Code::system, what + ": " + driver.describe(error));
@@ -54,7 +37,7 @@ Result<Device> make_device(const CudaDriver& driver, int ordinal) {
   if (const int error = driver.device_get(&device, ordinal)) return failed_to(driver, name, error);
   if (const int error = driver.primary_context_retain(&made.context, device))
     return failed_to(driver, name + ": its primary context", error);
-  const Current current(driver, made.context);
+  const CurrentContext current(driver, made.context);
   if (current.error() != 0) return failed_to(driver, name + ": its context", current.error());
   if (const int error = driver.stream_create(&made.stream, kDefault))
     return failed_to(driver, name + ": a stream", error);
@@ -107,7 +90,7 @@ Owner owner_of(const CudaDriver& driver, const void* address) {
 
 void DeviceCopies::add(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0 || !failure_.ok()) return;
-  const CudaDriver* const driver = found_cuda_driver();
+  const CudaDriver* const driver = on_host_ ? nullptr : found_cuda_driver();
   Owner owner;
   if (driver != nullptr) owner = owner_of(*driver, to);
   if (driver != nullptr && owner.device < 0) owner = owner_of(*driver, from);
@@ -122,7 +105,7 @@ void DeviceCopies::add(void* to, const void* from, std::size_t bytes) {
   }
   // Memory of pools and of mapped allocations belongs to no context.
   const bool primary = owner.context == nullptr || owner.context == device->context;
-  const Current current(*driver, primary ? device->context : owner.context);
+  const CurrentContext current(*driver, primary ? device->context : owner.context);
   int error = current.error();
   if (error == 0 && primary) {
     if (std::ranges::find(devices_, owner.device) == devices_.end())
@@ -154,7 +137,7 @@ DeviceCopies::Error DeviceCopies::wait() noexcept {
       const std::lock_guard lock(g_devices_mutex);
       return *known_device(ordinal);
     }();
-    const Current current(driver, device.context);
+    const CurrentContext current(driver, device.context);
     int error = current.error();
     if (error == 0) error = driver.stream_synchronize(device.stream);
     if (error != 0 && first.code == 0) first = {error, ordinal};
@@ -169,7 +152,7 @@ bool pin_memory(void* begin, std::size_t bytes, int device) {
   if (driver == nullptr || !driver->copies()) return false;
   const auto made = device_of(*driver, device);
   if (!made.ok()) return false;
-  const Current current(*driver, made->context);
+  const CurrentContext current(*driver, made->context);
   return current.error() == 0 && driver->host_register(begin, bytes, kPortable) == 0;
 }
 
@@ -177,7 +160,7 @@ void unpin_memory(void* begin, int device) {
   const CudaDriver* const driver = found_cuda_driver();
   const auto made = device_of(*driver, device);
   if (!made.ok()) return;
-  const Current current(*driver, made->context);
+  const CurrentContext current(*driver, made->context);
   if (current.error() == 0) driver->host_unregister(begin);
 }
 

@@ -14,7 +14,8 @@ namespace coll {
 /// where the driver `copies()`.
 class DeviceCopies {
  public:
-  DeviceCopies() = default;
+  /// `on_host`: no end of any copy is memory of a GPU, so the driver need not be asked.
+  explicit DeviceCopies(bool on_host = false) : on_host_(on_host) {}
   DeviceCopies(const DeviceCopies&) = delete;
   DeviceCopies& operator=(const DeviceCopies&) = delete;
   /// Waits for what was started, so that nobody frees its memory.
@@ -32,6 +33,7 @@ class DeviceCopies {
   };
   Error wait() noexcept;
 
+  bool on_host_;
   std::vector<int> devices_;  ///< that copy, by CUDA's number
   Status failure_;            ///< of the first copy that did not start: none starts after it
 };

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an operation and its stream of CUDA wait for each other.
+#include "communicator/device/device_operation.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "communicator/device/device_stream.hpp"
+
+namespace coll {
+
+void DeviceOperation::add(Communicator& communicator, const Request& request, double deadline_s) {
+  if (used_ == members_.size()) members_.emplace_back();
+  Member& member = members_[used_];
+  member.engine = &communicator.engine();
+  member.communicator = &communicator;
+  staged_bytes_ =
+      member.staged.plan(request, communicator.rank(), communicator.size(), staged_bytes_);
+  member.given_deadline_s = deadline_s;
+  ++used_;
+}
+
+Status DeviceOperation::put(const CudaDriver& driver, CudaStream stream, std::byte* pinned,
+                            bool captured, bool& there) {
+  constexpr unsigned kEqual = 1;  // CU_STREAM_WAIT_VALUE_EQ
+  const auto begin = members_.begin(), end = begin + static_cast<std::ptrdiff_t>(used_);
+  for (auto member = begin; member != end; ++member) member->placed = &member->staged.place(pinned);
+  if (captured)
+    for (std::size_t i = 0; i < used_; ++i) members_[i].communicator->note_capture();
+  const bool by_stream = std::any_of(
+      begin, end, [](const Member& member) { return member.communicator->was_captured(); });
+  issuing_ = captured ? Issuing::launches : by_stream ? Issuing::stream : Issuing::caller;
+  reached_.store(false, std::memory_order_relaxed);
+  int error = 0;
+  const auto copy = [&](const StagedCall::Copy& each, bool to_device) {
+    const CudaAddress far = each.device;
+    const CudaAddress near = reinterpret_cast<std::uintptr_t>(pinned + each.offset);
+    if (error != 0) return;
+    error = driver.copy_async(to_device ? far : near, to_device ? near : far, each.bytes, stream);
+  };
+  for (std::size_t i = 0; i < used_; ++i)
+    for (const StagedCall::Copy& each : members_[i].staged.before()) copy(each, false);
+  if (!captured) make_calls();
+  if (issuing_ == Issuing::stream)
+    std::for_each(begin, end, [](Member& member) { member.engine->promise(); });
+  if (error == 0) {
+    error = driver.launch_host(
+        stream, [](void* self) { static_cast<DeviceOperation*>(self)->reach(); }, this);
+  }
+  there = error == 0;
+  if (error == 0) error = driver.stream_wait_word(stream, done_there_, 1, kEqual);
+  if (error == 0) error = driver.stream_write_word(stream, done_there_, 0, 0);
+  for (std::size_t i = 0; i < used_; ++i)
+    for (const StagedCall::Copy& each : members_[i].staged.after()) copy(each, true);
+  if (error == 0) return {};
+  if (!there) break_promises();
+  return failed(Code::system, "an operation on a stream of CUDA: " + driver.describe(error));
+}
+
+void DeviceOperation::break_promises() noexcept {
+  if (issuing_ != Issuing::stream) return;
+  for (std::size_t i = 0; i < used_; ++i) members_[i].engine->break_promise();
+}
+
+void DeviceOperation::give_up() noexcept {
+  break_promises();
+  used_ = 0;
+  std::atomic_ref(*done_).store(1, std::memory_order_release);
+}
+
+/// The calls as they are issued; nobody else knows of them.
+void DeviceOperation::make_calls() noexcept {
+  for (std::size_t i = 0; i < used_; ++i) {
+    Member& member = members_[i];
+    member.renew(*member.placed, this, member.given_deadline_s, false);
+    member.on_host = true;
+    member.ended.store(false, std::memory_order_relaxed);
+  }
+  ended_ = 0;
+  failure_ = {};
+}
+
+/// The stream is there; on a thread of the driver's. No call of the operation can end before the
+/// mutex is free, so its engines are there.
+void DeviceOperation::reach() noexcept {
+  const std::lock_guard lock(stream_.end_mutex());
+  ProgressThread& helper = *stream_.helper();
+  if (issuing_ == Issuing::launches) make_calls();
+  reached_.store(true, std::memory_order_release);
+  for (std::size_t i = 0; i < used_; ++i) {
+    Engine& engine = *members_[i].engine;
+    if (issuing_ == Issuing::caller) {
+      engine.notice_ready();
+      continue;
+    }
+    if (issuing_ == Issuing::launches) engine.promise();
+    engine.issue_promised(members_[i], stream_.helper());
+    helper.attend(engine);
+  }
+  helper.poke();
+}
+
+bool DeviceOperation::may_start(const OpenCall& /*call*/) const noexcept {
+  return reached_.load(std::memory_order_acquire);
+}
+
+bool DeviceOperation::tells(const OpenCall& /*call*/, const Work& /*work*/) const noexcept {
+  return false;
+}
+
+void DeviceOperation::on_end(OpenCall& call) noexcept {
+  const std::lock_guard lock(stream_.end_mutex());
+  if (failure_.ok()) failure_ = call.status;
+  call.status = {};
+  call.ended.store(true, std::memory_order_release);
+  if (++ended_ < used_) return;
+  stream_.note_failure(failure_);
+  // From now on a captured operation may begin anew.
+  std::atomic_ref(*done_).store(1, std::memory_order_release);
+  if (issuing_ != Issuing::launches) stream_.end_operation(*this);
+}
+
+DeviceOperation::Unfinished DeviceOperation::unfinished() const noexcept {
+  const auto end = members_.begin() + static_cast<std::ptrdiff_t>(used_);
+  const auto member = std::find_if(members_.begin(), end, [](const Member& each) {
+    return !each.ended.load(std::memory_order_relaxed);
+  });
+  return {member->engine, &*member};
+}
+
+}  // namespace coll

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream of CUDA that operations are put on.
+#pragma once
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "communicator/device/device_operation.hpp"
+#include "communicator/engine/progress_thread.hpp"
+
+namespace coll {
+
+/// Puts operations on a stream that the program has made with CUDA. They run when the stream
+/// reaches them, and what the program puts there later runs behind them. Nothing here waits for the
+/// stream, except where it says so. The process's progress thread moves the calls, or whoever waits
+/// for them.
+class DeviceStream {
+ public:
+  /// `stream` is a CUstream; null is CUDA's default stream, of the calling thread's context.
+  static Result<std::unique_ptr<DeviceStream>> wrap(void* stream);
+  DeviceStream(const DeviceStream&) = delete;
+  DeviceStream& operator=(const DeviceStream&) = delete;
+  /// Waits for the operations. Captured ones must not run any more.
+  ~DeviceStream();
+
+  /// Puts one checked request on the stream.
+  Status enqueue(Communicator& communicator, const Request& request, double deadline_s);
+  /// Waits until the operations are over, with their outputs in place; the first failure since the
+  /// last wait.
+  Status synchronize();
+  /// The same without waiting: Code::in_progress while something is outstanding.
+  Status query();
+
+  // For groups. The lock is held until the operation's calls are issued, so that the stream and the
+  // engines see operations in the same order.
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(enqueue_mutex_); }
+  /// Under the lock: an operation without calls. `take_back` it, unless it was submitted.
+  Result<DeviceOperation*> take();
+  void take_back(DeviceOperation& operation) noexcept;
+  /// Under the lock: puts the operation on the stream. Where it fails, it has taken it back.
+  Status submit(DeviceOperation& operation);
+  /// Under the lock: the operation was put on the stream, and its calls will not be issued.
+  void give_up(DeviceOperation& operation) noexcept;
+
+  // For operations.
+  [[nodiscard]] std::mutex& end_mutex() { return end_mutex_; }
+  [[nodiscard]] const std::shared_ptr<ProgressThread>& helper() const { return helper_; }
+  // Under the mutex of ends.
+  void note_failure(const Status& failure) noexcept {
+    if (failure_.ok()) failure_ = failure;
+  }
+  void end_operation(DeviceOperation& operation) noexcept;
+
+ private:
+  DeviceStream(const CudaDriver& driver, CudaStream stream, CudaContext context)
+      : driver_(driver), stream_(stream), context_(context) {}
+  [[nodiscard]] Result<bool> is_capturing() const;
+  Result<std::byte*> memory_for(DeviceOperation& operation, bool captured);
+  Status add_operation();
+  void wait_for_calls() noexcept;
+  [[nodiscard]] bool calls_ended() noexcept;
+
+  const CudaDriver& driver_;
+  const CudaStream stream_;
+  const CudaContext context_;
+  CudaEvent behind_ = nullptr;  ///< recorded behind the last operation
+  std::shared_ptr<ProgressThread> helper_;
+  std::mutex enqueue_mutex_;  ///< guards what follows
+  std::vector<PinnedBlock> words_;
+  std::size_t next_word_ = 0;  ///< in the last block
+  std::deque<DeviceOperation> operations_;
+  /// All operations use it, but captured ones: the stream has each wait for the one before.
+  PinnedBlock memory_;
+  std::vector<PinnedBlock> outgrown_;  ///< which the stream may still copy
+  bool recorded_ = false;              ///< `behind_`
+  bool gave_up_ = false;               ///< on an operation that the stream may still come to
+  std::mutex end_mutex_;               ///< guards the rest
+  Status failure_;
+  std::vector<DeviceOperation*> free_;
+  DeviceOperation* first_open_ = nullptr;  ///< operations whose calls have not ended, in order
+  DeviceOperation* last_open_ = nullptr;
+  std::atomic<std::uint64_t> ended_{0};  ///< operations
+};
+
+}  // namespace coll
