@@ -303,8 +303,9 @@ COLL_API coll_status_t coll_comm_mem_stats(coll_comm_t comm, coll_mem_stats_t* s
 /* `count` is in elements. Buffers need no alignment. With a null stream the call blocks. The caller
  * must leave the buffers alone until the operation has finished. In-place calls are allowed where a
  * function says so; any other overlap of buffers is refused. Buffers may lie in a GPU's memory, if
- * the program has loaded the CUDA driver: they are copied through memory of the host. What CUDA's
- * streams do with them must be over before the operation begins, but for the default stream's. */
+ * the program has loaded the CUDA driver: they are copied through memory of the host. Operations on
+ * a stream of CUDA (coll_stream_from_cuda) take their place there; for others, what CUDA's streams
+ * do with the buffers must be over before the operation begins, but for the default stream's. */
 
 /* On every rank: recv[i] = op over all ranks of send[i]. send and recv have count elements. In
  * place: send == recv. */
@@ -595,7 +596,7 @@ COLL_API coll_status_t coll_work_on_end(coll_work_t work,
 /* Frees the handle. The operation goes on; its buffers belong to it until it has ended. */
 COLL_API coll_status_t coll_work_free(coll_work_t work);
 
-/* --- host streams --- */
+/* --- streams --- */
 
 COLL_API coll_status_t coll_stream_create(coll_stream_t* stream);
 /* Makes a stream of a CUstream or cudaStream_t, which must live longer. Operations on it are put on

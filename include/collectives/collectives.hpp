@@ -191,12 +191,20 @@ class Event {
   coll_event_t event_;
 };
 
-/// A host stream: the queued operations run asynchronously and in order.
+/// A stream: the queued operations run asynchronously and in order.
 class Stream {
  public:
   static Result<Stream> create() {
     coll_stream_t stream = nullptr;
     if (auto made = detail::result(coll_stream_create(&stream)); !made) return made.error();
+    return Stream(stream);
+  }
+  /// A stream of CUDA (CUstream, cudaStream_t), which must live longer, as coll_stream_from_cuda
+  /// has it: `finished` and `synchronize` then speak of operations that were not captured.
+  static Result<Stream> from_cuda(void* cuda_stream) {
+    coll_stream_t stream = nullptr;
+    if (auto made = detail::result(coll_stream_from_cuda(&stream, cuda_stream)); !made)
+      return made.error();
     return Stream(stream);
   }
   Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}

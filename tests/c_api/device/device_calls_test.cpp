@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "c_api/api_ranks.hpp"
-#include "c_api/gpu_memory.hpp"
+#include "c_api/device/gpu_memory.hpp"
 #include "test_seed.hpp"
 
 namespace collectives::testing {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "c_api/cuda_stream_calls.hpp"
+#include "c_api/device/cuda_stream_calls.hpp"
 
 namespace collectives::testing {
 namespace cuda_graphs_test {

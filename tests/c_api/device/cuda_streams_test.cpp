@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <random>
 #include <string>
 
-#include "c_api/cuda_stream_calls.hpp"
+#include "c_api/device/cuda_stream_calls.hpp"
 #include "test_seed.hpp"
 
 namespace collectives::testing {
@@ -351,75 +350,6 @@ TEST(CudaStreams, OfAContextOfItsOwn) {
                                 stream));
     EXPECT_COLL(coll_stream_synchronize(stream));
     EXPECT_EQ(data.read(), Values(1000, 2.F));
-  });
-}
-
-TEST(CudaStreams, AnAbortLetsTheStreamGoOn) {
-  std::atomic<bool> there{false};
-  run_streams(2, [&](coll_comm_t comm, int rank, const BothStreams& stream) {
-    const TestMemory<float> data(Values(100, 1.F));
-    if (rank == 0) {
-      EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), 100, COLL_FLOAT32, COLL_SUM, comm,
-                                  stream));
-      EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), 100, COLL_FLOAT32, COLL_SUM, comm,
-                                  stream));
-      there = true;
-      stream.synchronize();  // CUDA's own wait ends too
-      EXPECT_EQ(coll_stream_synchronize(stream), COLL_ABORTED);
-    } else {
-      while (!there) std::this_thread::yield();
-      EXPECT_EQ(coll_comm_abort(comm), COLL_SUCCESS);
-    }
-  });
-}
-
-TEST(CudaStreams, ADeadlineNamesTheOperation) {
-  run_streams(
-      2,
-      [&](coll_comm_t comm, int rank, const BothStreams& stream) {
-        const TestMemory<float> data(Values(100, 1.F));
-        if (rank == 0) {
-          EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), 100, COLL_FLOAT32, COLL_SUM,
-                                      comm, stream));
-          EXPECT_EQ(coll_stream_synchronize(stream), COLL_DEADLINE);
-          EXPECT_NE(std::string(coll_last_error()).find("all_reduce #1"), std::string::npos)
-              << coll_last_error();
-          EXPECT_COLL(coll_stream_query(stream));  // said once
-        }
-        while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
-      },
-      0.5);
-}
-
-TEST(CudaStreams, DifferentCallsAreAnErrorOnBothRanks) {
-  run_streams(2, [&](coll_comm_t comm, int rank, const BothStreams& stream) {
-    const TestMemory<float> data(Values(100, 1.F));
-    const std::size_t count = rank == 0 ? 100 : 99;
-    EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), count, COLL_FLOAT32, COLL_SUM, comm,
-                                stream));
-    EXPECT_EQ(coll_stream_synchronize(stream), COLL_MISMATCH);
-  });
-}
-
-TEST(CudaStreams, WhatTheyDoNotHave) {
-  run_streams(1, [&](coll_comm_t comm, int, const BothStreams& stream) {
-    coll_stream_t none = nullptr;
-    EXPECT_EQ(coll_stream_from_cuda(nullptr, static_cast<CUstream>(stream)), COLL_INVALID_ARGUMENT);
-    coll_event_t event = nullptr;
-    EXPECT_COLL(coll_event_create(&event));
-    EXPECT_EQ(coll_event_record(event, stream), COLL_UNSUPPORTED);
-    EXPECT_EQ(coll_stream_wait_event(stream, event), COLL_UNSUPPORTED);
-    EXPECT_COLL(coll_event_destroy(event));
-    coll_call_t call = COLL_CALL_INIT;
-    call.operation = COLL_BARRIER;
-    coll_work_t work = nullptr;
-    EXPECT_EQ(coll_start(&call, comm, stream, &work), COLL_UNSUPPORTED);
-    EXPECT_COLL(coll_group_start());
-    EXPECT_EQ(coll_start(&call, comm, stream, &work), COLL_UNSUPPORTED);
-    EXPECT_EQ(coll_group_end(), COLL_UNSUPPORTED);
-    EXPECT_EQ(work, nullptr);
-    EXPECT_EQ(none, nullptr);
-    EXPECT_COLL(coll_stream_query(stream));
   });
 }
 
