@@ -89,7 +89,7 @@ std::vector<std::unique_lock<std::mutex>> lock_with_room(const std::vector<Strea
 Result<std::vector<DevicePart>> put_on_devices(std::span<const GroupedCall> calls,
                                                std::vector<DeviceStream*> streams) {
   std::ranges::sort(streams, std::less<>());
-  streams.erase(std::ranges::unique(streams).begin(), streams.end());
+  streams.erase(std::unique(streams.begin(), streams.end()), streams.end());
   std::vector<DevicePart> parts;
   parts.reserve(streams.size());
   for (DeviceStream* const stream : streams) {
