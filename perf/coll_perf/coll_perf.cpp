@@ -155,10 +155,22 @@ bool measure_for_peers(const Session& session, const Options& options,
 }
 
 std::vector<Row> measure_all(const Session& session, const Options& options,
+                             const std::optional<GpuMap>& gpus,
                              std::vector<std::unique_ptr<Buffers>>& buffers, Console& console) {
   std::vector<Row> rows;
   Progress progress(session.rank() == 0);
-  const Extras extras{options.percentiles, options.cpu, options.overlap != Compute::none};
+  const Extras extras{options.percentiles, options.cpu, options.overlap != Compute::none,
+                      gpus.has_value()};
+  const auto measured = [&](const Point& point, bool in_place) {
+    progress.say(point, in_place ? "in place" : "out of place");
+    Sample sample = measure(session, point, in_place, buffers, options);
+    if (gpus) {
+      const std::size_t block = point.shape.count * dtype_bytes(point.type);
+      sample.gpu = gpu_use({point.operation, point.root, block, in_place}, gpus->gpu_of_rank,
+                           gpus->moved_per_s(), sample.time_s);
+    }
+    return sample;
+  };
   for (Operation operation : options.operations) {
     if (equal_blocks(operation) == Operation::sendrecv && session.size() < 2) {
       console.print(fmt::format("#\n# {}: left out, it takes 2 ranks\n", traits(operation).name));
@@ -168,14 +180,9 @@ std::vector<Row> measure_all(const Session& session, const Options& options,
     for (const Point& point : points_of(operation, options, session.size())) {
       Row row{point, {}, {}};
       // An operation that has no in-place form is measured out of place whatever is asked for.
-      if (options.out_of_place || !traits(operation).in_place) {
-        progress.say(point, "out of place");
-        row.out_of_place = measure(session, point, false, buffers, options);
-      }
-      if (options.in_place && traits(operation).in_place) {
-        progress.say(point, "in place");
-        row.in_place = measure(session, point, true, buffers, options);
-      }
+      if (options.out_of_place || !traits(operation).in_place)
+        row.out_of_place = measured(point, false);
+      if (options.in_place && traits(operation).in_place) row.in_place = measured(point, true);
       progress.clear();
       console.print(table_line(row, extras));
       rows.push_back(row);
@@ -184,7 +191,34 @@ std::vector<Row> measure_all(const Session& session, const Options& options,
   return rows;
 }
 
+/// Where each rank is, and what limits its GPU.
+std::string places(const Origin& origin) {
+  std::string text;
+  for (std::size_t r = 0; r < origin.hosts.size(); ++r) {
+    text += fmt::format("#   rank {:>3} on {}", r, origin.hosts[r]);
+    if (origin.gpus) {
+      const auto place = static_cast<std::size_t>(origin.gpus->gpu_of_rank[r]);
+      const SharedGpu& gpu = origin.gpus->gpus[place];
+      text += fmt::format(" cuda:{} [{}] {}", origin.gpus->number_of_rank[r], gpu.bus, gpu.name);
+    }
+    text += '\n';
+  }
+  if (!origin.gpus) return text;
+  for (const SharedGpu& gpu : origin.gpus->gpus)
+    text += fmt::format(
+        "# {} of {} rank{} copies {:.1f} GB/s, read and written: 100 % of the column limit\n",
+        gpu.uuid, gpu.ranks.size(), gpu.ranks.size() == 1 ? "" : "s",
+        gpu.limit.moved_per_s() / 1e9);
+  return text;
+}
+
 int run(const Options& options) {
+  // First: the library finds a driver that is loaded, and a rank without a GPU keeps nobody
+  // waiting.
+  std::optional<Gpu> gpu;
+  if (options.device.cuda && !options.explain)
+    gpu.emplace(options.program, options.device.number,
+                local_rank_or(std::max(0, launched_rank())));
   Session session(options);
   if (options.root >= session.size()) {
     if (session.rank() == 0)
@@ -203,23 +237,24 @@ int run(const Options& options) {
     for (const std::string& path : {options.json, options.csv, options.plot})
       writable &= write_file(path, "");
   if (session.sum(writable ? 0 : 1) != 0) return 2;
+  std::optional<GpuMap> gpus;
+  if (gpu) gpus = meet_on_gpus(session, *gpu);
   const std::size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
   std::vector<std::unique_ptr<Buffers>> buffers;
   for (int i = 0; i < std::max(options.group, options.inflight); ++i)
-    buffers.push_back(std::make_unique<Buffers>(most, options.memory));
+    buffers.push_back(std::make_unique<Buffers>(most, options.memory, gpu ? &*gpu : nullptr));
   if (options.peers_csv) return measure_for_peers(session, options, buffers) ? 0 : 1;
 
-  Origin origin{session.size(),    coll_version(), host_of_each_rank(session), options.transports,
-                options.algorithm, options.group,  options.inflight,           options.coalesce};
+  Origin origin{session.size(),     coll_version(),    host_of_each_rank(session),
+                options.transports, options.algorithm, options.group,
+                options.inflight,   options.coalesce,  std::move(gpus)};
   console.print(fmt::format("# coll-perf {}.{}.{}, {} rank{}{}\n", origin.version / 10000,
                             origin.version / 100 % 100, origin.version % 100, session.size(),
                             session.size() == 1 ? "" : "s",
                             session.alone() ? " (no launcher's variables are set, so this process "
                                               "is alone; coll-run -n 2 -- coll-perf starts two)"
                                             : ""));
-  for (std::size_t r = 0; r < origin.hosts.size(); ++r)
-    console.print(fmt::format("#   rank {:>3} on {}\n", r, origin.hosts[r]));
-
+  console.print(places(origin));
   if (options.group > 1)
     console.print(
         options.coalesce
@@ -228,7 +263,7 @@ int run(const Options& options) {
   if (options.inflight > 1)
     console.print(fmt::format("# {} calls in flight; times are of one call\n", options.inflight));
 
-  const std::vector<Row> rows = measure_all(session, options, buffers, console);
+  const std::vector<Row> rows = measure_all(session, options, origin.gpus, buffers, console);
   const Summary summary = summarize(rows);
   console.print(table_foot(summary, options.checks > 0));
   bool written = true;

@@ -18,7 +18,7 @@ constexpr std::size_t kGuard = 64;
 constexpr unsigned char kMark = 0xa5;
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes, Memory memory) : memory_(memory) {
+Buffer::Buffer(std::size_t bytes, Memory memory, const Gpu* gpu) : memory_(memory) {
   const std::size_t whole = (bytes + kGuard + kAlign) / kAlign * kAlign;
   const auto give_up = [&](const char* why) {
     fmt::print(stderr,
@@ -28,7 +28,7 @@ Buffer::Buffer(std::size_t bytes, Memory memory) : memory_(memory) {
   };
   if (memory == Memory::allocated) {
     if (coll_mem_alloc(&mapping_, whole) != COLL_SUCCESS) give_up(coll_last_error());
-    data_ = static_cast<unsigned char*>(mapping_);
+    host_ = static_cast<unsigned char*>(mapping_);
   } else {
     mapped_ = whole + kAlign;
     int file = -1;
@@ -42,32 +42,46 @@ Buffer::Buffer(std::size_t bytes, Memory memory) : memory_(memory) {
     if (mapping_ == MAP_FAILED) give_up(std::strerror(errno));
     const auto start = reinterpret_cast<std::uintptr_t>(mapping_);
     const std::size_t skip = (kAlign - start % kAlign) % kAlign;
-    data_ = static_cast<unsigned char*>(mapping_) + skip;
+    host_ = static_cast<unsigned char*>(mapping_) + skip;
     if (file >= 0) {
-      if (coll_mem_register(data_, whole) != COLL_SUCCESS) give_up(coll_last_error());
+      if (coll_mem_register(host_, whole) != COLL_SUCCESS) give_up(coll_last_error());
       close(file);
     }
   }
-  madvise(data_, whole, MADV_NOHUGEPAGE);
-  std::memset(data_, 0, whole);
+  data_ = host_;
+  if (gpu != nullptr) {
+    gpu_ = std::make_unique<GpuMemory>(*gpu, bytes + kGuard);
+    data_ = reinterpret_cast<unsigned char*>(gpu_->address());
+  } else {
+    madvise(host_, whole, MADV_NOHUGEPAGE);
+    std::memset(host_, 0, whole);
+  }
 }
 
 Buffer::~Buffer() {
   if (memory_ == Memory::allocated) {
     coll_mem_free(mapping_);
   } else {
-    if (memory_ == Memory::registered) coll_mem_deregister(data_);
+    if (memory_ == Memory::registered) coll_mem_deregister(host_);
     munmap(mapping_, mapped_);
   }
 }
 
+void Buffer::push(std::size_t used) {
+  if (gpu_) gpu_->write(host_, used + kGuard);
+}
+
+void Buffer::pull(std::size_t used) {
+  if (gpu_) gpu_->read(host_, used + kGuard);
+}
+
 void Buffer::guard(std::size_t used) {
-  std::memset(data_ + used, kMark, kGuard);
+  std::memset(host_ + used, kMark, kGuard);
 }
 
 std::uint64_t Buffer::broken(std::size_t used) const {
   std::uint64_t count = 0;
-  for (std::size_t i = 0; i < kGuard; ++i) count += data_[used + i] != kMark ? 1 : 0;
+  for (std::size_t i = 0; i < kGuard; ++i) count += host_[used + i] != kMark ? 1 : 0;
   return count;
 }
 

@@ -156,20 +156,35 @@ Call::Call(const Session& session, const Point& point, bool in_place, Buffers& b
 void Call::prepare(std::uint64_t seed) {
   oracle_.emplace(point_.type, point_.redop, traits(point_.operation).reduces, session_.size(),
                   seed);
-  oracle_->spoil(received_, recv_);
-  oracle_->fill(sent_, send_);
+  oracle_->spoil(received_, received_on_host());
+  oracle_->fill(sent_, sent_on_host());
   input_.guard(input_used_);
   output_.guard(output_used_);
+  input_.push(input_used_);
+  output_.push(output_used_);
 }
 
 std::uint64_t Call::verify() {
-  std::uint64_t wrong = oracle_->wrong(received_, recv_);
-  if (keeps_input_) wrong += oracle_->wrong(sent_, send_);
+  input_.pull(input_used_);
+  output_.pull(output_used_);
+  std::uint64_t wrong = oracle_->wrong(received_, received_on_host());
+  if (keeps_input_) wrong += oracle_->wrong(sent_, sent_on_host());
   return wrong + input_.broken(input_used_) + output_.broken(output_used_);
 }
 
 void Call::settle() {
-  if (consumes_) std::memset(output_.data(), 0, output_used_);
+  if (!consumes_) return;
+  std::memset(output_.host(), 0, output_used_);
+  output_.push(output_used_);
+}
+
+unsigned char* Call::sent_on_host() const {
+  const Buffer& buffer = keeps_input_ ? input_ : output_;
+  return buffer.host() + (send_ - buffer.data());
+}
+
+unsigned char* Call::received_on_host() const {
+  return output_.host() + (recv_ - output_.data());
 }
 
 CallSet::CallSet(const Session& session, const Point& point, bool in_place,

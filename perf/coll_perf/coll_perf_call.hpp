@@ -43,6 +43,10 @@ class Call {
   [[nodiscard]] coll_part_t part() const { return {send_, recv_, point_.shape.count}; }
 
  private:
+  /// Where this program finds what lies at `send_` and `recv_`.
+  [[nodiscard]] unsigned char* sent_on_host() const;
+  [[nodiscard]] unsigned char* received_on_host() const;
+
   const Session& session_;
   Point point_;
   Buffer& input_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coll_perf/coll_perf_overlap.hpp"
+#include "gpu/gpu_traffic.hpp"
 
 namespace perf {
 
@@ -27,6 +28,7 @@ struct Sample {
   std::optional<std::uint64_t> wrong;  ///< elements on all ranks; nothing: not checked
   std::optional<Percentiles> percentiles;
   std::optional<Overlap> overlap;
+  std::optional<GpuUse> gpu;  ///< with buffers in a GPU's memory
 };
 
 /// Checks `options.checks` times, warms up, then times batches of calls back to back, each batch

@@ -51,6 +51,7 @@ struct Texts {
   std::string operations = "all_reduce", dtypes = "float", redops = "sum", root = "0";
   std::string first = "8", last = "32M", step, factor, in_place = "both", overlap;
   std::string sizes, colls, max_bytes;
+  std::string device = "host";
 };
 
 void understand(const Texts& texts, Options& options) {
@@ -79,6 +80,13 @@ void understand(const Texts& texts, Options& options) {
   }
   if (texts.in_place != "both" && texts.in_place != "only" && texts.in_place != "never")
     throw CLI::ValidationError("--in-place is both, only or never");
+  const std::optional<Device> device = parse_device(texts.device);
+  if (!device)
+    throw CLI::ValidationError(
+        fmt::format("--device {}: say host, cuda or cuda:NUMBER", texts.device));
+  options.device = *device;
+  if (options.device.cuda && options.memory != Memory::own)
+    throw CLI::ValidationError("-R is of the host's memory: leave it out, or --device");
   if (!texts.overlap.empty()) {
     if (texts.overlap != "work" && texts.overlap != "sleep")
       throw CLI::ValidationError("--overlap is work or sleep");
@@ -143,6 +151,17 @@ void understand(const Texts& texts, Options& options) {
 }
 
 }  // namespace
+
+std::optional<Device> parse_device(const std::string& text) {
+  if (text == "host") return Device{};
+  if (text == "cuda") return Device{true, -1};
+  constexpr std::string_view kNumbered = "cuda:";
+  if (!text.starts_with(kNumbered)) return std::nullopt;
+  const std::string number = text.substr(kNumbered.size());
+  const bool digits = std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
+  if (number.empty() || number.size() > 4 || !digits) return std::nullopt;
+  return Device{true, std::atoi(number.c_str())};
+}
 
 std::optional<std::size_t> parse_size(const std::string& text) {
   const char* start = text.c_str();
@@ -253,6 +272,10 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
                  "in the meantime (work), or waits for something else (sleep); with --inflight it "
                  "does a part of that after it has issued each call");
   app.add_flag("--pin", options.pin, "Keep rank r on core r");
+  app.add_option("--device", texts.device,
+                 "Whose memory buffers lie in: host; cuda:N, that CUDA device on every rank; cuda, "
+                 "the device of the local rank, round and round")
+      ->capture_default_str();
   app.add_option("-R,--local_register,--local-register", memory,
                  "Buffers that the ranks of a host read in place: 1 from coll_mem_alloc, 2 a memfd "
                  "given to coll_mem_register; 0: neither")
@@ -270,10 +293,13 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
   app.add_option("--sizes", texts.sizes, "A comma list of sizes, instead of -b -e -f -i");
 
   auto* same = app.add_option_group("As nccl-tests has them");
-  same->add_option("-g,--ngpus", gpus, "Ranks of a process: 1, so start more processes for more")
+  same->add_option("-g,--ngpus", gpus,
+                   "GPUs of a process: 1, so start more processes; --device cuda gives each a GPU")
       ->check(CLI::Validator(
           [](const std::string& text) {
-            return text == "1" ? "" : "a process is one rank here; start a process for each";
+            return text == "1"
+                       ? ""
+                       : "a process is one rank here; start a process for each, with --device cuda";
           },
           "1"));
   same->add_option("-z,--blocking", blocking, "1: calls block; 0: as --stream")

@@ -21,6 +21,12 @@ enum class Compute { none, work, sleep };
 /// Where buffers come from: the program's own memory, coll_mem_alloc, or coll_mem_register.
 enum class Memory { own = 0, allocated = 1, registered = 2 };
 
+/// Whose memory buffers lie in.
+struct Device {
+  bool cuda = false;  ///< a GPU's, not the host's
+  int number = -1;    ///< CUDA's; -1: the rank's among its host's, counted round and round
+};
+
 struct Options {
   const char* program = "coll-perf";  ///< in messages
   std::vector<Operation> operations{Operation::all_reduce};
@@ -39,6 +45,7 @@ struct Options {
   bool in_place = true;
   bool percentiles = false;
   Memory memory = Memory::own;
+  Device device;
   bool cpu = false;  ///< processor time in the table
   Compute overlap = Compute::none;
   bool stream = false;
@@ -67,6 +74,9 @@ struct Ending {
   std::string text;
 };
 std::optional<Ending> parse_options(int argc, const char* const* argv, Options& options);
+
+/// "host", "cuda", "cuda:1". Nothing for anything else.
+std::optional<Device> parse_device(const std::string& text);
 
 /// "8", "64K", "1.5M", "2GiB": bytes, units of 1024. Nothing for anything else.
 std::optional<std::size_t> parse_size(const std::string& text);

@@ -20,6 +20,25 @@ void each_sample(const std::vector<Row>& rows,
   }
 }
 
+nlohmann::ordered_json gpus_of(const Origin& origin) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  if (!origin.gpus) return list;
+  for (const SharedGpu& gpu : origin.gpus->gpus) {
+    nlohmann::ordered_json copies = nlohmann::ordered_json::array();
+    for (const GpuCopy& copy : gpu.limit.copies)
+      copies.push_back({{"bytes", copy.bytes}, {"moved_GBps", copy.moved_per_s / 1e9}});
+    list.push_back(
+        {{"name", gpu.name},
+         {"bus", gpu.bus},
+         {"uuid", gpu.uuid},
+         {"cuda", fmt::format("{}.{}", gpu.cuda_version / 1000, gpu.cuda_version % 1000 / 10)},
+         {"ranks", gpu.ranks},
+         {"limit_GBps", gpu.limit.moved_per_s() / 1e9},
+         {"copies", std::move(copies)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string to_json(const Origin& origin, const std::vector<Row>& rows) {
@@ -36,6 +55,8 @@ std::string to_json(const Origin& origin, const std::vector<Row>& rows) {
   document["group"] = origin.group;
   document["inflight"] = origin.inflight;
   document["coalesced"] = origin.coalesced;
+  document["memory"] = origin.gpus ? "cuda" : "host";
+  document["gpus"] = gpus_of(origin);
   document["results"] = ordered_json::array();
   each_sample(rows, [&](const Point& point, bool in_place, const Sample& sample) {
     ordered_json result;
@@ -66,6 +87,8 @@ std::string to_json(const Origin& origin, const std::vector<Row>& rows) {
                            {"total_us", sample.overlap->total_s * 1e6},
                            {"comm_cpu_us", sample.overlap->comm_cpu_s * 1e6},
                            {"total_cpu_us", sample.overlap->total_cpu_s * 1e6}};
+    if (sample.gpu)
+      result["gpu"] = {{"bytes", sample.gpu->bytes}, {"limit_percent", sample.gpu->fraction * 100}};
     document["results"].push_back(std::move(result));
   });
   const Summary summary = summarize(rows);
@@ -78,7 +101,7 @@ std::string to_csv(const Origin& origin, const std::vector<Row>& rows) {
   std::string text =
       "operation,ranks,bytes,count,type,redop,root,in_place,time_us,min_us,mean_us,algbw_GBps,"
       "busbw_GBps,calls,wrong,call_min_us,call_median_us,call_p99_us,cpu_us,cores,overlap_percent,"
-      "comm_us,compute_us,total_us,comm_cpu_us,total_cpu_us\n";
+      "comm_us,compute_us,total_us,comm_cpu_us,total_cpu_us,gpu_bytes,limit_percent\n";
   each_sample(rows, [&](const Point& point, bool in_place, const Sample& sample) {
     text += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{},{}",
                         traits(point.operation).name, origin.ranks, point.shape.bytes,
@@ -93,12 +116,16 @@ std::string to_csv(const Origin& origin, const std::vector<Row>& rows) {
       text += ",,,";
     text += fmt::format(",{:.3f},{:.3f}", sample.cpu_s * 1e6, sample.cores);
     if (sample.overlap)
-      text += fmt::format(",{:.2f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f}\n", sample.overlap->percent(),
+      text += fmt::format(",{:.2f},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f}", sample.overlap->percent(),
                           sample.overlap->comm_s * 1e6, sample.overlap->compute_s * 1e6,
                           sample.overlap->total_s * 1e6, sample.overlap->comm_cpu_s * 1e6,
                           sample.overlap->total_cpu_s * 1e6);
     else
-      text += ",,,,,,\n";
+      text += ",,,,,,";
+    if (sample.gpu)
+      text += fmt::format(",{},{:.3f}\n", sample.gpu->bytes, sample.gpu->fraction * 100);
+    else
+      text += ",,\n";
   });
   return text;
 }

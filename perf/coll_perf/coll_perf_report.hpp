@@ -6,6 +6,7 @@
 
 #include "coll_perf/coll_perf_table.hpp"
 #include "coll_plot/plot_svg.hpp"
+#include "gpu/gpu_ranks.hpp"
 
 namespace perf {
 
@@ -18,6 +19,7 @@ struct Origin {
   std::string algorithm;
   int group = 1, inflight = 1;  ///< calls in a group, calls in flight
   bool coalesced = false;       ///< the group's calls are parts of one
+  std::optional<GpuMap> gpus;   ///< nothing: buffers lie in the host's memory
 };
 
 /// docs/performance.md names the members.

@@ -53,8 +53,13 @@ Session::Session(const Options& options) : program_(options.program) {
   if (options.pin && !alone_ && rank_ != launched) pin_to_core(rank_, program_);
   if (options.stream || options.inflight > 1)
     streams_.resize(static_cast<std::size_t>(options.inflight), nullptr);
-  for (coll_stream_t& stream : streams_)
-    require(coll_stream_create(&stream), "making a host stream");
+  for (coll_stream_t& stream : streams_) stream = make_stream();
+}
+
+coll_stream_t Session::make_stream() const {
+  coll_stream_t stream = nullptr;
+  require(coll_stream_create(&stream), "making a host stream");
+  return stream;
 }
 
 Session::~Session() {

@@ -45,6 +45,8 @@ class Session {
   [[nodiscard]] std::string explain(const coll_call_t& call) const;
 
  private:
+  /// A queue for calls in flight. (The place for CUDA streams, once the library takes them.)
+  [[nodiscard]] coll_stream_t make_stream() const;
   [[noreturn]] void end(bool speak, const char* what) const;
 
   const char* program_;

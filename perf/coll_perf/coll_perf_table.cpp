@@ -38,6 +38,7 @@ std::vector<Column> columns_of(const Extras& extras) {
          {"compute", "(us)", 9, [](const Sample& s) { return s.overlap->compute_s * 1e6; }},
          {"total", "(us)", 9, [](const Sample& s) { return s.overlap->total_s * 1e6; }},
          {"overlap", "(%)", 7, [](const Sample& s) { return s.overlap->percent(); }}});
+  if (extras.gpu) add({{"limit", "(%)", 6, [](const Sample& s) { return s.gpu->fraction * 100; }}});
   return columns;
 }
 

@@ -21,6 +21,7 @@ struct Extras {
   bool percentiles = false;
   bool cpu = false;
   bool overlap = false;
+  bool gpu = false;
 };
 std::string table_head(Operation operation, const Extras& extras);
 std::string table_line(const Row& row, const Extras& extras);
