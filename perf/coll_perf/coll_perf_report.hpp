@@ -19,7 +19,7 @@ struct Origin {
   std::string algorithm;
   int group = 1, inflight = 1;  ///< calls in a group, calls in flight
   bool coalesced = false;       ///< the group's calls are parts of one
-  std::optional<GpuMap> gpus;   ///< nothing: buffers lie in the host's memory
+  std::optional<GpuMap> gpus{};  ///< nothing: buffers lie in the host's memory
 };
 
 /// docs/performance.md names the members.

@@ -77,6 +77,28 @@ TEST(Options, NcclTestsOptionsOfOtherNamesHere) {
   EXPECT_NE(refusal({"-z", "1", "--inflight", "2"}).find("calls that block"), std::string::npos);
 }
 
+TEST(Options, BuffersLieOnTheHostOrOnADevice) {
+  Options defaults;
+  ASSERT_FALSE(parse({}, defaults));
+  EXPECT_FALSE(defaults.device.cuda);
+  for (const auto& [text, cuda, number] : {std::tuple{"host", false, -1},
+                                           {"cuda", true, -1},
+                                           {"cuda:0", true, 0},
+                                           {"cuda:12", true, 12}}) {
+    Options options;
+    ASSERT_FALSE(parse({"--device", text, "-g", "1"}, options)) << text;
+    EXPECT_EQ(options.device.cuda, cuda) << text;
+    EXPECT_EQ(options.device.number, number) << text;
+  }
+  for (const char* text :
+       {"gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda:12345", "cuda1", "CUDA", "0", ""})
+    EXPECT_NE(refusal({"--device", text}).find("host, cuda or cuda:NUMBER"), std::string::npos)
+        << text;
+  EXPECT_NE(refusal({"--device", "cuda", "-R", "1"}).find("-R is of the host's memory"),
+            std::string::npos);
+  EXPECT_NE(refusal({"-g", "2"}).find("--device cuda"), std::string::npos);
+}
+
 TEST(Options, AllAndLists) {
   Options options;
   ASSERT_FALSE(

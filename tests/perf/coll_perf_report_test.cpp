@@ -47,9 +47,10 @@ TEST(Table, LinesAreAsWideAsTheHead) {
   row.out_of_place->cpu_s = 4e-6;
   row.out_of_place->cores = 1.5;
   row.out_of_place->overlap = Overlap{10e-3, 11e-3, 13e-3, 0, 0};
+  row.out_of_place->gpu = GpuUse{1000, 0.125};
   row.in_place.reset();
   row.point.operation = Operation::all_to_all;
-  const Extras extras{.percentiles = true, .cpu = true, .overlap = true};
+  const Extras extras{.percentiles = true, .cpu = true, .overlap = true, .gpu = true};
   std::string text = table_head(Operation::all_to_all, extras) + table_line(row, extras);
   std::vector<std::size_t> widths;
   for (std::size_t at = 0; at < text.size();) {
@@ -62,7 +63,7 @@ TEST(Table, LinesAreAsWideAsTheHead) {
   EXPECT_EQ(widths[4], widths[2]);
   EXPECT_EQ(widths[5], widths[2]);
   EXPECT_NE(text.find("none"), std::string::npos);
-  EXPECT_NE(text.find("123.4     4.000  1.500     10000     11000     13000   80.00"),
+  EXPECT_NE(text.find("123.4     4.000  1.500     10000     11000     13000   80.00  12.50"),
             std::string::npos);
 }
 
@@ -93,7 +94,12 @@ TEST(Report, JsonHasTheSchema) {
   row.out_of_place->cores = 1.5;
   row.out_of_place->overlap = Overlap{1e-3, 1e-3, 1.25e-3, 4e-3, 5e-3};
   row.out_of_place->percentiles = Percentiles{1e-6, 2e-6, 3e-6};
-  const Origin origin{2, 10203, {"a", "b"}, "shm", ""};
+  row.out_of_place->gpu = GpuUse{4096, 0.25};
+  Origin origin{2, 10203, {"a", "b"}, "shm", ""};
+  EXPECT_EQ(nlohmann::json::parse(to_json(origin, {row})).at("memory"), "host");
+  origin.gpus.emplace();
+  origin.gpus->gpus = {
+      {"A GPU", "0000:17:00.0", "GPU-1", 12080, {0, 1}, {{{1 << 20, 2e12}, {1 << 19, 3e12}}}}};
   const auto json = nlohmann::json::parse(to_json(origin, {row}));
   EXPECT_EQ(json.at("tool"), "coll-perf");
   EXPECT_EQ(json.at("schema"), 1);
@@ -122,6 +128,17 @@ TEST(Report, JsonHasTheSchema) {
   EXPECT_NEAR(overlap.at("comm_cpu_us").get<double>(), 4000, 1e-6);
   EXPECT_NEAR(overlap.at("total_cpu_us").get<double>(), 5000, 1e-6);
   EXPECT_FALSE(json.at("results").at(1).contains("overlap"));
+  EXPECT_EQ(first.at("gpu").at("bytes"), 4096);
+  EXPECT_EQ(first.at("gpu").at("limit_percent"), 25);
+  EXPECT_FALSE(json.at("results").at(1).contains("gpu"));
+  EXPECT_EQ(json.at("memory"), "cuda");
+  const auto& gpu = json.at("gpus").at(0);
+  EXPECT_EQ(gpu.at("name"), "A GPU");
+  EXPECT_EQ(gpu.at("cuda"), "12.8");
+  EXPECT_EQ(gpu.at("ranks"), (std::vector{0, 1}));
+  EXPECT_NEAR(gpu.at("limit_GBps").get<double>(), 3000, 1e-9);
+  EXPECT_EQ(gpu.at("copies").at(0).at("bytes"), 1 << 20);
+  EXPECT_NEAR(gpu.at("copies").at(0).at("moved_GBps").get<double>(), 2000, 1e-9);
   EXPECT_TRUE(json.at("results").at(1).at("wrong").is_null());
   EXPECT_TRUE(json.at("results").at(1).at("in_place"));
 }
@@ -139,7 +156,9 @@ TEST(Report, CsvLinesHaveTheColumnsOfTheHead) {
   const std::size_t second = csv.find('\n', first + 1);
   EXPECT_EQ(commas(csv.substr(0, first)), commas(csv.substr(first, second - first)));
   EXPECT_EQ(commas(csv.substr(0, first)), commas(csv.substr(second)));
-  EXPECT_TRUE(csv.ends_with(",75.00,1000.000,1000.000,1250.000,4000.000,5000.000\n"));
+  EXPECT_TRUE(csv.ends_with(",75.00,1000.000,1000.000,1250.000,4000.000,5000.000,,\n"));
+  row.in_place->gpu = GpuUse{4096, 0.25};
+  EXPECT_TRUE(to_csv({2, 100, {}, "", "", 1, 1, false, {}}, {row}).ends_with(",4096,25.000\n"));
   EXPECT_NE(csv.find("all_reduce,2,1024,256,float,sum,-1,0,2.000,"), std::string::npos);
 }
 
