@@ -17,8 +17,8 @@ struct Origin {
   std::vector<std::string> hosts;  ///< by rank
   std::string transports;          ///< as asked for; empty: the library's choice
   std::string algorithm;
-  int group = 1, inflight = 1;  ///< calls in a group, calls in flight
-  bool coalesced = false;       ///< the group's calls are parts of one
+  int group = 1, inflight = 1;   ///< calls in a group, calls in flight
+  bool coalesced = false;        ///< the group's calls are parts of one
   std::optional<GpuMap> gpus{};  ///< nothing: buffers lie in the host's memory
 };
 
