@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+# The page and the charts of `scripts/gpu-report`.
+import subprocess
+
+WORDS = {"ran": "ran", "failed": "**failed**", "missing": "**not there**"}
+
+
+def size_text(size):
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size} {unit}"
+        size //= 1024
+    return f"{size} GiB"
+
+
+def number(value):
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def numbers_of_ranks(results):
+    return sorted({each["ranks"] for each in results})
+
+
+def ranks_text(ranks):
+    return f"{ranks} rank{'' if ranks == 1 else 's'}"
+
+
+def charts(report, missing):
+    """(what was drawn, SVG by name)."""
+    if not report.results:
+        raise missing("no call was measured, so there is nothing to draw")
+    program = report.program("perf/coll-plot")
+    most = numbers_of_ranks(report.results)[-1]
+    lines = {
+        "busbw": (f"Bus bandwidth, {ranks_text(most)} on one GPU", "busbw (GB/s)",
+                  [(each["operation"], each["bytes"], each["busbw_GBps"]) for each in report.results
+                   if each["ranks"] == most]),
+        "limit": ("all_reduce beside copies within the device", "of the limit (%)",
+                  [(ranks_text(each["ranks"]), each["bytes"], each["gpu"]["limit_percent"])
+                   for each in report.results if each["operation"] == "all_reduce"])}
+    drawn = {}
+    for name, (title, unit, points) in lines.items():
+        if not points:
+            continue
+        done = subprocess.run([program, "--title", title, "--y", unit], text=True, capture_output=True, check=True,
+                              env=report.environment, timeout=60,
+                              input="".join(f"{series},{x},{y}\n" for series, x, y in points))
+        drawn[name] = done.stdout
+    return f"{len(drawn)} charts", drawn
+
+
+def tests_text(data):
+    if not data:
+        return []
+    rows = [[row["test"], row["passed"], row["skipped"], "; ".join(row["failed"]) or 0] for row in data["tests"]]
+    return ["Their cases are skipped where only the emulated driver shows what they are about.", "",
+            table(["test", "passed", "skipped", "failed"], rows), "",
+            "Not run on a GPU, as they need a driver of their own:", "",
+            table(["test", "why"], data["emulation_only"].items())]
+
+
+def start_text(runs):
+    if not runs:
+        return []
+    rows = [[title, *(number(run[key]) for run in runs)] for title, key in (
+        ("loading libcuda.so.1", "driver_load_ms"), ("cuInit", "driver_init_ms"),
+        ("the device's primary context", "context_ms"), ("joining, one rank", "join_ms"),
+        ("the first all_reduce of a float on the device", "first_call_ms"),
+        ("a later one", "later_call_ms"))]
+    return ["Milliseconds, each run a new process:", "",
+            table(["step", *(f"run {i + 1}" for i in range(len(runs)))], rows)]
+
+
+def kernels_text(loads):
+    if not loads:
+        return []
+    return [table(["kernels", "image (bytes)", "loading (ms)", "looking all up (ms)"],
+                  [[each["count"], each["image_bytes"], number(each["load_ms"]), number(each["look_up_ms"])]
+                   for each in loads])]
+
+
+def limit_text(gpu):
+    if not gpu:
+        return []
+    return [f"{gpu['name']}, {gpu['bus']}, {gpu['uuid']}, CUDA {gpu['cuda']}. Bytes read and bytes written, by CUDA's "
+            f"events, the best of several rounds; the limit is the best size: {number(gpu['limit_GBps'])} GB/s.", "",
+            table(["copied", "GB/s"], [[size_text(each["bytes"]), number(each["moved_GBps"])] for each in gpu["copies"]])]
+
+
+def calls_text(results):
+    text = ["Buffers lie in the GPU's memory, all ranks use the one GPU, and calls block. time: of the slowest rank, "
+            "median over batches. limit: the time of copies that move the bytes that the operation must at least read "
+            "and write, over this time (docs/performance.md)."]
+    for operation in dict.fromkeys(each["operation"] for each in results):
+        mine = [each for each in results if each["operation"] == operation]
+        ranks = numbers_of_ranks(mine)
+        head = ["size"] + [f"{ranks_text(n)}: {what}" for n in ranks for what in ("time (us)", "busbw (GB/s)", "limit (%)")]
+        rows = []
+        for size in sorted({each["bytes"] for each in mine}):
+            row = [size_text(size)]
+            for n in ranks:
+                one = next((each for each in mine if (each["ranks"], each["bytes"]) == (n, size)), None)
+                # No bus carries anything for one rank.
+                row += [number(one["time_us"]), number(one["busbw_GBps"]) if n > 1 else "-",
+                        number(one["gpu"]["limit_percent"])] if one else ["-"] * 3
+            rows.append(row)
+        text += ["", f"### {operation}", "", table(head, rows)]
+    return text
+
+
+def page(report, drawn):
+    data = {part["part"]: part["data"] for part in report.parts}
+    facts = data.get("machine") or {}
+    start = data.get("start of a process") or [{}]
+    device = start[0].get("device", "no device")
+    bad = [part for part in report.parts if part["state"] != "ran"]
+    text = [f"# libcollectives on {device}", "",
+            table(["", ""], [["date", report.date], ["device", device],
+                             ["driver", facts.get("driver", "unknown")],
+                             ["CUDA that it knows", start[0].get("cuda", "unknown")],
+                             *[[key, value] for key, value in facts.items() if key != "driver"],
+                             ["command", f"`{report.command}`"]]), ""]
+    if report.quick:
+        text += ["`--quick`: shows that everything runs. The numbers mean nothing.", ""]
+    text += ["All parts ran." if not bad else f"**{len(bad)} of {len(report.parts)} parts did not run, or found an error.**",
+             "", table(["part", "", "what", "s"], [[part["part"], WORDS[part["state"]], part["found"], part["seconds"]]
+                                                    for part in report.parts])]
+    for title, key, lines in (
+            ("Tests that need a driver", "tests that need a driver", tests_text),
+            ("Start of a process", "start of a process", start_text), ("Kernels", "kernels", kernels_text),
+            ("Copies within the device: the limit", "copies within the device", limit_text)):
+        text += ["", f"## {title}", "", *(lines(data.get(key)) or ["There is no result: see the first table."])]
+    text += ["", "## Calls", "", *(calls_text(report.results) if report.results else
+                                   ["There is no result: see the first table."])]
+    for name in drawn:
+        text += ["", f"![{name}]({name}.svg)"]
+    text += ["", "## Commands", "", f"In `{report.build}`:", "", "```", *report.commands, "```", ""]
+    return "\n".join(text)
