@@ -55,6 +55,10 @@ class Stopclock {
 
 }  // namespace
 
+GpuCopy timed_copy(std::size_t bytes, double seconds) {
+  return {bytes, 2 * static_cast<double>(bytes) / seconds};
+}
+
 double GpuCopyLimit::moved_per_s() const {
   double best = 0;
   for (const GpuCopy& copy : copies) best = std::max(best, copy.moved_per_s);
@@ -82,7 +86,7 @@ GpuCopyLimit measure_copy_limit(const Gpu& gpu) {
     for (int round = 0; round < kRounds; ++round)
       best = std::min(best, clock.copy(to.address(), from.address(), bytes, count));
     // A clock that stands still says nothing.
-    if (best > 0) limit.copies.push_back({bytes, 2 * static_cast<double>(bytes) / best});
+    if (best > 0) limit.copies.push_back(timed_copy(bytes, best));
   }
   return limit;
 }

@@ -13,6 +13,9 @@ struct GpuCopy {
   double moved_per_s = 0;  ///< bytes read and bytes written, as STREAM's copy counts
 };
 
+/// One copy that took so long.
+GpuCopy timed_copy(std::size_t bytes, double seconds);
+
 struct GpuCopyLimit {
   std::vector<GpuCopy> copies;               ///< the best of each size, the largest size first
   [[nodiscard]] double moved_per_s() const;  ///< of the best size

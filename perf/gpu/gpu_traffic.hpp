@@ -38,9 +38,10 @@ struct GpuCall {
 /// | barrier                      | 0         | 0         | (has none)                         |
 ///
 /// Half, because the time of sendrecv is half a round trip. The unequal forms count as the equal
-/// ones. In place, one rank alone has all it needs: 0. Reductions follow from the definitions of
-/// MPI (MPI 4.1, chapter 6) and hold for every algorithm; those that keep partial results in memory
-/// move more.
+/// ones. In place, one rank alone has all it needs: 0. Sources: what each rank gives and gets is
+/// MPI's definition of the operations (MPI 4.1, chapters 3 and 6); counting bytes read plus bytes
+/// written is that of STREAM's copy (McCalpin, "Memory bandwidth and machine balance", 1995).
+/// Algorithms that keep partial results in memory move more.
 ///
 /// `gpu_of_rank` names a GPU by a number from 0 for each rank. The result is by GPU.
 std::vector<std::uint64_t> gpu_traffic(const GpuCall& call, const std::vector<int>& gpu_of_rank);

@@ -65,6 +65,17 @@ class Gpu(unittest.TestCase):
         result, _ = measured(2, "--device", "cuda", "--sizes", "8", EMUCUDA_DEVICES="1")
         self.assertEqual([gpu["ranks"] for gpu in result["gpus"]], [[0, 1]])
 
+    def test_devices_of_one_number_may_be_two(self):
+        """As on two hosts, or with other visible devices: only the UUID tells."""
+        done = run(COLL_RUN, "-n", "2", "--timeout", "100", "--", "sh", "-c",
+                   'EMUCUDA_UUID=0123456789abcdef000000000000ab0$LOCAL_RANK exec "$0" "$@"', COLL_PERF, "--device",
+                   "cuda:0", "--sizes", "8", "-n", "1", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        gpus = json.loads(done.stdout)["gpus"]
+        self.assertEqual([(gpu["uuid"], gpu["ranks"]) for gpu in gpus],
+                         [("GPU-01234567-89ab-cdef-0000-00000000ab00", [0]),
+                          ("GPU-01234567-89ab-cdef-0000-00000000ab01", [1])])
+
     def test_the_limit_is_what_copies_reach(self):
         result, table = measured(2, "--device", "cuda:0", "-t", "all_reduce,barrier", "--sizes", "1M")
         gpu, = result["gpus"]
