@@ -118,10 +118,13 @@ class GpuReport(unittest.TestCase):
 
     def test_a_program_that_fails_is_quoted_and_loses_only_its_part(self):
         build = links_to(os.path.join(self.place, "build"), without=["perf/coll-perf", "perf/gpu-start-benchmark"])
-        with open(os.path.join(build, "perf/coll-perf"), "w", encoding="utf-8") as file:
-            # Fails on two ranks, and runs otherwise.
-            file.write(f'#!/bin/sh\n[ "$WORLD_SIZE" = 1 ] && exec "{BUILD}/perf/coll-perf" "$@"\n'
-                       'echo "coll-perf: the sky falls" >&2\nexit 2\n')
+
+        def on_two_ranks(script):
+            """coll-perf is that script on two ranks, and itself on one."""
+            with open(os.path.join(build, "perf/coll-perf"), "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\n[ "$WORLD_SIZE" = 1 ] && exec "{BUILD}/perf/coll-perf" "$@"\n' + script)
+
+        on_two_ranks('echo "coll-perf: the sky falls" >&2\nexit 2\n')
         with open(os.path.join(build, "perf/gpu-start-benchmark"), "w", encoding="utf-8") as file:
             file.write("#!/bin/sh\nexec sleep 100\n")
         for name in ("coll-perf", "gpu-start-benchmark"):
@@ -137,6 +140,11 @@ class GpuReport(unittest.TestCase):
         self.assertEqual(report.parts["calls, 1 rank"]["state"], "ran")
         self.assertRegex(report.parts["calls, 2 ranks"]["found"], "ended with 2: coll-perf: the sky falls")
         self.assertEqual({each["ranks"] for each in report.json["results"]}, {1})
+        # What coll-perf ends with when elements are wrong.
+        on_two_ranks('echo "# Out of bounds values : 7 FAILED"\nexit 1\n')
+        report = Reported(self.place, "--build", build)
+        self.assertEqual(report.parts["calls, 2 ranks"]["state"], "failed")
+        self.assertRegex(report.parts["calls, 2 ranks"]["found"], "ended with 1: Out of bounds values : 7 FAILED")
 
     def test_a_pack_runs_by_itself(self):
         if shutil.which("ldd") is None:
