@@ -2,7 +2,7 @@
 # The page and the charts of `scripts/gpu-report`.
 import subprocess
 
-WORDS = {"ran": "ran", "failed": "**failed**", "missing": "**not there**"}
+WORDS = {"ran": "ran", "failed": "**failed**", "missing": "**did not run**"}
 
 
 def size_text(size):

@@ -117,7 +117,8 @@ class GpuReport(unittest.TestCase):
         self.assertIn("emulated_words_test is not in ", report.page)
 
     def test_a_program_that_fails_is_quoted_and_loses_only_its_part(self):
-        build = links_to(os.path.join(self.place, "build"), without=["perf/coll-perf", "perf/gpu-start-benchmark"])
+        build = links_to(os.path.join(self.place, "build"), without=["perf/coll-perf", "perf/gpu-start-benchmark",
+                                                                           "tests/emulation/cuda"])
 
         def on_two_ranks(script):
             """coll-perf is that script on two ranks, and itself on one."""
@@ -129,12 +130,15 @@ class GpuReport(unittest.TestCase):
             file.write("#!/bin/sh\nexec sleep 100\n")
         for name in ("coll-perf", "gpu-start-benchmark"):
             os.chmod(os.path.join(build, "perf", name), 0o755)
-        report = Reported(self.place, "--build", build, "--seconds", "8")
+        report = Reported(self.place, "--build", build, "--seconds", "4")
         self.assertEqual(report.status, 1)
         self.assertEqual(report.parts["start of a process"]["state"], "failed")
         self.assertRegex(report.parts["start of a process"]["found"], r"stopped after \d+ s: perf/gpu-start-benchmark")
         # It took all the time there was.
-        self.assertIn("not begun: the time for the report is over", report.parts["calls, 1 rank"]["found"])
+        for name, said in (("copies within the device", "not begun: the time for the report was over"),
+                           ("calls, 1 rank", "not begun, as the time for the report was over: all_reduce, all_gather")):
+            self.assertEqual(report.parts[name]["state"], "missing")
+            self.assertIn(said, report.parts[name]["found"])
         os.remove(os.path.join(build, "perf/gpu-start-benchmark"))
         report = Reported(self.place, "--build", build)
         self.assertEqual(report.parts["calls, 1 rank"]["state"], "ran")
