@@ -227,21 +227,24 @@ class Connection {
   /// What moves its bytes while its caller waits; null where nothing has to. The answer never
   /// changes.
   [[nodiscard]] virtual ProgressSource* progress_source() { return nullptr; }
-  [[nodiscard]] const Status& status() const { return status_; }
+  [[nodiscard]] const Status& status() const { return failing_->status_; }
 
   CallTurns sending, receiving;
 
   [[nodiscard]] Rank peer() const { return peer_; }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
   /// Reserved for messages at this end; 0 until it is ready.
-  [[nodiscard]] std::size_t buffer_bytes() const { return buffer_bytes_; }
+  [[nodiscard]] virtual std::size_t buffer_bytes() const { return buffer_bytes_; }
 
  protected:
   Connection(Rank peer, std::size_t slot_bytes) : peer_(peer), slot_bytes_(slot_bytes) {}
+  /// For a connection around another one: what fails either of them fails both.
+  explicit Connection(Connection* inner)
+      : peer_(inner->peer_), slot_bytes_(inner->slot_bytes_), failing_(inner->failing_) {}
   void set_buffer_bytes(std::size_t bytes) { buffer_bytes_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
-    if (status_.ok()) status_ = status.at_rank(peer_);
+    if (failing_->status_.ok()) failing_->status_ = status.at_rank(peer_);
   }
 
  private:
@@ -249,6 +252,7 @@ class Connection {
   std::size_t slot_bytes_ = 0;
   std::size_t buffer_bytes_ = 0;
   Status status_;
+  Connection* failing_ = this;  ///< whose status is meant: that of the innermost connection
 };
 
 /// The failure of a message whose call or length is not the expected one. The communicator turns it

@@ -132,6 +132,12 @@ std::string CudaDriver::describe(int error) const {
   return std::string(name) + " (" + text + ")";
 }
 
+Status CudaDriver::failed_to(const std::string& what, int error) const {
+  constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+  return failed(error == kOutOfMemory ? Code::out_of_resources : Code::system,
+                what + ": " + describe(error));
+}
+
 MemoryPlace place_of(const CudaDriver& driver, const void* address) {
   constexpr int kMemoryType = 2, kIsManaged = 8, kDeviceOrdinal = 9;  // CUpointer_attribute
   constexpr unsigned kDevice = 2;                                     // CUmemorytype

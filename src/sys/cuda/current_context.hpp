@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The context that a thread's calls of the CUDA driver are for.
+// Which context of CUDA the functions that this thread calls are about.
 #pragma once
 #include "sys/cuda/cuda_driver.hpp"
 
 namespace coll {
 
-/// Makes a context the thread's for as long as it lives.
+/// Makes a context current in this thread for as long as it lives; then the one before is again.
 class CurrentContext {
  public:
   CurrentContext(const CudaDriver& driver, CudaContext context)

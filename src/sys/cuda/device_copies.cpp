@@ -17,10 +17,6 @@ CudaAddress address_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-Status failed_to(const CudaDriver& driver, const std::string& what, int error) {
-  return failed(Code::system, what + ": " + driver.describe(error));
-}
-
 /// A device's primary context, which the CUDA runtime and frameworks use, and the library's stream
 /// on it. Both stay for good: their owner may end after the driver has.
 struct Device {
@@ -34,13 +30,13 @@ Result<Device> make_device(const CudaDriver& driver, int ordinal) {
   const std::string name = "CUDA device " + std::to_string(ordinal);
   Device made;
   int device = -1;
-  if (const int error = driver.device_get(&device, ordinal)) return failed_to(driver, name, error);
+  if (const int error = driver.device_get(&device, ordinal)) return driver.failed_to(name, error);
   if (const int error = driver.primary_context_retain(&made.context, device))
-    return failed_to(driver, name + ": its primary context", error);
+    return driver.failed_to(name + ": its primary context", error);
   const CurrentContext current(driver, made.context);
-  if (current.error() != 0) return failed_to(driver, name + ": its context", current.error());
+  if (current.error() != 0) return driver.failed_to(name + ": its context", current.error());
   if (const int error = driver.stream_create(&made.stream, kDefault))
-    return failed_to(driver, name + ": a stream", error);
+    return driver.failed_to(name + ": a stream", error);
   return made;
 }
 
@@ -116,16 +112,15 @@ void DeviceCopies::add(void* to, const void* from, std::size_t bytes) {
     if (error == 0) error = driver->stream_synchronize(nullptr);  // it may return before its end
   }
   if (error == 0) return;
-  failure_ = failed_to(*driver,
-                       "a copy of " + std::to_string(bytes) + " bytes with CUDA device " +
-                           std::to_string(owner.device),
-                       error);
+  failure_ = driver->failed_to("a copy of " + std::to_string(bytes) + " bytes with CUDA device " +
+                                   std::to_string(owner.device),
+                               error);
 }
 
 Status DeviceCopies::finish() {
   const auto [code, device] = wait();
   if (!failure_.ok() || code == 0) return failure_;
-  return failed_to(*found_cuda_driver(), "copies with CUDA device " + std::to_string(device), code);
+  return found_cuda_driver()->failed_to("copies with CUDA device " + std::to_string(device), code);
 }
 
 /// The first error.

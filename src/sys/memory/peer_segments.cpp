@@ -2,7 +2,6 @@
 // Another process's shared memory, read in place.
 #include "sys/memory/peer_segments.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -12,40 +11,12 @@
 
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/peer_arena.hpp"
+#include "sys/memory/peer_file.hpp"
 
 namespace coll {
 namespace {
 
 constexpr std::size_t kWindow = SharedPlace::kWindow;
-
-std::string name_of(std::int64_t pid, const SharedPlace& place) {
-  return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(place.descriptor);
-}
-
-/// The file at `place` of process `pid`, to be looked at only: it may be anything.
-Result<Fd> find_descriptor(std::int64_t pid, const SharedPlace& place) {
-  const std::string name = name_of(pid, place);
-  Fd file(::open(name.c_str(), O_PATH | O_CLOEXEC));
-  if (!file && errno == ENOENT)
-    return failed(Code::peer_lost, "the peer's memory at " + name + " is gone",
-                  "its process has ended, or has deregistered what a call still used");
-  if (!file) return system_failure("opening the peer's memory at " + name, errno);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return system_failure("fstat of " + name, errno);
-  if (status.st_ino != place.inode || !S_ISREG(status.st_mode)) {
-    return failed(Code::invalid_argument,
-                  name + " is not the memory that the peer has named: it has another inode");
-  }
-  return file;
-}
-
-/// The same for reading.
-Result<Fd> open_descriptor(std::int64_t pid, const SharedPlace& place) {
-  COLL_ASSIGN(const Fd found, find_descriptor(pid, place));
-  Fd file(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return system_failure("opening the peer's memory at " + name_of(pid, place), errno);
-  return file;
-}
 
 Status not_shared(const SharedPlace& place, std::size_t bytes) {
   return failed(Code::invalid_argument, std::to_string(bytes) + " bytes at " +
@@ -65,7 +36,7 @@ bool is_same_file(const Fd& one, const Fd& other) {
 PeerSegments::PeerSegments(Fd arena, std::int64_t pid, const SharedPlace& place)
     : arena_(keep_peer_arena(std::move(arena))) {
   if (pid <= 0) return;
-  const Result<Fd> opened = open_descriptor(pid, place);
+  const Result<Fd> opened = open_peer_file(pid, place);
   if (opened.ok() && is_same_file(*opened, *arena_)) pid_ = pid;
 }
 
@@ -94,7 +65,7 @@ Result<PeerSegments::Mapping> PeerSegments::make_mapping(const SharedPlace& plac
     return failed(Code::unsupported, "the descriptors of the peer cannot be opened here");
   Fd opened;
   if (!passed) {
-    COLL_ASSIGN(opened, open_descriptor(pid_, place));
+    COLL_ASSIGN(opened, open_peer_file(pid_, place));
   }
   const Fd& file = passed ? *arena_ : opened;
   COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(file));
@@ -113,7 +84,7 @@ void PeerSegments::release_gone(std::uint64_t removals) {
   removals_ = removals;
   std::erase_if(mappings_, [&](const auto& entry) {
     const auto& [mapping, place] = entry.second;
-    if (place.segment == SharedPlace::kArena || find_descriptor(pid_, place).ok()) return false;
+    if (place.segment == SharedPlace::kArena || find_peer_file(pid_, place).ok()) return false;
     ::munmap(const_cast<std::byte*>(mapping.data), mapping.bytes);
     return true;
   });

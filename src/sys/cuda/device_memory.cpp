@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocates, pins and opens memory in a context, and undoes it there.
+#include "sys/cuda/device_memory.hpp"
+
+#include <string>
+
+#include "sys/cuda/current_context.hpp"
+
+namespace coll {
+namespace {
+
+/// Calls `function(driver)` in the context; its error is a failure.
+template <class Function>
+Status in_context(CudaContext context, const std::string& what, Function function) {
+  const CudaDriver& driver = *loaded_cuda_driver();
+  const CurrentContext current(driver, context);
+  const int error = current.error() != 0 ? current.error() : function(driver);
+  return error == 0 ? Status() : driver.failed_to(what, error);
+}
+
+}  // namespace
+
+CudaPiece::~CudaPiece() {
+  if (undo_ == nullptr) return;
+  const CudaDriver& driver = *loaded_cuda_driver();
+  const CurrentContext current(driver, context_);
+  // At the end of the process the driver may be gone already, and all this with it.
+  if (current.error() == 0) undo_(driver, *this);
+}
+
+Result<CudaPiece> CudaPiece::allocate(CudaContext context, std::size_t bytes) {
+  CudaAddress address = 0;
+  COLL_TRY(in_context(
+      context, "allocating " + std::to_string(bytes) + " bytes of a GPU",
+      [&](const CudaDriver& driver) { return driver.memory_allocate(&address, bytes); }));
+  const auto undo = [](const CudaDriver& driver, const CudaPiece& piece) {
+    driver.memory_free(piece.address_);
+  };
+  return CudaPiece(undo, context, address);
+}
+
+Result<CudaPiece> CudaPiece::pin(CudaContext context, std::byte* begin, std::size_t bytes) {
+  constexpr unsigned kPortable = 1, kMapped = 2;  // CU_MEMHOSTREGISTER_…: for all contexts, devices
+  COLL_TRY(in_context(context, "pinning " + std::to_string(bytes) + " bytes for a GPU",
+                      [&](const CudaDriver& driver) {
+                        return driver.host_register(begin, bytes, kPortable | kMapped);
+                      }));
+  const auto undo = [](const CudaDriver& driver, const CudaPiece& piece) {
+    driver.host_unregister(piece.host_);
+  };
+  CudaPiece pinned(undo, context, 0, begin);
+  COLL_ASSIGN(pinned.address_, device_address(context, begin));
+  return pinned;
+}
+
+Result<CudaPiece> CudaPiece::open(CudaContext context, const CudaIpcHandle& exported) {
+  constexpr unsigned kEnablePeerAccess = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+  CudaAddress address = 0;
+  COLL_TRY(
+      in_context(context, "opening GPU memory of another process", [&](const CudaDriver& driver) {
+        return driver.ipc_open(&address, exported, kEnablePeerAccess);
+      }));
+  const auto undo = [](const CudaDriver& driver, const CudaPiece& piece) {
+    driver.ipc_close(piece.address_);
+  };
+  return CudaPiece(undo, context, address);
+}
+
+Result<CudaAddress> device_address(CudaContext context, const std::byte* pinned) {
+  CudaAddress address = 0;
+  COLL_TRY(
+      in_context(context, "the address of pinned memory for a GPU", [&](const CudaDriver& driver) {
+        return driver.host_address(&address, const_cast<std::byte*>(pinned), 0);
+      }));
+  return address;
+}
+
+}  // namespace coll

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds out whether two devices reach each other, and then watches that they are in the same call.
+#include "transports/cuda_ipc/cuda_ipc_connection.hpp"
+
+#include <type_traits>
+
+namespace coll {
+namespace {
+
+constexpr std::uint64_t kHelloDigest = 0x6375646120697063;    // "cuda ipc"
+constexpr std::uint64_t kVerdictDigest = 0x7665726469637421;  // "verdict!"
+
+template <class T>
+std::byte* place_of_message(T& message) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return reinterpret_cast<std::byte*>(&message);
+}
+
+}  // namespace
+
+void CudaIpcConnection::poll() {
+  if (ready()) return;
+  while (step()) {
+  }
+  if (!ready() && usable() && inner().ready()) {
+    if (ProgressSource* const source = progress_source()) source->progress();
+  }
+}
+
+/// True: it has reached the next stage, which can be tried at once.
+bool CudaIpcConnection::step() {
+  if (!usable()) return false;
+  switch (stage_) {
+    case Stage::begin:
+      if (!inner().ready()) return false;
+      prepare();
+      break;
+    case Stage::send_hello:
+      if (!send(place_of_message(own_), sizeof own_, kHelloDigest)) return false;
+      break;
+    case Stage::receive_hello: {
+      CudaIpcHello peer;
+      if (!receive(place_of_message(peer), sizeof peer, kHelloDigest)) return false;
+      judge(peer);
+      break;
+    }
+    case Stage::send_verdict:
+      if (!send(place_of_message(verdict_), sizeof verdict_, kVerdictDigest)) return false;
+      break;
+    case Stage::receive_verdict: {
+      CudaIpcText peers;
+      if (!receive(place_of_message(peers), sizeof peers, kVerdictDigest)) return false;
+      conclude(peers);
+      break;
+    }
+    case Stage::flush:
+      if (!flushed(mark())) return false;
+      break;
+    case Stage::known:
+      return false;
+  }
+  if (stage_ != Stage::known) stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1);
+  return true;
+}
+
+/// Makes this end. If that fails, the peer has to hear of it.
+void CudaIpcConnection::prepare() {
+  if (slot_bytes() < sizeof(CudaIpcHello)) {  // the peer knows that too
+    refusal_ = "messages of " + std::to_string(slot_bytes()) + " bytes are too short to connect";
+    stage_ = Stage::known;
+    return;
+  }
+  own_.process = memory_proof();
+  own_.credits = credits_;
+  const Status made = [&]() -> Status {
+    COLL_ASSIGN(end_, CudaIpcEnd::make(context_, slot_bytes(), credits_));
+    return end_->describe(own_);
+  }();
+  own_.failure = CudaIpcText::of(made);
+  if (!made.ok()) return;
+  offer_.emplace(end_);
+  own_.offered = offer_->number();
+}
+
+/// Tries to reach the peer's end.
+void CudaIpcConnection::judge(const CudaIpcHello& peer) {
+  verdict_ = own_.failure;
+  if (verdict_.text().empty()) verdict_ = peer.failure;
+  if (!verdict_.text().empty()) return;
+  Result<CudaIpcReach> reach = CudaIpcReach::open(context_, own_, peer);
+  verdict_ = CudaIpcText::of(reach.status());
+  if (reach.ok()) reach_ = *std::move(reach);
+}
+
+/// It works where both ends say so.
+void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
+  refusal_ = verdict_.text();
+  if (refusal_.empty()) refusal_ = verdict.text();
+  offer_.reset();
+  if (!refusal_.empty()) {
+    reach_ = {};
+    end_.reset();
+    return;
+  }
+  end_->close_file();
+  const auto row = [this](CudaAddress words, int index) {
+    return words + CudaIpcEnd::row(index, credits_);
+  };
+  DeviceRing sending{.slots = reach_.ring,
+                     .stride = slot_bytes(),
+                     .credits = credits_,
+                     .awaited = row(end_->words_address(), CudaIpcEnd::kMaySend),
+                     .signalled = row(reach_.words, CudaIpcEnd::kMayReceive),
+                     .awaited_stride = DeviceWords::kStride,
+                     .signalled_stride = DeviceWords::kStride};
+  DeviceRing receiving = sending;
+  receiving.slots = end_->ring();
+  receiving.awaited = row(end_->words_address(), CudaIpcEnd::kMayReceive);
+  receiving.signalled = row(reach_.words, CudaIpcEnd::kMaySend);
+  set_rings(sending, receiving);
+  set_buffer_bytes(end_->ring_bytes() + end_->words_bytes());
+}
+
+void CudaIpcConnection::will_send(std::uint32_t /*slot*/, std::size_t /*bytes*/,
+                                  std::uint64_t digest) {
+  out_.note(digest);
+}
+
+void CudaIpcConnection::will_receive(std::uint32_t /*slot*/, std::size_t /*bytes*/,
+                                     std::uint64_t digest) {
+  in_.note(digest);
+}
+
+bool CudaIpcConnection::progress() {
+  bool moved = false;
+  while (!out_.news.empty() && send(nullptr, 0, out_.news.front())) {
+    out_.news.pop();
+    flushed_ = false;
+    moved = true;
+  }
+  while (!in_.news.empty() && receive(nullptr, 0, in_.news.front())) {
+    in_.news.pop();
+    moved = true;
+  }
+  if (!flushed_ && out_.news.empty() && flushed(mark())) moved = flushed_ = true;
+  return moved;
+}
+
+void CudaIpcConnection::release_all() {
+  if (!reaches()) return;
+  end_->words(CudaIpcEnd::kMaySend).set_all();
+  end_->words(CudaIpcEnd::kMayReceive).set_all();
+}
+
+}  // namespace coll

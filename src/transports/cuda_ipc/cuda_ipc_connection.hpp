@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection by which a device writes into the memory of the peer's device.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/kept_queue.hpp"
+#include "transports/cuda_ipc/cuda_ipc_end.hpp"
+#include "transports/wrapped_connection.hpp"
+
+namespace coll {
+
+/// A direction has its slots in the receiver's device, and the sender's device writes them; their
+/// words lie in memory of the host that both ends map. No processor takes part. Over the inner
+/// connection passes only what shows that both ends are in the same call.
+///
+/// Whether both devices reach each other, the ends find out by the inner connection: call `poll`
+/// until the connection is ready or has failed. Then both give the same answer in `reaches`. Where
+/// it is no, take back the inner connection, which is as it was, and use another way.
+class CudaIpcConnection final : public WrappedConnection, public DevicePort {
+ public:
+  /// Each direction gets `credits` slots. The driver has all that work on streams needs.
+  CudaIpcConnection(std::unique_ptr<Connection> inner, CudaContext context, std::uint32_t credits)
+      : WrappedConnection(std::move(inner)), context_(context), credits_(credits) {}
+
+  /// The next step of finding out, if one can be done now. Not while a stream of this thread is
+  /// captured: it allocates memory.
+  void poll();
+  /// Once `poll` has found out; what the inner connection alone can do is not enough.
+  [[nodiscard]] bool ready() const override { return stage_ == Stage::known; }
+  /// Once it is ready: do both devices reach each other?
+  [[nodiscard]] bool reaches() const { return ready() && refusal_.empty(); }
+  /// Why not, for a person.
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  /// Once it is ready, and after that this one may only be destroyed.
+  std::unique_ptr<Connection> give_back() { return take_inner(); }
+
+  DevicePort* device_port() override { return reaches() ? this : nullptr; }
+
+  void will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override;
+  void will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override;
+  bool progress() override;
+  [[nodiscard]] bool settled() const override {
+    return out_.news.empty() && in_.news.empty() && flushed_;
+  }
+  void release_all() override;
+
+ private:
+  enum class Stage : std::uint8_t {
+    begin,
+    send_hello,
+    receive_hello,
+    send_verdict,
+    receive_verdict,
+    flush,
+    known
+  };
+  /// The calls of one direction.
+  struct Calls {
+    std::optional<std::uint64_t> last;  ///< the digest that was announced last
+    KeptQueue<std::uint64_t> news;      ///< digests to be sent or received
+
+    void note(std::uint64_t digest) {
+      if (last == digest) return;
+      last = digest;
+      news.push(digest);
+    }
+  };
+
+  bool step();
+  void prepare();
+  void judge(const CudaIpcHello& peer);
+  void conclude(const CudaIpcText& verdict);
+
+  const CudaContext context_;
+  const std::uint32_t credits_;
+  Stage stage_ = Stage::begin;
+  std::string refusal_;
+  CudaIpcHello own_;
+  CudaIpcText verdict_;
+  std::shared_ptr<CudaIpcEnd> end_;
+  std::optional<OfferedObject> offer_;
+  CudaIpcReach reach_;
+  Calls out_, in_;
+  bool flushed_ = true;  ///< all that was sent will arrive without this process
+};
+
+}  // namespace coll

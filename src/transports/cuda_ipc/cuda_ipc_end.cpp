@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes an end's ring and words, and opens those of the other end.
+#include "transports/cuda_ipc/cuda_ipc_end.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "sys/cuda/current_context.hpp"
+#include "sys/memory/peer_file.hpp"
+#include "sys/proof.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::size_t kWordsUnit = 4096;
+
+/// Are they of one process? Numbers of processes alone are not enough: there are namespaces of
+/// them.
+bool is_same_process(const MemoryProof& one, const MemoryProof& other) {
+  return one.pid == other.pid && one.number[0] == other.number[0] &&
+         one.number[1] == other.number[1] && (one.number[0] | one.number[1]) != 0;
+}
+
+/// The device with this identity, as this process counts; nothing: it does not see the device.
+std::optional<int> find_device(const CudaDriver& driver, const CudaUuid& wanted) {
+  int device = -1;
+  for (int ordinal = 0; driver.device_get(&device, ordinal) == 0; ++ordinal) {
+    CudaUuid uuid{};
+    if (driver.device_uuid(&uuid, device) == 0 &&
+        std::memcmp(uuid.bytes, wanted.bytes, sizeof uuid.bytes) == 0)
+      return device;
+  }
+  return std::nullopt;
+}
+
+/// Can the one device reach the memory of the other?
+Status check_reach(const CudaDriver& driver, int device, int peer) {
+  if (device == peer) return {};
+  int can = 0;
+  const int error = driver.can_access_peer(&can, device, peer);
+  if (error == 0 && can != 0) return {};
+  const std::string what =
+      "GPU " + std::to_string(device) + " cannot reach the memory of GPU " + std::to_string(peer);
+  return error != 0 ? driver.failed_to(what, error) : failed(Code::unsupported, what);
+}
+
+}  // namespace
+
+CudaIpcText CudaIpcText::of(const Status& status) {
+  CudaIpcText made;
+  if (status.ok()) return made;
+  const std::string& what = status.failure()->what;
+  std::memcpy(made.bytes, what.data(), std::min(what.size(), sizeof made.bytes - 1));
+  return made;
+}
+
+std::string CudaIpcText::text() const {
+  return {bytes, strnlen(bytes, sizeof bytes)};
+}
+
+Result<std::shared_ptr<CudaIpcEnd>> CudaIpcEnd::make(CudaContext context, std::size_t slot_bytes,
+                                                     std::uint32_t credits) {
+  auto made = std::make_shared<CudaIpcEnd>();
+  made->context_ = context;
+  made->credits_ = credits;
+  made->ring_bytes_ = credits * slot_bytes;
+  COLL_ASSIGN(made->ring_, CudaPiece::allocate(context, made->ring_bytes_));
+  const std::size_t bytes = round_up(row(2, credits), kWordsUnit);
+  COLL_ASSIGN(made->descriptor_, MemorySegment::create("coll-words", bytes));
+  COLL_ASSIGN(made->file_, MemorySegment::map(made->descriptor_, bytes));
+  COLL_ASSIGN(made->pinned_, CudaPiece::pin(context, made->file_.data(), bytes));
+  COLL_ASSIGN(const std::string key, random_bytes(sizeof made->key_));
+  std::memcpy(made->key_, key.data(), sizeof made->key_);
+  std::memcpy(made->file_.data(), made->key_, sizeof made->key_);
+  made->words(kMaySend).set_all();
+  return made;
+}
+
+Status CudaIpcEnd::describe(CudaIpcHello& hello) const {
+  const CudaDriver& driver = *loaded_cuda_driver();
+  const CurrentContext current(driver, context_);
+  const auto check = [&driver](const std::string& what, int error) {
+    return error == 0 ? Status() : driver.failed_to(what, error);
+  };
+  int device = -1;
+  CudaAddress base = 0;
+  COLL_TRY(check("the context of a GPU", current.error()));
+  COLL_TRY(check("the GPU of a context", driver.context_device(&device)));
+  COLL_TRY(check("the identity of a GPU", driver.device_uuid(&hello.device, device)));
+  COLL_TRY(check("exporting memory of a GPU", driver.ipc_handle(&hello.ring, ring())));
+  COLL_TRY(check("the allocation of a ring", driver.address_range(&base, nullptr, ring())));
+  struct stat file {};
+  if (::fstat(descriptor_.get(), &file) != 0) return system_failure("fstat of words", errno);
+  hello.ordinal = static_cast<std::uint32_t>(device);
+  hello.context = reinterpret_cast<std::uintptr_t>(context_);
+  hello.ring_offset = ring() - base;
+  hello.words = {.segment = 0, .descriptor = descriptor_.get(), .inode = file.st_ino, .offset = 0};
+  std::memcpy(hello.words_key, key_, sizeof key_);
+  return {};
+}
+
+Result<CudaIpcReach> CudaIpcReach::open(CudaContext context, const CudaIpcHello& own,
+                                        const CudaIpcHello& peer) {
+  if (peer.version != CudaIpcHello::kVersion || peer.credits != own.credits)
+    return failed(Code::mismatch, "the ends have other versions or numbers of slots");
+  CudaIpcReach made;
+  if (is_same_process(own.process, peer.process)) {
+    COLL_TRY(made.share(context, own, peer));
+  } else {
+    const CudaDriver& driver = *loaded_cuda_driver();
+    // Memory of a device that this process does not see can be opened all the same.
+    const std::optional<int> device = find_device(driver, peer.device);
+    if (device) COLL_TRY(check_reach(driver, static_cast<int>(own.ordinal), *device));
+    COLL_TRY(made.map(context, peer));
+  }
+  return made;
+}
+
+/// In one process the other end's addresses hold here too.
+Status CudaIpcReach::share(CudaContext context, const CudaIpcHello& own, const CudaIpcHello& peer) {
+  constexpr int kAlreadyEnabled = 704;  // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+  same_process_ = std::static_pointer_cast<CudaIpcEnd>(OfferedObject::find(peer.offered));
+  if (same_process_ == nullptr) return failed(Code::peer_lost, "the other end has gone");
+  if (own.ordinal != peer.ordinal) {
+    const CudaDriver& driver = *loaded_cuda_driver();
+    COLL_TRY(check_reach(driver, static_cast<int>(own.ordinal), static_cast<int>(peer.ordinal)));
+    const CurrentContext current(driver, context);
+    int error = current.error();
+    if (error == 0) error = driver.enable_peer(reinterpret_cast<CudaContext>(peer.context), 0);
+    if (error != 0 && error != kAlreadyEnabled)
+      return driver.failed_to("access to the other GPU's memory", error);
+  } else if (own.context != peer.context) {
+    return failed(Code::unsupported, "the ends have two contexts of one GPU in one process");
+  }
+  ring = same_process_->ring();
+  COLL_ASSIGN(words, device_address(context, same_process_->words_place()));
+  return {};
+}
+
+/// Of another process this one has mappings of its own.
+Status CudaIpcReach::map(CudaContext context, const CudaIpcHello& peer) {
+  const std::size_t bytes = round_up(CudaIpcEnd::row(2, peer.credits), kWordsUnit);
+  COLL_ASSIGN(const Fd file, open_peer_file(peer.process.pid, peer.words, PeerFileUse::write));
+  COLL_ASSIGN(file_, MemorySegment::map(file, bytes));
+  // Anybody's file may have that number; only the other end's has the key.
+  if (std::memcmp(file_.data(), peer.words_key, sizeof peer.words_key) != 0)
+    return failed(Code::unreachable, "the other process cannot be found on this host");
+  COLL_ASSIGN(pinned_, CudaPiece::pin(context, file_.data(), bytes));
+  COLL_ASSIGN(opened_ring_, CudaPiece::open(context, peer.ring));
+  ring = opened_ring_.address() + peer.ring_offset;
+  words = pinned_.address();
+  return {};
+}
+
+}  // namespace coll

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two ends of a connection between devices give each other.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "sys/cuda/device_memory.hpp"
+#include "sys/fd.hpp"
+#include "sys/memory/memory_segment.hpp"
+#include "sys/memory/peer_memory.hpp"
+#include "sys/memory/shared_segments.hpp"
+#include "sys/offered_objects.hpp"
+#include "transports/wrapped_connection.hpp"
+
+namespace coll {
+
+/// How an end says why it does not work; "": it does.
+struct CudaIpcText {
+  char bytes[120] = {};
+
+  static CudaIpcText of(const Status& status);
+  [[nodiscard]] std::string text() const;
+};
+
+/// What an end tells the other first. All of one host, so in its order of bytes.
+struct CudaIpcHello {
+  static constexpr std::uint64_t kVersion = 1;
+
+  std::uint64_t version = kVersion;
+  MemoryProof process;
+  CudaUuid device{};
+  std::uint32_t ordinal = 0;  ///< the device, as that process counts
+  std::uint32_t credits = 0;
+  std::uint64_t context = 0;  ///< for an end in the same process
+  std::uint64_t offered = 0;  ///< for an end in the same process: its CudaIpcEnd
+  CudaIpcHandle ring{};       ///< for other processes
+  std::uint64_t ring_offset = 0;
+  SharedPlace words;
+  std::uint64_t words_key[2] = {0, 0};  ///< what the file with the words begins with
+  CudaIpcText failure;
+};
+
+/// An end's own part: the ring that its device receives in, in that device's memory; and the words
+/// that its device waits for, in memory of the host. In its own process the other end shares both,
+/// so they live as long as one of the ends. Another process has mappings of its own.
+class CudaIpcEnd {
+ public:
+  static Result<std::shared_ptr<CudaIpcEnd>> make(CudaContext context, std::size_t slot_bytes,
+                                                  std::uint32_t credits);
+
+  /// The file of words: a key, by which the other end knows it, then two rows of words.
+  static constexpr std::size_t kKeyBytes = 64;
+  static std::size_t row(int index, std::uint32_t credits) {
+    return kKeyBytes + static_cast<std::size_t>(index) * DeviceWords::bytes(credits);
+  }
+  static constexpr int kMaySend = 0, kMayReceive = 1;  ///< the rows
+
+  [[nodiscard]] DeviceWords words(int index) const {
+    return {file_.data() + row(index, credits_), credits_};
+  }
+  [[nodiscard]] CudaAddress ring() const { return ring_.address(); }
+  [[nodiscard]] CudaAddress words_address() const { return pinned_.address(); }
+  [[nodiscard]] const std::byte* words_place() const { return file_.data(); }
+  [[nodiscard]] std::size_t ring_bytes() const { return ring_bytes_; }
+  [[nodiscard]] std::size_t words_bytes() const { return file_.size(); }
+
+  /// Says in `hello` where all of it is.
+  Status describe(CudaIpcHello& hello) const;
+  /// The other end has opened the file with the words, or never will.
+  void close_file() { descriptor_.reset(); }
+
+ private:
+  std::uint32_t credits_ = 0;
+  std::uint64_t key_[2] = {0, 0};
+  std::size_t ring_bytes_ = 0;
+  Fd descriptor_;
+  CudaContext context_ = nullptr;
+  CudaPiece ring_;
+  MemorySegment file_;
+  CudaPiece pinned_;  ///< `file_`, which is unpinned first
+};
+
+/// The other end's part, as the device of this end reaches it.
+class CudaIpcReach {
+ public:
+  /// Fails where the device cannot reach it.
+  static Result<CudaIpcReach> open(CudaContext context, const CudaIpcHello& own,
+                                   const CudaIpcHello& peer);
+
+  CudaAddress ring = 0;
+  CudaAddress words = 0;  ///< where the file of words begins
+
+ private:
+  Status share(CudaContext context, const CudaIpcHello& own, const CudaIpcHello& peer);
+  Status map(CudaContext context, const CudaIpcHello& peer);
+
+  std::shared_ptr<CudaIpcEnd> same_process_;
+  CudaPiece opened_ring_;
+  MemorySegment file_;
+  CudaPiece pinned_;
+};
+
+}  // namespace coll

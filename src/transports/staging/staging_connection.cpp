@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes messages between pinned slots and the inner connection.
+#include "transports/staging/staging_connection.hpp"
+
+#include <string>
+
+#include "sys/memory/memory_segment.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::size_t kPinnedUnit = 4096;  // slots begin on a page
+
+}  // namespace
+
+DevicePort* StagingConnection::device_port() {
+  if (!usable()) return nullptr;
+  if (pinned_.address() == 0) {
+    if (const Status made = make_slots(); !made.ok()) {
+      fail(made.with_context("slots for a GPU"));
+      return nullptr;
+    }
+  }
+  return this;
+}
+
+/// One block: four rows of words, then the slots to send from, then those to receive into.
+Status StagingConnection::make_slots() {
+  const std::size_t row = DeviceWords::bytes(credits_);
+  const std::size_t words = round_up(4 * row, kPinnedUnit);
+  const std::size_t slots = round_up(credits_ * slot_bytes(), kPinnedUnit);
+  const std::size_t bytes = words + 2 * slots;
+  memory_ = SharedArena::own(bytes);
+  if (!memory_)
+    return failed(Code::out_of_resources, "no " + std::to_string(bytes) + " bytes to share");
+  COLL_ASSIGN(pinned_, CudaPiece::pin(context_, memory_.get(), bytes));
+  const auto direction = [&](std::size_t index) {
+    std::byte* const rows = memory_.get() + 2 * index * row;
+    return Direction{.slots = memory_.get() + words + index * slots,
+                     .awaited = DeviceWords(rows, credits_),
+                     .signalled = DeviceWords(rows + row, credits_)};
+  };
+  const auto ring = [&](std::size_t index) {
+    const CudaAddress rows = pinned_.address() + 2 * index * row;
+    return DeviceRing{.slots = pinned_.address() + words + index * slots,
+                      .stride = slot_bytes(),
+                      .credits = credits_,
+                      .awaited = rows,
+                      .signalled = rows + row,
+                      .awaited_stride = DeviceWords::kStride,
+                      .signalled_stride = DeviceWords::kStride};
+  };
+  out_ = direction(0);
+  in_ = direction(1);
+  out_.awaited.set_all();   // the device may write every slot,
+  in_.signalled.set_all();  // and is not reading any
+  set_rings(ring(0), ring(1));
+  set_buffer_bytes(bytes);
+  return {};
+}
+
+void StagingConnection::will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) {
+  to_send_.push({slot, bytes, digest});
+}
+
+void StagingConnection::will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) {
+  to_receive_.push({slot, bytes, digest});
+}
+
+bool StagingConnection::progress() {
+  bool moved = false;
+  // A round of slots at most, as other connections have messages too.
+  for (std::uint32_t i = 0; i < credits_ && take_back_loan(); ++i) moved = true;
+  for (std::uint32_t i = 0; i < credits_ && send_next(); ++i) moved = true;
+  for (std::uint32_t i = 0; i < credits_ && receive_next(); ++i) moved = true;
+  if (!flushed_ && to_send_.empty() && loans_.empty() && flushed(mark())) moved = flushed_ = true;
+  return moved;
+}
+
+/// Sends what the device has put into the slot of the next message.
+bool StagingConnection::send_next() {
+  if (to_send_.empty() || !usable()) return false;
+  const auto [slot, bytes, digest] = to_send_.front();
+  if (!out_.signalled.is_set(slot)) return false;
+  const std::byte* const data = place(out_, slot);
+  Lending* const lender = lending();
+  const bool lends =
+      lender != nullptr && bytes >= lender->least_loan() && lender->lends(data, bytes, true);
+  if (!(lends ? lender->lend(data, bytes, digest) : send(data, bytes, digest))) return false;
+  out_.signalled.clear(slot);
+  if (lends) {
+    loans_.push({slot, mark()});
+  } else {
+    out_.awaited.set(slot);
+  }
+  to_send_.pop();
+  flushed_ = false;
+  return true;
+}
+
+/// Gives the slot back to the device that was lent first, if the peer has read it.
+bool StagingConnection::take_back_loan() {
+  if (loans_.empty() || !flushed(loans_.front().mark)) return false;
+  out_.awaited.set(loans_.front().slot);
+  loans_.pop();
+  return true;
+}
+
+/// Receives the next message into its slot, if the device has freed that.
+bool StagingConnection::receive_next() {
+  if (to_receive_.empty()) return false;
+  const auto [slot, bytes, digest] = to_receive_.front();
+  if (!has_slot_) {
+    if (!in_.signalled.is_set(slot)) return false;
+    in_.signalled.clear(slot);
+    has_slot_ = true;
+  }
+  if (!receive(place(in_, slot), bytes, digest)) return false;
+  has_slot_ = false;
+  in_.awaited.set(slot);
+  to_receive_.pop();
+  return true;
+}
+
+void StagingConnection::release_all() {
+  withdraw_loans();  // the device may now write any slot
+  out_.awaited.set_all();
+  in_.awaited.set_all();
+}
+
+void StagingConnection::withdraw_loans() {
+  if (loans_.empty()) return;
+  lending()->withdraw();
+  loans_.clear();
+}
+
+}  // namespace coll
