@@ -176,8 +176,7 @@ class DeviceEnd final : public TestEnd {
       const auto slot = static_cast<std::uint32_t>(i % ring.credits);
       take(ring, slot, *in_);
       if (call.bytes(i) > 0) {
-        EXPECT_CUDA_OK(
-            cuMemcpyAsync(into + call.offsets[i], ring.slot(slot), call.bytes(i), *in_));
+        EXPECT_CUDA_OK(cuMemcpyAsync(into + call.offsets[i], ring.slot(slot), call.bytes(i), *in_));
       }
       EXPECT_CUDA_OK(cuStreamWriteValue32_v2(*in_, ring.signalled_word(slot), 1, 0));
     }
@@ -192,7 +191,8 @@ class DeviceEnd final : public TestEnd {
   }
   bool over() override { return port_->settled() && idle(); }
   [[nodiscard]] bool idle() const {
-    return cuda().cuStreamQuery(*out_) == CUDA_SUCCESS && cuda().cuStreamQuery(*in_) == CUDA_SUCCESS;
+    return cuda().cuStreamQuery(*out_) == CUDA_SUCCESS &&
+           cuda().cuStreamQuery(*in_) == CUDA_SUCCESS;
   }
   bool give_up() override {
     port_->release_all();
@@ -228,8 +228,8 @@ class DeviceEnd final : public TestEnd {
     return static_cast<std::uint32_t>(message % ring.credits);
   }
   static void take(const DeviceRing& ring, std::uint32_t slot, CUstream stream) {
-    EXPECT_CUDA_OK(cuStreamWaitValue32_v2(stream, ring.awaited_word(slot), 1,
-                                          CU_STREAM_WAIT_VALUE_EQ));
+    EXPECT_CUDA_OK(
+        cuStreamWaitValue32_v2(stream, ring.awaited_word(slot), 1, CU_STREAM_WAIT_VALUE_EQ));
     EXPECT_CUDA_OK(cuStreamWriteValue32_v2(stream, ring.awaited_word(slot), 0, 0));
   }
 
@@ -271,7 +271,8 @@ inline bool run_to_end(TestEnd& a, TestEnd& b) {
   EXPECT_TRUE(b.connection().status().ok()) << b.connection().status().text();
   EXPECT_TRUE(ended) << "took too long";
   const bool good = ended && a.over() && b.over();
-  if (!good) eventually([&] { return static_cast<int>(a.give_up()) + static_cast<int>(b.give_up()) == 2; });
+  if (!good)
+    eventually([&] { return static_cast<int>(a.give_up()) + static_cast<int>(b.give_up()) == 2; });
   return good;
 }
 

@@ -44,10 +44,8 @@ class PortPair {
       : ranks_(backend.inner) {
     std::unique_ptr<Connection> opened[2];
     for (const Rank rank : {0, 1}) {
-      opened[rank] = ranks_.open(rank, {.peer = 1 - rank,
-                                        .lane = 0,
-                                        .slot_bytes = slot_bytes,
-                                        .credits = kInnerCredits});
+      opened[rank] = ranks_.open(
+          rank, {.peer = 1 - rank, .lane = 0, .slot_bytes = slot_bytes, .credits = kInnerCredits});
       if (opened[rank] == nullptr) return;
     }
     if (!ranks_.settle(*opened[0], *opened[1])) return;
@@ -109,8 +107,11 @@ std::vector<PortBackend> all_backends(bool with_hosts) {
   std::vector<PortBackend> all;
   for (const std::uint32_t credits : {1U, 3U}) {
     const auto add = [&](std::string name, Backend inner, Side a, Side b, int device_b) {
-      all.push_back({std::move(name) + "_" + std::to_string(credits), std::move(inner), {a, b},
-                     {0, device_b}, credits});
+      all.push_back({std::move(name) + "_" + std::to_string(credits),
+                     std::move(inner),
+                     {a, b},
+                     {0, device_b},
+                     credits});
     };
     const FakeScript script{
         .max_delay = 3, .max_refusals = 2, .vary_credits = true, .least_loan = 100};
