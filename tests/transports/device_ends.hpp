@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two ends of a connection that serves a device, with the work of its streams.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <random>
@@ -31,11 +32,13 @@ struct CallMessages {
       const std::uint64_t draw = random();
       const std::size_t size =
           draw % 2 == 0 ? edges[draw / 2 % std::size(edges)] : draw / 2 % (slot_bytes + 1);
-      offsets.push_back(offsets.back() + size);
+      offsets.push_back(offsets.back() + std::min(size, slot_bytes));
     }
     data.resize(offsets.back());
     for (std::byte& byte : data) byte = static_cast<std::byte>(random());
   }
+  /// As many empty messages: streams that are released in the midst of them touch no bytes.
+  static CallMessages empty(std::uint64_t seed, int count) { return {seed, count, 0}; }
   [[nodiscard]] std::size_t count() const { return offsets.size() - 1; }
   [[nodiscard]] std::size_t bytes(std::size_t message) const {
     return offsets[message + 1] - offsets[message];

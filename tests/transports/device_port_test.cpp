@@ -260,7 +260,8 @@ TEST_P(DevicePairs, FindOutThatTheEndsAreInDifferentCalls) {
   pair.begin(seed, 2, 2);
   ASSERT_TRUE(pair.finish());
   // Of the same lengths, so only the digest differs.
-  CallMessages sent(seed, 1, kSlotBytes), expected = sent;
+  const CallMessages sent = CallMessages::empty(seed, 1);
+  CallMessages expected = sent;
   expected.digest += 1;
   pair[0].send(sent);
   pair[1].receive(expected);
@@ -281,12 +282,11 @@ TEST_P(DevicePairs, EndTheWaitingOfStreams) {
   PortPair pair(GetParam());
   ASSERT_TRUE(pair.good());
   const int credits = static_cast<int>(GetParam().credits);
-  const CallMessages call(test_seed(), 3 * credits, kSlotBytes);
+  const CallMessages call = CallMessages::empty(test_seed(), 3 * credits);
   for (const int i : {0, 1}) {
-    pair[i].send(call);  // more than fits
+    pair[i].send(call);  // more than there are slots, and nobody moves them
     pair[i].receive(call);
   }
-  // Neither makes progress as both expect other bytes, or they may even come through: then again.
   EXPECT_TRUE(eventually([&] { return pair[0].give_up() && pair[1].give_up(); }));
 }
 
@@ -310,8 +310,6 @@ TEST(StagingPort, SeesThatThePeerIsGone) {
   EXPECT_TRUE(eventually([&] { return left.give_up(); }));
 }
 
-/// What the ports keep for messages that are announced is kept from call to call. The device has
-/// done its part before, so that nothing else allocates.
 TEST(StagingPort, HasItsOwnMemoryInItsBufferBytes) {
   const PortBackend backend{"", shm(), {Side::staging, Side::host}, {0, 0}, 3};
   PortPair pair(backend);

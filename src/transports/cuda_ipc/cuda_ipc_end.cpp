@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
+#include <optional>
 
 #include "sys/cuda/current_context.hpp"
 #include "sys/memory/peer_file.hpp"
@@ -53,7 +53,9 @@ Status check_reach(const CudaDriver& driver, int device, int peer) {
 CudaIpcText CudaIpcText::of(const Status& status) {
   CudaIpcText made;
   if (status.ok()) return made;
-  const std::string& what = status.failure()->what;
+  // A text of no letters would say that it works.
+  const std::string& told = status.failure()->what;
+  const std::string what = told.empty() ? "it failed" : told;
   std::memcpy(made.bytes, what.data(), std::min(what.size(), sizeof made.bytes - 1));
   return made;
 }

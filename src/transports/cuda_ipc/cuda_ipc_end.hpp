@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
 
 #include "sys/cuda/device_memory.hpp"
 #include "sys/fd.hpp"
@@ -11,7 +11,7 @@
 #include "sys/memory/peer_memory.hpp"
 #include "sys/memory/shared_segments.hpp"
 #include "sys/offered_objects.hpp"
-#include "transports/wrapped_connection.hpp"
+#include "transports/device_words.hpp"
 
 namespace coll {
 

@@ -7,6 +7,7 @@
 #include "base/kept_queue.hpp"
 #include "sys/cuda/device_memory.hpp"
 #include "sys/memory/shared_arena.hpp"
+#include "transports/device_words.hpp"
 #include "transports/wrapped_connection.hpp"
 
 namespace coll {
@@ -36,6 +37,12 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
   void release_all() override;
 
  private:
+  /// A message that the device sends or receives.
+  struct Announced {
+    std::uint32_t slot = 0;
+    std::size_t bytes = 0;
+    std::uint64_t digest = 0;
+  };
   /// A slot that the peer may be reading.
   struct Loan {
     std::uint32_t slot = 0;
@@ -61,7 +68,7 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
   SharedArena::OwnedBlock memory_;
   CudaPiece pinned_;  ///< `memory_`, which is unpinned first
   Direction out_, in_;
-  KeptQueue<AnnouncedMessage> to_send_, to_receive_;
+  KeptQueue<Announced> to_send_, to_receive_;
   KeptQueue<Loan> loans_;
   bool flushed_ = true;    ///< all that was sent will arrive without this process
   bool has_slot_ = false;  ///< the device has freed the slot of the next message to receive
