@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How two ends find out whether their devices reach each other: in one process and in two.
+// Ends of CUDA IPC in two processes, and in two threads; the way around it; memory that is kept.
 #include <array>
 #include <cstdlib>
 #include <thread>
 
-#include "device_ends.hpp"
+#include "cuda_ipc_pair.hpp"
 #include "emulation/cuda/other_process.hpp"
 #include "failing_allocations.hpp"
-#include "transports/fake/fake_transport.hpp"
 
 namespace coll::test {
 namespace {
@@ -15,175 +14,6 @@ namespace {
 using emulation_test::kSocketOfOther;
 using emulation_test::OtherProcess;
 using emulation_test::ProcessLink;
-
-constexpr std::size_t kSlot = 4096;
-constexpr std::uint32_t kCredits = 3;
-
-Backend shm() {
-  return {.name = "shm", .make = make_shm_transport};
-}
-Backend fake() {
-  auto network = std::make_shared<FakeNetwork>();
-  return {.name = "fake",
-          .make = [network](const TransportSpec& spec) -> Result<std::unique_ptr<Transport>> {
-            return make_fake_transport(network, spec);
-          }};
-}
-
-using IpcPointer = std::unique_ptr<CudaIpcConnection>;
-
-/// Both ends in this process, before the first `poll`.
-struct IpcPair {
-  explicit IpcPair(const Backend& backend, int other_device = 0, std::size_t slot_bytes = kSlot,
-                   std::uint32_t other_credits = kCredits)
-      : inner(backend, slot_bytes, 1) {
-    if (!inner.ready) return;
-    for (const int i : {0, 1}) {
-      const CudaContext context = context_of_device(i == 0 ? 0 : other_device);
-      ends[i] = std::make_unique<CudaIpcConnection>(std::move(inner.ends[i]), context,
-                                                    i == 0 ? kCredits : other_credits);
-    }
-  }
-  bool settle() { return ends[1] != nullptr && settle_ipc(*ends[0], *ends[1]); }
-
-  Pair inner;
-  IpcPointer ends[2];
-};
-
-/// The inner connections work as if nothing had been, and so does staging on them.
-void fall_back(IpcPair& pair, const int (&devices)[2]) {
-  std::unique_ptr<DeviceEnd> ends[2];
-  for (const int i : {0, 1}) {
-    EXPECT_FALSE(pair.ends[i]->reaches());
-    EXPECT_NE(pair.ends[i]->refusal(), "");
-    EXPECT_EQ(pair.ends[i]->device_port(), nullptr);
-    std::unique_ptr<Connection> inner = pair.ends[i]->give_back();
-    pair.ends[i].reset();
-    EXPECT_TRUE(inner->ready() && inner->status().ok()) << inner->status().text();
-    ends[i] =
-        std::make_unique<DeviceEnd>(std::make_unique<StagingConnection>(
-                                        std::move(inner), context_of_device(devices[i]), kCredits),
-                                    devices[i]);
-  }
-  const CallMessages call(test_seed(), 5, ends[0]->connection().slot_bytes());
-  ends[0]->send(call);
-  ends[1]->receive(call);
-  EXPECT_TRUE(run_to_end(*ends[0], *ends[1]));
-  ends[1]->check();
-}
-
-TEST(CudaIpcHandshake, WorksForOneGpuAndForTwo) {
-  for (const int other : {0, 1}) {
-    IpcPair pair(shm(), other);
-    EXPECT_FALSE(pair.ends[0]->ready());
-    EXPECT_EQ(pair.ends[0]->device_port(), nullptr);
-    pair.ends[0]->poll();
-    EXPECT_FALSE(pair.ends[0]->ready()) << "the other end has not said anything";
-    ASSERT_TRUE(pair.settle());
-    for (const IpcPointer& end : pair.ends) {
-      EXPECT_TRUE(end->reaches()) << end->refusal();
-      ASSERT_NE(end->device_port(), nullptr);
-      EXPECT_GE(end->buffer_bytes(), kCredits * kSlot);
-    }
-    // The sender writes where the receiver reads, without a copy in between.
-    EXPECT_EQ(pair.ends[0]->device_port()->sending().slots,
-              pair.ends[1]->device_port()->receiving().slots);
-  }
-}
-
-TEST(CudaIpcHandshake, LeavesTheEndsTheirMemoryWhenOneGoes) {
-  IpcPair pair(shm());
-  ASSERT_TRUE(pair.settle());
-  const DeviceRing ring = pair.ends[0]->device_port()->sending();
-  const DeviceRing back = pair.ends[0]->device_port()->receiving();
-  pair.ends[1].reset();
-  // A stream may still write what the peer would have waited for.
-  const OnDevice device;
-  const TestStream stream;
-  EXPECT_CUDA_OK(cuMemsetD32Async(ring.slot(2), 7, kSlot / 4, stream));
-  EXPECT_CUDA_OK(cuStreamWriteValue32_v2(stream, ring.signalled_word(2), 1, 0));
-  EXPECT_CUDA_OK(cuStreamWriteValue32_v2(stream, back.signalled_word(2), 1, 0));
-  stream.synchronize();
-}
-
-TEST(CudaIpcHandshake, RefusesAtBothEndsWhereOneHasNoMemory) {
-  const OnDevice device(1);
-  std::size_t free = 0, total = 0;
-  EXPECT_CUDA_OK(cuMemGetInfo_v2(&free, &total));
-  CUdeviceptr rest = 0;
-  EXPECT_CUDA_OK(cuMemAlloc_v2(&rest, free));
-  IpcPair pair(shm(), 1);
-  ASSERT_TRUE(pair.settle());
-  EXPECT_NE(pair.ends[0]->refusal().find("OUT_OF_MEMORY"), std::string::npos)
-      << pair.ends[0]->refusal();
-  EXPECT_CUDA_OK(cuMemFree_v2(rest));
-  fall_back(pair, {0, 1});
-}
-
-TEST(CudaIpcHandshake, RefusesDifferentNumbersOfSlots) {
-  IpcPair pair(fake(), 0, kSlot, kCredits + 1);
-  ASSERT_TRUE(pair.settle());
-  fall_back(pair, {0, 0});
-}
-
-TEST(CudaIpcHandshake, RefusesMessagesThatAreTooShortForIt) {
-  IpcPair pair(shm(), 0, 64);
-  pair.ends[0]->poll();
-  EXPECT_TRUE(pair.ends[0]->ready()) << "both ends know it alone";
-  ASSERT_TRUE(pair.settle());
-  fall_back(pair, {0, 0});
-}
-
-TEST(CudaIpcHandshake, FailsWithTheInnerConnection) {
-  IpcPair pair(fake());
-  pair.ends[0]->poll();
-  pair.ends[1].reset();
-  EXPECT_TRUE(eventually([&] {
-    pair.ends[0]->poll();
-    return !pair.ends[0]->status().ok();
-  }));
-  EXPECT_EQ(pair.ends[0]->status().code(), Code::peer_lost);
-  EXPECT_FALSE(pair.ends[0]->ready());
-}
-
-/// What another process says is looked at before it is believed.
-TEST(CudaIpcHandshake, BelievesNoWrongHello) {
-  const CudaContext context = context_of_device(0);
-  auto end = CudaIpcEnd::make(context, kSlot, kCredits);
-  ASSERT_TRUE(end.ok()) << end.status().text();
-  CudaIpcHello own;
-  own.process = memory_proof();
-  own.credits = kCredits;
-  ASSERT_TRUE((*end)->describe(own).ok());
-  const OfferedObject offer(*end);
-  own.offered = offer.number();
-  const auto code_of = [&](const CudaIpcHello& peer) {
-    return CudaIpcReach::open(context, own, peer).status().code();
-  };
-  EXPECT_EQ(code_of(own), Code::ok);
-  CudaIpcHello gone = own;
-  gone.offered += 1;
-  EXPECT_EQ(code_of(gone), Code::peer_lost);
-  CudaIpcHello other_version = own;
-  other_version.version += 1;
-  EXPECT_EQ(code_of(other_version), Code::mismatch);
-  // Now as if of another process.
-  CudaIpcHello stranger = own;
-  stranger.process.number[0] ^= 1;
-  EXPECT_EQ(code_of(stranger), Code::system) << "the driver opens no memory of its own process";
-  CudaIpcHello wrong = stranger;
-  wrong.words_key[1] ^= 1;
-  EXPECT_EQ(code_of(wrong), Code::unreachable);
-  wrong = stranger;
-  wrong.words.inode += 1;
-  EXPECT_EQ(code_of(wrong), Code::invalid_argument);
-  wrong = stranger;
-  wrong.words.descriptor = 0;
-  EXPECT_NE(code_of(wrong), Code::ok);
-  wrong = stranger;
-  wrong.process.pid = 0x7ffffff0;
-  EXPECT_EQ(code_of(wrong), Code::peer_lost);
-}
 
 // --- without peer access
 

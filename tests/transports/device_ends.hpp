@@ -11,6 +11,7 @@
 #include "emulation/cuda/cuda_on_test.hpp"
 #include "transport_backend.hpp"
 #include "transports/cuda_ipc/cuda_ipc_connection.hpp"
+#include "transports/fake/fake_transport.hpp"
 #include "transports/staging/staging_connection.hpp"
 
 namespace coll::test {
@@ -21,6 +22,18 @@ using emulation_test::OnDevice;
 using emulation_test::TestMemory;
 using emulation_test::TestStream;
 using namespace emucuda;  // the driver's names
+
+inline Backend shm() {
+  return {.name = "shm", .make = make_shm_transport};
+}
+inline Backend fake(FakeScript script = {}) {
+  script.seed = test_seed() + script.seed;
+  auto network = std::make_shared<FakeNetwork>(std::move(script));
+  return {.name = "fake",
+          .make = [network](const TransportSpec& spec) -> Result<std::unique_ptr<Transport>> {
+            return make_fake_transport(network, spec);
+          }};
+}
 
 /// The messages of one direction in one call. Both ends make the same ones.
 struct CallMessages {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every port for devices moves messages, between all the kinds of ends that it serves.
 #include "device_ends.hpp"
-#include "transports/fake/fake_transport.hpp"
 
 namespace coll::test {
 namespace {
@@ -22,21 +21,9 @@ void PrintTo(const PortBackend& backend, std::ostream* out) {
   *out << backend.name;
 }
 
-Backend shm() {
-  return {.name = "shm", .make = make_shm_transport};
-}
 Backend tcp() {
   return {.name = "tcp", .make = make_tcp_transport};
 }
-Backend fake(FakeScript script) {
-  script.seed = test_seed();
-  auto network = std::make_shared<FakeNetwork>(std::move(script));
-  return {.name = "fake",
-          .make = [network](const TransportSpec& spec) -> Result<std::unique_ptr<Transport>> {
-            return make_fake_transport(network, spec);
-          }};
-}
-
 /// Two ranks with a connection of the wanted kind.
 class PortPair {
  public:
@@ -183,16 +170,39 @@ TEST_P(DevicePorts, LeaveTheConnectionToTheHostMeanwhile) {
   }
 }
 
-TEST_P(DevicePorts, SayWhenAllIsOver) {
+TEST_P(DevicePairs, SayWhenAllIsOver) {
   PortPair pair(GetParam());
   ASSERT_TRUE(pair.good());
-  for (const int i : {0, 1}) EXPECT_TRUE(pair[i].over());
+  for (const int i : {0, 1}) EXPECT_TRUE(pair.device(i).port().settled());
   const CallMessages call(test_seed(), 1, kSlotBytes);
   pair[0].send(call);
-  EXPECT_FALSE(pair[0].over());
+  EXPECT_FALSE(pair.device(0).port().settled()) << "nothing has been sent yet";
   pair[1].receive(call);
-  EXPECT_FALSE(pair[1].over()) << "nothing has been received yet";
+  EXPECT_FALSE(pair.device(1).port().settled()) << "nothing has been received yet";
   ASSERT_TRUE(pair.finish());
+}
+
+/// An end that is over may turn to something else for long: what it has sent arrives all the same.
+TEST_P(DevicePorts, NeedNoMoreHelpOnceTheyAreOver) {
+  PortPair pair(GetParam());
+  ASSERT_TRUE(pair.good());
+  std::uint64_t seed = test_seed();
+  for (int round = 0; round < 10; ++round) {
+    const CallMessages call(++seed, 2, kSlotBytes);
+    pair[0].send(call);
+    pair[1].receive(call);
+    ASSERT_TRUE(eventually([&] {
+      pair[0].step();
+      if (pair[0].over()) return true;
+      pair[1].step();
+      return pair[0].over();
+    }));
+    ASSERT_TRUE(eventually([&] {
+      pair[1].step();
+      return pair[1].over();
+    }));
+    pair[1].check();
+  }
 }
 
 class PortGraph {
@@ -277,17 +287,20 @@ TEST_P(DevicePairs, FindOutThatTheEndsAreInDifferentCalls) {
   EXPECT_TRUE(eventually([&] { return pair[0].give_up() && pair[1].give_up(); }));
 }
 
-/// Streams that wait for a peer that never comes, in the middle of a call and at its begin.
+/// Streams that wait for slots and for messages, and nobody comes to the other end.
 TEST_P(DevicePairs, EndTheWaitingOfStreams) {
-  PortPair pair(GetParam());
-  ASSERT_TRUE(pair.good());
   const int credits = static_cast<int>(GetParam().credits);
   const CallMessages call = CallMessages::empty(test_seed(), 3 * credits);
   for (const int i : {0, 1}) {
-    pair[i].send(call);  // more than there are slots, and nobody moves them
-    pair[i].receive(call);
+    PortPair pair(GetParam());
+    ASSERT_TRUE(pair.good());
+    DeviceEnd& end = pair.device(i);
+    end.send(call);
+    end.receive(call);
+    EXPECT_EQ(cuda().cuStreamQuery(end.out()), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuda().cuStreamQuery(end.in()), CUDA_ERROR_NOT_READY);
+    EXPECT_TRUE(eventually([&] { return end.give_up(); }));
   }
-  EXPECT_TRUE(eventually([&] { return pair[0].give_up() && pair[1].give_up(); }));
 }
 
 /// The other end's process has lost it, and a stream of this end waits for a message.
@@ -308,6 +321,27 @@ TEST(StagingPort, SeesThatThePeerIsGone) {
   EXPECT_FALSE(left.idle());
   EXPECT_FALSE(left.port().progress());
   EXPECT_TRUE(eventually([&] { return left.give_up(); }));
+}
+
+/// Without room for slots the connection fails as a whole.
+TEST(StagingPort, FailsWithoutMemory) {
+  Pair pair(shm(), kSlotBytes, kInnerCredits);
+  ASSERT_TRUE(pair.ready);
+  StagingConnection none(std::move(pair.ends[0]), context_of_device(0), 1U << 30);
+  StagingConnection unpinned(std::move(pair.ends[1]), nullptr, 2);
+  for (Connection* connection :
+       {static_cast<Connection*>(&none), static_cast<Connection*>(&unpinned)}) {
+    std::byte byte{};
+    ASSERT_TRUE(connection->send(&byte, 1, 1));
+    EXPECT_EQ(connection->device_port(), nullptr);
+    EXPECT_FALSE(connection->status().ok());
+    EXPECT_EQ(connection->device_port(), nullptr);
+    EXPECT_FALSE(connection->send(&byte, 1, 1));
+    EXPECT_FALSE(connection->receive(&byte, 1, 1));
+    EXPECT_EQ(connection->acquire(1), nullptr);
+    EXPECT_EQ(connection->peek(1, 1), nullptr);
+  }
+  EXPECT_EQ(none.status().code(), Code::out_of_resources);
 }
 
 TEST(StagingPort, HasItsOwnMemoryInItsBufferBytes) {
