@@ -112,10 +112,10 @@ struct Wanted {
   bool reaches = true;
 };
 
-void be_rank_0(const Wanted& other) {
+void be_rank_0(const Wanted& other, int device = 0) {
   const OtherProcess process("CudaIpcProcesses.DISABLED_BeRankOne");
   process.link().send(other);
-  RankOfTwo rank(process.link(), 0, 0);
+  RankOfTwo rank(process.link(), 0, device);
   EXPECT_EQ(rank.ipc().reaches(), other.reaches) << rank.ipc().refusal();
   DeviceEnd end = rank.take();
   exchange(end, 0, other.seed);
@@ -138,6 +138,16 @@ TEST(CudaIpcProcesses, MoveMessagesBetweenOneGpuOrTwo) {
 
 TEST(CudaIpcFallback, DISABLED_InTwoProcesses) {
   be_rank_0({1, test_seed(), false});
+}
+
+/// This process can reach the other's GPU, and is told that the other one cannot reach this one's.
+TEST(CudaIpcFallback, IsTakenByBothEndsWhereOneDoesNotSeeTheOther) {
+  context_of_device(1);  // this process sees both
+  const char* const before = std::getenv("EMUCUDA_DEVICES");
+  const std::string kept = before != nullptr ? before : "1";
+  setenv("EMUCUDA_DEVICES", "1", 1);
+  be_rank_0({0, test_seed(), false}, 1);
+  setenv("EMUCUDA_DEVICES", kept.c_str(), 1);
 }
 
 // --- threads

@@ -323,6 +323,25 @@ TEST(StagingPort, SeesThatThePeerIsGone) {
   EXPECT_TRUE(eventually([&] { return left.give_up(); }));
 }
 
+/// A message that the inner connection can lend is not copied into it.
+TEST(StagingPort, LendsWhereItCan) {
+  auto network = std::make_shared<FakeNetwork>(FakeScript{.least_loan = 100});
+  const Backend lending{
+      .name = "lending",
+      .make = [network](const TransportSpec& spec) -> Result<std::unique_ptr<Transport>> {
+        return make_fake_transport(network, spec);
+      }};
+  PortPair pair({"", lending, {Side::staging, Side::host}, {0, 0}, 2});
+  ASSERT_TRUE(pair.good());
+  const CallMessages call(test_seed(), 20, kSlotBytes);
+  std::uint64_t long_ones = 0;
+  for (std::size_t i = 0; i < call.count(); ++i) long_ones += call.bytes(i) >= 100 ? 1 : 0;
+  pair[0].send(call);
+  pair[1].receive(call);
+  ASSERT_TRUE(pair.finish());
+  EXPECT_EQ(network->loans(), long_ones);
+}
+
 /// Without room for slots the connection fails as a whole.
 TEST(StagingPort, FailsWithoutMemory) {
   Pair pair(shm(), kSlotBytes, kInnerCredits);
