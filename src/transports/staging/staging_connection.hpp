@@ -25,7 +25,8 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
       : WrappedConnection(std::move(inner)), context_(context), credits_(credits) {}
   ~StagingConnection() override { withdraw_loans(); }
 
-  /// Null: there is no memory for it, and the connection has failed.
+  /// The first time it pins memory, so not while a stream of this thread is captured. Null: there
+  /// is no memory for it, and the connection has failed.
   DevicePort* device_port() override;
 
   void will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override;
