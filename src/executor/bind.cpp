@@ -41,38 +41,6 @@ Status check_size(const Schedule& schedule) {
                 "the schedule of " + schedule.algorithm + " is too large to run");
 }
 
-/// Finds what each lane uses, where its calls take turns (call_turns.hpp).
-void bind_turns(Program& program) {
-  program.own_turns.resize(2 * program.lanes.size());
-  std::size_t turns_of_all = 0;
-  for (const Program::Lane& lane : program.lanes) {
-    turns_of_all += LaneTurns::count(lane.connections.size());
-  }
-  program.lane_turns.assign(turns_of_all, nullptr);
-  std::span<CallTurns*> rest = program.lane_turns;
-  for (std::size_t i = 0; i < program.lanes.size(); ++i) {
-    Program::Lane& lane = program.lanes[i];
-    const std::size_t connections = lane.connections.size();
-    const std::span<CallTurns*> turns = rest.first(LaneTurns::count(connections));
-    rest = rest.subspan(turns.size());
-    bool has_scratch = false;
-    for (const BoundStep* step = lane.begin; step != lane.end; ++step) {
-      if (step->sends) {
-        turns[LaneTurns::sending(step->target)] = &lane.connections[step->target]->sending;
-      }
-      if (step->receives) {
-        turns[LaneTurns::receiving(step->source)] = &lane.connections[step->source]->receiving;
-      }
-      has_scratch = has_scratch || step->uses_scratch;
-    }
-    if (has_scratch) turns[LaneTurns::scratch(connections)] = &program.own_turns[2 * i];
-    if (program.places[i].begin != nullptr) {
-      turns[LaneTurns::places(connections)] = &program.own_turns[2 * i + 1];
-    }
-    lane.turns = turns;
-  }
-}
-
 /// Marks the last of a lane's steps that uses each of the things that calls take turns on.
 void mark_last_uses(std::span<BoundStep> steps, std::size_t connections) {
   std::vector<bool> seen(LaneTurns::count(connections));
@@ -150,14 +118,13 @@ std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies) {
   return pairs;
 }
 
-Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
-                                      const ConnectionSource& connection, ScratchPool& pool) {
+Status bind_steps(Program& program, const Schedule& schedule, const ProgramShape& shape,
+                  const ConnectionSource& connection) {
   COLL_TRY(check_size(schedule));
-  auto program = std::make_unique<Program>();
-  program->chunks = schedule.chunks;
-  program->ranks = schedule.spec.ranks;
-  program->unequal = schedule.spec.unequal;
-  program->shape = shape;
+  program.chunks = schedule.chunks;
+  program.ranks = schedule.spec.ranks;
+  program.unequal = schedule.spec.unequal;
+  program.shape = shape;
   const std::uint32_t copies = shape.copies;
 
   // Connections of each lane, as peers in ascending order; a step holds the index into its lane's
@@ -172,17 +139,17 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
   }
   std::vector<std::size_t> first_connection;
   for (std::uint32_t lane = 0; lane < lanes * copies; ++lane) {
-    first_connection.push_back(program->connections.size());
+    first_connection.push_back(program.connections.size());
     for (const Rank peer : peers[lane]) {
       Connection* opened = connection(peer, lane);
       COLL_CHECK(opened != nullptr, "connections are opened before a program is bound to them");
-      program->connections.push_back(opened);
-      program->lendings.push_back(opened->lending());
+      program.connections.push_back(opened);
+      program.lendings.push_back(opened->lending());
       ProgressSource* const source = opened->progress_source();
       if (source != nullptr &&
-          std::ranges::find(program->sources, source) == program->sources.end()) {
-        program->sources.push_back(source);
-        program->needs_progress = true;
+          std::ranges::find(program.sources, source) == program.sources.end()) {
+        program.sources.push_back(source);
+        program.needs_progress = true;
       }
     }
   }
@@ -197,45 +164,91 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
       const auto at = std::lower_bound(peers[lane].begin(), peers[lane].end(), peer);
       return static_cast<std::uint16_t>(at - peers[lane].begin());
     };
-    const std::size_t begin = program->steps.size();
+    const std::size_t begin = program.steps.size();
     const std::vector<FanOut> fan_out = fan_outs(schedule.lanes[lane]);
     for (const Step& step : schedule.lanes[lane]) {
-      program->steps.push_back(
+      program.steps.push_back(
           bind_step(step, schedule.chunks.parts, index_of(step.source), index_of(step.target)));
-      const std::size_t index = program->steps.size() - 1 - begin;
+      const std::size_t index = program.steps.size() - 1 - begin;
       const Loan& loan = loans[lane][index];
-      program->steps.back().stream = streams[lane][index];
-      program->steps.back().stage = stage_of(fan_out[index]);
+      program.steps.back().stream = streams[lane][index];
+      program.steps.back().stage = stage_of(fan_out[index]);
       readers[lane] = std::max(readers[lane], fan_out[index].readers);
-      if (shape.loans != Loans::none) program->steps.back().lend = loan.lend;
-      program->steps.back().fetch = shape.loans == Loans::all && loan.complete;
+      if (shape.loans != Loans::none) program.steps.back().lend = loan.lend;
+      program.steps.back().fetch = shape.loans == Loans::all && loan.complete;
     }
-    mark_last_uses(std::span(program->steps).subspan(begin), peers[lane].size());
-    ranges.emplace_back(begin, program->steps.size());
+    mark_last_uses(std::span(program.steps).subspan(begin), peers[lane].size());
+    ranges.emplace_back(begin, program.steps.size());
   }
   const std::size_t chunk_bytes =
       std::max<std::size_t>(shape.slice_bytes / shape.message_chunks, 8);
-  const std::size_t scratch_bytes = (chunk_bytes * schedule.scratch_chunks + 63) / 64 * 64;
-  program->lanes.resize(static_cast<std::size_t>(lanes) * copies);
-  program->places.resize(program->lanes.size());
-  // Not even touched: of some schedules' scratch a rank uses a small part.
-  if (scratch_bytes > 0) {
-    program->scratch = pool.take(scratch_bytes * program->lanes.size(), ScratchUse::program);
-  }
+  program.scratch_bytes = (chunk_bytes * schedule.scratch_chunks + 63) / 64 * 64;
+  program.lanes.resize(static_cast<std::size_t>(lanes) * copies);
+  program.places.resize(program.lanes.size());
   for (std::uint32_t copy = 0; copy < copies; ++copy) {
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       const std::size_t at = static_cast<std::size_t>(copy) * lanes + lane;
-      Program::Lane& bound = program->lanes[at];
-      bound.begin = program->steps.data() + ranges[lane].first;
-      bound.end = program->steps.data() + ranges[lane].second;
+      Program::Lane& bound = program.lanes[at];
+      bound.begin = program.steps.data() + ranges[lane].first;
+      bound.end = program.steps.data() + ranges[lane].second;
       bound.connections =
-          std::span(program->connections).subspan(first_connection[at], peers[at].size());
-      bound.lendings = program->lendings.data() + first_connection[at];
-      if (scratch_bytes > 0) bound.scratch = program->scratch.data() + at * scratch_bytes;
+          std::span(program.connections).subspan(first_connection[at], peers[at].size());
+      bound.lendings = program.lendings.data() + first_connection[at];
       bound.first_sibling = copy * lanes;
       bound.first_pass = copy;
-      program->places[at].readers = readers[lane];
+      program.places[at].readers = readers[lane];
     }
+  }
+  return {};
+}
+
+void give_scratch(Program& program, std::byte* begin) {
+  for (Program::Lane& lane : program.lanes) {
+    lane.scratch = begin;
+    begin += program.scratch_bytes;
+  }
+}
+
+void bind_turns(Program& program) {
+  program.own_turns.resize(2 * program.lanes.size());
+  std::size_t turns_of_all = 0;
+  for (const Program::Lane& lane : program.lanes) {
+    turns_of_all += LaneTurns::count(lane.connections.size());
+  }
+  program.lane_turns.assign(turns_of_all, nullptr);
+  std::span<CallTurns*> rest = program.lane_turns;
+  for (std::size_t i = 0; i < program.lanes.size(); ++i) {
+    Program::Lane& lane = program.lanes[i];
+    const std::size_t connections = lane.connections.size();
+    const std::span<CallTurns*> turns = rest.first(LaneTurns::count(connections));
+    rest = rest.subspan(turns.size());
+    bool has_scratch = false;
+    for (const BoundStep* step = lane.begin; step != lane.end; ++step) {
+      if (step->sends) {
+        turns[LaneTurns::sending(step->target)] = &lane.connections[step->target]->sending;
+      }
+      if (step->receives) {
+        turns[LaneTurns::receiving(step->source)] = &lane.connections[step->source]->receiving;
+      }
+      has_scratch = has_scratch || step->uses_scratch;
+    }
+    if (has_scratch) turns[LaneTurns::scratch(connections)] = &program.own_turns[2 * i];
+    if (program.places[i].begin != nullptr) {
+      turns[LaneTurns::places(connections)] = &program.own_turns[2 * i + 1];
+    }
+    lane.turns = turns;
+  }
+}
+
+Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
+                                      const ConnectionSource& connection, ScratchPool& pool) {
+  auto program = std::make_unique<Program>();
+  COLL_TRY(bind_steps(*program, schedule, shape, connection));
+  // Not even touched: of some schedules' scratch a rank uses a small part.
+  if (program->scratch_bytes > 0) {
+    program->scratch =
+        pool.take(program->scratch_bytes * program->lanes.size(), ScratchUse::program);
+    give_scratch(*program, program->scratch.data());
   }
   give_places(*program, pool);
   bind_turns(*program);

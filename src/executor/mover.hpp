@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "executor/call_turns.hpp"
-#include "executor/run.hpp"
+#include "executor/window_pieces.hpp"
 
 namespace coll {
 
@@ -14,32 +14,8 @@ namespace coll {
 /// calls need not ask about blocks. It is compiled apart: in one file with it, the mover of equal
 /// blocks takes ten instructions more.
 bool advance_unequal_lanes(Run& run);
-void enter_unequal_window(const Run& run, Run::Cursor& lane);
 
 namespace mover {
-
-using Cursor = Run::Cursor;
-
-constexpr int kInput = static_cast<int>(Space::input);
-constexpr int kOutput = static_cast<int>(Space::output);
-
-/// Adds as numbers, not as pointers: an operand that this rank does not have is at null plus an
-/// offset, which nobody reads.
-inline std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
-  return reinterpret_cast<std::byte*>(lane.base[static_cast<int>(space)] + offset);
-}
-
-/// Enters the window of `lane.pass`.
-[[gnu::always_inline]] inline void enter_window(const Run& run, Cursor& lane) {
-  if (run.extents.blocks != nullptr) [[unlikely]]
-    return enter_unequal_window(run, lane);
-  const Windows& windows = run.extents.windows;
-  lane.next = lane.lane->begin;
-  lane.extent = lane.pass + 1 == windows.passes ? lane.last_extents : lane.extents;
-  const std::uint64_t offset = lane.pass * windows.elements * run.call.element_bytes;
-  lane.base[kInput] = reinterpret_cast<std::uintptr_t>(run.call.input) + offset;
-  lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output) + offset;
-}
 
 /// Moves the lanes of one run.
 template <bool kUnequal>
@@ -65,8 +41,6 @@ class Mover {
               const std::byte* message, std::byte* slot);
   void reduce_run(const BoundStep& step, std::byte* into, std::byte* slot, const std::byte* from,
                   const std::byte* with, std::uint64_t elements);
-  template <class Use>
-  void for_each_piece(const Cursor& lane, const BoundStep& step, Use use) const;
   [[nodiscard]] unsigned store_of(const BoundStep& step) const {
     return static_cast<unsigned>(holds(step.stream) ? call_.store : reduce::Store::cached);
   }
@@ -300,6 +274,84 @@ bool Mover<kUnequal>::receive(const Cursor& lane, const BoundStep& step, const S
   return true;
 }
 
+/// Copies the step's chunks from `message`, or else from their local place, to `slot`, or else to
+/// theirs.
+template <bool kUnequal>
+inline void Mover<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
+                                  const StepExtent& extent, const std::byte* message,
+                                  std::byte* slot) {
+  const bool streaming = slot == nullptr && store_of(step) != 0;
+  const auto run = [&](std::byte* to, const std::byte* from, std::size_t bytes) {
+    if (to == from || bytes == 0) return;
+    if (streaming) {
+      reduce::copy_kernels().copy[1](to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  };
+  if (extent.one_piece) [[likely]] {
+    run(slot != nullptr ? slot : at(lane, step.into_space, extent.into),
+        message != nullptr ? message : at(lane, step.from_space, extent.from), extent.bytes);
+    return;
+  }
+  for_each_piece<kUnequal>(
+      run_, lane, step,
+      [&](const std::byte* from, const std::byte*, std::byte* into, std::uint64_t n) {
+        const std::size_t length = n * call_.element_bytes;
+        if (message != nullptr) from = std::exchange(message, message + length);
+        if (slot != nullptr) into = std::exchange(slot, slot + length);
+        run(into, from, length);
+      });
+}
+
+/// value = from op with, to the local place, to `slot`, or to both.
+template <bool kUnequal>
+void Mover<kUnequal>::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
+                             const std::byte* message, std::byte* slot) {
+  if (extent.one_piece) {
+    if (extent.bytes == 0) return;
+    reduce_run(step, at(lane, step.into_space, extent.into), slot,
+               message != nullptr ? message : at(lane, step.from_space, extent.from),
+               at(lane, step.with_space, extent.with), extent.elements);
+    return;
+  }
+  for_each_piece<kUnequal>(
+      run_, lane, step,
+      [&](const std::byte* from, const std::byte* with, std::byte* into, std::uint64_t n) {
+        const std::size_t length = n * call_.element_bytes;
+        if (message != nullptr) from = std::exchange(message, message + length);
+        reduce_run(step, into, slot, from, with, n);
+        if (slot != nullptr) slot += length;
+      });
+}
+
+template <bool kUnequal>
+void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
+                                 const std::byte* from, const std::byte* with,
+                                 std::uint64_t elements) {
+  if (call_.kernels == nullptr) [[unlikely]] {
+    if (step.swapped) std::swap(from, with);
+    if (step.into_space == Space::none) into = std::exchange(slot, nullptr);
+    return reduce::combine_own(call_.own, call_.element_bytes, from, with, into, slot, elements);
+  }
+  const reduce::Kernels& kernels = *call_.kernels;
+  const auto ranks = static_cast<std::size_t>(program_.ranks);
+  const unsigned how = store_of(step);
+  const auto& combine = step.finish ? kernels.finish : kernels.combine;
+  const auto& combine_both = step.finish ? kernels.finish_both : kernels.combine_both;
+  if (step.into_space == Space::none) {
+    combine[0](slot, from, with, elements, ranks);
+  } else if (slot == nullptr) {
+    combine[how](into, from, with, elements, ranks);
+  } else if (how != 0) {
+    combine_both[how](into, slot, from, with, elements, ranks);
+  } else {
+    // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
+    combine[0](into, from, with, elements, ranks);
+    std::memcpy(slot, into, elements * call_.element_bytes);
+  }
+}
+
 template <bool kUnequal>
 [[gnu::always_inline]] inline bool advance_lanes(Run& run) {
   bool moved = false;
@@ -316,5 +368,3 @@ template <bool kUnequal>
 
 }  // namespace mover
 }  // namespace coll
-
-#include "executor/mover_pieces.hpp"  // the rest of Mover

@@ -135,6 +135,7 @@ struct Program {
   std::vector<Lending*> lendings;        ///< as `connections`
   std::vector<CallTurns> own_turns;      ///< of each lane: on its scratch, and on its places
   std::vector<CallTurns*> lane_turns;
+  std::size_t scratch_bytes = 0;  ///< of each lane
   ScratchPool::Block scratch;
   ScratchPool::Block staging;            ///< where `places` lie
   std::vector<ProgressSource*> sources;  ///< of the connections, each once
@@ -278,5 +279,13 @@ std::vector<PeerLane> peers_of(const Schedule& schedule, std::uint32_t copies);
 /// parts, connections or chunks per message).
 Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
                                       const ConnectionSource& connection, ScratchPool& pool);
+
+// The parts of it, for programs that have their scratch elsewhere. Memory comes in between.
+Status bind_steps(Program& program, const Schedule& schedule, const ProgramShape& shape,
+                  const ConnectionSource& connection);
+/// `scratch_bytes` from `begin` on for each lane.
+void give_scratch(Program& program, std::byte* begin);
+/// Finds what each lane uses, where its calls take turns (call_turns.hpp).
+void bind_turns(Program& program);
 
 }  // namespace coll

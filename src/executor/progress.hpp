@@ -25,13 +25,14 @@ class Progress {
   }
   /// The same, but the run keeps still until `release`.
   void hold(Run& run) {
+    run.held = true;  // the begin must know
     executor_->begin(run);
     queue(run);
-    run.held = true;
     ++held_;
   }
   void release(Run& run) {
     run.held = false;
+    executor_->release(run);
     --held_;
     link(run);
   }

@@ -11,6 +11,8 @@
 
 namespace coll {
 
+struct StreamFlight;  // stream_flights.hpp
+
 /// What a call adds to its program.
 struct CallBinding {
   const std::byte* input = nullptr;
@@ -20,6 +22,9 @@ struct CallBinding {
   std::size_t element_bytes = 1;
   const reduce::Kernels* kernels = nullptr;  ///< null where the operation does not reduce, or so:
   reduce::OwnReduction own = {};
+  // The same for devices, whose kernels have names; nothing where the operation does not reduce.
+  ReduceOp op = ReduceOp::sum;
+  DataType type = DataType::uint8;
   std::uint64_t digest = 0;
   bool apart = false;                           ///< input and output do not overlap
   reduce::Store store = reduce::Store::cached;  ///< of results that no other step touches
@@ -71,7 +76,14 @@ struct Run {
   [[nodiscard]] bool done() const { return left == 0 && flushed; }
 
   CallBinding call;
-  Program* program = nullptr;  ///< null: nothing is bound
+  /// Of a call on a stream of CUDA: the work there before it is its input, the work behind it waits
+  /// for it. Null is a stream too. To be set after the bind.
+  struct CUstream_st* stream = nullptr;
+  bool on_stream = false;
+  /// Why the executor could not begin or move it. It then stays in flight until it is abandoned.
+  Status failure;
+  StreamFlight* flight = nullptr;  ///< the executor's, between begin and end
+  Program* program = nullptr;      ///< null: nothing is bound
   Extents extents;
   Traffic traffic;
   std::vector<Cursor> lanes;

@@ -39,6 +39,7 @@ ARROWS = {
     "planner/costs": ["topology/layout.hpp"],
     "planner": ["planner/costs", "collectives", "schedule/simulate", "topology/rings", "sys/machine"],
     "executor": ["schedule", "transports", "reduce"],
+    "executor/device": ["executor", "sys/cuda", "reduce/device"],
     "rendezvous/stores": ["sys"],
     "rendezvous": ["rendezvous/stores", "sys/net"],
     "rendezvous/exchange": ["rendezvous"],

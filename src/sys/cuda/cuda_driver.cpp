@@ -39,7 +39,6 @@ void for_each_streaming(Table& table, Visit visit) {
   visit("cuDeviceCanAccessPeer", table.can_access_peer);
   visit("cuCtxGetCurrent", table.context_current);
   visit("cuCtxGetDevice", table.context_device);
-  visit("cuThreadExchangeStreamCaptureMode", table.exchange_capture_mode);
   visit("cuCtxEnablePeerAccess", table.enable_peer);
   visit("cuMemAlloc_v2", table.memory_allocate);
   visit("cuMemFree_v2", table.memory_free);
@@ -57,6 +56,8 @@ void for_each_streaming(Table& table, Visit visit) {
   visit("cuStreamWaitValue32_v2", table.stream_wait_word);
   visit("cuStreamWriteValue32_v2", table.stream_write_word);
   visit("cuStreamIsCapturing", table.stream_is_capturing);
+  visit("cuStreamGetCaptureInfo_v2", table.capture_info);
+  visit("cuThreadExchangeStreamCaptureMode", table.exchange_capture_mode);
   visit("cuLaunchHostFunc", table.launch_host);
   visit("cuEventCreate", table.event_create);
   visit("cuEventDestroy_v2", table.event_destroy);

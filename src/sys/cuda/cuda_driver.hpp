@@ -57,9 +57,7 @@ struct CudaDriver {
   int (*can_access_peer)(int* can, int device, int peer) = nullptr;  ///< cuDeviceCanAccessPeer
   int (*context_current)(CudaContext* context) = nullptr;            ///< cuCtxGetCurrent
   int (*context_device)(int* device) = nullptr;                      ///< cuCtxGetDevice
-  /// cuThreadExchangeStreamCaptureMode
-  int (*exchange_capture_mode)(int* mode) = nullptr;
-  int (*enable_peer)(CudaContext peer, unsigned flags) = nullptr;  ///< cuCtxEnablePeerAccess
+  int (*enable_peer)(CudaContext peer, unsigned flags) = nullptr;    ///< cuCtxEnablePeerAccess
   int (*memory_allocate)(CudaAddress* address, std::size_t bytes) = nullptr;  ///< cuMemAlloc_v2
   int (*memory_free)(CudaAddress address) = nullptr;                          ///< cuMemFree_v2
   int (*address_range)(CudaAddress* base, std::size_t* bytes,
@@ -83,6 +81,10 @@ struct CudaDriver {
   int (*stream_write_word)(CudaStream stream, CudaAddress word, std::uint32_t value,
                            unsigned flags) = nullptr;  ///< cuStreamWriteValue32_v2
   int (*stream_is_capturing)(CudaStream stream, int* status) = nullptr;  ///< cuStreamIsCapturing
+  int (*capture_info)(CudaStream stream, int* status, std::uint64_t* id, void** graph,
+                      const void** nodes,
+                      std::size_t* count) = nullptr;  ///< cuStreamGetCaptureInfo_v2
+  int (*exchange_capture_mode)(int* mode) = nullptr;  ///< cuThreadExchangeStreamCaptureMode
   int (*launch_host)(CudaStream stream, void (*function)(void*),
                      void* argument) = nullptr;                         ///< cuLaunchHostFunc
   int (*event_create)(CudaEvent* event, unsigned flags) = nullptr;      ///< cuEventCreate

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs have on the device from their begin to their end.
+#include "executor/device/stream_flights.hpp"
+
+#include <algorithm>
+
+namespace coll {
+
+StreamFlights::~StreamFlights() {
+  const bool lost = std::ranges::any_of(all_, [](const auto& flight) { return flight->lost; });
+  for (const auto& flight : all_) {
+    for (CudaEvent event : flight->ends) device_.driver().event_destroy(event);
+  }
+  if (!lost) return;
+  for (WordPage& page : pages_) page.abandon();
+}
+
+Result<StreamFlight*> StreamFlights::take(StreamProgram& program, std::size_t lanes) {
+  StreamFlight* flight = nullptr;
+  for (const auto& one : all_) {
+    // What was abandoned still writes its word at its end.
+    if (one->program == nullptr && !one->captured && !one->lost && one->over.is_set()) {
+      flight = one.get();
+      break;
+    }
+  }
+  if (flight == nullptr) {
+    COLL_ASSIGN(flight, make());
+  }
+  while (flight->ends.size() < lanes) {
+    constexpr unsigned kNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
+    const StreamDevice::BesideCaptures beside(device_);
+    CudaEvent event = nullptr;
+    if (const int error = device_.driver().event_create(&event, kNoTiming))
+      return device_.failure("an event", error);
+    flight->ends.push_back(event);
+  }
+  flight->streams.clear();
+  flight->streams.reserve(lanes);
+  flight->over.set(0);
+  flight->gate.set(0);
+  flight->vain = 0;
+  flight->program = &program;
+  return flight;
+}
+
+Result<StreamFlight*> StreamFlights::make() {
+  auto made = std::make_unique<StreamFlight>();
+  COLL_ASSIGN(made->over, next_word());
+  COLL_ASSIGN(made->gate, next_word());
+  made->over.set(1);
+  return all_.emplace_back(std::move(made)).get();
+}
+
+Result<StreamFlight::Word> StreamFlights::next_word() {
+  if (used_ * sizeof(std::uint32_t) >= WordPage::kBytes) {
+    COLL_ASSIGN(WordPage page, WordPage::make(device_));
+    pages_.push_back(std::move(page));
+    used_ = 0;
+  }
+  const WordPage& page = pages_.back();
+  const StreamFlight::Word word{page.words() + used_, page.there() + used_ * sizeof(std::uint32_t)};
+  used_ += kStride;
+  return word;
+}
+
+}  // namespace coll

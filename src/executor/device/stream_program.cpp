@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules bound to ports and to memory of the device.
+#include "executor/device/stream_program.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace coll {
+namespace {
+
+Status bind_ports(StreamProgram& program) {
+  for (Connection* connection : program.connections) {
+    DevicePort* const port = connection->device_port();
+    if (port == nullptr) {
+      return failed(Code::unsupported, "the connection to rank " +
+                                           std::to_string(connection->peer()) + " serves no device")
+          .at_rank(connection->peer());
+    }
+    const std::uint32_t credits = std::min(port->sending().credits, port->receiving().credits);
+    const std::size_t slot = std::min(port->sending().stride, port->receiving().stride);
+    COLL_CHECK(credits > 0 && slot >= program.shape.slice_bytes,
+               "a port has slots, and a message fits in");
+    program.ports.push_back(port);
+  }
+  program.next_slots.resize(program.ports.size());
+  return {};
+}
+
+/// Numbers the steps that others wait for.
+void number_events(StreamProgram& program) {
+  program.events.assign(program.steps.size(), StreamProgram::kNoEvent);
+  for (const BoundStep& step : program.steps) {
+    if (step.wait_lane == 0xff) continue;
+    const Program::Lane& awaited = program.lanes[step.wait_lane];  // of the first copy, as all
+    const auto at = static_cast<std::size_t>(awaited.begin - program.steps.data()) + step.wait_step;
+    std::uint16_t& number = program.events[at];
+    if (number == StreamProgram::kNoEvent) number = program.event_count++;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Program>> bind_streams(const Schedule& schedule, const ProgramShape& shape,
+                                              const ConnectionSource& connection,
+                                              StreamDevice& device, bool has_kernels,
+                                              std::shared_ptr<GraphMemory> graph_memory) {
+  auto program = std::make_unique<StreamProgram>();
+  COLL_TRY(bind_steps(*program, schedule, shape, connection));
+  program->combines = std::ranges::any_of(
+      program->steps, [](const BoundStep& step) { return step.with_space != Space::none; });
+  if (program->combines && !has_kernels) {
+    return failed(
+        Code::unsupported,
+        "this build has no kernels for GPUs, so none can reduce (" + schedule.algorithm + ")",
+        "build with nvcc 12.8 or newer");
+  }
+  COLL_TRY(bind_ports(*program));
+  number_events(*program);
+  program->graph_memory = std::move(graph_memory);
+  if (const std::size_t bytes = program->scratch_bytes * program->lanes.size(); bytes > 0) {
+    COLL_ASSIGN(program->device_scratch, StreamMemory::allocate(device, bytes));
+    give_scratch(*program, reinterpret_cast<std::byte*>(program->device_scratch.address()));
+  }
+  bind_turns(*program);
+  return std::unique_ptr<Program>(std::move(program));
+}
+
+}  // namespace coll

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program whose runs are operations of CUDA streams.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "executor/device/stream_device.hpp"
+#include "executor/program.hpp"
+
+namespace coll {
+
+/// Memory that graphs use after the programs that captured calls were of.
+using GraphMemory = std::vector<StreamMemory>;
+
+struct StreamProgram final : Program {
+  /// The slots that the next messages of a call pass through.
+  struct NextSlots {
+    std::uint32_t send = 0, receive = 0;
+  };
+  static constexpr std::uint16_t kNoEvent = 0xffff;
+
+  std::vector<DevicePort*> ports;     ///< as `connections`
+  std::vector<NextSlots> next_slots;  ///< as `connections`; of the call that is being begun
+  /// For each step: the event for those that wait until it is done, by number. One pass of one copy
+  /// at a time uses them.
+  std::vector<std::uint16_t> events;
+  std::uint16_t event_count = 0;
+  bool combines = false;
+  StreamMemory device_scratch;
+  bool captured = false;  ///< a call of it is in a graph, which uses the scratch for good
+  bool lost = false;      ///< a call of it may still use the scratch
+  std::shared_ptr<GraphMemory> graph_memory;  ///< the executor's
+
+  ~StreamProgram() override {
+    if (lost) device_scratch.abandon();
+    if (captured) graph_memory->push_back(std::move(device_scratch));
+  }
+};
+
+/// The device is current. `has_kernels`: else schedules that combine have no program.
+Result<std::unique_ptr<Program>> bind_streams(const Schedule& schedule, const ProgramShape& shape,
+                                              const ConnectionSource& connection,
+                                              StreamDevice& device, bool has_kernels,
+                                              std::shared_ptr<GraphMemory> graph_memory);
+
+}  // namespace coll

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations that a run gives to streams.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "executor/device/stream_device.hpp"
+#include "reduce/device/reduce_arguments.hpp"
+
+namespace coll {
+
+/// Gives operations to one stream after the other. After the first that the driver refuses it gives
+/// none.
+class StreamQueue {
+ public:
+  explicit StreamQueue(const StreamDevice& device) : device_(device), driver_(device.driver()) {}
+
+  /// What follows is for this stream.
+  void enter(CudaStream stream) { stream_ = stream; }
+
+  /// Waits until the word is 1.
+  void wait(CudaAddress word) {
+    constexpr unsigned kEqual = 1;  // CU_STREAM_WAIT_VALUE_EQ
+    take("a wait", [&] { return driver_.stream_wait_word(stream_, word, 1, kEqual); });
+  }
+  /// Behind a memory barrier: who sees it sees what the stream did before.
+  void write(CudaAddress word, std::uint32_t value) {
+    take("a write", [&] { return driver_.stream_write_word(stream_, word, value, 0); });
+  }
+  void copy(CudaAddress to, CudaAddress from, std::size_t bytes) {
+    take("a copy", [&] { return driver_.copy_async(to, from, bytes, stream_); });
+  }
+  void reduce(CudaFunction kernel, reduce::ReduceArguments arguments, unsigned blocks,
+              unsigned threads) {
+    void* parameters[] = {&arguments};
+    take("a kernel", [&] {
+      return driver_.launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream_, parameters, nullptr);
+    });
+  }
+  void record(CudaEvent event) {
+    take("an event", [&] { return driver_.event_record(event, stream_); });
+  }
+  void wait_for(CudaEvent event) {
+    take("a wait for an event", [&] { return driver_.stream_wait_event(stream_, event, 0); });
+  }
+
+  [[nodiscard]] bool ok() const { return error_ == 0; }
+  [[nodiscard]] Status status() const {
+    return ok() ? Status() : device_.failure(std::string(refused_) + " on a stream", error_);
+  }
+  /// From now on it gives operations again.
+  void forgive() { error_ = 0; }
+
+ private:
+  template <class Operation>
+  void take(const char* what, Operation operation) {
+    if (error_ != 0) return;
+    error_ = operation();
+    refused_ = what;
+  }
+
+  const StreamDevice& device_;
+  const CudaDriver& driver_;
+  CudaStream stream_ = nullptr;
+  int error_ = 0;
+  const char* refused_ = "";
+};
+
+}  // namespace coll

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the data of a lane's steps lies in the window that it is in.
+#pragma once
+#include "executor/run.hpp"
+
+namespace coll {
+
+/// Of a call of unequal blocks (unequal_lanes.cpp).
+void enter_unequal_window(const Run& run, Run::Cursor& lane);
+
+namespace mover {
+
+using Cursor = Run::Cursor;
+
+constexpr int kInput = static_cast<int>(Space::input);
+constexpr int kOutput = static_cast<int>(Space::output);
+
+/// Adds as numbers, not as pointers: an operand that this rank does not have is at null plus an
+/// offset, which nobody reads.
+inline std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
+  return reinterpret_cast<std::byte*>(lane.base[static_cast<int>(space)] + offset);
+}
+
+/// Enters the window of `lane.pass`.
+[[gnu::always_inline]] inline void enter_window(const Run& run, Cursor& lane) {
+  if (run.extents.blocks != nullptr) [[unlikely]]
+    return enter_unequal_window(run, lane);
+  const Windows& windows = run.extents.windows;
+  lane.next = lane.lane->begin;
+  lane.extent = lane.pass + 1 == windows.passes ? lane.last_extents : lane.extents;
+  const std::uint64_t offset = lane.pass * windows.elements * run.call.element_bytes;
+  lane.base[kInput] = reinterpret_cast<std::uintptr_t>(run.call.input) + offset;
+  lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output) + offset;
+}
+
+/// Calls use(from, with, into, elements) for each contiguous piece of the step's chunks; the places
+/// of operands that the step lacks mean nothing.
+template <bool kUnequal, class Use>
+void for_each_piece(const Run& run, const Cursor& lane, const BoundStep& step, Use use) {
+  const std::size_t size = run.call.element_bytes;
+  if constexpr (kUnequal) {
+    const auto bytes = [&](std::uint64_t elements) { return elements * size; };
+    for_each_unequal_stretch(run.extents, run.program->chunks.parts, step, lane.pass,
+                             [&](std::uint64_t from, std::uint64_t with, std::uint64_t into,
+                                 std::uint64_t n, BlockParts /*of*/) {
+                               if (n == 0) return;
+                               use(at(lane, step.from_space, bytes(from)),
+                                   at(lane, step.with_space, bytes(with)),
+                                   at(lane, step.into_space, bytes(into)), n);
+                             });
+    return;
+  }
+  const auto place = [&](Space space, BoundOperand operand, std::uint64_t block,
+                         std::uint64_t element) {
+    const std::uint64_t elements = (operand.block + block) * run.extents.period(space) + element;
+    return at(lane, space, elements * size);
+  };
+  for_each_stretch(run.extents.windows, run.program->chunks.parts, step,
+                   run.extents.elements_of(lane.pass),
+                   [&](std::uint64_t block, std::uint64_t element, std::uint64_t n) {
+                     if (n == 0) return;
+                     use(place(step.from_space, step.from, block, element),
+                         place(step.with_space, step.with, block, element),
+                         place(step.into_space, step.into, block, element), n);
+                   });
+}
+
+}  // namespace mover
+}  // namespace coll
