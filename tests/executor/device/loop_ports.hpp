@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ports of devices whose two ends are in one process: slots in memory of the device, words in
+// pinned memory of the host.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "emulation/cuda/cuda_on_test.hpp"
+#include "transports/transport.hpp"
+
+namespace coll::testing {
+
+using namespace emulation_test;
+using coll::name_of;
+using emulation_test::name_of;
+
+/// One direction of a connection.
+class LoopRing {
+ public:
+  LoopRing(std::size_t slot_bytes, std::uint32_t credits)
+      : slot_bytes_(slot_bytes), credits_(credits) {
+    EXPECT_CUDA_OK(cuMemAlloc_v2(&slots_, slot_bytes * credits));
+    void* words = nullptr;
+    EXPECT_CUDA_OK(cuMemHostAlloc(&words, 2 * kStride * credits, 0));
+    words_ = static_cast<std::byte*>(words);
+    std::memset(words_, 0, 2 * kStride * credits);
+    for (std::uint32_t slot = 0; slot < credits; ++slot) word(slot, true) = 1;
+    EXPECT_CUDA_OK(cuMemHostGetDevicePointer_v2(&there_, words, 0));
+  }
+  LoopRing(const LoopRing&) = delete;
+  LoopRing& operator=(const LoopRing&) = delete;
+  ~LoopRing() {
+    EXPECT_CUDA_OK(cuMemFree_v2(slots_));
+    EXPECT_CUDA_OK(cuMemFreeHost(words_));
+  }
+  [[nodiscard]] DeviceRing end(bool sender) const {
+    DeviceRing ring;
+    ring.slots = slots_;
+    ring.stride = slot_bytes_;
+    ring.credits = credits_;
+    ring.awaited = there_ + (sender ? 0 : kStride);
+    ring.signalled = there_ + (sender ? kStride : 0);
+    ring.awaited_stride = ring.signalled_stride = 2 * kStride;
+    return ring;
+  }
+  /// Of all words that an end waits for.
+  void release(bool sender) {
+    for (std::uint32_t slot = 0; slot < credits_; ++slot)
+      std::atomic_ref(word(slot, sender)).store(1, std::memory_order_release);
+  }
+  /// All slots are free, and nothing is under way.
+  [[nodiscard]] bool rests() {
+    for (std::uint32_t slot = 0; slot < credits_; ++slot) {
+      if (std::atomic_ref(word(slot, true)).load() != 1) return false;
+      if (std::atomic_ref(word(slot, false)).load() != 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kStride = 64;
+  std::uint32_t& word(std::uint32_t slot, bool sender) {
+    return *reinterpret_cast<std::uint32_t*>(words_ + (2 * slot + (sender ? 0 : 1)) * kStride);
+  }
+  std::size_t slot_bytes_;
+  std::uint32_t credits_;
+  CUdeviceptr slots_ = 0, there_ = 0;
+  std::byte* words_ = nullptr;
+};
+
+/// A message as an end announced it.
+using Announced = std::tuple<std::uint32_t, std::size_t, std::uint64_t>;
+
+class LoopPort final : public DevicePort {
+ public:
+  LoopPort(std::shared_ptr<LoopRing> sends, std::shared_ptr<LoopRing> receives)
+      : sends_(std::move(sends)), receives_(std::move(receives)) {
+    set_rings(sends_->end(true), receives_->end(false));
+  }
+  void will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override {
+    sent.emplace_back(slot, bytes, digest);
+  }
+  void will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override {
+    received.emplace_back(slot, bytes, digest);
+  }
+  bool progress() override {
+    ++looks;
+    return false;
+  }
+  [[nodiscard]] bool settled() const override { return is_settled; }
+  void release_all() override {
+    sends_->release(true);
+    receives_->release(false);
+  }
+
+  std::vector<Announced> sent, received;
+  bool is_settled = true;
+  std::uint64_t looks = 0;
+
+ private:
+  std::shared_ptr<LoopRing> sends_, receives_;
+};
+
+/// Has a port and nothing else: whatever else is asked of it is a failure.
+class LoopConnection final : public Connection {
+ public:
+  LoopConnection(Rank peer, std::size_t slot_bytes, std::unique_ptr<LoopPort> port)
+      : Connection(peer, slot_bytes), port_(std::move(port)) {}
+  std::byte* acquire(std::size_t) override { return refuse(nullptr); }
+  void commit(std::size_t, std::uint64_t) override { refuse(0); }
+  bool send(const std::byte*, std::size_t, std::uint64_t) override { return refuse(false); }
+  [[nodiscard]] Mark mark() const override { return refuse(Mark{0}); }
+  bool flushed(Mark) override { return refuse(false); }
+  const std::byte* peek(std::size_t, std::uint64_t) override { return refuse(nullptr); }
+  void release() override { refuse(0); }
+  bool receive(std::byte*, std::size_t, std::uint64_t) override { return refuse(false); }
+  DevicePort* device_port() override { return port_.get(); }
+  [[nodiscard]] bool ready() const override { return true; }
+  [[nodiscard]] LoopPort* port() const { return port_.get(); }
+
+ private:
+  template <class T>
+  static T refuse(T value) {
+    ADD_FAILURE() << "a call of a device used the connection otherwise";
+    return value;
+  }
+  std::unique_ptr<LoopPort> port_;
+};
+
+/// Both ends of all connections that are asked for.
+class LoopNetwork {
+ public:
+  LoopNetwork(std::size_t slot_bytes, std::uint32_t credits)
+      : slot_bytes_((slot_bytes + 63) / 64 * 64), credits_(credits) {}
+  LoopConnection& end(Rank rank, Rank peer, std::uint32_t lane) {
+    auto& place = ends_[{rank, peer, lane}];
+    if (!place) {
+      auto port = std::make_unique<LoopPort>(ring(rank, peer, lane), ring(peer, rank, lane));
+      place = std::make_unique<LoopConnection>(peer, slot_bytes_, std::move(port));
+    }
+    return *place;
+  }
+  /// Both ends of each connection were told of the same messages, and none is under way.
+  void expect_at_rest() {
+    for (auto& [key, ring] : rings_) {
+      const auto [from, to, lane] = key;
+      EXPECT_TRUE(ring->rests()) << from << " to " << to << ", lane " << lane;
+      EXPECT_EQ(end(from, to, lane).port()->sent, end(to, from, lane).port()->received)
+          << from << " to " << to << ", lane " << lane;
+    }
+  }
+  template <class Visit>
+  void for_each_port(Visit visit) {
+    for (auto& [key, end] : ends_) visit(*end->port());
+  }
+
+ private:
+  using Key = std::tuple<Rank, Rank, std::uint32_t>;
+  std::shared_ptr<LoopRing> ring(Rank from, Rank to, std::uint32_t lane) {
+    auto& place = rings_[{from, to, lane}];
+    if (!place) place = std::make_shared<LoopRing>(slot_bytes_, credits_);
+    return place;
+  }
+  std::size_t slot_bytes_;
+  std::uint32_t credits_;
+  std::map<Key, std::shared_ptr<LoopRing>> rings_;
+  std::map<Key, std::unique_ptr<LoopConnection>> ends_;
+};
+
+}  // namespace coll::testing

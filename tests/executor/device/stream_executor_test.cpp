@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams of a device give the bits that the CPU gives for the same schedules.
+#include "collectives/built.hpp"
+#include "executor/executor_ranks.hpp"
+#include "schedule/chunk_map.hpp"
+#include "stream_ranks.hpp"
+#include "test_seed.hpp"
+
+namespace coll::testing {
+namespace {
+
+struct Operation {
+  ReduceOp op;
+  DataType type;
+};
+
+/// The bytes of one rank's call: its buffers apart, or one inside the other.
+struct CallBytes {
+  std::vector<std::byte> bytes;
+  std::size_t input = 0, output = 0;
+  CallBinding call;
+
+  CallBytes(const CollectiveSpec& spec, Rank rank, std::uint64_t count, Operation operation,
+            bool want_in_place, std::mt19937_64& random) {
+    const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, rank);
+    const InPlace place = in_place(spec.collective, spec.ranks, spec.root, rank);
+    const std::size_t block = count * size_of(operation.type);
+    call.apart = !want_in_place || !place.allowed;
+    if (call.apart) {
+      // Not aligned to more than an element.
+      output = shape.input * block + (random() % 3) * size_of(operation.type);
+      bytes.resize(output + shape.output * block);
+    } else {
+      bytes.resize(std::max(shape.input, shape.output) * block);
+      (place.input_inside_output ? input : output) = place.offset_blocks * block;
+    }
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    call.count = count;
+    call.element_bytes = size_of(operation.type);
+    call.op = operation.op;
+    call.type = operation.type;
+    call.kernels = &reduce::kernels(operation.op, operation.type);
+    call.digest = 42;
+  }
+  /// With the buffers in memory that begins there.
+  [[nodiscard]] CallBinding at(std::byte* begin) const {
+    CallBinding moved = call;
+    moved.input = begin + input;
+    moved.output = begin + output;
+    return moved;
+  }
+};
+
+/// One call of all ranks on the CPU and on streams; compares all bytes of all buffers.
+void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& on_cpu, StreamPrograms& programs,
+                     std::vector<std::unique_ptr<DeviceArena>>& arenas, std::uint64_t count,
+                     bool in_place, std::mt19937_64& random) {
+  static constexpr Operation kOperations[] = {
+      {ReduceOp::sum, DataType::float32},  {ReduceOp::avg, DataType::float32},
+      {ReduceOp::sum, DataType::bfloat16}, {ReduceOp::max, DataType::int64},
+      {ReduceOp::avg, DataType::int32},    {ReduceOp::prod, DataType::float64},
+      {ReduceOp::avg, DataType::float16},  {ReduceOp::bxor, DataType::uint8}};
+  const Operation operation = kOperations[random() % std::size(kOperations)];
+  const auto size = static_cast<std::size_t>(spec.ranks);
+  std::vector<CallBytes> calls;
+  for (std::size_t r = 0; r < size; ++r)
+    calls.emplace_back(spec, static_cast<Rank>(r), count, operation, in_place, random);
+
+  std::vector<std::vector<std::byte>> results(size);
+  for (std::size_t r = 0; r < size; ++r)
+    arenas[r]->write(calls[r].bytes.data(), calls[r].bytes.size());
+  std::vector<Run> runs(size);
+  const auto run_rank = [&](std::size_t r) {
+    runs[r].bind(programs.program(r), calls[r].at(arenas[r]->pointer()));
+    stream_rank(r).progress.begin(runs[r]);
+  };
+  const auto finish_rank = [&](std::size_t r) {
+    if (!poll_until_done(r, runs[r])) return;
+    results[r].resize(calls[r].bytes.size());
+    arenas[r]->read(results[r].data(), results[r].size());
+  };
+  if (random() % 4 == 0) {
+    as_threads(size, [&](std::size_t r) {
+      run_rank(r);
+      finish_rank(r);
+    });
+  } else {
+    for (std::size_t r = 0; r < size; ++r) run_rank(r);
+    for (std::size_t r = 0; r < size; ++r) finish_rank(r);
+  }
+  if (::testing::Test::HasFailure()) return;
+
+  for (std::size_t r = 0; r < size; ++r) on_cpu.start(r, calls[r].at(calls[r].bytes.data()));
+  ASSERT_TRUE(on_cpu.drive(random, 20'000'000, [](std::size_t) {})) << "no end in sight";
+  for (std::size_t r = 0; r < size; ++r) {
+    const auto differ = std::ranges::mismatch(results[r], calls[r].bytes);
+    ASSERT_TRUE(differ.in1 == results[r].end())
+        << "rank " << r << ", byte " << differ.in1 - results[r].begin() << " of "
+        << results[r].size() << " (output at " << calls[r].output << "), " << name_of(operation.op)
+        << " of " << coll::name_of(operation.type);
+  }
+}
+
+/// A fused step holds the slot that it received until it gets one to send in (kLeastCredits).
+std::uint32_t least_credits(const std::vector<Schedule>& schedules) {
+  for (const Schedule& schedule : schedules)
+    for (const Lane& lane : schedule.lanes)
+      for (const Step& step : lane)
+        if (step.sends() && step.receives()) return kLeastCredits;
+  return 1;
+}
+
+void run_every_algorithm(std::span<const Rank> sizes) {
+  const emulation_test::OnDevice device;
+  std::mt19937_64 random(test::test_seed());
+  std::vector<std::unique_ptr<DeviceArena>> arenas;
+  for (std::size_t r = 0; r < kMostRanks; ++r) {
+    stream_rank(r);
+    arenas.push_back(std::make_unique<DeviceArena>(1 << 18));
+  }
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int c = 0; c < kCollectives; ++c) {
+      for (const Rank size : sizes) {
+        const CollectiveSpec spec{static_cast<Collective>(c), size,
+                                  static_cast<Rank>(random() % static_cast<unsigned>(size))};
+        if (spec.collective == Collective::send || spec.collective == Collective::recv) continue;
+        if (!algorithm.supports(spec, Layout::flat(spec.ranks))) continue;
+        const std::vector<Schedule> schedules = build_all(algorithm, spec);
+        StreamPrograms::Settings settings;
+        settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
+        settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
+        settings.slice_bytes = 64U << (random() % 4);
+        ExecutorRanks::Settings of_cpu;
+        of_cpu.copies = settings.copies;
+        of_cpu.slice_bytes = settings.slice_bytes;
+        of_cpu.loans = Loans::none;
+        ExecutorRanks on_cpu(schedules, of_cpu);
+        StreamPrograms programs({schedules}, settings);
+        const std::uint64_t counts[] = {random() % 2, 2 + random() % 30, 100 + random() % 700};
+        for (const std::uint64_t count : counts) {
+          const bool in_place = random() % 2 == 0;
+          SCOPED_TRACE(describe(algorithm, spec) + ", count " + std::to_string(count) +
+                       (in_place ? ", in place" : ", apart") + ", copies " +
+                       std::to_string(settings.copies) + ", credits " +
+                       std::to_string(settings.credits) + ", slices of " +
+                       std::to_string(settings.slice_bytes));
+          run_and_compare(spec, on_cpu, programs, arenas, count, in_place, random);
+          if (::testing::Test::HasFailure()) return;
+          programs.network().expect_at_rest();
+        }
+        ASSERT_EQ(programs.pool().counts().of(ScratchUse::program), 0U)
+            << "the host's memory is no scratch of a device";
+      }
+    }
+  }
+}
+
+TEST(StreamExecutor, EveryAlgorithmGivesTheBitsOfTheCpu) {
+  run_every_algorithm(std::array<Rank, 5>{1, 2, 3, 4, 5});
+}
+
+TEST(StreamExecutor, EveryAlgorithmOfMoreRanks) {
+  run_every_algorithm(std::array<Rank, 3>{6, 7, 8});
+}
+
+}  // namespace
+}  // namespace coll::testing

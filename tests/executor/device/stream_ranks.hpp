@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stream executors of all ranks on one device, and memory of it.
+#pragma once
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "executor/device/stream_executor.hpp"
+#include "executor/progress.hpp"
+#include "loop_ports.hpp"
+#include "schedule/schedule.hpp"
+
+namespace coll::testing {
+
+inline constexpr std::size_t kMostRanks = 8;
+
+/// The emulated driver takes anything for an image. It finds kernels by name.
+inline std::span<const std::byte> any_image() {
+  static constexpr std::byte image[16]{};
+  return image;
+}
+
+inline StreamDevice& device_of_test() {
+  static StreamDevice* const device = [] {
+    EXPECT_CUDA_OK(cuInit(0));
+    Result<StreamDevice*> found = StreamDevice::of(0);
+    EXPECT_TRUE(found.ok()) << found.status().text();
+    return *found;
+  }();
+  return *device;
+}
+
+/// What each rank of all tests has: a stream is a thread here, so they are made once.
+struct StreamRank {
+  StreamExecutor executor{device_of_test(), any_image()};
+  Progress progress{executor};
+};
+inline StreamRank& stream_rank(std::size_t rank) {
+  // Never destroyed: the driver may be gone before.
+  static auto& ranks = *new std::array<std::unique_ptr<StreamRank>, kMostRanks>;
+  if (!ranks[rank]) ranks[rank] = std::make_unique<StreamRank>();
+  return *ranks[rank];
+}
+
+/// Memory of the device, the same for all calls of a rank: as much of it as a call needs.
+class DeviceArena {
+ public:
+  explicit DeviceArena(std::size_t bytes) : bytes_(bytes) {
+    EXPECT_CUDA_OK(cuMemAlloc_v2(&begin_, bytes));
+  }
+  DeviceArena(const DeviceArena&) = delete;
+  DeviceArena& operator=(const DeviceArena&) = delete;
+  ~DeviceArena() { EXPECT_CUDA_OK(cuMemFree_v2(begin_)); }
+  void write(const void* from, std::size_t bytes) {
+    ASSERT_LE(bytes, bytes_);
+    if (bytes == 0) return;
+    EXPECT_CUDA_OK(cuMemcpyHtoD_v2(begin_, from, bytes));
+  }
+  void read(void* into, std::size_t bytes) const {
+    if (bytes == 0) return;
+    EXPECT_CUDA_OK(cuMemcpyDtoH_v2(into, begin_, bytes));
+  }
+  [[nodiscard]] CUdeviceptr at(std::size_t byte = 0) const { return begin_ + byte; }
+  [[nodiscard]] std::byte* pointer(std::size_t byte = 0) const {
+    return reinterpret_cast<std::byte*>(begin_ + byte);
+  }
+
+ private:
+  CUdeviceptr begin_ = 0;
+  std::size_t bytes_;
+};
+
+inline std::uint32_t longest_message(const std::vector<Schedule>& schedules) {
+  std::uint32_t most = 1;
+  for (const Schedule& schedule : schedules)
+    for (const Lane& lane : schedule.lanes)
+      for (const Step& step : lane) most = std::max(most, step.count);
+  return most;
+}
+
+/// All ranks' programs of one or several lists of schedules, over the same connections.
+class StreamPrograms {
+ public:
+  struct Settings {
+    std::uint32_t copies = 1, credits = 2, slice_bytes = 256;
+  };
+  StreamPrograms(const std::vector<std::vector<Schedule>>& lists, const Settings& settings)
+      : network_(slice(lists, settings), settings.credits) {
+    for (const auto& schedules : lists) {
+      ProgramShape shape{settings.copies, longest_message(schedules), slice(lists, settings), 0,
+                         Loans::none};
+      auto& programs = programs_.emplace_back();
+      for (std::size_t r = 0; r < schedules.size(); ++r) {
+        const auto connection = [&, r](Rank peer, std::uint32_t lane) -> Connection* {
+          return &network_.end(static_cast<Rank>(r), peer, lane);
+        };
+        auto bound = stream_rank(r).executor.bind(schedules[r], shape, connection, pool_);
+        EXPECT_TRUE(bound.ok()) << bound.status().text();
+        programs.push_back(*std::move(bound));
+      }
+    }
+  }
+  [[nodiscard]] Program& program(std::size_t rank, std::size_t which = 0) {
+    return *programs_[which][rank];
+  }
+  LoopNetwork& network() { return network_; }
+  [[nodiscard]] const ScratchPool& pool() const { return pool_; }
+
+ private:
+  static std::uint32_t slice(const std::vector<std::vector<Schedule>>& lists,
+                             const Settings& settings) {
+    std::uint32_t bytes = settings.slice_bytes;
+    for (const auto& schedules : lists) bytes = std::max(bytes, longest_message(schedules) * 8);
+    return bytes;
+  }
+  LoopNetwork network_;
+  ScratchPool pool_;
+  std::vector<std::vector<std::unique_ptr<Program>>> programs_;
+};
+
+/// Polls until the run is done; false: it has failed, or there is no end in sight.
+inline bool poll_until_done(std::size_t rank, const Run& run) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!run.done()) {
+    if (!stream_rank(rank).progress.poll()) std::this_thread::yield();
+    if (!run.failure.ok()) {
+      ADD_FAILURE() << "rank " << rank << ": " << run.failure.text();
+      return false;
+    }
+    if (std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "rank " << rank << ": no end in sight";
+      return false;
+    }
+  }
+  return true;
+}
+
+/// What each rank does, in a thread of its own.
+inline void as_threads(std::size_t ranks, const std::function<void(std::size_t rank)>& body) {
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    threads.emplace_back([&body, r] {
+      const OnDevice device;
+      body(r);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace coll::testing
