@@ -2,6 +2,7 @@
 // Streams of a device give the bits that the CPU gives for the same schedules.
 #include "collectives/built.hpp"
 #include "executor/executor_ranks.hpp"
+#include "executor/unequal_calls.hpp"
 #include "schedule/chunk_map.hpp"
 #include "stream_ranks.hpp"
 #include "test_seed.hpp"
@@ -161,6 +162,74 @@ TEST(StreamExecutor, EveryAlgorithmGivesTheBitsOfTheCpu) {
 
 TEST(StreamExecutor, EveryAlgorithmOfMoreRanks) {
   run_every_algorithm(std::array<Rank, 3>{6, 7, 8});
+}
+
+/// One call of blocks of any lengths: what comes out, and that the holes between blocks stay.
+void run_unequal(const CollectiveSpec& spec, StreamPrograms& programs,
+                 std::vector<std::unique_ptr<DeviceArena>>& arenas, bool in_place,
+                 std::mt19937_64& random) {
+  const Lengths lengths(spec.ranks, random);
+  std::vector<UnequalBuffers> buffers;
+  std::uint64_t longest = 0;
+  for (Rank rank = 0; rank < spec.ranks; ++rank) {
+    buffers.emplace_back(spec, rank, lengths, in_place, random);
+    longest = std::max(longest, buffers.back().longest());
+  }
+  const std::uint64_t known = random() % 2 == 0 ? longest : 0;
+  std::vector<Run> runs(buffers.size());
+  for (std::size_t r = 0; r < buffers.size(); ++r) {
+    const std::span<std::int64_t> memory = buffers[r].memory();
+    arenas[r]->write(memory.data(), memory.size_bytes());
+    CallBinding call = buffers[r].call(known);
+    const auto there = [&](const std::byte* here) {
+      return arenas[r]->pointer(
+          static_cast<std::size_t>(here - reinterpret_cast<std::byte*>(memory.data())));
+    };
+    call.input = there(call.input);
+    call.output = there(call.output);
+    call.op = ReduceOp::sum;
+    call.type = DataType::int64;
+    runs[r].bind(programs.program(r), call);
+    stream_rank(r).progress.begin(runs[r]);
+  }
+  for (std::size_t r = 0; r < buffers.size(); ++r) {
+    if (!poll_until_done(r, runs[r])) return;
+    const std::span<std::int64_t> memory = buffers[r].memory();
+    arenas[r]->read(memory.data(), memory.size_bytes());
+    buffers[r].compare();
+  }
+}
+
+TEST(StreamExecutor, BlocksOfAnyLengths) {
+  const emulation_test::OnDevice device;
+  std::mt19937_64 random(test::test_seed() + 1);
+  std::vector<std::unique_ptr<DeviceArena>> arenas;
+  for (std::size_t r = 0; r < kMostRanks; ++r)
+    arenas.push_back(std::make_unique<DeviceArena>(1 << 18));
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int c = 0; c < kCollectives; ++c) {
+      for (const Rank size : {2, 3, 4, 7}) {
+        const CollectiveSpec spec{static_cast<Collective>(c), size,
+                                  static_cast<Rank>(random() % static_cast<unsigned>(size)), true};
+        const BlockShape shape = block_shape(spec.collective, size, 0, 0);
+        if (shape.input <= 1 && shape.output <= 1) continue;
+        if (!algorithm.serves(spec, Layout::flat(size))) continue;
+        const std::vector<Schedule> schedules = build_all(algorithm, spec);
+        StreamPrograms::Settings settings;
+        settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
+        settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
+        settings.slice_bytes = 64U << (random() % 4);
+        StreamPrograms programs({schedules}, settings);
+        for (int call = 0; call < 4; ++call) {
+          const bool in_place = call % 2 != 0;
+          SCOPED_TRACE(describe(algorithm, spec) + (in_place ? ", in place" : ", apart"));
+          run_unequal(spec, programs, arenas, in_place, random);
+          if (::testing::Test::HasFailure()) return;
+          programs.network().expect_at_rest();
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
