@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls with what goes in and what must come out.
 #pragma once
+#include <span>
+
 #include "executor_ranks.hpp"
 #include "schedule/chunk_map.hpp"
 
@@ -73,10 +75,14 @@ class Buffers {
     call.count = count_;
     call.element_bytes = 8;
     call.kernels = &reduce::kernels(ReduceOp::sum, DataType::int64);
+    call.op = ReduceOp::sum;
+    call.type = DataType::int64;
     call.digest = digest;
     call.apart = apart_;
     return call;
   }
+  /// All of it: a call may be made in a copy.
+  [[nodiscard]] std::span<std::int64_t> memory() { return memory_; }
   /// The result; the memory is used for something else from now on.
   Elements take() {
     const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(output_at_);

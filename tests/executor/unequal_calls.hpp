@@ -89,6 +89,8 @@ class UnequalBuffers {
     call.blocks = &blocks_;
     call.element_bytes = 8;
     call.kernels = &reduce::kernels(ReduceOp::sum, DataType::int64);
+    call.op = ReduceOp::sum;
+    call.type = DataType::int64;
     call.digest = 42;
     call.apart = apart_;
     return call;

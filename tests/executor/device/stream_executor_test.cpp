@@ -181,14 +181,7 @@ void run_unequal(const CollectiveSpec& spec, StreamPrograms& programs,
     const std::span<std::int64_t> memory = buffers[r].memory();
     arenas[r]->write(memory.data(), memory.size_bytes());
     CallBinding call = buffers[r].call(known);
-    const auto there = [&](const std::byte* here) {
-      return arenas[r]->pointer(
-          static_cast<std::size_t>(here - reinterpret_cast<std::byte*>(memory.data())));
-    };
-    call.input = there(call.input);
-    call.output = there(call.output);
-    call.op = ReduceOp::sum;
-    call.type = DataType::int64;
+    move(call, memory.data(), arenas[r]->pointer());
     runs[r].bind(programs.program(r), call);
     stream_rank(r).progress.begin(runs[r]);
   }

@@ -75,6 +75,13 @@ class DeviceArena {
   std::size_t bytes_;
 };
 
+/// The call's buffers lie in a copy of the memory that begins at `from`.
+inline void move(CallBinding& call, const void* from, std::byte* to) {
+  const auto* begin = static_cast<const std::byte*>(from);
+  call.input = to + (call.input - begin);
+  call.output = to + (call.output - begin);
+}
+
 inline std::uint32_t longest_message(const std::vector<Schedule>& schedules) {
   std::uint32_t most = 1;
   for (const Schedule& schedule : schedules)
