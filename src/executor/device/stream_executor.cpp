@@ -130,14 +130,23 @@ Status StreamExecutor::start(Run& run) {
     for (std::size_t lane = 0; lane < flight->streams.size(); ++lane)
       queue.wait_for(flight->ends[lane]);
   }
+  if (!captured) queue.write(flight->over.there, 1);
+  COLL_TRY(refused);
+  COLL_TRY(queue.status());
   if (captured) {
     run.left = 0;
     run.flushed = true;
-  } else {
-    queue.write(flight->over.there, 1);
+    if (!run.held) give_back_unused(run);
   }
-  COLL_TRY(refused);
-  return queue.status();
+  return {};
+}
+
+/// Of a run in a graph, which uses its events no more, and its words only if it was held.
+void StreamExecutor::give_back_unused(Run& run) {
+  run.flight->over.set(1);
+  run.flight->captured = false;
+  run.flight->program = nullptr;
+  run.flight = nullptr;
 }
 
 void StreamExecutor::release(Run& run) {

@@ -48,7 +48,8 @@ class StreamExecutor final : public Executor {
  private:
   Status start(Run& run);
   Status grow_events(std::size_t count);
-  void end(Run& run);
+  static void end(Run& run);
+  static void give_back_unused(Run& run);
   void look_for_errors(Run& run);
 
   StreamDevice& device_;

@@ -31,7 +31,7 @@ struct StreamFlight {
   std::vector<CudaStream> streams;   ///< of the lanes that have work
   StreamProgram* program = nullptr;  ///< null: it is of no run
   std::uint32_t vain = 0;            ///< looks in a row at which nothing had happened
-  bool captured = false;             ///< graphs use it for good
+  bool captured = false;             ///< a graph uses it, for good
   bool lost = false;                 ///< the device did not end its work
 };
 

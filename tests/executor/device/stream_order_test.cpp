@@ -3,46 +3,11 @@
 // abandoned.
 #include <deque>
 
-#include "collectives/built.hpp"
-#include "executor/executor_calls.hpp"
-#include "stream_ranks.hpp"
+#include "stream_calls.hpp"
 #include "test_seed.hpp"
 
 namespace coll::testing {
 namespace {
-
-constexpr std::size_t kArena = 1 << 16;
-
-std::vector<Schedule> schedules_of(const char* algorithm, Collective collective, Rank ranks) {
-  return build_all(*find_algorithm(algorithm), {collective, ranks, 0});
-}
-
-/// One rank's part in a call of int64 sums, in memory of its own.
-struct RankCall {
-  Buffers buffers;
-  DeviceArena arena{kArena};
-  Run run;
-
-  RankCall(const CollectiveSpec& spec, std::size_t rank, std::uint64_t count, bool in_place,
-           std::uint64_t number)
-      : buffers(spec, rank, count, in_place, number) {
-    arena.write(buffers.memory().data(), buffers.memory().size_bytes());
-  }
-  void bind(Program& program) {
-    CallBinding call = buffers.call(7);
-    move(call, buffers.memory().data(), arena.pointer());
-    run.bind(program, call);
-  }
-  void set_stream(CUstream stream) {
-    run.stream = reinterpret_cast<CudaStream>(stream);
-    run.on_stream = true;
-  }
-  void expect_result(const CollectiveSpec& spec, std::size_t rank, std::uint64_t count,
-                     std::uint64_t number) {
-    arena.read(buffers.memory().data(), buffers.memory().size_bytes());
-    compare(buffers.take(), spec, rank, count, number);
-  }
-};
 
 /// Calls of two programs on the same connections, one behind the other, that nobody waits for, on
 /// several streams of the user or on none.

@@ -115,6 +115,8 @@ class StreamPrograms {
   [[nodiscard]] Program& program(std::size_t rank, std::size_t which = 0) {
     return *programs_[which][rank];
   }
+  /// The programs go, the connections stay.
+  void drop() { programs_.clear(); }
   LoopNetwork& network() { return network_; }
   [[nodiscard]] const ScratchPool& pool() const { return pool_; }
 
