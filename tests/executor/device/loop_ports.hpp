@@ -155,6 +155,16 @@ class LoopNetwork {
           << from << " to " << to << ", lane " << lane;
     }
   }
+  /// Of one call since this was asked last: it used slot 0, 1, … again and again.
+  void expect_slots_in_turn() {
+    for_each_port([this](LoopPort& port) {
+      for (auto* const announced : {&port.sent, &port.received}) {
+        for (std::size_t i = 0; i < announced->size(); ++i)
+          EXPECT_EQ(std::get<0>((*announced)[i]), i % credits_);
+        announced->clear();
+      }
+    });
+  }
   template <class Visit>
   void for_each_port(Visit visit) {
     for (auto& [key, end] : ends_) visit(*end->port());

@@ -148,6 +148,7 @@ void run_every_algorithm(std::span<const Rank> sizes) {
           run_and_compare(spec, on_cpu, programs, arenas, count, in_place, random);
           if (::testing::Test::HasFailure()) return;
           programs.network().expect_at_rest();
+          programs.network().expect_slots_in_turn();
         }
         ASSERT_EQ(programs.pool().counts().of(ScratchUse::program), 0U)
             << "the host's memory is no scratch of a device";
@@ -219,6 +220,7 @@ TEST(StreamExecutor, BlocksOfAnyLengths) {
           run_unequal(spec, programs, arenas, in_place, random);
           if (::testing::Test::HasFailure()) return;
           programs.network().expect_at_rest();
+          programs.network().expect_slots_in_turn();
         }
       }
     }
