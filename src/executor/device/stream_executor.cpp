@@ -222,7 +222,7 @@ void StreamExecutor::abandon(Run& run) {
       for (DevicePort* port : other->program->ports) port->release_all();
     }
     if (Clock::now() > deadline) {
-      flight->lost = flight->program->lost = true;
+      flight->program->lost = true;
       break;
     }
     std::this_thread::yield();

@@ -7,11 +7,13 @@
 namespace coll {
 
 StreamFlights::~StreamFlights() {
-  const bool lost = std::ranges::any_of(all_, [](const auto& flight) { return flight->lost; });
+  // What was abandoned writes its word once the user's stream gets there.
+  const bool written_later = std::ranges::any_of(
+      all_, [](const auto& flight) { return !flight->captured && !flight->over.is_set(); });
   for (const auto& flight : all_) {
     for (CudaEvent event : flight->ends) device_.driver().event_destroy(event);
   }
-  if (!lost) return;
+  if (!written_later) return;
   for (WordPage& page : pages_) page.abandon();
 }
 
@@ -19,7 +21,7 @@ Result<StreamFlight*> StreamFlights::take(StreamProgram& program, std::size_t la
   StreamFlight* flight = nullptr;
   for (const auto& one : all_) {
     // What was abandoned still writes its word at its end.
-    if (one->program == nullptr && !one->captured && !one->lost && one->over.is_set()) {
+    if (one->program == nullptr && !one->captured && one->over.is_set()) {
       flight = one.get();
       break;
     }

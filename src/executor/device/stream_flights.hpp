@@ -32,7 +32,6 @@ struct StreamFlight {
   StreamProgram* program = nullptr;  ///< null: it is of no run
   std::uint32_t vain = 0;            ///< looks in a row at which nothing had happened
   bool captured = false;             ///< a graph uses it, for good
-  bool lost = false;                 ///< the device did not end its work
 };
 
 /// The flights of an executor, used again and again.

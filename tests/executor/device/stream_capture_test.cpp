@@ -229,5 +229,44 @@ TEST(StreamFailure, AConnectionWithoutAPortIsUnsupported) {
   EXPECT_EQ(bound.status().rank(), 2);
 }
 
+/// Ends that disagree on a block's length announce different digests with their first message, so
+/// that whoever compares them finds out.
+TEST(StreamFailure, LengthsThatDifferAreAnnounced) {
+  const OnDevice device;
+  const CollectiveSpec spec{Collective::all_to_all, 2, 0, true};
+  StreamPrograms programs({build_all(*find_algorithm("linear"), spec)}, {});
+  const DeviceArena arena(kArena);
+  UnequalBlocks blocks[2];
+  blocks[0].input = {{0, 0}, {500, 0}};
+  blocks[0].output = blocks[1].input = {{0, 0}, {0, 0}};
+  coll::Run runs[2];
+  for (const std::uint64_t taken : {500U, 200U}) {
+    blocks[1].output = {{taken, 0}, {0, 0}};
+    for (std::size_t r = 0; r < 2; ++r) {
+      CallBinding call;
+      call.input = call.output = arena.pointer();
+      call.element_bytes = 8;
+      call.digest = 42;
+      call.blocks = &blocks[r];
+      runs[r].bind(programs.program(r), call);
+      stream_rank(r).progress.begin(runs[r]);
+    }
+    LoopPort& sender = *programs.network().end(0, 1, 0).port();
+    LoopPort& receiver = *programs.network().end(1, 0, 0).port();
+    ASSERT_FALSE(sender.sent.empty() || receiver.received.empty());
+    const auto digest_of = [](const Announced& message) { return std::get<2>(message); };
+    EXPECT_EQ(digest_of(sender.sent[0]) == digest_of(receiver.received[0]), taken == 500);
+    sender.sent.clear();
+    receiver.received.clear();
+    for (std::size_t r = 0; r < 2; ++r) {
+      if (taken == 500) {
+        EXPECT_TRUE(poll_until_done(r, runs[r]));
+      } else {
+        stream_rank(r).progress.abandon(runs[r]);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace coll::testing

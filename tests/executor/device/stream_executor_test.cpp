@@ -111,6 +111,12 @@ std::uint32_t least_credits(const std::vector<Schedule>& schedules) {
   return 1;
 }
 
+Layout two_hosts(Rank ranks) {
+  std::vector<Place> places(static_cast<std::size_t>(ranks));
+  for (std::size_t r = 0; r < places.size(); ++r) places[r].host = 2 * r < places.size() ? 0 : 1;
+  return make_layout(places);
+}
+
 void run_every_algorithm(std::span<const Rank> sizes) {
   const emulation_test::OnDevice device;
   std::mt19937_64 random(test::test_seed());
@@ -125,8 +131,9 @@ void run_every_algorithm(std::span<const Rank> sizes) {
         const CollectiveSpec spec{static_cast<Collective>(c), size,
                                   static_cast<Rank>(random() % static_cast<unsigned>(size))};
         if (spec.collective == Collective::send || spec.collective == Collective::recv) continue;
-        if (!algorithm.supports(spec, Layout::flat(spec.ranks))) continue;
-        const std::vector<Schedule> schedules = build_all(algorithm, spec);
+        const Layout layout = random() % 2 == 0 ? Layout::flat(size) : two_hosts(size);
+        if (!algorithm.supports(spec, layout)) continue;
+        const std::vector<Schedule> schedules = build_all(algorithm, spec, layout);
         StreamPrograms::Settings settings;
         settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
         settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
@@ -147,6 +154,9 @@ void run_every_algorithm(std::span<const Rank> sizes) {
                        std::to_string(settings.slice_bytes));
           run_and_compare(spec, on_cpu, programs, arenas, count, in_place, random);
           if (::testing::Test::HasFailure()) return;
+          programs.network().for_each_port([](LoopPort& port) {
+            for (const Announced& message : port.sent) EXPECT_EQ(std::get<2>(message), 42U);
+          });
           programs.network().expect_at_rest();
           programs.network().expect_slots_in_turn();
         }

@@ -206,6 +206,27 @@ TEST(StreamOrder, AbandonedRunsEnd) {
   }
 }
 
+/// The end of an abandoned run on the user's stream is not the end of the next run.
+TEST(StreamOrder, AnAbandonedRunEndsNoOther) {
+  const OnDevice device;
+  const CollectiveSpec spec{Collective::all_reduce, 2, 0};
+  for (int turn = 0; turn < 100; ++turn) {
+    StreamPrograms programs({schedules_of("recursive_doubling", Collective::all_reduce, 2)}, {});
+    const TestStream stream;
+    RankCall first(spec, 0, 100, true, 1), second(spec, 0, 100, true, 1);
+    first.bind(programs.program(0));
+    first.set_stream(stream);
+    second.bind(programs.program(0));
+    stream_rank(0).progress.begin(first.run);
+    stream_rank(0).progress.abandon(first.run);
+    stream_rank(0).progress.hold(second.run);
+    stream.synchronize();
+    for (int i = 0; i < 20; ++i) stream_rank(0).executor.advance(second.run);
+    ASSERT_FALSE(second.run.done()) << "turn " << turn;
+    stream_rank(0).progress.abandon(second.run);
+  }
+}
+
 /// The device has ended, the processor not: the run goes on until its ports are settled, or until a
 /// later run on the same connections sees to them.
 TEST(StreamOrder, ARunEndsWhenItsPortsAreSettled) {
