@@ -54,6 +54,11 @@ class LoopRing {
     for (std::uint32_t slot = 0; slot < credits_; ++slot)
       std::atomic_ref(word(slot, sender)).store(1, std::memory_order_release);
   }
+  /// The sender gets no slot, until it does.
+  void block(bool blocked) {
+    for (std::uint32_t slot = 0; slot < credits_; ++slot)
+      std::atomic_ref(word(slot, true)).store(blocked ? 0 : 1, std::memory_order_release);
+  }
   /// All slots are free, and nothing is under way.
   [[nodiscard]] bool rests() {
     for (std::uint32_t slot = 0; slot < credits_; ++slot) {
@@ -145,6 +150,10 @@ class LoopNetwork {
       place = std::make_unique<LoopConnection>(peer, slot_bytes_, std::move(port));
     }
     return *place;
+  }
+  /// Nothing is under way on it.
+  void block(Rank from, Rank to, std::uint32_t lane, bool blocked) {
+    ring(from, to, lane)->block(blocked);
   }
   /// Both ends of each connection were told of the same messages, and none is under way.
   void expect_at_rest() {

@@ -126,6 +126,40 @@ TEST(StreamOrder, ACallOnTheDefaultStream) {
   EXPECT_TRUE(poll_until_done(0, call.run));
 }
 
+/// Lanes do not wait for one another: what one moves arrives while another one stands.
+TEST(StreamOrder, LanesRunSideBySide) {
+#if defined(SANITIZED)
+  GTEST_SKIP() << "it looks at memory that the device is writing";
+#endif
+  const OnDevice device;
+  constexpr std::uint64_t kCount = 64;  // of two passes, one on each copy
+  const CollectiveSpec spec{Collective::broadcast, 2, 0};
+  StreamPrograms programs({schedules_of("linear", Collective::broadcast, 2)}, {2, 2, 256});
+  programs.network().block(0, 1, 0, true);
+  std::deque<RankCall> calls;
+  for (std::size_t r = 0; r < 2; ++r) {
+    calls.emplace_back(spec, r, kCount, true, 1).bind(programs.program(r));
+    stream_rank(r).progress.begin(calls[r].run);
+  }
+  ASSERT_EQ(calls[0].run.extents.windows.passes, 2U);
+  const auto arrived = [&](std::uint64_t element) {
+    std::vector<std::int64_t> now(kCount);
+    calls[1].arena.read(now.data(), kCount * 8);
+    return now[element] == expected_at(spec, 1, kCount, element, 1);
+  };
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!arrived(kCount - 1) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_TRUE(arrived(kCount - 1));
+  EXPECT_FALSE(arrived(0));
+  EXPECT_FALSE(calls[1].run.done());
+  programs.network().block(0, 1, 0, false);
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_TRUE(poll_until_done(r, calls[r].run));
+    calls[r].expect_result(spec, r, kCount, 1);
+  }
+}
+
 /// A run that is held keeps all ranks waiting, and what began behind it; then both go.
 TEST(StreamOrder, AHeldRunWaitsForItsRelease) {
   const OnDevice device;
