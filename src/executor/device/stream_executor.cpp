@@ -65,7 +65,19 @@ void StreamExecutor::begin(Run& run) {
   run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
   run.failure = {};
   run.flight = nullptr;
+  for (Run::Cursor& lane : run.lanes) {
+    lane.state = has_work(run, lane) ? Run::Cursor::State::moving : Run::Cursor::State::done;
+  }
   run.failure = start(run);
+}
+
+Status StreamExecutor::find_kernels(const Run& run, StepTools& tools) {
+  if (!program_of(run).combines) return {};
+  if (run.call.own.combine != nullptr)
+    return failed(Code::unsupported, "a GPU cannot reduce by a function of the program's");
+  COLL_ASSIGN(tools.combine, device_.kernel(run.call.op, run.call.type, false, kernels_));
+  COLL_ASSIGN(tools.finish, device_.kernel(run.call.op, run.call.type, true, kernels_));
+  return {};
 }
 
 Status StreamExecutor::start(Run& run) {
@@ -74,12 +86,7 @@ Status StreamExecutor::start(Run& run) {
   if (current.error() != 0) return device_.failure("its context", current.error());
   StreamQueue queue(device_);
   StepTools tools{queue, {}, events_};
-  if (program.combines) {
-    if (run.call.own.combine != nullptr)
-      return failed(Code::unsupported, "a GPU cannot reduce by a function of the program's");
-    COLL_ASSIGN(tools.combine, device_.kernel(run.call.op, run.call.type, false, kernels_));
-    COLL_ASSIGN(tools.finish, device_.kernel(run.call.op, run.call.type, true, kernels_));
-  }
+  COLL_TRY(find_kernels(run, tools));
   int capturing = 0;  // CU_STREAM_CAPTURE_STATUS_NONE
   std::uint64_t capture = 0;
   if (run.on_stream) {
@@ -103,50 +110,63 @@ Status StreamExecutor::start(Run& run) {
     for (std::size_t i = 0; i < program.connections.size(); ++i)
       run.marks[i] = ++program.connections[i]->sending.taken;
   }
-
   for (std::size_t lane = 0; lane < lanes; ++lane) {
-    if (has_work(run, run.lanes[lane])) flight->streams.push_back(set->lanes[lane]);
+    if (run.lanes[lane].state != Run::Cursor::State::done)
+      flight->streams.push_back(set->lanes[lane]);
   }
+
+  queue_starts(run, queue);
+  queue_steps(run, program, tools);
+  const Status refused = queue.status();
+  queue.forgive();  // what is there must have an end
+  queue_ends(run, set->tail, queue);
+  COLL_TRY(refused);
+  COLL_TRY(queue.status());
+  if (captured) finish_captured(run);
+  return {};
+}
+
+void StreamExecutor::queue_starts(const Run& run, StreamQueue& queue) {
   if (run.on_stream) {
     queue.enter(run.stream);
     queue.record(events_.back());
   }
-  for (CudaStream stream : flight->streams) {
+  for (CudaStream stream : run.flight->streams) {
     queue.enter(stream);
     if (run.on_stream) queue.wait_for(events_.back());
-    if (run.held) queue.wait(flight->gate.there);
+    if (run.held) queue.wait(run.flight->gate.there);
   }
-  queue_steps(run, program, tools);
-  const Status refused = queue.status();
-  queue.forgive();  // what is there must have an end
-  for (std::size_t lane = 0; lane < flight->streams.size(); ++lane) {
-    queue.enter(flight->streams[lane]);
-    queue.record(flight->ends[lane]);
+}
+
+void StreamExecutor::queue_ends(const Run& run, CudaStream tail, StreamQueue& queue) {
+  const StreamFlight& flight = *run.flight;
+  for (std::size_t lane = 0; lane < flight.streams.size(); ++lane) {
+    queue.enter(flight.streams[lane]);
+    queue.record(flight.ends[lane]);
   }
   // One lane needs nobody to wait for it.
-  const bool joins = run.on_stream || flight->streams.size() != 1;
-  if (joins) {
-    queue.enter(run.on_stream ? run.stream : set->tail);
-    for (std::size_t lane = 0; lane < flight->streams.size(); ++lane)
-      queue.wait_for(flight->ends[lane]);
+  if (run.on_stream || flight.streams.size() != 1) {
+    queue.enter(run.on_stream ? run.stream : tail);
+    for (std::size_t lane = 0; lane < flight.streams.size(); ++lane)
+      queue.wait_for(flight.ends[lane]);
   }
-  if (!captured) queue.write(flight->over.there, 1);
-  COLL_TRY(refused);
-  COLL_TRY(queue.status());
-  if (captured) {
-    run.left = 0;
-    run.flushed = true;
-    if (!run.held) give_back_unused(run);
-  }
-  return {};
+  if (!flight.captured) queue.write(flight.over.there, 1);
 }
 
 /// Of a run in a graph, which uses its events no more, and its words only if it was held.
-void StreamExecutor::give_back_unused(Run& run) {
+void StreamExecutor::finish_captured(Run& run) {
+  finish(run);
+  if (run.held) return;
   run.flight->over.set(1);
   run.flight->captured = false;
   run.flight->program = nullptr;
   run.flight = nullptr;
+}
+
+void StreamExecutor::finish(Run& run) {
+  run.left = 0;
+  run.flushed = true;
+  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;
 }
 
 void StreamExecutor::release(Run& run) {
@@ -182,7 +202,7 @@ void StreamExecutor::end(Run& run) {
     const bool last = program.connections[i]->sending.taken == run.marks[i];
     if (last && !program.ports[i]->settled()) return;
   }
-  run.flushed = true;
+  finish(run);
   run.flight->program = nullptr;
   run.flight = nullptr;
 }

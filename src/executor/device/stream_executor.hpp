@@ -14,6 +14,9 @@
 
 namespace coll {
 
+class StreamQueue;
+struct StepTools;
+
 /// Of one communicator, on one GPU. `begin` gives the device all of a run's work; nobody has to
 /// `advance` the run but for ports whose messages the processor moves. Lane i of every run is on
 /// stream i, so runs use connections and scratch in the order of their begins, and need no tickets.
@@ -47,9 +50,13 @@ class StreamExecutor final : public Executor {
 
  private:
   Status start(Run& run);
+  Status find_kernels(const Run& run, StepTools& tools);
+  void queue_starts(const Run& run, StreamQueue& queue);
+  static void queue_ends(const Run& run, CudaStream tail, StreamQueue& queue);
   Status grow_events(std::size_t count);
   static void end(Run& run);
-  static void give_back_unused(Run& run);
+  static void finish_captured(Run& run);
+  static void finish(Run& run);
   void look_for_errors(Run& run);
 
   StreamDevice& device_;

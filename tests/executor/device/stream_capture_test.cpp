@@ -235,7 +235,7 @@ TEST(StreamFailure, LengthsThatDifferAreAnnounced) {
   const OnDevice device;
   const CollectiveSpec spec{Collective::all_to_all, 2, 0, true};
   StreamPrograms programs({build_all(*find_algorithm("linear"), spec)}, {});
-  const DeviceArena arena(kArena);
+  const DeviceArena arenas[] = {DeviceArena(kArena), DeviceArena(kArena)};
   UnequalBlocks blocks[2];
   blocks[0].input = {{0, 0}, {500, 0}};
   blocks[0].output = blocks[1].input = {{0, 0}, {0, 0}};
@@ -244,7 +244,7 @@ TEST(StreamFailure, LengthsThatDifferAreAnnounced) {
     blocks[1].output = {{taken, 0}, {0, 0}};
     for (std::size_t r = 0; r < 2; ++r) {
       CallBinding call;
-      call.input = call.output = arena.pointer();
+      call.input = call.output = arenas[r].pointer();
       call.element_bytes = 8;
       call.digest = 42;
       call.blocks = &blocks[r];
