@@ -34,9 +34,11 @@ inline std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
 }
 
 /// Calls use(from, with, into, elements) for each contiguous piece of the step's chunks; the places
-/// of operands that the step lacks mean nothing.
+/// of operands that the step lacks mean nothing. Out of line: inlined, it changes what the compiler
+/// makes of the steps of one piece.
 template <bool kUnequal, class Use>
-void for_each_piece(const Run& run, const Cursor& lane, const BoundStep& step, Use use) {
+[[gnu::noinline]] void for_each_piece(const Run& run, const Cursor& lane, const BoundStep& step,
+                                      Use use) {
   const std::size_t size = run.call.element_bytes;
   if constexpr (kUnequal) {
     const auto bytes = [&](std::uint64_t elements) { return elements * size; };
