@@ -219,7 +219,7 @@ int run(const Options& options) {
   if (options.device.cuda && !options.explain)
     gpu.emplace(options.program, options.device.number,
                 local_rank_or(std::max(0, launched_rank())));
-  Session session(options);
+  Session session(options, gpu ? &*gpu : nullptr);
   if (options.root >= session.size()) {
     if (session.rank() == 0)
       fmt::print(stderr, "coll-perf: -r {}: ranks here go from 0 to {}\n", options.root,

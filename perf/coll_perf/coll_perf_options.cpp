@@ -256,7 +256,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
   app.add_flag(
       "--cpu", options.cpu,
       "Also show a rank's processor time per call, and how many cores all ranks keep busy");
-  app.add_flag("--stream", options.stream, "Give the calls to a host stream, asynchronously");
+  app.add_flag("--stream", options.stream,
+               "Give the calls to a stream, asynchronously: of the host, with --device of CUDA");
   app.add_option("-m,--agg_iters,--agg-iters,--group", options.group,
                  "Issue so many calls together as a group, each with buffers of its own")
       ->capture_default_str()

@@ -32,7 +32,7 @@ int launched_rank() {
   return text != nullptr && std::getenv("SLURM_STEP_ID") != nullptr ? std::atoi(text) : -1;
 }
 
-Session::Session(const Options& options) : program_(options.program) {
+Session::Session(const Options& options, const Gpu* gpu) : program_(options.program) {
   coll_config_t config = COLL_CONFIG_INIT;
   config.order = options.order;
   if (!options.algorithm.empty()) config.algorithm = options.algorithm.c_str();
@@ -53,11 +53,16 @@ Session::Session(const Options& options) : program_(options.program) {
   if (options.pin && !alone_ && rank_ != launched) pin_to_core(rank_, program_);
   if (options.stream || options.inflight > 1)
     streams_.resize(static_cast<std::size_t>(options.inflight), nullptr);
-  for (coll_stream_t& stream : streams_) stream = make_stream();
+  for (coll_stream_t& stream : streams_) stream = make_stream(gpu);
 }
 
-coll_stream_t Session::make_stream() const {
+coll_stream_t Session::make_stream(const Gpu* gpu) {
   coll_stream_t stream = nullptr;
+  if (gpu != nullptr) {
+    queues_.push_back(std::make_unique<GpuQueue>(*gpu));
+    require(coll_stream_from_cuda(&stream, queues_.back()->handle()), "taking a stream of CUDA");
+    return stream;
+  }
   require(coll_stream_create(&stream), "making a host stream");
   return stream;
 }

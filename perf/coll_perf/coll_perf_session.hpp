@@ -4,10 +4,12 @@
 #pragma once
 #include <collectives/collectives.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "coll_perf/coll_perf_options.hpp"
+#include "gpu/gpu_device.hpp"
 
 namespace perf {
 
@@ -20,7 +22,8 @@ int launched_rank();
 /// error.
 class Session {
  public:
-  explicit Session(const Options& options);
+  /// With a GPU, calls in flight are on streams of CUDA.
+  explicit Session(const Options& options, const Gpu* gpu = nullptr);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -45,8 +48,8 @@ class Session {
   [[nodiscard]] std::string explain(const coll_call_t& call) const;
 
  private:
-  /// A queue for calls in flight. (The place for CUDA streams, once the library takes them.)
-  [[nodiscard]] coll_stream_t make_stream() const;
+  /// A queue for calls in flight.
+  [[nodiscard]] coll_stream_t make_stream(const Gpu* gpu);
   [[noreturn]] void end(bool speak, const char* what) const;
 
   const char* program_;
@@ -54,6 +57,7 @@ class Session {
   int size_ = 1;
   bool alone_ = false;
   coll_comm_t comm_ = nullptr;
+  std::vector<std::unique_ptr<GpuQueue>> queues_;  ///< of CUDA; they outlive `streams_`
   std::vector<coll_stream_t> streams_;
 };
 

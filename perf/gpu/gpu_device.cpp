@@ -79,4 +79,13 @@ void GpuMemory::read(void* to, std::size_t bytes) const {
   if (bytes > 0) gpu_.require(gpu_.driver().to_host(to, address_, bytes), "copying from it");
 }
 
+GpuQueue::GpuQueue(const Gpu& gpu) : gpu_(gpu) {
+  constexpr unsigned kDefault = 0;  // CU_STREAM_DEFAULT
+  gpu_.require(gpu_.driver().stream_create(&stream_, kDefault), "making a stream");
+}
+
+GpuQueue::~GpuQueue() {
+  gpu_.driver().stream_destroy(stream_);
+}
+
 }  // namespace perf

@@ -61,4 +61,19 @@ class GpuMemory {
   GpuAddress address_ = 0;
 };
 
+/// A stream, behind what the default stream does.
+class GpuQueue {
+ public:
+  explicit GpuQueue(const Gpu& gpu);
+  ~GpuQueue();
+  GpuQueue(const GpuQueue&) = delete;
+  GpuQueue& operator=(const GpuQueue&) = delete;
+
+  [[nodiscard]] GpuStream handle() const { return stream_; }
+
+ private:
+  const Gpu& gpu_;
+  GpuStream stream_ = nullptr;
+};
+
 }  // namespace perf
