@@ -132,7 +132,8 @@ Status DeviceStream::submit(DeviceOperation& operation) {
     take_back(operation);
     return prepared.status();
   }
-  const auto [pinned, captured] = *prepared;
+  std::byte* const pinned = prepared->first;
+  const bool captured = prepared->second;
   bool there = false;
   const Status put =
       caught([&] { return operation.put(driver_, stream_, pinned, captured, there); });
