@@ -65,6 +65,9 @@ void DeviceOperation::break_promises() noexcept {
 }
 
 void DeviceOperation::give_up() noexcept {
+  given_up_ = true;
+  // The stream has issued the calls already: they let it go on.
+  if (issuing_ == Issuing::stream && reached_.load(std::memory_order_relaxed)) return;
   break_promises();
   used_ = 0;
   std::atomic_ref(*done_).store(1, std::memory_order_release);
@@ -119,7 +122,7 @@ void DeviceOperation::on_end(OpenCall& call) noexcept {
   stream_.note_failure(failure_);
   // From now on a captured operation may begin anew.
   std::atomic_ref(*done_).store(1, std::memory_order_release);
-  if (issuing_ != Issuing::launches) stream_.end_operation(*this);
+  if (issuing_ != Issuing::launches && !given_up_) stream_.end_operation(*this);
 }
 
 DeviceOperation::Unfinished DeviceOperation::unfinished() const noexcept {

@@ -49,7 +49,8 @@ class DeviceOperation final : private CallOwner {
   DeviceOperation* next_open = nullptr;  ///< the stream's
 
   // Under the stream's mutex of ends.
-  /// Its calls will not be issued: the stream, if it comes to the operation, goes on without them.
+  /// Its calls will not be issued any more: the stream, if it comes to the operation, goes on
+  /// without them.
   void give_up() noexcept;
   struct Unfinished {
     Engine* engine = nullptr;
@@ -85,6 +86,7 @@ class DeviceOperation final : private CallOwner {
     launches,  ///< of the graph that has captured the operation
   };
   Issuing issuing_ = Issuing::caller;
+  bool given_up_ = false;             ///< then it is never used again
   std::atomic<bool> reached_{false};  ///< by the stream
   // Guarded by the stream's mutex of ends.
   std::size_t ended_ = 0;  ///< calls
