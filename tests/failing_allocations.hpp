@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operator new that fails where a test says so, and counts bytes.
 #pragma once
+#include <gtest/gtest.h>
 #include <malloc.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
+
+// Clang links operators of the thread sanitizer's into each program, before these.
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define COLL_OPERATORS_OF_THE_SANITIZER
+#endif
+#endif
+/// For the begin of a test.
+#ifdef COLL_OPERATORS_OF_THE_SANITIZER
+#define NEEDS_FAILING_ALLOCATIONS() GTEST_SKIP() << "the sanitizer has operator new"
+#else
+#define NEEDS_FAILING_ALLOCATIONS()
+#endif
 
 namespace coll::test {
 
@@ -71,6 +85,7 @@ inline void* allocate(std::size_t bytes, std::size_t alignment) {
 
 }  // namespace coll::test
 
+#ifndef COLL_OPERATORS_OF_THE_SANITIZER
 // One program includes this file once, so these are its only definitions. All of them: a sanitizer
 // has its own of each, and compares which of them gave what another one takes back. Not inlined:
 // g++ would see free() called for what operator new gave.
@@ -125,3 +140,4 @@ inline void* allocate(std::size_t bytes, std::size_t alignment) {
 [[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t& /*unused*/) noexcept {
   coll::test::give_back(memory);
 }
+#endif

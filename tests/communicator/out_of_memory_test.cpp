@@ -255,6 +255,7 @@ std::string trial(const Scenario& scenario, Rank& self, Board& board, long which
 class OutOfMemory : public ::testing::TestWithParam<Scenario> {};
 
 TEST_P(OutOfMemory, FailsLikeAnythingElse) {
+  NEEDS_FAILING_ALLOCATIONS();
   static bool failed_before = false;
   // A rank that ends leaves the other one waiting for its alarm: once is enough.
   ASSERT_FALSE(failed_before) << "not run, since an earlier one has failed";

@@ -38,6 +38,7 @@ TEST(OwnThread, BlocksSignalsButThoseOfItsOwnFaults) {
 }
 
 TEST(OwnThread, LeavesTheCallersSignalsAloneWhereMemoryRunsOut) {
+  NEEDS_FAILING_ALLOCATIONS();
   using coll::test::FailingAllocations;
   long which = 0;
   for (bool fired = true; fired;) {

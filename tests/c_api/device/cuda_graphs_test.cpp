@@ -57,6 +57,7 @@ TEST(CudaGraphs, LaunchesInARowAndCallsBetweenThem) {
       graph.launch(stream);  // without waiting for the one before
       if (launch % 7 == 0) sum();
     }
+    stream.synchronize();
     EXPECT_COLL(coll_stream_synchronize(stream));
     EXPECT_EQ(data.read(), Values(500, 1.F));
   });
