@@ -50,13 +50,13 @@ Status DeviceOperation::put(const CudaDriver& driver, CudaStream stream, std::by
         stream, [](void* self) { static_cast<DeviceOperation*>(self)->reach(); }, this);
   }
   there = error == 0;
-  if (error == 0) error = driver.stream_wait_word(stream, done_there_, 1, kEqual);
-  if (error == 0) error = driver.stream_write_word(stream, done_there_, 0, 0);
+  if (error == 0) error = driver.stream_wait_word(stream, done_.there, 1, kEqual);
+  if (error == 0) error = driver.stream_write_word(stream, done_.there, 0, 0);
   for (std::size_t i = 0; i < used_; ++i)
     for (const StagedCall::Copy& each : members_[i].staged.after()) copy(each, true);
   if (error == 0) return {};
   if (!there) break_promises();
-  return failed(Code::system, "an operation on a stream of CUDA: " + driver.describe(error));
+  return driver.failed_to("an operation on a stream of CUDA", error);
 }
 
 void DeviceOperation::break_promises() noexcept {
@@ -70,7 +70,7 @@ void DeviceOperation::give_up() noexcept {
   if (issuing_ == Issuing::stream && reached_.load(std::memory_order_relaxed)) return;
   break_promises();
   used_ = 0;
-  std::atomic_ref(*done_).store(1, std::memory_order_release);
+  done_.set(1);
 }
 
 /// The calls as they are issued; nobody else knows of them.
@@ -121,8 +121,8 @@ void DeviceOperation::on_end(OpenCall& call) noexcept {
   if (++ended_ < used_) return;
   stream_.note_failure(failure_);
   // From now on a captured operation may begin anew.
-  std::atomic_ref(*done_).store(1, std::memory_order_release);
-  if (issuing_ != Issuing::launches && !given_up_) stream_.end_operation(*this);
+  done_.set(1);
+  if (issuing_ != Issuing::launches) stream_.end_operation(*this);
 }
 
 DeviceOperation::Unfinished DeviceOperation::unfinished() const noexcept {

@@ -6,6 +6,7 @@
 #include "communicator/communicator.hpp"
 #include "communicator/device/staged_call.hpp"
 #include "sys/cuda/pinned_block.hpp"
+#include "sys/cuda/pinned_words.hpp"
 
 namespace coll {
 
@@ -25,9 +26,8 @@ class DeviceStream;
 /// each would wait for the other.
 class DeviceOperation final : private CallOwner {
  public:
-  /// `done` lies in pinned memory, where the device finds it at `done_there`.
-  DeviceOperation(DeviceStream& stream, std::uint32_t* done, CudaAddress done_there)
-      : stream_(stream), done_(done), done_there_(done_there) {}
+  /// `done` is 0.
+  DeviceOperation(DeviceStream& stream, PinnedWord done) : stream_(stream), done_(done) {}
 
   // For the issuer, under the stream's lock. First all calls are added, then the operation is put
   // on the stream, then its calls are issued, unless the stream does that.
@@ -75,8 +75,7 @@ class DeviceOperation final : private CallOwner {
   void reach() noexcept;
 
   DeviceStream& stream_;
-  std::uint32_t* const done_;
-  const CudaAddress done_there_;
+  const PinnedWord done_;
   std::deque<Member> members_;
   std::size_t used_ = 0;  ///< of them; the others wait for a larger group
   std::size_t staged_bytes_ = 0;

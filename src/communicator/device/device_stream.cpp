@@ -4,23 +4,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include "sys/cuda/current_context.hpp"
 
 namespace coll {
-namespace {
-
-/// A word has a cache line of its own.
-constexpr std::size_t kWordStride = 64, kWordsBytes = 4096;
-
-Status stream_failure(const CudaDriver& driver, const std::string& what, int error) {
-  return failed(Code::system, what + ": " + driver.describe(error));
-}
-
-}  // namespace
 
 Result<std::unique_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
   const CudaDriver* const driver = loaded_cuda_driver();
@@ -47,9 +36,9 @@ Result<std::unique_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
   COLL_ASSIGN(made->helper_, ProgressThread::of_process());
   constexpr unsigned kUntimed = 2;  // CU_EVENT_DISABLE_TIMING
   const CurrentContext current(*driver, context);
-  if (current.error() != 0) return stream_failure(*driver, "its context", current.error());
+  if (current.error() != 0) return driver->failed_to("the context of a stream", current.error());
   if (const int error = driver->event_create(&made->behind_, kUntimed))
-    return stream_failure(*driver, "an event", error);
+    return driver->failed_to("an event", error);
   return made;
 }
 
@@ -97,16 +86,8 @@ Result<DeviceOperation*> DeviceStream::take() {
 
 /// Adds a free one.
 Status DeviceStream::add_operation() {
-  if (words_.empty() || next_word_ == kWordsBytes / kWordStride) {
-    COLL_ASSIGN(PinnedBlock words, PinnedBlock::allocate(driver_, context_, kWordsBytes));
-    std::memset(words.data(), 0, kWordsBytes);
-    words_.push_back(std::move(words));
-    next_word_ = 0;
-  }
-  const std::size_t at = next_word_ * kWordStride;
-  operations_.emplace_back(*this, reinterpret_cast<std::uint32_t*>(words_.back().data() + at),
-                           words_.back().address() + at);
-  ++next_word_;
+  COLL_ASSIGN(const PinnedWord done, words_.next());
+  operations_.emplace_back(*this, done);
   const std::lock_guard ends(end_mutex_);
   free_.reserve(operations_.size());  // what ends finds room
   free_.push_back(&operations_.back());
@@ -122,7 +103,7 @@ void DeviceStream::take_back(DeviceOperation& operation) noexcept {
 Status DeviceStream::submit(DeviceOperation& operation) {
   const CurrentContext current(driver_, context_);
   const auto prepare = [&]() -> Result<std::pair<std::byte*, bool>> {
-    if (current.error() != 0) return stream_failure(driver_, "its context", current.error());
+    if (current.error() != 0) return driver_.failed_to("the context of a stream", current.error());
     COLL_ASSIGN(const bool captured, is_capturing());
     COLL_ASSIGN(std::byte* const pinned, memory_for(operation, captured));
     return std::pair(pinned, captured);
@@ -176,7 +157,7 @@ void DeviceStream::end_operation(DeviceOperation& operation) noexcept {
 Result<bool> DeviceStream::is_capturing() const {
   int status = 0;  // CUstreamCaptureStatus
   if (const int error = driver_.stream_is_capturing(stream_, &status))
-    return stream_failure(driver_, "cuStreamIsCapturing", error);
+    return driver_.failed_to("cuStreamIsCapturing", error);
   if (status == 2)
     return failed(Code::invalid_usage, "the capture of the stream is invalid", "end it");
   return status == 1;
@@ -227,7 +208,7 @@ Status DeviceStream::synchronize() {
   int error = current.error();
   if (error == 0 && recorded_) error = driver_.event_synchronize(behind_);
   const std::lock_guard ends(end_mutex_);
-  if (error != 0) note_failure(stream_failure(driver_, "a stream of CUDA", error));
+  if (error != 0) note_failure(driver_.failed_to("a stream of CUDA", error));
   return std::exchange(failure_, Status{});
 }
 
@@ -241,7 +222,7 @@ Status DeviceStream::query() {
       current.error() != 0 || !recorded_ ? current.error() : driver_.event_query(behind_);
   if (error == kNotReady) return outstanding;
   const std::lock_guard ends(end_mutex_);
-  if (error != 0) note_failure(stream_failure(driver_, "a stream of CUDA", error));
+  if (error != 0) note_failure(driver_.failed_to("a stream of CUDA", error));
   return std::exchange(failure_, Status{});
 }
 

@@ -55,7 +55,7 @@ class DeviceStream {
 
  private:
   DeviceStream(const CudaDriver& driver, CudaStream stream, CudaContext context)
-      : driver_(driver), stream_(stream), context_(context) {}
+      : driver_(driver), stream_(stream), context_(context), words_(driver, context) {}
   [[nodiscard]] Result<bool> is_capturing() const;
   Result<std::byte*> memory_for(DeviceOperation& operation, bool captured);
   Status add_operation();
@@ -68,8 +68,7 @@ class DeviceStream {
   CudaEvent behind_ = nullptr;  ///< recorded behind the last operation
   std::shared_ptr<ProgressThread> helper_;
   std::mutex enqueue_mutex_;  ///< guards what follows
-  std::vector<PinnedBlock> words_;
-  std::size_t next_word_ = 0;  ///< in the last block
+  PinnedWords words_;
   std::deque<DeviceOperation> operations_;
   /// All operations use it, but captured ones: the stream has each wait for the one before.
   PinnedBlock memory_;

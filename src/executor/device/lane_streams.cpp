@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sys/cuda/beside_captures.hpp"
+
 namespace coll {
 
 LaneStreams::~LaneStreams() {
@@ -50,9 +52,9 @@ Status LaneStreams::grow(StreamSet& set, std::size_t lanes) {
 
 Status LaneStreams::make(CudaStream& stream) {
   constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
-  const StreamDevice::BesideCaptures beside(device_);
+  const BesideCaptures beside(device_.driver());
   if (const int error = device_.driver().stream_create(&stream, kNonBlocking))
-    return device_.failure("a stream", error);
+    return device_.failed_to("a stream", error);
   return {};
 }
 

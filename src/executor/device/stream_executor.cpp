@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "executor/device/stream_steps.hpp"
+#include "sys/cuda/beside_captures.hpp"
+#include "sys/cuda/current_context.hpp"
 
 namespace coll {
 namespace {
@@ -40,8 +42,8 @@ Result<std::unique_ptr<Program>> StreamExecutor::bind(const Schedule& schedule,
                                                       const ProgramShape& shape,
                                                       const ConnectionSource& connection,
                                                       ScratchPool& /*pool*/) {
-  const StreamDevice::OnDevice current(device_);
-  if (current.error() != 0) return device_.failure("its context", current.error());
+  const CurrentContext current(device_.driver(), device_.context());
+  if (current.error() != 0) return device_.failed_to("its context", current.error());
   COLL_ASSIGN(std::unique_ptr<Program> program,
               bind_streams(schedule, shape, connection, device_, !kernels_.empty(), graph_memory_));
   COLL_TRY(grow_events(static_cast<StreamProgram&>(*program).event_count + std::size_t{1}));
@@ -50,11 +52,11 @@ Result<std::unique_ptr<Program>> StreamExecutor::bind(const Schedule& schedule,
 
 Status StreamExecutor::grow_events(std::size_t count) {
   constexpr unsigned kNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
-  const StreamDevice::BesideCaptures beside(device_);
+  const BesideCaptures beside(device_.driver());
   while (events_.size() < count) {
     CudaEvent event = nullptr;
     if (const int error = device_.driver().event_create(&event, kNoTiming))
-      return device_.failure("an event", error);
+      return device_.failed_to("an event", error);
     events_.push_back(event);
   }
   return {};
@@ -82,8 +84,8 @@ Status StreamExecutor::find_kernels(const Run& run, StepTools& tools) {
 
 Status StreamExecutor::start(Run& run) {
   StreamProgram& program = program_of(run);
-  const StreamDevice::OnDevice current(device_);
-  if (current.error() != 0) return device_.failure("its context", current.error());
+  const CurrentContext current(device_.driver(), device_.context());
+  if (current.error() != 0) return device_.failed_to("its context", current.error());
   StreamQueue queue(device_);
   StepTools tools{queue, {}, events_};
   COLL_TRY(find_kernels(run, tools));
@@ -92,7 +94,7 @@ Status StreamExecutor::start(Run& run) {
   if (run.on_stream) {
     if (const int error = device_.driver().capture_info(run.stream, &capturing, &capture, nullptr,
                                                         nullptr, nullptr))
-      return device_.failure("the state of the caller's stream", error);
+      return device_.failed_to("the state of the caller's stream", error);
   }
   const bool captured = capturing != 0;
   const std::size_t lanes = run.lanes.size();
@@ -211,12 +213,12 @@ void StreamExecutor::end(Run& run) {
 void StreamExecutor::look_for_errors(Run& run) {
   constexpr std::uint32_t kSeldom = 4096;
   if (++run.flight->vain % kSeldom != 0) return;
-  const StreamDevice::OnDevice current(device_);
-  const StreamDevice::BesideCaptures beside(device_);
+  const CurrentContext current(device_.driver(), device_.context());
+  const BesideCaptures beside(device_.driver());
   for (CudaStream stream : run.flight->streams) {
     const int error = device_.driver().stream_query(stream);
     if (error == 0 || error == kNotReady) continue;
-    run.failure = device_.failure("work on a stream", error);
+    run.failure = device_.failed_to("work on a stream", error);
     return;
   }
 }
@@ -232,8 +234,8 @@ void StreamExecutor::abandon(Run& run) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kLongest{2};
   const auto deadline = Clock::now() + kLongest;
-  const StreamDevice::OnDevice current(device_);
-  const StreamDevice::BesideCaptures beside(device_);
+  const CurrentContext current(device_.driver(), device_.context());
+  const BesideCaptures beside(device_.driver());
   while (!lanes_ended(device_.driver(), *flight)) {
     // What began before it on the same streams has to end first.
     for (const auto& other : flights_.all()) {

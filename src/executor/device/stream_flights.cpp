@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sys/cuda/beside_captures.hpp"
+
 namespace coll {
 
 StreamFlights::~StreamFlights() {
@@ -13,8 +15,7 @@ StreamFlights::~StreamFlights() {
   for (const auto& flight : all_) {
     for (CudaEvent event : flight->ends) device_.driver().event_destroy(event);
   }
-  if (!written_later) return;
-  for (WordPage& page : pages_) page.abandon();
+  if (written_later) words_.abandon();
 }
 
 Result<StreamFlight*> StreamFlights::take(StreamProgram& program, std::size_t lanes) {
@@ -31,10 +32,10 @@ Result<StreamFlight*> StreamFlights::take(StreamProgram& program, std::size_t la
   }
   while (flight->ends.size() < lanes) {
     constexpr unsigned kNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
-    const StreamDevice::BesideCaptures beside(device_);
+    const BesideCaptures beside(device_.driver());
     CudaEvent event = nullptr;
     if (const int error = device_.driver().event_create(&event, kNoTiming))
-      return device_.failure("an event", error);
+      return device_.failed_to("an event", error);
     flight->ends.push_back(event);
   }
   flight->streams.clear();
@@ -48,22 +49,10 @@ Result<StreamFlight*> StreamFlights::take(StreamProgram& program, std::size_t la
 
 Result<StreamFlight*> StreamFlights::make() {
   auto made = std::make_unique<StreamFlight>();
-  COLL_ASSIGN(made->over, next_word());
-  COLL_ASSIGN(made->gate, next_word());
+  COLL_ASSIGN(made->over, words_.next());
+  COLL_ASSIGN(made->gate, words_.next());
   made->over.set(1);
   return all_.emplace_back(std::move(made)).get();
-}
-
-Result<StreamFlight::Word> StreamFlights::next_word() {
-  if (used_ * sizeof(std::uint32_t) >= WordPage::kBytes) {
-    COLL_ASSIGN(WordPage page, WordPage::make(device_));
-    pages_.push_back(std::move(page));
-    used_ = 0;
-  }
-  const WordPage& page = pages_.back();
-  const StreamFlight::Word word{page.words() + used_, page.there() + used_ * sizeof(std::uint32_t)};
-  used_ += kStride;
-  return word;
 }
 
 }  // namespace coll

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs have on the device from their begin to their end.
 #pragma once
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "executor/device/stream_device.hpp"
+#include "sys/cuda/pinned_words.hpp"
 
 namespace coll {
 
@@ -14,19 +14,8 @@ struct StreamProgram;
 
 /// Of one run: words that the device and the host talk by, and events at the end of its lanes.
 struct StreamFlight {
-  struct Word {
-    std::uint32_t* here = nullptr;
-    CudaAddress there = 0;  ///< for the device
-
-    [[nodiscard]] bool is_set() const {
-      return std::atomic_ref(*here).load(std::memory_order_acquire) != 0;
-    }
-    void set(std::uint32_t value) const {
-      std::atomic_ref(*here).store(value, std::memory_order_release);
-    }
-  };
-  Word over;                         ///< the device writes 1 once all lanes have ended
-  Word gate;                         ///< the lanes of a run that is held wait until it is 1
+  PinnedWord over;                   ///< the device writes 1 once all lanes have ended
+  PinnedWord gate;                   ///< the lanes of a run that is held wait until it is 1
   std::vector<CudaEvent> ends;       ///< there may be more than lanes
   std::vector<CudaStream> streams;   ///< of the lanes that have work
   StreamProgram* program = nullptr;  ///< null: it is of no run
@@ -37,7 +26,8 @@ struct StreamFlight {
 /// The flights of an executor, used again and again.
 class StreamFlights {
  public:
-  explicit StreamFlights(StreamDevice& device) : device_(device) {}
+  explicit StreamFlights(StreamDevice& device)
+      : device_(device), words_(device.driver(), device.context()) {}
   StreamFlights(const StreamFlights&) = delete;
   StreamFlights& operator=(const StreamFlights&) = delete;
   ~StreamFlights();
@@ -49,14 +39,10 @@ class StreamFlights {
   [[nodiscard]] const std::vector<std::unique_ptr<StreamFlight>>& all() const { return all_; }
 
  private:
-  static constexpr std::size_t kStride =
-      128 / sizeof(std::uint32_t);  ///< words, from one to the next
   Result<StreamFlight*> make();
-  Result<StreamFlight::Word> next_word();
 
   StreamDevice& device_;
-  std::vector<WordPage> pages_;
-  std::size_t used_ = WordPage::kBytes / sizeof(std::uint32_t);  ///< words of the last page
+  PinnedWords words_;
   std::vector<std::unique_ptr<StreamFlight>> all_;
 };
 

@@ -59,7 +59,7 @@ Result<std::unique_ptr<Program>> bind_streams(const Schedule& schedule, const Pr
   number_events(*program);
   program->graph_memory = std::move(graph_memory);
   if (const std::size_t bytes = program->scratch_bytes * program->lanes.size(); bytes > 0) {
-    COLL_ASSIGN(program->device_scratch, StreamMemory::allocate(device, bytes));
+    COLL_ASSIGN(program->device_scratch, CudaPiece::allocate(device.context(), bytes));
     give_scratch(*program, reinterpret_cast<std::byte*>(program->device_scratch.address()));
   }
   bind_turns(*program);

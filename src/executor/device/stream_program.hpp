@@ -7,11 +7,12 @@
 
 #include "executor/device/stream_device.hpp"
 #include "executor/program.hpp"
+#include "sys/cuda/device_memory.hpp"
 
 namespace coll {
 
 /// Memory that graphs use after the programs that captured calls were of.
-using GraphMemory = std::vector<StreamMemory>;
+using GraphMemory = std::vector<CudaPiece>;
 
 struct StreamProgram final : Program {
   /// The slots that the next messages of a call pass through.
@@ -27,7 +28,7 @@ struct StreamProgram final : Program {
   std::vector<std::uint16_t> events;
   std::uint16_t event_count = 0;
   bool combines = false;
-  StreamMemory device_scratch;
+  CudaPiece device_scratch;
   bool captured = false;  ///< a call of it is in a graph, which uses the scratch for good
   bool lost = false;      ///< a call of it may still use the scratch
   std::shared_ptr<GraphMemory> graph_memory;  ///< the executor's

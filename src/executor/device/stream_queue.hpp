@@ -47,7 +47,7 @@ class StreamQueue {
 
   [[nodiscard]] bool ok() const { return error_ == 0; }
   [[nodiscard]] Status status() const {
-    return ok() ? Status() : device_.failure(std::string(refused_) + " on a stream", error_);
+    return ok() ? Status() : device_.failed_to(std::string(refused_) + " on a stream", error_);
   }
   /// From now on it gives operations again.
   void forgive() { error_ = 0; }

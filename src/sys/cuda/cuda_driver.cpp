@@ -6,6 +6,7 @@
 #include <link.h>
 
 #include <atomic>
+#include <utility>
 
 #include "base/made_once.hpp"
 
@@ -133,10 +134,10 @@ std::string CudaDriver::describe(int error) const {
   return std::string(name) + " (" + text + ")";
 }
 
-Status CudaDriver::failed_to(const std::string& what, int error) const {
+Status CudaDriver::failed_to(const std::string& what, int error, std::string hint) const {
   constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
   return failed(error == kOutOfMemory ? Code::out_of_resources : Code::system,
-                what + ": " + describe(error));
+                what + ": " + describe(error), std::move(hint));
 }
 
 MemoryPlace place_of(const CudaDriver& driver, const void* address) {

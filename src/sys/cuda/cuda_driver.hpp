@@ -106,8 +106,8 @@ struct CudaDriver {
   [[nodiscard]] std::string missing_for_streams() const;
   /// "CUDA_ERROR_INVALID_VALUE (invalid argument)"
   [[nodiscard]] std::string describe(int error) const;
-  /// The failure of a function that gave this error, for what it was called.
-  [[nodiscard]] Status failed_to(const std::string& what, int error) const;
+  /// The failure of a function that gave this error, for what it was called. `hint`: what to do.
+  [[nodiscard]] Status failed_to(const std::string& what, int error, std::string hint = {}) const;
 };
 
 /// Null as long as the program has not loaded the driver: then there is no memory of a GPU. This

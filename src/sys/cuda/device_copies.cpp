@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sys/cuda/current_context.hpp"
+#include "sys/cuda/primary_context.hpp"
 #include "sys/fork_safe_mutex.hpp"
 
 namespace coll {
@@ -17,8 +18,7 @@ CudaAddress address_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
-/// A device's primary context, which the CUDA runtime and frameworks use, and the library's stream
-/// on it. Both stay for good: their owner may end after the driver has.
+/// A device's primary context and the library's stream on it. Both stay for good.
 struct Device {
   CudaContext context = nullptr;
   CudaStream stream = nullptr;
@@ -28,11 +28,8 @@ Result<Device> make_device(const CudaDriver& driver, int ordinal) {
   // Behind what the program does on CUDA's default stream: cudaMemcpy may return before its end.
   constexpr unsigned kDefault = 0;  // CU_STREAM_DEFAULT
   const std::string name = "CUDA device " + std::to_string(ordinal);
-  Device made;
-  int device = -1;
-  if (const int error = driver.device_get(&device, ordinal)) return driver.failed_to(name, error);
-  if (const int error = driver.primary_context_retain(&made.context, device))
-    return driver.failed_to(name + ": its primary context", error);
+  COLL_ASSIGN(const PrimaryContext primary, PrimaryContext::retain(driver, ordinal));
+  Device made{.context = primary.context};
   const CurrentContext current(driver, made.context);
   if (current.error() != 0) return driver.failed_to(name + ": its context", current.error());
   if (const int error = driver.stream_create(&made.stream, kDefault))

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
 
 namespace coll {
@@ -14,6 +15,7 @@ template <class Function>
 Status in_context(CudaContext context, const std::string& what, Function function) {
   const CudaDriver& driver = *loaded_cuda_driver();
   const CurrentContext current(driver, context);
+  const BesideCaptures beside(driver);
   const int error = current.error() != 0 ? current.error() : function(driver);
   return error == 0 ? Status() : driver.failed_to(what, error);
 }
@@ -25,7 +27,9 @@ CudaPiece::~CudaPiece() {
   const CudaDriver& driver = *loaded_cuda_driver();
   const CurrentContext current(driver, context_);
   // At the end of the process the driver may be gone already, and all this with it.
-  if (current.error() == 0) undo_(driver, *this);
+  if (current.error() != 0) return;
+  const BesideCaptures beside(driver);
+  undo_(driver, *this);
 }
 
 Result<CudaPiece> CudaPiece::allocate(CudaContext context, std::size_t bytes) {

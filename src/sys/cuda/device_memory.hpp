@@ -9,7 +9,8 @@
 namespace coll {
 
 /// Something of a context at an address, which its owner undoes in that context. Its driver is
-/// `loaded_cuda_driver()`, which has all that `missing_for_streams()` looks for.
+/// `loaded_cuda_driver()`, which has all that `missing_for_streams()` looks for. A capture
+/// of a stream forbids neither to make nor to undo one.
 class CudaPiece {
  public:
   CudaPiece() = default;
@@ -27,6 +28,7 @@ class CudaPiece {
   }
   CudaPiece(const CudaPiece&) = delete;
   CudaPiece& operator=(const CudaPiece&) = delete;
+  /// The driver may wait for all work of the device.
   ~CudaPiece();
 
   /// New memory of the context's device.
@@ -38,6 +40,8 @@ class CudaPiece {
 
   /// What the context's device knows it by; 0: there is nothing.
   [[nodiscard]] CudaAddress address() const { return address_; }
+  /// Never undoes it: the device may still use it.
+  void abandon() { undo_ = nullptr; }
 
  private:
   using Undo = void (*)(const CudaDriver& driver, const CudaPiece& piece);

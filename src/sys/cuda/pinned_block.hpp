@@ -26,7 +26,7 @@ class PinnedBlock {
   }
   ~PinnedBlock();
 
-  /// Also while the thread captures a stream.
+  /// A capture of a stream forbids neither this nor the end.
   static Result<PinnedBlock> allocate(const CudaDriver& driver, CudaContext context,
                                       std::size_t bytes);
 
@@ -34,6 +34,8 @@ class PinnedBlock {
   /// Where devices find it.
   [[nodiscard]] CudaAddress address() const { return address_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Never frees it: devices may still use it.
+  void abandon() { data_ = nullptr; }
 
  private:
   const CudaDriver* driver_ = nullptr;
