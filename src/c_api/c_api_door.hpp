@@ -27,7 +27,7 @@ struct coll_comm {
 struct coll_stream {
   // One of the two is there.
   std::unique_ptr<coll::HostStream> stream;
-  std::unique_ptr<coll::DeviceStream> device_stream;
+  std::shared_ptr<coll::DeviceStream> device_stream;
   unsigned forks = coll::LiveCommunicators::of_process().forks();  ///< before it was made
 };
 

@@ -58,6 +58,8 @@ coll_status_t coll_stream_destroy(coll_stream_t stream) {
       return call.stream == stream->stream.get() &&
              call.device_stream == stream->device_stream.get();
     }));
+    // Another handle may be of the same stream of CUDA: then this one's operations end here.
+    if (stream->device_stream) stream->device_stream->finish();
     delete stream;
     return {};
   });

@@ -45,13 +45,21 @@ class DevicePart {
     operation_->add(*call.communicator, request, call.deadline_s);
     return {};
   }
-  Status submit() {
-    DeviceOperation& operation = *operation_;
-    operation_ = nullptr;  // where it fails, the stream takes it back
-    COLL_TRY(stream_->submit(operation));
+  Status prepare() { return stream_->prepare(*operation_); }
+  Status put() {
+    if (there_) return {};
+    DeviceOperation& operation = *std::exchange(operation_, nullptr);  // taken back if it fails
+    COLL_TRY(stream_->put(operation));
     operation_ = &operation;
     there_ = true;
     return {};
+  }
+  /// The stream, not this thread, issues calls of the communicator.
+  [[nodiscard]] bool issues(const Communicator& communicator) const {
+    if (!operation_->issued_by_stream()) return false;
+    for (std::size_t i = 0; i < operation_->calls(); ++i)
+      if (&operation_->communicator(i) == &communicator) return true;
+    return false;
   }
   /// The next call of the operation; null: the stream will issue it.
   OpenCall* next_call() noexcept {
@@ -85,6 +93,21 @@ std::vector<std::unique_lock<std::mutex>> lock_with_room(const std::vector<Strea
   }
 }
 
+/// The streams of CUDA that issue a group's calls of one communicator do so in any order.
+Status check_order(std::span<const GroupedCall> calls, const std::vector<DevicePart>& parts) {
+  for (const GroupedCall& call : calls) {
+    const auto streams = std::ranges::count_if(
+        parts, [&](const DevicePart& part) { return part.issues(*call.communicator); });
+    if (streams > 1) {
+      return failed(Code::invalid_usage,
+                    "a group has operations of a communicator that graphs have captured on two "
+                    "streams of CUDA, so nothing orders them",
+                    "put them on one stream, or into two groups");
+    }
+  }
+  return {};
+}
+
 /// Puts the group's calls on its streams of CUDA. All groups lock in the same order.
 Result<std::vector<DevicePart>> put_on_devices(std::span<const GroupedCall> calls,
                                                std::vector<DeviceStream*> streams) {
@@ -97,7 +120,13 @@ Result<std::vector<DevicePart>> put_on_devices(std::span<const GroupedCall> call
     for (const GroupedCall& call : calls)
       if (call.device_stream == stream) COLL_TRY(part.add(call));
   }
-  for (DevicePart& part : parts) COLL_TRY(part.submit());
+  for (DevicePart& part : parts) COLL_TRY(part.prepare());
+  COLL_TRY(check_order(calls, parts));
+  // In the program's order, which is the same on all ranks.
+  for (const GroupedCall& call : calls) {
+    const auto part = std::ranges::find(parts, call.device_stream, &DevicePart::stream);
+    if (part != parts.end()) COLL_TRY(part->put());
+  }
   return parts;
 }
 

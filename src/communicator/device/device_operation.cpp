@@ -22,40 +22,51 @@ void DeviceOperation::add(Communicator& communicator, const Request& request, do
   ++used_;
 }
 
-Status DeviceOperation::put(const CudaDriver& driver, CudaStream stream, std::byte* pinned,
-                            bool captured, bool& there) {
-  constexpr unsigned kEqual = 1;  // CU_STREAM_WAIT_VALUE_EQ
+void DeviceOperation::prepare(std::byte* pinned, bool captured) {
   const auto begin = members_.begin(), end = begin + static_cast<std::ptrdiff_t>(used_);
-  for (auto member = begin; member != end; ++member) member->placed = &member->staged.place(pinned);
-  if (captured)
-    for (std::size_t i = 0; i < used_; ++i) members_[i].communicator->note_capture();
+  for (auto member = begin; member != end; ++member) {
+    member->placed = &member->staged.place(pinned);
+    if (captured) member->communicator->note_capture();
+  }
   const bool by_stream = std::any_of(
       begin, end, [](const Member& member) { return member.communicator->was_captured(); });
   issuing_ = captured ? Issuing::launches : by_stream ? Issuing::stream : Issuing::caller;
+  pinned_ = pinned;
+}
+
+Status DeviceOperation::put(const CudaDriver& driver, CudaStream stream, bool& coming) {
+  constexpr unsigned kEqual = 1;  // CU_STREAM_WAIT_VALUE_EQ
+  const auto begin = members_.begin(), end = begin + static_cast<std::ptrdiff_t>(used_);
   reached_.store(false, std::memory_order_relaxed);
   int error = 0;
   const auto copy = [&](const StagedCall::Copy& each, bool to_device) {
     const CudaAddress far = each.device;
-    const CudaAddress near = reinterpret_cast<std::uintptr_t>(pinned + each.offset);
+    const CudaAddress near = reinterpret_cast<std::uintptr_t>(pinned_ + each.offset);
     if (error != 0) return;
     error = driver.copy_async(to_device ? far : near, to_device ? near : far, each.bytes, stream);
   };
-  for (std::size_t i = 0; i < used_; ++i)
-    for (const StagedCall::Copy& each : members_[i].staged.before()) copy(each, false);
-  if (!captured) make_calls();
+  for (auto member = begin; member != end; ++member)
+    for (const StagedCall::Copy& each : member->staged.before()) copy(each, false);
+  if (issuing_ != Issuing::launches) make_calls();
   if (issuing_ == Issuing::stream)
     std::for_each(begin, end, [](Member& member) { member.engine->promise(); });
   if (error == 0) {
     error = driver.launch_host(
-        stream, [](void* self) { static_cast<DeviceOperation*>(self)->reach(); }, this);
+        stream,
+        [](void* self) {  // on a thread of the driver's
+          auto& operation = *static_cast<DeviceOperation*>(self);
+          const std::lock_guard lock(operation.stream_.end_mutex());
+          operation.reach();
+        },
+        this);
   }
-  there = error == 0;
+  coming = error == 0;
   if (error == 0) error = driver.stream_wait_word(stream, done_.there, 1, kEqual);
   if (error == 0) error = driver.stream_write_word(stream, done_.there, 0, 0);
-  for (std::size_t i = 0; i < used_; ++i)
-    for (const StagedCall::Copy& each : members_[i].staged.after()) copy(each, true);
+  for (auto member = begin; member != end; ++member)
+    for (const StagedCall::Copy& each : member->staged.after()) copy(each, true);
   if (error == 0) return {};
-  if (!there) break_promises();
+  if (!coming) break_promises();
   return driver.failed_to("an operation on a stream of CUDA", error);
 }
 
@@ -66,8 +77,6 @@ void DeviceOperation::break_promises() noexcept {
 
 void DeviceOperation::give_up() noexcept {
   given_up_ = true;
-  // The stream has issued the calls already: they let it go on.
-  if (issuing_ == Issuing::stream && reached_.load(std::memory_order_relaxed)) return;
   break_promises();
   used_ = 0;
   done_.set(1);
@@ -85,12 +94,24 @@ void DeviceOperation::make_calls() noexcept {
   failure_ = {};
 }
 
-/// The stream is there; on a thread of the driver's. No call of the operation can end before the
-/// mutex is free, so its engines are there.
+/// No call of the operation can end before the mutex is free, so its engines are there.
 void DeviceOperation::reach() noexcept {
-  const std::lock_guard lock(stream_.end_mutex());
+  const bool launches = issuing_ == Issuing::launches;
+  if (given_up_ || (launches && launched_)) {
+    if (!given_up_) {
+      stream_.note_failure(caught([] {
+        return failed(Code::invalid_usage,
+                      "a captured operation was launched while an earlier launch of it ran",
+                      "launch graphs that share captured operations one after another");
+      }));
+    }
+    done_.set(1);  // of this one too
+    return;
+  }
+  if (!launches && reached_.load(std::memory_order_relaxed)) return;
   ProgressThread& helper = *stream_.helper();
-  if (issuing_ == Issuing::launches) make_calls();
+  launched_ = launches;
+  if (launches) make_calls();
   reached_.store(true, std::memory_order_release);
   for (std::size_t i = 0; i < used_; ++i) {
     Engine& engine = *members_[i].engine;
@@ -98,7 +119,7 @@ void DeviceOperation::reach() noexcept {
       engine.notice_ready();
       continue;
     }
-    if (issuing_ == Issuing::launches) engine.promise();
+    if (launches) engine.promise();
     engine.issue_promised(members_[i], stream_.helper());
     helper.attend(engine);
   }
@@ -120,6 +141,7 @@ void DeviceOperation::on_end(OpenCall& call) noexcept {
   call.ended.store(true, std::memory_order_release);
   if (++ended_ < used_) return;
   stream_.note_failure(failure_);
+  launched_ = false;
   // From now on a captured operation may begin anew.
   done_.set(1);
   if (issuing_ != Issuing::launches) stream_.end_operation(*this);

@@ -29,28 +29,40 @@ class DeviceOperation final : private CallOwner {
   /// `done` is 0.
   DeviceOperation(DeviceStream& stream, PinnedWord done) : stream_(stream), done_(done) {}
 
-  // For the issuer, under the stream's lock. First all calls are added, then the operation is put
-  // on the stream, then its calls are issued, unless the stream does that.
+  // For the issuer, under the stream's lock. First all calls are added, then the operation is
+  // prepared and put on the stream, then its calls are issued, unless the stream does that.
   void add(Communicator& communicator, const Request& request, double deadline_s);
   /// What its calls need of pinned memory.
   [[nodiscard]] std::size_t staged_bytes() const { return staged_bytes_; }
-  /// Puts it on the stream, whose context is current. `there`: the stream will come to it, also if
+  /// `pinned` has the bytes that it needs.
+  void prepare(std::byte* pinned, bool captured);
+  /// Puts it on the stream, whose context is current. `coming`: the stream will come to it, also if
   /// this fails.
-  Status put(const CudaDriver& driver, CudaStream stream, std::byte* pinned, bool captured,
-             bool& there);
+  Status put(const CudaDriver& driver, CudaStream stream, bool& coming);
+  [[nodiscard]] bool captured() const { return issuing_ == Issuing::launches; }
+  /// Not by who has put it there.
   [[nodiscard]] bool issued_by_stream() const { return issuing_ != Issuing::caller; }
   [[nodiscard]] std::size_t calls() const { return used_; }
   [[nodiscard]] OpenCall& call(std::size_t index) { return members_[index]; }
   [[nodiscard]] Engine& engine(std::size_t index) { return *members_[index].engine; }
-  /// Makes it as new, once it has ended.
+  [[nodiscard]] Communicator& communicator(std::size_t index) {
+    return *members_[index].communicator;
+  }
+  /// Makes it like new, once it has ended.
   void clear() { used_ = staged_bytes_ = 0; }
 
   PinnedBlock own_memory;                ///< of a captured operation
   DeviceOperation* next_open = nullptr;  ///< the stream's
 
   // Under the stream's mutex of ends.
-  /// Its calls will not be issued any more: the stream, if it comes to the operation, goes on
-  /// without them.
+  /// The stream is there: the calls may start, or begin anew.
+  void reach() noexcept;
+  /// Of those that the stream issues: it has.
+  [[nodiscard]] bool was_issued() const {
+    return issuing_ == Issuing::stream && reached_.load(std::memory_order_relaxed);
+  }
+  /// Its calls will not be issued: the stream, whenever it comes to the operation, goes on without
+  /// them.
   void give_up() noexcept;
   struct Unfinished {
     Engine* engine = nullptr;
@@ -72,7 +84,6 @@ class DeviceOperation final : private CallOwner {
   void on_end(OpenCall& call) noexcept override;
   void make_calls() noexcept;
   void break_promises() noexcept;
-  void reach() noexcept;
 
   DeviceStream& stream_;
   const PinnedWord done_;
@@ -85,9 +96,11 @@ class DeviceOperation final : private CallOwner {
     launches,  ///< of the graph that has captured the operation
   };
   Issuing issuing_ = Issuing::caller;
-  bool given_up_ = false;             ///< then it is never used again
+  std::byte* pinned_ = nullptr;
   std::atomic<bool> reached_{false};  ///< by the stream
   // Guarded by the stream's mutex of ends.
+  bool given_up_ = false;  ///< then it is never used again
+  bool launched_ = false;  ///< a graph's launch runs it
   std::size_t ended_ = 0;  ///< calls
   Status failure_;         ///< the first
 };

@@ -4,14 +4,25 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <string>
 #include <utility>
 
+#include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
+#include "sys/fork_safe_mutex.hpp"
 
 namespace coll {
+namespace {
 
-Result<std::unique_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
+constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
+
+ForkSafeMutex g_wrapped_mutex;                                  // guards `g_wrapped`
+std::vector<std::weak_ptr<DeviceStream>>* g_wrapped = nullptr;  // stays for good
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
   const CudaDriver* const driver = loaded_cuda_driver();
   if (driver == nullptr) {
     return failed(
@@ -24,6 +35,11 @@ Result<std::unique_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
                   "use one of CUDA 12 or later");
   }
   auto* const handle = static_cast<CudaStream>(stream);
+  if (reinterpret_cast<std::uintptr_t>(stream) == 2) {  // CU_STREAM_PER_THREAD
+    return failed(Code::unsupported,
+                  "CUDA's default stream of each thread is another stream in another thread",
+                  "make a stream with cuStreamCreate or cudaStreamCreate");
+  }
   CudaContext context = nullptr;
   if (const int error = driver->stream_context(handle, &context); error != 0) {
     return failed(Code::invalid_argument,
@@ -32,13 +48,22 @@ Result<std::unique_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
                                       "of the thread's context"
                                     : "give a CUstream or cudaStream_t that is there");
   }
-  std::unique_ptr<DeviceStream> made(new DeviceStream(*driver, handle, context));
+  const std::lock_guard lock(g_wrapped_mutex);
+  if (g_wrapped == nullptr) g_wrapped = new std::vector<std::weak_ptr<DeviceStream>>;
+  std::erase_if(*g_wrapped, [](const auto& each) { return each.expired(); });
+  for (const auto& each : *g_wrapped) {
+    std::shared_ptr<DeviceStream> known = each.lock();
+    if (known && known->stream_ == handle && known->context_ == context) return known;
+  }
+  std::shared_ptr<DeviceStream> made(new DeviceStream(*driver, handle, context));
   COLL_ASSIGN(made->helper_, ProgressThread::of_process());
   constexpr unsigned kUntimed = 2;  // CU_EVENT_DISABLE_TIMING
   const CurrentContext current(*driver, context);
   if (current.error() != 0) return driver->failed_to("the context of a stream", current.error());
   if (const int error = driver->event_create(&made->behind_, kUntimed))
     return driver->failed_to("an event", error);
+  COLL_TRY(made->add_operation());  // with its words: later that might wait for a stream
+  g_wrapped->push_back(made);
   return made;
 }
 
@@ -46,6 +71,7 @@ DeviceStream::~DeviceStream() {
   wait_for_calls();
   const CurrentContext current(driver_, context_);
   if (current.error() != 0) return;
+  const BesideCaptures beside(driver_);
   if (recorded_) driver_.event_synchronize(behind_);
   if (gave_up_) driver_.stream_synchronize(stream_);
   if (behind_ != nullptr) driver_.event_destroy(behind_);
@@ -64,7 +90,11 @@ Status DeviceStream::enqueue(Communicator& communicator, const Request& request,
       take_back(*operation);
       return added;
     }
-    COLL_TRY(submit(*operation));
+    if (const Status prepared = prepare(*operation); !prepared.ok()) {
+      take_back(*operation);
+      return prepared;
+    }
+    COLL_TRY(put(*operation));
     if (operation->issued_by_stream()) return {};
     operation->engine(0).issue(operation->call(0), helper_);
   }
@@ -100,49 +130,64 @@ void DeviceStream::take_back(DeviceOperation& operation) noexcept {
   free_.push_back(&operation);
 }
 
-Status DeviceStream::submit(DeviceOperation& operation) {
-  const CurrentContext current(driver_, context_);
-  const auto prepare = [&]() -> Result<std::pair<std::byte*, bool>> {
+Status DeviceStream::prepare(DeviceOperation& operation) {
+  return caught([&]() -> Status {
+    const CurrentContext current(driver_, context_);
     if (current.error() != 0) return driver_.failed_to("the context of a stream", current.error());
     COLL_ASSIGN(const bool captured, is_capturing());
     COLL_ASSIGN(std::byte* const pinned, memory_for(operation, captured));
-    return std::pair(pinned, captured);
-  };
-  const auto prepared = caught([&] { return prepare(); });
-  if (!prepared.ok()) {
-    take_back(operation);
-    return prepared.status();
+    operation.prepare(pinned, captured);
+    return {};
+  });
+}
+
+Status DeviceStream::put(DeviceOperation& operation) {
+  const CurrentContext current(driver_, context_);
+  bool coming = false;
+  const Status done = caught([&] { return operation.put(driver_, stream_, coming); });
+  if (!done.ok()) {
+    coming ? give_up(operation) : take_back(operation);
+    return done;
   }
-  std::byte* const pinned = prepared->first;
-  const bool captured = prepared->second;
-  bool there = false;
-  const Status put =
-      caught([&] { return operation.put(driver_, stream_, pinned, captured, there); });
-  if (!put.ok()) {
-    there ? give_up(operation) : take_back(operation);
-    return put;
+  if (operation.captured()) return {};
+  if (driver_.event_record(behind_, stream_) == 0) {
+    recorded_ = true;
+  } else {
+    gave_up_ = true;  // the whole stream is waited for
   }
-  if (captured) return {};
-  recorded_ = driver_.event_record(behind_, stream_) == 0 || recorded_;
+  push_open(operation);
+  return {};
+}
+
+void DeviceStream::push_open(DeviceOperation& operation) noexcept {
   const std::lock_guard ends(end_mutex_);
   operation.next_open = nullptr;
   (first_open_ == nullptr ? first_open_ : last_open_->next_open) = &operation;
   last_open_ = &operation;
-  return {};
 }
 
-/// It is never used again.
 void DeviceStream::give_up(DeviceOperation& operation) noexcept {
   const std::lock_guard ends(end_mutex_);
+  gave_up_ = true;
+  DeviceOperation** at = &first_open_;
   DeviceOperation* before = nullptr;
-  for (DeviceOperation* at = first_open_; at != nullptr;
-       before = std::exchange(at, at->next_open)) {
-    if (at != &operation) continue;
-    (before == nullptr ? first_open_ : before->next_open) = operation.next_open;
+  while (*at != nullptr && *at != &operation) {
+    before = *at;
+    at = &before->next_open;
+  }
+  const bool open = *at == &operation;
+  if (operation.was_issued()) {  // too late: it runs like any other
+    if (open) return;
+    operation.next_open = nullptr;
+    *at = last_open_ = &operation;
+    return;
+  }
+  if (open) {
+    *at = operation.next_open;
     if (last_open_ == &operation) last_open_ = before;
   }
   operation.give_up();
-  gave_up_ = true;
+  ended_.fetch_add(1, std::memory_order_release);  // whoever waits for it looks again
 }
 
 void DeviceStream::end_operation(DeviceOperation& operation) noexcept {
@@ -171,11 +216,10 @@ Result<std::byte*> DeviceStream::memory_for(DeviceOperation& operation, bool cap
     COLL_ASSIGN(operation.own_memory, PinnedBlock::allocate(driver_, context_, bytes));
     return operation.own_memory.data();
   }
-  if (bytes > memory_.bytes()) {
+  if (bytes > memory_.bytes()) {  // twice as much at least: all that is outgrown is less
     COLL_ASSIGN(PinnedBlock larger, PinnedBlock::allocate(driver_, context_, std::bit_ceil(bytes)));
-    outgrown_.push_back(std::exchange(memory_, std::move(larger)));
-    if (outgrown_.size() > 1 && calls_ended() && driver_.event_query(behind_) == 0)
-      outgrown_.clear();
+    if (memory_.bytes() != 0) outgrown_.push_back(std::move(memory_));
+    memory_ = std::move(larger);
   }
   return memory_.data();
 }
@@ -187,6 +231,7 @@ bool DeviceStream::calls_ended() noexcept {
 
 /// The waiting thread drives the engines of the oldest operation, then those of the next.
 void DeviceStream::wait_for_calls() noexcept {
+  constexpr std::chrono::milliseconds kLook{200};
   while (true) {
     std::unique_lock lock(end_mutex_);
     if (first_open_ == nullptr) return;
@@ -194,32 +239,68 @@ void DeviceStream::wait_for_calls() noexcept {
     const std::uint64_t ended = ended_.load(std::memory_order_relaxed);
     const Engine::Guest guest(*engine);  // now, while the call keeps the engine alive
     lock.unlock();
-    engine->drive_until([this, ended, at = call] {  // an operation that has ended is used again
+    const auto over = [this, ended, at = call] {  // an operation that has ended is used again
       return at->ended.load(std::memory_order_acquire) ||
              ended_.load(std::memory_order_acquire) != ended;
-    });
+    };
+    engine->drive_until(over, Clock::now() + kLook);
+    if (!over()) look_at_device();
   }
+}
+
+/// A device that has failed runs no host functions, so calls that wait for one would wait for ever:
+/// they begin now, and end with their communicators.
+void DeviceStream::look_at_device() noexcept {
+  int error = 0;
+  {
+    const CurrentContext current(driver_, context_);
+    const BesideCaptures beside(driver_);
+    error = current.error() != 0 ? current.error() : driver_.event_query(behind_);
+  }
+  if (error == 0 || error == kNotReady) return;
+  std::vector<Engine::Guest> guests;
+  std::vector<Engine*> engines;
+  const Status kept = caught([&]() -> Status {
+    const std::lock_guard lock(end_mutex_);
+    if (std::exchange(device_failed_, true)) return {};
+    note_failure(driver_.failed_to("a stream of CUDA", error));
+    for (DeviceOperation* each = first_open_; each != nullptr; each = each->next_open) {
+      for (std::size_t i = 0; i < each->calls(); ++i) {
+        if (each->call(i).ended.load(std::memory_order_relaxed)) continue;
+        guests.emplace_back(each->engine(i));
+        engines.push_back(&each->engine(i));
+      }
+    }
+    return {};
+  });
+  if (!kept.ok() || engines.empty()) return;
+  for (Engine* const engine : engines) engine->abort();
+  const std::lock_guard lock(end_mutex_);
+  for (DeviceOperation* each = first_open_; each != nullptr; each = each->next_open) each->reach();
 }
 
 Status DeviceStream::synchronize() {
   wait_for_calls();
-  const std::unique_lock held = lock();
-  const CurrentContext current(driver_, context_);
-  int error = current.error();
-  if (error == 0 && recorded_) error = driver_.event_synchronize(behind_);
+  int error = 0;
+  if (recorded_) {
+    const CurrentContext current(driver_, context_);
+    const BesideCaptures beside(driver_);
+    error = current.error() != 0 ? current.error() : driver_.event_synchronize(behind_);
+  }
   const std::lock_guard ends(end_mutex_);
   if (error != 0) note_failure(driver_.failed_to("a stream of CUDA", error));
   return std::exchange(failure_, Status{});
 }
 
 Status DeviceStream::query() {
-  constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
   const Status outstanding = failed(Code::in_progress, "operations are outstanding");
   if (!calls_ended()) return outstanding;
-  const std::unique_lock held = lock();
-  const CurrentContext current(driver_, context_);
-  const int error =
-      current.error() != 0 || !recorded_ ? current.error() : driver_.event_query(behind_);
+  int error = 0;
+  if (recorded_) {
+    const CurrentContext current(driver_, context_);
+    const BesideCaptures beside(driver_);
+    error = current.error() != 0 ? current.error() : driver_.event_query(behind_);
+  }
   if (error == kNotReady) return outstanding;
   const std::lock_guard ends(end_mutex_);
   if (error != 0) note_failure(driver_.failed_to("a stream of CUDA", error));

@@ -19,7 +19,8 @@ namespace coll {
 class DeviceStream {
  public:
   /// `stream` is a CUstream; null is CUDA's default stream, of the calling thread's context.
-  static Result<std::unique_ptr<DeviceStream>> wrap(void* stream);
+  /// Who wraps a stream that is wrapped already gets the same.
+  static Result<std::shared_ptr<DeviceStream>> wrap(void* stream);
   DeviceStream(const DeviceStream&) = delete;
   DeviceStream& operator=(const DeviceStream&) = delete;
   /// Waits for the operations. Captured ones must not run any more.
@@ -27,21 +28,28 @@ class DeviceStream {
 
   /// Puts one checked request on the stream.
   Status enqueue(Communicator& communicator, const Request& request, double deadline_s);
-  /// Waits until the operations are over, with their outputs in place; the first failure since the
-  /// last wait.
+  /// Waits until the operations that were not captured are over, with their outputs in place; the
+  /// first failure since the last wait, also of captured ones.
   Status synchronize();
-  /// The same without waiting: Code::in_progress while something is outstanding.
+  /// Waits for the calls alone.
+  void finish() noexcept { wait_for_calls(); }
+  /// As `synchronize`, without waiting: Code::in_progress while something is outstanding.
   Status query();
 
   // For groups. The lock is held until the operation's calls are issued, so that the stream and the
   // engines see operations in the same order.
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(enqueue_mutex_); }
-  /// Under the lock: an operation without calls. `take_back` it, unless it was submitted.
+  /// Under the lock: an operation without calls. `take_back` it, unless it was put on the stream.
   Result<DeviceOperation*> take();
   void take_back(DeviceOperation& operation) noexcept;
-  /// Under the lock: puts the operation on the stream. Where it fails, it has taken it back.
-  Status submit(DeviceOperation& operation);
-  /// Under the lock: the operation was put on the stream, and its calls will not be issued.
+  /// Under the lock: finds out whether the stream is being captured, and takes the memory that the
+  /// operation's calls need. That may wait until all streams have ended their work. So first all
+  /// operations of a group are prepared, then all are put on their streams.
+  Status prepare(DeviceOperation& operation);
+  /// Under the lock: puts the prepared operation on the stream. Where it fails, it has taken it
+  /// back.
+  Status put(DeviceOperation& operation);
+  /// Under the lock: the operation is on the stream, and its calls will not be issued.
   void give_up(DeviceOperation& operation) noexcept;
 
   // For operations.
@@ -59,7 +67,9 @@ class DeviceStream {
   [[nodiscard]] Result<bool> is_capturing() const;
   Result<std::byte*> memory_for(DeviceOperation& operation, bool captured);
   Status add_operation();
+  void push_open(DeviceOperation& operation) noexcept;
   void wait_for_calls() noexcept;
+  void look_at_device() noexcept;
   [[nodiscard]] bool calls_ended() noexcept;
 
   const CudaDriver& driver_;
@@ -72,8 +82,9 @@ class DeviceStream {
   std::deque<DeviceOperation> operations_;
   /// All operations use it, but captured ones: the stream has each wait for the one before.
   PinnedBlock memory_;
-  std::vector<PinnedBlock> outgrown_;  ///< which the stream may still copy
-  bool recorded_ = false;              ///< `behind_`
+  /// The stream may still copy them. They stay: to free them may wait for the stream.
+  std::vector<PinnedBlock> outgrown_;
+  std::atomic<bool> recorded_{false};  ///< `behind_`
   bool gave_up_ = false;               ///< on an operation that the stream may still come to
   std::mutex end_mutex_;               ///< guards the rest
   Status failure_;
@@ -81,6 +92,7 @@ class DeviceStream {
   DeviceOperation* first_open_ = nullptr;  ///< operations whose calls have not ended, in order
   DeviceOperation* last_open_ = nullptr;
   std::atomic<std::uint64_t> ended_{0};  ///< operations
+  bool device_failed_ = false;
 };
 
 }  // namespace coll

@@ -96,6 +96,48 @@ TEST(CudaGraphs, NothingRunsWhileItIsCaptured) {
   });
 }
 
+TEST(CudaGraphs, CapturesOfAllThreadsAtOnce) {
+  // Each forbids every other thread what is no work of a stream.
+  run_streams(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
+    const TestMemory<float> data(Values(5000, static_cast<float>(rank)));
+    EXPECT_COLL(coll_barrier(comm, nullptr));
+    const TestGraph graph(
+        stream,
+        [&] {
+          EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), 5000, COLL_FLOAT32, COLL_MAX,
+                                      comm, stream));
+          EXPECT_COLL(coll_stream_query(stream));
+          EXPECT_COLL(coll_barrier(comm, nullptr));
+        },
+        CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_COLL(coll_barrier(comm, nullptr));
+    graph.launch(stream);
+    stream.synchronize();
+    EXPECT_COLL(coll_stream_synchronize(stream));
+    EXPECT_EQ(data.read(), Values(5000, 1.F));
+  });
+}
+
+TEST(CudaGraphs, OneGroupIsOnOneStream) {
+  run_streams(1, [](coll_comm_t comm, int, const BothStreams& stream) {
+    const BothStreams second;
+    const TestMemory<float> data(10);
+    const auto both = [&] {
+      EXPECT_COLL(coll_group_start());
+      for (coll_stream_t on :
+           {static_cast<coll_stream_t>(stream), static_cast<coll_stream_t>(second)})
+        EXPECT_COLL(
+            coll_all_reduce(data.pointer(), data.pointer(), 10, COLL_FLOAT32, COLL_SUM, comm, on));
+      return coll_group_end();
+    };
+    EXPECT_COLL(both());
+    const TestGraph graph(stream, [&] { EXPECT_COLL(coll_barrier(comm, stream)); });
+    EXPECT_EQ(both(), COLL_INVALID_USAGE);
+    EXPECT_COLL(coll_stream_synchronize(stream));
+    EXPECT_COLL(coll_stream_synchronize(second));
+  });
+}
+
 TEST(CudaGraphs, DifferentGraphsAreAnErrorOnBothRanks) {
   run_streams(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
     const TestMemory<float> data(Values(100, 1.F));

@@ -16,6 +16,7 @@ using emulation_test::cuda;
 using emulation_test::is_emulated;
 using emulation_test::name_of;
 using emulation_test::OnDevice;
+using emulation_test::TestEvent;
 using emulation_test::TestMemory;
 using emulation_test::TestStream;
 using namespace emucuda;  // NOLINT: the driver's names
@@ -71,8 +72,9 @@ void get(const TestMemory<T>& memory, std::vector<T>& values, CUstream stream) {
 class TestGraph {
  public:
   template <class Work>
-  TestGraph(CUstream stream, Work work) {
-    EXPECT_CUDA_OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  TestGraph(CUstream stream, Work work,
+            CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) {
+    EXPECT_CUDA_OK(cuStreamBeginCapture_v2(stream, mode));
     work();
     EXPECT_CUDA_OK(cuStreamEndCapture(stream, &graph_));
     EXPECT_CUDA_OK(cuGraphInstantiateWithFlags(&exec_, graph_, 0));

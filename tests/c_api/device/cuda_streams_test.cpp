@@ -131,7 +131,6 @@ TEST_P(EachCase, RunsBehindWhatTheStreamHoldsAndBeforeWhatFollows) {
         inputs.push_back(some_values(count * (each.whole_input ? ranks : 1), seed + rank));
       run_streams(size, [&](coll_comm_t comm, int rank, const BothStreams& stream) {
         const Values& mine = inputs[static_cast<std::size_t>(rank)];
-        // A byte behind a multiple of 4: nothing need be aligned.
         const TestMemory<float> send(mine.size() + 1);
         const TestMemory<float> recv(count * (each.whole_output ? ranks : 1) + 1);
         Values output(recv.bytes() / sizeof(float) - 1, -7.F);
