@@ -261,6 +261,40 @@ TEST(StreamOrder, AnAbandonedRunEndsNoOther) {
   }
 }
 
+/// What was abandoned on a stream that is stuck has its words and its scratch later too. Nobody
+/// waits for the stream: it may be stuck for good.
+TEST(StreamOrder, WhatWasAbandonedMayRunAfterItsExecutor) {
+  const OnDevice device;
+  const CollectiveSpec spec{Collective::all_to_all, 3, 0};
+  const Schedule schedule = build_all(*find_algorithm("bruck"), spec)[0];
+  ASSERT_GT(schedule.scratch_chunks, 0U);
+  const TestStream stream;
+  PinnedWords words(device_of_test().driver(), device_of_test().context());
+  const auto stuck = words.next();
+  ASSERT_TRUE(stuck.ok());
+  EXPECT_CUDA_OK(cuStreamWaitValue32_v2(stream, stuck->there, 1, CU_STREAM_WAIT_VALUE_EQ));
+  RankCall call(spec, 0, 10, false, 1);
+  LoopNetwork network(256, 2);
+  {
+    StreamExecutor executor(device_of_test(), any_image());
+    ScratchPool pool;
+    const auto connection = [&](Rank peer, std::uint32_t lane) -> Connection* {
+      return &network.end(0, peer, lane);
+    };
+    const auto program = executor.bind(schedule, {1, 1, 256, 0, Loans::none}, connection, pool);
+    ASSERT_TRUE(program.ok()) << program.status().text();
+    call.bind(**program);
+    call.set_stream(stream);
+    executor.begin(call.run);
+    EXPECT_TRUE(call.run.failure.ok()) << call.run.failure.text();
+    executor.abandon(call.run);
+    EXPECT_CUDA(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
+  }
+  EXPECT_CUDA(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
+  stuck->set(1);
+  stream.synchronize();
+}
+
 /// The device has ended, the processor not: the run goes on until its ports are settled, or until a
 /// later run on the same connections sees to them.
 TEST(StreamOrder, ARunEndsWhenItsPortsAreSettled) {
