@@ -601,13 +601,21 @@ COLL_API coll_status_t coll_work_free(coll_work_t work);
 COLL_API coll_status_t coll_stream_create(coll_stream_t* stream);
 /* Makes a stream of a CUstream or cudaStream_t, which must live longer. Operations on it are put on
  * that stream of CUDA, and the call returns at once: they begin when the stream reaches them, and
- * what the program puts there later runs behind them. Buffers may lie on GPUs or on the host. Null
- * is CUDA's default stream of the current context. While CUDA captures the stream, operations are
- * captured: they run each time that the graph is launched, on all ranks in the same order, one
- * launch at a time, and as long as this stream and their communicators live. On such a stream
- * operations have no handles (coll_work_t) and no events of this library: CUDA has its own.
- * coll_stream_synchronize and coll_stream_query speak of operations that were not captured. Fails
- * if the program has not loaded CUDA's driver. */
+ * what the program puts there later runs behind them. Buffers may lie on GPUs or on the host. If an
+ * operation fails, its outputs are undefined. Null is CUDA's legacy default stream of the current
+ * context; the default stream of each thread is refused.
+ *
+ * While CUDA captures the stream, operations are captured. They run each time that the graph is
+ * launched, one launch at a time, and only while this stream and their communicators live. What
+ * their calls point to, such as a coll_message_t, must live as long. All ranks must launch such
+ * graphs in the same order. From its first capture on, a communicator's other operations on streams
+ * of CUDA also begin in the order in which the streams reach them, which must be the same on all
+ * ranks. The memory of captured operations is freed with the stream.
+ *
+ * On such a stream operations have no handles (coll_work_t) and no events of this library: CUDA has
+ * its own. coll_stream_synchronize and coll_stream_query do not wait for launched graphs; but
+ * behind a wait of CUDA's they return the first failure, of launches too. Fails if the program has
+ * not loaded CUDA's driver. */
 COLL_API coll_status_t coll_stream_from_cuda(coll_stream_t* stream, void* cuda_stream);
 /* Waits for the stream's operations, then frees the stream. */
 COLL_API coll_status_t coll_stream_destroy(coll_stream_t stream);

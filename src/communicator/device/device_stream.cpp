@@ -48,13 +48,7 @@ Result<std::shared_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
                                       "of the thread's context"
                                     : "give a CUstream or cudaStream_t that is there");
   }
-  const std::lock_guard lock(g_wrapped_mutex);
-  if (g_wrapped == nullptr) g_wrapped = new std::vector<std::weak_ptr<DeviceStream>>;
-  std::erase_if(*g_wrapped, [](const auto& each) { return each.expired(); });
-  for (const auto& each : *g_wrapped) {
-    std::shared_ptr<DeviceStream> known = each.lock();
-    if (known && known->stream_ == handle && known->context_ == context) return known;
-  }
+  if (std::shared_ptr<DeviceStream> known = find_or_add(handle, context, nullptr)) return known;
   std::shared_ptr<DeviceStream> made(new DeviceStream(*driver, handle, context));
   COLL_ASSIGN(made->helper_, ProgressThread::of_process());
   constexpr unsigned kUntimed = 2;  // CU_EVENT_DISABLE_TIMING
@@ -63,7 +57,20 @@ Result<std::shared_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
   if (const int error = driver->event_create(&made->behind_, kUntimed))
     return driver->failed_to("an event", error);
   COLL_TRY(made->add_operation());  // with its words: later that might wait for a stream
-  g_wrapped->push_back(made);
+  return find_or_add(handle, context, made);
+}
+
+/// The one of this stream, which becomes `made` if there is none.
+std::shared_ptr<DeviceStream> DeviceStream::find_or_add(CudaStream stream, CudaContext context,
+                                                        std::shared_ptr<DeviceStream> made) {
+  const std::lock_guard lock(g_wrapped_mutex);
+  if (g_wrapped == nullptr) g_wrapped = new std::vector<std::weak_ptr<DeviceStream>>;
+  std::erase_if(*g_wrapped, [](const auto& each) { return each.expired(); });
+  for (const auto& each : *g_wrapped) {
+    std::shared_ptr<DeviceStream> known = each.lock();
+    if (known && known->stream_ == stream && known->context_ == context) return known;
+  }
+  if (made) g_wrapped->push_back(made);
   return made;
 }
 

@@ -64,6 +64,8 @@ class DeviceStream {
  private:
   DeviceStream(const CudaDriver& driver, CudaStream stream, CudaContext context)
       : driver_(driver), stream_(stream), context_(context), words_(driver, context) {}
+  static std::shared_ptr<DeviceStream> find_or_add(CudaStream stream, CudaContext context,
+                                                   std::shared_ptr<DeviceStream> made);
   [[nodiscard]] Result<bool> is_capturing() const;
   Result<std::byte*> memory_for(DeviceOperation& operation, bool captured);
   Status add_operation();
