@@ -100,13 +100,17 @@ TEST(CudaGraphs, CapturesOfAllThreadsAtOnce) {
   // Each forbids every other thread what is no work of a stream.
   run_streams(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
     const TestMemory<float> data(Values(5000, static_cast<float>(rank)));
+    const BothStreams other;
+    EXPECT_COLL(coll_barrier(comm, other));
+    EXPECT_COLL(coll_stream_synchronize(other));
     EXPECT_COLL(coll_barrier(comm, nullptr));
     const TestGraph graph(
         stream,
         [&] {
           EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), 5000, COLL_FLOAT32, COLL_MAX,
                                       comm, stream));
-          EXPECT_COLL(coll_stream_query(stream));
+          EXPECT_COLL(coll_stream_query(other));
+          EXPECT_COLL(coll_stream_synchronize(other));
           EXPECT_COLL(coll_barrier(comm, nullptr));
         },
         CU_STREAM_CAPTURE_MODE_GLOBAL);

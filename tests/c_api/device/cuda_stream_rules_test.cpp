@@ -72,8 +72,17 @@ TEST(CudaStreamRules, TwoHandlesOfOneStreamAreInItsOrder) {
       }
       EXPECT_COLL(coll_group_end());
     }
+    EXPECT_COLL(coll_stream_synchronize(stream));
+    EXPECT_COLL(coll_stream_query(second));
+    const TestMemory<unsigned> word(1);
+    EXPECT_CUDA_OK(cuStreamWaitValue32_v2(stream, word.at(), 1, CU_STREAM_WAIT_VALUE_EQ));
+    EXPECT_COLL(coll_barrier(comm, stream));
+    EXPECT_EQ(coll_stream_query(second), COLL_IN_PROGRESS);
+    const TestStream third;
+    EXPECT_CUDA_OK(cuStreamWriteValue32_v2(third, word.at(), 1, 0));
     EXPECT_COLL(coll_stream_destroy(second));
     EXPECT_COLL(coll_stream_synchronize(stream));
+    third.synchronize();
     EXPECT_EQ(data.read(), Values(100, 2.F));
   });
 }

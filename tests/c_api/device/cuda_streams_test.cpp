@@ -280,7 +280,7 @@ TEST(CudaStreams, UnequalBlocksKeepWhatLiesBetweenThem) {
 
 TEST(CudaStreams, AShorterMessageLeavesTheRestOfItsBuffer) {
   run_streams(2, [&](coll_comm_t comm, int rank, const BothStreams& stream) {
-    const TestMemory<float> data(Values(50, static_cast<float>(rank)));
+    const TestMemory<float> data(Values(50, static_cast<float>(rank + 5)));
     coll_message_t message = COLL_MESSAGE_INIT;
     if (rank == 0) {
       EXPECT_COLL(coll_recv_tagged(data.pointer(), 50, COLL_FLOAT32, 1, 7, &message, comm, stream));
@@ -288,10 +288,10 @@ TEST(CudaStreams, AShorterMessageLeavesTheRestOfItsBuffer) {
       EXPECT_COLL(coll_send_tagged(data.pointer(), 20, COLL_FLOAT32, 0, 7, comm, stream));
     }
     EXPECT_COLL(coll_stream_synchronize(stream));
-    Values expected(50, static_cast<float>(rank));
+    Values expected(50, static_cast<float>(rank + 5));
     if (rank == 0) {
       EXPECT_EQ(message.count, 20U);
-      std::fill_n(expected.begin(), 20, 1.F);
+      std::fill_n(expected.begin(), 20, 6.F);
     }
     EXPECT_EQ(data.read(), expected);
   });
