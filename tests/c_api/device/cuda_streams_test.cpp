@@ -339,6 +339,10 @@ TEST(CudaStreams, BuffersOnTheHostToo) {
 }
 
 TEST(CudaStreams, OfAContextOfItsOwn) {
+  int devices = 0;
+  EXPECT_CUDA_OK(cuInit(0));
+  EXPECT_CUDA_OK(cuDeviceGetCount(&devices));
+  if (devices < 2) GTEST_SKIP() << "one device";
   run_ranks(2, [&](coll_comm_t comm, int rank) {
     // Each rank has a device and context that are current only while it makes its things.
     std::unique_ptr<OnDevice> device = std::make_unique<OnDevice>(rank);
