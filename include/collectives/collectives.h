@@ -68,11 +68,12 @@ typedef struct coll_config {
   /* Not null: the function returns before the ranks have met, with `*comm` null and a handle here,
    * and a thread of the library joins. coll_joining_wait hands the communicator out. */
   coll_joining_t* joining;
-  /* The GPU that this rank uses: its PCI bus number, as cudaDeviceGetPCIBusId says it, or its
-   * number among the host's GPUs (of those in CUDA_VISIBLE_DEVICES, where that is set):
-   * "0000:0f:00.0" or "3". Plans then use the rank's place on the host. Null: the rank is on its
-   * cores; in a communicator made from another, the device is that of the old one. "": none, also
-   * there. Where one rank's device is not found, all ranks fail with that rank's error. */
+  /* The GPU that this rank uses: its PCI bus number, as cudaDeviceGetPCIBusId says it, its UUID, as
+   * nvidia-smi says it, or its number among the host's GPUs (of those in CUDA_VISIBLE_DEVICES,
+   * where that is set): "0000:0f:00.0", "GPU-5e8ab1c4-..." or "3". Plans then use the rank's place
+   * on the host. Null: the rank is on its cores; in a communicator made from another, the device is
+   * that of the old one. "": none, also there. Where one rank's device is not found, all ranks fail
+   * with that rank's error. */
   const char* device;
 } coll_config_t;
 #define COLL_NAME_BYTES_MAX 63

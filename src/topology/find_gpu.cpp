@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds GPUs by bus number or by number.
+// Finds GPUs by bus number, UUID or number.
 #include "topology/find_gpu.hpp"
 
 #include <algorithm>
@@ -23,6 +23,22 @@ Status no_such_gpu(const Topology& topology, const std::vector<NodeId>& gpus, st
                     : "the host has GPUs " + known);
 }
 
+/// The place among `gpus` of the one whose UUID begins so.
+std::optional<std::size_t> with_uuid(const Topology& topology, const std::vector<NodeId>& gpus,
+                                     std::string_view beginning) {
+  std::optional<std::size_t> found;
+  for (std::size_t at = 0; at < gpus.size(); ++at) {
+    if (!topology[gpus[at]].info_of(kUuidInfo).starts_with(beginning)) continue;
+    if (found) return std::nullopt;
+    found = at;
+  }
+  return found;
+}
+
+bool is_uuid(std::string_view name) {
+  return name.starts_with("GPU-");
+}
+
 }  // namespace
 
 Result<NodeId> find_gpu(const Topology& topology, NodeId host, std::string_view name,
@@ -34,16 +50,25 @@ Result<NodeId> find_gpu(const Topology& topology, NodeId host, std::string_view 
     if (found == gpus.end()) return no_such_gpu(topology, gpus, name, "");
     return *found;
   }
+  if (is_uuid(name)) {
+    const auto found = with_uuid(topology, gpus, name);
+    if (!found) return no_such_gpu(topology, gpus, name, ": no UUID, or several, begin so");
+    return gpus[*found];
+  }
   auto wanted = number<std::size_t>(name);
   std::string why;
   if (wanted && visible) {
     const auto list = split(*visible, ",");
-    const auto entry = *wanted < list.size() ? number<std::size_t>(trimmed(list[*wanted]))
-                                             : std::optional<std::size_t>();
+    std::optional<std::size_t> entry;
+    if (*wanted < list.size()) {
+      const std::string_view text = trimmed(list[*wanted]);
+      entry = is_uuid(text) ? with_uuid(topology, gpus, text) : number<std::size_t>(text);
+    }
     why = ": CUDA_VISIBLE_DEVICES=" + std::string(*visible) +
-          (list.empty()                      ? " hides all GPUs"
-           : entry || *wanted >= list.size() ? ""
-                                             : " names it by no number; give its bus number");
+          (list.empty() ? " hides all GPUs"
+           : entry || *wanted >= list.size()
+               ? ""
+               : " names it by no number or known UUID; give its bus number");
     wanted = entry;
   }
   if (!wanted || *wanted >= gpus.size()) return no_such_gpu(topology, gpus, name, why);
