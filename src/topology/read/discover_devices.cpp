@@ -8,6 +8,7 @@
 #include <map>
 
 #include "sys/folder.hpp"
+#include "topology/find_gpu.hpp"
 #include "topology/read/discover.hpp"
 #include "topology/read/link_claims.hpp"
 #include "topology/reader_text.hpp"
@@ -94,6 +95,17 @@ NodeId nic_at(Topology& topology, const fs::path& device) {
   return id;
 }
 
+/// Not all GPUs copy to each other directly: those of consumers, and those of some virtual
+/// machines.
+void warn_of_unreached(Topology& topology, const std::vector<NvmlGpu>& gpus) {
+  std::string pairs;
+  for (std::size_t a = 0; a < gpus.size(); ++a)
+    for (const std::size_t b : gpus[a].unreached)
+      pairs += (pairs.empty() ? "GPU" : ", GPU") + std::to_string(a) + "-GPU" + std::to_string(b);
+  if (!pairs.empty())
+    topology.warn("NVML says that these GPUs do not reach each other's memory: " + pairs);
+}
+
 }  // namespace
 
 void add_nvml(Topology& topology, const std::vector<NvmlGpu>& gpus) {
@@ -114,6 +126,8 @@ void add_nvml(Topology& topology, const std::vector<NvmlGpu>& gpus) {
     node.index = static_cast<std::int32_t>(index);
     node.name = name;
     if (!gpu.name.empty()) node.model = gpu.name;
+    if (!gpu.uuid.empty() && node.info_of(kUuidInfo).empty())
+      node.info.emplace_back(kUuidInfo, gpu.uuid);
     set_pcie(node.pci, gpu);
     nodes.push_back(id);
   }
@@ -126,6 +140,8 @@ void add_nvml(Topology& topology, const std::vector<NvmlGpu>& gpus) {
       node.name = "GPU" + std::to_string(node.index);
     }
 
+  warn_of_unreached(topology, gpus);
+
   NodeId fabric = kNoNode;
   for (NodeId id = 0; id < topology.size(); ++id)
     if (topology[id].kind == NodeKind::link_switch) fabric = id;
@@ -135,7 +151,11 @@ void add_nvml(Topology& topology, const std::vector<NvmlGpu>& gpus) {
     for (const NvmlLink& link : gpus[index].links) {
       const NodeId peer = at_bus(topology, bus_number(link.peer_bus).value_or(""));
       NodeId to = peer;
-      if (link.peer == NvmlLink::Peer::link_switch) {
+      // Virtual machines hide the switches, and old drivers do not name the kind: what is no GPU
+      // here is then a switch, as NCCL has it.
+      const bool no_gpu = peer == kNoNode || topology[peer].kind != NodeKind::gpu;
+      if (link.peer == NvmlLink::Peer::link_switch ||
+          (link.peer == NvmlLink::Peer::unknown && no_gpu)) {
         if (fabric == kNoNode) {
           Node node;
           node.kind = NodeKind::link_switch;
