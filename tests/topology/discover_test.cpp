@@ -104,6 +104,105 @@ TEST(Discover, NvmlAddsLinksAndGpusAndItsAbsenceIsSaid) {
   EXPECT_EQ(topology.count(NodeKind::link_switch), 1);
 }
 
+/// What is found of `table`, beside an NVSwitch and a GPU with its UUID that hwloc sees.
+Topology found_by(const NvmlTable& table) {
+  DiscoverySources given = sources();
+  given.hwloc = [] {
+    return Result<HwlocExport>(HwlocExport{
+        R"(<topology version="2.0"><object type="Machine" cpuset="0xf">
+ <object type="Bridge" bridge_type="0-1">
+ <object type="PCIDev" pci_busid="0000:07:00.0" pci_type="0680 [10de:22a3] [0:0] 00"/>
+ <object type="PCIDev" pci_busid="0000:02:00.0" pci_type="0302 [10de:2330] [0:0] 00">
+ <info name="NVIDIAUUID" value="GPU-1"/></object></object></object></topology>)",
+        true});
+  };
+  given.nvml = [&] { return Result<NvmlTable>(table); };
+  Topology topology = discover(given);
+  EXPECT_TRUE(check(topology).ok());
+  EXPECT_EQ(topology.count(NodeKind::pci_device), 1);
+  return topology;
+}
+
+/// How many links the first GPU has to parts of a kind.
+int links_of_first_gpu(const Topology& topology, NodeKind kind) {
+  int count = 0;
+  for (const Link& link : topology.links_from(topology.all(NodeKind::gpu)[0]))
+    if (topology[link.to].kind == kind) count += link.count;
+  return count;
+}
+
+bool warned_of(const Topology& topology, std::string_view words) {
+  return std::ranges::any_of(topology.warnings, [&](const std::string& warning) {
+    return warning.find(words) != std::string::npos;
+  });
+}
+
+TEST(DiscoverLinks, AFieldSaysWhichAreActiveOrAsleep) {
+  NvmlTable table = two_gpus();
+  table.get_link_state = nullptr;
+  table.get_fields = [](void*, int, NvmlField* field) {
+    field->error = field->scope == 1 ? 3 : 0;  // what is no answer has a value too
+    field->value.natural = field->scope == 3 ? 0 : field->scope == 2 ? 2 : 1;
+    return field->scope < 4 ? 0 : 2;
+  };
+  const Topology topology = found_by(table);
+  EXPECT_EQ(links_of_first_gpu(topology, NodeKind::gpu), 1);
+  EXPECT_EQ(links_of_first_gpu(topology, NodeKind::link_switch), 1);
+}
+
+TEST(DiscoverLinks, WithoutAKindTheyGoToWhateverIsThere) {
+  NvmlTable table = two_gpus();
+  table.get_link_peer_type = nullptr;
+  EXPECT_EQ(links_of_first_gpu(found_by(table), NodeKind::gpu), 3);
+  EXPECT_EQ(links_of_first_gpu(found_by(table), NodeKind::link_switch), 0);
+  table.get_link_peer = [](void*, unsigned, NvmlPci* pci) {
+    std::snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:07:00.0");
+    return 0;
+  };
+  const Topology topology = found_by(table);
+  EXPECT_EQ(links_of_first_gpu(topology, NodeKind::link_switch), 3);
+  EXPECT_EQ(links_of_first_gpu(topology, NodeKind::pci_device), 0);
+  table.get_link_peer = nullptr;
+  EXPECT_TRUE(found_by(table).links.empty()) << "nothing is known of the other end";
+}
+
+TEST(DiscoverLinks, ToHiddenGpusAreIgnored) {
+  NvmlTable table = two_gpus();
+  table.get_link_peer_type = [](void*, unsigned, unsigned* type) { return *type = 0, 0; };
+  table.get_link_peer = [](void*, unsigned, NvmlPci* pci) {
+    std::snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:09:00.0");
+    return 0;
+  };
+  const Topology topology = found_by(table);
+  EXPECT_TRUE(topology.links.empty());
+  EXPECT_TRUE(warned_of(topology, "hidden"));
+}
+
+TEST(DiscoverPeers, OnlyARefusalOfBothGpusCounts) {
+  NvmlTable table = two_gpus();
+  table.get_peer_status = [](void*, void*, unsigned, unsigned* status) { return *status = 6, 0; };
+  EXPECT_FALSE(warned_of(found_by(table), "reach")) << "unknown";
+  table.get_peer_status = [](void*, void*, unsigned, unsigned* status) { return *status = 5, 0; };
+  EXPECT_TRUE(warned_of(found_by(table), "GPU0-GPU1"));
+  table.get_pci = [](void* device, NvmlPci* pci) {
+    std::snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:02:00.0");
+    return reinterpret_cast<std::uintptr_t>(device) == 2 ? 0 : 15;
+  };
+  EXPECT_FALSE(warned_of(found_by(table), "reach")) << "one has fallen off the bus";
+}
+
+TEST(DiscoverUuids, AreKeptOnce) {
+  NvmlTable table = two_gpus();
+  table.get_uuid = [](void*, char* uuid, unsigned length) {
+    return std::snprintf(uuid, length, "GPU-1") > 0 ? 0 : 1;
+  };
+  const Topology topology = found_by(table);
+  const Node& gpu = topology[topology.all(NodeKind::gpu)[0]];
+  EXPECT_EQ(std::ranges::count(gpu.info, std::string("NVIDIAUUID"),
+                               &std::pair<std::string, std::string>::first),
+            1);
+}
+
 /// A copy of the parts of /proc and /sys that matter.
 class DiscoverFiles : public ::testing::Test {
  protected:

@@ -134,6 +134,21 @@ TEST(EmulatedNvml, FindsLinksBetweenGpus) {
   }
 }
 
+TEST(EmulatedNvml, LeavesOutLinksThatAreDown) {
+  for (const char* compute : {"9.0", "8.0"}) {
+    on_machine({{"EMUCUDA_DEVICES", "2"},
+                {"EMUCUDA_COMPUTE", compute},
+                {"EMUNVML_LINKS", "gpu:4"},
+                {"EMUNVML_DOWN", "1"}},
+               [] {
+                 const Topology topology = found();
+                 const auto gpus = topology.all(NodeKind::gpu);
+                 ASSERT_EQ(gpus.size(), 2U);
+                 EXPECT_EQ(path_between(topology, gpus[0], gpus[1]).links, 3);
+               });
+  }
+}
+
 TEST(EmulatedNvml, FindsLinksThroughSwitches) {
   // Also if neither the kind nor the bus of the switches is told.
   for (const char* links : {"switch:18", "hidden:18"}) {

@@ -48,6 +48,7 @@ struct Links {
   enum class To : std::uint8_t { gpus, switches, hidden } to = To::gpus;
   int count = 0;     // of one GPU to all
   int parallel = 1;  // to one peer
+  int down = 0;      // of these, the first
 };
 
 Links read_links() {
@@ -60,6 +61,8 @@ Links read_links() {
             : to == "switch" ? Links::To::switches
                              : Links::To::hidden;
   read.parallel = std::atoi(colon + 1);
+  const char* const down = std::getenv("EMUNVML_DOWN");
+  read.down = down != nullptr ? std::atoi(down) : 0;
   read.count = read.parallel * (read.to == Links::To::gpus ? machine().devices - 1 : 1);
   return read;
 }
@@ -100,6 +103,10 @@ int put_bus(int device, PciInfo* pci) {
 
 bool has_link(void* handle, unsigned link) {
   return known(handle) && static_cast<int>(link) < links().count;
+}
+
+bool is_up(unsigned link) {
+  return static_cast<int>(link) >= links().down;
 }
 
 /// The GPU at the other end: links go to the other GPUs in order.
@@ -155,7 +162,7 @@ int nvmlDeviceGetCurrPcieLinkWidth(void* handle, unsigned* lanes) {
 int nvmlDeviceGetNvLinkState(void* handle, unsigned link, unsigned* active) {
   if (!has_link(handle, link)) return kInvalidArgument;
   if (!told_by_state()) return kNotSupported;
-  *active = 1;
+  *active = is_up(link) ? 1 : 0;
   return kSuccess;
 }
 
@@ -205,7 +212,7 @@ int nvmlDeviceGetFieldValues(void* handle, int count, FieldValue* values) {
                  : has_link(handle, each.scope) ? kSuccess
                                                 : kInvalidArgument;
     each.type = kValueUnsigned;
-    each.value.ui = each.error == kSuccess ? 1 : 0xdead;  // undefined where it is no answer
+    each.value.ui = each.error != kSuccess ? 0xdead : is_up(each.scope) ? 1 : 0;
   });
   return kSuccess;
 }
