@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 
+#include "communicator/membership/own_place.hpp"
 #include "emulation/cuda/cuda_abi.hpp"
 #include "topology/find_gpu.hpp"
 #include "topology/read/discover.hpp"
@@ -80,6 +81,18 @@ TEST(EmulatedNvml, FindsGpusByTheirUuids) {
     EXPECT_EQ(bus_named(topology, "GPU-00112233-4455-6677-8899-aabbccddee01"), "0000:18:00.0");
     EXPECT_EQ(bus_named(topology, "0", "GPU-00112233-4455-6677-8899-aabbccddee01"), "0000:18:00.0");
     EXPECT_NE(bus_named(topology, "GPU-00112233").find("or several"), std::string::npos);
+  });
+}
+
+TEST(EmulatedNvml, ARankOnAGpuWithAUuidSaysItsBusNumber) {
+  on_machine({{"EMUCUDA_DEVICES", "2"}, {"EMUCUDA_UUID", kUuid}}, [] {
+    for (const NamedDevice& named :
+         {NamedDevice{"GPU-00112233-4455-6677-8899-aabbccddee01", {}},
+          NamedDevice{"0", "GPU-00112233-4455-6677-8899-aabbccddee01"}}) {
+      const Result<OwnPlace> place = own_place(named);
+      ASSERT_TRUE(place.ok()) << place.status().text();
+      EXPECT_EQ(place->device, "0000:18:00.0");
+    }
   });
 }
 
