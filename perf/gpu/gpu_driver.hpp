@@ -7,11 +7,11 @@
 namespace perf {
 
 using GpuAddress = unsigned long long;  ///< CUdeviceptr
-using GpuContext = struct CUctx_st*;
-using GpuStream = struct CUstream_st*;
-using GpuEvent = struct CUevent_st*;
-using GpuModule = struct CUmod_st*;
-using GpuFunction = struct CUfunc_st*;
+using GpuContext = struct GpuContextState*;
+using GpuStream = struct GpuStreamState*;
+using GpuEvent = struct GpuEventState*;
+using GpuModule = struct GpuModuleState*;
+using GpuFunction = struct GpuFunctionState*;
 struct GpuUuid {
   unsigned char bytes[16];
 };
