@@ -125,13 +125,14 @@ TEST(CudaGraphs, CapturesOfAllThreadsAtOnce) {
 TEST(CudaGraphs, OneGroupIsOnOneStream) {
   run_streams(1, [](coll_comm_t comm, int, const BothStreams& stream) {
     const BothStreams second;
-    const TestMemory<float> data(10);
+    const TestMemory<float> one(10), two(10);
     const auto both = [&] {
       EXPECT_COLL(coll_group_start());
-      for (coll_stream_t on :
-           {static_cast<coll_stream_t>(stream), static_cast<coll_stream_t>(second)})
-        EXPECT_COLL(
-            coll_all_reduce(data.pointer(), data.pointer(), 10, COLL_FLOAT32, COLL_SUM, comm, on));
+      const auto sum = [comm](float* data, coll_stream_t on) {
+        EXPECT_COLL(coll_all_reduce(data, data, 10, COLL_FLOAT32, COLL_SUM, comm, on));
+      };
+      sum(one.pointer(), stream);
+      sum(two.pointer(), second);
       return coll_group_end();
     };
     EXPECT_COLL(both());
