@@ -128,7 +128,7 @@ TEST(Device, ThatIsNotThereIsAnErrorThatListsThoseThatAre) {
       {"gpu:2", nullptr, "-1", "there is no GPU"},
       {"gpu:2", "", "0", "CUDA_VISIBLE_DEVICES= hides all GPUs"},
       {"gpu:2", "1", "1", "CUDA_VISIBLE_DEVICES=1"},
-      {"gpu:2", "GPU-8932f937", "0", "names it by no number; give its bus number"},
+      {"gpu:2", "GPU-8932f937", "0", "names it by no number or known UUID; give its bus number"},
       {"gpu:2", nullptr, "0000:0f:00.0", "there is no GPU \"0000:0f:00.0\""},
       {"core:4", nullptr, "0", "the host has no GPUs"},
       {"host:2 gpu:2", nullptr, "0", "describes 2 hosts"},
