@@ -152,7 +152,7 @@ void add_nvml(Topology& topology, const std::vector<NvmlGpu>& gpus) {
       const NodeId peer = at_bus(topology, bus_number(link.peer_bus).value_or(""));
       NodeId to = peer;
       // Virtual machines hide the switches, and old drivers do not name the kind: what is no GPU
-      // here is then a switch, as NCCL has it.
+      // here is then taken for a switch.
       const bool no_gpu = peer == kNoNode || topology[peer].kind != NodeKind::gpu;
       if (link.peer == NvmlLink::Peer::link_switch ||
           (link.peer == NvmlLink::Peer::unknown && no_gpu)) {
