@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "communicator/device/device_stream.hpp"
+#include "communicator/device/device_part.hpp"
 #include "communicator/engine/progress_thread.hpp"
 #include "communicator/host_stream.hpp"
 
@@ -18,62 +18,6 @@ struct StreamPart {
   HostStream* stream;
   std::shared_ptr<CallGroup> group;
   std::uint64_t number = 0;  ///< the group's on its stream
-};
-
-/// The same on a stream of CUDA. Until it is issued, the stream goes on without it.
-class DevicePart {
- public:
-  explicit DevicePart(DeviceStream& stream) : stream_(&stream), lock_(stream.lock()) {}
-  DevicePart(DevicePart&& other) noexcept
-      : stream_(std::exchange(other.stream_, nullptr)),
-        lock_(std::move(other.lock_)),
-        operation_(other.operation_),
-        there_(other.there_) {}
-  DevicePart& operator=(DevicePart&&) = delete;
-  ~DevicePart() {
-    if (stream_ == nullptr || operation_ == nullptr) return;
-    there_ ? stream_->give_up(*operation_) : stream_->take_back(*operation_);
-  }
-  [[nodiscard]] DeviceStream* stream() const { return stream_; }
-
-  Status add(const GroupedCall& call) {
-    if (operation_ == nullptr) {
-      COLL_ASSIGN(operation_, stream_->take());
-    }
-    Request request = call.request;
-    if (request.extras != nullptr) request.extras = &call.extras;
-    operation_->add(*call.communicator, request, call.deadline_s);
-    return {};
-  }
-  Status prepare() { return stream_->prepare(*operation_); }
-  Status put() {
-    if (there_) return {};
-    DeviceOperation& operation = *std::exchange(operation_, nullptr);  // taken back if it fails
-    COLL_TRY(stream_->put(operation));
-    operation_ = &operation;
-    there_ = true;
-    return {};
-  }
-  /// The stream, not this thread, issues calls of the communicator.
-  [[nodiscard]] bool issues(const Communicator& communicator) const {
-    if (!operation_->issued_by_stream()) return false;
-    for (std::size_t i = 0; i < operation_->calls(); ++i)
-      if (&operation_->communicator(i) == &communicator) return true;
-    return false;
-  }
-  /// The next call of the operation; null: the stream will issue it.
-  OpenCall* next_call() noexcept {
-    OpenCall* const call = operation_->issued_by_stream() ? nullptr : &operation_->call(issued_);
-    if (++issued_ == operation_->calls()) operation_ = nullptr;
-    return call;
-  }
-
- private:
-  DeviceStream* stream_;
-  std::unique_lock<std::mutex> lock_;
-  DeviceOperation* operation_ = nullptr;
-  bool there_ = false;  ///< on the stream
-  std::size_t issued_ = 0;
 };
 
 /// Takes the streams, each with room for one more operation. None is kept from others while this
@@ -117,8 +61,12 @@ Result<std::vector<DevicePart>> put_on_devices(std::span<const GroupedCall> call
   parts.reserve(streams.size());
   for (DeviceStream* const stream : streams) {
     DevicePart& part = parts.emplace_back(*stream);
-    for (const GroupedCall& call : calls)
-      if (call.device_stream == stream) COLL_TRY(part.add(call));
+    for (const GroupedCall& call : calls) {
+      if (call.device_stream != stream) continue;
+      Request request = call.request;
+      if (request.extras != nullptr) request.extras = &call.extras;
+      COLL_TRY(part.add(*call.communicator, request, call.deadline_s));
+    }
   }
   for (DevicePart& part : parts) COLL_TRY(part.prepare());
   COLL_TRY(check_order(calls, parts));

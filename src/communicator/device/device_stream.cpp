@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "communicator/device/device_part.hpp"
 #include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
 #include "sys/fork_safe_mutex.hpp"
@@ -17,8 +18,13 @@ namespace {
 
 constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
 
-ForkSafeMutex g_wrapped_mutex;                                  // guards `g_wrapped`
-std::vector<std::weak_ptr<DeviceStream>>* g_wrapped = nullptr;  // stays for good
+struct Wrapped {
+  CudaStream stream;
+  CudaContext context;
+  std::weak_ptr<DeviceStream> as;
+};
+ForkSafeMutex g_wrapped_mutex;              // guards `g_wrapped`
+std::vector<Wrapped>* g_wrapped = nullptr;  // stays for good
 
 }  // namespace
 
@@ -51,10 +57,9 @@ Result<std::shared_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
   if (std::shared_ptr<DeviceStream> known = find_or_add(handle, context, nullptr)) return known;
   std::shared_ptr<DeviceStream> made(new DeviceStream(*driver, handle, context));
   COLL_ASSIGN(made->helper_, ProgressThread::of_process());
-  constexpr unsigned kUntimed = 2;  // CU_EVENT_DISABLE_TIMING
   const CurrentContext current(*driver, context);
   if (current.error() != 0) return driver->failed_to("the context of a stream", current.error());
-  if (const int error = driver->event_create(&made->behind_, kUntimed))
+  if (const int error = driver->create_untimed(&made->behind_))
     return driver->failed_to("an event", error);
   COLL_TRY(made->add_operation());  // with its words: later that might wait for a stream
   return find_or_add(handle, context, made);
@@ -64,13 +69,13 @@ Result<std::shared_ptr<DeviceStream>> DeviceStream::wrap(void* stream) {
 std::shared_ptr<DeviceStream> DeviceStream::find_or_add(CudaStream stream, CudaContext context,
                                                         std::shared_ptr<DeviceStream> made) {
   const std::lock_guard lock(g_wrapped_mutex);
-  if (g_wrapped == nullptr) g_wrapped = new std::vector<std::weak_ptr<DeviceStream>>;
-  std::erase_if(*g_wrapped, [](const auto& each) { return each.expired(); });
-  for (const auto& each : *g_wrapped) {
-    std::shared_ptr<DeviceStream> known = each.lock();
-    if (known && known->stream_ == stream && known->context_ == context) return known;
+  if (g_wrapped == nullptr) g_wrapped = new std::vector<Wrapped>;
+  std::erase_if(*g_wrapped, [](const Wrapped& each) { return each.as.expired(); });
+  for (const Wrapped& each : *g_wrapped) {
+    if (each.stream != stream || each.context != context) continue;
+    if (std::shared_ptr<DeviceStream> known = each.as.lock()) return known;
   }
-  if (made) g_wrapped->push_back(made);
+  if (made) g_wrapped->push_back({stream, context, made});
   return made;
 }
 
@@ -79,31 +84,22 @@ DeviceStream::~DeviceStream() {
   const CurrentContext current(driver_, context_);
   if (current.error() != 0) return;
   const BesideCaptures beside(driver_);
-  if (recorded_) driver_.event_synchronize(behind_);
+  if (behind_ == nullptr) return;  // it was never finished
+  driver_.event_synchronize(behind_);
   if (gave_up_) driver_.stream_synchronize(stream_);
-  if (behind_ != nullptr) driver_.event_destroy(behind_);
+  driver_.event_destroy(behind_);
 }
 
 Status DeviceStream::enqueue(Communicator& communicator, const Request& request,
                              double deadline_s) {
   {
-    const std::unique_lock held = lock();
-    COLL_ASSIGN(DeviceOperation* const operation, take());
-    const Status added = caught([&]() -> Status {
-      operation->add(communicator, request, deadline_s);
-      return {};
-    });
-    if (!added.ok()) {
-      take_back(*operation);
-      return added;
-    }
-    if (const Status prepared = prepare(*operation); !prepared.ok()) {
-      take_back(*operation);
-      return prepared;
-    }
-    COLL_TRY(put(*operation));
-    if (operation->issued_by_stream()) return {};
-    operation->engine(0).issue(operation->call(0), helper_);
+    DevicePart part(*this);
+    COLL_TRY(caught([&] { return part.add(communicator, request, deadline_s); }));
+    COLL_TRY(part.prepare());
+    COLL_TRY(part.put());
+    OpenCall* const call = part.next_call();
+    if (call == nullptr) return {};
+    communicator.engine().issue(*call, helper_);
   }
   communicator.engine().drive_first(*helper_);
   return {};
@@ -157,17 +153,13 @@ Status DeviceStream::put(DeviceOperation& operation) {
     return done;
   }
   if (operation.captured()) return {};
-  if (driver_.event_record(behind_, stream_) == 0) {
-    recorded_ = true;
-  } else {
-    gave_up_ = true;  // the whole stream is waited for
-  }
+  if (driver_.event_record(behind_, stream_) != 0) gave_up_ = true;  // waits for all of the stream
+  const std::lock_guard ends(end_mutex_);
   push_open(operation);
   return {};
 }
 
 void DeviceStream::push_open(DeviceOperation& operation) noexcept {
-  const std::lock_guard ends(end_mutex_);
   operation.next_open = nullptr;
   (first_open_ == nullptr ? first_open_ : last_open_->next_open) = &operation;
   last_open_ = &operation;
@@ -184,9 +176,7 @@ void DeviceStream::give_up(DeviceOperation& operation) noexcept {
   }
   const bool open = *at == &operation;
   if (operation.was_issued()) {  // too late: it runs like any other
-    if (open) return;
-    operation.next_open = nullptr;
-    *at = last_open_ = &operation;
+    if (!open) push_open(operation);
     return;
   }
   if (open) {
@@ -258,12 +248,7 @@ void DeviceStream::wait_for_calls() noexcept {
 /// A device that has failed runs no host functions, so calls that wait for one would wait for ever:
 /// they begin now, and end with their communicators.
 void DeviceStream::look_at_device() noexcept {
-  int error = 0;
-  {
-    const CurrentContext current(driver_, context_);
-    const BesideCaptures beside(driver_);
-    error = current.error() != 0 ? current.error() : driver_.event_query(behind_);
-  }
+  const int error = ask_behind(driver_.event_query);
   if (error == 0 || error == kNotReady) return;
   std::vector<Engine::Guest> guests;
   std::vector<Engine*> engines;
@@ -286,32 +271,28 @@ void DeviceStream::look_at_device() noexcept {
   for (DeviceOperation* each = first_open_; each != nullptr; each = each->next_open) each->reach();
 }
 
-Status DeviceStream::synchronize() {
-  wait_for_calls();
-  int error = 0;
-  if (recorded_) {
-    const CurrentContext current(driver_, context_);
-    const BesideCaptures beside(driver_);
-    error = current.error() != 0 ? current.error() : driver_.event_synchronize(behind_);
-  }
+int DeviceStream::ask_behind(int (*ask)(CudaEvent event)) const {
+  const CurrentContext current(driver_, context_);
+  const BesideCaptures beside(driver_);
+  return current.error() != 0 ? current.error() : ask(behind_);
+}
+
+/// `error`: the stream's own.
+Status DeviceStream::take_failure(int error) {
   const std::lock_guard ends(end_mutex_);
   if (error != 0) note_failure(driver_.failed_to("a stream of CUDA", error));
   return std::exchange(failure_, Status{});
 }
 
+Status DeviceStream::synchronize() {
+  wait_for_calls();
+  return take_failure(ask_behind(driver_.event_synchronize));
+}
+
 Status DeviceStream::query() {
-  const Status outstanding = failed(Code::in_progress, "operations are outstanding");
-  if (!calls_ended()) return outstanding;
-  int error = 0;
-  if (recorded_) {
-    const CurrentContext current(driver_, context_);
-    const BesideCaptures beside(driver_);
-    error = current.error() != 0 ? current.error() : driver_.event_query(behind_);
-  }
-  if (error == kNotReady) return outstanding;
-  const std::lock_guard ends(end_mutex_);
-  if (error != 0) note_failure(driver_.failed_to("a stream of CUDA", error));
-  return std::exchange(failure_, Status{});
+  const int error = calls_ended() ? ask_behind(driver_.event_query) : kNotReady;
+  if (error == kNotReady) return failed(Code::in_progress, "operations are outstanding");
+  return take_failure(error);
 }
 
 }  // namespace coll

@@ -36,22 +36,6 @@ class DeviceStream {
   /// As `synchronize`, without waiting: Code::in_progress while something is outstanding.
   Status query();
 
-  // For groups. The lock is held until the operation's calls are issued, so that the stream and the
-  // engines see operations in the same order.
-  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(enqueue_mutex_); }
-  /// Under the lock: an operation without calls. `take_back` it, unless it was put on the stream.
-  Result<DeviceOperation*> take();
-  void take_back(DeviceOperation& operation) noexcept;
-  /// Under the lock: finds out whether the stream is being captured, and takes the memory that the
-  /// operation's calls need. That may wait until all streams have ended their work. So first all
-  /// operations of a group are prepared, then all are put on their streams.
-  Status prepare(DeviceOperation& operation);
-  /// Under the lock: puts the prepared operation on the stream. Where it fails, it has taken it
-  /// back.
-  Status put(DeviceOperation& operation);
-  /// Under the lock: the operation is on the stream, and its calls will not be issued.
-  void give_up(DeviceOperation& operation) noexcept;
-
   // For operations.
   [[nodiscard]] std::mutex& end_mutex() { return end_mutex_; }
   [[nodiscard]] const std::shared_ptr<ProgressThread>& helper() const { return helper_; }
@@ -62,6 +46,17 @@ class DeviceStream {
   void end_operation(DeviceOperation& operation) noexcept;
 
  private:
+  friend class DevicePart;
+  // For it, which holds the lock of who enqueues.
+  /// An operation without calls. `take_back` it, unless it was put on the stream.
+  Result<DeviceOperation*> take();
+  void take_back(DeviceOperation& operation) noexcept;
+  Status prepare(DeviceOperation& operation);
+  /// Where it fails, it has taken the operation back.
+  Status put(DeviceOperation& operation);
+  /// The operation is on the stream, and its calls will not be issued.
+  void give_up(DeviceOperation& operation) noexcept;
+
   DeviceStream(const CudaDriver& driver, CudaStream stream, CudaContext context)
       : driver_(driver), stream_(stream), context_(context), words_(driver, context) {}
   static std::shared_ptr<DeviceStream> find_or_add(CudaStream stream, CudaContext context,
@@ -70,6 +65,9 @@ class DeviceStream {
   Result<std::byte*> memory_for(DeviceOperation& operation, bool captured);
   Status add_operation();
   void push_open(DeviceOperation& operation) noexcept;
+  /// What the driver says of the event behind the last operation; without one, that it is over.
+  int ask_behind(int (*ask)(CudaEvent event)) const;
+  Status take_failure(int error);
   void wait_for_calls() noexcept;
   void look_at_device() noexcept;
   [[nodiscard]] bool calls_ended() noexcept;
@@ -86,9 +84,8 @@ class DeviceStream {
   PinnedBlock memory_;
   /// The stream may still copy them. They stay: to free them may wait for the stream.
   std::vector<PinnedBlock> outgrown_;
-  std::atomic<bool> recorded_{false};  ///< `behind_`
-  bool gave_up_ = false;               ///< on an operation that the stream may still come to
-  std::mutex end_mutex_;               ///< guards the rest
+  bool gave_up_ = false;  ///< on an operation that the stream may still come to
+  std::mutex end_mutex_;  ///< guards the rest
   Status failure_;
   std::vector<DeviceOperation*> free_;
   DeviceOperation* first_open_ = nullptr;  ///< operations whose calls have not ended, in order

@@ -30,10 +30,8 @@ std::size_t StagedCall::plan(const Request& request, Rank rank, Rank size, std::
   after_.clear();
   request_ = request;
   blocks_ = request.kept_blocks();
-  if (request.extras != nullptr) {
-    extras_ = *request.extras;
-    request_.extras = &extras_;
-  }
+  extras_ = request.extras != nullptr ? *request.extras : Extras{};
+  if (request.extras != nullptr) request_.extras = &extras_;
   const auto copy = [](std::vector<Copy>& to, const Buffer& buffer, std::size_t staged) {
     return [&to, &buffer, staged](std::uint64_t at, std::uint64_t bytes) {
       if (bytes != 0) to.push_back({buffer.begin + at, staged + at, bytes});
@@ -51,14 +49,14 @@ std::size_t StagedCall::plan(const Request& request, Rank rank, Rank size, std::
     if (whole) for_each(Space::output, buffers.output, copy(before_, buffers.output, output));
     for_each(Space::output, buffers.output, copy(after_, buffers.output, output));
   };
-  if (request.extras == nullptr || !request.extras->parts) {
+  if (!extras_.parts) {
     add(buffers_of(request, rank, size), [&](Space space, const Buffer& buffer, auto visit) {
       for_each_run(request, space, buffer, visit);
     });
     return offset;
   }
   const BlockShape shape = block_shape(request.call.collective, size, request.call.root, rank);
-  for (const CallPart& part : request.extras->parts->list) {
+  for (const CallPart& part : extras_.parts->list) {
     add(buffers_of_part(part, shape, size_of(request.call.type)),
         [](Space /*space*/, const Buffer& buffer, auto visit) {
           visit(std::uint64_t{0}, buffer.bytes);
@@ -71,7 +69,7 @@ const Request& StagedCall::place(std::byte* pinned) {
   const auto to = [pinned](const Pair& pair, std::size_t offset) {
     return pinned + pair.offset + offset;
   };
-  if (!extras_.parts || request_.extras == nullptr) {
+  if (!extras_.parts) {
     const Pair& pair = pairs_.front();
     if (pair.staged.has_input())
       request_.input = moved(request_.input, pair.buffers.input, to(pair, pair.staged.input));

@@ -51,11 +51,10 @@ Result<std::unique_ptr<Program>> StreamExecutor::bind(const Schedule& schedule,
 }
 
 Status StreamExecutor::grow_events(std::size_t count) {
-  constexpr unsigned kNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
   const BesideCaptures beside(device_.driver());
   while (events_.size() < count) {
     CudaEvent event = nullptr;
-    if (const int error = device_.driver().event_create(&event, kNoTiming))
+    if (const int error = device_.driver().create_untimed(&event))
       return device_.failed_to("an event", error);
     events_.push_back(event);
   }

@@ -31,10 +31,9 @@ Result<StreamFlight*> StreamFlights::take(StreamProgram& program, std::size_t la
     COLL_ASSIGN(flight, make());
   }
   while (flight->ends.size() < lanes) {
-    constexpr unsigned kNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
     const BesideCaptures beside(device_.driver());
     CudaEvent event = nullptr;
-    if (const int error = device_.driver().event_create(&event, kNoTiming))
+    if (const int error = device_.driver().create_untimed(&event))
       return device_.failed_to("an event", error);
     flight->ends.push_back(event);
   }

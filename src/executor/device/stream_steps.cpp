@@ -31,6 +31,7 @@ class StreamSteps {
   void take(const Cursor& lane, const BoundStep& step, const StepExtent& extent);
   bool awaits(const Cursor& lane, const BoundStep& step) const;
 
+  std::byte* enter_slot(const DeviceRing& ring, std::uint32_t slot, CudaAddress& when_done);
   const std::byte* await_message(const Cursor& lane, const BoundStep& step,
                                  const StepExtent& extent);
   std::byte* await_slot(const Cursor& lane, const BoundStep& step, const StepExtent& extent);
@@ -128,6 +129,16 @@ void StreamSteps<kUnequal>::take(const Cursor& lane, const BoundStep& step,
   if (step.receives) queue_.write(free_slot_, 1);
 }
 
+/// Waits until this end may use the slot; `when_done` gets the word to write then.
+template <bool kUnequal>
+std::byte* StreamSteps<kUnequal>::enter_slot(const DeviceRing& ring, std::uint32_t slot,
+                                             CudaAddress& when_done) {
+  queue_.wait(ring.awaited_word(slot));
+  queue_.write(ring.awaited_word(slot), 0);
+  when_done = ring.signalled_word(slot);
+  return reinterpret_cast<std::byte*>(ring.slot(slot));
+}
+
 template <bool kUnequal>
 const std::byte* StreamSteps<kUnequal>::await_message(const Cursor& lane, const BoundStep& step,
                                                       const StepExtent& extent) {
@@ -136,10 +147,7 @@ const std::byte* StreamSteps<kUnequal>::await_message(const Cursor& lane, const 
   const DeviceRing& ring = port.receiving();
   const std::uint32_t slot = next(program_.next_slots[index].receive, ring);
   if (tools_.announces) port.will_receive(slot, extent.bytes, digest_of(extent));
-  queue_.wait(ring.awaited_word(slot));
-  queue_.write(ring.awaited_word(slot), 0);
-  free_slot_ = ring.signalled_word(slot);
-  return reinterpret_cast<const std::byte*>(ring.slot(slot));
+  return enter_slot(ring, slot, free_slot_);
 }
 
 template <bool kUnequal>
@@ -150,10 +158,7 @@ std::byte* StreamSteps<kUnequal>::await_slot(const Cursor& lane, const BoundStep
   const DeviceRing& ring = port.sending();
   const std::uint32_t slot = next(program_.next_slots[index].send, ring);
   if (tools_.announces) port.will_send(slot, extent.bytes, digest_of(extent));
-  queue_.wait(ring.awaited_word(slot));
-  queue_.write(ring.awaited_word(slot), 0);
-  sent_word_ = ring.signalled_word(slot);
-  return reinterpret_cast<std::byte*>(ring.slot(slot));
+  return enter_slot(ring, slot, sent_word_);
 }
 
 /// Copies the step's chunks from `message`, or else from their local place, to `slot`, or else to

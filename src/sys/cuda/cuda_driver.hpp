@@ -99,6 +99,11 @@ struct CudaDriver {
                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                 CudaStream stream, void** parameters, void** extra) = nullptr;  ///< cuLaunchKernel
 
+  /// An event that keeps no time.
+  int create_untimed(CudaEvent* event) const {
+    constexpr unsigned kUntimed = 2;  // CU_EVENT_DISABLE_TIMING
+    return event_create(event, kUntimed);
+  }
   [[nodiscard]] bool copies() const { return missing().empty(); }
   /// The first function that it has not and copies need; "" if it has all.
   [[nodiscard]] std::string missing() const;
