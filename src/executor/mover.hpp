@@ -281,48 +281,25 @@ inline void Mover<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
                                   const StepExtent& extent, const std::byte* message,
                                   std::byte* slot) {
   const bool streaming = slot == nullptr && store_of(step) != 0;
-  const auto run = [&](std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (to == from || bytes == 0) return;
-    if (streaming) {
-      reduce::copy_kernels().copy[1](to, from, bytes);
-    } else {
-      std::memcpy(to, from, bytes);
-    }
-  };
-  if (extent.one_piece) [[likely]] {
-    run(slot != nullptr ? slot : at(lane, step.into_space, extent.into),
-        message != nullptr ? message : at(lane, step.from_space, extent.from), extent.bytes);
-    return;
-  }
-  for_each_piece<kUnequal>(
-      run_, lane, step,
-      [&](const std::byte* from, const std::byte*, std::byte* into, std::uint64_t n) {
-        const std::size_t length = n * call_.element_bytes;
-        if (message != nullptr) from = std::exchange(message, message + length);
-        if (slot != nullptr) into = std::exchange(slot, slot + length);
-        run(into, from, length);
-      });
+  for_each_copy<kUnequal>(run_, lane, step, extent, message, slot,
+                          [&](std::byte* to, const std::byte* from, std::size_t bytes) {
+                            if (to == from || bytes == 0) return;
+                            if (streaming) {
+                              reduce::copy_kernels().copy[1](to, from, bytes);
+                            } else {
+                              std::memcpy(to, from, bytes);
+                            }
+                          });
 }
 
 /// value = from op with, to the local place, to `slot`, or to both.
 template <bool kUnequal>
 void Mover<kUnequal>::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
                              const std::byte* message, std::byte* slot) {
-  if (extent.one_piece) {
-    if (extent.bytes == 0) return;
-    reduce_run(step, at(lane, step.into_space, extent.into), slot,
-               message != nullptr ? message : at(lane, step.from_space, extent.from),
-               at(lane, step.with_space, extent.with), extent.elements);
-    return;
-  }
-  for_each_piece<kUnequal>(
-      run_, lane, step,
-      [&](const std::byte* from, const std::byte* with, std::byte* into, std::uint64_t n) {
-        const std::size_t length = n * call_.element_bytes;
-        if (message != nullptr) from = std::exchange(message, message + length);
-        reduce_run(step, into, slot, from, with, n);
-        if (slot != nullptr) slot += length;
-      });
+  for_each_combination<kUnequal>(
+      run_, lane, step, extent, message, slot,
+      [&](std::byte* into, std::byte* both, const std::byte* from, const std::byte* with,
+          std::uint64_t elements) { reduce_run(step, into, both, from, with, elements); });
 }
 
 template <bool kUnequal>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the data of a lane's steps lies in the window that it is in.
 #pragma once
+#include <utility>
+
 #include "executor/run.hpp"
 
 namespace coll {
@@ -65,6 +67,54 @@ template <bool kUnequal, class Use>
                          place(step.with_space, step.with, block, element),
                          place(step.into_space, step.into, block, element), n);
                    });
+}
+
+/// Calls use(to, from, bytes) for each contiguous piece of what a step copies: its chunks from
+/// `message`, or else from their local place, to `slot`, or else to theirs.
+template <bool kUnequal, class Use>
+[[gnu::always_inline]] inline void for_each_copy(const Run& run, const Cursor& lane,
+                                                 const BoundStep& step, const StepExtent& extent,
+                                                 const std::byte* message, std::byte* slot,
+                                                 Use use) {
+  if (extent.one_piece) [[likely]] {
+    use(slot != nullptr ? slot : at(lane, step.into_space, extent.into),
+        message != nullptr ? message : at(lane, step.from_space, extent.from), extent.bytes);
+    return;
+  }
+  for_each_piece<kUnequal>(
+      run, lane, step,
+      [&](const std::byte* from, const std::byte*, std::byte* into, std::uint64_t n) {
+        const std::size_t length = n * run.call.element_bytes;
+        if (message != nullptr) from = std::exchange(message, message + length);
+        if (slot != nullptr) into = std::exchange(slot, slot + length);
+        use(into, from, length);
+      });
+}
+
+/// Calls use(into, slot, from, with, elements) for each contiguous piece of what a step combines:
+/// its chunks from `message`, or else from their local place, with local ones. `slot` is null where
+/// the step has none.
+template <bool kUnequal, class Use>
+[[gnu::always_inline]] inline void for_each_combination(const Run& run, const Cursor& lane,
+                                                        const BoundStep& step,
+                                                        const StepExtent& extent,
+                                                        const std::byte* message, std::byte* slot,
+                                                        Use use) {
+  if (extent.one_piece) {
+    if (extent.bytes == 0) return;
+    use(at(lane, step.into_space, extent.into), slot,
+        message != nullptr ? message : at(lane, step.from_space, extent.from),
+        at(lane, step.with_space, extent.with), extent.elements);
+    return;
+  }
+  for_each_piece<kUnequal>(
+      run, lane, step,
+      [&](const std::byte* from, const std::byte* with, std::byte* into, std::uint64_t n) {
+        const std::size_t length = n * run.call.element_bytes;
+        if (message != nullptr) from = std::exchange(message, message + length);
+        use(into, slot, from, with, n);
+        if (slot != nullptr) slot += length;
+      });
 }
 
 }  // namespace mover

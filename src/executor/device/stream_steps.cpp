@@ -167,22 +167,11 @@ template <bool kUnequal>
 void StreamSteps<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
                                  const StepExtent& extent, const std::byte* message,
                                  std::byte* slot) {
-  const auto run = [&](std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (to != from && bytes > 0) queue_.copy(address_of(to), address_of(from), bytes);
-  };
-  if (extent.one_piece) {
-    run(slot != nullptr ? slot : mover::at(lane, step.into_space, extent.into),
-        message != nullptr ? message : mover::at(lane, step.from_space, extent.from), extent.bytes);
-    return;
-  }
-  mover::for_each_piece<kUnequal>(
-      run_, lane, step,
-      [&](const std::byte* from, const std::byte*, std::byte* into, std::uint64_t n) {
-        const std::size_t length = n * run_.call.element_bytes;
-        if (message != nullptr) from = std::exchange(message, message + length);
-        if (slot != nullptr) into = std::exchange(slot, slot + length);
-        run(into, from, length);
-      });
+  mover::for_each_copy<kUnequal>(run_, lane, step, extent, message, slot,
+                                 [&](std::byte* to, const std::byte* from, std::size_t bytes) {
+                                   if (to != from && bytes > 0)
+                                     queue_.copy(address_of(to), address_of(from), bytes);
+                                 });
 }
 
 /// value = from op with, to the local place, to `slot`, or to both.
@@ -190,21 +179,10 @@ template <bool kUnequal>
 void StreamSteps<kUnequal>::combine(const Cursor& lane, const BoundStep& step,
                                     const StepExtent& extent, const std::byte* message,
                                     std::byte* slot) {
-  if (extent.one_piece) {
-    if (extent.bytes == 0) return;
-    return combine_piece(
-        step, mover::at(lane, step.into_space, extent.into), slot,
-        message != nullptr ? message : mover::at(lane, step.from_space, extent.from),
-        mover::at(lane, step.with_space, extent.with), extent.elements);
-  }
-  mover::for_each_piece<kUnequal>(
-      run_, lane, step,
-      [&](const std::byte* from, const std::byte* with, std::byte* into, std::uint64_t n) {
-        const std::size_t length = n * run_.call.element_bytes;
-        if (message != nullptr) from = std::exchange(message, message + length);
-        combine_piece(step, into, slot, from, with, n);
-        if (slot != nullptr) slot += length;
-      });
+  mover::for_each_combination<kUnequal>(
+      run_, lane, step, extent, message, slot,
+      [&](std::byte* into, std::byte* both, const std::byte* from, const std::byte* with,
+          std::uint64_t elements) { combine_piece(step, into, both, from, with, elements); });
 }
 
 template <bool kUnequal>
