@@ -12,13 +12,11 @@ constexpr std::size_t kLargest = std::size_t{1} << 30;
 constexpr int kSizes = 3;
 constexpr int kRounds = 5;
 constexpr double kRoundS = 5e-3;  // long beside the clock of events, 0.5 us
-constexpr unsigned kNonBlocking = 1;
 
 /// A stream and the two events around what is timed on it.
 class Stopclock {
  public:
-  explicit Stopclock(const Gpu& gpu) : gpu_(gpu) {
-    gpu_.require(gpu_.driver().stream_create(&stream_, kNonBlocking), "making a stream");
+  explicit Stopclock(const Gpu& gpu) : gpu_(gpu), queue_(gpu) {
     for (GpuEvent* event : {&begin_, &end_})
       gpu_.require(gpu_.driver().event_create(event, 0), "making an event");
   }
@@ -26,16 +24,16 @@ class Stopclock {
   Stopclock& operator=(const Stopclock&) = delete;
   ~Stopclock() {
     for (GpuEvent event : {begin_, end_}) gpu_.driver().event_destroy(event);
-    gpu_.driver().stream_destroy(stream_);
   }
 
   /// Seconds of one of `count` copies back to back.
   [[nodiscard]] double copy(GpuAddress to, GpuAddress from, std::size_t bytes, int count) const {
     const GpuDriver& driver = gpu_.driver();
-    gpu_.require(driver.event_record(begin_, stream_), "recording an event");
+    gpu_.require(driver.event_record(begin_, queue_.handle()), "recording an event");
     for (int i = 0; i < count; ++i)
-      gpu_.require(driver.copy_async(to, from, bytes, stream_), "copying within the device");
-    gpu_.require(driver.event_record(end_, stream_), "recording an event");
+      gpu_.require(driver.copy_async(to, from, bytes, queue_.handle()),
+                   "copying within the device");
+    gpu_.require(driver.event_record(end_, queue_.handle()), "recording an event");
     gpu_.require(driver.event_synchronize(end_), "waiting for copies within the device");
     float milliseconds = 0;
     gpu_.require(driver.event_elapsed(&milliseconds, begin_, end_), "reading events");
@@ -43,13 +41,13 @@ class Stopclock {
   }
 
   void clear(GpuAddress to, std::size_t bytes) const {
-    gpu_.require(gpu_.driver().set_async(to, 0, bytes, stream_), "clearing memory");
-    gpu_.require(gpu_.driver().stream_synchronize(stream_), "clearing memory");
+    gpu_.require(gpu_.driver().set_async(to, 0, bytes, queue_.handle()), "clearing memory");
+    gpu_.require(gpu_.driver().stream_synchronize(queue_.handle()), "clearing memory");
   }
 
  private:
   const Gpu& gpu_;
-  GpuStream stream_ = nullptr;
+  GpuQueue queue_;
   GpuEvent begin_ = nullptr, end_ = nullptr;
 };
 

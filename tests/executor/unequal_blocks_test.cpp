@@ -10,15 +10,9 @@ namespace {
 
 void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& ranks, bool in_place,
                      std::mt19937_64& random) {
-  const Lengths lengths(spec.ranks, random);
-  std::vector<UnequalBuffers> buffers;
-  std::uint64_t longest = 0;
-  for (Rank rank = 0; rank < spec.ranks; ++rank) {
-    buffers.emplace_back(spec, rank, lengths, in_place, random);
-    longest = std::max(longest, buffers.back().longest());
-  }
-  const std::uint64_t known = random() % 2 == 0 ? longest : 0;
-  for (std::size_t r = 0; r < buffers.size(); ++r) ranks.start(r, buffers[r].call(known));
+  UnequalSample sample = draw_unequal(spec, in_place, random);
+  std::vector<UnequalBuffers>& buffers = sample.buffers;
+  for (std::size_t r = 0; r < buffers.size(); ++r) ranks.start(r, buffers[r].call(sample.known));
   ASSERT_TRUE(ranks.drive(random, 20'000'000, [&](std::size_t r) {
     buffers[r].compare();
     buffers[r].spoil();  // from now on the user's again

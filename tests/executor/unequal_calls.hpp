@@ -146,4 +146,23 @@ class UnequalBuffers {
   std::uint64_t output_at_ = 0;
 };
 
+/// The buffers of all ranks for one call of blocks of any lengths.
+struct UnequalSample {
+  std::vector<UnequalBuffers> buffers;
+  std::uint64_t known = 0;  ///< what all ranks know of the lengths
+};
+
+inline UnequalSample draw_unequal(const CollectiveSpec& spec, bool in_place,
+                                  std::mt19937_64& random) {
+  const Lengths lengths(spec.ranks, random);
+  UnequalSample sample;
+  std::uint64_t longest = 0;
+  for (Rank rank = 0; rank < spec.ranks; ++rank) {
+    sample.buffers.emplace_back(spec, rank, lengths, in_place, random);
+    longest = std::max(longest, sample.buffers.back().longest());
+  }
+  sample.known = random() % 2 == 0 ? longest : 0;
+  return sample;
+}
+
 }  // namespace coll::testing

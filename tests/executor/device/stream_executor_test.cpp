@@ -182,19 +182,13 @@ TEST(StreamExecutor, EveryAlgorithmOfMoreRanks) {
 void run_unequal(const CollectiveSpec& spec, StreamPrograms& programs,
                  std::vector<std::unique_ptr<DeviceArena>>& arenas, bool in_place,
                  std::mt19937_64& random) {
-  const Lengths lengths(spec.ranks, random);
-  std::vector<UnequalBuffers> buffers;
-  std::uint64_t longest = 0;
-  for (Rank rank = 0; rank < spec.ranks; ++rank) {
-    buffers.emplace_back(spec, rank, lengths, in_place, random);
-    longest = std::max(longest, buffers.back().longest());
-  }
-  const std::uint64_t known = random() % 2 == 0 ? longest : 0;
+  UnequalSample sample = draw_unequal(spec, in_place, random);
+  std::vector<UnequalBuffers>& buffers = sample.buffers;
   std::vector<Run> runs(buffers.size());
   for (std::size_t r = 0; r < buffers.size(); ++r) {
     const std::span<std::int64_t> memory = buffers[r].memory();
     arenas[r]->write(memory.data(), memory.size_bytes());
-    CallBinding call = buffers[r].call(known);
+    CallBinding call = buffers[r].call(sample.known);
     move(call, memory.data(), arenas[r]->pointer());
     runs[r].bind(programs.program(r), call);
     stream_rank(r).progress.begin(runs[r]);
