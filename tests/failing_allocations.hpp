@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <new>
 
-// Clang links operators of the thread sanitizer's into each program, before these.
+// Clang links the operators of its thread sanitizer into each program, ahead of these.
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
 #define COLL_OPERATORS_OF_THE_SANITIZER

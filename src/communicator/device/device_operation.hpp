@@ -20,10 +20,10 @@ class DeviceStream;
 /// Calls are issued when the operation is put on the stream, so that all ranks see the order in
 /// which the program gives them to several streams. An operation that was captured begins anew each
 /// time that its graph is launched: then the host function issues its calls, with the numbers and
-/// deadlines that calls have which are issued then. Nobody knows of launches beforehand. So once a
-/// communicator has been captured, all its operations on streams of CUDA are issued by host
-/// functions: otherwise one behind a graph on its stream would be issued before the graph's, and
-/// each would wait for the other.
+/// deadlines that calls have which are issued then. Nobody knows of launches beforehand. So once an
+/// operation of a communicator was captured, host functions issue all its operations on streams of
+/// CUDA. Otherwise an operation that stands behind a graph would be issued before the operations of
+/// that graph, and each would wait for the other.
 class DeviceOperation final : private CallOwner {
  public:
   /// `done` is 0.

@@ -10,8 +10,8 @@
 namespace coll {
 
 /// Pinned memory, which all contexts of the process reach. To make it or to free it may wait until
-/// every stream of the process has ended its work. So no thread may do that on which the work of a
-/// stream depends.
+/// every stream of the process has ended its work. So a thread that streams wait for must do
+/// neither.
 class PinnedBlock {
  public:
   PinnedBlock() = default;
