@@ -34,10 +34,16 @@ void DeviceOperation::prepare(std::byte* pinned, bool captured) {
   pinned_ = pinned;
 }
 
+void DeviceOperation::announce() noexcept {
+  reached_.store(false, std::memory_order_relaxed);
+  make_calls();
+  if (issuing_ != Issuing::stream) return;
+  for (std::size_t i = 0; i < used_; ++i) members_[i].engine->promise();
+}
+
 Status DeviceOperation::put(const CudaDriver& driver, CudaStream stream, bool& coming) {
   constexpr unsigned kEqual = 1;  // CU_STREAM_WAIT_VALUE_EQ
   const auto begin = members_.begin(), end = begin + static_cast<std::ptrdiff_t>(used_);
-  reached_.store(false, std::memory_order_relaxed);
   int error = 0;
   const auto copy = [&](const StagedCall::Copy& each, bool to_device) {
     const CudaAddress far = each.device;
@@ -47,9 +53,6 @@ Status DeviceOperation::put(const CudaDriver& driver, CudaStream stream, bool& c
   };
   for (auto member = begin; member != end; ++member)
     for (const StagedCall::Copy& each : member->staged.before()) copy(each, false);
-  if (issuing_ != Issuing::launches) make_calls();
-  if (issuing_ == Issuing::stream)
-    std::for_each(begin, end, [](Member& member) { member.engine->promise(); });
   if (error == 0) {
     error = driver.launch_host(
         stream,
@@ -66,18 +69,16 @@ Status DeviceOperation::put(const CudaDriver& driver, CudaStream stream, bool& c
   for (auto member = begin; member != end; ++member)
     for (const StagedCall::Copy& each : member->staged.after()) copy(each, true);
   if (error == 0) return {};
-  if (!coming) break_promises();
   return driver.failed_to("an operation on a stream of CUDA", error);
 }
 
 void DeviceOperation::break_promises() noexcept {
-  if (issuing_ != Issuing::stream) return;
   for (std::size_t i = 0; i < used_; ++i) members_[i].engine->break_promise();
 }
 
 void DeviceOperation::give_up() noexcept {
   given_up_ = true;
-  break_promises();
+  if (issuing_ == Issuing::stream) break_promises();
   used_ = 0;
   done_.set(1);
 }

@@ -30,12 +30,15 @@ class DeviceOperation final : private CallOwner {
   DeviceOperation(DeviceStream& stream, PinnedWord done) : stream_(stream), done_(done) {}
 
   // For the issuer, under the stream's lock. First all calls are added, then the operation is
-  // prepared and put on the stream, then its calls are issued, unless the stream does that.
+  // prepared, announced and put on the stream, then its calls are issued, unless the stream does
+  // that: then they may have ended before `put` returns.
   void add(Communicator& communicator, const Request& request, double deadline_s);
   /// What its calls need of pinned memory.
   [[nodiscard]] std::size_t staged_bytes() const { return staged_bytes_; }
   /// `pinned` has the bytes that it needs.
   void prepare(std::byte* pinned, bool captured);
+  /// From now on others may look for its calls. Not of captured ones. Under the mutex of ends.
+  void announce() noexcept;
   /// Puts it on the stream, whose context is current. `coming`: the stream will come to it, also if
   /// this fails.
   Status put(const CudaDriver& driver, CudaStream stream, bool& coming);
@@ -64,6 +67,11 @@ class DeviceOperation final : private CallOwner {
   /// Its calls will not be issued: the stream, whenever it comes to the operation, goes on without
   /// them.
   void give_up() noexcept;
+  /// Its calls will not be issued, and the stream will not come to it.
+  void withdraw() noexcept {
+    if (issuing_ == Issuing::stream) break_promises();
+    clear();
+  }
   struct Unfinished {
     Engine* engine = nullptr;
     const OpenCall* call = nullptr;

@@ -20,6 +20,7 @@ class DevicePart {
         lock_(std::move(other.lock_)),
         operation_(std::exchange(other.operation_, nullptr)),
         there_(other.there_),
+        calls_(other.calls_),
         issued_(other.issued_) {}
   DevicePart& operator=(DevicePart&&) = delete;
   ~DevicePart() {
@@ -34,6 +35,7 @@ class DevicePart {
       COLL_ASSIGN(operation_, stream_->take());
     }
     operation_->add(communicator, request, deadline_s);
+    ++calls_;
     return {};
   }
   /// Then it finds out whether the stream is being captured, and takes the memory that the calls
@@ -49,16 +51,16 @@ class DevicePart {
     there_ = true;
     return {};
   }
-  /// The next call, to issue; null: the stream will issue it.
+  /// The next call, to issue; null: the stream issues it, and the operation may have ended.
   OpenCall* next_call() noexcept {
     OpenCall* const call = operation_->issued_by_stream() ? nullptr : &operation_->call(issued_);
-    if (++issued_ == operation_->calls()) operation_ = nullptr;
+    if (++issued_ == calls_) operation_ = nullptr;
     return call;
   }
-  /// Does the stream, and not this thread, issue calls of the communicator?
+  /// Before it is put: will the stream, and not this thread, issue calls of the communicator?
   [[nodiscard]] bool issues(const Communicator& communicator) const {
     if (!operation_->issued_by_stream()) return false;
-    for (std::size_t i = 0; i < operation_->calls(); ++i)
+    for (std::size_t i = 0; i < calls_; ++i)
       if (&operation_->communicator(i) == &communicator) return true;
     return false;
   }
@@ -68,6 +70,7 @@ class DevicePart {
   std::unique_lock<std::mutex> lock_;
   DeviceOperation* operation_ = nullptr;
   bool there_ = false;  ///< on the stream
+  std::size_t calls_ = 0;
   std::size_t issued_ = 0;
 };
 

@@ -146,16 +146,19 @@ Status DeviceStream::prepare(DeviceOperation& operation) {
 
 Status DeviceStream::put(DeviceOperation& operation) {
   const CurrentContext current(driver_, context_);
+  if (!operation.captured()) {  // first: the stream may end it before the driver returns
+    const std::lock_guard ends(end_mutex_);
+    operation.announce();
+    push_open(operation);
+  }
   bool coming = false;
   const Status done = caught([&] { return operation.put(driver_, stream_, coming); });
   if (!done.ok()) {
-    coming ? give_up(operation) : take_back(operation);
+    coming ? give_up(operation) : withdraw(operation);
     return done;
   }
-  if (operation.captured()) return {};
-  if (driver_.event_record(behind_, stream_) != 0) gave_up_ = true;  // waits for all of the stream
-  const std::lock_guard ends(end_mutex_);
-  push_open(operation);
+  // Else whoever waits does so for all of the stream.
+  if (!operation.captured() && driver_.event_record(behind_, stream_) != 0) gave_up_ = true;
   return {};
 }
 
@@ -165,26 +168,33 @@ void DeviceStream::push_open(DeviceOperation& operation) noexcept {
   last_open_ = &operation;
 }
 
-void DeviceStream::give_up(DeviceOperation& operation) noexcept {
-  const std::lock_guard ends(end_mutex_);
-  gave_up_ = true;
+/// If it is there: whoever waits for it looks again.
+void DeviceStream::remove_open(DeviceOperation& operation) noexcept {
   DeviceOperation** at = &first_open_;
   DeviceOperation* before = nullptr;
   while (*at != nullptr && *at != &operation) {
     before = *at;
     at = &before->next_open;
   }
-  const bool open = *at == &operation;
-  if (operation.was_issued()) {  // too late: it runs like any other
-    if (!open) push_open(operation);
-    return;
-  }
-  if (open) {
-    *at = operation.next_open;
-    if (last_open_ == &operation) last_open_ = before;
-  }
+  if (*at == nullptr) return;
+  *at = operation.next_open;
+  if (last_open_ == &operation) last_open_ = before;
+  ended_.fetch_add(1, std::memory_order_release);
+}
+
+void DeviceStream::give_up(DeviceOperation& operation) noexcept {
+  const std::lock_guard ends(end_mutex_);
+  gave_up_ = true;
+  if (operation.was_issued()) return;  // too late: it runs, or has run, like any other
+  remove_open(operation);
   operation.give_up();
-  ended_.fetch_add(1, std::memory_order_release);  // whoever waits for it looks again
+}
+
+void DeviceStream::withdraw(DeviceOperation& operation) noexcept {
+  const std::lock_guard ends(end_mutex_);
+  remove_open(operation);
+  operation.withdraw();
+  free_.push_back(&operation);
 }
 
 void DeviceStream::end_operation(DeviceOperation& operation) noexcept {

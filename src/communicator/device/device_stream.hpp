@@ -64,7 +64,10 @@ class DeviceStream {
   [[nodiscard]] Result<bool> is_capturing() const;
   Result<std::byte*> memory_for(DeviceOperation& operation, bool captured);
   Status add_operation();
+  void withdraw(DeviceOperation& operation) noexcept;
+  // Under the mutex of ends.
   void push_open(DeviceOperation& operation) noexcept;
+  void remove_open(DeviceOperation& operation) noexcept;
   /// What the driver says of the event behind the last operation; without one, that it is over.
   int ask_behind(int (*ask)(CudaEvent event)) const;
   Status take_failure(int error);

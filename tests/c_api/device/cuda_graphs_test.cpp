@@ -2,7 +2,9 @@
 // Operations that CUDA graphs hold: every launch is a call of its own.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "c_api/device/cuda_stream_calls.hpp"
 
@@ -60,6 +62,26 @@ TEST(CudaGraphs, LaunchesInARowAndCallsBetweenThem) {
     stream.synchronize();
     EXPECT_COLL(coll_stream_synchronize(stream));
     EXPECT_EQ(data.read(), Values(500, 1.F));
+  });
+}
+
+TEST(CudaGraphs, TheStreamMayEndWhatItIssuesAtOnce) {
+  // Before the driver has returned to the thread that put the operation there.
+  run_streams(1, [](coll_comm_t comm, int, const BothStreams& stream) {
+    const TestMemory<float> data(Values(8, 1.F));
+    const TestGraph graph(stream, [&] { EXPECT_COLL(coll_barrier(comm, stream)); });
+    std::atomic<bool> over = false;
+    std::thread watcher([&] {
+      while (!over) EXPECT_COLL(coll_stream_synchronize(stream));
+    });
+    for (int call = 0; call < 500; ++call) {
+      EXPECT_COLL(
+          coll_all_reduce(data.pointer(), data.pointer(), 8, COLL_FLOAT32, COLL_SUM, comm, stream));
+    }
+    EXPECT_COLL(coll_stream_synchronize(stream));
+    over = true;
+    watcher.join();
+    EXPECT_EQ(data.read(), Values(8, 1.F));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <thread>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "emulation/cuda/driver/emulated_calls.hpp"
 #include "emulation/cuda/driver/emulated_capture.hpp"
 #include "emulation/cuda/driver/emulated_context.hpp"
+#include "emulation/cuda/driver/emulated_machine.hpp"
 #include "emulation/cuda/driver/emulated_nap.hpp"
 #include "emulation/cuda/driver/emulated_watchdog.hpp"
 
@@ -63,6 +65,8 @@ void Stream::append(Node* node) {
   submitted_.fetch_add(1, std::memory_order_relaxed);
   before->next.store(node, std::memory_order_release);
   wake(&before->next);  // the address only: the stream may have deleted `before`
+  if (machine().lag_us > 0)
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(machine().lag_us));
 }
 
 void Stream::submit(std::unique_ptr<Operation> operation) {
