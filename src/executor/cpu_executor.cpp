@@ -12,7 +12,9 @@ Result<std::unique_ptr<Program>> CpuExecutor::bind(const Schedule& schedule,
                                                    const ProgramShape& shape,
                                                    const ConnectionSource& connection,
                                                    ScratchPool& pool) {
-  return coll::bind(schedule, shape, connection, pool);
+  COLL_ASSIGN(std::unique_ptr<Program> program, coll::bind(schedule, shape, connection, pool));
+  program->executor = this;
+  return program;
 }
 
 void CpuExecutor::begin(Run& run) {

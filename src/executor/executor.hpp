@@ -21,15 +21,12 @@ class Executor {
                                                 ScratchPool& pool) = 0;
 
   /// Begins a bound run, and resets what the run keeps of an earlier call (`by_pass` too). No
-  /// allocation, lock or system call between here and the first message. A run that is `held`
-  /// begins to move only after `release`.
+  /// allocation, lock or system call between here and the first message.
   virtual void begin(Run& run) = 0;
-  /// The run, which was held at its begin, may move. Only executors whose runs move without
-  /// `advance` have something to do.
-  virtual void release(Run& /*run*/) {}
   /// Gives a run its tickets, behind all runs that have theirs (call_turns.hpp).
   virtual void queue(Run& run) = 0;
-  /// One round over the run's lanes; true if anything moved.
+  /// One round over the run's lanes; true if anything moved. An executor that cannot go on says why
+  /// in the run's `failure`.
   virtual bool advance(Run& run) = 0;
   /// The run has failed and ends here: what it lent is withdrawn before the caller may change it.
   virtual void abandon(Run& run) = 0;

@@ -109,6 +109,8 @@ struct StagePlaces {
   }
 };
 
+class Executor;
+
 /// A plan's schedule bound to connections and scratch: what all calls of the plan share. Nothing in
 /// it changes from call to call but scratch and places, which are the lane's. Calls in flight take
 /// turns on them (call_turns.hpp).
@@ -125,6 +127,7 @@ struct Program {
     std::uint64_t first_pass = 0;
   };
 
+  Executor* executor = nullptr;  ///< that made it: it moves its runs
   ChunkMap chunks;
   Rank ranks = 1;
   ProgramShape shape;

@@ -13,12 +13,10 @@ namespace coll {
 /// waits, a thread, an event loop; one at a time.
 class Progress {
  public:
-  explicit Progress(Executor& executor) : executor_(&executor) {}
-
   /// Begins a bound run, which must stay where it is until it is done or abandoned. It takes its
   /// turns on its connections behind all runs begun before.
   void begin(Run& run) {
-    executor_->begin(run);
+    run.program->executor->begin(run);
     if (first_ != nullptr || held_ != 0) [[unlikely]]
       queue(run);
     link(run);
@@ -26,13 +24,12 @@ class Progress {
   /// The same, but the run keeps still until `release`.
   void hold(Run& run) {
     run.held = true;  // the begin must know
-    executor_->begin(run);
+    run.program->executor->begin(run);
     queue(run);
     ++held_;
   }
   void release(Run& run) {
     run.held = false;
-    executor_->release(run);
     --held_;
     link(run);
   }
@@ -43,7 +40,7 @@ class Progress {
     bool stands = false;
     for (Run** at = &first_; *at != nullptr;) {
       Run& run = **at;
-      if (executor_->advance(run)) {
+      if (run.program->executor->advance(run)) {
         run.moved = moved = true;
       } else {
         stands |= run.program->needs_progress;
@@ -60,7 +57,7 @@ class Progress {
   }
   /// Ends a run that has failed. Those begun after it on the same connections never get their turn.
   void abandon(Run& run) {
-    executor_->abandon(run);
+    run.program->executor->abandon(run);
     if (std::exchange(run.held, false)) --held_;
     for (Run** at = &first_; *at != nullptr; at = &(*at)->next_open) {
       if (*at == &run) return forget(at);
@@ -73,8 +70,8 @@ class Progress {
  private:
   void queue(Run& run) {
     // Only the first can have been alone.
-    if (first_ != nullptr && !first_->queued) executor_->queue(*first_);
-    executor_->queue(run);
+    if (first_ != nullptr && !first_->queued) first_->program->executor->queue(*first_);
+    run.program->executor->queue(run);
   }
   void link(Run& run) {
     run.next_open = nullptr;
@@ -98,7 +95,6 @@ class Progress {
     *at = run.next_open;
   }
 
-  Executor* executor_;
   Run* first_ = nullptr;
   Run** last_ = &first_;
   std::size_t held_ = 0;

@@ -48,7 +48,6 @@ void Run::bind(Program& of, const CallBinding& with) {
     cursor.last_extents = cursor.extents + of.steps.size();
   }
   call = with;
-  on_stream = false;
   program = &of;
 }
 

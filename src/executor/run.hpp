@@ -76,10 +76,6 @@ struct Run {
   [[nodiscard]] bool done() const { return left == 0 && flushed; }
 
   CallBinding call;
-  /// Of a call on a stream of CUDA: the work there before it is its input, the work behind it waits
-  /// for it. Null is a stream too. To be set after the bind.
-  struct CUstream_st* stream = nullptr;
-  bool on_stream = false;
   /// Why the executor could not begin or move it. It then stays in flight until it is abandoned.
   Status failure;
   StreamFlight* flight = nullptr;  ///< the executor's, between begin and end

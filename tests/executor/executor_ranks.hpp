@@ -41,7 +41,7 @@ class ExecutorRanks {
     }
     connections_.resize(schedules.size());
     for (std::size_t r = 0; r < schedules.size(); ++r) {
-      progress_.push_back(std::make_unique<Progress>(executor_));
+      progress_.push_back(std::make_unique<Progress>());
       runs_.push_back(std::make_unique<Run>());
     }
     slice_bytes_ =

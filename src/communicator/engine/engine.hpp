@@ -197,7 +197,7 @@ class Engine {
   ProgramCache tagged_programs_;  ///< of tagged calls that have met
   Mail mail_;                     ///< the others
   BoundCalls bound_;
-  Progress progress_{executor_};
+  Progress progress_;
   Withdrawal* withdrawing_ = nullptr;  ///< taken from `withdrawals_`, not served yet
   CallList queued_;                    ///< not begun, in the order of their issue
   CallList held_;                      ///< begun, but they keep still

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs begun on streams, watched, and abandoned.
+// Runs given to streams, watched, and abandoned.
 #include "executor/device/stream_executor.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -20,15 +21,29 @@ StreamProgram& program_of(const Run& run) {
   return static_cast<StreamProgram&>(*run.program);
 }
 
-bool has_work(const Run& run, const Run::Cursor& lane) {
-  return lane.lane->first_pass < run.extents.windows.passes && lane.lane->begin != lane.lane->end;
+/// The number of the pass behind the last that the device has done on this lane; 0: none.
+std::uint64_t done_passes(const Run& run, std::size_t lane) {
+  return std::atomic_ref(*run.flight->words[lane].here).load(std::memory_order_acquire);
 }
 
-/// Has the device ended the lanes? An error, which is for good, has ended them too.
-bool lanes_ended(const CudaDriver& driver, const StreamFlight& flight) {
-  for (std::size_t lane = 0; lane < flight.streams.size(); ++lane) {
-    if (driver.event_query(flight.ends[lane]) == kNotReady) return false;
+/// Has the device done the first `passes` passes of the run, as far as they are of this copy?
+bool has_done(const Run& run, std::uint64_t copy, std::uint64_t passes) {
+  const std::uint64_t copies = run.program->shape.copies;
+  if (passes <= copy) return true;
+  const std::uint64_t last = passes - 1 - (passes - 1 - copy) % copies;  // of the copy
+  const std::size_t lanes = run.lanes.size() / copies;
+  for (std::size_t lane = copy * lanes; lane < (copy + 1) * lanes; ++lane) {
+    const Program::Lane& bound = *run.lanes[lane].lane;
+    if (bound.begin != bound.end && done_passes(run, lane) <= last) return false;
   }
+  return true;
+}
+
+bool has_done_all(const Run& run) {
+  const std::uint64_t passes = run.extents.windows.passes;
+  if (run.flight->passes < passes) return false;
+  for (std::uint64_t copy = 0; copy < run.program->shape.copies; ++copy)
+    if (!has_done(run, copy, passes)) return false;
   return true;
 }
 
@@ -45,8 +60,9 @@ Result<std::unique_ptr<Program>> StreamExecutor::bind(const Schedule& schedule,
   const CurrentContext current(device_.driver(), device_.context());
   if (current.error() != 0) return device_.failed_to("its context", current.error());
   COLL_ASSIGN(std::unique_ptr<Program> program,
-              bind_streams(schedule, shape, connection, device_, !kernels_.empty(), graph_memory_));
-  COLL_TRY(grow_events(static_cast<StreamProgram&>(*program).event_count + std::size_t{1}));
+              bind_streams(schedule, shape, connection, device_, !kernels_.empty()));
+  program->executor = this;
+  COLL_TRY(grow_events(static_cast<StreamProgram&>(*program).event_count));
   return program;
 }
 
@@ -62,14 +78,63 @@ Status StreamExecutor::grow_events(std::size_t count) {
 }
 
 void StreamExecutor::begin(Run& run) {
+  COLL_CHECK(!run.held, "a device's run moves from its begin on");
   run.left = 1;
   run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
   run.failure = {};
   run.flight = nullptr;
-  for (Run::Cursor& lane : run.lanes) {
-    lane.state = has_work(run, lane) ? Run::Cursor::State::moving : Run::Cursor::State::done;
+  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::moving;
+  pending_.push_back(&run);
+  give_passes();
+}
+
+/// To the device, of the oldest run that it does not have as a whole, and then of the next; true
+/// if it got any.
+bool StreamExecutor::give_passes() {
+  bool gave = false;
+  while (!pending_.empty()) {
+    Run& run = *pending_.front();
+    if (!run.failure.ok()) return gave;
+    const std::uint64_t before = run.flight == nullptr ? 0 : run.flight->passes;
+    run.failure = give_passes(run);
+    if (run.flight == nullptr || !run.failure.ok()) return gave;
+    gave |= run.flight->passes != before;
+    if (run.flight->passes < run.extents.windows.passes) return gave;
+    pending_.pop_front();
   }
-  run.failure = start(run);
+  return gave;
+}
+
+Status StreamExecutor::give_passes(Run& run) {
+  StreamProgram& program = program_of(run);
+  const std::uint64_t copies = program.shape.copies, passes = run.extents.windows.passes;
+  const auto may_have = [&](std::uint64_t pass) {
+    const std::uint64_t ahead = program.passes_ahead * copies;
+    return pass < passes && (pass < ahead || has_done(run, pass % copies, pass + 1 - ahead));
+  };
+  if (run.flight != nullptr && !may_have(run.flight->passes)) return {};
+  const CurrentContext current(device_.driver(), device_.context());
+  if (current.error() != 0) return device_.failed_to("its context", current.error());
+  if (run.flight == nullptr) COLL_TRY(start(run));
+  StreamQueue queue(device_);
+  StepTools tools{queue, {}, events_};
+  COLL_TRY(find_kernels(run, tools));
+  COLL_ASSIGN(tools.streams, streams_.first(run.lanes.size()));
+  tools.most_blocks =
+      std::max(1U, 2 * device_.multiprocessors() / static_cast<unsigned>(run.lanes.size()));
+  std::uint64_t& pass = run.flight->passes;
+  for (; may_have(pass) && queue.ok(); ++pass) queue_pass(run, program, tools, pass);
+  return queue.status();
+}
+
+Status StreamExecutor::start(Run& run) {
+  StreamProgram& program = program_of(run);
+  COLL_ASSIGN(run.flight, flights_.take(program, run.lanes.size()));
+  std::ranges::fill(program.next_slots, StreamProgram::NextSlots{});
+  // Counts the calls that have begun on each connection (see end()).
+  for (std::size_t i = 0; i < program.connections.size(); ++i)
+    run.marks[i] = ++program.connections[i]->sending.taken;
+  return {};
 }
 
 Status StreamExecutor::find_kernels(const Run& run, StepTools& tools) {
@@ -81,105 +146,13 @@ Status StreamExecutor::find_kernels(const Run& run, StepTools& tools) {
   return {};
 }
 
-Status StreamExecutor::start(Run& run) {
-  StreamProgram& program = program_of(run);
-  const CurrentContext current(device_.driver(), device_.context());
-  if (current.error() != 0) return device_.failed_to("its context", current.error());
-  StreamQueue queue(device_);
-  StepTools tools{queue, {}, events_};
-  COLL_TRY(find_kernels(run, tools));
-  int capturing = 0;  // CU_STREAM_CAPTURE_STATUS_NONE
-  std::uint64_t capture = 0;
-  if (run.on_stream) {
-    if (const int error = device_.driver().capture_info(run.stream, &capturing, &capture, nullptr,
-                                                        nullptr, nullptr))
-      return device_.failed_to("the state of the caller's stream", error);
-  }
-  const bool captured = capturing != 0;
-  const std::size_t lanes = run.lanes.size();
-  COLL_ASSIGN(StreamSet* const set,
-              captured ? streams_.of_capture(capture, lanes) : streams_.ordinary(lanes));
-  COLL_ASSIGN(StreamFlight* const flight, flights_.take(program, lanes));
-  run.flight = flight;
-  tools.streams = set->lanes;
-  tools.most_blocks = std::max(1U, 2 * device_.multiprocessors() / static_cast<unsigned>(lanes));
-  tools.announces = !captured;
-  if (captured) {
-    program.captured = flight->captured = true;
-  } else {
-    // Counts the calls that have begun on each connection (see end()).
-    for (std::size_t i = 0; i < program.connections.size(); ++i)
-      run.marks[i] = ++program.connections[i]->sending.taken;
-  }
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    if (run.lanes[lane].state != Run::Cursor::State::done)
-      flight->streams.push_back(set->lanes[lane]);
-  }
-
-  queue_starts(run, queue);
-  queue_steps(run, program, tools);
-  const Status refused = queue.status();
-  queue.forgive();  // what is there must have an end
-  queue_ends(run, set->tail, queue);
-  COLL_TRY(refused);
-  COLL_TRY(queue.status());
-  if (captured) finish_captured(run);
-  return {};
-}
-
-void StreamExecutor::queue_starts(const Run& run, StreamQueue& queue) {
-  if (run.on_stream) {
-    queue.enter(run.stream);
-    queue.record(events_.back());
-  }
-  for (CudaStream stream : run.flight->streams) {
-    queue.enter(stream);
-    if (run.on_stream) queue.wait_for(events_.back());
-    if (run.held) queue.wait(run.flight->gate.there);
-  }
-}
-
-void StreamExecutor::queue_ends(const Run& run, CudaStream tail, StreamQueue& queue) {
-  const StreamFlight& flight = *run.flight;
-  for (std::size_t lane = 0; lane < flight.streams.size(); ++lane) {
-    queue.enter(flight.streams[lane]);
-    queue.record(flight.ends[lane]);
-  }
-  // One lane needs nobody to wait for it.
-  if (run.on_stream || flight.streams.size() != 1) {
-    queue.enter(run.on_stream ? run.stream : tail);
-    for (std::size_t lane = 0; lane < flight.streams.size(); ++lane)
-      queue.wait_for(flight.ends[lane]);
-  }
-  if (!flight.captured) queue.write(flight.over.there, 1);
-}
-
-/// Of a run in a graph, which uses its events no more, and its words only if it was held.
-void StreamExecutor::finish_captured(Run& run) {
-  finish(run);
-  if (run.held) return;
-  run.flight->over.set(1);
-  run.flight->captured = false;
-  run.flight->program = nullptr;
-  run.flight = nullptr;
-}
-
-void StreamExecutor::finish(Run& run) {
-  run.left = 0;
-  run.flushed = true;
-  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;
-}
-
-void StreamExecutor::release(Run& run) {
-  if (run.flight != nullptr) run.flight->gate.set(1);
-}
-
 bool StreamExecutor::advance(Run& run) {
-  if (run.flight == nullptr || !run.failure.ok() || run.done()) return false;
-  StreamProgram& program = program_of(run);
+  if (!run.failure.ok() || run.done()) return false;
+  if (!pending_.empty() && pending_.front() == &run && give_passes()) return true;
+  if (run.flight == nullptr) return false;
   bool moved = false;
-  for (DevicePort* port : program.ports) moved |= port->progress();
-  if (run.left != 0 && run.flight->over.is_set()) {
+  for (DevicePort* port : program_of(run).ports) moved |= port->progress();
+  if (run.left != 0 && has_done_all(run)) {
     run.left = 0;
     moved = true;
   }
@@ -203,7 +176,8 @@ void StreamExecutor::end(Run& run) {
     const bool last = program.connections[i]->sending.taken == run.marks[i];
     if (last && !program.ports[i]->settled()) return;
   }
-  finish(run);
+  run.flushed = true;
+  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;
   run.flight->program = nullptr;
   run.flight = nullptr;
 }
@@ -214,7 +188,9 @@ void StreamExecutor::look_for_errors(Run& run) {
   if (++run.flight->vain % kSeldom != 0) return;
   const CurrentContext current(device_.driver(), device_.context());
   const BesideCaptures beside(device_.driver());
-  for (CudaStream stream : run.flight->streams) {
+  const auto streams = streams_.first(run.lanes.size());
+  if (!streams.ok()) return;
+  for (CudaStream stream : *streams) {
     const int error = device_.driver().stream_query(stream);
     if (error == 0 || error == kNotReady) continue;
     run.failure = device_.failed_to("work on a stream", error);
@@ -222,28 +198,31 @@ void StreamExecutor::look_for_errors(Run& run) {
   }
 }
 
+/// An error, which is for good, has ended them too.
+bool StreamExecutor::lanes_ended(std::size_t lanes) {
+  const auto streams = streams_.first(lanes);
+  return !streams.ok() || std::ranges::all_of(*streams, [this](CudaStream stream) {
+    return device_.driver().stream_query(stream) != kNotReady;
+  });
+}
+
 void StreamExecutor::abandon(Run& run) {
+  std::erase(pending_, &run);
   StreamFlight* const flight = std::exchange(run.flight, nullptr);
   if (flight == nullptr) return;
-  if (flight->captured) {  // nothing of it runs
-    flight->gate.set(1);
-    flight->program = nullptr;
-    return;
-  }
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kLongest{2};
   const auto deadline = Clock::now() + kLongest;
   const CurrentContext current(device_.driver(), device_.context());
   const BesideCaptures beside(device_.driver());
-  while (!lanes_ended(device_.driver(), *flight)) {
+  while (!lanes_ended(run.lanes.size())) {
     // What began before it on the same streams has to end first.
     for (const auto& other : flights_.all()) {
-      if (other->program == nullptr || other->captured) continue;
-      other->gate.set(1);
+      if (other->program == nullptr) continue;
       for (DevicePort* port : other->program->ports) port->release_all();
     }
     if (Clock::now() > deadline) {
-      flight->program->lost = true;
+      flight->program->lost = flight->lost = true;
       break;
     }
     std::this_thread::yield();

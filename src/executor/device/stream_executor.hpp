@@ -3,6 +3,7 @@
 // of memory order it between ranks.
 #pragma once
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -14,19 +15,16 @@
 
 namespace coll {
 
-class StreamQueue;
 struct StepTools;
 
-/// Of one communicator, on one GPU. `begin` gives the device all of a run's work; nobody has to
-/// `advance` the run but for ports whose messages the processor moves. Lane i of every run is on
-/// stream i, so runs use connections and scratch in the order of their begins, and need no tickets.
+/// Of one communicator, on one GPU. Lane i of every run is on stream i, so runs use connections and
+/// scratch in the order of their begins, and need no tickets. `begin` and `advance` give the device
+/// passes of the oldest run that it does not have as a whole, some ahead of what it has done: a
+/// stream that has too much to do holds up whoever gives it more, and that may be the thread that
+/// its peers wait for. The processor has nothing else to do but for ports whose messages it moves.
 ///
-/// A driver that refuses work is the run's `failure`.
-///
-/// A run on a stream that is being captured becomes part of the graph. For the host it is over at
-/// once, and its messages are announced to no port: they travel whenever the graph runs, and the
-/// graph uses the program's scratch for good. Whoever launches graphs orders them with other calls
-/// on the same connections, on all ranks alike.
+/// A driver that refuses work is the run's `failure`. Runs are not held (Progress::hold): the
+/// device would wait, and what waits in a device may keep others from running.
 ///
 /// It must outlive its programs, and they the runs. Where a run was abandoned whose work the device
 /// did not end, the memory that this may still use is never freed.
@@ -41,7 +39,6 @@ class StreamExecutor final : public Executor {
                                         const ConnectionSource& connection,
                                         ScratchPool& pool) override;
   void begin(Run& run) override;
-  void release(Run& run) override;
   void queue(Run& /*run*/) override {}
   bool advance(Run& run) override;
   /// Makes the device end the run, for some seconds at most: then the caller may change its
@@ -49,23 +46,21 @@ class StreamExecutor final : public Executor {
   void abandon(Run& run) override;
 
  private:
+  bool give_passes();
+  Status give_passes(Run& run);
   Status start(Run& run);
   Status find_kernels(const Run& run, StepTools& tools);
-  void queue_starts(const Run& run, StreamQueue& queue);
-  static void queue_ends(const Run& run, CudaStream tail, StreamQueue& queue);
   Status grow_events(std::size_t count);
+  [[nodiscard]] bool lanes_ended(std::size_t lanes);
   static void end(Run& run);
-  static void finish_captured(Run& run);
-  static void finish(Run& run);
   void look_for_errors(Run& run);
 
   StreamDevice& device_;
   const std::span<const std::byte> kernels_;
   LaneStreams streams_;
   StreamFlights flights_;
-  std::vector<CudaEvent>
-      events_;  ///< for steps that wait for others; the last: of the user's stream
-  std::shared_ptr<GraphMemory> graph_memory_ = std::make_shared<GraphMemory>();
+  std::vector<CudaEvent> events_;  ///< for steps that wait for others
+  std::deque<Run*> pending_;       ///< runs that the device does not have as a whole
 };
 
 }  // namespace coll

@@ -39,12 +39,21 @@ void number_events(StreamProgram& program) {
   }
 }
 
+/// So many that a stream has work while the processor sees what it has done, and that its queue is
+/// not full: drivers hold about a thousand operations of a stream.
+std::uint64_t passes_ahead(const StreamProgram& program) {
+  constexpr std::uint64_t kOperations = 512, kOfStep = 8, kLeast = 2, kMost = 16;
+  std::uint64_t steps = 1;
+  for (const Program::Lane& lane : program.lanes)
+    steps = std::max(steps, static_cast<std::uint64_t>(lane.end - lane.begin));
+  return std::clamp(kOperations / (kOfStep * steps), kLeast, kMost);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Program>> bind_streams(const Schedule& schedule, const ProgramShape& shape,
                                               const ConnectionSource& connection,
-                                              StreamDevice& device, bool has_kernels,
-                                              std::shared_ptr<GraphMemory> graph_memory) {
+                                              StreamDevice& device, bool has_kernels) {
   auto program = std::make_unique<StreamProgram>();
   COLL_TRY(bind_steps(*program, schedule, shape, connection));
   program->combines = std::ranges::any_of(
@@ -57,7 +66,7 @@ Result<std::unique_ptr<Program>> bind_streams(const Schedule& schedule, const Pr
   }
   COLL_TRY(bind_ports(*program));
   number_events(*program);
-  program->graph_memory = std::move(graph_memory);
+  program->passes_ahead = passes_ahead(*program);
   if (const std::size_t bytes = program->scratch_bytes * program->lanes.size(); bytes > 0) {
     COLL_ASSIGN(program->device_scratch, CudaPiece::allocate(device.context(), bytes));
     give_scratch(*program, reinterpret_cast<std::byte*>(program->device_scratch.address()));

@@ -11,9 +11,6 @@
 
 namespace coll {
 
-/// Memory that graphs use after the programs that captured calls were of.
-using GraphMemory = std::vector<CudaPiece>;
-
 struct StreamProgram final : Program {
   /// The slots that the next messages of a call pass through.
   struct NextSlots {
@@ -29,20 +26,17 @@ struct StreamProgram final : Program {
   std::uint16_t event_count = 0;
   bool combines = false;
   CudaPiece device_scratch;
-  bool captured = false;  ///< a call of it is in a graph, which uses the scratch for good
-  bool lost = false;      ///< a call of it may still use the scratch
-  std::shared_ptr<GraphMemory> graph_memory;  ///< the executor's
+  bool lost = false;               ///< a call of it may still use the scratch
+  std::uint64_t passes_ahead = 1;  ///< passes of a copy that streams have at once
 
   ~StreamProgram() override {
     if (lost) device_scratch.abandon();
-    if (captured) graph_memory->push_back(std::move(device_scratch));
   }
 };
 
 /// The device is current. `has_kernels`: else schedules that combine have no program.
 Result<std::unique_ptr<Program>> bind_streams(const Schedule& schedule, const ProgramShape& shape,
                                               const ConnectionSource& connection,
-                                              StreamDevice& device, bool has_kernels,
-                                              std::shared_ptr<GraphMemory> graph_memory);
+                                              StreamDevice& device, bool has_kernels);
 
 }  // namespace coll

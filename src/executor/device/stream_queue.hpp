@@ -49,8 +49,6 @@ class StreamQueue {
   [[nodiscard]] Status status() const {
     return ok() ? Status() : device_.failed_to(std::string(refused_) + " on a stream", error_);
   }
-  /// From now on it gives operations again.
-  void forgive() { error_ = 0; }
 
  private:
   template <class Operation>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "executor/device/stream_flights.hpp"
 #include "executor/window_pieces.hpp"
 
 namespace coll {
@@ -146,7 +147,7 @@ const std::byte* StreamSteps<kUnequal>::await_message(const Cursor& lane, const 
   DevicePort& port = *program_.ports[index];
   const DeviceRing& ring = port.receiving();
   const std::uint32_t slot = next(program_.next_slots[index].receive, ring);
-  if (tools_.announces) port.will_receive(slot, extent.bytes, digest_of(extent));
+  port.will_receive(slot, extent.bytes, digest_of(extent));
   return enter_slot(ring, slot, free_slot_);
 }
 
@@ -157,7 +158,7 @@ std::byte* StreamSteps<kUnequal>::await_slot(const Cursor& lane, const BoundStep
   DevicePort& port = *program_.ports[index];
   const DeviceRing& ring = port.sending();
   const std::uint32_t slot = next(program_.next_slots[index].send, ring);
-  if (tools_.announces) port.will_send(slot, extent.bytes, digest_of(extent));
+  port.will_send(slot, extent.bytes, digest_of(extent));
   return enter_slot(ring, slot, sent_word_);
 }
 
@@ -207,24 +208,25 @@ void StreamSteps<kUnequal>::combine_piece(const BoundStep& step, std::byte* into
 }
 
 template <bool kUnequal>
-void queue_all(Run& run, StreamProgram& program, const StepTools& tools) {
-  StreamSteps<kUnequal> steps(run, program, tools);
+void queue_pass(Run& run, StreamProgram& program, const StepTools& tools, std::uint64_t pass) {
   const std::uint64_t copies = program.shape.copies;
   const std::size_t lanes = run.lanes.size() / copies;
-  for (std::uint64_t pass = 0; pass < run.extents.windows.passes && tools.queue.ok(); ++pass) {
-    steps.take_pass(std::span(run.lanes).subspan(pass % copies * lanes, lanes), pass);
+  const std::size_t first = pass % copies * lanes;
+  StreamSteps<kUnequal>(run, program, tools)
+      .take_pass(std::span(run.lanes).subspan(first, lanes), pass);
+  for (std::size_t lane = first; lane < first + lanes; ++lane) {
+    const Program::Lane& bound = *run.lanes[lane].lane;
+    if (bound.begin == bound.end) continue;
+    tools.queue.enter(tools.streams[lane]);
+    tools.queue.write(run.flight->words[lane].there, static_cast<std::uint32_t>(pass + 1));
   }
 }
 
 }  // namespace
 
-void queue_steps(Run& run, StreamProgram& program, const StepTools& tools) {
-  std::ranges::fill(program.next_slots, StreamProgram::NextSlots{});
-  if (run.extents.blocks == nullptr) {
-    queue_all<false>(run, program, tools);
-  } else {
-    queue_all<true>(run, program, tools);
-  }
+void queue_pass(Run& run, StreamProgram& program, const StepTools& tools, std::uint64_t pass) {
+  run.extents.blocks == nullptr ? queue_pass<false>(run, program, tools, pass)
+                                : queue_pass<true>(run, program, tools, pass);
 }
 
 }  // namespace coll

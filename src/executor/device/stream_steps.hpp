@@ -16,10 +16,10 @@ struct StepTools {
   std::span<const CudaEvent> events;    ///< by number, see StreamProgram::events
   CudaFunction combine = nullptr, finish = nullptr;
   unsigned most_blocks = 1;  ///< of a kernel
-  bool announces = true;     ///< messages to ports
 };
 
-/// Gives all steps of a run to its lanes' streams.
-void queue_steps(Run& run, StreamProgram& program, const StepTools& tools);
+/// Gives the steps of one pass to its lanes' streams, which write to the run's words when they have
+/// done them. Passes come in order.
+void queue_pass(Run& run, StreamProgram& program, const StepTools& tools, std::uint64_t pass);
 
 }  // namespace coll

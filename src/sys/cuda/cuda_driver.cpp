@@ -57,7 +57,6 @@ void for_each_streaming(Table& table, Visit visit) {
   visit("cuStreamWaitValue32_v2", table.stream_wait_word);
   visit("cuStreamWriteValue32_v2", table.stream_write_word);
   visit("cuStreamIsCapturing", table.stream_is_capturing);
-  visit("cuStreamGetCaptureInfo_v2", table.capture_info);
   visit("cuThreadExchangeStreamCaptureMode", table.exchange_capture_mode);
   visit("cuLaunchHostFunc", table.launch_host);
   visit("cuEventCreate", table.event_create);

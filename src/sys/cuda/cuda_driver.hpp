@@ -81,9 +81,6 @@ struct CudaDriver {
   int (*stream_write_word)(CudaStream stream, CudaAddress word, std::uint32_t value,
                            unsigned flags) = nullptr;  ///< cuStreamWriteValue32_v2
   int (*stream_is_capturing)(CudaStream stream, int* status) = nullptr;  ///< cuStreamIsCapturing
-  int (*capture_info)(CudaStream stream, int* status, std::uint64_t* id, void** graph,
-                      const void** nodes,
-                      std::size_t* count) = nullptr;  ///< cuStreamGetCaptureInfo_v2
   int (*exchange_capture_mode)(int* mode) = nullptr;  ///< cuThreadExchangeStreamCaptureMode
   int (*launch_host)(CudaStream stream, void (*function)(void*),
                      void* argument) = nullptr;                         ///< cuLaunchHostFunc

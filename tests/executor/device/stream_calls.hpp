@@ -30,10 +30,6 @@ struct RankCall {
     move(call, buffers.memory().data(), arena.pointer());
     run.bind(program, call);
   }
-  void set_stream(CUstream stream) {
-    run.stream = reinterpret_cast<CudaStream>(stream);
-    run.on_stream = true;
-  }
   void expect_result(const CollectiveSpec& spec, std::size_t rank, std::uint64_t count,
                      std::uint64_t number) {
     arena.read(buffers.memory().data(), buffers.memory().size_bytes());

@@ -71,25 +71,24 @@ void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& on_cpu, StreamPr
   for (std::size_t r = 0; r < size; ++r)
     arenas[r]->write(calls[r].bytes.data(), calls[r].bytes.size());
   std::vector<Run> runs(size);
-  const auto run_rank = [&](std::size_t r) {
+  const auto begin_rank = [&](std::size_t r) {
     runs[r].bind(programs.program(r), calls[r].at(arenas[r]->pointer()));
     stream_rank(r).progress.begin(runs[r]);
   };
-  const auto finish_rank = [&](std::size_t r) {
-    if (!poll_until_done(r, runs[r])) return;
-    results[r].resize(calls[r].bytes.size());
-    arenas[r]->read(results[r].data(), results[r].size());
-  };
   if (random() % 4 == 0) {
     as_threads(size, [&](std::size_t r) {
-      run_rank(r);
-      finish_rank(r);
+      begin_rank(r);
+      poll_until_done(r, runs[r]);
     });
   } else {
-    for (std::size_t r = 0; r < size; ++r) run_rank(r);
-    for (std::size_t r = 0; r < size; ++r) finish_rank(r);
+    for (std::size_t r = 0; r < size; ++r) begin_rank(r);
+    poll_until_all_done(size, [&](std::size_t r) -> coll::Run& { return runs[r]; });
   }
   if (::testing::Test::HasFailure()) return;
+  for (std::size_t r = 0; r < size; ++r) {
+    results[r].resize(calls[r].bytes.size());
+    arenas[r]->read(results[r].data(), results[r].size());
+  }
 
   for (std::size_t r = 0; r < size; ++r) on_cpu.start(r, calls[r].at(calls[r].bytes.data()));
   ASSERT_TRUE(on_cpu.drive(random, 20'000'000, [](std::size_t) {})) << "no end in sight";
@@ -193,8 +192,9 @@ void run_unequal(const CollectiveSpec& spec, StreamPrograms& programs,
     runs[r].bind(programs.program(r), call);
     stream_rank(r).progress.begin(runs[r]);
   }
+  if (!poll_until_all_done(buffers.size(), [&](std::size_t r) -> coll::Run& { return runs[r]; }))
+    return;
   for (std::size_t r = 0; r < buffers.size(); ++r) {
-    if (!poll_until_done(r, runs[r])) return;
     const std::span<std::int64_t> memory = buffers[r].memory();
     arenas[r]->read(memory.data(), memory.size_bytes());
     buffers[r].compare();

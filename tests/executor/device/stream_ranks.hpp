@@ -38,7 +38,7 @@ inline StreamDevice& device_of_test() {
 /// What each rank of all tests has: a stream is a thread here, so they are made once.
 struct StreamRank {
   StreamExecutor executor{device_of_test(), any_image()};
-  Progress progress{executor};
+  Progress progress;
 };
 inline StreamRank& stream_rank(std::size_t rank) {
   // Never destroyed: the driver may be gone before.
@@ -132,17 +132,40 @@ class StreamPrograms {
   std::vector<std::vector<std::unique_ptr<Program>>> programs_;
 };
 
-/// Polls until the run is done; false: it has failed, or there is no end in sight.
+/// Polls in turn until the runs of all ranks are done; false: one has failed, or there is no end in
+/// sight.
+template <class RunOf>
+bool poll_until_all_done(std::size_t ranks, RunOf run_of) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (bool done = false; !done;) {
+    done = true;
+    bool moved = false;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      const Run& run = run_of(r);
+      if (run.done()) continue;
+      done = false;
+      moved |= stream_rank(r).progress.poll();
+      if (run.failure.ok()) continue;
+      ADD_FAILURE() << "rank " << r << ": " << run.failure.text();
+      return false;
+    }
+    if (!moved) std::this_thread::yield();
+    if (std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "no end in sight";
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The same of one rank alone.
 inline bool poll_until_done(std::size_t rank, const Run& run) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!run.done()) {
     if (!stream_rank(rank).progress.poll()) std::this_thread::yield();
-    if (!run.failure.ok()) {
-      ADD_FAILURE() << "rank " << rank << ": " << run.failure.text();
-      return false;
-    }
-    if (std::chrono::steady_clock::now() > deadline) {
-      ADD_FAILURE() << "rank " << rank << ": no end in sight";
+    if (!run.failure.ok() || std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "rank " << rank << ": "
+                    << (run.failure.ok() ? "no end in sight" : run.failure.text());
       return false;
     }
   }
