@@ -6,8 +6,8 @@
 
 #include "communicator/calls/device_buffers.hpp"
 #include "communicator/calls/packed_parts.hpp"
+#include "communicator/calls/placed_buffers.hpp"
 #include "communicator/calls/scaled_input.hpp"
-#include "communicator/device/placed_buffers.hpp"
 
 namespace coll {
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/log.hpp"
-#include "communicator/device/device_links.hpp"
+#include "communicator/membership/device_links.hpp"
 
 namespace coll {
 namespace {
@@ -51,7 +51,7 @@ std::uint32_t ProgramCache::first_lane(Collective collective) const {
 }
 
 std::uint32_t ProgramCache::credits_of(const Transport& transport) const {
-  if (links_ != nullptr) return DeviceLinks::kCredits;
+  if (links_ != nullptr) return links_->credits();
   return membership_->credits != 0 ? membership_->credits : transport.limits().credits;
 }
 

@@ -2,7 +2,7 @@
 // What a communicator has where its ranks' GPUs move calls.
 #pragma once
 #include "communicator/calls/program_cache.hpp"
-#include "communicator/device/device_links.hpp"
+#include "communicator/membership/device_links.hpp"
 #include "executor/device/stream_executor.hpp"
 
 namespace coll {

@@ -13,7 +13,6 @@
 
 #include "base/hash.hpp"
 #include "base/log.hpp"
-#include "communicator/device/device_links.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
 #include "planner/gpu_network.hpp"
@@ -221,6 +220,9 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   return {};
 }
 
+/// Slots of a connection between GPUs, in each direction: of a megabyte each, in a GPU's memory.
+constexpr std::uint32_t kGpuCredits = 4;
+
 /// The same ranks, for plans of calls that their GPUs move.
 std::shared_ptr<const World> world_of_gpus(const World& hosts) {
   World world = hosts;
@@ -229,7 +231,7 @@ std::shared_ptr<const World> world_of_gpus(const World& hosts) {
   world.shared_memory = false;  // nothing is lent
   world.passing_bytes =
       std::min(world.slot_bytes, static_cast<std::uint32_t>(world.costs().gpu.slice_bytes));
-  world.credits = DeviceLinks::kCredits;
+  world.credits = kGpuCredits;
   // Each lane has a stream, and a GPU has few queues for all streams of a process: in one queue, a
   // stream that waits holds up others.
   world.max_lanes = 2;

@@ -14,10 +14,9 @@ namespace coll {
 /// staged in pinned memory of the host.
 class DeviceLinks {
  public:
-  explicit DeviceLinks(CudaContext context) : context_(context) {}
-
-  /// Slots of a connection in each direction.
-  static constexpr std::uint32_t kCredits = 4;
+  /// Each has `credits` slots in each direction.
+  DeviceLinks(CudaContext context, std::uint32_t credits) : context_(context), credits_(credits) {}
+  [[nodiscard]] std::uint32_t credits() const { return credits_; }
 
   [[nodiscard]] std::unique_ptr<Connection> wrap(std::unique_ptr<Connection> inner,
                                                  const PathCapabilities& path) const;
@@ -26,6 +25,7 @@ class DeviceLinks {
 
  private:
   const CudaContext context_;
+  const std::uint32_t credits_;
 };
 
 }  // namespace coll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers of a call that a GPU moves and that do not lie on it.
-#include "communicator/device/placed_buffers.hpp"
+#include "communicator/calls/placed_buffers.hpp"
 
 #include <memory>
 #include <new>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections that GPUs use by themselves.
-#include "communicator/device/device_links.hpp"
+#include "communicator/membership/device_links.hpp"
 
 #include <string>
 #include <utility>
@@ -14,8 +14,8 @@ namespace coll {
 std::unique_ptr<Connection> DeviceLinks::wrap(std::unique_ptr<Connection> inner,
                                               const PathCapabilities& path) const {
   if (path.shares_memory)
-    return std::make_unique<CudaIpcConnection>(std::move(inner), context_, kCredits);
-  return std::make_unique<StagingConnection>(std::move(inner), context_, kCredits);
+    return std::make_unique<CudaIpcConnection>(std::move(inner), context_, credits_);
+  return std::make_unique<StagingConnection>(std::move(inner), context_, credits_);
 }
 
 void DeviceLinks::poll(std::unique_ptr<Connection>& connection) const {
@@ -25,7 +25,7 @@ void DeviceLinks::poll(std::unique_ptr<Connection>& connection) const {
   if (!direct->ready() || direct->reaches()) return;
   log(LogLevel::info, "messages to the GPU of rank " + std::to_string(direct->peer()) +
                           " go through memory of the host: " + direct->refusal());
-  connection = std::make_unique<StagingConnection>(direct->give_back(), context_, kCredits);
+  connection = std::make_unique<StagingConnection>(direct->give_back(), context_, credits_);
 }
 
 }  // namespace coll
