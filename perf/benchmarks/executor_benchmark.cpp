@@ -45,7 +45,7 @@ coll::Plan plan_of(const coll::World& world, Collective collective, Rank root, s
 struct Runner {
   explicit Runner(const std::atomic<bool>& stop) : stop_flag(&stop) {}
   CpuExecutor executor;
-  coll::Progress progress{executor};
+  coll::Progress progress;
   const std::atomic<bool>* stop_flag;
 };
 
@@ -73,6 +73,7 @@ class Bound {
 
   /// Until the run or the benchmark ends.
   void run(Runner& runner) {
+    program_->executor = &runner.executor;
     runner.progress.begin(run_);
     for (coll::Waiter waiter({}); !run_.done();) {
       if (runner.progress.poll()) {

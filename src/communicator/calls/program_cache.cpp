@@ -120,6 +120,8 @@ void ProgramCache::count(const Program& program, const Entry& of) {
   add(counts_.programs, 1);
   add(counts_.program_bytes, sizeof program + program.steps.size() * sizeof(BoundStep) +
                                  program.lanes.size() * sizeof(Program::Lane));
+  // The host's is counted by its pool.
+  if (links_ != nullptr) add(counts_.program_bytes, program.scratch_bytes * program.lanes.size());
 }
 
 }  // namespace coll
