@@ -139,6 +139,10 @@ constexpr CostConstant kGpu[] = {
     times<kOfGpu, &GpuCost::flagged_times>("flagged_times"),
     bytes<kOfGpu, &GpuCost::slice_bytes>("slice_bytes", kLeastSlice, kMostSlice),
     times<kOfGpu, &GpuCost::most_lanes>("most_lanes", kMostCount),
+    us<kOfGpu, &GpuCost::stream_alpha_us>("stream_alpha_us"),
+    us<kOfGpu, &GpuCost::stream_words_us>("stream_words_us"),
+    us<kOfGpu, &GpuCost::copy_start_us>("copy_start_us"),
+    bytes<kOfGpu, &GpuCost::device_least_bytes>("device_least_bytes"),
 };
 
 constexpr auto kOfProbe = &CostConstants::probe;
