@@ -9,6 +9,7 @@
 #include "base/status.hpp"
 #include "planner/planner.hpp"
 #include "planner/tuning_file.hpp"
+#include "sys/cuda/device_copy_costs.hpp"
 #include "watch/watch.hpp"
 
 namespace coll {
@@ -30,6 +31,7 @@ struct Card {
   std::int32_t numa = -1;  ///< the NUMA node that `cpus` are of, if it is one
   std::string device;      ///< the GPU that it uses, by a lasting_name; "": none
   ProbeCost measured;      ///< by this process; 0: not known
+  DeviceCopyCosts copies;  ///< of `device`, by this process; 0: not known
   SharedSettings settings;
   /// A transport that the rank was told to use.
   struct Offer {
