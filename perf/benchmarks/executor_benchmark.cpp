@@ -44,7 +44,6 @@ coll::Plan plan_of(const coll::World& world, Collective collective, Rank root, s
 /// What moves one rank's calls.
 struct Runner {
   explicit Runner(const std::atomic<bool>& stop) : stop_flag(&stop) {}
-  CpuExecutor executor;
   coll::Progress progress;
   const std::atomic<bool>* stop_flag;
 };
@@ -57,7 +56,7 @@ class Bound {
     const coll::World world = world_of(link == nullptr ? 1 : 2);
     const coll::Plan plan = plan_of(world, collective, root, bytes);
     const coll::Schedule schedule = plan.algorithm->build(plan.spec, world.layout, rank);
-    program_ = *coll::bind(
+    program_ = *executor_.bind(
         schedule, {plan.lanes, plan.message_chunks, plan.slice_bytes, plan.digest(), plan.loans},
         [&](Rank, std::uint32_t lane) { return &link->end(lane); }, scratch_);
     CallBinding call;
@@ -73,7 +72,6 @@ class Bound {
 
   /// Until the run or the benchmark ends.
   void run(Runner& runner) {
-    program_->executor = &runner.executor;
     runner.progress.begin(run_);
     for (coll::Waiter waiter({}); !run_.done();) {
       if (runner.progress.poll()) {
@@ -86,6 +84,7 @@ class Bound {
 
  private:
   std::vector<std::byte> input_, output_;
+  CpuExecutor executor_;
   coll::ScratchPool scratch_;
   std::unique_ptr<coll::Program> program_;
   coll::Run run_;

@@ -73,12 +73,13 @@ Status DeviceOperation::put(const CudaDriver& driver, CudaStream stream, bool& c
 }
 
 void DeviceOperation::break_promises() noexcept {
+  if (issuing_ != Issuing::stream) return;
   for (std::size_t i = 0; i < used_; ++i) members_[i].engine->break_promise();
 }
 
 void DeviceOperation::give_up() noexcept {
   given_up_ = true;
-  if (issuing_ == Issuing::stream) break_promises();
+  break_promises();
   used_ = 0;
   done_.set(1);
 }

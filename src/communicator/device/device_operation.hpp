@@ -69,7 +69,7 @@ class DeviceOperation final : private CallOwner {
   void give_up() noexcept;
   /// Its calls will not be issued, and the stream will not come to it.
   void withdraw() noexcept {
-    if (issuing_ == Issuing::stream) break_promises();
+    break_promises();
     clear();
   }
   struct Unfinished {

@@ -69,8 +69,8 @@ class DevicePart {
   DeviceStream* stream_;
   std::unique_lock<std::mutex> lock_;
   DeviceOperation* operation_ = nullptr;
-  bool there_ = false;  ///< on the stream
-  std::size_t calls_ = 0;
+  bool there_ = false;     ///< on the stream
+  std::size_t calls_ = 0;  ///< that were added; an operation that has ended has forgotten them
   std::size_t issued_ = 0;
 };
 

@@ -96,7 +96,7 @@ bool StreamExecutor::give_passes() {
     Run& run = *pending_.front();
     if (!run.failure.ok()) return gave;
     const std::uint64_t before = run.flight == nullptr ? 0 : run.flight->passes;
-    run.failure = give_passes(run);
+    run.failure = give_passes_of(run);
     if (run.flight == nullptr || !run.failure.ok()) return gave;
     gave |= run.flight->passes != before;
     if (run.flight->passes < run.extents.windows.passes) return gave;
@@ -105,7 +105,7 @@ bool StreamExecutor::give_passes() {
   return gave;
 }
 
-Status StreamExecutor::give_passes(Run& run) {
+Status StreamExecutor::give_passes_of(Run& run) {
   StreamProgram& program = program_of(run);
   const std::uint64_t copies = program.shape.copies, passes = run.extents.windows.passes;
   const auto may_have = [&](std::uint64_t pass) {

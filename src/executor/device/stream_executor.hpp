@@ -47,7 +47,7 @@ class StreamExecutor final : public Executor {
 
  private:
   bool give_passes();
-  Status give_passes(Run& run);
+  Status give_passes_of(Run& run);
   Status start(Run& run);
   Status find_kernels(const Run& run, StepTools& tools);
   Status grow_events(std::size_t count);

@@ -124,6 +124,42 @@ TEST(StreamOrder, AbandonedRunsEnd) {
   }
 }
 
+/// A run that cannot be ended is given up after some seconds. It has its words and its scratch
+/// later too: nobody waits for its streams, which may be stuck for good.
+TEST(StreamOrder, WhatWasGivenUpMayRunAfterItsExecutor) {
+  const OnDevice device;
+  const CollectiveSpec spec{Collective::all_to_all, 3, 0};
+  const Schedule schedule = build_all(*find_algorithm("bruck"), spec)[0];
+  ASSERT_GT(schedule.scratch_chunks, 0U);
+  RankCall call(spec, 0, 10, false, 1);
+  LoopNetwork network(256, 2);
+  {
+    StreamExecutor executor(device_of_test(), any_image());
+    ScratchPool pool;
+    const auto connection = [&](Rank peer, std::uint32_t lane) -> Connection* {
+      return &network.end(0, peer, lane);
+    };
+    const auto program = executor.bind(schedule, {1, 1, 256, 0, Loans::none}, connection, pool);
+    ASSERT_TRUE(program.ok()) << program.status().text();
+    call.bind(**program);
+    executor.begin(call.run);
+    EXPECT_TRUE(call.run.failure.ok()) << call.run.failure.text();
+    network.for_each_port([](LoopPort& port) { port.releases = false; });
+    executor.abandon(call.run);
+  }
+  network.for_each_port([](LoopPort& port) { port.releases = true; });
+  std::atomic<bool> over = false;
+  std::thread releasing([&] {
+    while (!over) {
+      network.for_each_port([](LoopPort& port) { port.release_all(); });
+      std::this_thread::yield();
+    }
+  });
+  EXPECT_CUDA_OK(cuCtxSynchronize());
+  over = true;
+  releasing.join();
+}
+
 /// Streams get no more passes of a long call than they can hold while its peer is away; whoever
 /// polls gives them the rest.
 TEST(StreamOrder, ALongCallIsGivenInPieces) {

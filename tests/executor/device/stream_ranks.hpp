@@ -132,15 +132,15 @@ class StreamPrograms {
   std::vector<std::vector<std::unique_ptr<Program>>> programs_;
 };
 
-/// Polls in turn until the runs of all ranks are done; false: one has failed, or there is no end in
-/// sight.
+/// Polls these ranks in turn until their runs are done; false: one has failed, or there is no end
+/// in sight.
 template <class RunOf>
-bool poll_until_all_done(std::size_t ranks, RunOf run_of) {
+bool poll_ranks(std::size_t first, std::size_t behind, RunOf run_of) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (bool done = false; !done;) {
     done = true;
     bool moved = false;
-    for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t r = first; r < behind; ++r) {
       const Run& run = run_of(r);
       if (run.done()) continue;
       done = false;
@@ -151,25 +151,18 @@ bool poll_until_all_done(std::size_t ranks, RunOf run_of) {
     }
     if (!moved) std::this_thread::yield();
     if (std::chrono::steady_clock::now() > deadline) {
-      ADD_FAILURE() << "no end in sight";
+      ADD_FAILURE() << "no end in sight of ranks " << first << " to " << behind - 1;
       return false;
     }
   }
   return true;
 }
-
-/// The same of one rank alone.
+template <class RunOf>
+bool poll_until_all_done(std::size_t ranks, RunOf run_of) {
+  return poll_ranks(0, ranks, run_of);
+}
 inline bool poll_until_done(std::size_t rank, const Run& run) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!run.done()) {
-    if (!stream_rank(rank).progress.poll()) std::this_thread::yield();
-    if (!run.failure.ok() || std::chrono::steady_clock::now() > deadline) {
-      ADD_FAILURE() << "rank " << rank << ": "
-                    << (run.failure.ok() ? "no end in sight" : run.failure.text());
-      return false;
-    }
-  }
-  return true;
+  return poll_ranks(rank, rank + 1, [&run](std::size_t) -> const Run& { return run; });
 }
 
 /// What each rank does, in a thread of its own.
