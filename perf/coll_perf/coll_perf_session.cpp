@@ -36,6 +36,7 @@ Session::Session(const Options& options, const Gpu* gpu) : program_(options.prog
   coll_config_t config = COLL_CONFIG_INIT;
   config.order = options.order;
   if (!options.algorithm.empty()) config.algorithm = options.algorithm.c_str();
+  if (gpu != nullptr) config.device = gpu->bus().c_str();
   if (!options.transports.empty()) config.transports = options.transports.c_str();
   const int launched = launched_rank();
   alone_ = launched < 0;

@@ -133,7 +133,8 @@ coll_status_t coll_comm_mem_stats(coll_comm_t comm, coll_mem_stats_t* stats) {
     const coll::ScratchCounts& scratch = comm->communicator->scratch();
     stats->program_bytes = memory.program_bytes + scratch.of(coll::ScratchUse::program);
     stats->staging_bytes = scratch.of(coll::ScratchUse::staging);
-    stats->call_bytes = scratch.of(coll::ScratchUse::call) + scratch.of(coll::ScratchUse::device);
+    stats->call_bytes = scratch.of(coll::ScratchUse::call) + scratch.of(coll::ScratchUse::device) +
+                        scratch.of(coll::ScratchUse::gpu);
     return {};
   });
 }

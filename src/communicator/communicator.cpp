@@ -104,7 +104,7 @@ Status Communicator::abort() {
 Result<CallPrediction> Communicator::predict_call(const Request& request) const {
   if (!watch_) return status();
   const Call& call = request.call;
-  const World& world = membership_.world;
+  const World& world = engine_.world_of(call);
   const PlanKey key = engine_.key_of(call);
   CallPrediction prediction;
   COLL_ASSIGN(prediction.plan, make_plan(world, key));
@@ -131,9 +131,11 @@ Result<CallPrediction> Communicator::predict_call(const Request& request) const 
 Result<std::string> Communicator::explain_call(const Call& call) const {
   if (!watch_) return status();
   const PlanKey key = engine_.key_of(call);
-  COLL_ASSIGN(const Plan plan, make_plan(membership_.world, key));
+  const World& world = engine_.world_of(call);
+  COLL_ASSIGN(const Plan plan, make_plan(world, key));
   std::string text = name_.empty() ? "" : "communicator " + name_ + "\n";
-  text += explain(membership_.world, plan, key.size_class);
+  text += explain(world, plan, key.size_class);
+  if (engine_.gpu_of(call) != nullptr) text += "moved by: streams of the ranks' GPUs\n";
   text += to_text(membership_.world.layout, rank_);
   text += "transports of rank " + std::to_string(rank_) + ":";
   for (Rank peer = 0; peer < size_; ++peer) {

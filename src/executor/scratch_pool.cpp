@@ -41,8 +41,10 @@ ScratchPool::Block ScratchPool::take(std::size_t bytes, ScratchUse use, const Pr
     memory = take_idle(bytes, use);
   }
   if (!memory) {
-    memory = make(bytes, use);
-    if (!memory) return {};
+    if (use != ScratchUse::gpu) {
+      memory = make(bytes, use);
+      if (!memory) return {};
+    }
     if (prepare) memory = prepare(std::move(memory), bytes);
     count(use).fetch_add(bytes, std::memory_order_relaxed);
   }

@@ -18,6 +18,7 @@ enum class ScratchUse : std::uint8_t {
   staging,  ///< messages that several ranks of this host read in place: these ranks too
   call,     ///< buffers of a call, packed or computed: these ranks too if that is possible
   device,   ///< the same, and GPUs copy them
+  gpu,      ///< buffers of a call in a GPU's memory
 };
 
 /// The bytes that are reserved for each use; memory becomes real where it is touched. Any thread
@@ -30,7 +31,7 @@ class ScratchCounts {
 
  private:
   friend class ScratchPool;
-  std::array<std::atomic<std::uint64_t>, 4> bytes_{};
+  std::array<std::atomic<std::uint64_t>, 5> bytes_{};
 };
 
 /// Gives out memory by its use. It keeps the blocks that calls give back, so a call that repeats
@@ -75,7 +76,8 @@ class ScratchPool {
     std::size_t bytes_ = 0;
   };
 
-  /// What is done to new memory before it is given out for the first time.
+  /// What is done to new memory before it is given out for the first time. For a GPU's it gets
+  /// none, and makes it.
   using Prepare = std::function<Memory(Memory memory, std::size_t bytes)>;
 
   /// A block of at least `bytes`, neither zeroed nor touched. Null, for staging, if no other rank
@@ -94,7 +96,7 @@ class ScratchPool {
     ScratchUse use = ScratchUse::call;
   };
   static bool is_of_call(ScratchUse use) {
-    return use == ScratchUse::call || use == ScratchUse::device;
+    return use == ScratchUse::call || use == ScratchUse::device || use == ScratchUse::gpu;
   }
   Memory take_idle(std::size_t bytes, ScratchUse use);
   [[nodiscard]] Memory make(std::size_t bytes, ScratchUse use) const;

@@ -75,7 +75,7 @@ Load load_of(const World& world, const Plan& plan, double bytes) {
           .message_chunks = plan.message_chunks,
           .copies = plan.lanes,
           .credits = world.credits,
-          .effort = world.network ? kEffortDescribed : kEffort,
+          .effort = world.network && !world.joined ? kEffortDescribed : kEffort,
           .in_a_row = !world.network,
           .one_buffer = plan.spec.collective == Collective::broadcast};
 }
@@ -151,7 +151,8 @@ Prediction estimate(const World& world, const CostConstants& costs, const Plan& 
 
 bool is_simulated(const World& world, const CollectiveSpec& spec) {
   const bool pair = spec.collective == Collective::send || spec.collective == Collective::recv;
-  return !pair && spec.ranks <= (world.network ? kMostDescribedRanks : kMostSimulatedRanks);
+  return !pair &&
+         spec.ranks <= (world.network && !world.joined ? kMostDescribedRanks : kMostSimulatedRanks);
 }
 
 Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {

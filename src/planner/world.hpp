@@ -41,6 +41,7 @@ struct World {
   bool shared_memory = true;  ///< every pair of ranks uses shared memory
   /// The network of a described machine; null on a real one: shared memory and TCP, by the layout.
   std::shared_ptr<const Network> network;
+  bool joined = false;  ///< `network` is that of ranks that have joined: their calls wait for plans
   // rank 0's knobs
   std::string algorithm;           ///< COLL_ALGORITHM
   Cut cut = {};                    ///< COLL_LANES and COLL_SLICE_BYTES

@@ -13,8 +13,8 @@ import xml.etree.ElementTree as ET
 
 ROOT, BUILD, TWINS, KERNELS = sys.argv[1:]
 COMMAND = os.path.join(ROOT, "scripts/gpu-report")
-# A build without nvcc has no kernels; the report says so, and the exit status too.
-WITHOUT = set() if KERNELS == "kernels" else {"kernels"}
+# A build without nvcc has no kernels, nor tests of calls that GPUs move; the report says so, and the exit status too.
+WITHOUT = set() if KERNELS == "kernels" else {"kernels", "tests that need a driver"}
 PARTS = ["machine", "tests that need a driver", "start of a process", "kernels", "copies within the device",
          "calls, 1 rank", "calls, 2 ranks", "charts"]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predicted times on described machines, beside published ones.
-#include "planner/machine_network.hpp"
+#include "planner/machines/machine_network.hpp"
 
 #include <gtest/gtest.h>
 

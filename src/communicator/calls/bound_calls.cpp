@@ -45,6 +45,10 @@ BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   binding.element_bytes = size_of(call.type);
   const bool by_kernels = reduces(call.collective) && !is_own(call.op);
   binding.kernels = by_kernels ? &reduce::kernels(call.op, call.type) : nullptr;
+  if (by_kernels) {
+    binding.op = call.op;
+    binding.type = call.type;
+  }
   const Buffers buffers = buffers_of(request, rank_, size_);
   // Buffers that meet are in place: the door let nothing else pass.
   binding.apart = !overlap(buffers.input, buffers.output);

@@ -51,18 +51,25 @@ bool lie_in_one_piece(Request& request, Rank rank, Rank size, bool on_host) {
 }  // namespace
 
 std::unique_ptr<LocalSteps> LocalSteps::prepare(Request& request, Rank rank, Rank size,
-                                                ScratchPool& pool, bool on_host) {
+                                                ScratchPool& pool, bool on_host,
+                                                StreamDevice* gpu) {
   const Extras* const extras = request.extras;
   const bool packs =
       extras != nullptr && extras->parts && !lie_in_one_piece(request, rank, size, on_host);
-  const bool copies = !packs && !on_host && DeviceBuffers::any(request, rank, size);
   const bool scales = extras != nullptr && extras->factor;
-  if (!packs && !copies && !scales) return nullptr;
+  // The processor multiplies, whoever moves the products.
+  const bool copies =
+      !packs && !on_host && (gpu == nullptr || scales) && DeviceBuffers::any(request, rank, size);
+  if (gpu == nullptr && !packs && !copies && !scales) return nullptr;
   auto steps = std::make_unique<LocalSteps>();
   steps->rank_ = rank;
   if (packs) steps->packed_.emplace(request, rank, size, pool, on_host);
   if (copies) steps->device_.emplace(request, rank, size, pool);
   if (scales) steps->scaled_.emplace(request, rank, size, pool);
+  if (gpu == nullptr) return steps;
+  if (!on_host) steps->gpu_ = gpu;
+  if (PlacedBuffers::any(request, rank, size, *gpu))
+    steps->placed_.emplace(request, rank, size, pool, *gpu);
   return steps;
 }
 
@@ -80,12 +87,14 @@ Status LocalSteps::before() const noexcept {
     if (packed_) COLL_TRY(packed_->pack());
     if (device_) COLL_TRY(device_->fetch());
     if (scaled_) scaled_->compute();
-    return {};
+    if (gpu_ != nullptr) COLL_TRY(gpu_->await_default_stream());
+    return placed_ ? placed_->fetch() : Status();
   });
 }
 
 Status LocalSteps::after() const noexcept {
   return on_this_rank([this]() -> Status {
+    if (placed_) COLL_TRY(placed_->store());
     if (packed_) COLL_TRY(packed_->unpack());
     if (device_) COLL_TRY(device_->store());
     return {};

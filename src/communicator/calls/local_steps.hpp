@@ -6,19 +6,20 @@
 
 #include "communicator/calls/device_buffers.hpp"
 #include "communicator/calls/packed_parts.hpp"
+#include "communicator/calls/placed_buffers.hpp"
 #include "communicator/calls/scaled_input.hpp"
 
 namespace coll {
 
 /// Before a call moves its parts are packed, its inputs copied off a GPU, and multiplied; after its
-/// end the parts are unpacked, or the outputs copied to the GPU. A copy may fail: its failure names
-/// this rank.
+/// end the parts are unpacked, or the outputs copied to the GPU. Buffers of a call that a GPU moves
+/// are copied to that GPU. A copy may fail: its failure names this rank.
 class LocalSteps {
  public:
   /// Points the request at the buffers that the call will use; null if the call has no such steps.
-  /// `on_host` as in OpenCall.
+  /// `on_host` as in OpenCall; `gpu`: which moves the call, if one does.
   static std::unique_ptr<LocalSteps> prepare(Request& request, Rank rank, Rank size,
-                                             ScratchPool& pool, bool on_host);
+                                             ScratchPool& pool, bool on_host, StreamDevice* gpu);
   /// When the inputs are there.
   [[nodiscard]] Status before() const noexcept;
   /// When the call has ended well.
@@ -32,6 +33,8 @@ class LocalSteps {
   std::optional<PackedParts> packed_;
   std::optional<DeviceBuffers> device_;
   std::optional<ScaledInput> scaled_;
+  StreamDevice* gpu_ = nullptr;  ///< whose default stream the call comes after
+  std::optional<PlacedBuffers> placed_;
 };
 
 }  // namespace coll

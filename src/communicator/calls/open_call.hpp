@@ -45,8 +45,8 @@ struct OpenCall {
   CallOwner* owner = nullptr;        ///< null: only `ended` tells of the end
   bool waited = true;                ///< the issuer waits for it from its issue on
   double deadline_s = kOwnDeadline;  ///< how long it may stand still; 0: for ever
-  /// All its buffers lie on the host, so that nobody need ask the CUDA driver, which may be waiting
-  /// for this call.
+  /// A stream of CUDA has put its buffers in order. Those of a call that the processor moves lie on
+  /// the host, so that nobody need ask the CUDA driver, which may be waiting for this call.
   bool on_host = false;
 
   enum class State : std::uint8_t {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "communicator/membership/device_links.hpp"
 
 namespace coll {
 namespace {
@@ -46,19 +47,20 @@ ProgramCache::~ProgramCache() {
 
 std::uint32_t ProgramCache::first_lane(Collective collective) const {
   const bool pair = collective == Collective::send || collective == Collective::recv;
-  return pair ? pair_lanes_ : 0;
+  return pair ? lanes_.pairs : lanes_.collectives;
 }
 
 std::uint32_t ProgramCache::credits_of(const Transport& transport) const {
+  if (links_ != nullptr) return links_->credits();
   return membership_->credits != 0 ? membership_->credits : transport.limits().credits;
 }
 
 Status ProgramCache::prepare(const PlanKey& key) {
   if (entry(key) != nullptr) return {};
   const auto& [spec, size_class] = key;
-  COLL_ASSIGN(const Plan plan, make_plan(membership_->world, key));
+  COLL_ASSIGN(const Plan plan, make_plan(*world_, key));
   const Rank rank = spec.ranks == 1 ? 0 : rank_;
-  Schedule schedule = plan.algorithm->build(spec, membership_->world.layout, rank);
+  Schedule schedule = plan.algorithm->build(spec, world_->layout, rank);
   std::vector<PeerLane> peers = peers_of(schedule, plan.lanes);
   for (const PeerLane& pair : peers) {
     const std::uint32_t lane = first_lane(spec.collective) + pair.lane;
@@ -70,9 +72,10 @@ Status ProgramCache::prepare(const PlanKey& key) {
     COLL_ASSIGN(connection,
                 transport.open({pair.peer, lane, limits.slot_bytes, credits_of(transport)},
                                path.descriptor));
+    if (links_ != nullptr) connection = links_->wrap(std::move(connection), path.capabilities());
   }
-  if (spec.ranks == membership_->world.layout.ranks() && log_enabled(LogLevel::debug)) {
-    log(LogLevel::debug, explain(membership_->world, plan, size_class));
+  if (spec.ranks == world_->layout.ranks() && log_enabled(LogLevel::debug)) {
+    log(LogLevel::debug, explain(*world_, plan, size_class));
   }
   table_.emplace(key, Entry{plan, std::move(schedule), std::move(peers), nullptr});
   return {};
@@ -83,13 +86,14 @@ Result<bool> ProgramCache::connect(const PlanKey& key) {
   for (const std::unique_ptr<Transport>& transport : membership_->transports) transport->poll();
   const std::uint32_t base = first_lane(key.spec.collective);
   for (const PeerLane& pair : made.peers) {
-    const Connection& connection = *connections_.at({pair.peer, base + pair.lane});
-    COLL_TRY(connection.status());
-    if (!connection.ready()) return false;
+    std::unique_ptr<Connection>& connection = connections_.at({pair.peer, base + pair.lane});
+    if (links_ != nullptr) links_->poll(connection);
+    COLL_TRY(connection->status());
+    if (!connection->ready()) return false;
   }
   ProgramShape shape{made.plan.lanes, made.plan.message_chunks, made.plan.slice_bytes,
                      made.plan.digest(), made.plan.loans};
-  shape.least_staged = static_cast<std::uint32_t>(membership_->world.costs().copy.staged_bytes);
+  shape.least_staged = static_cast<std::uint32_t>(world_->costs().copy.staged_bytes);
   for (const std::unique_ptr<Transport>& transport : membership_->transports) {
     shape.credits = std::max(shape.credits, credits_of(*transport));
   }
@@ -116,6 +120,8 @@ void ProgramCache::count(const Program& program, const Entry& of) {
   add(counts_.programs, 1);
   add(counts_.program_bytes, sizeof program + program.steps.size() * sizeof(BoundStep) +
                                  program.lanes.size() * sizeof(Program::Lane));
+  // The host's is counted by its pool.
+  if (links_ != nullptr) add(counts_.program_bytes, program.scratch_bytes * program.lanes.size());
 }
 
 }  // namespace coll

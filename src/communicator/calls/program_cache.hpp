@@ -13,21 +13,31 @@
 
 namespace coll {
 
+class DeviceLinks;
+
+/// Where the lanes of a cache's connections begin. Sends and receives run between two ranks only,
+/// so they must not share connections with collectives.
+struct ProgramLanes {
+  std::uint32_t collectives = 0, pairs = 0;
+};
+
 /// Finds the program of a call by one look-up, and makes what is not there yet: plans, connections,
 /// programs. Connections are shared by all programs.
 class ProgramCache {
  public:
-  /// The lanes of sends and receives begin at `pair_lanes`. They run between two ranks only, so
-  /// they must not share connections with collectives. Nor may tagged messages share them with
-  /// untagged messages.
-  ProgramCache(Rank rank, const Membership& membership, std::uint32_t pair_lanes,
-               Executor& executor, ScratchPool& pool, MemoryCounts& counts)
+  /// Of plans for `world`. No two caches of a communicator share `lanes`. `links`: for an executor
+  /// of a GPU.
+  ProgramCache(Rank rank, const Membership& membership, const World& world, ProgramLanes lanes,
+               Executor& executor, ScratchPool& pool, MemoryCounts& counts,
+               const DeviceLinks* links = nullptr)
       : rank_(rank),
         membership_(&membership),
-        pair_lanes_(pair_lanes),
+        world_(&world),
+        lanes_(lanes),
         executor_(executor),
         pool_(pool),
-        counts_(counts) {}
+        counts_(counts),
+        links_(links) {}
   /// After `stop_reading`. Waits up to 20 ms for peers who are still to read what was staged for
   /// them.
   ~ProgramCache();
@@ -48,6 +58,7 @@ class ProgramCache {
     return found != nullptr && found->program ? found : nullptr;
   }
 
+  [[nodiscard]] const World& world() const { return *world_; }
   /// Plans the class and opens the connections it needs; they may not be ready yet.
   Status prepare(const PlanKey& key);
   /// One round of connecting. True once the program is bound and `find` has it; a failure is a
@@ -67,10 +78,12 @@ class ProgramCache {
 
   Rank rank_;
   const Membership* membership_;
-  std::uint32_t pair_lanes_;
+  const World* world_;
+  const ProgramLanes lanes_;
   Executor& executor_;
   ScratchPool& pool_;
   MemoryCounts& counts_;
+  const DeviceLinks* links_;
   std::map<PeerAndLane, std::unique_ptr<Connection>> connections_;
   std::set<const Connection*> counted_;  ///< in `counts_`
   std::map<PlanKey, Entry> table_;

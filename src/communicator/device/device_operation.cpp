@@ -16,8 +16,12 @@ void DeviceOperation::add(Communicator& communicator, const Request& request, do
   Member& member = members_[used_];
   member.engine = &communicator.engine();
   member.communicator = &communicator;
+  // A GPU moves the call where its buffers are, unless the processor has to prepare them.
+  const bool prepared =
+      request.extras != nullptr && (request.extras->parts || request.extras->factor);
+  const bool stages = prepared || communicator.engine().gpu_of(request.call) == nullptr;
   staged_bytes_ =
-      member.staged.plan(request, communicator.rank(), communicator.size(), staged_bytes_);
+      member.staged.plan(request, communicator.rank(), communicator.size(), staged_bytes_, stages);
   member.given_deadline_s = deadline_s;
   ++used_;
 }

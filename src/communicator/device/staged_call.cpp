@@ -15,16 +15,19 @@ Buffers buffers_of_part(const CallPart& part, const BlockShape& shape, std::size
 
 }  // namespace
 
-StagedCall::Pair StagedCall::add_pair(const Buffers& buffers, std::size_t& offset) {
+StagedCall::Pair StagedCall::add_pair(const Buffers& buffers, std::size_t& offset, bool stages) {
   constexpr std::size_t kAligned = 256;
-  Pair pair{buffers, stage(buffers, device_of(buffers.input) >= 0, device_of(buffers.output) >= 0),
+  Pair pair{buffers,
+            stage(buffers, stages && device_of(buffers.input) >= 0,
+                  stages && device_of(buffers.output) >= 0),
             (offset + kAligned - 1) / kAligned * kAligned};
   if (pair.staged.bytes != 0) offset = pair.offset + pair.staged.bytes;
   pairs_.push_back(pair);
   return pair;
 }
 
-std::size_t StagedCall::plan(const Request& request, Rank rank, Rank size, std::size_t offset) {
+std::size_t StagedCall::plan(const Request& request, Rank rank, Rank size, std::size_t offset,
+                             bool stages) {
   pairs_.clear();
   before_.clear();
   after_.clear();
@@ -38,7 +41,7 @@ std::size_t StagedCall::plan(const Request& request, Rank rank, Rank size, std::
     };
   };
   const auto add = [&](const Buffers& buffers, auto for_each) {
-    const Pair pair = add_pair(buffers, offset);
+    const Pair pair = add_pair(buffers, offset, stages);
     // The rest of a message's buffer comes back as it was.
     const bool whole = request.call.tagged() && request.call.collective == Collective::recv;
     if (pair.staged.has_input())

@@ -20,8 +20,8 @@ class StagedCall {
   };
 
   /// Plans the copies of a checked request, from `offset` on in the pinned memory. Returns where
-  /// that ends.
-  std::size_t plan(const Request& request, Rank rank, Rank size, std::size_t offset);
+  /// that ends. `stages`: else the call uses the buffers where they are.
+  std::size_t plan(const Request& request, Rank rank, Rank size, std::size_t offset, bool stages);
   /// The same request on the pinned memory that begins at `pinned`. It lives as long as this.
   const Request& place(std::byte* pinned);
 
@@ -35,7 +35,7 @@ class StagedCall {
     StagedPair staged;
     std::size_t offset = 0;
   };
-  Pair add_pair(const Buffers& buffers, std::size_t& offset);
+  Pair add_pair(const Buffers& buffers, std::size_t& offset, bool stages);
 
   Request request_;
   std::shared_ptr<const UnequalBlocks> blocks_;

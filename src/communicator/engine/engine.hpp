@@ -15,6 +15,7 @@
 #include "communicator/calls/open_call.hpp"
 #include "communicator/calls/program_cache.hpp"
 #include "communicator/engine/common_failure.hpp"
+#include "communicator/engine/device_mover.hpp"
 #include "communicator/engine/seat.hpp"
 #include "communicator/mail/mail.hpp"
 #include "communicator/membership/membership.hpp"
@@ -56,6 +57,16 @@ class Engine {
   [[nodiscard]] const ScratchCounts& scratch() const { return scratch_.counts(); }
   /// The key of a call on this rank.
   [[nodiscard]] PlanKey key_of(const Call& call) const;
+  /// What its plan is made from.
+  [[nodiscard]] const World& world_of(const Call& call) const {
+    return gpu_of(call) != nullptr ? device_->programs().world() : programs_.world();
+  }
+  /// The GPU that moves it; null: the processor does.
+  [[nodiscard]] StreamDevice* gpu_of(const Call& call) const {
+    if (!device_) [[likely]]
+      return nullptr;
+    return device_->moves(call, key_of(call)) ? &device_->gpu() : nullptr;
+  }
 
   /// Runs a request to its end. Allocates nothing if the request repeats.
   Status run(const Request& request) noexcept;
@@ -146,6 +157,7 @@ class Engine {
   bool begin_queued() noexcept;
   bool begin(OpenCall& call);
   bool end_queued() noexcept;
+  ProgramCache& programs_for(const Call& call, const PlanKey& key);
   Result<Program*> program_of(const OpenCall& call);
   void post(OpenCall& call) noexcept;
   bool move_mail() noexcept;
@@ -194,8 +206,9 @@ class Engine {
   MemoryCounts memory_counts_;
   CpuExecutor executor_;
   ProgramCache programs_;
-  ProgramCache tagged_programs_;  ///< of tagged calls that have met
-  Mail mail_;                     ///< the others
+  ProgramCache tagged_programs_;         ///< of tagged calls that have met
+  std::unique_ptr<DeviceMover> device_;  ///< of calls that the ranks' GPUs move
+  Mail mail_;                            ///< the others
   BoundCalls bound_;
   Progress progress_;
   Withdrawal* withdrawing_ = nullptr;  ///< taken from `withdrawals_`, not served yet

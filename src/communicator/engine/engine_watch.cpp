@@ -38,13 +38,17 @@ void Engine::look() noexcept {
   look_at_mail(now);
 }
 
-/// True if a connection, and so the communicator, has failed. The failure is put down to the call
-/// whose turn it is on the connection.
+/// True if a connection or this rank's GPU, and so the communicator, has failed. The failure is put
+/// down to the call whose turn it is on the connection.
 bool Engine::fail_by_connection() noexcept {
   const Connection* failed = nullptr;
   const OpenCall* hit = nullptr;
   for (OpenCall** at = open_.begin(); *at != nullptr; at = &(*at)->next) {
     const OpenCall& call = **at;
+    if (const Status& refused = call.bound->run.failure; !refused.ok()) {
+      fail_all(failure_.settle(refused, call.call, rank_));
+      return true;
+    }
     const Connection* const found = failed_connection(call.bound->run);
     if (found == nullptr) continue;
     const bool has_turn = uses(call.bound->run, *found);

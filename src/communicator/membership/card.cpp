@@ -59,7 +59,7 @@ std::string write_card(const Card& card) {
       .text(card.member.host)
       .u64(static_cast<std::uint64_t>(card.member.pid));
   write_cpus(card.cpus, out);
-  out.u32(static_cast<std::uint32_t>(card.numa)).text(card.device);
+  out.u32(static_cast<std::uint32_t>(card.numa)).text(card.device).u8(card.by_gpu ? 1 : 0);
   for (const auto probe : kCardProbes) {
     out.u32(std::bit_cast<std::uint32_t>(static_cast<float>(card.measured.*probe)));
   }
@@ -106,6 +106,7 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   bool sensible = read_cpus(in, card.cpus) && order <= 1;
   card.numa = static_cast<std::int32_t>(in.u32());
   card.device = in.text();
+  card.by_gpu = in.u8() != 0;
   for (const auto probe : kCardProbes) {
     const auto value = std::bit_cast<float>(in.u32());
     sensible = sensible && value >= 0;  // and no NaN

@@ -29,6 +29,7 @@ struct Card {
   cpu_set_t cpus{};
   std::int32_t numa = -1;  ///< the NUMA node that `cpus` are of, if it is one
   std::string device;      ///< the GPU that it uses, by a lasting_name; "": none
+  bool by_gpu = false;     ///< that GPU can move the rank's calls
   ProbeCost measured;      ///< by this process; 0: not known
   SharedSettings settings;
   /// A transport that the rank was told to use.

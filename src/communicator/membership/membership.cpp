@@ -15,6 +15,7 @@
 #include "base/log.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
+#include "planner/gpu_network.hpp"
 #include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"
@@ -219,6 +220,25 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
   return {};
 }
 
+/// Slots of a connection between GPUs, in each direction: of a megabyte each, in a GPU's memory.
+constexpr std::uint32_t kGpuCredits = 4;
+
+/// The same ranks, for plans of calls that their GPUs move.
+std::shared_ptr<const World> world_of_gpus(const World& hosts) {
+  World world = hosts;
+  world.network = std::make_shared<const Network>(gpu_network(world.layout, world.costs()));
+  world.joined = true;
+  world.shared_memory = false;  // nothing is lent
+  world.passing_bytes =
+      std::min(world.slot_bytes, static_cast<std::uint32_t>(world.costs().gpu.slice_bytes));
+  world.credits = kGpuCredits;
+  // Each lane has a stream, and a GPU has few queues for all streams of a process: in one queue, a
+  // stream that waits holds up others.
+  world.max_lanes = 2;
+  world.tuning.clear();
+  return std::make_shared<const World>(std::move(world));
+}
+
 std::string known_transports() {
   std::string text = "the known ones are:";
   for (const NamedTransport& known : named_transports()) {
@@ -235,6 +255,11 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   for (const Card& card : cards) out.members.push_back(card.member);
   COLL_TRY(make_world(cards, reaches, seatings, rank, out));
   out.neighbours = neighbours_of(cards, rank, out);
+  if (std::ranges::all_of(cards, &Card::by_gpu)) {
+    out.gpu_world = world_of_gpus(out.world);
+  } else {
+    out.gpu = nullptr;
+  }
   return {};
 }
 
@@ -272,7 +297,11 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   CPU_ZERO(&mine.cpus);
   sched_getaffinity(0, sizeof mine.cpus, &mine.cpus);
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
-  if (own.ok()) mine.device = own->device;
+  if (own.ok()) {
+    mine.device = own->device;
+    if (size > 1) out.gpu = gpu_of(*own);
+    mine.by_gpu = out.gpu != nullptr;
+  }
   out.own = mine;
   put_settings(settings, meeting.rank, meeting.size, mine);
   const TransportSpec spec{

@@ -45,6 +45,8 @@ struct PeerPath {
 /// The outcome: equal on every rank but for `neighbours`, `transports`, `paths` and `own`.
 struct Membership {
   World world;
+  StreamDevice* gpu = nullptr;  ///< of this rank, where all ranks have one that moves calls:
+  std::shared_ptr<const World> gpu_world;  ///< what their plans are made from
   std::vector<Member> members;
   std::uint32_t credits = 0;  ///< of each connection, 0: the transport's choice
   Neighbours neighbours;

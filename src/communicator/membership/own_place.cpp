@@ -3,7 +3,9 @@
 #include "communicator/membership/own_place.hpp"
 
 #include "base/knobs.hpp"
+#include "base/log.hpp"
 #include "base/made_once.hpp"
+#include "reduce/device/device_kernels.hpp"
 #include "topology/find_gpu.hpp"
 #include "topology/read/discover.hpp"
 #include "topology/read/read_topology.hpp"
@@ -41,6 +43,19 @@ Result<OwnPlace> own_place(const NamedDevice& device) {
                                          device.name, device.visible));
   place.device = lasting_name(*machine, gpu);
   return place;
+}
+
+StreamDevice* gpu_of(const OwnPlace& place) {
+  if (place.device.empty() || loaded_cuda_driver() == nullptr) return nullptr;
+  const Result<StreamDevice*> gpu = [&]() -> Result<StreamDevice*> {
+    if (reduce::device_kernels().empty())
+      return failed(Code::unsupported, "this build has no kernels for GPUs");
+    return StreamDevice::at_bus(place.device);
+  }();
+  if (gpu.ok()) return *gpu;
+  log(LogLevel::info,
+      "the host moves the calls of GPU " + place.device + ": " + gpu.status().text());
+  return nullptr;
 }
 
 }  // namespace coll

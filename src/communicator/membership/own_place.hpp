@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "executor/device/stream_device.hpp"
 #include "topology/topology.hpp"
 
 namespace coll {
@@ -23,6 +24,10 @@ struct OwnPlace {
 /// it looks at nothing. An error depends on the host, so often one rank alone has it: tell the
 /// others (agree_on_membership).
 Result<OwnPlace> own_place(const NamedDevice& device);
+
+/// The GPU of that place, if it can move calls; else null. It can where the program has loaded and
+/// initialized CUDA before, and this build has kernels.
+StreamDevice* gpu_of(const OwnPlace& place);
 
 /// The host of this process: what COLL_TOPOLOGY describes, else what is found here. Looked at once
 /// in a process.

@@ -2,11 +2,13 @@
 // A GPU as work on its streams needs it, found once for the process.
 #include "executor/device/stream_device.hpp"
 
+#include <cstdio>
 #include <memory>
 #include <vector>
 
 #include "reduce/device/device_kernels.hpp"
 #include "sys/cuda/beside_captures.hpp"
+#include "sys/cuda/current_context.hpp"
 #include "sys/cuda/primary_context.hpp"
 #include "sys/fork_safe_mutex.hpp"
 
@@ -46,8 +48,37 @@ Result<StreamDevice*> StreamDevice::of(int ordinal) {
   return made.release();
 }
 
+Result<StreamDevice*> StreamDevice::at_bus(std::string_view bus) {
+  const CudaDriver* const driver = loaded_cuda_driver();
+  if (driver == nullptr) return failed(Code::unsupported, "the program has not loaded CUDA");
+  if (const std::string missing = driver->missing_for_streams(); !missing.empty())
+    return failed(Code::unsupported, "the CUDA driver has no " + missing);
+  int device = -1;
+  for (int ordinal = 0; driver->device_get(&device, ordinal) == 0; ++ordinal) {
+    constexpr int kDomain = 50, kBus = 33, kDevice = 34;  // CU_DEVICE_ATTRIBUTE_PCI_…_ID
+    int at[3] = {0, 0, 0};
+    if (driver->device_attribute(&at[0], kDomain, device) != 0 ||
+        driver->device_attribute(&at[1], kBus, device) != 0 ||
+        driver->device_attribute(&at[2], kDevice, device) != 0)
+      continue;
+    char address[48];
+    std::snprintf(address, sizeof address, "%04x:%02x:%02x.0", static_cast<unsigned>(at[0]),
+                  static_cast<unsigned>(at[1]), static_cast<unsigned>(at[2]));
+    if (bus == address) return of(ordinal);
+  }
+  return failed(Code::unsupported,
+                "CUDA has no device at " + std::string(bus) + " in this process");
+}
+
 Status StreamDevice::failed_to(const std::string& what, int error) const {
   return driver_.failed_to("CUDA device " + std::to_string(ordinal_) + ": " + what, error);
+}
+
+Status StreamDevice::await_default_stream() const {
+  const CurrentContext current(driver_, context_);
+  const BesideCaptures beside(driver_);
+  const int error = current.error() != 0 ? current.error() : driver_.stream_synchronize(nullptr);
+  return error == 0 ? Status() : failed_to("its default stream", error);
 }
 
 Status StreamDevice::open() {
@@ -58,6 +89,12 @@ Status StreamDevice::open() {
   if (const int error = driver_.device_attribute(&count, kMultiprocessors, primary.device))
     return failed_to("its attributes", error);
   if (count > 0) multiprocessors_ = static_cast<unsigned>(count);
+  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+  const CurrentContext current(driver_, context_);
+  const BesideCaptures beside(driver_);
+  if (current.error() != 0) return failed_to("its context", current.error());
+  if (const int error = driver_.stream_create(&copy_stream_, kNonBlocking))
+    return failed_to("a stream", error);
   return {};
 }
 

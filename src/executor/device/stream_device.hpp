@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/status.hpp"
 #include "sys/cuda/cuda_driver.hpp"
@@ -17,13 +18,20 @@ class StreamDevice {
  public:
   /// By CUDA's number. The program has loaded and initialized the driver.
   static Result<StreamDevice*> of(int ordinal);
+  /// By its PCI address, as "0000:0f:00.0".
+  static Result<StreamDevice*> at_bus(std::string_view bus);
   StreamDevice(const StreamDevice&) = delete;
   StreamDevice& operator=(const StreamDevice&) = delete;
 
   [[nodiscard]] const CudaDriver& driver() const { return driver_; }
   /// The device's primary one.
   [[nodiscard]] CudaContext context() const { return context_; }
+  [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] unsigned multiprocessors() const { return multiprocessors_; }
+  /// A stream for copies of a call's buffers, which waits for no default stream.
+  [[nodiscard]] CudaStream copy_stream() const { return copy_stream_; }
+  /// Waits for what the program does on the default stream of the device's primary context.
+  [[nodiscard]] Status await_default_stream() const;
   /// The kernel of one pass. Loads the image, and finds the kernel in it, if nobody has before. The
   /// device is current.
   Result<CudaFunction> kernel(ReduceOp op, DataType type, bool finish,
@@ -39,6 +47,7 @@ class StreamDevice {
   const CudaDriver& driver_;
   const int ordinal_;
   CudaContext context_ = nullptr;
+  CudaStream copy_stream_ = nullptr;
   unsigned multiprocessors_ = 1;
   std::mutex mutex_;  // of what follows
   CudaModule module_ = nullptr;

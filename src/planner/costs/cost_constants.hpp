@@ -130,6 +130,10 @@ struct GpuCost {
   double flagged_times = 1;  ///< such a message occupies a link as this many times its bytes would
   double slice_bytes = 64;   ///< the longest slice
   double most_lanes = 1;
+  // Of GPUs of ranks that have joined, whose streams move calls (StreamExecutor).
+  double stream_alpha_us = 0;     ///< from a written word to the operation that waits for it
+  double stream_step_us = 0;      ///< a step's operations, given to the GPU and begun by it
+  double stream_least_bytes = 0;  ///< the shortest call that they move; others go through the host
   friend bool operator==(const GpuCost&, const GpuCost&) = default;
 };
 

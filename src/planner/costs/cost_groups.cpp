@@ -139,6 +139,9 @@ constexpr CostConstant kGpu[] = {
     times<kOfGpu, &GpuCost::flagged_times>("flagged_times"),
     bytes<kOfGpu, &GpuCost::slice_bytes>("slice_bytes", kLeastSlice, kMostSlice),
     times<kOfGpu, &GpuCost::most_lanes>("most_lanes", kMostCount),
+    us<kOfGpu, &GpuCost::stream_alpha_us>("stream_alpha_us"),
+    us<kOfGpu, &GpuCost::stream_step_us>("stream_step_us"),
+    bytes<kOfGpu, &GpuCost::stream_least_bytes>("stream_least_bytes"),
 };
 
 constexpr auto kOfProbe = &CostConstants::probe;

@@ -80,7 +80,10 @@ constexpr CostConstants kDefault{
             .flagged_bytes = 8192,
             .flagged_times = 4,
             .slice_bytes = 512 * kKiB,
-            .most_lanes = 16},
+            .most_lanes = 16,
+            .stream_alpha_us = 4,
+            .stream_step_us = 10,
+            .stream_least_bytes = 256 * kKiB},
     .probe = {.copy_us_per_byte = 25e-6,
               .fetch_us = 1,
               .fetch_us_per_byte = 32e-6,
@@ -128,7 +131,9 @@ CostModel made() {
               "hops: hwLat of rings, LL and Simple, in NCCL 2.18's src/graph/tuning.cc; "
               "flagged_times: it plans its LL protocol with a quarter of a link's bandwidth (a "
               "third for all_gather, reduce_scatter and broadcast on one host; from 2.21 on a "
-              "half); slice_bytes: its Simple protocol; step_us: an estimate",
+              "half); slice_bytes: its Simple protocol; step_us: an estimate; stream_…: estimates, "
+              "not yet "
+              "measured on a GPU: five operations of a stream a step",
               // probe
               "copy, fetch, line and pass: the constants of copy and memory, which they should "
               "equal; send_us: over veth; chain_us: an estimate, four cycles each at 3 GHz",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network between ranks on a described machine, link by link.
-#include "planner/machine_network.hpp"
+#include "planner/machines/machine_network.hpp"
 
 #include <algorithm>
 #include <deque>

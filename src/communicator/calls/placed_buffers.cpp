@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers of a call that a GPU moves and that do not lie on it.
+#include "communicator/calls/placed_buffers.hpp"
+
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "sys/cuda/beside_captures.hpp"
+#include "sys/cuda/current_context.hpp"
+#include "sys/cuda/device_memory.hpp"
+
+namespace coll {
+namespace {
+
+bool lies_elsewhere(const Buffer& buffer, const StreamDevice& gpu) {
+  return buffer.bytes != 0 && device_of(buffer) != gpu.ordinal();
+}
+
+/// Throws std::bad_alloc.
+ScratchPool::Block take_on(StreamDevice& gpu, ScratchPool& pool, std::size_t bytes) {
+  return pool.take(
+      bytes, ScratchUse::gpu, [&gpu](const ScratchPool::Memory& /*none*/, std::size_t all) {
+        Result<CudaPiece> piece = CudaPiece::allocate(gpu.context(), all);
+        if (!piece.ok()) throw std::bad_alloc();
+        auto* const begin = reinterpret_cast<std::byte*>(piece->address());
+        auto owner = std::make_shared<CudaPiece>(*std::move(piece));
+        return ScratchPool::Memory(begin, [owner](std::byte*) mutable { owner.reset(); });
+      });
+}
+
+CudaAddress address_of(const std::byte* place) {
+  return reinterpret_cast<std::uintptr_t>(place);
+}
+
+}  // namespace
+
+bool PlacedBuffers::any(const Request& request, Rank rank, Rank size, const StreamDevice& gpu) {
+  const auto [input, output] = buffers_of(request, rank, size);
+  return lies_elsewhere(input, gpu) || lies_elsewhere(output, gpu);
+}
+
+PlacedBuffers::PlacedBuffers(Request& request, Rank rank, Rank size, ScratchPool& pool,
+                             StreamDevice& gpu)
+    : given_(request),
+      buffers_(buffers_of(request, rank, size)),
+      pair_(stage(buffers_, lies_elsewhere(buffers_.input, gpu),
+                  lies_elsewhere(buffers_.output, gpu))),
+      gpu_(&gpu),
+      block_(take_on(gpu, pool, pair_.bytes)) {
+  if (pair_.has_input())
+    request.input = moved(request.input, buffers_.input, block_.data() + pair_.input);
+  if (pair_.has_output())
+    request.output = moved(request.output, buffers_.output, block_.data() + pair_.output);
+}
+
+template <class Copies>
+Status PlacedBuffers::copy(Copies copies) const {
+  const CudaDriver& driver = gpu_->driver();
+  const CurrentContext current(driver, gpu_->context());
+  if (current.error() != 0) return gpu_->failed_to("its context", current.error());
+  int error = 0;
+  copies([&](const std::byte* to, const std::byte* from, std::uint64_t bytes) {
+    if (error == 0 && bytes != 0)
+      error = driver.copy_async(address_of(to), address_of(from), bytes, gpu_->copy_stream());
+  });
+  const BesideCaptures beside(driver);
+  const int waited = driver.stream_synchronize(gpu_->copy_stream());
+  if (error == 0) error = waited;
+  return error == 0 ? Status() : gpu_->failed_to("copies of a call's buffers", error);
+}
+
+Status PlacedBuffers::fetch() const {
+  if (!pair_.has_input()) return {};
+  const auto* const from = reinterpret_cast<const std::byte*>(buffers_.input.begin);
+  return copy([&](auto add) {
+    for_each_run(given_, Space::input, buffers_.input, [&](std::uint64_t at, std::uint64_t bytes) {
+      add(block_.data() + pair_.input + at, from + at, bytes);
+    });
+  });
+}
+
+Status PlacedBuffers::store() const {
+  if (!pair_.has_output()) return {};
+  const auto* const to = reinterpret_cast<const std::byte*>(buffers_.output.begin);
+  return copy([&](auto add) {
+    for_each_run(given_, Space::output, buffers_.output,
+                 [&](std::uint64_t at, std::uint64_t bytes) {
+                   add(to + at, block_.data() + pair_.output + at, bytes);
+                 });
+  });
+}
+
+}  // namespace coll

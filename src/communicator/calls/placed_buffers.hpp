@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers of a call that a GPU moves and that do not lie on it.
+#pragma once
+#include "communicator/calls/device_buffers.hpp"
+#include "executor/device/stream_device.hpp"
+
+namespace coll {
+
+/// Memory of the GPU in place of those buffers of a call that lie elsewhere: inputs are copied
+/// there before the call moves, outputs back after it has ended. So the plan depends on no buffer.
+class PlacedBuffers {
+ public:
+  /// Does any of the request's buffers lie elsewhere?
+  static bool any(const Request& request, Rank rank, Rank size, const StreamDevice& gpu);
+
+  /// Takes memory and points the request's buffers at it.
+  PlacedBuffers(Request& request, Rank rank, Rank size, ScratchPool& pool, StreamDevice& gpu);
+  /// When the inputs are there.
+  [[nodiscard]] Status fetch() const;
+  /// When the call has ended well.
+  [[nodiscard]] Status store() const;
+
+ private:
+  template <class Copies>
+  Status copy(Copies copies) const;
+
+  Request given_;
+  Buffers buffers_;
+  StagedPair pair_;
+  StreamDevice* gpu_;
+  ScratchPool::Block block_;
+};
+
+}  // namespace coll

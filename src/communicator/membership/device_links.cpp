@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections that GPUs use by themselves.
+#include "communicator/membership/device_links.hpp"
+
+#include <string>
+#include <utility>
+
+#include "base/log.hpp"
+#include "transports/cuda_ipc/cuda_ipc_connection.hpp"
+#include "transports/staging/staging_connection.hpp"
+
+namespace coll {
+
+std::unique_ptr<Connection> DeviceLinks::wrap(std::unique_ptr<Connection> inner,
+                                              const PathCapabilities& path) const {
+  if (path.shares_memory)
+    return std::make_unique<CudaIpcConnection>(std::move(inner), context_, credits_);
+  return std::make_unique<StagingConnection>(std::move(inner), context_, credits_);
+}
+
+void DeviceLinks::poll(std::unique_ptr<Connection>& connection) const {
+  auto* const direct = dynamic_cast<CudaIpcConnection*>(connection.get());
+  if (direct == nullptr) return;
+  direct->poll();
+  if (!direct->ready() || direct->reaches()) return;
+  log(LogLevel::info, "messages to the GPU of rank " + std::to_string(direct->peer()) +
+                          " go through memory of the host: " + direct->refusal());
+  connection = std::make_unique<StagingConnection>(direct->give_back(), context_, credits_);
+}
+
+}  // namespace coll

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections that GPUs use by themselves.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "sys/cuda/cuda_driver.hpp"
+#include "transports/transport.hpp"
+
+namespace coll {
+
+/// Makes them of connections between the ranks' processes. On one host the GPU writes into the
+/// memory of its peer's GPU, if both reach each other. Elsewhere, and between hosts, messages are
+/// staged in pinned memory of the host.
+class DeviceLinks {
+ public:
+  /// Each has `credits` slots in each direction.
+  DeviceLinks(CudaContext context, std::uint32_t credits) : context_(context), credits_(credits) {}
+  [[nodiscard]] std::uint32_t credits() const { return credits_; }
+
+  [[nodiscard]] std::unique_ptr<Connection> wrap(std::unique_ptr<Connection> inner,
+                                                 const PathCapabilities& path) const;
+  /// A step of connecting, until `connection` is ready. It may be another one then.
+  void poll(std::unique_ptr<Connection>& connection) const;
+
+ private:
+  const CudaContext context_;
+  const std::uint32_t credits_;
+};
+
+}  // namespace coll
