@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "base/status.hpp"
-#include "transports/kernel_ring.hpp"
 
 namespace coll {
 
@@ -97,7 +96,6 @@ struct DeviceRing {
   std::uint32_t credits = 0;                             ///< slots
   std::uint64_t awaited = 0, signalled = 0;              ///< the words of slot 0
   std::size_t awaited_stride = 0, signalled_stride = 0;  ///< bytes from word to word
-  KernelRing kernels = {};
 
   [[nodiscard]] std::uint64_t slot(std::uint32_t index) const { return slots + index * stride; }
   [[nodiscard]] std::uint64_t awaited_word(std::uint32_t index) const {

@@ -8,9 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
-#include <vector>
 
-#include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
 #include "sys/memory/peer_file.hpp"
 #include "sys/proof.hpp"
@@ -71,10 +69,8 @@ Result<std::shared_ptr<CudaIpcEnd>> CudaIpcEnd::make(CudaContext context, std::s
   auto made = std::make_shared<CudaIpcEnd>();
   made->context_ = context;
   made->credits_ = credits;
-  made->ring_bytes_ =
-      kernel_parts(0, slot_bytes, credits).receiving + kernel_memory::receiver_bytes(credits);
+  made->ring_bytes_ = credits * slot_bytes;
   COLL_ASSIGN(made->ring_, CudaPiece::allocate(context, made->ring_bytes_));
-  COLL_TRY(made->clear_kernel_parts(slot_bytes));
   const std::size_t bytes = round_up(row(2, credits), kWordsUnit);
   COLL_ASSIGN(made->descriptor_, MemorySegment::create("coll-words", bytes));
   COLL_ASSIGN(made->file_, MemorySegment::map(made->descriptor_, bytes));
@@ -84,26 +80,6 @@ Result<std::shared_ptr<CudaIpcEnd>> CudaIpcEnd::make(CudaContext context, std::s
   std::memcpy(made->file_.data(), made->key_, sizeof made->key_);
   made->words(kMaySend).set_all();
   return made;
-}
-
-CudaIpcEnd::KernelParts CudaIpcEnd::kernel_parts(CudaAddress ring, std::size_t slot_bytes,
-                                                 std::uint32_t credits) {
-  const CudaAddress sending = ring + round_up(credits * slot_bytes, kernel_memory::kAlignment);
-  return {sending, sending + kernel_memory::sender_bytes()};
-}
-
-Status CudaIpcEnd::clear_kernel_parts(std::size_t slot_bytes) {
-  const CudaDriver& driver = *loaded_cuda_driver();
-  const CurrentContext current(driver, context_);
-  const BesideCaptures beside(driver);
-  const KernelParts parts = kernel_parts(ring(), slot_bytes, credits_);
-  const std::vector<std::byte> zeros(ring() + ring_bytes_ - parts.sending);
-  int error = current.error();
-  if (error == 0) {
-    error =
-        driver.copy(parts.sending, reinterpret_cast<std::uintptr_t>(zeros.data()), zeros.size());
-  }
-  return error == 0 ? Status() : driver.failed_to("clearing the words of kernels", error);
 }
 
 Status CudaIpcEnd::describe(CudaIpcHello& hello) const {
