@@ -70,6 +70,7 @@ Result<std::vector<DevicePart>> put_on_devices(std::span<const GroupedCall> call
   }
   for (DevicePart& part : parts) COLL_TRY(part.prepare());
   COLL_TRY(check_order(calls, parts));
+  get_ready(parts);
   // In the program's order, which is the same on all ranks.
   for (const GroupedCall& call : calls) {
     const auto part = std::ranges::find(parts, call.device_stream, &DevicePart::stream);
@@ -97,6 +98,7 @@ Result<IssuedGroup> IssuedGroup::issue(std::span<const GroupedCall> calls) {
       members.push_back(nullptr);  // so far
       continue;
     }
+    engine->await_program(call.request);
     auto part = std::ranges::find(parts, call.stream, &StreamPart::stream);
     if (part == parts.end()) {
       parts.push_back({call.stream, std::make_shared<CallGroup>(call.stream), 0});

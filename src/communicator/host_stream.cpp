@@ -21,6 +21,7 @@ HostStream::~HostStream() {
 void HostStream::enqueue(Communicator& communicator, const Request& request, double deadline_s,
                          std::shared_ptr<Work> work) {
   Engine& engine = communicator.engine();
+  engine.await_program(request);
   {
     const std::unique_lock held = lock_with_room();
     const std::uint64_t number = prepare_place();

@@ -37,6 +37,7 @@ Result<std::shared_ptr<Work>> Work::start(Communicator& communicator, const Requ
   COLL_ASSIGN(const std::shared_ptr<ProgressThread> helper, ProgressThread::of_process());
   auto work = std::make_shared<Work>(communicator.engine());
   auto call = std::make_unique<LoneCall>(request, deadline_s, work);
+  communicator.engine().await_program(request);
   communicator.engine().issue(*call.release(), helper);
   communicator.engine().drive_first(*helper);
   return work;

@@ -92,6 +92,7 @@ struct Run {
   bool queued = false;   ///< its lanes have tickets, since it is not alone in flight
   bool moved = false;    ///< since its owner last looked
   bool held = false;     ///< keeps still (Progress::hold)
+  bool lost = false;     ///< abandoned, but a device may go on with it, and use its buffers
   /// Each poll moves a lane to the end of its pass at most. While messages keep coming, a thread
   /// that issues the call and does not wait for it would otherwise move all of it. Set after the
   /// begin.

@@ -3,6 +3,7 @@
 #include "executor/scratch_pool.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 namespace coll {
@@ -31,6 +32,18 @@ ScratchPool::Memory ScratchPool::take_idle(std::size_t bytes, ScratchUse use) {
   return memory;
 }
 
+ScratchPool::Memory ScratchPool::take_idle_of_gpu(std::size_t& bytes) {
+  auto best = idle_of_gpu_.end();
+  for (auto at = idle_of_gpu_.begin(); at != idle_of_gpu_.end(); ++at) {
+    if (at->bytes >= bytes && (best == idle_of_gpu_.end() || at->bytes <= best->bytes)) best = at;
+  }
+  if (best == idle_of_gpu_.end()) return {};
+  Memory memory = std::move(best->memory);
+  bytes = best->bytes;
+  idle_of_gpu_.erase(best);
+  return memory;
+}
+
 ScratchPool::Block ScratchPool::take(std::size_t bytes, ScratchUse use, const Prepare& prepare) {
   Memory memory;
   if (is_of_call(use)) {
@@ -38,7 +51,13 @@ ScratchPool::Block ScratchPool::take(std::size_t bytes, ScratchUse use, const Pr
     constexpr std::size_t kGrain = 4096;
     bytes = std::max<std::size_t>(1, (bytes + kGrain - 1) / kGrain) * kGrain;
     idle_.reserve(idle_.size() + taken_ + 1);
-    memory = take_idle(bytes, use);
+    idle_of_gpu_.reserve(idle_of_gpu_.size() + taken_ + 1);
+    if (use == ScratchUse::gpu) {
+      bytes = std::bit_ceil(bytes);
+      memory = take_idle_of_gpu(bytes);
+    } else {
+      memory = take_idle(bytes, use);
+    }
   }
   if (!memory) {
     if (use != ScratchUse::gpu) {
@@ -59,6 +78,10 @@ void ScratchPool::give_back(Memory memory, std::size_t bytes, ScratchUse use) no
     return;
   }
   --taken_;
+  if (use == ScratchUse::gpu) {
+    idle_of_gpu_.push_back({std::move(memory), bytes, use});
+    return;
+  }
   idle_.push_back({std::move(memory), bytes, use});
   idle_bytes_ += bytes;
   while (idle_.size() > 1 && (idle_.size() > kMostIdle || idle_bytes_ > kMostIdleBytes)) {

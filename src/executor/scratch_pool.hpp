@@ -99,6 +99,8 @@ class ScratchPool {
     return use == ScratchUse::call || use == ScratchUse::device || use == ScratchUse::gpu;
   }
   Memory take_idle(std::size_t bytes, ScratchUse use);
+  /// The shortest that has `bytes`, which becomes what it has.
+  Memory take_idle_of_gpu(std::size_t& bytes);
   [[nodiscard]] Memory make(std::size_t bytes, ScratchUse use) const;
   void give_back(Memory memory, std::size_t bytes, ScratchUse use) noexcept;
   std::atomic<std::uint64_t>& count(ScratchUse use) {
@@ -109,6 +111,9 @@ class ScratchPool {
   ScratchCounts counts_;
   std::vector<Idle> idle_;  ///< the last given back is the last
   std::size_t idle_bytes_ = 0;
+  /// They stay as long as the pool: to free one may wait for streams that wait for whoever frees.
+  /// Each is a power of two long and serves shorter calls too, so there are few.
+  std::vector<Idle> idle_of_gpu_;
   std::size_t taken_ = 0;  ///< blocks of calls; `idle_` has room for them
 };
 

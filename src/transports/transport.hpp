@@ -134,6 +134,8 @@ class DevicePort {
   /// A call has failed: writes 1 to all words that the device of this end may wait for. To be
   /// called again and again until the device has ended its work, which is then worthless.
   virtual void release_all() = 0;
+  /// The device may not end its work at all: all that the port has given it stays for good.
+  virtual void keep_for_device() = 0;
 
  protected:
   DevicePort() = default;

@@ -50,9 +50,9 @@ bool lie_in_one_piece(Request& request, Rank rank, Rank size, bool on_host) {
 
 }  // namespace
 
-std::unique_ptr<LocalSteps> LocalSteps::prepare(Request& request, Rank rank, Rank size,
-                                                ScratchPool& pool, bool on_host,
-                                                StreamDevice* gpu) {
+Result<std::unique_ptr<LocalSteps>> LocalSteps::prepare(Request& request, Rank rank, Rank size,
+                                                        ScratchPool& pool, bool on_host,
+                                                        StreamDevice* gpu) {
   const Extras* const extras = request.extras;
   const bool packs =
       extras != nullptr && extras->parts && !lie_in_one_piece(request, rank, size, on_host);
@@ -60,16 +60,16 @@ std::unique_ptr<LocalSteps> LocalSteps::prepare(Request& request, Rank rank, Ran
   // The processor multiplies, whoever moves the products.
   const bool copies =
       !packs && !on_host && (gpu == nullptr || scales) && DeviceBuffers::any(request, rank, size);
-  if (gpu == nullptr && !packs && !copies && !scales) return nullptr;
+  if (gpu == nullptr && !packs && !copies && !scales) return std::unique_ptr<LocalSteps>();
   auto steps = std::make_unique<LocalSteps>();
   steps->rank_ = rank;
   if (packs) steps->packed_.emplace(request, rank, size, pool, on_host);
   if (copies) steps->device_.emplace(request, rank, size, pool);
   if (scales) steps->scaled_.emplace(request, rank, size, pool);
   if (gpu == nullptr) return steps;
-  if (!on_host) steps->gpu_ = gpu;
-  if (PlacedBuffers::any(request, rank, size, *gpu))
-    steps->placed_.emplace(request, rank, size, pool, *gpu);
+  if (PlacedBuffers::any(request, rank, size, *gpu)) {
+    COLL_ASSIGN(steps->placed_, PlacedBuffers::place(request, rank, size, pool, *gpu));
+  }
   return steps;
 }
 
@@ -87,7 +87,6 @@ Status LocalSteps::before() const noexcept {
     if (packed_) COLL_TRY(packed_->pack());
     if (device_) COLL_TRY(device_->fetch());
     if (scaled_) scaled_->compute();
-    if (gpu_ != nullptr) COLL_TRY(gpu_->await_default_stream());
     return placed_ ? placed_->fetch() : Status();
   });
 }

@@ -18,7 +18,7 @@ class LocalSteps {
  public:
   /// Points the request at the buffers that the call will use; null if the call has no such steps.
   /// `on_host` as in OpenCall; `gpu`: which moves the call, if one does.
-  static std::unique_ptr<LocalSteps> prepare(Request& request, Rank rank, Rank size,
+  static Result<std::unique_ptr<LocalSteps>> prepare(Request& request, Rank rank, Rank size,
                                              ScratchPool& pool, bool on_host, StreamDevice* gpu);
   /// When the inputs are there.
   [[nodiscard]] Status before() const noexcept;
@@ -33,7 +33,6 @@ class LocalSteps {
   std::optional<PackedParts> packed_;
   std::optional<DeviceBuffers> device_;
   std::optional<ScaledInput> scaled_;
-  StreamDevice* gpu_ = nullptr;  ///< whose default stream the call comes after
   std::optional<PlacedBuffers> placed_;
 };
 

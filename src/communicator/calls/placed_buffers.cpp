@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "sys/cuda/beside_captures.hpp"
@@ -13,20 +14,19 @@
 namespace coll {
 namespace {
 
-bool lies_elsewhere(const Buffer& buffer, const StreamDevice& gpu) {
-  return buffer.bytes != 0 && device_of(buffer) != gpu.ordinal();
+/// Memory of pools and of mapped allocations belongs to no context. That of another context than
+/// the kernels' is not theirs to read.
+bool is_of_other_context(const Buffer& buffer, const StreamDevice& gpu) {
+  constexpr int kContext = 1;  // CUpointer_attribute
+  CudaContext context = nullptr;
+  void* values[] = {&context};
+  const bool known = gpu.driver().pointer_attributes(1, &kContext, values, buffer.begin) == 0;
+  return known && context != nullptr && context != gpu.context();
 }
 
-/// Throws std::bad_alloc.
-ScratchPool::Block take_on(StreamDevice& gpu, ScratchPool& pool, std::size_t bytes) {
-  return pool.take(
-      bytes, ScratchUse::gpu, [&gpu](const ScratchPool::Memory& /*none*/, std::size_t all) {
-        Result<CudaPiece> piece = CudaPiece::allocate(gpu.context(), all);
-        if (!piece.ok()) throw std::bad_alloc();
-        auto* const begin = reinterpret_cast<std::byte*>(piece->address());
-        auto owner = std::make_shared<CudaPiece>(*std::move(piece));
-        return ScratchPool::Memory(begin, [owner](std::byte*) mutable { owner.reset(); });
-      });
+bool lies_elsewhere(const Buffer& buffer, const StreamDevice& gpu) {
+  if (buffer.bytes == 0) return false;
+  return device_of(buffer) != gpu.ordinal() || is_of_other_context(buffer, gpu);
 }
 
 CudaAddress address_of(const std::byte* place) {
@@ -40,18 +40,52 @@ bool PlacedBuffers::any(const Request& request, Rank rank, Rank size, const Stre
   return lies_elsewhere(input, gpu) || lies_elsewhere(output, gpu);
 }
 
-PlacedBuffers::PlacedBuffers(Request& request, Rank rank, Rank size, ScratchPool& pool,
-                             StreamDevice& gpu)
+PlacedBuffers::PlacedBuffers(const Request& request, Rank rank, Rank size, StreamDevice& gpu)
     : given_(request),
       buffers_(buffers_of(request, rank, size)),
       pair_(stage(buffers_, lies_elsewhere(buffers_.input, gpu),
                   lies_elsewhere(buffers_.output, gpu))),
-      gpu_(&gpu),
-      block_(take_on(gpu, pool, pair_.bytes)) {
-  if (pair_.has_input())
-    request.input = moved(request.input, buffers_.input, block_.data() + pair_.input);
-  if (pair_.has_output())
-    request.output = moved(request.output, buffers_.output, block_.data() + pair_.output);
+      gpu_(&gpu) {}
+
+Status PlacedBuffers::take(ScratchPool& pool) {
+  Status failure;
+  const auto make = [&](const ScratchPool::Memory& /*none*/, std::size_t all) {
+    Result<CudaPiece> piece = CudaPiece::allocate(gpu_->context(), all);
+    if (!piece.ok()) {
+      failure = piece.status().with_context("memory of CUDA device " +
+                                            std::to_string(gpu_->ordinal()) +
+                                            " for a call's buffers that lie elsewhere");
+      throw std::bad_alloc();
+    }
+    auto* const begin = reinterpret_cast<std::byte*>(piece->address());
+    auto owner = std::make_shared<CudaPiece>(*std::move(piece));
+    return ScratchPool::Memory(begin, [owner](std::byte*) mutable { owner.reset(); });
+  };
+  try {
+    block_ = pool.take(pair_.bytes, ScratchUse::gpu, make);
+  } catch (const std::bad_alloc&) {
+    if (failure.ok()) throw;
+  }
+  return failure;
+}
+
+Status PlacedBuffers::reserve(const Request& request, Rank rank, Rank size, ScratchPool& pool,
+                              StreamDevice& gpu) {
+  PlacedBuffers made(request, rank, size, gpu);
+  return made.pair_.bytes == 0 ? Status() : made.take(pool);
+}
+
+Result<PlacedBuffers> PlacedBuffers::place(Request& request, Rank rank, Rank size,
+                                           ScratchPool& pool, StreamDevice& gpu) {
+  PlacedBuffers made(request, rank, size, gpu);
+  COLL_TRY(made.take(pool));
+  std::byte* const block = made.block_.data();
+  const auto& [input, output] = made.buffers_;
+  if (made.pair_.has_input())
+    request.input = moved(request.input, input, block + made.pair_.input);
+  if (made.pair_.has_output())
+    request.output = moved(request.output, output, block + made.pair_.output);
+  return made;
 }
 
 template <class Copies>

@@ -13,14 +13,21 @@ class PlacedBuffers {
   /// Does any of the request's buffers lie elsewhere?
   static bool any(const Request& request, Rank rank, Rank size, const StreamDevice& gpu);
 
+  /// Makes the memory that the next such request will take, if it needs any.
+  static Status reserve(const Request& request, Rank rank, Rank size, ScratchPool& pool,
+                        StreamDevice& gpu);
+
   /// Takes memory and points the request's buffers at it.
-  PlacedBuffers(Request& request, Rank rank, Rank size, ScratchPool& pool, StreamDevice& gpu);
+  static Result<PlacedBuffers> place(Request& request, Rank rank, Rank size, ScratchPool& pool,
+                                     StreamDevice& gpu);
   /// When the inputs are there.
   [[nodiscard]] Status fetch() const;
   /// When the call has ended well.
   [[nodiscard]] Status store() const;
 
  private:
+  PlacedBuffers(const Request& request, Rank rank, Rank size, StreamDevice& gpu);
+  Status take(ScratchPool& pool);
   template <class Copies>
   Status copy(Copies copies) const;
 

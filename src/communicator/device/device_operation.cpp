@@ -38,6 +38,12 @@ void DeviceOperation::prepare(std::byte* pinned, bool captured) {
   pinned_ = pinned;
 }
 
+bool DeviceOperation::is_ready() noexcept {
+  bool ready = true;
+  for (std::size_t i = 0; i < used_; ++i) ready &= members_[i].engine->prepares(*members_[i].placed);
+  return ready;
+}
+
 void DeviceOperation::announce() noexcept {
   reached_.store(false, std::memory_order_relaxed);
   make_calls();

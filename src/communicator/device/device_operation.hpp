@@ -37,6 +37,9 @@ class DeviceOperation final : private CallOwner {
   [[nodiscard]] std::size_t staged_bytes() const { return staged_bytes_; }
   /// `pinned` has the bytes that it needs.
   void prepare(std::byte* pinned, bool captured);
+  /// Takes one step of making what its calls need before a stream waits for them; true: nothing is
+  /// missing.
+  bool is_ready() noexcept;
   /// From now on others may look for its calls. Not of captured ones. Under the mutex of ends.
   void announce() noexcept;
   /// Puts it on the stream, whose context is current. `coming`: the stream will come to it, also if

@@ -2,6 +2,7 @@
 // Calls on their way to a stream of CUDA.
 #pragma once
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "communicator/device/device_stream.hpp"
@@ -9,7 +10,7 @@
 namespace coll {
 
 /// The calls that a group, or a single call, has on one stream of CUDA: one operation. It is put
-/// there in three steps, and the stream is locked until the calls are issued. So the stream and the
+/// there in steps, and the stream is locked until the calls are issued. So the stream and the
 /// engines see operations in the same order. Until all calls were taken by `next_call`, whoever
 /// drops this has issued none: then the stream goes on without them.
 class DevicePart {
@@ -42,6 +43,8 @@ class DevicePart {
   /// need. That may wait until all streams have ended their work: so all parts of a group are
   /// prepared before the first is put.
   Status prepare() { return stream_->prepare(*operation_); }
+  /// Then all parts `get_ready`.
+  bool is_ready() noexcept { return operation_->is_ready(); }
   /// Then it is put on the stream, unless it is there.
   Status put() {
     if (there_) return {};
@@ -73,5 +76,11 @@ class DevicePart {
   std::size_t calls_ = 0;  ///< that were added; an operation that has ended has forgotten them
   std::size_t issued_ = 0;
 };
+
+/// Waits until GPUs can move the parts' calls, for the peers too, which have to issue the first call
+/// of a class as well. Not for long: a thread may have several ranks, and issue their calls one
+/// after another. What is missing then is made when the stream has come to the call, and this may
+/// take until other streams have ended their work.
+void get_ready(std::span<DevicePart> parts) noexcept;
 
 }  // namespace coll

@@ -96,6 +96,7 @@ Status DeviceStream::enqueue(Communicator& communicator, const Request& request,
     DevicePart part(*this);
     COLL_TRY(caught([&] { return part.add(communicator, request, deadline_s); }));
     COLL_TRY(part.prepare());
+    get_ready({&part, 1});
     COLL_TRY(part.put());
     OpenCall* const call = part.next_call();
     if (call == nullptr) return {};

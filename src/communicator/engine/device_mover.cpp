@@ -28,4 +28,21 @@ bool DeviceMover::moves(const Call& call, const PlanKey& key) const {
   return key.size_class >= least_class_ && key.spec.ranks > 1 && !call.is_pair() && by_kernels;
 }
 
+DeviceMover::Prepared DeviceMover::prepared(const Call& call, const PlanKey& key) {
+  if (!reduces(call.collective)) return {key, ReduceOp::sum, DataType::uint8};
+  return {key, call.op, call.type};
+}
+
+bool DeviceMover::is_prepared(const Call& call, const PlanKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return prepared_.contains(prepared(call, key));
+}
+
+Status DeviceMover::prepare(const Call& call, const PlanKey& key) {
+  if (reduces(call.collective)) COLL_TRY(executor_.prepare(call.op, call.type));
+  const std::lock_guard lock(mutex_);
+  prepared_.insert(prepared(call, key));
+  return {};
+}
+
 }  // namespace coll

@@ -186,13 +186,20 @@ bool Engine::begin(OpenCall& call) {
     call.call = call.request.call;
     call.call.sequence = ++order_of(call.call).begun;
     call.state = OpenCall::State::opening;
-    call.local = LocalSteps::prepare(call.request, rank_, size_, scratch_, call.on_host, gpu);
+    Result<std::unique_ptr<LocalSteps>> local =
+        LocalSteps::prepare(call.request, rank_, size_, scratch_, call.on_host, gpu);
+    if (!local.ok()) {
+      fail_all(failure_.settle(local.status(), call.call, rank_));
+      return false;
+    }
+    call.local = *std::move(local);
   }
   BoundCall* bound = bound_.find(call.request);
   if (bound == nullptr) {
-    const Result<Program*> program = program_of(call);
+    const Result<Program*> program = program_of(call.call);
     if (!program.ok()) {
-      fail_all(failure_.settle(program.status(), call.call, program.status().rank()));
+      const Rank at_fault = program.status().rank();
+      fail_all(failure_.settle(program.status(), call.call, at_fault == kNoRank ? rank_ : at_fault));
       return false;
     }
     if (*program == nullptr) {

@@ -68,6 +68,15 @@ class Engine {
     return device_->moves(call, key_of(call)) ? &device_->gpu() : nullptr;
   }
 
+  /// For a request that is to be put on a stream of CUDA: one step of making what repeated calls
+  /// have, if nobody else drives. Later that might wait for the stream, which waits for the call.
+  /// True: nothing is missing, or it cannot be made, which the call itself will say.
+  bool prepares(const Request& request) noexcept;
+  /// For a request that is on no stream of CUDA, before it is issued: waits for what the program
+  /// has put on the default streams of the GPUs that copy or move it. Whoever has the seat must not
+  /// wait for a stream, which may wait for another call.
+  void await_program(const Request& request) const noexcept;
+
   /// Runs a request to its end. Allocates nothing if the request repeats.
   Status run(const Request& request) noexcept;
 
@@ -158,7 +167,8 @@ class Engine {
   bool begin(OpenCall& call);
   bool end_queued() noexcept;
   ProgramCache& programs_for(const Call& call, const PlanKey& key);
-  Result<Program*> program_of(const OpenCall& call);
+  Result<Program*> program_of(const Call& call);
+  Status make_ready(const Request& request, const PlanKey& key, bool& ready);
   void post(OpenCall& call) noexcept;
   bool move_mail() noexcept;
   void take_met() noexcept;

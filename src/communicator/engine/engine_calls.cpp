@@ -40,9 +40,9 @@ ProgramCache& Engine::programs_for(const Call& call, const PlanKey& key) {
 
 /// The program that the call needs, null while its connections are being opened. The other ranks
 /// open theirs in the same call.
-Result<Program*> Engine::program_of(const OpenCall& call) {
-  const PlanKey key = key_of(call.call);
-  ProgramCache& programs = programs_for(call.call, key);
+Result<Program*> Engine::program_of(const Call& call) {
+  const PlanKey key = key_of(call);
+  ProgramCache& programs = programs_for(call, key);
   if (const auto* entry = programs.find(key)) return entry->program.get();
   COLL_TRY(programs.prepare(key));
   COLL_ASSIGN(const bool connected, programs.connect(key));
@@ -128,6 +128,7 @@ Status Engine::run_queued(const Request& request, double deadline_s) noexcept {
   } catch (const std::exception&) {
     return status_of_exception();  // refused at the door: nothing has begun
   }
+  await_program(request);
   call.request = request;
   call.deadline_s = deadline_s;
   enqueue(call, nullptr);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/kept_for_good.hpp"
 #include "communicator/engine/engine.hpp"
 #include "executor/call_turns.hpp"
 
@@ -91,6 +92,7 @@ void Engine::fail_all(const Status& verdict) noexcept {
       if ((*at)->bound == nullptr) continue;
       BoundCall& bound = *std::exchange((*at)->bound, nullptr);
       progress_.abandon(bound.run);
+      if (bound.run.lost) keep_for_good(std::shared_ptr<LocalSteps>(std::move((*at)->local)));
       bound.run.program = nullptr;  // its tickets are void
       bound_.give_back(bound);
     }

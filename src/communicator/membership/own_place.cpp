@@ -50,7 +50,9 @@ StreamDevice* gpu_of(const OwnPlace& place) {
   const Result<StreamDevice*> gpu = [&]() -> Result<StreamDevice*> {
     if (reduce::device_kernels().empty())
       return failed(Code::unsupported, "this build has no kernels for GPUs");
-    return StreamDevice::at_bus(place.device);
+    COLL_ASSIGN(StreamDevice* const found, StreamDevice::at_bus(place.device));
+    COLL_TRY(found->load_kernels(reduce::device_kernels()));
+    return found;
   }();
   if (gpu.ok()) return *gpu;
   log(LogLevel::info,

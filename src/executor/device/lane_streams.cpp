@@ -11,12 +11,9 @@ LaneStreams::~LaneStreams() {
 }
 
 Result<std::span<const CudaStream>> LaneStreams::first(std::size_t lanes) {
-  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
   while (streams_.size() < lanes) {
     const BesideCaptures beside(device_.driver());
-    CudaStream stream = nullptr;
-    if (const int error = device_.driver().stream_create(&stream, kNonBlocking))
-      return device_.failed_to("a stream", error);
+    COLL_ASSIGN(CudaStream const stream, device_.new_stream());
     streams_.push_back(stream);
   }
   return std::span<const CudaStream>(streams_).first(lanes);

@@ -74,13 +74,6 @@ Status StreamDevice::failed_to(const std::string& what, int error) const {
   return driver_.failed_to("CUDA device " + std::to_string(ordinal_) + ": " + what, error);
 }
 
-Status StreamDevice::await_default_stream() const {
-  const CurrentContext current(driver_, context_);
-  const BesideCaptures beside(driver_);
-  const int error = current.error() != 0 ? current.error() : driver_.stream_synchronize(nullptr);
-  return error == 0 ? Status() : failed_to("its default stream", error);
-}
-
 Status StreamDevice::open() {
   constexpr int kMultiprocessors = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
   COLL_ASSIGN(const PrimaryContext primary, PrimaryContext::retain(driver_, ordinal_));
@@ -89,13 +82,29 @@ Status StreamDevice::open() {
   if (const int error = driver_.device_attribute(&count, kMultiprocessors, primary.device))
     return failed_to("its attributes", error);
   if (count > 0) multiprocessors_ = static_cast<unsigned>(count);
-  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
   const CurrentContext current(driver_, context_);
   const BesideCaptures beside(driver_);
   if (current.error() != 0) return failed_to("its context", current.error());
-  if (const int error = driver_.stream_create(&copy_stream_, kNonBlocking))
-    return failed_to("a stream", error);
+  int least = 0;
+  if (const int error = driver_.stream_priorities(&least, &priority_))
+    return failed_to("priorities of streams", error);
+  COLL_ASSIGN(copy_stream_, new_stream());
   return {};
+}
+
+Result<CudaStream> StreamDevice::new_stream() const {
+  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+  CudaStream stream = nullptr;
+  if (const int error = driver_.stream_create_with_priority(&stream, kNonBlocking, priority_))
+    return failed_to("a stream", error);
+  return stream;
+}
+
+Status StreamDevice::load_kernels(std::span<const std::byte> image) {
+  const CurrentContext current(driver_, context_);
+  if (current.error() != 0) return failed_to("its context", current.error());
+  const std::lock_guard lock(mutex_);
+  return load(image);
 }
 
 Status StreamDevice::load(std::span<const std::byte> image) {

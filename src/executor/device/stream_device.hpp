@@ -28,26 +28,31 @@ class StreamDevice {
   [[nodiscard]] CudaContext context() const { return context_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
   [[nodiscard]] unsigned multiprocessors() const { return multiprocessors_; }
+  /// A stream that waits for no default stream. It has the highest priority: the driver may have
+  /// streams of one priority share a queue of the device, where one that waits holds up others, and
+  /// programs' streams seldom have this priority. The device is current.
+  Result<CudaStream> new_stream() const;
   /// A stream for copies of a call's buffers, which waits for no default stream.
   [[nodiscard]] CudaStream copy_stream() const { return copy_stream_; }
-  /// Waits for what the program does on the default stream of the device's primary context.
-  [[nodiscard]] Status await_default_stream() const;
   /// The kernel of one pass. Loads the image, and finds the kernel in it, if nobody has before. The
   /// device is current.
   Result<CudaFunction> kernel(ReduceOp op, DataType type, bool finish,
                               std::span<const std::byte> image);
+  /// Loads the image, if nobody has before: an error says that this device cannot use it.
+  Status load_kernels(std::span<const std::byte> image);
   /// As `driver().failed_to`, and says which device it was.
   [[nodiscard]] Status failed_to(const std::string& what, int error) const;
 
  private:
+  Status load(std::span<const std::byte> image);
   StreamDevice(const CudaDriver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   Status open();
-  Status load(std::span<const std::byte> image);
 
   const CudaDriver& driver_;
   const int ordinal_;
   CudaContext context_ = nullptr;
   CudaStream copy_stream_ = nullptr;
+  int priority_ = 0;
   unsigned multiprocessors_ = 1;
   std::mutex mutex_;  // of what follows
   CudaModule module_ = nullptr;

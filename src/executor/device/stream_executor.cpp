@@ -51,6 +51,8 @@ bool has_done_all(const Run& run) {
 
 StreamExecutor::~StreamExecutor() {
   for (CudaEvent event : events_) device_.driver().event_destroy(event);
+  const auto is_lost = [](const auto& flight) { return flight->lost; };
+  if (std::ranges::any_of(flights_.all(), is_lost)) alive_.abandon();
 }
 
 Result<std::unique_ptr<Program>> StreamExecutor::bind(const Schedule& schedule,
@@ -62,8 +64,20 @@ Result<std::unique_ptr<Program>> StreamExecutor::bind(const Schedule& schedule,
   COLL_ASSIGN(std::unique_ptr<Program> program,
               bind_streams(schedule, shape, connection, device_, !kernels_.empty()));
   program->executor = this;
+  // What runs need, now: when they begin, a stream may wait for them.
   COLL_TRY(grow_events(static_cast<StreamProgram&>(*program).event_count));
+  COLL_TRY(streams_.first(program->lanes.size()).status());
+  COLL_TRY(flights_.reserve(program->lanes.size()));
+  COLL_TRY(alive_.make());
   return program;
+}
+
+Status StreamExecutor::prepare(ReduceOp op, DataType type) {
+  const CurrentContext current(device_.driver(), device_.context());
+  if (current.error() != 0) return device_.failed_to("its context", current.error());
+  const BesideCaptures beside(device_.driver());
+  for (const bool finish : {false, true}) COLL_TRY(device_.kernel(op, type, finish, kernels_).status());
+  return {};
 }
 
 Status StreamExecutor::grow_events(std::size_t count) {
@@ -115,9 +129,9 @@ Status StreamExecutor::give_passes_of(Run& run) {
   if (run.flight != nullptr && !may_have(run.flight->passes)) return {};
   const CurrentContext current(device_.driver(), device_.context());
   if (current.error() != 0) return device_.failed_to("its context", current.error());
-  if (run.flight == nullptr) COLL_TRY(start(run));
+  if (run.flight == nullptr && !start(run)) return {};
   StreamQueue queue(device_);
-  StepTools tools{queue, {}, events_};
+  StepTools tools{queue, {}, events_, alive_.address()};
   COLL_TRY(find_kernels(run, tools));
   COLL_ASSIGN(tools.streams, streams_.first(run.lanes.size()));
   tools.most_blocks =
@@ -127,14 +141,16 @@ Status StreamExecutor::give_passes_of(Run& run) {
   return queue.status();
 }
 
-Status StreamExecutor::start(Run& run) {
+/// False: as many runs as there may be are on the device.
+bool StreamExecutor::start(Run& run) {
   StreamProgram& program = program_of(run);
-  COLL_ASSIGN(run.flight, flights_.take(program, run.lanes.size()));
+  run.flight = flights_.take(program);
+  if (run.flight == nullptr) return false;
   std::ranges::fill(program.next_slots, StreamProgram::NextSlots{});
   // Counts the calls that have begun on each connection (see end()).
   for (std::size_t i = 0; i < program.connections.size(); ++i)
     run.marks[i] = ++program.connections[i]->sending.taken;
-  return {};
+  return true;
 }
 
 Status StreamExecutor::find_kernels(const Run& run, StepTools& tools) {
@@ -217,17 +233,25 @@ void StreamExecutor::abandon(Run& run) {
   const BesideCaptures beside(device_.driver());
   while (!lanes_ended(run.lanes.size())) {
     // What began before it on the same streams has to end first.
-    for (const auto& other : flights_.all()) {
-      if (other->program == nullptr) continue;
-      for (DevicePort* port : other->program->ports) port->release_all();
-    }
+    if (alive_.kill()) release_all();
     if (Clock::now() > deadline) {
-      flight->program->lost = flight->lost = true;
-      break;
+      // The flight stays the run's: who abandons another run releases this one again.
+      flight->program->lose();
+      flight->lost = run.lost = true;
+      return;
     }
     std::this_thread::yield();
   }
   flight->program = nullptr;
+  const auto is_out = [](const auto& other) { return other->program != nullptr; };
+  if (std::ranges::none_of(flights_.all(), is_out)) alive_.revive();
+}
+
+void StreamExecutor::release_all() {
+  for (const auto& flight : flights_.all()) {
+    if (flight->program == nullptr) continue;
+    for (DevicePort* port : flight->program->ports) port->release_all();
+  }
 }
 
 }  // namespace coll

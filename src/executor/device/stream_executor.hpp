@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "executor/device/alive_word.hpp"
 #include "executor/device/lane_streams.hpp"
 #include "executor/device/stream_flights.hpp"
 #include "executor/device/stream_program.hpp"
@@ -32,7 +33,7 @@ class StreamExecutor final : public Executor {
  public:
   /// `kernels`: the image of device_kernels.hpp, or nothing.
   StreamExecutor(StreamDevice& device, std::span<const std::byte> kernels)
-      : device_(device), kernels_(kernels), streams_(device), flights_(device) {}
+      : device_(device), kernels_(kernels), streams_(device), alive_(device), flights_(device) {}
   ~StreamExecutor() override;
 
   Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
@@ -42,15 +43,20 @@ class StreamExecutor final : public Executor {
   void queue(Run& /*run*/) override {}
   bool advance(Run& run) override;
   /// Makes the device end the run, for some seconds at most: then the caller may change its
-  /// buffers. Ends what began before on the way, so it is for failures of the communicator.
+  /// buffers, unless the run is `lost`. Ends what began before on the way, so it is for failures of
+  /// the communicator. Peers take nothing that these runs do from then on for a message.
   void abandon(Run& run) override;
+  /// Finds the kernels of runs that reduce so, and makes them ready: later that might wait for
+  /// streams that wait for the run.
+  Status prepare(ReduceOp op, DataType type);
 
  private:
   bool give_passes();
   Status give_passes_of(Run& run);
-  Status start(Run& run);
+  bool start(Run& run);
   Status find_kernels(const Run& run, StepTools& tools);
   Status grow_events(std::size_t count);
+  void release_all();
   [[nodiscard]] bool lanes_ended(std::size_t lanes);
   static void end(Run& run);
   void look_for_errors(Run& run);
@@ -58,6 +64,7 @@ class StreamExecutor final : public Executor {
   StreamDevice& device_;
   const std::span<const std::byte> kernels_;
   LaneStreams streams_;
+  AliveWord alive_;
   StreamFlights flights_;
   std::vector<CudaEvent> events_;  ///< for steps that wait for others
   std::deque<Run*> pending_;       ///< runs that the device does not have as a whole

@@ -10,15 +10,22 @@ StreamFlights::~StreamFlights() {
   if (std::ranges::any_of(all_, [](const auto& flight) { return flight->lost; })) words_.abandon();
 }
 
-Result<StreamFlight*> StreamFlights::take(StreamProgram& program, std::size_t lanes) {
-  const auto free = std::ranges::find_if(
-      all_, [](const auto& flight) { return flight->program == nullptr && !flight->lost; });
-  StreamFlight& flight =
-      free != all_.end() ? **free : *all_.emplace_back(std::make_unique<StreamFlight>());
-  while (flight.words.size() < lanes) {
-    COLL_ASSIGN(const PinnedWord word, words_.next());
-    flight.words.push_back(word);
+Status StreamFlights::reserve(std::size_t lanes) {
+  while (all_.size() < kFlights) all_.push_back(std::make_unique<StreamFlight>());
+  for (const auto& flight : all_) {
+    while (flight->words.size() < lanes) {
+      COLL_ASSIGN(const PinnedWord word, words_.next());
+      flight->words.push_back(word);
+    }
   }
+  return {};
+}
+
+StreamFlight* StreamFlights::take(StreamProgram& program) {
+  const auto free =
+      std::ranges::find_if(all_, [](const auto& flight) { return flight->program == nullptr; });
+  if (free == all_.end()) return nullptr;
+  StreamFlight& flight = **free;
   for (const PinnedWord& word : flight.words) word.set(0);
   flight.passes = 0;
   flight.vain = 0;

@@ -23,7 +23,8 @@ struct StreamFlight {
   bool lost = false;                 ///< the device may write its words at any time
 };
 
-/// The flights of an executor, used again and again.
+/// The flights of an executor, used again and again. They are made beforehand, as many as runs can
+/// be on the device at once: to make more might wait for a stream that waits for the run.
 class StreamFlights {
  public:
   explicit StreamFlights(StreamDevice& device) : words_(device.driver(), device.context()) {}
@@ -31,13 +32,15 @@ class StreamFlights {
   StreamFlights& operator=(const StreamFlights&) = delete;
   ~StreamFlights();
 
-  /// One of no run, with words for so many lanes, which are 0. Allocates only if there is none. The
-  /// device is current.
-  Result<StreamFlight*> take(StreamProgram& program, std::size_t lanes);
+  /// From now on all have words for so many lanes. The device is current.
+  Status reserve(std::size_t lanes);
+  /// One of no run, whose words are 0; null: all are of runs.
+  StreamFlight* take(StreamProgram& program);
   /// All that there are, those of no run too.
   [[nodiscard]] const std::vector<std::unique_ptr<StreamFlight>>& all() const { return all_; }
 
  private:
+  static constexpr std::size_t kFlights = 8;
   PinnedWords words_;
   std::vector<std::unique_ptr<StreamFlight>> all_;
 };

@@ -12,6 +12,7 @@ namespace {
 Status bind_ports(StreamProgram& program) {
   for (Connection* connection : program.connections) {
     DevicePort* const port = connection->device_port();
+    COLL_TRY(connection->status());
     if (port == nullptr) {
       return failed(Code::unsupported, "the connection to rank " +
                                            std::to_string(connection->peer()) + " serves no device")

@@ -26,11 +26,12 @@ struct StreamProgram final : Program {
   std::uint16_t event_count = 0;
   bool combines = false;
   CudaPiece device_scratch;
-  bool lost = false;               ///< a call of it may still use the scratch
   std::uint64_t passes_ahead = 1;  ///< passes of a copy that streams have at once
 
-  ~StreamProgram() override {
-    if (lost) device_scratch.abandon();
+  /// The device may go on with a run of it for good, and use all that the program has there.
+  void lose() {
+    device_scratch.abandon();
+    for (DevicePort* port : ports) port->keep_for_device();
   }
 };
 

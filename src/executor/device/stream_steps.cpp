@@ -62,7 +62,7 @@ class StreamSteps {
   StreamProgram& program_;
   const StepTools& tools_;
   StreamQueue& queue_;
-  CudaAddress free_slot_ = 0, sent_word_ = 0;  ///< words to write when the step is done
+  CudaAddress free_slot_ = 0, sent_word_ = 0;  ///< words to signal when the step is done
 };
 
 template <bool kUnequal>
@@ -118,19 +118,19 @@ void StreamSteps<kUnequal>::take(const Cursor& lane, const BoundStep& step,
   std::byte* const slot = step.sends ? await_slot(lane, step, extent) : nullptr;
   if (step.with_space != Space::none) {
     combine(lane, step, extent, message, slot);
-    if (step.sends) queue_.write(sent_word_, 1);
+    if (step.sends) queue_.signal(sent_word_, tools_.alive);
   } else {
     if (step.sends) {
       // The peer waits for its copy, nobody for ours: the message first.
       copy(lane, step, extent, message, slot);
-      queue_.write(sent_word_, 1);
+      queue_.signal(sent_word_, tools_.alive);
     }
     if (step.into_space != Space::none) copy(lane, step, extent, message, nullptr);
   }
-  if (step.receives) queue_.write(free_slot_, 1);
+  if (step.receives) queue_.signal(free_slot_, tools_.alive);
 }
 
-/// Waits until this end may use the slot; `when_done` gets the word to write then.
+/// Waits until this end may use the slot; `when_done` gets the word to signal then.
 template <bool kUnequal>
 std::byte* StreamSteps<kUnequal>::enter_slot(const DeviceRing& ring, std::uint32_t slot,
                                              CudaAddress& when_done) {

@@ -51,6 +51,8 @@ void for_each_streaming(Table& table, Visit visit) {
   visit("cuIpcOpenMemHandle_v2", table.ipc_open);
   visit("cuIpcCloseMemHandle", table.ipc_close);
   visit("cuStreamGetCtx", table.stream_context);
+  visit("cuStreamCreateWithPriority", table.stream_create_with_priority);
+  visit("cuCtxGetStreamPriorityRange", table.stream_priorities);
   visit("cuStreamDestroy_v2", table.stream_destroy);
   visit("cuStreamQuery", table.stream_query);
   visit("cuStreamWaitEvent", table.stream_wait_event);

@@ -72,6 +72,10 @@ struct CudaDriver {
                   unsigned flags) = nullptr;        ///< cuIpcOpenMemHandle_v2
   int (*ipc_close)(CudaAddress address) = nullptr;  ///< cuIpcCloseMemHandle
   int (*stream_context)(CudaStream stream, CudaContext* context) = nullptr;  ///< cuStreamGetCtx
+  int (*stream_create_with_priority)(CudaStream* stream, unsigned flags,
+                                     int priority) = nullptr;  ///< cuStreamCreateWithPriority
+  int (*stream_priorities)(int* least,
+                           int* greatest) = nullptr;  ///< cuCtxGetStreamPriorityRange
   int (*stream_destroy)(CudaStream stream) = nullptr;                        ///< cuStreamDestroy_v2
   int (*stream_query)(CudaStream stream) = nullptr;                          ///< cuStreamQuery
   int (*stream_wait_event)(CudaStream stream, CudaEvent event,

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
 #include "sys/cuda/primary_context.hpp"
 #include "sys/fork_safe_mutex.hpp"
@@ -136,6 +138,18 @@ DeviceCopies::Error DeviceCopies::wait() noexcept {
   }
   devices_.clear();
   return first;
+}
+
+Status await_default_stream(int device) {
+  const CudaDriver& driver = *found_cuda_driver();
+  COLL_ASSIGN(const Device made, device_of(driver, device));
+  const CurrentContext current(driver, made.context);
+  std::optional<BesideCaptures> beside;
+  if (driver.exchange_capture_mode != nullptr) beside.emplace(driver);
+  const int error = current.error() != 0 ? current.error() : driver.stream_synchronize(nullptr);
+  return error == 0 ? Status()
+                    : driver.failed_to(
+                          "the default stream of CUDA device " + std::to_string(device), error);
 }
 
 bool pin_memory(void* begin, std::size_t bytes, int device) {

@@ -38,6 +38,9 @@ class DeviceCopies {
   Status failure_;            ///< of the first copy that did not start: none starts after it
 };
 
+/// Waits for what the program has put on the default stream of the device's primary context so far.
+Status await_default_stream(int device);
+
 /// Fixes host memory in place, so that GPUs copy it without a detour. Not possible: then copies are
 /// slower, and nothing else. All of [begin, begin + bytes) must be unpinned before it is freed.
 bool pin_memory(void* begin, std::size_t bytes, int device);

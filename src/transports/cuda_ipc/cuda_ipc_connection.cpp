@@ -3,6 +3,9 @@
 #include "transports/cuda_ipc/cuda_ipc_connection.hpp"
 
 #include <type_traits>
+#include <utility>
+
+#include "base/kept_for_good.hpp"
 
 namespace coll {
 namespace {
@@ -144,6 +147,11 @@ bool CudaIpcConnection::progress() {
   }
   if (!flushed_ && out_.news.empty() && flushed(mark())) moved = flushed_ = true;
   return moved;
+}
+
+void CudaIpcConnection::keep_for_device() {
+  keep_for_good(end_);
+  keep_for_good(std::make_shared<CudaIpcReach>(std::move(reach_)));
 }
 
 void CudaIpcConnection::release_all() {

@@ -46,6 +46,7 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
     return out_.news.empty() && in_.news.empty() && flushed_;
   }
   void release_all() override;
+  void keep_for_device() override;
 
  private:
   enum class Stage : std::uint8_t {

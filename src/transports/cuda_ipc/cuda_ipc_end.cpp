@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "sys/cuda/current_context.hpp"
 #include "sys/memory/peer_file.hpp"
@@ -82,6 +85,41 @@ Result<std::shared_ptr<CudaIpcEnd>> CudaIpcEnd::make(CudaContext context, std::s
   return made;
 }
 
+CudaIpcEnd::~CudaIpcEnd() {
+  struct StillOpen {
+    CudaPiece ring;
+    MemorySegment file;
+    CudaPiece pinned;  // unpinned first
+  };
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<StillOpen>;  // outlives all threads
+  std::vector<StillOpen> closed;                    // freed behind the lock: that may wait
+  const std::lock_guard lock(mutex);
+  for (std::size_t i = kept.size(); i-- > 0;) {
+    if (is_open(kept[i].file)) continue;
+    closed.push_back(std::move(kept[i]));
+    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (file_.data() != nullptr && is_open(file_))
+    kept.push_back({std::move(ring_), std::move(file_), std::move(pinned_)});
+}
+
+void CudaIpcEnd::set_open(const MemorySegment& file, bool open) {
+  auto* const word = reinterpret_cast<std::uint32_t*>(file.data() + sizeof key_);
+  std::atomic_ref(*word).store(open ? 1 : 0, std::memory_order_release);
+}
+
+bool CudaIpcEnd::is_open(const MemorySegment& file) {
+  auto* const word = reinterpret_cast<std::uint32_t*>(file.data() + sizeof key_);
+  return std::atomic_ref(*word).load(std::memory_order_acquire) != 0;
+}
+
+CudaIpcReach::~CudaIpcReach() {
+  if (opened_ring_.address() == 0) return;
+  opened_ring_ = {};
+  CudaIpcEnd::set_open(file_, false);
+}
+
 Status CudaIpcEnd::describe(CudaIpcHello& hello) const {
   const CudaDriver& driver = *loaded_cuda_driver();
   const CurrentContext current(driver, context_);
@@ -152,7 +190,13 @@ Status CudaIpcReach::map(CudaContext context, const CudaIpcHello& peer) {
   if (std::memcmp(file_.data(), peer.words_key, sizeof peer.words_key) != 0)
     return failed(Code::unreachable, "the other process cannot be found on this host");
   COLL_ASSIGN(pinned_, CudaPiece::pin(context, file_.data(), bytes));
-  COLL_ASSIGN(opened_ring_, CudaPiece::open(context, peer.ring));
+  CudaIpcEnd::set_open(file_, true);
+  Result<CudaPiece> opened = CudaPiece::open(context, peer.ring);
+  if (!opened.ok()) {
+    CudaIpcEnd::set_open(file_, false);
+    return opened.status();
+  }
+  opened_ring_ = *std::move(opened);
   ring = opened_ring_.address() + peer.ring_offset;
   words = pinned_.address();
   return {};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "sys/cuda/device_memory.hpp"
 #include "sys/fd.hpp"
@@ -49,8 +50,19 @@ class CudaIpcEnd {
   static Result<std::shared_ptr<CudaIpcEnd>> make(CudaContext context, std::size_t slot_bytes,
                                                   std::uint32_t credits);
 
-  /// The file of words: a key, by which the other end knows it, then two rows of words.
+  CudaIpcEnd() = default;
+  CudaIpcEnd(const CudaIpcEnd&) = delete;
+  CudaIpcEnd& operator=(const CudaIpcEnd&) = delete;
+  /// To free memory that another process has open is undefined (CUDA's manual, cuIpcGetMemHandle).
+  /// So the ring then stays, until an end is destroyed after the process has closed it. A process
+  /// that dies does not say so: then the ring stays for good.
+  ~CudaIpcEnd();
+
+  /// The file of words: a key, by which the other end knows it, whether that has the ring open, then
+  /// two rows of words.
   static constexpr std::size_t kKeyBytes = 64;
+  static void set_open(const MemorySegment& file, bool open);
+  static bool is_open(const MemorySegment& file);
   static std::size_t row(int index, std::uint32_t credits) {
     return kKeyBytes + static_cast<std::size_t>(index) * DeviceWords::bytes(credits);
   }
@@ -84,6 +96,19 @@ class CudaIpcEnd {
 /// The other end's part, as the device of this end reaches it.
 class CudaIpcReach {
  public:
+  CudaIpcReach() = default;
+  CudaIpcReach(CudaIpcReach&&) noexcept = default;
+  CudaIpcReach& operator=(CudaIpcReach&& other) noexcept {
+    std::swap(ring, other.ring);
+    std::swap(words, other.words);
+    std::swap(same_process_, other.same_process_);
+    std::swap(file_, other.file_);
+    std::swap(pinned_, other.pinned_);
+    std::swap(opened_ring_, other.opened_ring_);
+    return *this;
+  }
+  ~CudaIpcReach();
+
   /// Fails where the device cannot reach it.
   static Result<CudaIpcReach> open(CudaContext context, const CudaIpcHello& own,
                                    const CudaIpcHello& peer);

@@ -128,6 +128,11 @@ void StagingConnection::release_all() {
   in_.awaited.set_all();
 }
 
+void StagingConnection::keep_for_device() {
+  pinned_.abandon();
+  static_cast<void>(memory_.release());
+}
+
 void StagingConnection::withdraw_loans() {
   if (loans_.empty()) return;
   lending()->withdraw();

@@ -36,6 +36,7 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
     return to_send_.empty() && to_receive_.empty() && flushed_;
   }
   void release_all() override;
+  void keep_for_device() override;
 
  private:
   /// A message that the device sends or receives.

@@ -71,6 +71,38 @@ TEST(EmulatedStreams, OfNoHandleAreTheDefaultStream) {
   EXPECT_EQ(memory.read()[0], 4);
 }
 
+/// A stream that follows the default stream waits for it, and it for them; others do not.
+TEST(EmulatedStreams, FollowTheDefaultStream) {
+  const OnDevice device;
+  const TestMemory<int> memory(1);
+  EXPECT_CUDA_OK(cuMemsetD32Async(memory.at(), 1, 1, nullptr));  // the default stream is there
+  CUstream follows = nullptr;
+  EXPECT_CUDA_OK(cuStreamCreate(&follows, 0));
+  const TestStream alone;
+  const TestEvent first, second, third;
+  {
+    Gate gate(follows);
+    EXPECT_CUDA_OK(cuMemsetD32Async(memory.at(), 2, 1, nullptr));
+    EXPECT_CUDA_OK(cuEventRecord(first, nullptr));
+    EXPECT_CUDA_OK(cuEventRecord(second, follows));
+    EXPECT_CUDA_OK(cuEventRecord(third, alone));
+    EXPECT_CUDA_OK(cuEventSynchronize(third));
+    EXPECT_CUDA(CUDA_ERROR_NOT_READY, cuEventQuery(first));
+    gate.open();
+    EXPECT_CUDA_OK(cuEventSynchronize(first));
+    EXPECT_CUDA_OK(cuStreamSynchronize(follows));
+  }
+  {
+    Gate gate(nullptr);
+    EXPECT_CUDA_OK(cuEventRecord(second, follows));
+    EXPECT_CUDA(CUDA_ERROR_NOT_READY, cuEventQuery(second));
+    gate.open();
+    EXPECT_CUDA_OK(cuEventSynchronize(second));
+  }
+  EXPECT_EQ(memory.read()[0], 2);
+  EXPECT_CUDA_OK(cuStreamDestroy_v2(follows));
+}
+
 TEST(EmulatedStreams, FinishTheirWorkAfterTheirEnd) {
   const OnDevice device;
   CUstream stream = nullptr;

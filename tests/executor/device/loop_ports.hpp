@@ -105,7 +105,10 @@ class LoopPort final : public DevicePort {
     receives_->release(false);
   }
 
+  void keep_for_device() override { kept = true; }
+
   std::vector<Announced> sent, received;
+  bool kept = false;
   bool is_settled = true;
   bool releases = true;  ///< else whoever waits for its words is stuck
   std::uint64_t looks = 0;

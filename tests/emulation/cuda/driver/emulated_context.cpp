@@ -53,8 +53,13 @@ Context* current_context() {
 
 Stream& Context::default_stream() {
   const std::lock_guard lock(mutex);
-  if (!no_stream) no_stream = Stream::make(*this, 0);
+  if (!no_stream) no_stream = Stream::make(*this, 0, Follows::none);
   return *no_stream;
+}
+
+Kept<Stream> Context::known_default_stream() {
+  const std::lock_guard lock(mutex);
+  return no_stream;
 }
 
 bool Context::reaches(int other) {

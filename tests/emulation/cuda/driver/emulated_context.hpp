@@ -17,9 +17,10 @@ struct Context {
   std::set<int> peers;  // devices whose memory it may reach, beside its own
   Kept<Stream> no_stream;
 
-  /// That of the handle 0. It is a stream like any other: it neither waits for other streams nor
-  /// they for it.
+  /// That of the handle 0.
   Stream& default_stream();
+  /// The same if it was used before; else none.
+  Kept<Stream> known_default_stream();
   [[nodiscard]] bool reaches(int other);
 };
 

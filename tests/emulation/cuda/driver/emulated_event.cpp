@@ -140,6 +140,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
   } else {
     event.latest = Kept<Signal>(new Signal);
   }
+  stream->submit_waits();
   submit_raise(*stream, event.latest);
   return CUDA_SUCCESS;
 }

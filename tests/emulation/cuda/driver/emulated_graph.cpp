@@ -12,7 +12,7 @@ namespace {
 struct GraphExec final : Shared {
   explicit GraphExec(Kept<Graph> of) : graph(std::move(of)) {
     for (std::size_t lane = 1; lane < graph->lanes.size(); ++lane) {
-      streams.push_back(Stream::make(*graph->lanes[lane], 0));
+      streams.push_back(Stream::make(*graph->lanes[lane], 0, Follows::none));
     }
   }
   ~GraphExec() override {
@@ -73,6 +73,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
     invalidate_capture(*stream);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
+  stream->submit_waits();
   launch(*exec_of(exec), *stream);
   return CUDA_SUCCESS;
 }

@@ -33,15 +33,30 @@ class EndOfStream final : public Operation {
   void run(Stream& stream) override { stream.ended_ = true; }
 };
 
-Stream::Stream(Context& in, int importance)
-    : context(in), priority(importance), last_(new Node), reached_(last_) {}
+/// Waits for what another stream had when this was submitted.
+class WaitForStream final : public Operation {
+ public:
+  explicit WaitForStream(Kept<Stream> other)
+      : other_(std::move(other)), goal_(other_->submitted_.load(std::memory_order_relaxed)) {}
+  void run(Stream& stream) override {
+    stream.doing(Doing::wait_event, other_.get());
+    other_->await_completed<std::memory_order_acquire>(goal_);
+  }
+
+ private:
+  const Kept<Stream> other_;
+  const std::uint64_t goal_;
+};
+
+Stream::Stream(Context& in, int importance, Follows what)
+    : context(in), priority(importance), follows(what), last_(new Node), reached_(last_) {}
 
 Stream::~Stream() {
   delete reached_;
 }
 
-Kept<Stream> Stream::make(Context& context, int priority) {
-  Kept<Stream> stream(new Stream(context, priority));
+Kept<Stream> Stream::make(Context& context, int priority, Follows follows) {
+  Kept<Stream> stream(new Stream(context, priority, follows));
   {
     const std::lock_guard lock(g_streams_mutex);
     std::erase_if(g_streams,
@@ -82,8 +97,23 @@ void Stream::submit(Operation& operation, Kept<Shared> keeper) {
   append(node);
 }
 
+void Stream::submit_waits() {
+  const Kept<Stream> first = context.known_default_stream();
+  if (!first) return;
+  if (this != first.get()) {
+    if (follows == Follows::default_stream && first->busy())
+      submit(std::make_unique<WaitForStream>(first));
+    return;
+  }
+  for (const Kept<Stream>& other : all_streams()) {
+    if (&other->context == &context && other->follows == Follows::default_stream && other->busy())
+      submit(std::make_unique<WaitForStream>(other));
+  }
+}
+
 CUresult Stream::accept(std::unique_ptr<Operation> operation) {
   if (capture.load(std::memory_order_relaxed) != nullptr) return note(*this, std::move(operation));
+  submit_waits();
   submit(std::move(operation));
   return CUDA_SUCCESS;
 }
@@ -122,18 +152,17 @@ bool Stream::finished() const {
 }
 
 template <std::memory_order order>
-void Stream::await_completed() const {
-  const std::uint64_t goal = submitted_.load(std::memory_order_relaxed);
+void Stream::await_completed(std::uint64_t goal) const {
   const auto completed = [this] { return completed_.load(std::memory_order_relaxed); };
   await(&completed_, kLongestNap, completed, [goal](std::uint64_t now) { return now >= goal; });
   static_cast<void>(completed_.load(order));
 }
 
 void Stream::synchronize() const {
-  await_completed<std::memory_order_acquire>();
+  await_completed<std::memory_order_acquire>(submitted_.load(std::memory_order_relaxed));
 }
 void Stream::drain() const {
-  await_completed<std::memory_order_relaxed>();
+  await_completed<std::memory_order_relaxed>(submitted_.load(std::memory_order_relaxed));
 }
 void Stream::end() {
   submit(std::make_unique<EndOfStream>());
@@ -176,7 +205,10 @@ extern "C" {
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
   if (const CUresult refused = refuse(Needs::context)) return refused;
   if (stream == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  *stream = handle_of(Stream::make(*current_context(), std::clamp(priority, -5, 0)).release());
+  const bool alone = (flags & CU_STREAM_NON_BLOCKING) != 0;
+  *stream = handle_of(Stream::make(*current_context(), std::clamp(priority, -5, 0),
+                                   alone ? Follows::none : Follows::default_stream)
+                          .release());
   return CUDA_SUCCESS;
 }
 

@@ -29,6 +29,9 @@ enum class Doing : int {
   kernel
 };
 
+/// Does what a stream is given wait for what its context's default stream was given before?
+enum class Follows : bool { none, default_stream };
+
 class Operation {
  public:
   Operation() = default;
@@ -46,11 +49,15 @@ class Operation {
 class Stream final : public Shared {
  public:
   /// Makes a stream with its thread; the caller is an owner, the thread another.
-  static Kept<Stream> make(Context& context, int priority);
+  static Kept<Stream> make(Context& context, int priority, Follows follows);
 
   void submit(std::unique_ptr<Operation> operation);
   /// An operation that `keeper` owns, a graph.
   void submit(Operation& operation, Kept<Shared> keeper);
+  /// To be said before an operation is submitted that came by itself, and not with a graph. The
+  /// default stream waits for the work that its context's streams have, if they follow it, and they
+  /// for its work.
+  void submit_waits();
   /// Either submits it or, in a capture, notes it.
   CUresult accept(std::unique_ptr<Operation> operation);
   [[nodiscard]] bool finished() const;
@@ -73,6 +80,7 @@ class Stream final : public Shared {
 
   Context& context;
   const int priority;
+  const Follows follows;
   std::atomic<Capture*> capture{nullptr};  // changed under the lock of captures
 
  private:
@@ -81,12 +89,12 @@ class Stream final : public Shared {
     Kept<Shared> keeper;  // none: the node owns the operation
     std::atomic<Node*> next{nullptr};
   };
-  Stream(Context& context, int priority);
+  Stream(Context& context, int priority, Follows follows);
   ~Stream() override;
   void append(Node* node);
   void work();
   template <std::memory_order order>
-  void await_completed() const;
+  void await_completed(std::uint64_t goal) const;
 
   std::mutex submitting_;  // of the host's threads
   Node* last_;             // the one that the thread has reached may be the last
@@ -99,6 +107,7 @@ class Stream final : public Shared {
   std::atomic<unsigned> flags_{0};
 
   friend class EndOfStream;
+  friend class WaitForStream;
 };
 
 inline CUstream handle_of(Stream* stream) {
