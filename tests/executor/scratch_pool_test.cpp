@@ -83,6 +83,44 @@ TEST(ScratchPool, KeepsAtMost32IdleBlocksAnd64MiB) {
   EXPECT_EQ(source.freed, 40);
 }
 
+/// To free a GPU's memory may wait for calls, so blocks stay. They serve shorter calls too.
+TEST(ScratchPool, KeepsAllBlocksOfGpus) {
+  int made = 0, freed = 0;
+  const auto make = [&](const ScratchPool::Memory& none, std::size_t bytes) {
+    EXPECT_FALSE(none) << "whoever takes the block makes it";
+    ++made;
+    return ScratchPool::Memory(new std::byte[bytes], [&freed](std::byte* memory) {
+      ++freed;
+      delete[] memory;
+    });
+  };
+  {
+    ScratchPool pool;
+    const auto take = [&](std::size_t bytes) { return pool.take(bytes, ScratchUse::gpu, make); };
+    std::byte* large = nullptr;
+    {
+      const auto first = take(40 * kPage);
+      const auto second = take(3 * kPage);
+      large = first.data();
+      EXPECT_EQ(pool.counts().of(ScratchUse::gpu), (64 + 4) * kPage);
+    }
+    {
+      const auto first = take(2 * kPage);  // the shortest that is long enough
+      const auto second = take(4 * kPage);
+      EXPECT_NE(first.data(), large);
+      EXPECT_EQ(second.data(), large);
+    }
+    EXPECT_EQ(take(64 * kPage).data(), large);
+    { const auto host = pool.take(std::size_t{65} << 20, ScratchUse::call); }
+    for (int i = 0; i < 40; ++i) {
+      const auto host = pool.take(std::size_t(i) * kPage + 1, ScratchUse::call);
+    }
+    EXPECT_EQ(made, 2);
+    EXPECT_EQ(freed, 0);
+  }
+  EXPECT_EQ(freed, 2);
+}
+
 TEST(ScratchPool, NeverGivesBackWhatIsAbandoned) {
   Source source;
   ScratchPool pool(source.readable());

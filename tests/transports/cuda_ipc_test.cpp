@@ -136,6 +136,39 @@ TEST(CudaIpcProcesses, MoveMessagesBetweenOneGpuOrTwo) {
   for (const int device : {0, 1}) be_rank_0({device, test_seed(), true});
 }
 
+TEST(CudaIpcProcesses, DISABLED_CloseLater) {
+  const ProcessLink link(kSocketOfOther);
+  {
+    const RankOfTwo rank(link, 1, 0);
+    link.meet();  // the other one has destroyed its end
+    link.meet();
+  }
+  link.meet();
+}
+
+/// To free it would be undefined.
+TEST(CudaIpcProcesses, KeepMemoryThatThePeerHasOpen) {
+  const OtherProcess process("CudaIpcProcesses.DISABLED_CloseLater");
+  const OnDevice device;
+  CUdeviceptr ring = 0, base = 0;
+  std::size_t bytes = 0;
+  {
+    RankOfTwo rank(process.link(), 0, 0);
+    ASSERT_TRUE(rank.ipc().reaches()) << rank.ipc().refusal();
+    ring = rank.ipc().device_port()->receiving().slots;
+  }
+  process.link().meet();
+  EXPECT_CUDA_OK(cuMemGetAddressRange_v2(&base, &bytes, ring));
+  process.link().meet();
+  process.link().meet();  // it has closed it
+  {
+    IpcPair other(shm());
+    ASSERT_TRUE(other.settle());
+    EXPECT_CUDA_OK(cuMemGetAddressRange_v2(&base, &bytes, ring));
+  }
+  EXPECT_CUDA(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange_v2(&base, &bytes, ring));
+}
+
 TEST(CudaIpcFallback, DISABLED_InTwoProcesses) {
   be_rank_0({1, test_seed(), false});
 }

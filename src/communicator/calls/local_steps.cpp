@@ -68,17 +68,22 @@ Result<std::unique_ptr<LocalSteps>> LocalSteps::prepare(Request& request, Rank r
   if (scales) steps->scaled_.emplace(request, rank, size, pool);
   if (gpu == nullptr) return steps;
   if (PlacedBuffers::any(request, rank, size, *gpu)) {
-    COLL_ASSIGN(steps->placed_, PlacedBuffers::place(request, rank, size, pool, *gpu));
+    Result<PlacedBuffers> placed = PlacedBuffers::place(request, rank, size, pool, *gpu);
+    if (!placed.ok()) return said_by(rank, placed.status());
+    steps->placed_ = *std::move(placed);
   }
   return steps;
+}
+
+Status said_by(Rank rank, const Status& failure) {
+  return failure.with_context("rank " + std::to_string(rank)).at_rank(rank);
 }
 
 template <class Work>
 Status LocalSteps::on_this_rank(Work work) const noexcept {
   return caught([&]() -> Status {
     const Status done = work();
-    if (done.ok()) return {};
-    return done.with_context("rank " + std::to_string(rank_)).at_rank(rank_);
+    return done.ok() ? done : said_by(rank_, done);
   });
 }
 

@@ -11,6 +11,9 @@
 
 namespace coll {
 
+/// A failure of the rank's own, in words for all ranks.
+Status said_by(Rank rank, const Status& failure);
+
 /// Before a call moves its parts are packed, its inputs copied off a GPU, and multiplied; after its
 /// end the parts are unpacked, or the outputs copied to the GPU. Buffers of a call that a GPU moves
 /// are copied to that GPU. A copy may fail: its failure names this rank.
@@ -19,7 +22,8 @@ class LocalSteps {
   /// Points the request at the buffers that the call will use; null if the call has no such steps.
   /// `on_host` as in OpenCall; `gpu`: which moves the call, if one does.
   static Result<std::unique_ptr<LocalSteps>> prepare(Request& request, Rank rank, Rank size,
-                                             ScratchPool& pool, bool on_host, StreamDevice* gpu);
+                                                     ScratchPool& pool, bool on_host,
+                                                     StreamDevice* gpu);
   /// When the inputs are there.
   [[nodiscard]] Status before() const noexcept;
   /// When the call has ended well.

@@ -52,9 +52,9 @@ Status PlacedBuffers::take(ScratchPool& pool) {
   const auto make = [&](const ScratchPool::Memory& /*none*/, std::size_t all) {
     Result<CudaPiece> piece = CudaPiece::allocate(gpu_->context(), all);
     if (!piece.ok()) {
-      failure = piece.status().with_context("memory of CUDA device " +
-                                            std::to_string(gpu_->ordinal()) +
-                                            " for a call's buffers that lie elsewhere");
+      failure =
+          piece.status().with_context("memory of CUDA device " + std::to_string(gpu_->ordinal()) +
+                                      " for a call's buffers that lie elsewhere");
       throw std::bad_alloc();
     }
     auto* const begin = reinterpret_cast<std::byte*>(piece->address());
@@ -81,8 +81,7 @@ Result<PlacedBuffers> PlacedBuffers::place(Request& request, Rank rank, Rank siz
   COLL_TRY(made.take(pool));
   std::byte* const block = made.block_.data();
   const auto& [input, output] = made.buffers_;
-  if (made.pair_.has_input())
-    request.input = moved(request.input, input, block + made.pair_.input);
+  if (made.pair_.has_input()) request.input = moved(request.input, input, block + made.pair_.input);
   if (made.pair_.has_output())
     request.output = moved(request.output, output, block + made.pair_.output);
   return made;

@@ -40,7 +40,8 @@ void DeviceOperation::prepare(std::byte* pinned, bool captured) {
 
 bool DeviceOperation::is_ready() noexcept {
   bool ready = true;
-  for (std::size_t i = 0; i < used_; ++i) ready &= members_[i].engine->prepares(*members_[i].placed);
+  for (std::size_t i = 0; i < used_; ++i)
+    ready &= members_[i].engine->prepares(*members_[i].placed);
   return ready;
 }
 

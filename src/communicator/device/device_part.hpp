@@ -77,10 +77,10 @@ class DevicePart {
   std::size_t issued_ = 0;
 };
 
-/// Waits until GPUs can move the parts' calls, for the peers too, which have to issue the first call
-/// of a class as well. Not for long: a thread may have several ranks, and issue their calls one
-/// after another. What is missing then is made when the stream has come to the call, and this may
-/// take until other streams have ended their work.
+/// Waits until GPUs can move the parts' calls, for the peers too, which have to issue the first
+/// call of a class as well. Not for long: a thread may have several ranks, and issue their calls
+/// one after another. What is missing then is made when the stream has come to the call, and this
+/// may take until other streams have ended their work.
 void get_ready(std::span<DevicePart> parts) noexcept;
 
 }  // namespace coll

@@ -24,7 +24,8 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
 
 bool DeviceMover::moves(const Call& call, const PlanKey& key) const {
   const bool by_kernels = !reduces(call.collective) || !is_own(call.op);
-  // Lanes have streams that all runs share, so a send would hold up the receive that its peer needs.
+  // Lanes have streams that all runs share, so a send would hold up the receive that its peer
+  // needs.
   return key.size_class >= least_class_ && key.spec.ranks > 1 && !call.is_pair() && by_kernels;
 }
 

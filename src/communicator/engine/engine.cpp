@@ -198,8 +198,9 @@ bool Engine::begin(OpenCall& call) {
   if (bound == nullptr) {
     const Result<Program*> program = program_of(call.call);
     if (!program.ok()) {
-      const Rank at_fault = program.status().rank();
-      fail_all(failure_.settle(program.status(), call.call, at_fault == kNoRank ? rank_ : at_fault));
+      const bool own = program.status().rank() == kNoRank;
+      const Status said = own ? said_by(rank_, program.status()) : program.status();
+      fail_all(failure_.settle(said, call.call, said.rank()));
       return false;
     }
     if (*program == nullptr) {

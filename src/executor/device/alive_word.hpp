@@ -10,9 +10,9 @@
 
 namespace coll {
 
-/// Streams copy this word to the words that peers wait for. Peers wait for 1. To abandon runs, their
-/// streams are let through all waits, and so send what never came: then the word is 2 before, and
-/// peers do not take it for a message.
+/// Streams copy this word to the words that peers wait for. Peers wait for 1. To abandon runs,
+/// their streams are let through all waits, and so send what never came: then the word is 2 before,
+/// and peers do not take it for a message.
 ///
 /// It lies in memory of the device. CUDA does copies from host memory to host memory on the calling
 /// thread.

@@ -76,7 +76,8 @@ Status StreamExecutor::prepare(ReduceOp op, DataType type) {
   const CurrentContext current(device_.driver(), device_.context());
   if (current.error() != 0) return device_.failed_to("its context", current.error());
   const BesideCaptures beside(device_.driver());
-  for (const bool finish : {false, true}) COLL_TRY(device_.kernel(op, type, finish, kernels_).status());
+  for (const bool finish : {false, true})
+    COLL_TRY(device_.kernel(op, type, finish, kernels_).status());
   return {};
 }
 
@@ -94,6 +95,7 @@ Status StreamExecutor::grow_events(std::size_t count) {
 void StreamExecutor::begin(Run& run) {
   COLL_CHECK(!run.held, "a device's run moves from its begin on");
   run.left = 1;
+  run.lost = false;
   run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
   run.failure = {};
   run.flight = nullptr;

@@ -30,7 +30,8 @@ class StreamQueue {
   }
   /// Makes the word what `alive` is, behind what the stream did before.
   void signal(CudaAddress word, CudaAddress alive) {
-    take("a signal", [&] { return driver_.copy_async(word, alive, sizeof(std::uint32_t), stream_); });
+    take("a signal",
+         [&] { return driver_.copy_async(word, alive, sizeof(std::uint32_t), stream_); });
   }
   void copy(CudaAddress to, CudaAddress from, std::size_t bytes) {
     take("a copy", [&] { return driver_.copy_async(to, from, bytes, stream_); });

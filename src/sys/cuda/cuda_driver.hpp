@@ -75,9 +75,9 @@ struct CudaDriver {
   int (*stream_create_with_priority)(CudaStream* stream, unsigned flags,
                                      int priority) = nullptr;  ///< cuStreamCreateWithPriority
   int (*stream_priorities)(int* least,
-                           int* greatest) = nullptr;  ///< cuCtxGetStreamPriorityRange
-  int (*stream_destroy)(CudaStream stream) = nullptr;                        ///< cuStreamDestroy_v2
-  int (*stream_query)(CudaStream stream) = nullptr;                          ///< cuStreamQuery
+                           int* greatest) = nullptr;   ///< cuCtxGetStreamPriorityRange
+  int (*stream_destroy)(CudaStream stream) = nullptr;  ///< cuStreamDestroy_v2
+  int (*stream_query)(CudaStream stream) = nullptr;    ///< cuStreamQuery
   int (*stream_wait_event)(CudaStream stream, CudaEvent event,
                            unsigned flags) = nullptr;  ///< cuStreamWaitEvent
   int (*stream_wait_word)(CudaStream stream, CudaAddress word, std::uint32_t value,

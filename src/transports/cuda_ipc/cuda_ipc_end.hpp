@@ -58,8 +58,8 @@ class CudaIpcEnd {
   /// that dies does not say so: then the ring stays for good.
   ~CudaIpcEnd();
 
-  /// The file of words: a key, by which the other end knows it, whether that has the ring open, then
-  /// two rows of words.
+  /// The file of words: a key, by which the other end knows it, whether that has the ring open,
+  /// then two rows of words.
   static constexpr std::size_t kKeyBytes = 64;
   static void set_open(const MemorySegment& file, bool open);
   static bool is_open(const MemorySegment& file);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,19 @@ class TestEvent {
 
  private:
   CUevent event_ = nullptr;
+};
+
+/// A host function that holds its stream up until the test lets it go on.
+class Gate {
+ public:
+  explicit Gate(CUstream stream) {
+    EXPECT_CUDA_OK(cuLaunchHostFunc(
+        stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this));
+  }
+  void open() { opened_.set_value(); }
+
+ private:
+  std::promise<void> opened_;
 };
 
 /// Zeroed memory of the current device.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams, events and host functions.
 #include <atomic>
-#include <future>
 #include <thread>
 
 #include "emulation/cuda/cuda_on_test.hpp"
@@ -10,19 +9,6 @@ namespace emulated_stream_test {
 namespace {
 
 using namespace emulation_test;
-
-/// A host function that holds its stream up until the test lets it go on.
-class Gate {
- public:
-  explicit Gate(CUstream stream) {
-    EXPECT_CUDA_OK(cuLaunchHostFunc(
-        stream, [](void* gate) { static_cast<Gate*>(gate)->opened_.get_future().wait(); }, this));
-  }
-  void open() { opened_.set_value(); }
-
- private:
-  std::promise<void> opened_;
-};
 
 TEST(EmulatedStreams, RunInOrderBesideTheHost) {
   const OnDevice device;

@@ -59,6 +59,10 @@ class LoopRing {
     for (std::uint32_t slot = 0; slot < credits_; ++slot)
       std::atomic_ref(word(slot, true)).store(blocked ? 0 : 1, std::memory_order_release);
   }
+  /// What the sender has signalled for a slot.
+  [[nodiscard]] std::uint32_t sent(std::uint32_t slot) {
+    return std::atomic_ref(word(slot, false)).load(std::memory_order_acquire);
+  }
   /// All slots are free, and nothing is under way.
   [[nodiscard]] bool rests() {
     for (std::uint32_t slot = 0; slot < credits_; ++slot) {
@@ -159,6 +163,10 @@ class LoopNetwork {
   /// Nothing is under way on it.
   void block(Rank from, Rank to, std::uint32_t lane, bool blocked) {
     ring(from, to, lane)->block(blocked);
+  }
+  /// What a rank has signalled another one for a slot.
+  std::uint32_t sent(Rank from, Rank to, std::uint32_t lane, std::uint32_t slot) {
+    return ring(from, to, lane)->sent(slot);
   }
   /// Both ends of each connection were told of the same messages, and none is under way.
   void expect_at_rest() {

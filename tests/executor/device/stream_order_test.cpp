@@ -124,6 +124,23 @@ TEST(StreamOrder, AbandonedRunsEnd) {
   }
 }
 
+/// The middle of a chain is abandoned before its message has come. It is let through, and passes on
+/// what is none: the rank behind it is not told that a message is there.
+TEST(StreamOrder, AbandonedRunsTellNobodyThatTheySent) {
+  const OnDevice device;
+  constexpr std::uint64_t kCount = 4000;
+  const CollectiveSpec spec{Collective::broadcast, 3, 0};
+  StreamPrograms programs({schedules_of("chain", Collective::broadcast, 3)}, {1, 2, 128});
+  RankCall call(spec, 1, kCount, false, 1);
+  call.bind(programs.program(1));
+  stream_rank(1).progress.begin(call.run);
+  for (int i = 0; i < 100; ++i) stream_rank(1).progress.poll();
+  stream_rank(1).progress.abandon(call.run);
+  EXPECT_FALSE(call.run.lost);
+  for (const std::uint32_t slot : {0U, 1U})
+    EXPECT_EQ(programs.network().sent(1, 2, 0, slot), 2U) << "slot " << slot;
+}
+
 /// A run that cannot be ended is given up after some seconds. It has its words and its scratch
 /// later too: nobody waits for its streams, which may be stuck for good.
 TEST(StreamOrder, WhatWasGivenUpMayRunAfterItsExecutor) {
@@ -146,6 +163,9 @@ TEST(StreamOrder, WhatWasGivenUpMayRunAfterItsExecutor) {
     EXPECT_TRUE(call.run.failure.ok()) << call.run.failure.text();
     network.for_each_port([](LoopPort& port) { port.releases = false; });
     executor.abandon(call.run);
+    EXPECT_TRUE(call.run.lost) << "its buffers are the device's";
+    for (Connection* const each : (*program)->connections)
+      EXPECT_TRUE(static_cast<LoopConnection*>(each)->port()->kept);
   }
   network.for_each_port([](LoopPort& port) { port.releases = true; });
   std::atomic<bool> over = false;
