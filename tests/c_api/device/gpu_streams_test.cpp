@@ -50,12 +50,13 @@ TEST(GpuStreams, ACallBehindTheDefaultStreamLetsEarlierOnesMove) {
         2,
         [by_gpus](coll_comm_t comm, int rank, const BothStreams&) {
           EXPECT_EQ(moved_by_gpus(comm, kCount), by_gpus);
-          const TestMemory<float> first(counting(kCount, rank)), second(kCount);
+          const Values mine = counting(kCount, rank);
+          const TestMemory<float> first(mine), second(kCount);
           EXPECT_CUDA_OK(
               cuMemsetD8Async(second.at(), 0, 4, nullptr));  // the default stream is used
           const FollowingStream stream;
           for (int turn = 0; turn < 3; ++turn) {
-            put(counting(kCount, rank), first, stream);
+            put(mine, first, stream);
             sum(first, comm, stream);
             EXPECT_CUDA_OK(cuMemcpyDtoDAsync_v2(second.at(), first.at(), first.bytes(), nullptr));
             sum(second, comm, nullptr);
