@@ -27,14 +27,13 @@ struct Device {
 };
 
 Result<Device> make_device(const CudaDriver& driver, int ordinal) {
-  // Behind what the program does on CUDA's default stream: cudaMemcpy may return before its end.
-  constexpr unsigned kDefault = 0;  // CU_STREAM_DEFAULT
+  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
   const std::string name = "CUDA device " + std::to_string(ordinal);
   COLL_ASSIGN(const PrimaryContext primary, PrimaryContext::retain(driver, ordinal));
   Device made{.context = primary.context};
   const CurrentContext current(driver, made.context);
   if (current.error() != 0) return driver.failed_to(name + ": its context", current.error());
-  if (const int error = driver.stream_create(&made.stream, kDefault))
+  if (const int error = driver.stream_create(&made.stream, kNonBlocking))
     return driver.failed_to(name + ": a stream", error);
   return made;
 }

@@ -10,8 +10,8 @@
 namespace coll {
 
 /// Copies that run side by side, on a stream of the library's for each GPU, which all threads
-/// share. They wait for what the program does on CUDA's default stream, and for no other. Only
-/// where the driver `copies()`.
+/// share. They wait for no stream of the program's, see `await_default_stream`. Only where the driver
+/// `copies()`.
 class DeviceCopies {
  public:
   /// `on_host`: no end of any copy is memory of a GPU, so the driver need not be asked.
@@ -38,7 +38,8 @@ class DeviceCopies {
   Status failure_;            ///< of the first copy that did not start: none starts after it
 };
 
-/// Waits for what the program has put on the default stream of the device's primary context so far.
+/// Waits for what the program has put on the default stream of the device's primary context so far:
+/// cudaMemcpy may return before its end.
 Status await_default_stream(int device);
 
 /// Fixes host memory in place, so that GPUs copy it without a detour. Not possible: then copies are
