@@ -66,7 +66,8 @@ __device__ inline void note_ready(const FusedWay& way, const Message& message, s
 __device__ inline void note_read(const FusedWay& way, const Message& message, std::uint32_t share,
                                  std::uint32_t shares) {
   for (std::uint32_t i = threadIdx.x; i < KernelRing::kShares; i += blockDim.x) {
-    if (i % shares == share) store_release(at<std::uint32_t>(read_word(way, i)), message.number);
+    if (i % shares == share)
+      store_after_reads(at<std::uint32_t>(read_word(way, i)), message.number);
   }
 }
 

@@ -34,6 +34,11 @@ __device__ inline std::uint32_t load_acquire(const std::uint32_t* word) {
 __device__ inline void store_release(std::uint32_t* word, std::uint32_t value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");
 }
+/// Behind what this block has read, which a barrier has shown to be there: nothing has to be waited
+/// for, as for what it wrote.
+__device__ inline void store_after_reads(std::uint32_t* word, std::uint32_t value) {
+  store_relaxed(word, value);
+}
 // Within this device.
 __device__ inline std::uint64_t load_acquire(const std::uint64_t* word) {
   std::uint64_t value;
@@ -65,6 +70,9 @@ Word load_acquire(const Word* word) {
 template <class Word>
 void store_release(Word* word, Word value) {
   std::atomic_ref(*word).store(value, std::memory_order_release);
+}
+inline void store_after_reads(std::uint32_t* word, std::uint32_t value) {
+  store_release(word, value);  // the thread sanitizer knows nothing weaker
 }
 inline std::uint32_t add(std::uint32_t* word, std::uint32_t value) {
   return std::atomic_ref(*word).fetch_add(value, std::memory_order_acq_rel);
