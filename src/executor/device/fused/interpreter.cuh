@@ -50,13 +50,14 @@ __device__ inline void prepare_next_run(const FusedArguments& a) {
 /// A kernel's last act: the block that ends last tells the host. `intact`: nobody had to give up.
 __device__ inline void end_block(const FusedArguments& a, bool intact) {
   constexpr std::uint32_t kBroken = 1U << 16;
-  std::uint32_t all = 0;
+  const std::uint32_t blocks = gridDim.x * gridDim.y;
+  std::uint32_t all = intact ? 1 : 1 + kBroken;
+  bool last = false;
   __syncthreads();
   if (threadIdx.x == 0) {
-    const std::uint32_t mine = intact ? 1 : 1 + kBroken;
-    all = add(at<std::uint32_t>(a.arrived), mine) + mine;
+    if (blocks > 1) all += add(at<std::uint32_t>(a.arrived), all);  // else there is none to count
+    last = (all & (kBroken - 1)) == blocks;
   }
-  const bool last = (all & (kBroken - 1)) == gridDim.x * gridDim.y;
   if (__syncthreads_or(last ? 1 : 0) == 0) return;
   prepare_next_run(a);
   __syncthreads();
