@@ -181,7 +181,7 @@ class Interpreter {
   }
   /// How far a lane is behind this step of this turn; it only grows during a run.
   __device__ std::uint64_t progress_behind(std::uint32_t number) const {
-    return turn_ << 16 | (number + 1);
+    return (turn_ << 16) + number + 1;
   }
   __device__ void publish(const FusedStep& step, std::uint32_t number, std::uint32_t share) const {
     if ((step.flags & FusedStep::kAwaited) == 0) return;
