@@ -79,6 +79,7 @@ class Interpreter {
 
   /// False: the host has given up.
   __device__ bool run() {
+    abort_ = ask_for_abort(a_.abort);
     fetch_counts();
     std::uint64_t turn = 0;
     for (std::uint64_t pass = lane_.first_pass; pass < a_.passes; pass += a_.copies, ++turn) {
@@ -147,8 +148,8 @@ class Interpreter {
     }
     const bool is_short = a_.is_short != 0;
     const std::uint64_t bytes = is_short ? bytes_of(step) : 0;
-    bool intact = true;
-    if (alone && step.wait_lane != FusedStep::kNone) intact = await_step(step, share);
+    bool intact = abort_ == 0;
+    if (alone && step.wait_lane != FusedStep::kNone) intact = intact && await_step(step, share);
     if (alone && receives && !empty && !is_short)
       intact = intact && await_ready(a_.abort, in, received, share);
     if (sends) intact = intact && await_slot(a_.abort, out, sent);
@@ -304,6 +305,7 @@ class Interpreter {
   const unsigned char* const image_;
   const FusedLane lane_;
   const FusedLink* const links_;
+  std::uint32_t abort_ = 0;  ///< see ask_for_abort()
   // Of the pass:
   std::uint64_t turn_ = 0, elements_ = 0, input_ = 0, output_ = 0;
 };

@@ -93,6 +93,12 @@ __device__ bool spin_until(std::uint64_t abort, Ready ready) {
   return true;
 }
 
+/// Not 0: the host had given up before the kernel began, and the caller's buffers are not the
+/// call's any more. Asked early and looked at late, as the word is far away; one thread asks.
+__device__ inline std::uint32_t ask_for_abort(std::uint64_t abort) {
+  return threadIdx.x == 0 ? load_relaxed(at<const std::uint32_t>(abort)) : 0;
+}
+
 /// Waits until the word has reached the number of a message. Numbers go round.
 __device__ inline bool await_number(std::uint64_t abort, std::uint64_t word, std::uint32_t number) {
   auto* const place = at<std::uint32_t>(word);
