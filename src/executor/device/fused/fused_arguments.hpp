@@ -66,7 +66,7 @@ struct FusedArguments {
   std::uint64_t arrived = 0;                 ///< word: the blocks that have ended; 0 between runs
   std::uint64_t progress = 0;  ///< for each share of each lane how far it is; 0 between runs
   std::uint64_t over = 0;      ///< word of the host: becomes kDone or kAborted at the end
-  std::uint64_t abort = 0;     ///< word of the host: who waits looks at it, and gives up if it is 1
+  std::uint64_t abort = 0;     ///< word of the host: who begins or waits gives up if it is 1
   std::uint8_t short_image[kShortImage] = {};
 
   static constexpr std::uint32_t kDone = 1, kAborted = 2;

@@ -62,8 +62,11 @@ Status FusedExecutor::open(unsigned ranks) {
 }
 
 FusedExecutor::~FusedExecutor() {
-  if (!flights_.all_ended()) arrived_.abandon();
-  fused_.give_back(blocks_);
+  if (flights_.all_ended()) {
+    fused_.give_back(blocks_);
+  } else {
+    arrived_.abandon();  // and the kernel still has its blocks
+  }
   const CurrentContext current(device_.driver(), device_.context());
   for (CudaStream stream : {stream_, uploads_})
     if (stream != nullptr) device_.driver().stream_destroy(stream);

@@ -19,7 +19,7 @@ namespace coll {
 /// another one.
 ///
 /// It must outlive its programs, and they the runs. Where a run was abandoned whose kernel did not
-/// end, the memory that this may still use is never freed.
+/// end, the memory that this may still use is never freed, and its blocks are never given back.
 class FusedExecutor final : public Executor {
  public:
   /// `ranks`: of this process, that use the device. Fails if no block is left for it.
@@ -34,8 +34,9 @@ class FusedExecutor final : public Executor {
   void begin(Run& run) override;
   void queue(Run& /*run*/) override {}
   bool advance(Run& run) override;
-  /// Makes the kernel end, for some seconds at most: then the caller may change its buffers. Ends
-  /// what began before on the way, so it is for failures of the communicator.
+  /// Makes the kernel end, for some seconds at most: then the caller may change its buffers. A
+  /// kernel that had no place on the device until then does nothing when it begins. Ends what began
+  /// before on the way, so it is for failures of the communicator.
   void abandon(Run& run) override;
 
  private:

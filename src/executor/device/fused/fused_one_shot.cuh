@@ -24,7 +24,7 @@ class OneShot {
         lines_(lines_of(bytes_)) {}
 
   __device__ bool run() {
-    const std::uint32_t peers = a_.ranks - 1;
+    const std::uint32_t peers = a_.ranks - 1, abort = ask_for_abort(a_.abort);
     for (std::uint32_t i = threadIdx.x; i < 2 * peers; i += blockDim.x) {
       const FusedWay& way = i % 2 == 0 ? links_[i / 2].receiving : links_[i / 2].sending;
       const Message message = message_behind(way, *at<const KernelCount>(way.count), 0, 0);
@@ -33,7 +33,7 @@ class OneShot {
     }
     copy_by_block(row(a_.rank), nullptr, at<const unsigned char>(a_.input), bytes_);
     __syncthreads();
-    if (__syncthreads_or(await_slots(peers) ? 0 : 1) != 0) return false;
+    if (__syncthreads_or(abort == 0 && await_slots(peers) ? 0 : 1) != 0) return false;
     send_all(peers);
     if (__syncthreads_or(receive_all(peers) ? 0 : 1) != 0) return false;
     for (std::uint32_t peer = 0; peer < peers; ++peer)

@@ -50,13 +50,14 @@ __device__ inline void prepare_next_run(const FusedArguments& a) {
 /// A kernel's last act: the block that ends last tells the host. `intact`: nobody had to give up.
 __device__ inline void end_block(const FusedArguments& a, bool intact) {
   constexpr std::uint32_t kBroken = 1U << 16;
-  std::uint32_t all = 0;
+  const std::uint32_t blocks = gridDim.x * gridDim.y;
+  std::uint32_t all = intact ? 1 : 1 + kBroken;
+  bool last = false;
   __syncthreads();
   if (threadIdx.x == 0) {
-    const std::uint32_t mine = intact ? 1 : 1 + kBroken;
-    all = add(at<std::uint32_t>(a.arrived), mine) + mine;
+    if (blocks > 1) all += add(at<std::uint32_t>(a.arrived), all);  // else there is none to count
+    last = (all & (kBroken - 1)) == blocks;
   }
-  const bool last = (all & (kBroken - 1)) == gridDim.x * gridDim.y;
   if (__syncthreads_or(last ? 1 : 0) == 0) return;
   prepare_next_run(a);
   __syncthreads();
@@ -78,6 +79,7 @@ class Interpreter {
 
   /// False: the host has given up.
   __device__ bool run() {
+    abort_ = ask_for_abort(a_.abort);
     fetch_counts();
     std::uint64_t turn = 0;
     for (std::uint64_t pass = lane_.first_pass; pass < a_.passes; pass += a_.copies, ++turn) {
@@ -146,8 +148,8 @@ class Interpreter {
     }
     const bool is_short = a_.is_short != 0;
     const std::uint64_t bytes = is_short ? bytes_of(step) : 0;
-    bool intact = true;
-    if (alone && step.wait_lane != FusedStep::kNone) intact = await_step(step, share);
+    bool intact = abort_ == 0;
+    if (alone && step.wait_lane != FusedStep::kNone) intact = intact && await_step(step, share);
     if (alone && receives && !empty && !is_short)
       intact = intact && await_ready(a_.abort, in, received, share);
     if (sends) intact = intact && await_slot(a_.abort, out, sent);
@@ -180,7 +182,7 @@ class Interpreter {
   }
   /// How far a lane is behind this step of this turn; it only grows during a run.
   __device__ std::uint64_t progress_behind(std::uint32_t number) const {
-    return turn_ << 16 | (number + 1);
+    return (turn_ << 16) + number + 1;
   }
   __device__ void publish(const FusedStep& step, std::uint32_t number, std::uint32_t share) const {
     if ((step.flags & FusedStep::kAwaited) == 0) return;
@@ -303,6 +305,7 @@ class Interpreter {
   const unsigned char* const image_;
   const FusedLane lane_;
   const FusedLink* const links_;
+  std::uint32_t abort_ = 0;  ///< see ask_for_abort()
   // Of the pass:
   std::uint64_t turn_ = 0, elements_ = 0, input_ = 0, output_ = 0;
 };
