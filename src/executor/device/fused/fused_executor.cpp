@@ -89,7 +89,23 @@ void FusedExecutor::begin(Run& run) {
   run.left = 1;
   run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
   for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::moving;
-  run.failure = start(run);
+  run.failure = {};
+  if (pending_.empty() && !flights_.full()) {
+    run.failure = start(run);
+  } else {
+    pending_.push_back(&run);
+  }
+}
+
+bool FusedExecutor::start_pending() {
+  bool started = false;
+  while (!pending_.empty() && !flights_.full()) {
+    Run& run = *pending_.front();
+    pending_.pop_front();
+    run.failure = start(run);
+    started = true;
+  }
+  return started;
 }
 
 Status FusedExecutor::start(Run& run) {
@@ -155,9 +171,9 @@ void FusedExecutor::announce(const Run& run, FusedProgram& program) {
 
 bool FusedExecutor::advance(Run& run) {
   if (run.done() || !run.failure.ok()) return false;
+  bool moved = start_pending();
   FusedFlight* const flight = flights_.find(run);
-  if (flight == nullptr) return false;
-  bool moved = false;
+  if (flight == nullptr) return moved;
   for (DevicePort* port : flight->program->ports) moved |= port->progress();
   if (run.left != 0) {
     const std::uint32_t how = flight->end();
@@ -206,6 +222,7 @@ void FusedExecutor::look_for_errors(Run& run, FusedFlight& flight) {
 }
 
 void FusedExecutor::abandon(Run& run) {
+  std::erase(pending_, &run);
   FusedFlight* const flight = flights_.find(run);
   if (flight == nullptr) return;
   using Clock = std::chrono::steady_clock;

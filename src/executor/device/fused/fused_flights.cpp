@@ -3,6 +3,7 @@
 #include "executor/device/fused/fused_flights.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace coll {
@@ -48,6 +49,12 @@ FusedFlight* FusedFlights::find(const Run& run) const {
 void FusedFlights::abort_up_to(const FusedFlight& flight) const {
   for (const auto& one : all_)
     if (one->end() == 0 && one->number <= flight.number) one->abort.set(1);
+}
+
+bool FusedFlights::full() const {
+  constexpr std::ptrdiff_t kMost = 64;
+  return std::ranges::count_if(all_, [](const auto& flight) { return flight->end() == 0; }) >=
+         kMost;
 }
 
 bool FusedFlights::all_ended() const {

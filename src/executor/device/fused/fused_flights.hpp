@@ -38,6 +38,9 @@ class FusedFlights {
   /// One of no run whose kernel has ended, for this run. Its words are 0. Allocates only if there
   /// is none. The device is current.
   Result<FusedFlight*> take(FusedProgram& program, const Run& run);
+  /// As many kernels as may wait in a stream have not ended. A driver's queue has some hundred
+  /// places, and who launches one more waits for the first to end.
+  [[nodiscard]] bool full() const;
   /// The run is over, or was abandoned.
   static void release(FusedFlight& flight);
   /// Of a run in flight; null: it has none.
