@@ -85,6 +85,39 @@ TEST(FusedLimits, RanksNeedNotHaveAsManyBlocks) {
   }
 }
 
+/// However many calls are begun while a peer is late, the driver's queue has room. The others begin
+/// when there is room again, or never.
+TEST(FusedLimits, NoMoreKernelsThanAStreamTakes) {
+  const OnDevice device;
+  constexpr std::size_t kCalls = 80;
+  const CollectiveSpec spec{Collective::all_reduce, 2, 0};
+  FusedRanks ranks(2, usual_shape());
+  FusedPrograms programs(ranks, {schedules_of("recursive_doubling", Collective::all_reduce, 2)},
+                         {});
+  std::deque<RankCall> calls;
+  const auto begin = [&](std::size_t rank, std::uint64_t number) {
+    calls.emplace_back(spec, rank, 10, true, number).bind(programs.program(rank));
+    ranks.progress(rank).begin(calls.back().run);
+  };
+  for (std::size_t i = 0; i < kCalls; ++i) begin(0, i);
+  const auto launched = [&] {
+    return static_cast<LoopPort&>(*programs.program(0).ports[0]).sent.size();
+  };
+  EXPECT_EQ(launched(), 64U);
+  for (int i = 0; i < 10; ++i) ranks.progress(0).poll();
+  EXPECT_EQ(launched(), 64U);
+  ranks.progress(0).abandon(calls.back().run);
+  for (std::size_t i = 0; i + 1 < kCalls; ++i) begin(1, i);
+  for (std::size_t i = 0; i + 1 < kCalls; ++i) {
+    for (const std::size_t r : {std::size_t{0}, std::size_t{1}}) {
+      RankCall& call = calls[r * kCalls + i];
+      ASSERT_TRUE(ranks.poll_until_done(r, call.run));
+      call.expect_result(spec, r, 10, i);
+    }
+  }
+  EXPECT_EQ(launched(), kCalls - 1);
+}
+
 TEST(FusedLimits, WhatItRefuses) {
   const OnDevice device;
   FusedRanks ranks(2, usual_shape());

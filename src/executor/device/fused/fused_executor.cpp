@@ -53,6 +53,7 @@ Status FusedExecutor::open(unsigned ranks) {
     if (const int error = driver.stream_create(stream, kNonBlocking))
       return device_.failed_to("a stream", error);
   }
+  COLL_TRY(flights_.open());
   COLL_ASSIGN(arrived_, CudaPiece::allocate(device_.context(), sizeof(std::uint64_t)));
   const std::uint64_t zero = 0;
   int error = driver.copy_async(arrived_.address(), reinterpret_cast<std::uintptr_t>(&zero),
@@ -89,7 +90,23 @@ void FusedExecutor::begin(Run& run) {
   run.left = 1;
   run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
   for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::moving;
-  run.failure = start(run);
+  run.failure = {};
+  if (pending_.empty() && !flights_.full()) {
+    run.failure = start(run);
+  } else {
+    pending_.push_back(&run);
+  }
+}
+
+bool FusedExecutor::start_pending() {
+  bool started = false;
+  while (!pending_.empty() && !flights_.full()) {
+    Run& run = *pending_.front();
+    pending_.pop_front();
+    run.failure = start(run);
+    started = true;
+  }
+  return started;
 }
 
 Status FusedExecutor::start(Run& run) {
@@ -98,7 +115,7 @@ Status FusedExecutor::start(Run& run) {
     return failed(Code::unsupported, "a GPU cannot reduce by a function of the program's");
   const CurrentContext current(device_.driver(), device_.context());
   if (current.error() != 0) return device_.failed_to("its context", current.error());
-  COLL_ASSIGN(FusedFlight* const flight, flights_.take(program, run));
+  FusedFlight& flight = flights_.take(program, run);
   FusedArguments arguments = program.arguments;
   const FusedLaunch launch =
       cut_for_kernel(program, run.extents.windows, run.call.element_bytes, arguments);
@@ -107,16 +124,16 @@ Status FusedExecutor::start(Run& run) {
   arguments.op = static_cast<std::uint32_t>(run.call.op);
   arguments.type = static_cast<std::uint32_t>(run.call.type);
   arguments.arrived = arrived_.address();
-  arguments.over = flight->over.there;
-  arguments.abort = flight->abort.there;
+  arguments.over = flight.over.there;
+  arguments.abort = flight.abort.there;
   void* parameters[] = {&arguments};
   if (arguments.lanes == 0) {
-    flight->over.set(FusedArguments::kDone);
+    flight.over.set(FusedArguments::kDone);
   } else if (const int error =
                  device_.driver().launch(fused_.kernel(), launch.blocks_of_lane, launch.lanes, 1,
                                          launch.threads, 1, 1, 0, stream_, parameters, nullptr)) {
-    flight->over.set(FusedArguments::kAborted);
-    FusedFlights::release(*flight);
+    flight.over.set(FusedArguments::kAborted);
+    FusedFlights::release(flight);
     return device_.failed_to("launching a fused kernel", error);
   }
   // Counts the calls that have begun on each connection (see end()).
@@ -155,9 +172,9 @@ void FusedExecutor::announce(const Run& run, FusedProgram& program) {
 
 bool FusedExecutor::advance(Run& run) {
   if (run.done() || !run.failure.ok()) return false;
+  bool moved = start_pending();
   FusedFlight* const flight = flights_.find(run);
-  if (flight == nullptr) return false;
-  bool moved = false;
+  if (flight == nullptr) return moved;
   for (DevicePort* port : flight->program->ports) moved |= port->progress();
   if (run.left != 0) {
     const std::uint32_t how = flight->end();
@@ -206,6 +223,7 @@ void FusedExecutor::look_for_errors(Run& run, FusedFlight& flight) {
 }
 
 void FusedExecutor::abandon(Run& run) {
+  std::erase(pending_, &run);
   FusedFlight* const flight = flights_.find(run);
   if (flight == nullptr) return;
   using Clock = std::chrono::steady_clock;

@@ -2,6 +2,7 @@
 // Moves runs by one kernel each, which takes the program's steps on the device: for short messages,
 // and for links that copy engines do not fill.
 #pragma once
+#include <deque>
 #include <memory>
 
 #include "executor/device/fused/fused_flights.hpp"
@@ -13,7 +14,8 @@ namespace coll {
 /// Of one communicator, on one GPU; the ranks may run fused kernels together (fused_seats.hpp).
 /// `begin` launches the kernel on the executor's stream, so runs move in the order of their begins,
 /// and need no tickets. All ranks begin them in the same order. Nobody has to `advance` a run but
-/// for ports whose messages the processor moves.
+/// for ports whose messages the processor moves, and where more runs were begun than the stream
+/// takes at once: `advance` launches the further ones.
 ///
 /// A driver that refuses work is the run's `failure`; so is a kernel that was made to end with
 /// another one.
@@ -44,6 +46,7 @@ class FusedExecutor final : public Executor {
       : fused_(device), device_(device.device()), shape_(std::move(shape)), flights_(device_) {}
 
   Status open(unsigned ranks);
+  bool start_pending();
   Status start(Run& run);
   static void announce(const Run& run, FusedProgram& program);
   static void end(Run& run, FusedFlight& flight);
@@ -57,6 +60,7 @@ class FusedExecutor final : public Executor {
   CudaStream uploads_ = nullptr;
   CudaPiece arrived_;  ///< see FusedArguments; runs are one behind the other, so one will do
   FusedFlights flights_;
+  std::deque<Run*> pending_;  ///< runs that were begun and not launched
 };
 
 }  // namespace coll

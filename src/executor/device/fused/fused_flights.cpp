@@ -5,33 +5,45 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.hpp"
+#include "executor/device/fused/fused_arguments.hpp"
+
 namespace coll {
 
 FusedFlights::~FusedFlights() {
   if (!all_ended()) words_.abandon();
 }
 
-Result<FusedFlight*> FusedFlights::take(FusedProgram& program, const Run& run) {
-  const auto free = std::ranges::find_if(all_, [](const auto& flight) {
-    // What was abandoned may end later.
-    return flight->program == nullptr && flight->end() != 0;
-  });
-  FusedFlight* flight = nullptr;
-  if (free != all_.end()) {
-    flight = free->get();
-  } else {
+Status FusedFlights::open() {
+  constexpr std::size_t kMost = 64;
+  while (all_.size() < kMost) {
     auto made = std::make_unique<FusedFlight>();
     COLL_ASSIGN(made->over, words_.next());
     COLL_ASSIGN(made->abort, words_.next());
-    flight = all_.emplace_back(std::move(made)).get();
+    made->over.set(fused::FusedArguments::kDone);  // no kernel has it
+    all_.push_back(std::move(made));
   }
+  return {};
+}
+
+FusedFlight& FusedFlights::take(FusedProgram& program, const Run& run) {
+  FusedFlight* const flight = next_free();
+  COLL_CHECK(flight != nullptr, "who takes a flight has asked whether all are taken");
   flight->over.set(0);
   flight->abort.set(0);
   flight->program = &program;
   flight->run = &run;
   flight->number = ++taken_;
   flight->vain = 0;
-  return flight;
+  return *flight;
+}
+
+FusedFlight* FusedFlights::next_free() const {
+  for (const auto& flight : all_) {
+    // What was abandoned may end later.
+    if (flight->program == nullptr && flight->end() != 0) return flight.get();
+  }
+  return nullptr;
 }
 
 void FusedFlights::release(FusedFlight& flight) {

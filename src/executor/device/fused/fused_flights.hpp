@@ -35,9 +35,14 @@ class FusedFlights {
   FusedFlights& operator=(const FusedFlights&) = delete;
   ~FusedFlights();
 
-  /// One of no run whose kernel has ended, for this run. Its words are 0. Allocates only if there
-  /// is none. The device is current.
-  Result<FusedFlight*> take(FusedProgram& program, const Run& run);
+  /// Makes all that there will be: to allocate pinned memory the driver may wait for kernels. The
+  /// device is current.
+  Status open();
+  /// One of no run whose kernel has ended, for this run. Its words are 0. They are not full.
+  FusedFlight& take(FusedProgram& program, const Run& run);
+  /// All are taken. They are no more than may wait in a stream: a driver's queue has some hundred
+  /// places, and who launches one more waits for the first to end.
+  [[nodiscard]] bool full() const { return next_free() == nullptr; }
   /// The run is over, or was abandoned.
   static void release(FusedFlight& flight);
   /// Of a run in flight; null: it has none.
@@ -48,6 +53,8 @@ class FusedFlights {
   [[nodiscard]] bool all_ended() const;
 
  private:
+  [[nodiscard]] FusedFlight* next_free() const;
+
   PinnedWords words_;
   std::vector<std::unique_ptr<FusedFlight>> all_;
   std::uint64_t taken_ = 0;
