@@ -13,6 +13,7 @@
 
 #include "base/hash.hpp"
 #include "base/log.hpp"
+#include "communicator/membership/fused_kernels_of.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
 #include "planner/gpu_network.hpp"
@@ -260,6 +261,7 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   } else {
     out.gpu = nullptr;
   }
+  if (!std::ranges::all_of(reaches, &Reach::fused)) out.fused.reset();
   return {};
 }
 
@@ -301,6 +303,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     mine.device = own->device;
     if (size > 1) out.gpu = gpu_of(*own);
     mine.by_gpu = out.gpu != nullptr;
+    if (mine.by_gpu) mine.process = number_of_process();
   }
   out.own = mine;
   put_settings(settings, meeting.rank, meeting.size, mine);
@@ -345,7 +348,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
 
   // Every rank publishes what its choices mean for all, or why it has none, so that all fail
   // together and see one world.
-  Reach reach{.host = meeting.rank, .used = 0, .kinds = {}};
+  Reach reach{.host = meeting.rank, .used = 0, .kinds = {}, .fused = false};
   Status trouble;
   if (!own.ok()) {
     trouble = own.status()
@@ -356,6 +359,10 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     if (peer != meeting.rank) {
       trouble = choose_path(cards, offered, meeting.rank, peer, out, reach);
     }
+  }
+  if (trouble.ok() && out.gpu != nullptr) {
+    out.fused = fused_kernels_of(cards, meeting.rank, *out.gpu);
+    reach.fused = out.fused != nullptr;
   }
   MessageWriter verdict;
   verdict.u8(trouble.ok() ? 1 : 0);

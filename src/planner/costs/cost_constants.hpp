@@ -134,6 +134,7 @@ struct GpuCost {
   double stream_alpha_us = 0;     ///< from a written word to the operation that waits for it
   double stream_step_us = 0;      ///< a step's operations, given to the GPU and begun by it
   double stream_least_bytes = 0;  ///< the shortest call that they move; others go through the host
+  double fused_least_bytes = 0;   ///< the same for kernels that wait for one another
   friend bool operator==(const GpuCost&, const GpuCost&) = default;
 };
 

@@ -142,6 +142,7 @@ constexpr CostConstant kGpu[] = {
     us<kOfGpu, &GpuCost::stream_alpha_us>("stream_alpha_us"),
     us<kOfGpu, &GpuCost::stream_step_us>("stream_step_us"),
     bytes<kOfGpu, &GpuCost::stream_least_bytes>("stream_least_bytes"),
+    bytes<kOfGpu, &GpuCost::fused_least_bytes>("fused_least_bytes"),
 };
 
 constexpr auto kOfProbe = &CostConstants::probe;

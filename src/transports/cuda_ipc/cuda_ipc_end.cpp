@@ -131,6 +131,7 @@ CudaIpcEnd::KernelParts CudaIpcEnd::kernel_parts(CudaAddress ring, std::size_t s
 }
 
 Status CudaIpcEnd::clear_kernel_parts(std::size_t slot_bytes) {
+  const BesideCaptures beside(*loaded_cuda_driver());
   const KernelParts parts = kernel_parts(ring(), slot_bytes, credits_);
   const std::vector<std::byte> zeros(ring() + ring_bytes_ - parts.sending);
   DeviceCopies copies;  // which wait for no stream of the program's

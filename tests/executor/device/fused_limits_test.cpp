@@ -144,25 +144,5 @@ TEST(FusedLimits, WhatItRefuses) {
   ranks.progress(0).abandon(call.run);
 }
 
-TEST(FusedLimits, RanksThatShareAGpuAreOfOneProcess) {
-  const auto seat = [](std::uint64_t process, char device) {
-    FusedSeat made;
-    made.process[0] = process;
-    made.device.bytes[15] = device;
-    return made;
-  };
-  const FusedSeat threads[] = {seat(1, 1), seat(1, 1), seat(1, 2)};
-  EXPECT_TRUE(check_fused_seats(threads).ok());
-  EXPECT_EQ(ranks_on_device(threads, 0), 2U);
-  EXPECT_EQ(ranks_on_device(threads, 2), 1U);
-  const FusedSeat own_gpus[] = {seat(1, 1), seat(2, 2), seat(3, 3)};
-  EXPECT_TRUE(check_fused_seats(own_gpus).ok());
-  const FusedSeat shared[] = {seat(1, 1), seat(2, 2), seat(3, 1)};
-  const Status refused = check_fused_seats(shared);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.failure()->code, Code::unsupported);
-  EXPECT_NE(refused.text().find("ranks 0 and 2"), std::string::npos) << refused.text();
-}
-
 }  // namespace
 }  // namespace coll::testing

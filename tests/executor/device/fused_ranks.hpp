@@ -7,7 +7,6 @@
 
 #include "collectives/built.hpp"
 #include "executor/device/fused/fused_executor.hpp"
-#include "executor/device/fused/fused_seats.hpp"
 #include "stream_ranks.hpp"
 
 namespace coll::testing {

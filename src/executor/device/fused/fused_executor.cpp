@@ -39,7 +39,6 @@ Result<std::unique_ptr<FusedExecutor>> FusedExecutor::make(FusedDevice& device, 
 }
 
 Status FusedExecutor::open(unsigned ranks) {
-  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
   blocks_ = fused_.reserve(kMostBlocks, ranks);
   if (blocks_ == 0) {
     return failed(Code::unsupported,
@@ -50,8 +49,7 @@ Status FusedExecutor::open(unsigned ranks) {
   if (current.error() != 0) return device_.failed_to("its context", current.error());
   const BesideCaptures beside(driver);
   for (CudaStream* stream : {&stream_, &uploads_}) {
-    if (const int error = driver.stream_create(stream, kNonBlocking))
-      return device_.failed_to("a stream", error);
+    COLL_ASSIGN(*stream, device_.new_stream());
   }
   COLL_TRY(flights_.open());
   COLL_ASSIGN(arrived_, CudaPiece::allocate(device_.context(), sizeof(std::uint64_t)));
@@ -88,6 +86,7 @@ Result<std::unique_ptr<Program>> FusedExecutor::bind(const Schedule& schedule,
 
 void FusedExecutor::begin(Run& run) {
   run.left = 1;
+  run.lost = false;
   run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
   for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::moving;
   run.failure = {};
@@ -236,7 +235,8 @@ void FusedExecutor::abandon(Run& run) {
     const int error = device_.driver().stream_query(stream_);
     if (error != 0 && error != kNotReady) break;  // for good: nothing runs any more
     if (Clock::now() > deadline) {
-      flight->program->lost = true;
+      flight->program->lose();
+      run.lost = true;
       break;
     }
     std::this_thread::yield();

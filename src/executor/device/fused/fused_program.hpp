@@ -34,11 +34,12 @@ struct FusedProgram final : Program {
   bool combines = false;
   bool one_shot = false;  ///< the schedule is that value
   std::uint32_t most_short = 0;
-  CudaPiece memory;   ///< of the device: progress words, the image if it is long, scratch
-  bool lost = false;  ///< a call of it may still use the memory
+  CudaPiece memory;  ///< of the device: progress words, the image if it is long, scratch
 
-  ~FusedProgram() override {
-    if (lost) memory.abandon();
+  /// A kernel of it may not end at all, and use all that the program has on the device.
+  void lose() {
+    memory.abandon();
+    for (DevicePort* port : ports) port->keep_for_device();
   }
 };
 
