@@ -135,6 +135,7 @@ TEST(CudaIpcHandshake, BelievesNoWrongHello) {
   CudaIpcHello own;
   own.process = memory_proof();
   own.credits = kCredits;
+  ASSERT_TRUE(CudaIpcReach::introduce(context, own).ok());
   ASSERT_TRUE((*end)->describe(own).ok());
   const OfferedObject offer(*end);
   own.offered = offer.number();

@@ -23,8 +23,13 @@ TEST(CudaIpcFallback, IsTakenByBothEndsWithoutPeerAccess) {
 }
 
 TEST(CudaIpcFallback, DISABLED_InOneProcess) {
+  const OnDevice device;
+  std::size_t before = 0, after = 0, all = 0;
+  EXPECT_CUDA_OK(cuMemGetInfo_v2(&before, &all));
   IpcPair pair(shm(), 1);
   ASSERT_TRUE(pair.settle());
+  EXPECT_CUDA_OK(cuMemGetInfo_v2(&after, &all));
+  EXPECT_EQ(before, after) << "GPUs that do not reach each other give no memory";
   EXPECT_NE(pair.ends[1]->refusal().find("cannot reach"), std::string::npos)
       << pair.ends[1]->refusal();
   fall_back(pair, {0, 1});

@@ -29,7 +29,7 @@ class ProgramCache {
   /// of a GPU.
   ProgramCache(Rank rank, const Membership& membership, const World& world, ProgramLanes lanes,
                Executor& executor, ScratchPool& pool, MemoryCounts& counts,
-               const DeviceLinks* links = nullptr)
+               DeviceLinks* links = nullptr)
       : rank_(rank),
         membership_(&membership),
         world_(&world),
@@ -83,7 +83,7 @@ class ProgramCache {
   Executor& executor_;
   ScratchPool& pool_;
   MemoryCounts& counts_;
-  const DeviceLinks* links_;
+  DeviceLinks* links_;
   std::map<PeerAndLane, std::unique_ptr<Connection>> connections_;
   std::set<const Connection*> counted_;  ///< in `counts_`
   std::map<PlanKey, Entry> table_;

@@ -18,14 +18,15 @@ std::unique_ptr<Connection> DeviceLinks::wrap(std::unique_ptr<Connection> inner,
   return std::make_unique<StagingConnection>(std::move(inner), context_, credits_);
 }
 
-void DeviceLinks::poll(std::unique_ptr<Connection>& connection) const {
+void DeviceLinks::poll(std::unique_ptr<Connection>& connection) {
   auto* const direct = dynamic_cast<CudaIpcConnection*>(connection.get());
   if (direct == nullptr) return;
   direct->poll();
   if (!direct->ready() || direct->reaches()) return;
   log(LogLevel::info, "messages to the GPU of rank " + std::to_string(direct->peer()) +
                           " go through memory of the host: " + direct->refusal());
-  connection = std::make_unique<StagingConnection>(direct->give_back(), context_, credits_);
+  auto staging = std::make_unique<StagingConnection>(direct->give_back(), context_, credits_);
+  refused_.push_back(std::exchange(connection, std::move(staging)));
 }
 
 }  // namespace coll

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "sys/cuda/cuda_driver.hpp"
 #include "transports/transport.hpp"
@@ -21,9 +22,12 @@ class DeviceLinks {
   [[nodiscard]] std::unique_ptr<Connection> wrap(std::unique_ptr<Connection> inner,
                                                  const PathCapabilities& path) const;
   /// A step of connecting, until `connection` is ready. It may be another one then.
-  void poll(std::unique_ptr<Connection>& connection) const;
+  void poll(std::unique_ptr<Connection>& connection);
 
  private:
+  /// Connections that came to nothing. To destroy them may wait for streams, so they stay as long as
+  /// this.
+  std::vector<std::unique_ptr<Connection>> refused_;
   const CudaContext context_;
   const std::uint32_t credits_;
 };

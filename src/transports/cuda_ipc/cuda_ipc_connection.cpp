@@ -11,6 +11,7 @@ namespace coll {
 namespace {
 
 constexpr std::uint64_t kHelloDigest = 0x6375646120697063;    // "cuda ipc"
+constexpr std::uint64_t kMemoryDigest = 0x63756461206d656d;   // "cuda mem"
 constexpr std::uint64_t kVerdictDigest = 0x7665726469637421;  // "verdict!"
 
 template <class T>
@@ -36,7 +37,7 @@ bool CudaIpcConnection::step() {
   switch (stage_) {
     case Stage::begin:
       if (!inner().ready()) return false;
-      prepare();
+      introduce();
       break;
     case Stage::send_hello:
       if (!send(place_of_message(own_), sizeof own_, kHelloDigest)) return false;
@@ -44,6 +45,15 @@ bool CudaIpcConnection::step() {
     case Stage::receive_hello: {
       CudaIpcHello peer;
       if (!receive(place_of_message(peer), sizeof peer, kHelloDigest)) return false;
+      prepare(peer);
+      break;
+    }
+    case Stage::send_memory:
+      if (!send(place_of_message(own_), sizeof own_, kMemoryDigest)) return false;
+      break;
+    case Stage::receive_memory: {
+      CudaIpcHello peer;
+      if (!receive(place_of_message(peer), sizeof peer, kMemoryDigest)) return false;
       judge(peer);
       break;
     }
@@ -66,8 +76,8 @@ bool CudaIpcConnection::step() {
   return true;
 }
 
-/// Makes this end. If that fails, the peer has to hear of it.
-void CudaIpcConnection::prepare() {
+/// Says who this end is. If that fails, the peer has to hear of it.
+void CudaIpcConnection::introduce() {
   if (slot_bytes() < sizeof(CudaIpcHello)) {  // the peer knows that too
     refusal_ = "messages of " + std::to_string(slot_bytes()) + " bytes are too short to connect";
     stage_ = Stage::known;
@@ -75,7 +85,14 @@ void CudaIpcConnection::prepare() {
   }
   own_.process = memory_proof();
   own_.credits = credits_;
+  own_.failure = CudaIpcText::of(CudaIpcReach::introduce(context_, own_));
+}
+
+/// Makes this end, if there is any hope that both reach each other.
+void CudaIpcConnection::prepare(const CudaIpcHello& peer) {
+  if (!own_.failure.text().empty() || !peer.failure.text().empty()) return;
   const Status made = [&]() -> Status {
+    COLL_TRY(CudaIpcReach::may_open(own_, peer));
     COLL_ASSIGN(end_, CudaIpcEnd::make(context_, slot_bytes(), credits_));
     return end_->describe(own_);
   }();
@@ -100,11 +117,7 @@ void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
   refusal_ = verdict_.text();
   if (refusal_.empty()) refusal_ = verdict.text();
   offer_.reset();
-  if (!refusal_.empty()) {
-    reach_ = {};
-    end_.reset();
-    return;
-  }
+  if (!refusal_.empty()) return;  // what it has is freed with it
   end_->close_file();
   const auto row = [this](CudaAddress words, int index) {
     return words + CudaIpcEnd::row(index, credits_);

@@ -18,7 +18,8 @@ namespace coll {
 ///
 /// Whether both devices reach each other, the ends find out by the inner connection: call `poll`
 /// until the connection is ready or has failed. Then both give the same answer in `reaches`. Where
-/// it is no, take back the inner connection, which is as it was, and use another way.
+/// it is no, take back the inner connection, which is as it was, and use another way. If the GPUs
+/// are known not to reach each other, this takes no memory of theirs.
 class CudaIpcConnection final : public WrappedConnection, public DevicePort {
  public:
   /// Each direction gets `credits` slots. The driver has all that work on streams needs.
@@ -34,7 +35,8 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
   [[nodiscard]] bool reaches() const { return ready() && refusal_.empty(); }
   /// Why not, for a person.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
-  /// Once it is ready, and after that this one may only be destroyed.
+  /// Once it is ready, and after that this one may only be destroyed. That may wait for all work of
+  /// the device, as it may free memory.
   std::unique_ptr<Connection> give_back() { return take_inner(); }
 
   DevicePort* device_port() override { return reaches() ? this : nullptr; }
@@ -53,6 +55,8 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
     begin,
     send_hello,
     receive_hello,
+    send_memory,
+    receive_memory,
     send_verdict,
     receive_verdict,
     flush,
@@ -71,7 +75,8 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
   };
 
   bool step();
-  void prepare();
+  void introduce();
+  void prepare(const CudaIpcHello& peer);
   void judge(const CudaIpcHello& peer);
   void conclude(const CudaIpcText& verdict);
 

@@ -42,6 +42,11 @@ std::optional<int> find_device(const CudaDriver& driver, const CudaUuid& wanted)
   return std::nullopt;
 }
 
+/// What a function of the driver's says of what it was called for.
+Status said(const std::string& what, int error) {
+  return error == 0 ? Status() : loaded_cuda_driver()->failed_to(what, error);
+}
+
 /// Can the one device reach the memory of the other?
 Status check_reach(const CudaDriver& driver, int device, int peer) {
   if (device == peer) return {};
@@ -142,38 +147,51 @@ Status CudaIpcEnd::clear_kernel_parts(std::size_t slot_bytes) {
 Status CudaIpcEnd::describe(CudaIpcHello& hello) const {
   const CudaDriver& driver = *loaded_cuda_driver();
   const CurrentContext current(driver, context_);
-  const auto check = [&driver](const std::string& what, int error) {
-    return error == 0 ? Status() : driver.failed_to(what, error);
-  };
-  int device = -1;
   CudaAddress base = 0;
-  COLL_TRY(check("the context of a GPU", current.error()));
-  COLL_TRY(check("the GPU of a context", driver.context_device(&device)));
-  COLL_TRY(check("the identity of a GPU", driver.device_uuid(&hello.device, device)));
-  COLL_TRY(check("exporting memory of a GPU", driver.ipc_handle(&hello.ring, ring())));
-  COLL_TRY(check("the allocation of a ring", driver.address_range(&base, nullptr, ring())));
+  COLL_TRY(said("the context of a GPU", current.error()));
+  COLL_TRY(said("exporting memory of a GPU", driver.ipc_handle(&hello.ring, ring())));
+  COLL_TRY(said("the allocation of a ring", driver.address_range(&base, nullptr, ring())));
   struct stat file {};
   if (::fstat(descriptor_.get(), &file) != 0) return system_failure("fstat of words", errno);
-  hello.ordinal = static_cast<std::uint32_t>(device);
-  hello.context = reinterpret_cast<std::uintptr_t>(context_);
   hello.ring_offset = ring() - base;
   hello.words = {.segment = 0, .descriptor = descriptor_.get(), .inode = file.st_ino, .offset = 0};
   std::memcpy(hello.words_key, key_, sizeof key_);
   return {};
 }
 
-Result<CudaIpcReach> CudaIpcReach::open(CudaContext context, const CudaIpcHello& own,
-                                        const CudaIpcHello& peer) {
+Status CudaIpcReach::introduce(CudaContext context, CudaIpcHello& hello) {
+  const CudaDriver& driver = *loaded_cuda_driver();
+  const CurrentContext current(driver, context);
+  int device = -1;
+  COLL_TRY(said("the context of a GPU", current.error()));
+  COLL_TRY(said("the GPU of a context", driver.context_device(&device)));
+  COLL_TRY(said("the identity of a GPU", driver.device_uuid(&hello.device, device)));
+  hello.ordinal = static_cast<std::uint32_t>(device);
+  hello.context = reinterpret_cast<std::uintptr_t>(context);
+  return {};
+}
+
+Status CudaIpcReach::may_open(const CudaIpcHello& own, const CudaIpcHello& peer) {
   if (peer.version != CudaIpcHello::kVersion || peer.credits != own.credits)
     return failed(Code::mismatch, "the ends have other versions or numbers of slots");
+  const CudaDriver& driver = *loaded_cuda_driver();
+  if (!is_same_process(own.process, peer.process)) {
+    // Memory of a device that this process does not see can be opened all the same.
+    const std::optional<int> device = find_device(driver, peer.device);
+    return device ? check_reach(driver, static_cast<int>(own.ordinal), *device) : Status();
+  }
+  if (own.ordinal == peer.ordinal && own.context != peer.context)
+    return failed(Code::unsupported, "the ends have two contexts of one GPU in one process");
+  return check_reach(driver, static_cast<int>(own.ordinal), static_cast<int>(peer.ordinal));
+}
+
+Result<CudaIpcReach> CudaIpcReach::open(CudaContext context, const CudaIpcHello& own,
+                                        const CudaIpcHello& peer) {
+  COLL_TRY(may_open(own, peer));
   CudaIpcReach made;
   if (is_same_process(own.process, peer.process)) {
     COLL_TRY(made.share(context, own, peer));
   } else {
-    const CudaDriver& driver = *loaded_cuda_driver();
-    // Memory of a device that this process does not see can be opened all the same.
-    const std::optional<int> device = find_device(driver, peer.device);
-    if (device) COLL_TRY(check_reach(driver, static_cast<int>(own.ordinal), *device));
     COLL_TRY(made.map(context, peer));
   }
   return made;
@@ -186,14 +204,10 @@ Status CudaIpcReach::share(CudaContext context, const CudaIpcHello& own, const C
   if (same_process_ == nullptr) return failed(Code::peer_lost, "the other end has gone");
   if (own.ordinal != peer.ordinal) {
     const CudaDriver& driver = *loaded_cuda_driver();
-    COLL_TRY(check_reach(driver, static_cast<int>(own.ordinal), static_cast<int>(peer.ordinal)));
     const CurrentContext current(driver, context);
     int error = current.error();
     if (error == 0) error = driver.enable_peer(reinterpret_cast<CudaContext>(peer.context), 0);
-    if (error != 0 && error != kAlreadyEnabled)
-      return driver.failed_to("access to the other GPU's memory", error);
-  } else if (own.context != peer.context) {
-    return failed(Code::unsupported, "the ends have two contexts of one GPU in one process");
+    if (error != kAlreadyEnabled) COLL_TRY(said("access to the other GPU's memory", error));
   }
   ring = same_process_->ring();
   COLL_ASSIGN(words, device_address(context, same_process_->words_place()));

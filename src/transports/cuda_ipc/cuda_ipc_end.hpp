@@ -25,9 +25,10 @@ struct CudaIpcText {
   [[nodiscard]] std::string text() const;
 };
 
-/// What an end tells the other first. All of one host, so in its order of bytes.
+/// What an end tells the other: first who it is, and then where its memory is, too. All of one host,
+/// so in its order of bytes.
 struct CudaIpcHello {
-  static constexpr std::uint64_t kVersion = 2;
+  static constexpr std::uint64_t kVersion = 3;
 
   std::uint64_t version = kVersion;
   MemoryProof process;
@@ -84,7 +85,7 @@ class CudaIpcEnd {
   [[nodiscard]] std::size_t ring_bytes() const { return ring_bytes_; }
   [[nodiscard]] std::size_t words_bytes() const { return file_.size(); }
 
-  /// Says in `hello` where all of it is.
+  /// Says in `hello` where all of it is, too.
   Status describe(CudaIpcHello& hello) const;
   /// The other end has opened the file with the words, or never will.
   void close_file() { descriptor_.reset(); }
@@ -118,6 +119,10 @@ class CudaIpcReach {
   }
   ~CudaIpcReach();
 
+  /// Says in `hello` which device an end of this context is on.
+  static Status introduce(CudaContext context, CudaIpcHello& hello);
+  /// By what the ends say of themselves: fails where they are known not to reach each other.
+  static Status may_open(const CudaIpcHello& own, const CudaIpcHello& peer);
   /// Fails where the device cannot reach it.
   static Result<CudaIpcReach> open(CudaContext context, const CudaIpcHello& own,
                                    const CudaIpcHello& peer);
