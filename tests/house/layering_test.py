@@ -48,7 +48,7 @@ ARROWS = {
     "rendezvous/launch": ["rendezvous"],
     "control": ["rendezvous/exchange"],
     "watch": ["control"],
-    "communicator/membership": ["planner", "transports/*", "executor/device", "watch", "topology/read"],
+    "communicator/membership": ["planner", "transports/*", "executor/device", "executor/device/fused", "watch", "topology/read"],
     "communicator/calls": ["communicator/membership", "executor"],
     "communicator/mail": ["communicator/calls"],
     "communicator/engine": ["communicator/mail"],

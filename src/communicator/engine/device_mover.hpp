@@ -20,7 +20,9 @@ class DeviceMover {
 
   /// The programs of such calls, if GPUs move them; else null. The same answer on all ranks.
   [[nodiscard]] ProgramCache* programs_for(const Call& call, const PlanKey& key);
-  [[nodiscard]] bool is_fused(const ProgramCache& programs) const { return &programs == fused_.get(); }
+  [[nodiscard]] bool is_fused(const ProgramCache& programs) const {
+    return &programs == fused_.get();
+  }
   [[nodiscard]] StreamDevice& gpu() const { return gpu_; }
   void stop_reading();
   /// Is there all that a call has in common with those that repeat it? From any thread.

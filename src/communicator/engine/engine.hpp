@@ -59,7 +59,8 @@ class Engine {
   [[nodiscard]] PlanKey key_of(const Call& call) const;
   /// What its plan is made from.
   [[nodiscard]] const World& world_of(const Call& call) const {
-    const ProgramCache* const by_gpu = device_ ? device_->programs_for(call, key_of(call)) : nullptr;
+    const ProgramCache* const by_gpu =
+        device_ ? device_->programs_for(call, key_of(call)) : nullptr;
     return by_gpu != nullptr ? by_gpu->world() : programs_.world();
   }
   /// The GPU that moves it; null: the processor does.

@@ -59,7 +59,10 @@ std::string write_card(const Card& card) {
       .text(card.member.host)
       .u64(static_cast<std::uint64_t>(card.member.pid));
   write_cpus(card.cpus, out);
-  out.u32(static_cast<std::uint32_t>(card.numa)).text(card.device).u8(card.by_gpu ? 1 : 0).u64(card.process);
+  out.u32(static_cast<std::uint32_t>(card.numa))
+      .text(card.device)
+      .u8(card.by_gpu ? 1 : 0)
+      .u64(card.process);
   for (const auto probe : kCardProbes) {
     out.u32(std::bit_cast<std::uint32_t>(static_cast<float>(card.measured.*probe)));
   }

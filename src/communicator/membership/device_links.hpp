@@ -25,8 +25,8 @@ class DeviceLinks {
   void poll(std::unique_ptr<Connection>& connection);
 
  private:
-  /// Connections that came to nothing. To destroy them may wait for streams, so they stay as long as
-  /// this.
+  /// Connections that came to nothing. To destroy them may wait for streams, so they stay as long
+  /// as this.
   std::vector<std::unique_ptr<Connection>> refused_;
   const CudaContext context_;
   const std::uint32_t credits_;

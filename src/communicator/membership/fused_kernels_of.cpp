@@ -29,7 +29,7 @@ Result<std::unique_ptr<FusedExecutor>> make_fused(const std::vector<Card>& cards
   std::set<std::string> devices;
   for (const Card& card : cards) {
     if (!card.by_gpu) return failed(Code::unsupported, "not all ranks have a GPU that moves calls");
-    if (card.process != own.process)
+    if (card.process != own.process || card.process == 0)
       return failed(Code::unsupported, "the ranks are several processes");
     devices.insert(card.device);
   }
@@ -51,7 +51,7 @@ Result<std::unique_ptr<FusedExecutor>> make_fused(const std::vector<Card>& cards
 std::uint64_t number_of_process() {
   return made_once([] {
     std::uint64_t number = 0;
-    const Result<std::string> random = random_bytes(sizeof number);
+    const Result<std::string> random = random_bytes(sizeof number);  // 0: no number
     if (random.ok()) random->copy(reinterpret_cast<char*>(&number), sizeof number);
     return number;
   });

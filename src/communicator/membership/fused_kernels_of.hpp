@@ -10,7 +10,7 @@
 
 namespace coll {
 
-/// A number that no other process has.
+/// A number that no other process has; 0: it has none.
 std::uint64_t number_of_process();
 
 /// The executor of fused kernels of this rank, which is on that GPU; null, with a line in the log:

@@ -25,8 +25,8 @@ struct CudaIpcText {
   [[nodiscard]] std::string text() const;
 };
 
-/// What an end tells the other: first who it is, and then where its memory is, too. All of one host,
-/// so in its order of bytes.
+/// What an end tells the other: first who it is, and then where its memory is, too. All of one
+/// host, so in its order of bytes.
 struct CudaIpcHello {
   static constexpr std::uint64_t kVersion = 3;
 

@@ -27,7 +27,8 @@ TEST(GpuCalls, LongCallsAreMovedByTheGpus) {
       const char* const peers = std::getenv("EMUCUDA_PEERS");
       const bool fused = peers == nullptr || std::string(peers) != "0";
       const std::string by = explained(comm, kCount);
-      EXPECT_NE(by.find(fused ? "moved by: kernels" : "moved by: streams"), std::string::npos) << by;
+      EXPECT_NE(by.find(fused ? "moved by: kernels" : "moved by: streams"), std::string::npos)
+          << by;
       EXPECT_FALSE(moved_by_gpus(comm, 10));
       const TestMemory<float> data(counting(kCount, rank)), out(kCount);
       for (int turn = 0; turn < 3; ++turn) {

@@ -11,12 +11,12 @@
 
 namespace coll {
 
-/// Of one communicator, on one GPU; the ranks may run fused kernels together: ranks that share a GPU
-/// are of one process, since a GPU gives processes its time in turn.
-/// `begin` launches the kernel on the executor's stream, so runs move in the order of their begins,
-/// and need no tickets. All ranks begin them in the same order. Nobody has to `advance` a run but
-/// for ports whose messages the processor moves, and where more runs were begun than the stream
-/// takes at once: `advance` launches the further ones.
+/// Of one communicator, on one GPU; the ranks may run fused kernels together: ranks that share a
+/// GPU are of one process, since a GPU gives processes its time in turn. `begin` launches the
+/// kernel on the executor's stream, so runs move in the order of their begins, and need no tickets.
+/// All ranks begin them in the same order. Nobody has to `advance` a run but for ports whose
+/// messages the processor moves, and where more runs were begun than the stream takes at once:
+/// `advance` launches the further ones.
 ///
 /// A driver that refuses work is the run's `failure`; so is a kernel that was made to end with
 /// another one.
