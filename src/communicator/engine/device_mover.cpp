@@ -16,7 +16,7 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
                          MemoryCounts& counts)
     : gpu_(*membership.gpu),
       least_class_(size_class(
-          static_cast<std::uint64_t>(membership.gpu_world->costs().gpu.stream_least_bytes))),
+          static_cast<std::uint64_t>(membership.gpu_world->costs().gpu.device_least_bytes))),
       executor_(gpu_, reduce::device_kernels()),
       links_(gpu_.context(), membership.gpu_world->credits),
       programs_(rank, membership, *membership.gpu_world, kLanes, executor_, pool, counts, &links_) {

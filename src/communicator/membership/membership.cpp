@@ -15,7 +15,7 @@
 #include "base/log.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
-#include "planner/gpu_network.hpp"
+#include "planner/device_network.hpp"
 #include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"
@@ -226,9 +226,7 @@ constexpr std::uint32_t kGpuCredits = 4;
 /// The same ranks, for plans of calls that their GPUs move.
 std::shared_ptr<const World> world_of_gpus(const World& hosts) {
   World world = hosts;
-  world.network = std::make_shared<const Network>(gpu_network(world.layout, world.costs()));
-  world.joined = true;
-  world.shared_memory = false;  // nothing is lent
+  set_device_network(world, {}, {});
   world.passing_bytes =
       std::min(world.slot_bytes, static_cast<std::uint32_t>(world.costs().gpu.slice_bytes));
   world.credits = kGpuCredits;

@@ -93,6 +93,8 @@ struct CudaDriver {
   int (*event_record)(CudaEvent event, CudaStream stream) = nullptr;    ///< cuEventRecord
   int (*event_synchronize)(CudaEvent event) = nullptr;                  ///< cuEventSynchronize
   int (*event_query)(CudaEvent event) = nullptr;                        ///< cuEventQuery
+  int (*event_elapsed)(float* milliseconds, CudaEvent begin,
+                       CudaEvent end) = nullptr;  ///< cuEventElapsedTime
   int (*module_load)(CudaModule* module, const void* image) = nullptr;  ///< cuModuleLoadData
   int (*module_function)(CudaFunction* function, CudaModule module,
                          const char* name) = nullptr;  ///< cuModuleGetFunction
