@@ -118,14 +118,13 @@ class Builder {
 
  private:
   std::uint32_t add(std::string name, std::size_t host, double us_per_byte, double message_us = 0) {
-    if (of_.layout.hosts() > 1) name += " of host " + std::to_string(host);
+    if (of_.layout.hosts() > 1) name = "host " + std::to_string(host) + ": " + name;
     network_.links.push_back({std::move(name), us_per_byte, message_us});
     return static_cast<std::uint32_t>(network_.links.size() - 1);
   }
 
   /// The best of those who measured this GPU; 0: nobody did.
-  [[nodiscard]] double best(const std::vector<Rank>& ranks,
-                            double DeviceCopyCosts::*of) const {
+  [[nodiscard]] double best(const std::vector<Rank>& ranks, double DeviceCopyCosts::*of) const {
     double best = 0;
     for (const Rank rank : ranks) {
       if (const auto at = static_cast<std::size_t>(rank); at < of_.measured.size())
@@ -142,8 +141,7 @@ class Builder {
     }
     const bool told = number < of_.ways.size() && of_.ways[number].gpu.size() == ranks.size() &&
                       std::ranges::min(of_.ways[number].gpu) >= 0;
-    const DeviceWays assumed =
-        told ? DeviceWays{} : assumed_ways(ranks.size(), costs_.link);
+    const DeviceWays assumed = told ? DeviceWays{} : assumed_ways(ranks.size(), costs_.link);
     const DeviceWays& ways = told ? of_.ways[number] : assumed;
     Host& host = fabric_.hosts.emplace_back();
 

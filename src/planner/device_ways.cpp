@@ -53,12 +53,14 @@ bool DeviceWays::sensible() const {
   const auto leads = [&](const DeviceWay& way) {
     return std::ranges::all_of(way, [&](std::uint16_t link) { return link < links.size(); });
   };
-  const auto exists = [&](const DeviceWay& way) { return !way.empty() && leads(way); };
+  const auto exists = [&](const DeviceWay& way) {
+    return !way.empty() && way.size() <= kMostOnWay && leads(way);
+  };
   if (gpus.size() > kMostDevices || links.size() > kMostDeviceLinks ||
       gpus.empty() != gpu.empty() || between.size() != gpus.size() * gpus.size() ||
-      up.size() != gpus.size() || down.size() != gpus.size() ||
-      !std::ranges::all_of(gpu, known) || !std::ranges::all_of(links, moves) ||
-      !std::ranges::all_of(up, exists) || !std::ranges::all_of(down, exists)) {
+      up.size() != gpus.size() || down.size() != gpus.size() || !std::ranges::all_of(gpu, known) ||
+      !std::ranges::all_of(links, moves) || !std::ranges::all_of(up, exists) ||
+      !std::ranges::all_of(down, exists)) {
     return false;
   }
   for (std::size_t from = 0; from < gpus.size(); ++from) {

@@ -42,7 +42,7 @@ struct DeviceWays {
 };
 
 /// No host is near these; a larger one says nothing of its ways.
-inline constexpr std::size_t kMostDevices = 64, kMostDeviceLinks = 4096;
+inline constexpr std::size_t kMostDevices = 64, kMostDeviceLinks = 4096, kMostOnWay = 255;
 
 /// The ways on a machine's host between the GPUs that ranks use; kNoNode: a rank's is not known.
 /// Empty if no rank's is.

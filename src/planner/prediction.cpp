@@ -97,8 +97,7 @@ Prediction simulated(const World& world, const Network& network, const Plan& pla
 /// The way between the first and the last rank with a GPU, the farthest there is on most machines,
 /// as the closed formula takes it.
 PathCost far_path(const World& world, const Plan& plan) {
-  const Network& network =
-      reduces(plan.spec.collective) ? *world.network : *world.measured_network;
+  const Network& network = reduces(plan.spec.collective) ? *world.network : *world.measured_network;
   const Route route = network.route(0, world.layout.ranks() - 1);
   double narrowest_us_per_byte = 0;
   for (const std::uint32_t link : route.links)

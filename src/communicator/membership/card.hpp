@@ -9,6 +9,7 @@
 #include "base/status.hpp"
 #include "planner/planner.hpp"
 #include "planner/tuning_file.hpp"
+#include "sys/cuda/device_copy_costs.hpp"
 #include "watch/watch.hpp"
 
 namespace coll {
@@ -31,6 +32,7 @@ struct Card {
   std::string device;      ///< the GPU that it uses, by a lasting_name; "": none
   bool by_gpu = false;     ///< that GPU can move the rank's calls
   ProbeCost measured;      ///< by this process; 0: not known
+  DeviceCopyCosts copies;  ///< of `device`, by this process; 0: not known
   SharedSettings settings;
   /// A transport that the rank was told to use.
   struct Offer {

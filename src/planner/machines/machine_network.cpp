@@ -22,10 +22,7 @@ constexpr double us_per_byte(double gbytes_per_s) {
 class Fabric {
  public:
   Fabric(const Topology& topology, const Placement& placement, const CostConstants& costs)
-      : topology_(topology),
-        placement_(placement),
-        costs_(costs),
-        ways_(topology, costs.link) {
+      : topology_(topology), placement_(placement), costs_(costs), ways_(topology, costs.link) {
     for (const RingHop& hop : placement.ring_hops)
       ring_nics_[{hop.from, hop.to}].emplace_back(hop.out, hop.in);
   }

@@ -87,8 +87,7 @@ Result<DeviceCopyCosts> measured(const CudaDriver& driver, int ordinal) {
   const BesideCaptures beside(driver);
   COLL_ASSIGN(const CudaPiece from, CudaPiece::allocate(primary.context, kWithinBytes));
   COLL_ASSIGN(const CudaPiece to, CudaPiece::allocate(primary.context, kWithinBytes));
-  COLL_ASSIGN(const PinnedBlock host,
-              PinnedBlock::allocate(driver, primary.context, kHostBytes));
+  COLL_ASSIGN(const PinnedBlock host, PinnedBlock::allocate(driver, primary.context, kHostBytes));
   CopyClock clock(driver, primary.context);  // ends first, when nothing copies any more
   if (const int error = clock.make()) return driver.failed_to("a stream and events", error);
   const auto rate = [&](CudaAddress there, CudaAddress here, std::size_t bytes) {
