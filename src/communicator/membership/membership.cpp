@@ -15,7 +15,7 @@
 #include "base/log.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
-#include "planner/device_network.hpp"
+#include "planner/networks/device_network.hpp"
 #include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "planner/device_ways.hpp"
+#include "planner/networks/device_ways.hpp"
 #include "rendezvous/control_message.hpp"
 
 namespace coll {

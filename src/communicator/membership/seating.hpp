@@ -7,7 +7,7 @@
 
 #include "communicator/membership/card.hpp"
 #include "communicator/membership/reach.hpp"
-#include "planner/device_ways.hpp"
+#include "planner/networks/device_ways.hpp"
 #include "topology/layout.hpp"
 
 namespace coll {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network of ranks that met with a GPU each, link by link.
-#include "planner/device_network.hpp"
+#include "planner/networks/device_network.hpp"
 
 #include <algorithm>
 #include <map>
@@ -134,11 +134,8 @@ class Builder {
   }
 
   void add_host(std::size_t number) {
-    std::vector<Rank> ranks;
-    for (Rank rank = 0; rank < of_.layout.ranks(); ++rank) {
-      if (of_.layout.host[static_cast<std::size_t>(rank)] == static_cast<std::int32_t>(number))
-        ranks.push_back(rank);
-    }
+    std::vector<Rank> ranks = of_.layout.members_of(static_cast<Rank>(number));
+    std::ranges::sort(ranks);
     const bool told = number < of_.ways.size() && of_.ways[number].gpu.size() == ranks.size() &&
                       std::ranges::min(of_.ways[number].gpu) >= 0;
     const DeviceWays assumed = told ? DeviceWays{} : assumed_ways(ranks.size(), costs_.link);

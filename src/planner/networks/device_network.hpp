@@ -3,7 +3,7 @@
 #pragma once
 #include <span>
 
-#include "planner/device_ways.hpp"
+#include "planner/networks/device_ways.hpp"
 #include "planner/world.hpp"
 #include "sys/cuda/device_copy_costs.hpp"
 

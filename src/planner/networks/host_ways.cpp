@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which links messages take within a host: GPU links, PCI, sockets.
-#include "planner/host_ways.hpp"
+#include "planner/networks/host_ways.hpp"
 
 #include <algorithm>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a machine to the ways between its GPUs.
-#include "planner/device_ways.hpp"
+#include "planner/networks/device_ways.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
 
-#include "planner/host_ways.hpp"
+#include "planner/networks/host_ways.hpp"
 
 namespace coll {
 namespace {

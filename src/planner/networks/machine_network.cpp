@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network between ranks on a described machine, link by link.
-#include "planner/machines/machine_network.hpp"
+#include "planner/networks/machine_network.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <unordered_map>
 
-#include "planner/host_ways.hpp"
+#include "planner/networks/host_ways.hpp"
 #include "planner/prediction.hpp"
 #include "topology/topology_path.hpp"
 
