@@ -46,7 +46,6 @@ TEST(DeviceCopyCosts, AreMeasuredOnceAndLeaveNothing) {
   if (is_emulated()) {  // others use a real device
     EXPECT_EQ(free_bytes(), before);
   }
-  // As many at once may find no memory; then it is measured now.
   const DeviceCopyCosts known = device_copy_costs(0);
   expect_plausible(known);
   for (const DeviceCopyCosts& each : seen) EXPECT_TRUE(each == known || each == DeviceCopyCosts{});

@@ -113,7 +113,7 @@ class Builder {
     return std::move(fabric_);
   }
 
-  /// The slowest GPU's, and the slowest rank's start of a copy.
+  /// The slowest GPU's.
   [[nodiscard]] double within_us_per_byte() const { return slowest_within_; }
 
  private:
@@ -140,13 +140,25 @@ class Builder {
                       std::ranges::min(of_.ways[number].gpu) >= 0;
     const DeviceWays assumed = told ? DeviceWays{} : assumed_ways(ranks.size(), costs_.link);
     const DeviceWays& ways = told ? of_.ways[number] : assumed;
-    Host& host = fabric_.hosts.emplace_back();
+    fabric_.hosts.emplace_back();
+    std::vector<std::vector<Rank>> on(ways.gpus.size());
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const auto gpu = static_cast<std::size_t>(ways.gpu[i]);
+      on[gpu].push_back(ranks[i]);
+      RankOfGpu& rank = fabric_.ranks[static_cast<std::size_t>(ranks[i])];
+      rank.host = number;
+      rank.number = gpu;
+    }
+    add_gpus(ways, on, number);
+    if (of_.layout.hosts() > 1) add_network(ranks, number);
+  }
 
+  /// `on`: the ranks of each GPU.
+  void add_gpus(const DeviceWays& ways, const std::vector<std::vector<Rank>>& on,
+                std::size_t number) {
+    Host& host = fabric_.hosts.back();
     std::vector<double> rates;
     for (const DeviceLink& link : ways.links) rates.push_back(link.gbytes_per_s);
-    std::vector<std::vector<Rank>> on(ways.gpus.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      on[static_cast<std::size_t>(ways.gpu[i])].push_back(ranks[i]);
     for (std::size_t gpu = 0; gpu < on.size(); ++gpu) {
       // A GPU's own link is the first up and the last down.
       if (const double rate = best(on[gpu], &DeviceCopyCosts::to_host_gbytes_per_s); rate > 0)
@@ -175,21 +187,22 @@ class Builder {
       for (const std::uint32_t link : added.down)
         added.down_us_per_byte = std::max(added.down_us_per_byte, network_.links[link].us_per_byte);
     }
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      RankOfGpu& rank = fabric_.ranks[static_cast<std::size_t>(ranks[i])];
-      rank.host = number;
-      rank.number = static_cast<std::size_t>(ways.gpu[i]);
-      if (of_.layout.hosts() == 1) continue;
-      const std::string name = "thread of rank " + std::to_string(ranks[i]);
-      const PathCost& path = of_.between;
+  }
+
+  /// What messages to other hosts cross between the pinned memory of both.
+  void add_network(const std::vector<Rank>& ranks, std::size_t number) {
+    const PathCost& path = of_.between;
+    for (const Rank each : ranks) {
+      RankOfGpu& rank = fabric_.ranks[static_cast<std::size_t>(each)];
+      const std::string name = "thread of rank " + std::to_string(each);
       rank.out = add(name + ", out", number, path.send_us_per_byte, path.step_us + path.send_us);
       rank.in = add(name + ", in", number, path.receive_us_per_byte, path.step_us + path.long_us);
     }
-    if (of_.layout.hosts() == 1 || !of_.over_network) return;
+    if (!of_.over_network) return;
     // Which NIC it is and what it moves, only the transports know.
     const double wire = us_per_byte(costs_.link.nic_gbytes_per_s * costs_.link.network_yield);
-    host.out = add("network, out", number, wire);
-    host.in = add("network, in", number, wire);
+    fabric_.hosts.back().out = add("network, out", number, wire);
+    fabric_.hosts.back().in = add("network, in", number, wire);
   }
 
   const DeviceRanks& of_;

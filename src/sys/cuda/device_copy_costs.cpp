@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -101,16 +102,11 @@ Result<DeviceCopyCosts> measured(const CudaDriver& driver, int ordinal) {
       .start_us = clock.copy_us(to.address(), from.address(), kShortBytes, kShortCopies)};
 }
 
-using Known = std::vector<std::pair<int, DeviceCopyCosts>>;  // by CUDA's number
+/// Empty while a thread measures it.
+using Known = std::vector<std::pair<int, std::optional<DeviceCopyCosts>>>;  // by CUDA's number
 
 ForkSafeMutex g_known_mutex;  // guards `g_known`
 Known* g_known = nullptr;     // stays for good
-
-const DeviceCopyCosts* known_costs(int ordinal) {
-  if (g_known == nullptr) return nullptr;
-  const auto found = std::ranges::find(*g_known, ordinal, &Known::value_type::first);
-  return found == g_known->end() ? nullptr : &found->second;
-}
 
 }  // namespace
 
@@ -119,19 +115,21 @@ DeviceCopyCosts device_copy_costs(int ordinal) {
   if (driver == nullptr || !driver->missing_for_streams().empty()) return {};
   {
     const std::lock_guard lock(g_known_mutex);
-    if (const DeviceCopyCosts* const known = known_costs(ordinal)) return *known;
+    if (g_known == nullptr) g_known = new Known();
+    const auto found = std::ranges::find(*g_known, ordinal, &Known::value_type::first);
+    if (found != g_known->end()) return found->second.value_or(DeviceCopyCosts{});
+    g_known->emplace_back(ordinal, std::nullopt);
   }
   const Result<DeviceCopyCosts> now = measured(*driver, ordinal);
-  if (!now.ok()) {  // it is tried again: memory may be free then
+  if (!now.ok()) {
     log(LogLevel::info, "copies of CUDA device " + std::to_string(ordinal) +
                             " are not measured: " + now.status().text());
-    return {};
   }
   const std::lock_guard lock(g_known_mutex);
-  if (const DeviceCopyCosts* const known = known_costs(ordinal)) return *known;
-  if (g_known == nullptr) g_known = new Known();
-  g_known->emplace_back(ordinal, *now);
-  return *now;
+  const auto mine = std::ranges::find(*g_known, ordinal, &Known::value_type::first);
+  if (now.ok()) return *(mine->second = *now);
+  g_known->erase(mine);  // the next caller tries again: memory may be free then
+  return {};
 }
 
 }  // namespace coll

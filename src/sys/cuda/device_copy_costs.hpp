@@ -14,10 +14,10 @@ struct DeviceCopyCosts {
 };
 
 /// Of the device with CUDA's number, measured by the first call in this process: a few milliseconds
-/// of copies on a stream of their own. Not known where there is no driver, or too little memory.
-/// A capture of a stream, in any thread, is none the worse for it. At the end memory is freed, so
-/// the driver may wait for all work of the device. Any thread; of two that measure at once the
-/// first to end counts.
+/// of copies on a stream of their own, in the primary context. Not known where there is no driver
+/// or too little memory (132 MiB for that time), and to others while one thread measures. A capture
+/// of a stream, in any thread, is none the worse for it. At the end memory is freed, so the driver
+/// may wait for all work of the device. Any thread.
 DeviceCopyCosts device_copy_costs(int ordinal);
 
 }  // namespace coll
