@@ -127,9 +127,7 @@ DeviceCopyCosts device_copy_costs(int ordinal) {
   }
   const std::lock_guard lock(g_known_mutex);
   const auto mine = std::ranges::find(*g_known, ordinal, &Known::value_type::first);
-  if (now.ok()) return *(mine->second = *now);
-  g_known->erase(mine);  // the next caller tries again: memory may be free then
-  return {};
+  return *(mine->second = now.ok() ? *now : DeviceCopyCosts{});
 }
 
 }  // namespace coll

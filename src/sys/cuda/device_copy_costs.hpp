@@ -17,7 +17,8 @@ struct DeviceCopyCosts {
 /// of copies on a stream of their own, in the primary context. Not known where there is no driver
 /// or too little memory (132 MiB for that time), and to others while one thread measures. A capture
 /// of a stream, in any thread, is none the worse for it. At the end memory is freed, so the driver
-/// may wait for all work of the device. Any thread.
+/// may wait for all work of the device. So nobody tries a second time: calls may be in flight then.
+/// Any thread.
 DeviceCopyCosts device_copy_costs(int ordinal);
 
 }  // namespace coll
