@@ -248,6 +248,7 @@ void set_device_network(World& world, std::span<const DeviceWays> ways,
   world.shared_memory = false;
   world.view.ranks_per_core = 1;
   world.view.cores.clear();
+  world.view.measured = {};
   world.view.factors = {};
 }
 
