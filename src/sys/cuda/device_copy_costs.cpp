@@ -3,8 +3,11 @@
 #include "sys/cuda/device_copy_costs.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -102,6 +105,16 @@ Result<DeviceCopyCosts> measured(const CudaDriver& driver, int ordinal) {
       .start_us = clock.copy_us(to.address(), from.address(), kShortBytes, kShortCopies)};
 }
 
+std::string text_of(const DeviceCopyCosts& costs, double ms) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "%.1f GB/s within it, %.1f to the host and %.1f from there, each begun in %.2f us; "
+                "measured in %.1f ms",
+                costs.within_gbytes_per_s, costs.to_host_gbytes_per_s, costs.from_host_gbytes_per_s,
+                costs.start_us, ms);
+  return text;
+}
+
 /// Empty while a thread measures it.
 using Known = std::vector<std::pair<int, std::optional<DeviceCopyCosts>>>;  // by CUDA's number
 
@@ -120,11 +133,12 @@ DeviceCopyCosts device_copy_costs(int ordinal) {
     if (found != g_known->end()) return found->second.value_or(DeviceCopyCosts{});
     g_known->emplace_back(ordinal, std::nullopt);
   }
+  const auto begin = std::chrono::steady_clock::now();
   const Result<DeviceCopyCosts> now = measured(*driver, ordinal);
-  if (!now.ok()) {
-    log(LogLevel::info, "copies of CUDA device " + std::to_string(ordinal) +
-                            " are not measured: " + now.status().text());
-  }
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  log(LogLevel::info, "copies of CUDA device " + std::to_string(ordinal) +
+                          (now.ok() ? ": " + text_of(*now, took.count())
+                                    : " are not measured: " + now.status().text()));
   const std::lock_guard lock(g_known_mutex);
   const auto mine = std::ranges::find(*g_known, ordinal, &Known::value_type::first);
   return *(mine->second = now.ok() ? *now : DeviceCopyCosts{});
