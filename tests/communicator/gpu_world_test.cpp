@@ -14,9 +14,7 @@
 namespace coll::testing {
 namespace {
 
-using emulation_test::cuda;
 using emulation_test::is_emulated;
-using emulation_test::name_of;
 using emulation_test::OnDevice;
 
 /// Two of the ranks share a GPU.

@@ -134,7 +134,7 @@ TEST(DeviceNetwork, PlansOfSumsKnowNothingOfMeasurements) {
                                               .from_host_gbytes_per_s = 0.5,
                                               .start_us = 100});
   const World measured = device_world(kOnPci, {0, 0, 1, 1}, 1, slow);
-  for (const std::uint64_t bytes : {4096, 1 << 20, 64 << 20}) {
+  for (const std::uint64_t bytes : {4096U, 1U << 20, 64U << 20}) {
     const Plan sum = plan_of(measured, all_reduce, bytes);
     EXPECT_EQ(sum.digest(), plan_of(plain, all_reduce, bytes).digest());
     EXPECT_EQ(sum.predicted_us, plan_of(plain, all_reduce, bytes).predicted_us);
@@ -155,7 +155,7 @@ TEST(DeviceNetwork, FasterLinksMakeNoCallSlower) {
   for (const char* text : {kSwitched, kOnPci, kBridged, kMeshed}) {
     for (const Rank hosts : {1, 2}) {
       const World world = device_world(text, 4, hosts);
-      for (const std::uint64_t bytes : {4 << 10, 1 << 20, 64 << 20}) {
+      for (const std::uint64_t bytes : {4U << 10, 1U << 20, 64U << 20}) {
         const Plan plan = plan_of(world, all_reduce, bytes);
         double before = predicted_on(world, *world.network, plan, bytes);
         // All of them: one alone only has messages reach the others in another order.
@@ -193,7 +193,7 @@ TEST(DeviceNetwork, ShortCallsTakeFewStepsAndLongOnesFewBytes) {
     const Plan small = plan_of(world, all_reduce, 1024);
     EXPECT_LE(small.cost.rounds, std::ceil(std::log2(ranks))) << small.algorithm->name;
     EXPECT_EQ(small.lanes, 1U);
-    for (const std::uint64_t bytes : {16 << 20, 256 << 20}) {
+    for (const std::uint64_t bytes : {16U << 20, 256U << 20}) {
       const Plan large = plan_of(world, all_reduce, bytes);
       EXPECT_LE(large.cost.moved(), 2) << large.algorithm->name;
       EXPECT_EQ(large.lanes, 2U) << "one lane copies while the other waits";
@@ -224,7 +224,7 @@ TEST(DeviceNetwork, AllRanksPlanAlike) {
     const World one = device_world(shape.host, shape.gpus, shape.hosts, measured);
     const World other = device_world(shape.host, shape.gpus, shape.hosts, measured);
     for (const Collective collective : {all_reduce, all_gather, broadcast, all_to_all}) {
-      for (const std::uint64_t bytes : {1024, 1 << 20, 64 << 20}) {
+      for (const std::uint64_t bytes : {1024U, 1U << 20, 64U << 20}) {
         const Plan plan = plan_of(one, collective, bytes);
         EXPECT_EQ(plan.digest(), plan_of(other, collective, bytes).digest());
         EXPECT_EQ(plan.predicted_us, plan_of(other, collective, bytes).predicted_us);
