@@ -135,7 +135,8 @@ Result<std::string> Communicator::explain_call(const Call& call) const {
   COLL_ASSIGN(const Plan plan, make_plan(world, key));
   std::string text = name_.empty() ? "" : "communicator " + name_ + "\n";
   text += explain(world, plan, key.size_class);
-  if (engine_.gpu_of(call) != nullptr) text += "moved by: streams of the ranks' GPUs\n";
+  if (engine_.gpu_of(call) != nullptr)
+    text.append("moved by: ").append(engine_.mover_of(call)).append("\n");
   text += to_text(membership_.world.layout, rank_);
   text += "transports of rank " + std::to_string(rank_) + ":";
   for (Rank peer = 0; peer < size_; ++peer) {

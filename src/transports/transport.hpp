@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "transports/kernel_ring.hpp"
 
 namespace coll {
 
@@ -96,6 +97,7 @@ struct DeviceRing {
   std::uint32_t credits = 0;                             ///< slots
   std::uint64_t awaited = 0, signalled = 0;              ///< the words of slot 0
   std::size_t awaited_stride = 0, signalled_stride = 0;  ///< bytes from word to word
+  KernelRing kernels = {};
 
   [[nodiscard]] std::uint64_t slot(std::uint32_t index) const { return slots + index * stride; }
   [[nodiscard]] std::uint64_t awaited_word(std::uint32_t index) const {

@@ -41,6 +41,7 @@ ARROWS = {
     "planner/networks": ["planner"],
     "executor": ["schedule", "transports", "reduce"],
     "executor/device": ["executor", "sys/cuda", "reduce/device"],
+    "executor/device/fused": ["executor/device"],
     "rendezvous/stores": ["sys"],
     "rendezvous": ["rendezvous/stores", "sys/net"],
     "rendezvous/exchange": ["rendezvous"],

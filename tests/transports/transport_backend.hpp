@@ -34,7 +34,7 @@ struct Backend {
 inline void PrintTo(const Backend& backend, std::ostream* out) {
   *out << backend.name;
 }
-inline std::string name_of_backend(const testing::TestParamInfo<Backend>& backend) {
+inline std::string name_of_backend(const ::testing::TestParamInfo<Backend>& backend) {
   return backend.param.name;
 }
 

@@ -9,24 +9,40 @@ namespace coll {
 namespace {
 
 constexpr ProgramLanes kLanes{.collectives = 0x2000, .pairs = 0x6000};
+constexpr ProgramLanes kFusedLanes{.collectives = 0x3000, .pairs = 0x7000};
+
+std::uint32_t class_of(double bytes) {
+  return size_class(static_cast<std::uint64_t>(bytes));
+}
 
 }  // namespace
 
 DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& pool,
                          MemoryCounts& counts)
     : gpu_(*membership.gpu),
-      least_class_(size_class(
-          static_cast<std::uint64_t>(membership.gpu_world->costs().gpu.device_least_bytes))),
-      executor_(gpu_, reduce::device_kernels()),
+      least_class_(class_of(membership.gpu_world->costs().gpu.device_least_bytes)),
+      least_fused_class_(class_of(membership.gpu_world->costs().gpu.fused_least_bytes)),
+      streams_(gpu_, reduce::device_kernels()),
       links_(gpu_.context(), membership.gpu_world->credits),
-      programs_(rank, membership, *membership.gpu_world, kLanes, executor_, pool, counts, &links_) {
+      programs_(rank, membership, *membership.gpu_world, kLanes, streams_, pool, counts, &links_) {
+  if (!membership.fused) return;
+  fused_ = std::make_unique<ProgramCache>(rank, membership, *membership.gpu_world, kFusedLanes,
+                                          *membership.fused, pool, counts, &links_);
 }
 
-bool DeviceMover::moves(const Call& call, const PlanKey& key) const {
+ProgramCache* DeviceMover::programs_for(const Call& call, const PlanKey& key) {
   const bool by_kernels = !reduces(call.collective) || !is_own(call.op);
-  // Lanes have streams that all runs share, so a send would hold up the receive that its peer
-  // needs.
-  return key.size_class >= least_class_ && key.spec.ranks > 1 && !call.is_pair() && by_kernels;
+  // Runs of an executor come one behind the other, so a send would hold up the receive that its
+  // peer needs.
+  if (key.spec.ranks == 1 || call.is_pair() || !by_kernels) return nullptr;
+  // The lengths of unequal blocks are not known to all ranks when kernels are cut.
+  if (fused_ && key.size_class >= least_fused_class_ && !call.unequal()) return fused_.get();
+  return key.size_class >= least_class_ ? &programs_ : nullptr;
+}
+
+void DeviceMover::stop_reading() {
+  programs_.stop_reading();
+  if (fused_) fused_->stop_reading();
 }
 
 DeviceMover::Prepared DeviceMover::prepared(const Call& call, const PlanKey& key) {
@@ -40,7 +56,7 @@ bool DeviceMover::is_prepared(const Call& call, const PlanKey& key) const {
 }
 
 Status DeviceMover::prepare(const Call& call, const PlanKey& key) {
-  if (reduces(call.collective)) COLL_TRY(executor_.prepare(call.op, call.type));
+  if (reduces(call.collective)) COLL_TRY(streams_.prepare(call.op, call.type));
   const std::lock_guard lock(mutex_);
   prepared_.insert(prepared(call, key));
   return {};

@@ -11,16 +11,20 @@
 
 namespace coll {
 
-/// The executor, the plans and the connections of calls that GPUs move.
+/// The executors, the plans and the connections of calls that GPUs move: by fused kernels where the
+/// ranks have them and the call allows it, else by streams. A connection serves one of both.
 class DeviceMover {
  public:
   /// The membership has a GPU.
   DeviceMover(Rank rank, const Membership& membership, ScratchPool& pool, MemoryCounts& counts);
 
-  /// Do GPUs move such calls? The same answer on all ranks.
-  [[nodiscard]] bool moves(const Call& call, const PlanKey& key) const;
+  /// The programs of such calls, if GPUs move them; else null. The same answer on all ranks.
+  [[nodiscard]] ProgramCache* programs_for(const Call& call, const PlanKey& key);
+  [[nodiscard]] bool is_fused(const ProgramCache& programs) const {
+    return &programs == fused_.get();
+  }
   [[nodiscard]] StreamDevice& gpu() const { return gpu_; }
-  [[nodiscard]] ProgramCache& programs() { return programs_; }
+  void stop_reading();
   /// Is there all that a call has in common with those that repeat it? From any thread.
   [[nodiscard]] bool is_prepared(const Call& call, const PlanKey& key) const;
   /// Makes what there has to be beside the program.
@@ -32,10 +36,11 @@ class DeviceMover {
   static Prepared prepared(const Call& call, const PlanKey& key);
 
   StreamDevice& gpu_;
-  const std::uint32_t least_class_;
-  StreamExecutor executor_;
+  const std::uint32_t least_class_, least_fused_class_;
+  StreamExecutor streams_;
   DeviceLinks links_;
-  ProgramCache programs_;
+  ProgramCache programs_;                ///< of the streams
+  std::unique_ptr<ProgramCache> fused_;  ///< null: the ranks have no fused kernels
   mutable std::mutex mutex_;
   std::set<Prepared> prepared_;  ///< guarded by the mutex
 };

@@ -61,7 +61,7 @@ void Engine::finish() noexcept {
   if (helper_) helper_->forget(*this);
   programs_.stop_reading();
   tagged_programs_.stop_reading();
-  if (device_) device_->programs().stop_reading();
+  if (device_) device_->stop_reading();
 }
 
 void Engine::issue(OpenCall& call, const std::shared_ptr<ProgressThread>& helper) noexcept {

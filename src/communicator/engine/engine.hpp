@@ -59,14 +59,18 @@ class Engine {
   [[nodiscard]] PlanKey key_of(const Call& call) const;
   /// What its plan is made from.
   [[nodiscard]] const World& world_of(const Call& call) const {
-    return gpu_of(call) != nullptr ? device_->programs().world() : programs_.world();
+    const ProgramCache* const by_gpu =
+        device_ ? device_->programs_for(call, key_of(call)) : nullptr;
+    return by_gpu != nullptr ? by_gpu->world() : programs_.world();
   }
   /// The GPU that moves it; null: the processor does.
   [[nodiscard]] StreamDevice* gpu_of(const Call& call) const {
     if (!device_) [[likely]]
       return nullptr;
-    return device_->moves(call, key_of(call)) ? &device_->gpu() : nullptr;
+    return device_->programs_for(call, key_of(call)) != nullptr ? &device_->gpu() : nullptr;
   }
+  /// Who moves it, for a person.
+  [[nodiscard]] const char* mover_of(const Call& call) const;
 
   /// For a request that is to be put on a stream of CUDA: one step of making what repeated calls
   /// have, if nobody else drives. Later that might wait for the stream, which waits for the call.

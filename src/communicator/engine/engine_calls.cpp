@@ -34,7 +34,8 @@ PlanKey Engine::key_of(const Call& call) const {
 }
 
 ProgramCache& Engine::programs_for(const Call& call, const PlanKey& key) {
-  if (device_ && device_->moves(call, key)) return device_->programs();
+  if (ProgramCache* const by_gpu = device_ ? device_->programs_for(call, key) : nullptr)
+    return *by_gpu;
   return call.tagged() ? tagged_programs_ : programs_;
 }
 

@@ -25,6 +25,12 @@ bool Engine::prepares(const Request& request) noexcept {
   return ready;
 }
 
+const char* Engine::mover_of(const Call& call) const {
+  ProgramCache* const by_gpu = device_ ? device_->programs_for(call, key_of(call)) : nullptr;
+  if (by_gpu == nullptr) return "the host";
+  return device_->is_fused(*by_gpu) ? "kernels of the ranks' GPUs" : "streams of the ranks' GPUs";
+}
+
 Status Engine::make_ready(const Request& request, const PlanKey& key, bool& ready) {
   COLL_ASSIGN(const Program* const program, program_of(request.call));
   ready = program != nullptr;

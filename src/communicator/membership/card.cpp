@@ -11,7 +11,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 13;
+constexpr std::uint32_t kCardVersion = 14;
 constexpr std::uint32_t kMostOffers = 32;
 /// Four bytes each are enough: all ranks use what the card has.
 constexpr double ProbeCost::*kCardProbes[] = {
@@ -63,7 +63,10 @@ std::string write_card(const Card& card) {
       .text(card.member.host)
       .u64(static_cast<std::uint64_t>(card.member.pid));
   write_cpus(card.cpus, out);
-  out.u32(static_cast<std::uint32_t>(card.numa)).text(card.device).u8(card.by_gpu ? 1 : 0);
+  out.u32(static_cast<std::uint32_t>(card.numa))
+      .text(card.device)
+      .u8(card.by_gpu ? 1 : 0)
+      .u64(card.process);
   for (const auto probe : kCardProbes) {
     out.u32(std::bit_cast<std::uint32_t>(static_cast<float>(card.measured.*probe)));
   }
@@ -114,6 +117,7 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   card.numa = static_cast<std::int32_t>(in.u32());
   card.device = in.text();
   card.by_gpu = in.u8() != 0;
+  card.process = in.u64();
   for (const auto probe : kCardProbes) {
     const auto value = std::bit_cast<float>(in.u32());
     sensible = sensible && value >= 0;  // and no NaN

@@ -28,11 +28,12 @@ struct SharedSettings {
 struct Card {
   Member member;
   cpu_set_t cpus{};
-  std::int32_t numa = -1;  ///< the NUMA node that `cpus` are of, if it is one
-  std::string device;      ///< the GPU that it uses, by a lasting_name; "": none
-  bool by_gpu = false;     ///< that GPU can move the rank's calls
-  ProbeCost measured;      ///< by this process; 0: not known
-  DeviceCopyCosts copies;  ///< of `device`, by this process; 0: not known
+  std::int32_t numa = -1;     ///< the NUMA node that `cpus` are of, if it is one
+  std::string device;         ///< the GPU that it uses, by a lasting_name; "": none
+  bool by_gpu = false;        ///< that GPU can move the rank's calls
+  std::uint64_t process = 0;  ///< then: a number of its process that no other has
+  ProbeCost measured;         ///< by this process; 0: not known
+  DeviceCopyCosts copies;     ///< of `device`, by this process; 0: not known
   SharedSettings settings;
   /// A transport that the rank was told to use.
   struct Offer {

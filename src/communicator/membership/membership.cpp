@@ -13,6 +13,7 @@
 
 #include "base/hash.hpp"
 #include "base/log.hpp"
+#include "communicator/membership/fused_kernels_of.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
 #include "planner/networks/device_network.hpp"
@@ -223,8 +224,7 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
 /// Slots of a connection between GPUs, in each direction: of a megabyte each, in a GPU's memory.
 constexpr std::uint32_t kGpuCredits = 4;
 
-/// The same ranks, for plans of calls that their GPUs move: over the ways that each host's first
-/// rank found, at the rates that each rank measured.
+/// The same ranks, for plans of calls that their GPUs move, over these ways of each host.
 std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
                                            std::span<const DeviceWays> ways) {
   World world = hosts;
@@ -262,6 +262,7 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   } else {
     out.gpu = nullptr;
   }
+  if (!std::ranges::all_of(reaches, &Reach::fused)) out.fused.reset();
   return {};
 }
 
@@ -303,7 +304,10 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     mine.device = own->device;
     if (size > 1) out.gpu = gpu_of(*own);
     mine.by_gpu = out.gpu != nullptr;
-    if (mine.by_gpu) mine.copies = device_copy_costs(out.gpu->ordinal());
+    if (mine.by_gpu) {
+      mine.process = number_of_process();
+      mine.copies = device_copy_costs(out.gpu->ordinal());
+    }
   }
   out.own = mine;
   put_settings(settings, meeting.rank, meeting.size, mine);
@@ -348,7 +352,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
 
   // Every rank publishes what its choices mean for all, or why it has none, so that all fail
   // together and see one world.
-  Reach reach{.host = meeting.rank, .used = 0, .kinds = {}};
+  Reach reach{.host = meeting.rank, .used = 0, .kinds = {}, .fused = false};
   Status trouble;
   if (!own.ok()) {
     trouble = own.status()
@@ -359,6 +363,10 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     if (peer != meeting.rank) {
       trouble = choose_path(cards, offered, meeting.rank, peer, out, reach);
     }
+  }
+  if (trouble.ok() && out.gpu != nullptr) {
+    out.fused = fused_kernels_of(cards, meeting.rank, *out.gpu);
+    reach.fused = out.fused != nullptr;
   }
   MessageWriter verdict;
   verdict.u8(trouble.ok() ? 1 : 0);

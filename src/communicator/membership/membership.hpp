@@ -9,6 +9,7 @@
 #include "communicator/membership/assembly.hpp"
 #include "communicator/membership/card.hpp"
 #include "communicator/membership/own_place.hpp"
+#include "executor/device/fused/fused_executor.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/rendezvous.hpp"
 #include "transports/transport.hpp"
@@ -47,6 +48,7 @@ struct Membership {
   World world;
   StreamDevice* gpu = nullptr;  ///< of this rank, where all ranks have one that moves calls:
   std::shared_ptr<const World> gpu_world;  ///< what their plans are made from
+  std::unique_ptr<FusedExecutor> fused;    ///< of this rank, where all ranks have one
   std::vector<Member> members;
   std::uint32_t credits = 0;  ///< of each connection, 0: the transport's choice
   Neighbours neighbours;

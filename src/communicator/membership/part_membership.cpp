@@ -53,7 +53,7 @@ Status make_transports(const Assembly& part, const Kinship& kin,
 }
 
 Reach reach_of(const Kinship& kin, Rank rank) {
-  Reach reach{.host = rank, .used = 0, .kinds = {}};
+  Reach reach{.host = rank, .used = 0, .kinds = {}, .fused = false};
   for (std::size_t peer = 0; peer < kin.ways.size(); ++peer) {
     const Kinship::Way& way = kin.ways[peer];
     if (static_cast<Rank>(peer) == rank) continue;

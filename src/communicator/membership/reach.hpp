@@ -49,12 +49,16 @@ struct Reach {
   Rank host = 0;           ///< the first rank that it shares memory with; itself, if none before it
   std::uint32_t used = 0;  ///< bit i: it has a path by rank 0's offer i
   PathKinds kinds;         ///< of its paths
+  bool fused = false;      ///< it has room for fused kernels, which reach all ranks' GPUs
 
-  void write(MessageWriter& out) const { out.rank(host).u32(used).u32(kinds.bits()); }
+  void write(MessageWriter& out) const {
+    out.rank(host).u32(used).u32(kinds.bits()).u8(fused ? 1 : 0);
+  }
   /// What rank `rank` published; nothing where it makes no sense beside rank 0's offers.
   static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
-    Reach reach{.host = in.rank(), .used = in.u32(), .kinds = {}};
+    Reach reach{.host = in.rank(), .used = in.u32(), .kinds = {}, .fused = false};
     const std::optional<PathKinds> kinds = PathKinds::of(in.u32());
+    reach.fused = in.u8() != 0;
     if (!in.good() || !kinds || !kinds->any()) return std::nullopt;
     reach.kinds = *kinds;
     bool viable = true;

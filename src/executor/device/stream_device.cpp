@@ -49,6 +49,11 @@ Result<StreamDevice*> StreamDevice::of(int ordinal) {
 }
 
 Result<StreamDevice*> StreamDevice::at_bus(std::string_view bus) {
+  COLL_ASSIGN(const int ordinal, ordinal_at_bus(bus));
+  return of(ordinal);
+}
+
+Result<int> StreamDevice::ordinal_at_bus(std::string_view bus) {
   const CudaDriver* const driver = loaded_cuda_driver();
   if (driver == nullptr) return failed(Code::unsupported, "the program has not loaded CUDA");
   if (const std::string missing = driver->missing_for_streams(); !missing.empty())
@@ -64,7 +69,7 @@ Result<StreamDevice*> StreamDevice::at_bus(std::string_view bus) {
     char address[48];
     std::snprintf(address, sizeof address, "%04x:%02x:%02x.0", static_cast<unsigned>(at[0]),
                   static_cast<unsigned>(at[1]), static_cast<unsigned>(at[2]));
-    if (bus == address) return of(ordinal);
+    if (bus == address) return ordinal;
   }
   return failed(Code::unsupported,
                 "CUDA has no device at " + std::string(bus) + " in this process");

@@ -20,6 +20,8 @@ class StreamDevice {
   static Result<StreamDevice*> of(int ordinal);
   /// By its PCI address, as "0000:0f:00.0".
   static Result<StreamDevice*> at_bus(std::string_view bus);
+  /// CUDA's number of it.
+  static Result<int> ordinal_at_bus(std::string_view bus);
   StreamDevice(const StreamDevice&) = delete;
   StreamDevice& operator=(const StreamDevice&) = delete;
 

@@ -137,6 +137,7 @@ struct GpuCost {
   /// The shortest call of device memory that is planned for streams; a shorter one is copied to the
   /// host and moved there.
   double device_least_bytes = 0;
+  double fused_least_bytes = 0;  ///< of such calls, for kernels that wait for one another
   friend bool operator==(const GpuCost&, const GpuCost&) = default;
 };
 

@@ -143,6 +143,7 @@ constexpr CostConstant kGpu[] = {
     us<kOfGpu, &GpuCost::stream_words_us>("stream_words_us"),
     us<kOfGpu, &GpuCost::copy_start_us>("copy_start_us"),
     bytes<kOfGpu, &GpuCost::device_least_bytes>("device_least_bytes"),
+    bytes<kOfGpu, &GpuCost::fused_least_bytes>("fused_least_bytes"),
 };
 
 constexpr auto kOfProbe = &CostConstants::probe;

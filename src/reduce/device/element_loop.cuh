@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass of a grid over memory: which thread takes which elements, and how they travel.
+// One pass of many threads over memory: which thread takes which elements, and how they travel.
 #pragma once
 #include <cstdint>
 
@@ -49,9 +49,19 @@ struct Places {
   const unsigned char* right;
 };
 
-/// Puts f(left[i], right[i]) to all of `count` elements, or f(left[i]) if there is no right.
-template <class Element, class F>
-__device__ void for_each_element(const Places& p, std::uint64_t count, F f) {
+/// The threads that share a pass: this one's place among them, and how many they are.
+struct Team {
+  std::uint64_t first, stride;
+};
+__device__ inline Team whole_grid() {
+  return {std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x,
+          std::uint64_t{gridDim.x} * blockDim.x};
+}
+
+/// Puts f(left[i], right[i]) to all of `count` elements, or f(left[i]) if there is no right. Each
+/// thread has `kBatch` vectors on their way at once: few threads need that to fill a link.
+template <class Element, unsigned kBatch = 1, class F>
+__device__ void for_each_element(const Places& p, std::uint64_t count, const Team& team, F f) {
   constexpr unsigned kSize = sizeof(Element), kCount = Packed<Element>::kCount;
   constexpr bool kTwo = requires(Element e) {
     f(e, e);
@@ -70,24 +80,36 @@ __device__ void for_each_element(const Places& p, std::uint64_t count, F f) {
     head = head < count ? head : count;
     vectors = (count - head) / kCount;
   }
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  const std::uint64_t first = team.first, stride = team.stride;
 
-  for (std::uint64_t v = first; v < vectors; v += stride) {
-    const std::uint64_t at = head * kSize + v * kVectorBytes;
-    Packed<Element> result = load<Packed<Element>>(p.left + at);
-    if constexpr (kTwo) {
-      const auto right = load<Packed<Element>>(p.right + at);
-      COLL_UNROLL
-      for (unsigned i = 0; i < kCount; ++i)
-        result.elements[i] = f(result.elements[i], right.elements[i]);
-    } else {
-      COLL_UNROLL
-      for (unsigned i = 0; i < kCount; ++i) result.elements[i] = f(result.elements[i]);
+  const auto take = [&]<unsigned kVectors>(std::uint64_t v) {
+    Packed<Element> left[kVectors];
+    [[maybe_unused]] Packed<Element> right[kVectors];
+    const auto at = [&](unsigned n) { return head * kSize + (v + n * stride) * kVectorBytes; };
+    COLL_UNROLL
+    for (unsigned n = 0; n < kVectors; ++n) {
+      left[n] = load<Packed<Element>>(p.left + at(n));
+      if constexpr (kTwo) right[n] = load<Packed<Element>>(p.right + at(n));
     }
-    store(p.into + at, result);
-    if (p.copy != nullptr) store(p.copy + at, result);
+    COLL_UNROLL
+    for (unsigned n = 0; n < kVectors; ++n) {
+      COLL_UNROLL
+      for (unsigned i = 0; i < kCount; ++i) {
+        if constexpr (kTwo)
+          left[n].elements[i] = f(left[n].elements[i], right[n].elements[i]);
+        else
+          left[n].elements[i] = f(left[n].elements[i]);
+      }
+      store(p.into + at(n), left[n]);
+      if (p.copy != nullptr) store(p.copy + at(n), left[n]);
+    }
+  };
+  std::uint64_t v = first;
+  if constexpr (kBatch > 1) {
+    for (; v + (kBatch - 1) * stride < vectors; v += kBatch * stride)
+      take.template operator()<kBatch>(v);
   }
+  for (; v < vectors; v += stride) take.template operator()<1>(v);
 
   // Two loops: of one that asks `aligned`, compilers make a loop over bytes.
   const auto single = [&](std::uint64_t s, auto get, auto put) {
@@ -110,16 +132,22 @@ __device__ void for_each_element(const Places& p, std::uint64_t count, F f) {
   }
 }
 
-/// The body of coll_OP_TYPE.
-template <ReduceOp op, class T>
-__device__ void reduce_elements(const ReduceArguments& a) {
+/// One pass of the team over the elements of T.
+template <ReduceOp op, class T, unsigned kBatch = 1>
+__device__ void reduce_by_team(const ReduceArguments& a, const Team& team) {
   using S = ElementStep<op, T>;
   using Element = typename S::Element;
   const std::uint64_t ranks = a.ranks;
-  for_each_element<Element>(
+  for_each_element<Element, kBatch>(
       {static_cast<unsigned char*>(a.into), static_cast<unsigned char*>(a.copy),
        static_cast<const unsigned char*>(a.left), static_cast<const unsigned char*>(a.right)},
-      a.count * S::kParts, [ranks](Element x, Element y) { return S::apply(x, y, ranks); });
+      a.count * S::kParts, team, [ranks](Element x, Element y) { return S::apply(x, y, ranks); });
+}
+
+/// The body of coll_OP_TYPE.
+template <ReduceOp op, class T>
+__device__ void reduce_elements(const ReduceArguments& a) {
+  reduce_by_team<op, T>(a, whole_grid());
 }
 
 /// The body of coll_scale_TYPE.
@@ -131,7 +159,8 @@ __device__ void scale_elements(const ScaleArguments& a) {
   const auto factor = load_bytes<Element>(late != nullptr ? late : a.factor);
   for_each_element<Element>({static_cast<unsigned char*>(a.into), nullptr,
                              static_cast<const unsigned char*>(a.input), nullptr},
-                            a.count, [factor](Element x) { return S::apply(x, factor, 1); });
+                            a.count, whole_grid(),
+                            [factor](Element x) { return S::apply(x, factor, 1); });
 }
 
 }  // namespace coll::reduce::device

@@ -120,6 +120,10 @@ void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
   receiving.slots = end_->ring();
   receiving.awaited = row(end_->words_address(), CudaIpcEnd::kMayReceive);
   receiving.signalled = row(reach_.words, CudaIpcEnd::kMaySend);
+  const auto own = CudaIpcEnd::kernel_parts(end_->ring(), slot_bytes(), credits_);
+  const auto peers = CudaIpcEnd::kernel_parts(reach_.ring, slot_bytes(), credits_);
+  sending.kernels = kernel_memory::ring_of(true, own.sending, peers.receiving, credits_);
+  receiving.kernels = kernel_memory::ring_of(false, peers.sending, own.receiving, credits_);
   set_rings(sending, receiving);
   set_buffer_bytes(end_->ring_bytes() + end_->words_bytes());
 }

@@ -12,7 +12,9 @@
 #include <optional>
 #include <vector>
 
+#include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
+#include "sys/cuda/device_copies.hpp"
 #include "sys/memory/peer_file.hpp"
 #include "sys/proof.hpp"
 
@@ -72,8 +74,10 @@ Result<std::shared_ptr<CudaIpcEnd>> CudaIpcEnd::make(CudaContext context, std::s
   auto made = std::make_shared<CudaIpcEnd>();
   made->context_ = context;
   made->credits_ = credits;
-  made->ring_bytes_ = credits * slot_bytes;
+  made->ring_bytes_ =
+      kernel_parts(0, slot_bytes, credits).receiving + kernel_memory::receiver_bytes(credits);
   COLL_ASSIGN(made->ring_, CudaPiece::allocate(context, made->ring_bytes_));
+  COLL_TRY(made->clear_kernel_parts(slot_bytes));
   const std::size_t bytes = round_up(row(2, credits), kWordsUnit);
   COLL_ASSIGN(made->descriptor_, MemorySegment::create("coll-words", bytes));
   COLL_ASSIGN(made->file_, MemorySegment::map(made->descriptor_, bytes));
@@ -118,6 +122,21 @@ CudaIpcReach::~CudaIpcReach() {
   if (opened_ring_.address() == 0) return;
   opened_ring_ = {};
   CudaIpcEnd::set_open(file_, false);
+}
+
+CudaIpcEnd::KernelParts CudaIpcEnd::kernel_parts(CudaAddress ring, std::size_t slot_bytes,
+                                                 std::uint32_t credits) {
+  const CudaAddress sending = ring + round_up(credits * slot_bytes, kernel_memory::kAlignment);
+  return {sending, sending + kernel_memory::sender_bytes()};
+}
+
+Status CudaIpcEnd::clear_kernel_parts(std::size_t slot_bytes) {
+  const BesideCaptures beside(*loaded_cuda_driver());
+  const KernelParts parts = kernel_parts(ring(), slot_bytes, credits_);
+  const std::vector<std::byte> zeros(ring() + ring_bytes_ - parts.sending);
+  DeviceCopies copies;  // which wait for no stream of the program's
+  copies.add(reinterpret_cast<void*>(parts.sending), zeros.data(), zeros.size());
+  return copies.finish();
 }
 
 Status CudaIpcEnd::describe(CudaIpcHello& hello) const {

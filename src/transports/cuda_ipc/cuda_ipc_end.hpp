@@ -13,6 +13,7 @@
 #include "sys/memory/shared_segments.hpp"
 #include "sys/offered_objects.hpp"
 #include "transports/device_words.hpp"
+#include "transports/kernel_memory.hpp"
 
 namespace coll {
 
@@ -26,7 +27,7 @@ struct CudaIpcText {
 
 /// What an end tells the other first. All of one host, so in its order of bytes.
 struct CudaIpcHello {
-  static constexpr std::uint64_t kVersion = 1;
+  static constexpr std::uint64_t kVersion = 2;
 
   std::uint64_t version = kVersion;
   MemoryProof process;
@@ -42,8 +43,9 @@ struct CudaIpcHello {
   CudaIpcText failure;
 };
 
-/// An end's own part: the ring that its device receives in, in that device's memory; and the words
-/// that its device waits for, in memory of the host. In its own process the other end shares both,
+/// An end's own part: the ring that its device receives in, and behind it what kernels need
+/// (kernel_memory.hpp), in that device's memory; and the words that its streams wait for, in memory
+/// of the host. In its own process the other end shares both,
 /// so they live as long as one of the ends. Another process has mappings of its own.
 class CudaIpcEnd {
  public:
@@ -72,6 +74,11 @@ class CudaIpcEnd {
     return {file_.data() + row(index, credits_), credits_};
   }
   [[nodiscard]] CudaAddress ring() const { return ring_.address(); }
+  /// What kernels need for sending and for receiving, of an end whose ring begins there.
+  struct KernelParts {
+    CudaAddress sending, receiving;
+  };
+  static KernelParts kernel_parts(CudaAddress ring, std::size_t slot_bytes, std::uint32_t credits);
   [[nodiscard]] CudaAddress words_address() const { return pinned_.address(); }
   [[nodiscard]] const std::byte* words_place() const { return file_.data(); }
   [[nodiscard]] std::size_t ring_bytes() const { return ring_bytes_; }
@@ -83,6 +90,8 @@ class CudaIpcEnd {
   void close_file() { descriptor_.reset(); }
 
  private:
+  Status clear_kernel_parts(std::size_t slot_bytes);
+
   std::uint32_t credits_ = 0;
   std::uint64_t key_[2] = {0, 0};
   std::size_t ring_bytes_ = 0;

@@ -70,7 +70,7 @@ inline std::string explained(coll_comm_t comm, std::size_t count) {
 }
 
 inline bool moved_by_gpus(coll_comm_t comm, std::size_t count) {
-  return explained(comm, count).find("moved by: streams") != std::string::npos;
+  return explained(comm, count).find("of the ranks' GPUs") != std::string::npos;
 }
 
 inline Values counting(std::size_t count, int rank) {

@@ -2,7 +2,8 @@
 // Compiles kernel source as C++ for the host, where each CUDA thread is one call of the kernel.
 //
 // COLL_KERNEL makes of a kernel its twin (emulated_launch.hpp). Threads run one after another, so
-// kernels whose threads wait for one another (__syncthreads, spinning) need more than this.
+// kernels whose threads wait for one another (__syncthreads, spinning) need more than this
+// (concurrent_threads.hpp).
 #pragma once
 #include "emulation/cuda/emulated_launch.hpp"
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emulation/cuda/cuda_on_test.hpp"
+#include "transports/kernel_memory.hpp"
 #include "transports/transport.hpp"
 
 namespace coll::testing {
@@ -32,12 +33,17 @@ class LoopRing {
     std::memset(words_, 0, 2 * kStride * credits);
     for (std::uint32_t slot = 0; slot < credits; ++slot) word(slot, true) = 1;
     EXPECT_CUDA_OK(cuMemHostGetDevicePointer_v2(&there_, words, 0));
+    const std::vector<std::byte> zeros(kernel_memory::sender_bytes() +
+                                       kernel_memory::receiver_bytes(credits));
+    EXPECT_CUDA_OK(cuMemAlloc_v2(&kernels_, zeros.size()));
+    EXPECT_CUDA_OK(cuMemcpyHtoD_v2(kernels_, zeros.data(), zeros.size()));
   }
   LoopRing(const LoopRing&) = delete;
   LoopRing& operator=(const LoopRing&) = delete;
   ~LoopRing() {
     EXPECT_CUDA_OK(cuMemFree_v2(slots_));
     EXPECT_CUDA_OK(cuMemFreeHost(words_));
+    EXPECT_CUDA_OK(cuMemFree_v2(kernels_));
   }
   [[nodiscard]] DeviceRing end(bool sender) const {
     DeviceRing ring;
@@ -47,6 +53,8 @@ class LoopRing {
     ring.awaited = there_ + (sender ? 0 : kStride);
     ring.signalled = there_ + (sender ? kStride : 0);
     ring.awaited_stride = ring.signalled_stride = 2 * kStride;
+    ring.kernels = kernel_memory::ring_of(sender, kernels_,
+                                          kernels_ + kernel_memory::sender_bytes(), credits_);
     return ring;
   }
   /// Of all words that an end waits for.
@@ -79,7 +87,7 @@ class LoopRing {
   }
   std::size_t slot_bytes_;
   std::uint32_t credits_;
-  CUdeviceptr slots_ = 0, there_ = 0;
+  CUdeviceptr slots_ = 0, there_ = 0, kernels_ = 0;
   std::byte* words_ = nullptr;
 };
 

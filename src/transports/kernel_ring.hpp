@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// How kernels that run on both ends of a connection talk: plain data, for the host and the device.
+#pragma once
+#include <cstdint>
+
+namespace coll {
+
+/// What kernels need of a direction beside its slots. They wait by looking at a word again and
+/// again, so what an end looks at lies in memory of its own device. One connection serves either
+/// streams or kernels: they would not see each other's messages in the slots.
+///
+/// Messages have numbers, from 1 on and modulo 2^32, and pass through the slots in turn; a call
+/// goes on where the one before ended. Each end keeps its own count, in memory of its device. (To a
+/// port a message's slot is announced as if the call began at slot 0.)
+///
+/// Several blocks of a kernel move a message, each a *share* of it. The sender writes its number to
+/// the word `ready` of the slot and the share when the share is there. Each share has a word in
+/// `read`, where the receiver writes the number when it has read the share, or there was nothing in
+/// it; it sees to the words of all shares, whatever the number of its blocks is. When all words
+/// have reached the number of the message that was in a slot, the sender uses the slot again.
+///
+/// A short message needs no word `ready`, and not the slot's memory: it travels as *lines* of 16
+/// bytes, 8 of the message and twice its number. A line arrives in two halves with 4 bytes and a
+/// number each, and the receiver looks at it until both have come.
+///
+/// All of it is 0 in the beginning.
+struct KernelRing {
+  static constexpr std::uint32_t kShares = 8;
+  static constexpr std::uint32_t kWordBytes = 32;     ///< from word `ready` to word
+  static constexpr std::uint32_t kShortBytes = 8192;  ///< the longest short message
+
+  std::uint64_t ready = 0;  ///< words of slot 0, in the receiver's device; 0: it serves no kernels
+  std::uint64_t lines = 0;  ///< of slot 0, in the receiver's device
+  std::uint64_t read = 0;   ///< words of 4 bytes one behind the other, in the sender's device
+  std::uint64_t count = 0;  ///< this end's KernelCount
+};
+
+/// What an end has sent, or received, in all calls before.
+struct KernelCount {
+  std::uint32_t messages;
+  std::uint32_t slot;  ///< of the next message
+};
+
+}  // namespace coll
