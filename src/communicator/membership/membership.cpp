@@ -223,8 +223,7 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
 /// Slots of a connection between GPUs, in each direction: of a megabyte each, in a GPU's memory.
 constexpr std::uint32_t kGpuCredits = 4;
 
-/// The same ranks, for plans of calls that their GPUs move: over the ways that each host's first
-/// rank found, at the rates that each rank measured.
+/// The same ranks, for plans of calls that their GPUs move, over these ways of each host.
 std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
                                            std::span<const DeviceWays> ways) {
   World world = hosts;

@@ -10,8 +10,8 @@
 namespace coll {
 
 /// Copies that run side by side, on a stream of the library's for each GPU, which all threads
-/// share. They wait for no stream of the program's, see `await_default_stream`. Only where the driver
-/// `copies()`.
+/// share. They wait for no stream of the program's, see `await_default_stream`. Only where the
+/// driver `copies()`.
 class DeviceCopies {
  public:
   /// `on_host`: no end of any copy is memory of a GPU, so the driver need not be asked.
