@@ -13,7 +13,7 @@
 #include "coll_plan/coll_plan_words.hpp"
 #include "command_line.hpp"
 #include "planner/algorithm_choice.hpp"
-#include "planner/machines/machine_network.hpp"
+#include "planner/networks/machine_network.hpp"
 #include "planner/planner.hpp"
 #include "schedule/print.hpp"
 #include "topology/read/discover.hpp"

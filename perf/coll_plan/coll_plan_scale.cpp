@@ -12,7 +12,7 @@
 #include "coll_perf/coll_perf_table.hpp"
 #include "coll_plan/coll_plan_words.hpp"
 #include "coll_plot/plot_svg.hpp"
-#include "planner/machines/regular_cluster.hpp"
+#include "planner/networks/regular_cluster.hpp"
 #include "topology/read/read_topology.hpp"
 
 namespace perf {

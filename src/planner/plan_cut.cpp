@@ -123,7 +123,7 @@ std::vector<std::uint32_t> lanes_to_try(const World& world, double moved, std::u
 
 double alike(const World& world) {
   const ModelError& error = world.costs().error;
-  return world.network ? error.described_alike : error.alike;
+  return world.described() ? error.described_alike : error.alike;
 }
 
 std::uint32_t size_class(std::uint64_t bytes) {

@@ -99,6 +99,13 @@ std::string explain_costs(const World& world, Collective collective) {
     std::snprintf(line, sizeof line, " %s %.2f;", name, now.*probe / usual.*probe);
     measured += line;
   }
+  if (world.measured_network) {
+    // A network has these times per byte.
+    std::snprintf(line, sizeof line,
+                  "\nof the GPUs: a copy begins in %.2f us; the slowest copies %.0f GB/s\n",
+                  world.measured_network->step_us, 1e-3 / world.measured_network->copy_us_per_byte);
+    return text + line;
+  }
   if (!measured.empty()) {
     measured.back() = '\n';
     text += "\nmeasured here, times the model's machine:" + measured;

@@ -75,24 +75,39 @@ Load load_of(const World& world, const Plan& plan, double bytes) {
           .message_chunks = plan.message_chunks,
           .copies = plan.lanes,
           .credits = world.credits,
-          .effort = world.network && !world.joined ? kEffortDescribed : kEffort,
-          .in_a_row = !world.network,
+          .effort = world.described() ? kEffortDescribed : kEffort,
+          .in_a_row = !world.described(),
           .one_buffer = plan.spec.collective == Collective::broadcast};
 }
 
-Prediction simulated(const World& world, const CostConstants& costs, const Plan& plan,
-                     double bytes) {
+Prediction simulated(const World& world, const Network& network, const Plan& plan, double bytes) {
   std::vector<Schedule> schedules;
   for (Rank rank = 0; rank < plan.spec.ranks; ++rank) {
     schedules.push_back(plan.algorithm->build(plan.spec, world.layout, rank));
   }
   const Load load = load_of(world, plan, bytes);
-  const Result<Simulated> result = simulate(schedules, network_of(world, costs, plan, bytes), load);
+  const Result<Simulated> result = simulate(schedules, network, load);
   COLL_CHECK(result.ok(), "schedules that are proved end");
   return {.us = result->us,
           .each_us = load.in_a_row ? result->each_us : result->us,
           .bottleneck = result->bottleneck,
           .busy = result->busy};
+}
+
+/// The way between the first and the last rank with a GPU, the farthest there is on most machines,
+/// as the closed formula takes it.
+PathCost far_path(const World& world, const Plan& plan) {
+  const Network& network = reduces(plan.spec.collective) ? *world.network : *world.measured_network;
+  const Route route = network.route(0, world.layout.ranks() - 1);
+  double narrowest_us_per_byte = 0;
+  for (const std::uint32_t link : route.links)
+    narrowest_us_per_byte = std::max(narrowest_us_per_byte, network.links[link].us_per_byte);
+  return {.alpha_us = route.alpha_us,
+          .step_us = network.step_us,
+          .send_us = route.send_us,
+          .send_us_per_byte = narrowest_us_per_byte,
+          .receive_us_per_byte = route.receive_us_per_byte,
+          .long_us = route.long_us};
 }
 
 }  // namespace
@@ -111,6 +126,7 @@ Route route_over(const PathCost& path) {
 }
 
 Network network_of(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
+  if (world.measured_network && !reduces(plan.spec.collective)) return *world.measured_network;
   if (world.network) return *world.network;
   Network network;
   const Layout& layout = world.layout;
@@ -143,7 +159,8 @@ Network network_of(const World& world, const CostConstants& costs, const Plan& p
 
 Prediction estimate(const World& world, const CostConstants& costs, const Plan& plan,
                     double bytes) {
-  const PathCost& path = world.shared_memory ? costs.memory : costs.*world.view.path;
+  PathCost path = world.shared_memory ? costs.memory : costs.*world.view.path;
+  if (world.measured_network) path = far_path(world, plan);
   const double us = predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, costs, path,
                                world.view.ranks_per_core);
   return {.us = us, .each_us = us, .bottleneck = {}, .busy = 0};
@@ -151,16 +168,18 @@ Prediction estimate(const World& world, const CostConstants& costs, const Plan& 
 
 bool is_simulated(const World& world, const CollectiveSpec& spec) {
   const bool pair = spec.collective == Collective::send || spec.collective == Collective::recv;
-  return !pair &&
-         spec.ranks <= (world.network && !world.joined ? kMostDescribedRanks : kMostSimulatedRanks);
+  return !pair && spec.ranks <= (world.described() ? kMostDescribedRanks : kMostSimulatedRanks);
 }
 
 Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
-  return is_simulated(world, plan.spec) ? simulated(world, costs, plan, bytes)
-                                        : estimate(world, costs, plan, bytes);
+  return is_simulated(world, plan.spec)
+             ? simulated(world, network_of(world, costs, plan, bytes), plan, bytes)
+             : estimate(world, costs, plan, bytes);
 }
 
 Prediction expect(const World& world, const Plan& plan, double bytes) {
+  if (world.measured_network && is_simulated(world, plan.spec))
+    return simulated(world, *world.measured_network, plan, bytes);
   return predict(world, world.expected_costs(), plan, bytes);
 }
 

@@ -28,8 +28,8 @@ struct Prediction {
 /// with a core each.
 Route route_over(const PathCost& path);
 
-/// The network between the ranks of a world for calls of `bytes` by this plan: the network of a
-/// described machine, else shared memory within hosts and TCP between them, at these costs.
+/// The network between the ranks of a world for calls of `bytes` by this plan: the world's own if
+/// it has one, else shared memory within hosts and TCP between them, at these costs.
 Network network_of(const World& world, const CostConstants& costs, const Plan& plan, double bytes);
 
 /// Predicts one call of `bytes` (the size of a rank's larger buffer) by the closed formula. All

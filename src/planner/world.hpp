@@ -39,9 +39,12 @@ struct World {
   std::uint32_t credits = 8;
   std::uint32_t max_lanes = 4;
   bool shared_memory = true;  ///< every pair of ranks uses shared memory
-  /// The network of a described machine; null on a real one: shared memory and TCP, by the layout.
+  /// The network of a described machine, or of ranks that met with a GPU each (set_device_network).
+  /// Null: shared memory and TCP, by the layout.
   std::shared_ptr<const Network> network;
-  bool joined = false;  ///< `network` is that of ranks that have joined: their calls wait for plans
+  /// Of such ranks: the same with what they measured. Null on a described machine. For operations
+  /// that do not reduce, and for predictions of all.
+  std::shared_ptr<const Network> measured_network;
   // rank 0's knobs
   std::string algorithm;           ///< COLL_ALGORITHM
   Cut cut = {};                    ///< COLL_LANES and COLL_SLICE_BYTES
@@ -50,6 +53,8 @@ struct World {
   std::vector<TuningPoint> tuning;  ///< for this world; they override the model
   std::string tuning_file;
 
+  /// Nobody waits for its plans but a person, and the model's error is not known.
+  [[nodiscard]] bool described() const { return network && !measured_network; }
   [[nodiscard]] const CostConstants& costs() const { return model->constants; }
   [[nodiscard]] const PathCost& path() const { return costs().*view.path; }
   [[nodiscard]] const PathCost& between() const { return costs().*view.between; }

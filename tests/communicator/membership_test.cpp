@@ -240,6 +240,17 @@ TEST(Membership, WhatTheSlowestHostMeasuredCountsForAll) {
   EXPECT_EQ(view.factors, copy_factors(costs(), view.measured));
   EXPECT_EQ(zero->neighbours.ranks, 2U) << "they share a kernel, if no memory";
 
+  Card other_copies = slow;
+  other_copies.copies = {.within_gbytes_per_s = 1500.5,
+                         .to_host_gbytes_per_s = 50,
+                         .from_host_gbytes_per_s = 51,
+                         .start_us = 2};
+  const Result<Card> back = read_card(write_card(other_copies), 1);
+  ASSERT_TRUE(back.ok()) << back.status().text();
+  EXPECT_EQ(back->copies, other_copies.copies);
+  other_copies.copies.start_us = -1;
+  EXPECT_EQ(read_card(write_card(other_copies), 1).status().code(), Code::mismatch);
+
   slow.measured.line_us = -1;
   EXPECT_EQ(told({write_card(slow), choice(1, 1)}).code(), Code::mismatch);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predicted times on described machines, beside published ones.
-#include "planner/machines/machine_network.hpp"
+#include "planner/networks/machine_network.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clusters of equal hosts, where a single host stands for all.
-#include "planner/machines/regular_cluster.hpp"
+#include "planner/networks/regular_cluster.hpp"
 
 #include <gtest/gtest.h>
 

@@ -81,6 +81,29 @@ TEST(Simulate, LanesShareALink) {
   EXPECT_NEAR(simulated_us(schedules, ports(2), load), one, one * 1e-9);
 }
 
+/// On the streams of a GPU: one message after the other, although each has a link of its own.
+TEST(Simulate, ALaneThatCopiesSendsOneMessageAfterTheOther) {
+  for (const Rank n : {2, 3, 9}) {
+    Network network;
+    for (Rank rank = 0; rank < n; ++rank)
+      network.links.push_back({"to rank " + std::to_string(rank), kBeta});
+    network.route = [](Rank, Rank target) {
+      return Route{.alpha_us = kAlpha, .links = {static_cast<std::uint32_t>(target)}};
+    };
+    network.threads = false;
+    const auto linear = built("linear", Collective::broadcast, n);
+    const double crossing = kBytes * kBeta;
+    EXPECT_NEAR(simulated_us(linear, network, kOnePass), kAlpha + crossing, 1e-6) << n;
+    network.lanes_copy = true;
+    EXPECT_NEAR(simulated_us(linear, network, kOnePass), kAlpha + (n - 1) * crossing, 1e-6) << n;
+    // A message that is passed on leaves when it has come: a ring takes no longer.
+    const auto ring = built("ring", Collective::all_gather, n);
+    const double us = simulated_us(ring, network, kOnePass);
+    network.lanes_copy = false;
+    EXPECT_NEAR(us, simulated_us(ring, network, kOnePass), us * 0.01) << n;
+  }
+}
+
 TEST(Simulate, EveryMessageCrossesASharedLink) {
   // All ranks behind one link: it carries all bytes of all ranks.
   constexpr Rank kRanks = 5;

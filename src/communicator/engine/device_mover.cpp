@@ -20,7 +20,7 @@ std::uint32_t class_of(double bytes) {
 DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& pool,
                          MemoryCounts& counts)
     : gpu_(*membership.gpu),
-      least_class_(class_of(membership.gpu_world->costs().gpu.stream_least_bytes)),
+      least_class_(class_of(membership.gpu_world->costs().gpu.device_least_bytes)),
       least_fused_class_(class_of(membership.gpu_world->costs().gpu.fused_least_bytes)),
       streams_(gpu_, reduce::device_kernels()),
       links_(gpu_.context(), membership.gpu_world->credits),

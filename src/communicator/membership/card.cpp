@@ -3,6 +3,7 @@
 #include "communicator/membership/card.hpp"
 
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "rendezvous/control_message.hpp"
@@ -10,13 +11,16 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 13;
+constexpr std::uint32_t kCardVersion = 14;
 constexpr std::uint32_t kMostOffers = 32;
 /// Four bytes each are enough: all ranks use what the card has.
 constexpr double ProbeCost::*kCardProbes[] = {
     &ProbeCost::copy_us_per_byte, &ProbeCost::fetch_us,         &ProbeCost::fetch_us_per_byte,
     &ProbeCost::line_us,          &ProbeCost::pass_us_per_byte, &ProbeCost::chain_us,
     &ProbeCost::send_us};
+constexpr double DeviceCopyCosts::*kCardCopies[] = {
+    &DeviceCopyCosts::within_gbytes_per_s, &DeviceCopyCosts::to_host_gbytes_per_s,
+    &DeviceCopyCosts::from_host_gbytes_per_s, &DeviceCopyCosts::start_us};
 constexpr std::uint64_t kMostSlotBytes = std::uint64_t{1} << 30;
 
 /// CPUs as runs: few bytes where a whole mask has 128.
@@ -65,6 +69,9 @@ std::string write_card(const Card& card) {
       .u64(card.process);
   for (const auto probe : kCardProbes) {
     out.u32(std::bit_cast<std::uint32_t>(static_cast<float>(card.measured.*probe)));
+  }
+  for (const auto copy : kCardCopies) {
+    out.u32(std::bit_cast<std::uint32_t>(static_cast<float>(card.copies.*copy)));
   }
   out.u32(static_cast<std::uint32_t>(card.offers.size()));
   for (const Card::Offer& offer : card.offers) {
@@ -115,6 +122,11 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
     const auto value = std::bit_cast<float>(in.u32());
     sensible = sensible && value >= 0;  // and no NaN
     card.measured.*probe = value;
+  }
+  for (const auto copy : kCardCopies) {
+    const auto value = std::bit_cast<float>(in.u32());
+    sensible = sensible && value >= 0 && std::isfinite(value);
+    card.copies.*copy = value;
   }
   const std::uint32_t offers = in.u32();
   sensible = sensible && offers <= kMostOffers;

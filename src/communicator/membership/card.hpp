@@ -9,6 +9,7 @@
 #include "base/status.hpp"
 #include "planner/planner.hpp"
 #include "planner/tuning_file.hpp"
+#include "sys/cuda/device_copy_costs.hpp"
 #include "watch/watch.hpp"
 
 namespace coll {
@@ -32,6 +33,7 @@ struct Card {
   bool by_gpu = false;        ///< that GPU can move the rank's calls
   std::uint64_t process = 0;  ///< then: a number of its process that no other has
   ProbeCost measured;         ///< by this process; 0: not known
+  DeviceCopyCosts copies;     ///< of `device`, by this process; 0: not known
   SharedSettings settings;
   /// A transport that the rank was told to use.
   struct Offer {

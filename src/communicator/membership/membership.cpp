@@ -16,7 +16,7 @@
 #include "communicator/membership/fused_kernels_of.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
-#include "planner/gpu_network.hpp"
+#include "planner/networks/device_network.hpp"
 #include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"
@@ -224,12 +224,13 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
 /// Slots of a connection between GPUs, in each direction: of a megabyte each, in a GPU's memory.
 constexpr std::uint32_t kGpuCredits = 4;
 
-/// The same ranks, for plans of calls that their GPUs move.
-std::shared_ptr<const World> world_of_gpus(const World& hosts) {
+/// The same ranks, for plans of calls that their GPUs move, over these ways of each host.
+std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
+                                           std::span<const DeviceWays> ways) {
   World world = hosts;
-  world.network = std::make_shared<const Network>(gpu_network(world.layout, world.costs()));
-  world.joined = true;
-  world.shared_memory = false;  // nothing is lent
+  std::vector<DeviceCopyCosts> measured;
+  for (const Card& card : cards) measured.push_back(card.copies);
+  set_device_network(world, ways, measured);
   world.passing_bytes =
       std::min(world.slot_bytes, static_cast<std::uint32_t>(world.costs().gpu.slice_bytes));
   world.credits = kGpuCredits;
@@ -257,7 +258,7 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   COLL_TRY(make_world(cards, reaches, seatings, rank, out));
   out.neighbours = neighbours_of(cards, rank, out);
   if (std::ranges::all_of(cards, &Card::by_gpu)) {
-    out.gpu_world = world_of_gpus(out.world);
+    out.gpu_world = world_of_gpus(out.world, cards, ways_by_host(reaches, seatings));
   } else {
     out.gpu = nullptr;
   }
@@ -303,7 +304,10 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     mine.device = own->device;
     if (size > 1) out.gpu = gpu_of(*own);
     mine.by_gpu = out.gpu != nullptr;
-    if (mine.by_gpu) mine.process = number_of_process();
+    if (mine.by_gpu) {
+      mine.process = number_of_process();
+      mine.copies = device_copy_costs(out.gpu->ordinal());
+    }
   }
   out.own = mine;
   put_settings(settings, meeting.rank, meeting.size, mine);

@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "communicator/membership/own_place.hpp"
+#include "communicator/membership/published_ways.hpp"
 #include "rendezvous/ranks_text.hpp"
 #include "topology/find_gpu.hpp"
 #include "topology/rings/host_seats.hpp"
@@ -32,6 +33,20 @@ bool is_permutation(const std::vector<std::int32_t>& order, std::size_t size) {
   return order.size() == size;
 }
 
+/// The ranks of each host, in order; hosts count by their first rank.
+std::vector<std::vector<Rank>> ranks_by_host(const std::vector<Reach>& reaches) {
+  std::vector<std::vector<Rank>> hosts;
+  std::vector<std::size_t> host_of;
+  for (std::size_t r = 0; r < reaches.size(); ++r) {
+    const auto each = static_cast<Rank>(r), first = reaches[r].host;
+    const std::size_t host = first < each ? host_of[static_cast<std::size_t>(first)] : hosts.size();
+    if (host == hosts.size()) hosts.emplace_back();
+    hosts[host].push_back(each);
+    host_of.push_back(host);
+  }
+  return hosts;
+}
+
 bool all_differ(std::vector<NodeId> gpus) {
   std::ranges::sort(gpus);
   return gpus.front() != kNoNode && std::ranges::adjacent_find(gpus) == gpus.end();
@@ -53,6 +68,7 @@ void Seating::write(MessageWriter& out) const {
     for (const std::int32_t number : path.order) order += static_cast<char>(number);
     out.text(order);
   }
+  write_ways(ways, out);
 }
 
 std::optional<Seating> Seating::read(MessageReader& in) {
@@ -73,14 +89,17 @@ std::optional<Seating> Seating::read(MessageReader& in) {
     path.out = number();
     for (const char rank : in.text()) path.order.push_back(static_cast<unsigned char>(rank));
   }
-  return in.good() ? std::optional(std::move(seating)) : std::nullopt;
+  std::optional<DeviceWays> ways = read_ways(in);
+  if (!in.good() || !ways) return std::nullopt;
+  seating.ways = *std::move(ways);
+  return seating;
 }
 
 bool Seating::fits(std::size_t ranks) const {
-  if (places.empty()) return paths.empty();
-  return places.size() == ranks && std::ranges::all_of(paths, [&](const HostPath& path) {
-           return is_permutation(path.order, ranks);
-         });
+  if (places.empty()) return paths.empty() && ways.gpu.empty();
+  return places.size() == ranks && ways.fits(ranks) &&
+         std::ranges::all_of(
+             paths, [&](const HostPath& path) { return is_permutation(path.order, ranks); });
 }
 
 Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, bool alone,
@@ -113,6 +132,8 @@ Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, b
   Seating seating;
   seating.places = seat_ranks(*machine, host, units, gpu_islands(*machine)).places;
   for (Place& place : seating.places) place.host = 0;
+  // Of the usual model, as rank 0's own may not be known here; it has the same links.
+  seating.ways = device_ways(*machine, gpus, default_cost_model()->constants.link);
   if (all_differ(gpus) && gpus.size() <= kMostOnPath) {
     SearchBudget budget;
     seating.paths = host_paths(*machine, gpus, alone, budget);
@@ -124,14 +145,12 @@ Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, b
 Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
                  const std::vector<Seating>& seatings, Rank rank) {
   std::vector<Place> places(cards.size());
-  std::vector<std::vector<Rank>> hosts;
-  for (std::size_t r = 0; r < cards.size(); ++r) {
-    const auto each = static_cast<Rank>(r), first = reaches[r].host;
-    const std::int64_t host = first < each ? places[static_cast<std::size_t>(first)].host
-                                           : static_cast<std::int64_t>(hosts.size());
-    if (host == std::ssize(hosts)) hosts.emplace_back();
-    hosts[static_cast<std::size_t>(host)].push_back(each);
-    places[r] = {.host = host, .numa = cards[r].numa};
+  const std::vector<std::vector<Rank>> hosts = ranks_by_host(reaches);
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    for (const Rank each : hosts[host]) {
+      const auto at = static_cast<std::size_t>(each);
+      places[at] = {.host = static_cast<std::int64_t>(host), .numa = cards[at].numa};
+    }
   }
   std::vector<std::vector<HostPath>> paths;
   std::vector<Rank> misfits;
@@ -157,6 +176,16 @@ Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reach
             "could not place them all");
   }
   return make_layout(places, paths);
+}
+
+std::vector<DeviceWays> ways_by_host(const std::vector<Reach>& reaches,
+                                     const std::vector<Seating>& seatings) {
+  std::vector<DeviceWays> ways;
+  for (const std::vector<Rank>& ranks : ranks_by_host(reaches)) {
+    const Seating& seating = seatings[static_cast<std::size_t>(ranks.front())];
+    ways.push_back(seating.fits(ranks.size()) ? seating.ways : DeviceWays{});
+  }
+  return ways;
 }
 
 }  // namespace coll

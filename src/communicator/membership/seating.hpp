@@ -7,6 +7,7 @@
 
 #include "communicator/membership/card.hpp"
 #include "communicator/membership/reach.hpp"
+#include "planner/networks/device_ways.hpp"
 #include "topology/layout.hpp"
 
 namespace coll {
@@ -16,6 +17,7 @@ namespace coll {
 struct Seating {
   std::vector<Place> places;    ///< of the host's ranks in order, `host` unset; none: nobody looked
   std::vector<HostPath> paths;  ///< of rings; none where not every rank has a GPU of its own
+  DeviceWays ways = {};         ///< between the GPUs that ranks name; none where no rank names one
 
   void write(MessageWriter& out) const;
   /// What another rank published; nothing where it makes no sense.
@@ -43,5 +45,9 @@ Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, b
 /// Elsewhere the NUMA nodes are the cards'.
 Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
                  const std::vector<Seating>& seatings, Rank rank);
+
+/// The ways on each host of that layout; none on one whose seating does not fit its ranks.
+std::vector<DeviceWays> ways_by_host(const std::vector<Reach>& reaches,
+                                     const std::vector<Seating>& seatings);
 
 }  // namespace coll

@@ -108,19 +108,20 @@ struct ModelError {
   friend bool operator==(const ModelError&, const ModelError&) = default;
 };
 
-/// Links of described machines. A yield is the share of a link's line rate that carries data, after
+/// Links of machines with GPUs. A yield is the share of a link's line rate that carries data, after
 /// headers, acknowledgements and other overhead. A rate is the one of a link that no source tells.
 struct LinkCost {
   double nvlink_yield = 1, xgmi_yield = 1, pcie_yield = 1, network_yield = 1;
   double nvlink_gbytes_per_s = 1, xgmi_gbytes_per_s = 1, pcie_gbytes_per_s = 1;
   double nic_gbytes_per_s = 1;
-  double within_gpu_gbytes_per_s = 1;  ///< within one GPU's memory, for ranks that share a GPU
+  double within_gpu_gbytes_per_s = 1;  ///< copied within a GPU's memory, for ranks that share it
   double nic_message_us = 0;           ///< of a NIC per message, including the doorbell
   friend bool operator==(const LinkCost&, const LinkCost&) = default;
 };
 
-/// Messages between GPUs of described machines. A hop costs its alpha if the message is small
-/// enough to travel with flags, and long_us more if it is longer.
+/// Messages between GPUs. First those of described machines, which kernels of a whole call move: a
+/// hop costs its alpha if the message is small enough to travel with flags, and long_us more if it
+/// is longer. Then those of ranks that met with a GPU each, which operations of streams move.
 struct GpuCost {
   double link_alpha_us = 0, link_long_us = 0;
   double pci_alpha_us = 0, pci_long_us = 0;
@@ -130,11 +131,13 @@ struct GpuCost {
   double flagged_times = 1;  ///< such a message occupies a link as this many times its bytes would
   double slice_bytes = 64;   ///< the longest slice
   double most_lanes = 1;
-  // Of GPUs of ranks that have joined, whose streams move calls (StreamExecutor).
-  double stream_alpha_us = 0;     ///< from a written word to the operation that waits for it
-  double stream_step_us = 0;      ///< a step's operations, given to the GPU and begun by it
-  double stream_least_bytes = 0;  ///< the shortest call that they move; others go through the host
-  double fused_least_bytes = 0;   ///< the same for kernels that wait for one another
+  double stream_alpha_us = 0;  ///< from a word's being written to what another stream does then
+  double stream_words_us = 0;  ///< at each end of a message: one wait for a word, two writes
+  double copy_start_us = 0;    ///< of a copy or a kernel that follows another on its stream
+  /// The shortest call of device memory that is planned for streams; a shorter one is copied to the
+  /// host and moved there.
+  double device_least_bytes = 0;
+  double fused_least_bytes = 0;  ///< of such calls, for kernels that wait for one another
   friend bool operator==(const GpuCost&, const GpuCost&) = default;
 };
 

@@ -140,8 +140,9 @@ constexpr CostConstant kGpu[] = {
     bytes<kOfGpu, &GpuCost::slice_bytes>("slice_bytes", kLeastSlice, kMostSlice),
     times<kOfGpu, &GpuCost::most_lanes>("most_lanes", kMostCount),
     us<kOfGpu, &GpuCost::stream_alpha_us>("stream_alpha_us"),
-    us<kOfGpu, &GpuCost::stream_step_us>("stream_step_us"),
-    bytes<kOfGpu, &GpuCost::stream_least_bytes>("stream_least_bytes"),
+    us<kOfGpu, &GpuCost::stream_words_us>("stream_words_us"),
+    us<kOfGpu, &GpuCost::copy_start_us>("copy_start_us"),
+    bytes<kOfGpu, &GpuCost::device_least_bytes>("device_least_bytes"),
     bytes<kOfGpu, &GpuCost::fused_least_bytes>("fused_least_bytes"),
 };
 

@@ -81,9 +81,10 @@ constexpr CostConstants kDefault{
             .flagged_times = 4,
             .slice_bytes = 512 * kKiB,
             .most_lanes = 16,
-            .stream_alpha_us = 4,
-            .stream_step_us = 10,
-            .stream_least_bytes = 256 * kKiB,
+            .stream_alpha_us = 2,
+            .stream_words_us = 2,
+            .copy_start_us = 3,
+            .device_least_bytes = 32 * kKiB,
             .fused_least_bytes = 1 * kKiB},
     .probe = {.copy_us_per_byte = 25e-6,
               .fetch_us = 1,
@@ -126,15 +127,20 @@ CostModel made() {
               "yields: NVLink 370 of 450 GB/s on 8 H100, 230 of 300 on 8 A100 (nccl-tests issues "
               "212, 149), networks 193 of 200 and 91 of 100 (issue 100), PCI Express 24 of 31.5 "
               "GB/s, fourth generation (NCCL's src/graph/topo.h); rates: NVLink 2 to 4, XGMI of an "
-              "MI250X, PCI Express 3 with 16 lanes, a NIC of 100 Gbit/s; nic_message_us: an "
-              "estimate",
+              "MI250X, PCI Express 3 with 16 lanes, a NIC of 100 Gbit/s; within_gpu_gbytes_per_s "
+              "and nic_message_us: estimates",
               // gpu
               "hops: hwLat of rings, LL and Simple, in NCCL 2.18's src/graph/tuning.cc; "
               "flagged_times: it plans its LL protocol with a quarter of a link's bandwidth (a "
               "third for all_gather, reduce_scatter and broadcast on one host; from 2.21 on a "
-              "half); slice_bytes: its Simple protocol; step_us: an estimate; stream_…: estimates, "
-              "not yet "
-              "measured on a GPU: five operations of a stream a step",
+              "half); slice_bytes: its Simple protocol; step_us: an estimate; stream_alpha_us, "
+              "stream_words_us and copy_start_us: estimates, not yet measured on a GPU, from "
+              "others' "
+              "figures: 3 us for two streams that wait for each other and for a kernel that was "
+              "enqueued before (facebookincubator/velox 6096, RTX 3080), 5 to 7 us for a processor "
+              "to enqueue a copy (arXiv 2602.21548); device_least_bytes: where these make "
+              "all_reduce by streams and by the host take equally long, on 2 hosts of 4 GPUs "
+              "(docs/planning.md)",
               // probe
               "copy, fetch, line and pass: the constants of copy and memory, which they should "
               "equal; send_us: over veth; chain_us: an estimate, four cycles each at 3 GHz",

@@ -65,6 +65,9 @@ struct Network {
   std::function<Route(Rank source, Rank target)> route;
 
   bool threads = true;  ///< a rank's lanes take turns on one thread; else they are parallel (GPUs)
+  /// A lane copies what it sends: its next step begins when the message has crossed its links, as
+  /// on the streams of a GPU. Else a message is on its way when its lane goes on.
+  bool lanes_copy = false;
   /// The core of each rank's thread, counted from 0; empty: each rank has its own. A rank that has
   /// to wait offers the core to the next rank in turn, whether that one has work or not.
   std::vector<std::uint32_t> core;

@@ -221,6 +221,7 @@ void Simulation::cross(std::uint32_t index, double now) {
     // In order: what comes behind has crossed each link after this, and may be a shorter one.
     fifo.last = std::max(fifo.last, message.arrival + fifo.route.crossing_us(message.bytes));
     schedule_event(fifo.last, message.fifo, Kind::arrive);
+    if (network_.lanes_copy) schedule_event(message.arrival, fifo.writer, Kind::sent);
     free_messages_.push_back(index);
     return;
   }
@@ -255,10 +256,16 @@ void Simulation::unblock(std::uint32_t number, Blocked why, double now) {
 }
 
 void Simulation::end(std::uint32_t number, double now) {
+  const LaneState& lane = lanes_[number];
+  if (lane.out != kNone) send(lane, now);
+  if (lane.out == kNone || !network_.lanes_copy) go_on(number, now);
+}
+
+/// From a step that has ended to the next.
+void Simulation::go_on(std::uint32_t number, double now) {
   LaneState& lane = lanes_[number];
   const std::uint32_t in = lane.in;
   const bool was_lent = in != kNone && lane.bytes >= fifos_[in].route.lent_bytes;
-  if (lane.out != kNone) send(lane, now);
   bool called = false;
   if (++lane.step == steps_of(lane).size()) {
     lane.step = 0;
@@ -306,6 +313,9 @@ Status Simulation::run() {
         break;
       case Kind::end:
         end(event.subject, event.at);
+        break;
+      case Kind::sent:
+        go_on(event.subject, event.at);
         break;
       case Kind::cross:
         cross(event.subject, event.at);

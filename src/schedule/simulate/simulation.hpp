@@ -69,7 +69,7 @@ class Simulation {
     double bytes = 0;
     double arrival = 0;  ///< arrival time of its last byte, as far as the links crossed so far tell
   };
-  enum class Kind : std::uint8_t { begin, end, cross, arrive, turn };
+  enum class Kind : std::uint8_t { begin, end, sent, cross, arrive, turn };
   struct Event {
     double at;
     std::uint64_t order;
@@ -92,6 +92,7 @@ class Simulation {
   }
   void begin(std::uint32_t lane, double now);
   void end(std::uint32_t lane, double now);
+  void go_on(std::uint32_t lane, double now);
   void run_next(std::uint32_t rank, double now);
   void take_turn(std::uint32_t core, double now);
   void send(const LaneState& lane, double now);

@@ -66,6 +66,7 @@ void for_each_streaming(Table& table, Visit visit) {
   visit("cuEventRecord", table.event_record);
   visit("cuEventSynchronize", table.event_synchronize);
   visit("cuEventQuery", table.event_query);
+  visit("cuEventElapsedTime", table.event_elapsed);
   visit("cuModuleLoadData", table.module_load);
   visit("cuModuleGetFunction", table.module_function);
   visit("cuLaunchKernel", table.launch);

@@ -87,12 +87,14 @@ struct CudaDriver {
   int (*stream_is_capturing)(CudaStream stream, int* status) = nullptr;  ///< cuStreamIsCapturing
   int (*exchange_capture_mode)(int* mode) = nullptr;  ///< cuThreadExchangeStreamCaptureMode
   int (*launch_host)(CudaStream stream, void (*function)(void*),
-                     void* argument) = nullptr;                         ///< cuLaunchHostFunc
-  int (*event_create)(CudaEvent* event, unsigned flags) = nullptr;      ///< cuEventCreate
-  int (*event_destroy)(CudaEvent event) = nullptr;                      ///< cuEventDestroy_v2
-  int (*event_record)(CudaEvent event, CudaStream stream) = nullptr;    ///< cuEventRecord
-  int (*event_synchronize)(CudaEvent event) = nullptr;                  ///< cuEventSynchronize
-  int (*event_query)(CudaEvent event) = nullptr;                        ///< cuEventQuery
+                     void* argument) = nullptr;                       ///< cuLaunchHostFunc
+  int (*event_create)(CudaEvent* event, unsigned flags) = nullptr;    ///< cuEventCreate
+  int (*event_destroy)(CudaEvent event) = nullptr;                    ///< cuEventDestroy_v2
+  int (*event_record)(CudaEvent event, CudaStream stream) = nullptr;  ///< cuEventRecord
+  int (*event_synchronize)(CudaEvent event) = nullptr;                ///< cuEventSynchronize
+  int (*event_query)(CudaEvent event) = nullptr;                      ///< cuEventQuery
+  int (*event_elapsed)(float* milliseconds, CudaEvent begin,
+                       CudaEvent end) = nullptr;                        ///< cuEventElapsedTime
   int (*module_load)(CudaModule* module, const void* image) = nullptr;  ///< cuModuleLoadData
   int (*module_function)(CudaFunction* function, CudaModule module,
                          const char* name) = nullptr;  ///< cuModuleGetFunction

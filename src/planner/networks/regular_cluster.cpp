@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clusters of equal hosts, of any number, by the traffic of one of them.
-#include "planner/machines/regular_cluster.hpp"
+#include "planner/networks/regular_cluster.hpp"
 
 #include <algorithm>
 #include <unordered_map>

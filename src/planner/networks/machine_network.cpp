@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network between ranks on a described machine, link by link.
-#include "planner/machines/machine_network.hpp"
+#include "planner/networks/machine_network.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <unordered_map>
 
+#include "planner/networks/host_ways.hpp"
 #include "planner/prediction.hpp"
-#include "topology/gpu_models.hpp"
 #include "topology/topology_path.hpp"
 
 namespace coll {
@@ -22,10 +22,7 @@ constexpr double us_per_byte(double gbytes_per_s) {
 class Fabric {
  public:
   Fabric(const Topology& topology, const Placement& placement, const CostConstants& costs)
-      : topology_(topology),
-        placement_(placement),
-        costs_(costs),
-        one_host_(topology.count(NodeKind::host) == 1) {
+      : topology_(topology), placement_(placement), costs_(costs), ways_(topology, costs.link) {
     for (const RingHop& hop : placement.ring_hops)
       ring_nics_[{hop.from, hop.to}].emplace_back(hop.out, hop.in);
   }
@@ -46,10 +43,10 @@ class Fabric {
       use({"memory of " + name(a), a, a}, costs_.link.within_gpu_gbytes_per_s, route, network);
     } else if (link_path_between(topology_, a, b).links > 0) {
       set(route, gpu.link_alpha_us, gpu.link_long_us);
-      over_links(a, b, route, network);
+      use(ways_.between_gpus(a, b), route, network);
     } else {
       set(route, gpu.pci_alpha_us, gpu.pci_long_us);
-      through_pci(a, b, route, network);
+      use(ways_.through_pci(a, b), route, network);
     }
     return route;
   }
@@ -70,12 +67,7 @@ class Fabric {
     route.inline_bytes = costs_.gpu.flagged_bytes;
   }
 
-  [[nodiscard]] std::string name(NodeId id) const {
-    const std::string text = label(topology_, id);
-    const NodeId host = topology_.above(id, NodeKind::host);
-    if (host == kNoNode || host == id || one_host_) return text;
-    return text + " of " + label(topology_, host);
-  }
+  [[nodiscard]] std::string name(NodeId id) const { return ways_.name(id); }
 
   void use(const Key& key, double gbytes_per_s, Route& route, Network& network,
            double message_us = 0) {
@@ -85,67 +77,9 @@ class Fabric {
     route.links.push_back(at->second);
   }
 
-  /// Direct links if there are any, else through the host's fabric of switches.
-  void over_links(NodeId a, NodeId b, Route& route, Network& network) {
-    const auto yield = [&costs = costs_.link](const Link& link) {
-      const bool xgmi = link.kind == LinkKind::xgmi;
-      const double usual = xgmi ? costs.xgmi_gbytes_per_s : costs.nvlink_gbytes_per_s;
-      const double each = link.gbytes_per_s > 0 ? link.gbytes_per_s : usual;
-      return each * link.count * (xgmi ? costs.xgmi_yield : costs.nvlink_yield);
-    };
-    for (const Link& link : topology_.links_from(a)) {
-      if (link.to != b) continue;
-      use({name(a) + " to " + name(b), a, b}, yield(link), route, network);
-      return;
-    }
-    for (const Link& out : topology_.links_from(a)) {
-      if (topology_[out.to].kind != NodeKind::link_switch) continue;
-      for (const Link& in : topology_.links_from(out.to)) {
-        if (in.to != b) continue;
-        use({"links of " + name(a) + ", out", a, out.to}, yield(out), route, network);
-        use({"links of " + name(b) + ", in", out.to, b}, yield(in), route, network);
-        return;
-      }
-    }
-  }
-
-  /// What a device's PCI link moves that nobody has told of: as its name says; else as the fastest
-  /// device of its host does, and as its NICs need.
-  double assumed_pci(NodeId device) {
-    if (const double usual = usual_pci_gbytes_per_s(topology_[device]); usual > 0) return usual;
-    const NodeId host = topology_.above(device, NodeKind::host);
-    const auto [known, fresh] = assumed_pci_.emplace(host, costs_.link.pcie_gbytes_per_s);
-    if (!fresh) return known->second;
-    for (const NodeKind kind : {NodeKind::gpu, NodeKind::nic})
-      for (const NodeId each : topology_.parts(host, kind)) {
-        const Node& node = topology_[each];
-        double& rate = known->second;
-        rate = std::max({rate, node.pci.gbytes_per_s, usual_pci_gbytes_per_s(node)});
-        if (node.pci.gbytes_per_s <= 0)
-          while (rate < port_gbytes_per_s(node)) rate *= 2;  // a generation more
-      }
-    return known->second;
-  }
-
-  void through_pci(NodeId a, NodeId b, Route& route, Network& network) {
-    const PciWay way = pci_way(topology_, a, b);
-    const auto pass = [&](NodeId part, bool up) {
-      double rate = topology_[part].pci.gbytes_per_s * costs_.link.pcie_yield;
-      const NodeKind kind = topology_[part].kind;
-      if (rate <= 0 && (kind == NodeKind::gpu || kind == NodeKind::nic))
-        rate = assumed_pci(part) * costs_.link.pcie_yield;
-      use({"PCI of " + name(part) + (up ? ", up" : ", down"), up ? part : kNoNode,
-           up ? kNoNode : part},
-          rate, route, network);
-    };
-    for (const NodeId part : way.up) pass(part, true);
-    const NodeId package_a = topology_.above(a, NodeKind::package);
-    const NodeId package_b = topology_.above(b, NodeKind::package);
-    if (package_a != package_b && package_a != kNoNode && package_b != kNoNode) {
-      use({name(package_a) + " to " + name(package_b), package_a, package_b}, kBetweenPackages,
-          route, network);
-    }
-    for (const NodeId part : way.down) pass(part, false);
+  void use(const std::vector<HostLink>& way, Route& route, Network& network) {
+    for (const HostLink& link : way)
+      use({link.name, link.from, link.to}, link.gbytes_per_s, route, network);
   }
 
   /// The network of a host without a NIC.
@@ -211,7 +145,7 @@ class Fabric {
           costs_.link.nic_message_us);
       return;
     }
-    through_pci(device, nic, route, network);
+    use(ways_.through_pci(device, nic), route, network);
     use({name(nic) + ", out", nic, kNoNode}, port_rate(nic), route, network,
         costs_.link.nic_message_us);
   }
@@ -223,7 +157,7 @@ class Fabric {
       return;
     }
     use({name(nic) + ", in", kNoNode, nic}, port_rate(nic), route, network);
-    through_pci(nic, device, route, network);
+    use(ways_.through_pci(nic, device), route, network);
   }
 
   /// From switch to switch, over the links between them.
@@ -279,9 +213,8 @@ class Fabric {
   const Topology& topology_;
   const Placement& placement_;
   const CostConstants& costs_;
-  bool one_host_;
+  HostWays ways_;
   std::map<Key, std::uint32_t> links_;
-  std::map<NodeId, double> assumed_pci_;  ///< by host
   std::map<std::pair<Rank, Rank>, std::vector<std::pair<NodeId, NodeId>>> ring_nics_;
 };
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 
-#include "planner/machines/machine_network.hpp"
+#include "planner/networks/machine_network.hpp"
 #include "planner/prediction.hpp"
 #include "schedule/symmetry.hpp"
 
