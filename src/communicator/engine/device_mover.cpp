@@ -35,7 +35,7 @@ ProgramCache* DeviceMover::programs_for(const Call& call, const PlanKey& key) {
   // Runs of an executor come one behind the other, so a send would hold up the receive that its
   // peer needs.
   if (key.spec.ranks == 1 || call.is_pair() || !by_kernels) return nullptr;
-  // The lengths of unequal blocks are not known to all ranks when kernels are cut.
+  // A fused kernel cuts all blocks alike.
   if (fused_ && key.size_class >= least_fused_class_ && !call.unequal()) return fused_.get();
   return key.size_class >= least_class_ ? &programs_ : nullptr;
 }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/kept_for_good.hpp"
 #include "communicator/engine/engine.hpp"
 #include "executor/call_turns.hpp"
+#include "sys/kept_for_good.hpp"
 
 namespace coll {
 namespace {

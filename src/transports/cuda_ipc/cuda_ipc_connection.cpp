@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/kept_for_good.hpp"
+#include "sys/kept_for_good.hpp"
 
 namespace coll {
 namespace {

@@ -15,6 +15,7 @@
 #include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
 #include "sys/cuda/device_copies.hpp"
+#include "sys/fork_safe_mutex.hpp"
 #include "sys/memory/peer_file.hpp"
 #include "sys/proof.hpp"
 
@@ -22,6 +23,15 @@ namespace coll {
 namespace {
 
 constexpr std::size_t kWordsUnit = 4096;
+
+/// What was an end's, and the other process has still open.
+struct StillOpen {
+  CudaPiece ring;
+  MemorySegment file;
+  CudaPiece pinned;  // unpinned first
+};
+ForkSafeMutex g_open_rings_mutex;                // guards `g_open_rings`
+std::vector<StillOpen>* g_open_rings = nullptr;  // stays for good
 
 /// Are they of one process? Numbers of processes alone are not enough: there are namespaces of
 /// them.
@@ -95,15 +105,10 @@ Result<std::shared_ptr<CudaIpcEnd>> CudaIpcEnd::make(CudaContext context, std::s
 }
 
 CudaIpcEnd::~CudaIpcEnd() {
-  struct StillOpen {
-    CudaPiece ring;
-    MemorySegment file;
-    CudaPiece pinned;  // unpinned first
-  };
-  static std::mutex mutex;
-  static auto& kept = *new std::vector<StillOpen>;  // outlives all threads
-  std::vector<StillOpen> closed;                    // freed behind the lock: that may wait
-  const std::lock_guard lock(mutex);
+  std::vector<StillOpen> closed;  // freed behind the lock: that may wait
+  const std::lock_guard lock(g_open_rings_mutex);
+  if (g_open_rings == nullptr) g_open_rings = new std::vector<StillOpen>;
+  std::vector<StillOpen>& kept = *g_open_rings;
   for (std::size_t i = kept.size(); i-- > 0;) {
     if (is_open(kept[i].file)) continue;
     closed.push_back(std::move(kept[i]));

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "c_api/device/gpu_ranks.hpp"
+#include "c_api/device/ranks_on_gpus.hpp"
 
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
@@ -231,6 +231,22 @@ TEST(GpuCalls, FactorsAndParts) {
       ASSERT_EQ(out.read(), scales ? twice : sum_of(kCount, 2)) << "turn " << turn;
     }
     EXPECT_EQ(one.read(), counting(kCount, rank)) << "an input changed";
+  });
+}
+
+/// A fused kernel cuts all blocks alike.
+TEST(GpuCalls, UnequalBlocksAreMovedByStreams) {
+  on_gpus(3, [](coll_comm_t comm, int rank, const BothStreams& stream) {
+    const std::vector<std::size_t> counts{kCount, 0, kCount / 3}, at{0, kCount, kCount};
+    const std::size_t all = kCount + kCount / 3;
+    const TestMemory<float> in(counting(kCount, rank)), out(all);
+    EXPECT_COLL(coll_all_gatherv(in.pointer(), out.pointer(), counts.data(), at.data(),
+                                 COLL_FLOAT32, comm, stream));
+    EXPECT_COLL(coll_stream_synchronize(stream));
+    Values expected = counting(kCount, 0);
+    const Values last = counting(kCount / 3, 2);
+    expected.insert(expected.end(), last.begin(), last.end());
+    EXPECT_EQ(out.read(), expected);
   });
 }
 

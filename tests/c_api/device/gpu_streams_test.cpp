@@ -3,7 +3,7 @@
 // stream waits for a call may wait for that stream.
 #include <array>
 
-#include "c_api/device/gpu_ranks.hpp"
+#include "c_api/device/ranks_on_gpus.hpp"
 
 namespace collectives::testing {
 namespace gpu_streams_test {
