@@ -202,7 +202,7 @@ int cuCtxPopCurrent_v2(Context** context) {
   return kSuccess;
 }
 int cuStreamCreate(Stream** stream, unsigned flags) {
-  if (flags != 0 || current.empty()) return kInvalidValue;
+  if (flags != 1 || current.empty()) return kInvalidValue;
   *stream = new Stream{current.back(), {}};
   return kSuccess;
 }
