@@ -17,14 +17,14 @@ namespace coll {
 namespace {
 
 /// Where the others look for this process's number.
-std::uint64_t g_number[2];  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-ForkSafeMutex g_mutex;      // of the number and its maker
+std::uint64_t g_number[2];    // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+ForkSafeMutex g_proof_mutex;  // of the number and its maker
 pid_t g_made_by = 0;
 
 }  // namespace
 
 MemoryProof memory_proof() {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_proof_mutex);
   if (g_made_by != ::getpid()) {  // a fork has its parent's numbers
     // Without random numbers the proof is zero, which nobody believes.
     const auto drawn = random_bytes(sizeof g_number);

@@ -12,7 +12,7 @@ namespace coll {
 namespace {
 
 // Not inside a function: a fork could come while another thread makes them.
-constinit std::mutex g_mutex;  // guards what follows, and is held over a fork
+constinit std::mutex g_kept_sockets_mutex;  // guards what follows, and is held over a fork
 constinit std::set<int>* g_kept = nullptr;
 constinit unsigned g_generation = 1;
 
@@ -22,23 +22,24 @@ void close_in_child() {
     g_kept->clear();
   }
   ++g_generation;  // what the parent's objects say of these numbers means nothing here
-  g_mutex.unlock();
+  g_kept_sockets_mutex.unlock();
 }
 
 /// Before all others of the library, so that a fork takes this mutex last: who holds another one
 /// may close sockets.
 [[gnu::constructor(200)]] void register_first() {
-  pthread_atfork([] { g_mutex.lock(); }, [] { g_mutex.unlock(); }, close_in_child);
+  pthread_atfork([] { g_kept_sockets_mutex.lock(); }, [] { g_kept_sockets_mutex.unlock(); },
+                 close_in_child);
 }
 
 }  // namespace
 
 Fd::NoFork::NoFork() {
-  g_mutex.lock();
+  g_kept_sockets_mutex.lock();
 }
 
 Fd::NoFork::~NoFork() {
-  g_mutex.unlock();
+  g_kept_sockets_mutex.unlock();
 }
 
 void Fd::keep() {
