@@ -131,8 +131,12 @@ class DevicePort {
   /// What the processor has to do for messages that were announced; true if anything moved. A
   /// failure is the connection's.
   virtual bool progress() = 0;
-  /// All that was announced is over, as far as the processor has to know.
-  [[nodiscard]] virtual bool settled() const = 0;
+  /// Behind all that was announced so far.
+  [[nodiscard]] virtual Mark announced() const = 0;
+  /// What was announced before the mark is over, as far as the processor has to know: both ends
+  /// were in the same calls. What was announced later changes nothing.
+  [[nodiscard]] virtual bool settled(Mark mark) const = 0;
+  [[nodiscard]] bool settled() const { return settled(announced()); }
   /// A call has failed: writes 1 to all words that the device of this end may wait for. To be
   /// called again and again until the device has ended its work, which is then worthless.
   virtual void release_all() = 0;

@@ -130,17 +130,18 @@ TEST(CudaIpcHandshake, FailsWithTheInnerConnection) {
 /// What another process says is looked at before it is believed.
 TEST(CudaIpcHandshake, BelievesNoWrongHello) {
   const CudaContext context = context_of_device(0);
-  auto end = CudaIpcEnd::make(context, kSlot, kCredits);
-  ASSERT_TRUE(end.ok()) << end.status().text();
+  const auto end = std::make_shared<CudaIpcEnd>();
+  const Status made = end->make(context, kSlot, kCredits);
+  ASSERT_TRUE(made.ok()) << made.text();
   CudaIpcHello own;
   own.process = memory_proof();
   own.credits = kCredits;
   ASSERT_TRUE(CudaIpcReach::introduce(context, own).ok());
-  ASSERT_TRUE((*end)->describe(own).ok());
-  const OfferedObject offer(*end);
+  ASSERT_TRUE(end->describe(own).ok());
+  const OfferedObject offer(end);
   own.offered = offer.number();
   const auto code_of = [&](const CudaIpcHello& peer) {
-    return CudaIpcReach::open(context, own, peer).status().code();
+    return CudaIpcReach().open(context, own, peer).code();
   };
   EXPECT_EQ(code_of(own), Code::ok);
   CudaIpcHello gone = own;

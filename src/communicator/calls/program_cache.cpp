@@ -87,7 +87,7 @@ Result<bool> ProgramCache::connect(const PlanKey& key) {
   const std::uint32_t base = first_lane(key.spec.collective);
   for (const PeerLane& pair : made.peers) {
     std::unique_ptr<Connection>& connection = connections_.at({pair.peer, base + pair.lane});
-    if (links_ != nullptr) links_->poll(connection);
+    if (links_ != nullptr) COLL_TRY(links_->poll(connection));
     COLL_TRY(connection->status());
     if (!connection->ready()) return false;
   }

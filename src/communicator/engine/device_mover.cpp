@@ -23,11 +23,12 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
       least_class_(class_of(membership.gpu_world->costs().gpu.device_least_bytes)),
       least_fused_class_(class_of(membership.gpu_world->costs().gpu.fused_least_bytes)),
       streams_(gpu_, reduce::device_kernels()),
-      links_(gpu_.context(), membership.gpu_world->credits),
+      links_(gpu_.context(), membership.gpu_world->credits, false),
+      fused_links_(gpu_.context(), membership.gpu_world->credits, true),
       programs_(rank, membership, *membership.gpu_world, kLanes, streams_, pool, counts, &links_) {
-  if (!membership.fused) return;
+  if (!membership.all_fused) return;
   fused_ = std::make_unique<ProgramCache>(rank, membership, *membership.gpu_world, kFusedLanes,
-                                          *membership.fused, pool, counts, &links_);
+                                          *membership.fused, pool, counts, &fused_links_);
 }
 
 ProgramCache* DeviceMover::programs_for(const Call& call, const PlanKey& key) {
@@ -56,7 +57,8 @@ bool DeviceMover::is_prepared(const Call& call, const PlanKey& key) const {
 }
 
 Status DeviceMover::prepare(const Call& call, const PlanKey& key) {
-  if (reduces(call.collective)) COLL_TRY(streams_.prepare(call.op, call.type));
+  if (reduces(call.collective) && programs_for(call, key) == &programs_)
+    COLL_TRY(streams_.prepare(call.op, call.type));
   const std::lock_guard lock(mutex_);
   prepared_.insert(prepared(call, key));
   return {};

@@ -38,7 +38,7 @@ class DeviceMover {
   StreamDevice& gpu_;
   const std::uint32_t least_class_, least_fused_class_;
   StreamExecutor streams_;
-  DeviceLinks links_;
+  DeviceLinks links_, fused_links_;
   ProgramCache programs_;                ///< of the streams
   std::unique_ptr<ProgramCache> fused_;  ///< null: the ranks have no fused kernels
   mutable std::mutex mutex_;

@@ -183,6 +183,7 @@ bool Engine::begin(OpenCall& call) {
   if (call.state == OpenCall::State::issued) {
     StreamDevice* const gpu = gpu_of(call.request.call);
     if (gpu != nullptr && !call.may_start()) return false;  // nothing is held on a device
+    if (gpu != nullptr && has_to_drain(call.request.call)) return false;
     call.call = call.request.call;
     call.call.sequence = ++order_of(call.call).begun;
     call.state = OpenCall::State::opening;

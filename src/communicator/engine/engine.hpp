@@ -77,8 +77,8 @@ class Engine {
   /// True: nothing is missing, or it cannot be made, which the call itself will say.
   bool prepares(const Request& request) noexcept;
   /// For a request that is on no stream of CUDA, before it is issued: waits for what the program
-  /// has put on the default streams of the GPUs that copy or move it. Whoever has the seat must not
-  /// wait for a stream, which may wait for another call.
+  /// has put on the default streams of the GPUs that its buffers lie on. Whoever has the seat must
+  /// not wait for a stream, which may wait for another call.
   void await_program(const Request& request) const noexcept;
 
   /// Runs a request to its end. Allocates nothing if the request repeats.
@@ -169,6 +169,7 @@ class Engine {
   void take_issued() noexcept;
   bool begin_queued() noexcept;
   bool begin(OpenCall& call);
+  bool has_to_drain(const Call& call) const;
   bool end_queued() noexcept;
   ProgramCache& programs_for(const Call& call, const PlanKey& key);
   Result<Program*> program_of(const Call& call);

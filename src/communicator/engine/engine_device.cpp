@@ -13,9 +13,10 @@ bool Engine::prepares(const Request& request) noexcept {
   StreamDevice* const gpu = gpu_of(request.call);
   if (gpu == nullptr) return true;
   const PlanKey key = key_of(request.call);
-  if (device_->is_prepared(request.call, key) && !PlacedBuffers::any(request, rank_, size_, *gpu))
-    return true;
-  if (!seat_.try_take()) return false;
+  const bool prepared = device_->is_prepared(request.call, key);
+  if (prepared && !PlacedBuffers::any(request, rank_, size_, *gpu)) return true;
+  // A thread in a blocking call keeps the seat until its end, and one more block can be made later.
+  if (!seat_.try_take()) return prepared;
   bool ready = true;
   if (!failure_.happened()) {
     // Where it fails, the call meets the same, and has a number to fail with.
@@ -39,6 +40,14 @@ Status Engine::make_ready(const Request& request, const PlanKey& key, bool& read
   return PlacedBuffers::reserve(request, rank_, size_, scratch_, device_->gpu());
 }
 
+/// To make what a first call needs may wait for streams, and these for earlier calls.
+bool Engine::has_to_drain(const Call& call) const {
+  if (device_->is_prepared(call, key_of(call))) return false;
+  for (const OpenCall* other = open_.front(); other != nullptr; other = other->next)
+    if (gpu_of(other->call) != nullptr) return true;
+  return false;
+}
+
 void Engine::await_program(const Request& request) const noexcept {
   if (found_cuda_driver() == nullptr) return;
   static_cast<void>(caught([&]() -> Status {
@@ -58,7 +67,6 @@ void Engine::await_program(const Request& request) const noexcept {
     } else {
       add(buffers_of(request, rank_, size_));
     }
-    if (const StreamDevice* const gpu = gpu_of(request.call)) devices.insert(gpu->ordinal());
     // A device that has failed says so again when the call uses it.
     for (const int device : devices) static_cast<void>(await_default_stream(device));
     return {};

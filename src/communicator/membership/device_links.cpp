@@ -18,15 +18,21 @@ std::unique_ptr<Connection> DeviceLinks::wrap(std::unique_ptr<Connection> inner,
   return std::make_unique<StagingConnection>(std::move(inner), context_, credits_);
 }
 
-void DeviceLinks::poll(std::unique_ptr<Connection>& connection) {
+Status DeviceLinks::poll(std::unique_ptr<Connection>& connection) {
   auto* const direct = dynamic_cast<CudaIpcConnection*>(connection.get());
-  if (direct == nullptr) return;
+  if (direct == nullptr) return {};
   direct->poll();
-  if (!direct->ready() || direct->reaches()) return;
+  if (!direct->ready() || direct->reaches()) return {};
+  if (for_kernels_) {
+    return failed(Code::out_of_resources,
+                  "the GPUs of this rank and of rank " + std::to_string(direct->peer()) +
+                      " cannot write into each other: " + direct->refusal());
+  }
   log(LogLevel::info, "messages to the GPU of rank " + std::to_string(direct->peer()) +
                           " go through memory of the host: " + direct->refusal());
   auto staging = std::make_unique<StagingConnection>(direct->give_back(), context_, credits_);
   refused_.push_back(std::exchange(connection, std::move(staging)));
+  return {};
 }
 
 }  // namespace coll

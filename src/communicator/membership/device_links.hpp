@@ -15,14 +15,16 @@ namespace coll {
 /// staged in pinned memory of the host.
 class DeviceLinks {
  public:
-  /// Each has `credits` slots in each direction.
-  DeviceLinks(CudaContext context, std::uint32_t credits) : context_(context), credits_(credits) {}
+  /// Each has `credits` slots in each direction. `for_kernels`: messages that are staged are of no
+  /// use.
+  DeviceLinks(CudaContext context, std::uint32_t credits, bool for_kernels)
+      : context_(context), credits_(credits), for_kernels_(for_kernels) {}
   [[nodiscard]] std::uint32_t credits() const { return credits_; }
 
   [[nodiscard]] std::unique_ptr<Connection> wrap(std::unique_ptr<Connection> inner,
                                                  const PathCapabilities& path) const;
   /// A step of connecting, until `connection` is ready. It may be another one then.
-  void poll(std::unique_ptr<Connection>& connection);
+  Status poll(std::unique_ptr<Connection>& connection);
 
  private:
   /// Connections that came to nothing. To destroy them may wait for streams, so they stay as long
@@ -30,6 +32,7 @@ class DeviceLinks {
   std::vector<std::unique_ptr<Connection>> refused_;
   const CudaContext context_;
   const std::uint32_t credits_;
+  const bool for_kernels_;
 };
 
 }  // namespace coll

@@ -17,6 +17,7 @@ namespace {
 
 FusedShape fused_shape() {
   FusedShape shape;
+  shape.least_blocks = 8;  // two copies of a schedule's four lanes
   shape.one_shot = [](const CollectiveSpec& spec, Rank rank) {
     return find_algorithm("one_shot")->build(spec, Layout::flat(spec.ranks), rank);
   };

@@ -262,7 +262,7 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   } else {
     out.gpu = nullptr;
   }
-  if (!std::ranges::all_of(reaches, &Reach::fused)) out.fused.reset();
+  out.all_fused = std::ranges::all_of(reaches, &Reach::fused);
   return {};
 }
 

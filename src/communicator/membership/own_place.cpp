@@ -2,6 +2,9 @@
 // Looks at the machine where a rank needs it.
 #include "communicator/membership/own_place.hpp"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "base/knobs.hpp"
 #include "base/log.hpp"
 #include "base/made_once.hpp"
@@ -48,6 +51,10 @@ Result<OwnPlace> own_place(const NamedDevice& device) {
 StreamDevice* gpu_of(const OwnPlace& place) {
   if (place.device.empty() || loaded_cuda_driver() == nullptr) return nullptr;
   const Result<StreamDevice*> gpu = [&]() -> Result<StreamDevice*> {
+    // Then each launch waits for its kernel, and kernels wait for other ranks'.
+    if (const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+        blocking != nullptr && std::string_view(blocking) != "0" && *blocking != '\0')
+      return failed(Code::unsupported, "CUDA_LAUNCH_BLOCKING is set");
     if (reduce::device_kernels().empty())
       return failed(Code::unsupported, "this build has no kernels for GPUs");
     COLL_ASSIGN(StreamDevice* const found, StreamDevice::at_bus(place.device));

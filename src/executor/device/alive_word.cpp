@@ -12,6 +12,7 @@ Status AliveWord::make() {
   for (PinnedWord& value : value_) {
     COLL_ASSIGN(value, values_.next());
   }
+  COLL_ASSIGN(barrier_, values_.next());
   value_[1].set(1);
   value_[0].set(2);
   COLL_ASSIGN(CudaPiece word, CudaPiece::allocate(device_.context(), sizeof(std::uint32_t)));

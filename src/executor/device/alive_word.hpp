@@ -26,7 +26,9 @@ class AliveWord {
   /// Makes it, the first time. The device is current.
   Status make();
   [[nodiscard]] CudaAddress address() const { return word_.address(); }
-  /// From when `is_dead` on, nothing that the streams do is a signal. Call again until it is.
+  /// A word that streams may write and nobody reads.
+  [[nodiscard]] CudaAddress barrier() const { return barrier_.there; }
+  /// Once this returns true, nothing that the streams do is a signal. Call it again until then.
   bool kill() noexcept;
   /// No stream has work that was abandoned.
   void revive() noexcept;
@@ -42,6 +44,7 @@ class AliveWord {
   StreamDevice& device_;
   PinnedWords values_;
   std::array<PinnedWord, 2> value_{};  ///< by `alive`
+  PinnedWord barrier_;
   CudaPiece word_;
   bool killed_ = false;  ///< a copy is on its way, or was
 };

@@ -129,6 +129,7 @@ Result<CudaFunction> StreamDevice::kernel(ReduceOp op, DataType type, bool finis
       kernels_[static_cast<std::size_t>(op)][static_cast<std::size_t>(type)][finish ? 1 : 0];
   if (known != nullptr) return known;
   COLL_TRY(load(image));
+  const BesideCaptures beside(driver_);  // the driver may load it only now
   const std::string name = reduce::device_kernel(op, type, finish);
   CudaFunction found = nullptr;
   if (const int error = driver_.module_function(&found, module_, name.c_str()))

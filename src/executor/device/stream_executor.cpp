@@ -116,6 +116,8 @@ bool StreamExecutor::give_passes() {
     if (run.flight == nullptr || !run.failure.ok()) return gave;
     gave |= run.flight->passes != before;
     if (run.flight->passes < run.extents.windows.passes) return gave;
+    const std::vector<DevicePort*>& ports = program_of(run).ports;
+    for (std::size_t i = 0; i < ports.size(); ++i) run.marks[i] = ports[i]->announced();
     pending_.pop_front();
   }
   return gave;
@@ -133,7 +135,7 @@ Status StreamExecutor::give_passes_of(Run& run) {
   if (current.error() != 0) return device_.failed_to("its context", current.error());
   if (run.flight == nullptr && !start(run)) return {};
   StreamQueue queue(device_);
-  StepTools tools{queue, {}, events_, alive_.address()};
+  StepTools tools{queue, {}, events_, alive_.address(), alive_.barrier()};
   COLL_TRY(find_kernels(run, tools));
   COLL_ASSIGN(tools.streams, streams_.first(run.lanes.size()));
   tools.most_blocks =
@@ -149,9 +151,6 @@ bool StreamExecutor::start(Run& run) {
   run.flight = flights_.take(program);
   if (run.flight == nullptr) return false;
   std::ranges::fill(program.next_slots, StreamProgram::NextSlots{});
-  // Counts the calls that have begun on each connection (see end()).
-  for (std::size_t i = 0; i < program.connections.size(); ++i)
-    run.marks[i] = ++program.connections[i]->sending.taken;
   return true;
 }
 
@@ -186,13 +185,12 @@ bool StreamExecutor::advance(Run& run) {
   return moved;
 }
 
-/// The device has ended the run. Its last messages may still have to be moved by the processor. A
-/// run that has begun later on the same connection, and so comes after it, sees to that.
+/// The device has ended the run. The processor may still have to move its last messages, or to see
+/// that the peers were in the same call.
 void StreamExecutor::end(Run& run) {
   StreamProgram& program = program_of(run);
   for (std::size_t i = 0; i < program.ports.size(); ++i) {
-    const bool last = program.connections[i]->sending.taken == run.marks[i];
-    if (last && !program.ports[i]->settled()) return;
+    if (!program.ports[i]->settled(run.marks[i])) return;
   }
   run.flushed = true;
   for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;

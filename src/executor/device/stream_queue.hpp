@@ -28,8 +28,11 @@ class StreamQueue {
   void write(CudaAddress word, std::uint32_t value) {
     take("a write", [&] { return driver_.stream_write_word(stream_, word, value, 0); });
   }
-  /// Makes the word what `alive` is, behind what the stream did before.
-  void signal(CudaAddress word, CudaAddress alive) {
+  /// Makes the word what `alive` is, behind what the stream did before. Of copies it is not written
+  /// down that another device sees them in order; of writes to words it is. So there is one to a
+  /// word, `barrier`, that nobody reads.
+  void signal(CudaAddress word, CudaAddress alive, CudaAddress barrier) {
+    write(barrier, 1);
     take("a signal",
          [&] { return driver_.copy_async(word, alive, sizeof(std::uint32_t), stream_); });
   }

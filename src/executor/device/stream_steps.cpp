@@ -118,16 +118,16 @@ void StreamSteps<kUnequal>::take(const Cursor& lane, const BoundStep& step,
   std::byte* const slot = step.sends ? await_slot(lane, step, extent) : nullptr;
   if (step.with_space != Space::none) {
     combine(lane, step, extent, message, slot);
-    if (step.sends) queue_.signal(sent_word_, tools_.alive);
+    if (step.sends) queue_.signal(sent_word_, tools_.alive, tools_.barrier);
   } else {
     if (step.sends) {
       // The peer waits for its copy, nobody for ours: the message first.
       copy(lane, step, extent, message, slot);
-      queue_.signal(sent_word_, tools_.alive);
+      queue_.signal(sent_word_, tools_.alive, tools_.barrier);
     }
     if (step.into_space != Space::none) copy(lane, step, extent, message, nullptr);
   }
-  if (step.receives) queue_.signal(free_slot_, tools_.alive);
+  if (step.receives) queue_.signal(free_slot_, tools_.alive, tools_.barrier);
 }
 
 /// Waits until this end may use the slot; `when_done` gets the word to signal then.

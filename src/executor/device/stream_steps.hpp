@@ -14,7 +14,7 @@ struct StepTools {
   StreamQueue& queue;
   std::span<const CudaStream> streams;  ///< by lane
   std::span<const CudaEvent> events;    ///< by number, see StreamProgram::events
-  CudaAddress alive = 0;                ///< see AliveWord
+  CudaAddress alive = 0, barrier = 0;   ///< see AliveWord
   CudaFunction combine = nullptr, finish = nullptr;
   unsigned most_blocks = 1;  ///< of a kernel
 };

@@ -93,7 +93,8 @@ void CudaIpcConnection::prepare(const CudaIpcHello& peer) {
   if (!own_.failure.text().empty() || !peer.failure.text().empty()) return;
   const Status made = [&]() -> Status {
     COLL_TRY(CudaIpcReach::may_open(own_, peer));
-    COLL_ASSIGN(end_, CudaIpcEnd::make(context_, slot_bytes(), credits_));
+    end_ = std::make_shared<CudaIpcEnd>();
+    COLL_TRY(end_->make(context_, slot_bytes(), credits_));
     return end_->describe(own_);
   }();
   own_.failure = CudaIpcText::of(made);
@@ -107,9 +108,7 @@ void CudaIpcConnection::judge(const CudaIpcHello& peer) {
   verdict_ = own_.failure;
   if (verdict_.text().empty()) verdict_ = peer.failure;
   if (!verdict_.text().empty()) return;
-  Result<CudaIpcReach> reach = CudaIpcReach::open(context_, own_, peer);
-  verdict_ = CudaIpcText::of(reach.status());
-  if (reach.ok()) reach_ = *std::move(reach);
+  verdict_ = CudaIpcText::of(reach_.open(context_, own_, peer));
 }
 
 /// It works where both ends say so.
@@ -143,26 +142,27 @@ void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
 
 void CudaIpcConnection::will_send(std::uint32_t /*slot*/, std::size_t /*bytes*/,
                                   std::uint64_t digest) {
-  out_.note(digest);
+  if (out_.note(digest)) messages_.announce_sending();
 }
 
 void CudaIpcConnection::will_receive(std::uint32_t /*slot*/, std::size_t /*bytes*/,
                                      std::uint64_t digest) {
-  in_.note(digest);
+  if (in_.note(digest)) messages_.announce_receiving();
 }
 
 bool CudaIpcConnection::progress() {
   bool moved = false;
   while (!out_.news.empty() && send(nullptr, 0, out_.news.front())) {
     out_.news.pop();
-    flushed_ = false;
+    messages_.sent(mark());
     moved = true;
   }
   while (!in_.news.empty() && receive(nullptr, 0, in_.news.front())) {
     in_.news.pop();
+    messages_.received();
     moved = true;
   }
-  if (!flushed_ && out_.news.empty() && flushed(mark())) moved = flushed_ = true;
+  moved |= messages_.flush([this](Mark behind) { return flushed(behind); });
   return moved;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/kept_queue.hpp"
+#include "transports/announced_messages.hpp"
 #include "transports/cuda_ipc/cuda_ipc_end.hpp"
 #include "transports/wrapped_connection.hpp"
 
@@ -44,9 +45,9 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
   void will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override;
   void will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override;
   bool progress() override;
-  [[nodiscard]] bool settled() const override {
-    return out_.news.empty() && in_.news.empty() && flushed_;
-  }
+  [[nodiscard]] Mark announced() const override { return messages_.mark(); }
+  [[nodiscard]] bool settled(Mark mark) const override { return messages_.is_over(mark); }
+  using DevicePort::settled;
   void release_all() override;
   void keep_for_device() override;
 
@@ -67,10 +68,12 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
     std::optional<std::uint64_t> last;  ///< the digest that was announced last
     KeptQueue<std::uint64_t> news;      ///< digests to be sent or received
 
-    void note(std::uint64_t digest) {
-      if (last == digest) return;
+    /// True if it is news.
+    bool note(std::uint64_t digest) {
+      if (last == digest) return false;
       last = digest;
       news.push(digest);
+      return true;
     }
   };
 
@@ -90,7 +93,7 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
   std::optional<OfferedObject> offer_;
   CudaIpcReach reach_;
   Calls out_, in_;
-  bool flushed_ = true;  ///< all that was sent will arrive without this process
+  AnnouncedMessages messages_;  ///< the news
 };
 
 }  // namespace coll

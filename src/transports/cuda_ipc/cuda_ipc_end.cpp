@@ -84,24 +84,22 @@ std::string CudaIpcText::text() const {
   return {bytes, strnlen(bytes, sizeof bytes)};
 }
 
-Result<std::shared_ptr<CudaIpcEnd>> CudaIpcEnd::make(CudaContext context, std::size_t slot_bytes,
-                                                     std::uint32_t credits) {
-  auto made = std::make_shared<CudaIpcEnd>();
-  made->context_ = context;
-  made->credits_ = credits;
-  made->ring_bytes_ =
+Status CudaIpcEnd::make(CudaContext context, std::size_t slot_bytes, std::uint32_t credits) {
+  context_ = context;
+  credits_ = credits;
+  ring_bytes_ =
       kernel_parts(0, slot_bytes, credits).receiving + kernel_memory::receiver_bytes(credits);
-  COLL_ASSIGN(made->ring_, CudaPiece::allocate(context, made->ring_bytes_));
-  COLL_TRY(made->clear_kernel_parts(slot_bytes));
+  COLL_ASSIGN(ring_, CudaPiece::allocate(context, ring_bytes_));
+  COLL_TRY(clear_kernel_parts(slot_bytes));
   const std::size_t bytes = round_up(row(2, credits), kWordsUnit);
-  COLL_ASSIGN(made->descriptor_, MemorySegment::create("coll-words", bytes));
-  COLL_ASSIGN(made->file_, MemorySegment::map(made->descriptor_, bytes));
-  COLL_ASSIGN(made->pinned_, CudaPiece::pin(context, made->file_.data(), bytes));
-  COLL_ASSIGN(const std::string key, random_bytes(sizeof made->key_));
-  std::memcpy(made->key_, key.data(), sizeof made->key_);
-  std::memcpy(made->file_.data(), made->key_, sizeof made->key_);
-  made->words(kMaySend).set_all();
-  return made;
+  COLL_ASSIGN(descriptor_, MemorySegment::create("coll-words", bytes));
+  COLL_ASSIGN(file_, MemorySegment::map(descriptor_, bytes));
+  COLL_ASSIGN(pinned_, CudaPiece::pin(context, file_.data(), bytes));
+  COLL_ASSIGN(const std::string key, random_bytes(sizeof key_));
+  std::memcpy(key_, key.data(), sizeof key_);
+  std::memcpy(file_.data(), key_, sizeof key_);
+  words(kMaySend).set_all();
+  return {};
 }
 
 CudaIpcEnd::~CudaIpcEnd() {
@@ -190,16 +188,10 @@ Status CudaIpcReach::may_open(const CudaIpcHello& own, const CudaIpcHello& peer)
   return check_reach(driver, static_cast<int>(own.ordinal), static_cast<int>(peer.ordinal));
 }
 
-Result<CudaIpcReach> CudaIpcReach::open(CudaContext context, const CudaIpcHello& own,
-                                        const CudaIpcHello& peer) {
+Status CudaIpcReach::open(CudaContext context, const CudaIpcHello& own, const CudaIpcHello& peer) {
   COLL_TRY(may_open(own, peer));
-  CudaIpcReach made;
-  if (is_same_process(own.process, peer.process)) {
-    COLL_TRY(made.share(context, own, peer));
-  } else {
-    COLL_TRY(made.map(context, peer));
-  }
-  return made;
+  return is_same_process(own.process, peer.process) ? share(context, own, peer)
+                                                    : map(context, peer);
 }
 
 /// In one process the other end's addresses hold here too.
@@ -210,6 +202,7 @@ Status CudaIpcReach::share(CudaContext context, const CudaIpcHello& own, const C
   if (own.ordinal != peer.ordinal) {
     const CudaDriver& driver = *loaded_cuda_driver();
     const CurrentContext current(driver, context);
+    const BesideCaptures beside(driver);
     int error = current.error();
     if (error == 0) error = driver.enable_peer(reinterpret_cast<CudaContext>(peer.context), 0);
     if (error != kAlreadyEnabled) COLL_TRY(said("access to the other GPU's memory", error));

@@ -50,9 +50,6 @@ struct CudaIpcHello {
 /// so they live as long as one of the ends. Another process has mappings of its own.
 class CudaIpcEnd {
  public:
-  static Result<std::shared_ptr<CudaIpcEnd>> make(CudaContext context, std::size_t slot_bytes,
-                                                  std::uint32_t credits);
-
   CudaIpcEnd() = default;
   CudaIpcEnd(const CudaIpcEnd&) = delete;
   CudaIpcEnd& operator=(const CudaIpcEnd&) = delete;
@@ -60,6 +57,10 @@ class CudaIpcEnd {
   /// So the ring then stays, until an end is destroyed after the process has closed it. A process
   /// that dies does not say so: then the ring stays for good.
   ~CudaIpcEnd();
+
+  /// Takes the memory, once. If that fails, keep this one until nothing waits for the device any
+  /// more: to free its memory may wait for streams.
+  Status make(CudaContext context, std::size_t slot_bytes, std::uint32_t credits);
 
   /// The file of words: a key, by which the other end knows it, whether that has the ring open,
   /// then two rows of words.
@@ -123,9 +124,8 @@ class CudaIpcReach {
   static Status introduce(CudaContext context, CudaIpcHello& hello);
   /// By what the ends say of themselves: fails where they are known not to reach each other.
   static Status may_open(const CudaIpcHello& own, const CudaIpcHello& peer);
-  /// Fails where the device cannot reach it.
-  static Result<CudaIpcReach> open(CudaContext context, const CudaIpcHello& own,
-                                   const CudaIpcHello& peer);
+  /// Once. Fails where the device cannot reach it; then keep this one as CudaIpcEnd says.
+  Status open(CudaContext context, const CudaIpcHello& own, const CudaIpcHello& peer);
 
   CudaAddress ring = 0;
   CudaAddress words = 0;  ///< where the file of words begins

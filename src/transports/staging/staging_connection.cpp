@@ -61,10 +61,12 @@ Status StagingConnection::make_slots() {
 
 void StagingConnection::will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) {
   to_send_.push({slot, bytes, digest});
+  messages_.announce_sending();
 }
 
 void StagingConnection::will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) {
   to_receive_.push({slot, bytes, digest});
+  messages_.announce_receiving();
 }
 
 bool StagingConnection::progress() {
@@ -73,7 +75,7 @@ bool StagingConnection::progress() {
   for (std::uint32_t i = 0; i < credits_ && take_back_loan(); ++i) moved = true;
   for (std::uint32_t i = 0; i < credits_ && send_next(); ++i) moved = true;
   for (std::uint32_t i = 0; i < credits_ && receive_next(); ++i) moved = true;
-  if (!flushed_ && to_send_.empty() && loans_.empty() && flushed(mark())) moved = flushed_ = true;
+  moved |= messages_.flush([this](Mark behind) { return flushed(behind); });
   return moved;
 }
 
@@ -94,7 +96,7 @@ bool StagingConnection::send_next() {
     out_.awaited.set(slot);
   }
   to_send_.pop();
-  flushed_ = false;
+  messages_.sent(mark());
   return true;
 }
 
@@ -119,6 +121,7 @@ bool StagingConnection::receive_next() {
   has_slot_ = false;
   in_.awaited.set(slot);
   to_receive_.pop();
+  messages_.received();
   return true;
 }
 

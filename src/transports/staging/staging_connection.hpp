@@ -7,6 +7,7 @@
 #include "base/kept_queue.hpp"
 #include "sys/cuda/device_memory.hpp"
 #include "sys/memory/shared_arena.hpp"
+#include "transports/announced_messages.hpp"
 #include "transports/device_words.hpp"
 #include "transports/wrapped_connection.hpp"
 
@@ -32,9 +33,9 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
   void will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override;
   void will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override;
   bool progress() override;
-  [[nodiscard]] bool settled() const override {
-    return to_send_.empty() && to_receive_.empty() && flushed_;
-  }
+  [[nodiscard]] Mark announced() const override { return messages_.mark(); }
+  [[nodiscard]] bool settled(Mark mark) const override { return messages_.is_over(mark); }
+  using DevicePort::settled;
   void release_all() override;
   void keep_for_device() override;
 
@@ -72,7 +73,7 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
   Direction out_, in_;
   KeptQueue<Announced> to_send_, to_receive_;
   KeptQueue<Loan> loans_;
-  bool flushed_ = true;    ///< all that was sent will arrive without this process
+  AnnouncedMessages messages_;
   bool has_slot_ = false;  ///< the device has freed the slot of the next message to receive
 };
 

@@ -11,12 +11,6 @@
 
 #include "c_api/device/ranks_on_gpus.hpp"
 
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-#define COLL_THREAD_SANITIZER
-#endif
-#endif
-
 namespace collectives::testing {
 namespace gpu_calls_test {
 

@@ -10,6 +10,12 @@
 
 #include "c_api/device/cuda_stream_calls.hpp"
 
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+#define COLL_THREAD_SANITIZER
+#endif
+#endif
+
 namespace collectives::testing {
 
 using Values = std::vector<float>;

@@ -102,15 +102,18 @@ class LoopPort final : public DevicePort {
   }
   void will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override {
     sent.emplace_back(slot, bytes, digest);
+    ++messages;
   }
   void will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override {
     received.emplace_back(slot, bytes, digest);
+    ++messages;
   }
   bool progress() override {
     ++looks;
     return false;
   }
-  [[nodiscard]] bool settled() const override { return is_settled; }
+  [[nodiscard]] Mark announced() const override { return messages; }
+  [[nodiscard]] bool settled(Mark mark) const override { return mark <= settled_up_to; }
   void release_all() override {
     if (!releases) return;
     sends_->release(true);
@@ -121,7 +124,7 @@ class LoopPort final : public DevicePort {
 
   std::vector<Announced> sent, received;
   bool kept = false;
-  bool is_settled = true;
+  Mark messages = 0, settled_up_to = ~Mark{0};
   bool releases = true;  ///< else whoever waits for its words is stuck
   std::uint64_t looks = 0;
 

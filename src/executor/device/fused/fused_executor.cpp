@@ -40,9 +40,10 @@ Result<std::unique_ptr<FusedExecutor>> FusedExecutor::make(FusedDevice& device, 
 
 Status FusedExecutor::open(unsigned ranks) {
   blocks_ = fused_.reserve(kMostBlocks, ranks);
-  if (blocks_ == 0) {
+  if (blocks_ < shape_.least_blocks) {
+    fused_.give_back(std::exchange(blocks_, 0));
     return failed(Code::unsupported,
-                  "other communicators of the process use all blocks for fused kernels");
+                  "other communicators of the process use the blocks for fused kernels");
   }
   const CudaDriver& driver = device_.driver();
   const CurrentContext current(driver, device_.context());
@@ -135,10 +136,9 @@ Status FusedExecutor::start(Run& run) {
     FusedFlights::release(flight);
     return device_.failed_to("launching a fused kernel", error);
   }
-  // Counts the calls that have begun on each connection (see end()).
-  for (std::size_t i = 0; i < program.connections.size(); ++i)
-    run.marks[i] = ++program.connections[i]->sending.taken;
   announce(run, program);
+  for (std::size_t i = 0; i < program.ports.size(); ++i)
+    run.marks[i] = program.ports[i]->announced();
   return {};
 }
 
@@ -198,13 +198,11 @@ bool FusedExecutor::advance(Run& run) {
   return moved;
 }
 
-/// The kernel has ended. The run's last messages may still have to be moved by the processor. A run
-/// that has begun later on the same connection sees to that.
+/// The kernel has ended. The processor may still have to see that the peers were in the same call.
 void FusedExecutor::end(Run& run, FusedFlight& flight) {
   const FusedProgram& program = *flight.program;
   for (std::size_t i = 0; i < program.ports.size(); ++i) {
-    const bool last = program.connections[i]->sending.taken == run.marks[i];
-    if (last && !program.ports[i]->settled()) return;
+    if (!program.ports[i]->settled(run.marks[i])) return;
   }
   run.flushed = true;
   for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;

@@ -16,6 +16,8 @@ namespace coll {
 /// How programs are cut. The same for all ranks of a communicator: both ends of a message cut it
 /// alike.
 struct FusedShape {
+  /// Programs may have so many lanes, each with a block.
+  unsigned least_blocks = 1;
   /// Shorter shares of a chunk are not worth a block.
   std::uint32_t least_share = 16384;
   /// Messages up to this length travel as lines, if all of a call are that short.

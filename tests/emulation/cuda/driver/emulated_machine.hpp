@@ -14,6 +14,7 @@ struct Machine {
   int major, minor;                    // compute capability
   int pci_bus;                         // of device 0; each device has a bus of its own
   std::size_t memory;                  // bytes of a device
+  bool ipc;                            // a process opens memory of another
   bool peers;                          // one device reaches the memory of another
   double watchdog_s;
   double lag_us;        // by which calls that give a stream work return late

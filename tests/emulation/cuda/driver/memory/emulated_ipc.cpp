@@ -13,6 +13,7 @@
 #include "emulation/cuda/cuda_entry_points.hpp"
 #include "emulation/cuda/driver/emulated_calls.hpp"
 #include "emulation/cuda/driver/emulated_event.hpp"
+#include "emulation/cuda/driver/emulated_machine.hpp"
 #include "emulation/cuda/driver/memory/emulated_memory.hpp"
 
 namespace emucuda {
@@ -81,6 +82,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, CUipcMemHandle handle, unsi
   if (const CUresult refused = refuse(Needs::context)) return refused;
   if (pointer == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
     return CUDA_ERROR_INVALID_VALUE;
+  if (!machine().ipc) return CUDA_ERROR_INVALID_HANDLE;
   const Ticket ticket = ticket_in(handle);
   const std::lock_guard lock(g_mutex);
   const auto known = g_opened.find({ticket.process, ticket.number});
