@@ -15,8 +15,13 @@ bool Engine::prepares(const Request& request) noexcept {
   const PlanKey key = key_of(request.call);
   const bool prepared = device_->is_prepared(request.call, key);
   if (prepared && !PlacedBuffers::any(request, rank_, size_, *gpu)) return true;
+  bool seated = seat_.try_take();
+  for (int tries = 1; prepared && !seated && tries < kTries; ++tries) {
+    std::this_thread::yield();
+    seated = seat_.try_take();
+  }
   // A thread in a blocking call keeps the seat until its end, and one more block can be made later.
-  if (!seat_.try_take()) return prepared;
+  if (!seated) return prepared;
   bool ready = true;
   if (!failure_.happened()) {
     // Where it fails, the call meets the same, and has a number to fail with.

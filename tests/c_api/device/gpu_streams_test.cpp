@@ -145,9 +145,14 @@ TEST(GpuStreams, DifferentCallsAreAnErrorWithLaterOnesInFlight) {
       const TestMemory<float> first(Values(kCount, 1.F)), second(Values(kCount, 1.F));
       EXPECT_COLL(coll_all_reduce(first.pointer(), first.pointer(), kCount, COLL_FLOAT32,
                                   rank == 0 ? COLL_MAX : COLL_SUM, comm, stream));
-      sum(second, comm, stream);
+      const BothStreams later;
+      coll_status_t other = coll_all_reduce(second.pointer(), second.pointer(), kCount,
+                                            COLL_FLOAT32, COLL_SUM, comm, later);
       stream.synchronize();
       EXPECT_EQ(coll_stream_synchronize(stream), COLL_MISMATCH);
+      later.synchronize();
+      if (other == COLL_SUCCESS) other = coll_stream_synchronize(later);  // else refused
+      EXPECT_EQ(other, COLL_MISMATCH);
     });
     if (::testing::Test::HasFailure()) return;
   }
