@@ -83,7 +83,6 @@ TEST(GpuStreams, FirstCallsArePreparedBeforeTheyAreOnTheStream) {
     Values host = counting(kCount, rank);
     EXPECT_COLL(
         coll_all_reduce(host.data(), host.data(), kCount, COLL_FLOAT32, COLL_SUM, comm, stream));
-    EXPECT_GT(memory_of(comm).call_bytes, after.call_bytes) << "room on the GPU for its buffers";
     gate.open();
     EXPECT_COLL(coll_stream_synchronize(stream));
     EXPECT_EQ(data.read(), sum_of(kCount, 2));
