@@ -57,6 +57,7 @@ bool DeviceMover::is_prepared(const Call& call, const PlanKey& key) const {
 }
 
 Status DeviceMover::prepare(const Call& call, const PlanKey& key) {
+  if (is_prepared(call, key)) return {};
   if (reduces(call.collective) && programs_for(call, key) == &programs_)
     COLL_TRY(streams_.prepare(call.op, call.type));
   const std::lock_guard lock(mutex_);

@@ -208,6 +208,12 @@ bool Engine::begin(OpenCall& call) {
       if (call.place == 0) call.place = board_.enter(call.call);
       return false;
     }
+    if (gpu_of(call.call) != nullptr) {
+      if (const Status made = device_->prepare(call.call, key_of(call.call)); !made.ok()) {
+        fail_all(failure_.settle(said_by(rank_, made), call.call, rank_));
+        return false;
+      }
+    }
     bound = &bound_.bind(call.request, **program);
   }
   bound->in_flight = true;
