@@ -42,6 +42,8 @@ class StreamDevice {
                               std::span<const std::byte> image);
   /// Loads the image, if nobody has before: an error says that this device cannot use it.
   Status load_kernels(std::span<const std::byte> image);
+  /// For whoever loads other images.
+  [[nodiscard]] std::mutex& loading() { return loading_; }
   /// As `driver().failed_to`, and says which device it was.
   [[nodiscard]] Status failed_to(const std::string& what, int error) const;
 
@@ -56,6 +58,7 @@ class StreamDevice {
   CudaStream copy_stream_ = nullptr;
   int priority_ = 0;
   unsigned multiprocessors_ = 1;
+  std::mutex loading_;
   std::mutex mutex_;  // of what follows
   CudaModule module_ = nullptr;
   std::array<std::array<std::array<CudaFunction, 2>, kDataTypes>, kReduceOps> kernels_{};

@@ -37,11 +37,15 @@ Result<FusedDevice*> FusedDevice::of(StreamDevice& device, std::span<const std::
     return failed(Code::unsupported, "this build has no kernels for GPUs",
                   "build with nvcc 12.8 or newer");
   }
-  // Without the lock, as it takes long.
+  // It takes long, so only those wait who load for the same device.
+  const std::lock_guard loading(device.loading());
+  {
+    const std::lock_guard lock(g_fused_devices_mutex);
+    if (FusedDevice* const known = known_fused_device(device)) return known;
+  }
   std::unique_ptr<FusedDevice> made(new FusedDevice(device));
   COLL_TRY(made->load(image));
   const std::lock_guard lock(g_fused_devices_mutex);
-  if (FusedDevice* const known = known_fused_device(device)) return known;
   if (g_fused_devices == nullptr) g_fused_devices = new std::vector<FusedDevice*>();
   g_fused_devices->push_back(made.get());
   return made.release();

@@ -86,9 +86,15 @@ struct Image {
   }
   [[nodiscard]] std::size_t bytes() const { return steps_at() + steps.size() * sizeof(FusedStep); }
   void write(unsigned char* to) const {
-    std::memcpy(to, lanes.data(), links_at());
-    std::memcpy(to + links_at(), links.data(), steps_at() - links_at());
-    std::memcpy(to + steps_at(), steps.data(), bytes() - steps_at());
+    write_row(to, lanes);
+    write_row(to + links_at(), links);
+    write_row(to + steps_at(), steps);
+  }
+
+ private:
+  template <class Row>
+  static void write_row(unsigned char* to, const std::vector<Row>& row) {
+    if (!row.empty()) std::memcpy(to, row.data(), row.size() * sizeof(Row));
   }
 };
 
