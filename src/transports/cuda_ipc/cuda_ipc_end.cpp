@@ -24,14 +24,11 @@ namespace {
 
 constexpr std::size_t kWordsUnit = 4096;
 
-/// What was an end's, and the other process has still open.
-struct StillOpen {
-  CudaPiece ring;
-  MemorySegment file;
-  CudaPiece pinned;  // unpinned first
-};
-ForkSafeMutex g_open_rings_mutex;                // guards `g_open_rings`
-std::vector<StillOpen>* g_open_rings = nullptr;  // stays for good
+using OpenRings = std::unique_ptr<CudaIpcEnd::StillOpen>;
+
+ForkSafeMutex g_open_rings_mutex;  // guards what follows
+// Stays for good.
+OpenRings& g_open_rings = *new OpenRings;
 
 /// Are they of one process? Numbers of processes alone are not enough: there are namespaces of
 /// them.
@@ -86,6 +83,7 @@ std::string CudaIpcText::text() const {
 
 Status CudaIpcEnd::make(CudaContext context, std::size_t slot_bytes, std::uint32_t credits) {
   context_ = context;
+  place_when_open_ = std::make_unique<StillOpen>();
   credits_ = credits;
   ring_bytes_ =
       kernel_parts(0, slot_bytes, credits).receiving + kernel_memory::receiver_bytes(credits);
@@ -103,17 +101,24 @@ Status CudaIpcEnd::make(CudaContext context, std::size_t slot_bytes, std::uint32
 }
 
 CudaIpcEnd::~CudaIpcEnd() {
-  std::vector<StillOpen> closed;  // freed behind the lock: that may wait
+  OpenRings closed;  // freed behind the lock: that may wait
   const std::lock_guard lock(g_open_rings_mutex);
-  if (g_open_rings == nullptr) g_open_rings = new std::vector<StillOpen>;
-  std::vector<StillOpen>& kept = *g_open_rings;
-  for (std::size_t i = kept.size(); i-- > 0;) {
-    if (is_open(kept[i].file)) continue;
-    closed.push_back(std::move(kept[i]));
-    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+  for (OpenRings* at = &g_open_rings; *at != nullptr;) {
+    StillOpen& one = **at;
+    if (is_open(one.file)) {
+      at = &one.next;
+      continue;
+    }
+    OpenRings behind = std::move(one.next);
+    one.next = std::move(closed);
+    closed = std::exchange(*at, std::move(behind));
   }
-  if (file_.data() != nullptr && is_open(file_))
-    kept.push_back({std::move(ring_), std::move(file_), std::move(pinned_)});
+  if (place_when_open_ == nullptr || file_.data() == nullptr || !is_open(file_)) return;
+  StillOpen& own = *place_when_open_;
+  std::swap(own.ring, ring_);
+  std::swap(own.file, file_);
+  std::swap(own.pinned, pinned_);
+  own.next = std::exchange(g_open_rings, std::move(place_when_open_));
 }
 
 void CudaIpcEnd::set_open(const MemorySegment& file, bool open) {

@@ -67,6 +67,13 @@ class CudaIpcEnd {
   static constexpr std::size_t kKeyBytes = 64;
   static void set_open(const MemorySegment& file, bool open);
   static bool is_open(const MemorySegment& file);
+  /// What was an end's, and the other process has still open.
+  struct StillOpen {
+    CudaPiece ring;
+    MemorySegment file;
+    CudaPiece pinned;  ///< unpinned first
+    std::unique_ptr<StillOpen> next;
+  };
   static std::size_t row(int index, std::uint32_t credits) {
     return kKeyBytes + static_cast<std::size_t>(index) * DeviceWords::bytes(credits);
   }
@@ -101,7 +108,8 @@ class CudaIpcEnd {
   CudaContext context_ = nullptr;
   CudaPiece ring_;
   MemorySegment file_;
-  CudaPiece pinned_;  ///< `file_`, which is unpinned first
+  CudaPiece pinned_;                            ///< `file_`, which is unpinned first
+  std::unique_ptr<StillOpen> place_when_open_;  ///< made beforehand: a destructor cannot fail
 };
 
 /// The other end's part, as the device of this end reaches it.
