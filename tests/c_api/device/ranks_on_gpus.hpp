@@ -19,8 +19,12 @@
 namespace collectives::testing {
 
 using Values = std::vector<float>;
-/// Beyond the shortest call that GPUs move, and of several slices.
+/// Beyond the shortest call that GPUs move, and of several slices but where each is slow.
+#if defined(COLL_THREAD_SANITIZER)
+inline constexpr std::size_t kCount = 100'000;
+#else
 inline constexpr std::size_t kCount = 300'000;
+#endif
 
 /// Libraries below hwloc have static state that they fill without a lock, so one thread looks at
 /// the machine first.
