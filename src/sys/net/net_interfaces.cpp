@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "base/hash.hpp"
+#include "sys/net/rdma_interfaces.hpp"
 #include "sys/text_file.hpp"
 
 namespace coll {
@@ -38,9 +39,33 @@ int preference(const InterfaceAddress& one) {
   return one.address.is_link_local() ? 1 : 0;
 }
 
+/// An interface's own name, and the names of the RDMA devices that it lies over.
+std::vector<std::string> names_of(const std::string& interface,
+                                  const std::vector<RdmaInterfaces>& rdma) {
+  std::vector<std::string> names{interface};
+  for (const RdmaInterfaces& port : rdma) {
+    if (std::ranges::count(port.interfaces, interface) == 0) continue;
+    names.push_back(port.device);
+    names.push_back(port.port);
+  }
+  return names;
+}
+
+/// "; RDMA devices: mlx5_0:1 (eth0)"; "" without any.
+std::string list_of(const std::vector<RdmaInterfaces>& rdma) {
+  std::string text;
+  for (const RdmaInterfaces& port : rdma) {
+    text += (text.empty() ? "; RDMA devices: " : ", ") + port.port + " (";
+    for (const std::string& interface : port.interfaces)
+      text += (&interface == port.interfaces.data() ? "" : ", ") + interface;
+    text += port.interfaces.empty() ? "no interface)" : ")";
+  }
+  return text;
+}
+
 }  // namespace
 
-bool interface_allowed(std::string_view name, std::string_view knob) {
+bool names_allowed(std::span<const std::string> names, std::string_view knob) {
   const bool except = knob.starts_with('^');
   if (except) knob.remove_prefix(1);
   bool any = false;
@@ -50,16 +75,25 @@ bool interface_allowed(std::string_view name, std::string_view knob) {
     knob.remove_prefix(comma == std::string_view::npos ? knob.size() : comma + 1);
     if (prefix.empty()) continue;
     any = true;
-    if (name.starts_with(prefix)) return !except;
+    for (const std::string& name : names)
+      if (name.starts_with(prefix)) return !except;
   }
   return except || !any;
 }
 
-Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob) {
+bool interface_allowed(std::string_view name, std::string_view knob) {
+  const std::string one(name);
+  return names_allowed({&one, 1}, knob);
+}
+
+Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob,
+                                                     const std::string& sysfs) {
   ifaddrs* head = nullptr;
   if (getifaddrs(&head) != 0) return system_failure("listing the network interfaces", errno);
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(head, &freeifaddrs);
 
+  std::vector<RdmaInterfaces> rdma;
+  if (!knob.empty()) rdma = rdma_interfaces(sysfs);
   std::vector<InterfaceAddress> list;
   std::vector<std::string> all;
   for (const ifaddrs* one = head; one != nullptr; one = one->ifa_next) {
@@ -68,7 +102,7 @@ Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob) {
     NetAddress address = NetAddress::from_raw(one->ifa_addr);
     std::string seen = name + (up ? address.family() != 0 ? "" : " (no address)" : " (down)");
     if (std::ranges::count(all, seen) == 0) all.push_back(std::move(seen));
-    if (!up || address.family() == 0 || !interface_allowed(name, knob)) continue;
+    if (!up || address.family() == 0 || !names_allowed(names_of(name, rdma), knob)) continue;
     list.push_back({name, if_nametoindex(one->ifa_name), address.with_port(0),
                     prefix_bits(address.family(), one->ifa_netmask),
                     (one->ifa_flags & IFF_LOOPBACK) != 0});
@@ -84,8 +118,12 @@ Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob) {
     return failed(Code::invalid_argument,
                   "no network interface that is up and has an address is allowed by "
                   "COLL_INTERFACE=\"" +
-                      std::string(knob) + "\"; there are: " + (names.empty() ? "none" : names),
-                  "set COLL_INTERFACE to one of these, or leave it unset");
+                      std::string(knob) + "\"; there are: " + (names.empty() ? "none" : names) +
+                      list_of(rdma),
+                  rdma.empty() ? "set COLL_INTERFACE to one of these, or leave it unset"
+                               : "set COLL_INTERFACE to one of these, or leave it unset; ranks "
+                                 "also meet over sockets, so an RDMA device without an interface "
+                                 "needs one named beside it (eth0,mlx5_0)");
   }
   std::ranges::stable_sort(list, {}, preference);
   return list;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which addresses this host has.
 #pragma once
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,10 +22,14 @@ struct InterfaceAddress {
 /// Does the knob COLL_INTERFACE allow this interface? "eth0,ib": only names that begin so;
 /// "^docker": all but these; "": all.
 bool interface_allowed(std::string_view name, std::string_view knob);
+/// The same of what has several names, each as good as the others.
+bool names_allowed(std::span<const std::string> names, std::string_view knob);
 
-/// The allowed addresses, in the order to prefer: routable ones, link-local ones, loopback. None:
-/// an error that lists the interfaces there are.
-Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob);
+/// The allowed addresses, in the order to prefer: routable ones, link-local ones, loopback. The
+/// knob may name an RDMA device or its port instead of the interfaces that lie over it. None: an
+/// error that lists what there is. `sysfs` is where the kernel's tree is mounted.
+Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob,
+                                                     const std::string& sysfs = "/sys");
 
 /// Where to listen so that the allowed addresses, and no others, are reached; none means
 /// everywhere, where the knob allows every interface.
