@@ -23,6 +23,7 @@
 #include "reduce/reduce.hpp"
 #include "sys/machine/core_caches.hpp"
 #include "sys/net/net_interfaces.hpp"
+#include "sys/verbs/rdma_ports.hpp"
 #include "topology/picture/picture.hpp"
 #include "topology/read/discover.hpp"
 #include "topology/read/read_topology.hpp"
@@ -53,6 +54,30 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+/// Each port of an RDMA device, with the address that connections use or why they do not.
+Json rdma() {
+  Json rows = Json::array();
+  for (const coll::RdmaPort& port : coll::rdma_ports()) {
+    Json row{{"name", port.name()},
+             {"link", !port.unfit.empty() ? "unknown link"
+                      : port.ethernet     ? "RoCE"
+                                          : "InfiniBand"},
+             {"gbits_per_s", port.gigabits_per_s},
+             {"state", port.state},
+             {"bus", port.bus},
+             {"numa_node", port.numa_node},
+             {"interfaces", port.interfaces}};
+    const auto gid = coll::rdma_gid(port, coll::knobs().interface);
+    row["usable"] = gid.ok();
+    if (gid.ok())
+      row["gid"] = {{"index", gid->index}, {"address", gid->text()}};
+    else
+      row["why_not"] = gid.status().failure()->what;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
 Json machine() {
   const auto bytes_of = [](int name) { return std::max(0L, sysconf(name)); };
   const coll::CoreCaches caches = coll::core_caches();
@@ -70,7 +95,8 @@ Json machine() {
           // One of them; a package may have many.
           {"l3_bytes", shared != 0 ? shared : bytes_of(_SC_LEVEL3_CACHE_SIZE)},
           {"memory_bytes", bytes_of(_SC_PHYS_PAGES) * bytes_of(_SC_PAGESIZE)},
-          {"interfaces", interfaces}};
+          {"interfaces", interfaces},
+          {"rdma_ports", rdma()}};
 }
 
 Json transports() {
@@ -108,6 +134,23 @@ std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{:.3g} {}", value, units[unit]);
 }
 
+void print_rdma_port(const Json& row) {
+  const auto text = [&](const char* key) { return row[key].get<std::string>(); };
+  std::string line = text("link");
+  if (const double speed = row["gbits_per_s"].get<double>(); speed > 0)
+    line += fmt::format(", {:.4g} Gbit/s", speed);
+  line += ", " + text("state");
+  if (!text("bus").empty()) line += ", " + text("bus");
+  if (const int numa = row["numa_node"].get<int>(); numa >= 0)
+    line += fmt::format(", NUMA node {}", numa);
+  for (const Json& name : row["interfaces"]) line += ", " + name.get<std::string>();
+  line += row["usable"].get<bool>()
+              ? fmt::format("; usable with GID {}, {}", row["gid"]["index"].get<int>(),
+                            row["gid"]["address"].get<std::string>())
+              : "; not usable: " + text("why_not");
+  fmt::print("RDMA port {}: {}\n", text("name"), line);
+}
+
 void print_overview(const Json& info) {
   const Json& machine = info["machine"];
   fmt::print("libcollectives {}, reduction kernels for {}\n", info["version"].get<std::string>(),
@@ -123,6 +166,7 @@ void print_overview(const Json& info) {
   for (const Json& name : machine["interfaces"])
     names += (names.empty() ? "" : ", ") + name.get<std::string>();
   fmt::print("network interfaces: {}\n", names.empty() ? "none" : names);
+  for (const Json& row : machine["rdma_ports"]) print_rdma_port(row);
   for (const Json& row : info["transports"])
     fmt::print("transport {}: {}\n", row["name"].get<std::string>(),
                row["viable"].get<bool>() ? "viable" : row["why_not"].get<std::string>());

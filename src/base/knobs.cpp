@@ -34,8 +34,8 @@ constexpr Knob kTable[] = {
      "Where the ranks meet: tcp://HOST:PORT or file:///PATH; overrides the launcher.",
      &Knobs::rendezvous},
     {"COLL_INTERFACE", "", "",
-     "The network interfaces to use: a list of names or prefixes (eth0,ib); with ^ before it, all "
-     "but these.",
+     "The network interfaces and RDMA devices to use: a list of names or prefixes "
+     "(eth0,ib,mlx5_0,mlx5_1:1); with ^ before it, all but these.",
      &Knobs::interface},
     {"COLL_SECRET", "", "", "A word that all ranks share; connections without it are dropped.",
      &Knobs::secret, kNone, nullptr, true},

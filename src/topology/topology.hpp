@@ -58,6 +58,8 @@ struct Port {
   int number = 0;    ///< of the port on its device, from 1; 0 where unknown
   int index = -1;    ///< the number it has for its runtime library, -1 where it has none
   double gbits_per_s = 0;
+  std::string link = {};   ///< "InfiniBand", "RoCE"; empty: unknown, or no RDMA
+  std::string state = {};  ///< "ACTIVE", "DOWN, Disabled", as the kernel says it; empty: unknown
   friend bool operator==(const Port&, const Port&) = default;
 };
 

@@ -105,9 +105,11 @@ class Printer {
       if (!node.pci.bus.empty() && text.find(node.pci.bus) == text.npos) add(node.pci.bus);
     if (node.pci.gbytes_per_s > 0) add(short_number(node.pci.gbytes_per_s) + " GB/s");
     for (const Port& port : node.ports) {
-      const std::string rate =
-          port.gbits_per_s > 0 ? " " + short_number(port.gbits_per_s) + " Gbit/s" : "";
-      if (port.name != node.name || !rate.empty()) add("port " + port.name + rate);
+      std::string said;
+      if (port.gbits_per_s > 0) said += " " + short_number(port.gbits_per_s) + " Gbit/s";
+      if (!port.link.empty()) said += " " + port.link;
+      if (!port.state.empty() && port.state != "ACTIVE") said += " (" + port.state + ")";
+      if (port.name != node.name || !said.empty()) add("port " + port.name + said);
     }
     return text;
   }

@@ -12,6 +12,10 @@ bool only_for_devices(NodeKind kind) {
 
 void forget_details(Node& node) {
   node.aliases.clear();
+  for (Port& port : node.ports) {
+    port.link.clear();
+    port.state.clear();
+  }
   std::erase_if(node.info, [](const auto& each) {
     return each.first != "CPUModel" && each.first != "CpuQuota" && each.first != "sm" &&
            each.first != "gcn";

@@ -92,6 +92,9 @@ TEST(Resolve, GivesUpAtTheDeadline) {
 }
 
 TEST(Interfaces, TheKnobChooses) {
+  const auto interface_allowed = [](const std::string& name, std::string_view knob) {
+    return names_allowed({&name, 1}, knob);
+  };
   EXPECT_TRUE(interface_allowed("eth0", ""));
   EXPECT_TRUE(interface_allowed("eth0", "eth"));
   EXPECT_TRUE(interface_allowed("ib3", "eth0,ib"));
@@ -102,6 +105,12 @@ TEST(Interfaces, TheKnobChooses) {
   EXPECT_TRUE(interface_allowed("eth0", "^docker,lo"));
   EXPECT_TRUE(interface_allowed("eth0", ","));
   EXPECT_TRUE(interface_allowed("eth0", "^"));
+  // Any of several names lets in, and any keeps out.
+  const std::vector<std::string> names{"eth0", "mlx5_0", "mlx5_0:1"};
+  EXPECT_TRUE(names_allowed(names, "ib,mlx5_0:1"));
+  EXPECT_FALSE(names_allowed(names, "mlx5_1"));
+  EXPECT_FALSE(names_allowed(names, "^mlx5"));
+  EXPECT_TRUE(names_allowed(names, "^eth1,mlx5_1"));
 }
 
 TEST(Interfaces, LoopbackIsThereAndComesLast) {

@@ -3,7 +3,7 @@
 // of our own functions.
 #include "topology/read/discover.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "temporary_folder.hpp"
+#include "topology/read/read_topology.hpp"
 #include "topology/topology_path.hpp"
 
 namespace {
@@ -260,6 +261,49 @@ TEST_F(DiscoverFiles, NicsHaveTheirPortsAndSpeeds) {
       return warning.find(bus) != std::string::npos;
     })) << bus;
   }
+}
+
+TEST_F(DiscoverFiles, RdmaPortsSayWhatTheyAreAndHowTheyAre) {
+  const auto put_port = [&](const std::string& device, const char* link_layer, const char* state,
+                            const char* interface) {
+    const std::string port = "/sys/class/infiniband/" + device + "/ports/1";
+    put(port + "/link_layer", link_layer);
+    put(port + "/state", state);
+    put(port + "/rate", "100 Gb/sec (4X EDR)");
+    if (*interface != '\0') put(port + "/gid_attrs/ndevs/0", interface);
+  };
+  add_device("infiniband", "mlx5_0", "0000:04:00.0");
+  put_port("mlx5_0", "InfiniBand", "4: ACTIVE", "");
+  put("/sys/devices/pci0000:00/0000:04:00.0/numa_node", "1");
+  add_device("infiniband", "mlx5_1", "0000:05:00.0");
+  put_port("mlx5_1", "Ethernet", "1: DOWN", "eth1");
+  add_device("net", "eth2", "0000:06:00.0");
+  put("/sys/class/net/eth2/speed", "100000");
+  put_port("rxe0", "Ethernet", "4: ACTIVE", "eth2");   // over a card
+  put_port("rxe1", "Ethernet", "4: ACTIVE", "veth0");  // over nothing that is seen
+  const Topology topology = found();
+  ASSERT_EQ(topology.count(NodeKind::nic), 4);
+  const auto nic = [&](const std::string& name) {
+    for (const NodeId id : topology.all(NodeKind::nic))
+      if (topology[id].name == name) return topology[id];
+    ADD_FAILURE() << "no NIC " << name;
+    return Node();
+  };
+  const auto ports = [](const char* name, const char* link, const char* state) {
+    return std::vector{Port{name, 1, -1, 100, link, state}};
+  };
+  EXPECT_EQ(nic("mlx5_0").ports, ports("mlx5_0", "InfiniBand", "ACTIVE"));
+  EXPECT_EQ(nic("mlx5_0").numa, std::vector{1});
+  EXPECT_EQ(nic("mlx5_1").ports, ports("mlx5_1", "RoCE", "DOWN"));
+  EXPECT_EQ(nic("eth2").ports, ports("rxe0", "RoCE", "ACTIVE")) << "no second NIC, no second speed";
+  EXPECT_EQ(nic("rxe1").ports, ports("rxe1", "RoCE", "ACTIVE"));
+  EXPECT_THAT(nic("rxe1").aliases, testing::ElementsAre("veth0"));
+  EXPECT_THAT(to_text(topology),
+              testing::AllOf(testing::HasSubstr("port mlx5_0 100 Gbit/s InfiniBand\n"),
+                             testing::HasSubstr("port mlx5_1 100 Gbit/s RoCE (DOWN)\n")));
+  const auto again = read_topology_json(to_json(topology), "json");
+  ASSERT_TRUE(again.ok()) << again.status().text();
+  EXPECT_EQ(*again, topology);
 }
 
 TEST_F(DiscoverFiles, TheLeastQuotaOfProcessorTimeCounts) {

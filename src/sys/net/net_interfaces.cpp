@@ -81,11 +81,6 @@ bool names_allowed(std::span<const std::string> names, std::string_view knob) {
   return except || !any;
 }
 
-bool interface_allowed(std::string_view name, std::string_view knob) {
-  const std::string one(name);
-  return names_allowed({&one, 1}, knob);
-}
-
 Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob,
                                                      const std::string& sysfs) {
   ifaddrs* head = nullptr;

@@ -19,10 +19,8 @@ struct InterfaceAddress {
   bool loopback = false;
 };
 
-/// Does the knob COLL_INTERFACE allow this interface? "eth0,ib": only names that begin so;
-/// "^docker": all but these; "": all.
-bool interface_allowed(std::string_view name, std::string_view knob);
-/// The same of what has several names, each as good as the others.
+/// Does the knob COLL_INTERFACE allow what has these names, each as good as the others? "eth0,ib":
+/// only names that begin so; "^docker": all but these; "": all.
 bool names_allowed(std::span<const std::string> names, std::string_view knob);
 
 /// The allowed addresses, in the order to prefer: routable ones, link-local ones, loopback. The

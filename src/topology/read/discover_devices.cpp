@@ -8,6 +8,7 @@
 #include <map>
 
 #include "sys/folder.hpp"
+#include "sys/verbs/rdma_ports.hpp"
 #include "topology/find_gpu.hpp"
 #include "topology/read/discover.hpp"
 #include "topology/read/link_claims.hpp"
@@ -76,14 +77,45 @@ std::string bus_of(const fs::path& device) {
 }
 
 /// Keeps the larger speed if the port is there, adds it if not.
-void set_port(Node& nic, const std::string& name, int port_number, double gbits_per_s) {
+Port& set_port(Node& nic, const std::string& name, int port_number, double gbits_per_s) {
   for (Port& port : nic.ports)
     if (port.name == name && (port.number == port_number || port.number == 0 || port_number == 0)) {
       if (port_number > 0) port.number = port_number;
       port.gbits_per_s = std::max(port.gbits_per_s, gbits_per_s);
-      return;
+      return port;
     }
-  nic.ports.push_back({name, port_number, -1, gbits_per_s});
+  return nic.ports.emplace_back(Port{name, port_number, -1, gbits_per_s});
+}
+
+void add_alias(Node& nic, const std::string& name) {
+  if (std::find(nic.aliases.begin(), nic.aliases.end(), name) == nic.aliases.end())
+    nic.aliases.push_back(name);
+}
+
+void set_rdma_port(Node& nic, const RdmaPort& known) {
+  if (nic.name.empty()) nic.name = known.device;
+  if (nic.numa.empty() && known.numa_node >= 0) nic.numa.push_back(known.numa_node);
+  Port& port = set_port(nic, known.device, known.number, known.gigabits_per_s);
+  port.link = known.ethernet ? "RoCE" : "InfiniBand";
+  if (!known.unfit.empty()) port.link.clear();  // iWARP and others
+  port.state = known.state == "unknown" ? "" : known.state;
+}
+
+/// A device of no bus, such as Soft-RoCE, is its interface's NIC by another name: the same bytes
+/// pass through both. Without such a NIC it is one.
+NodeId virtual_nic(Topology& topology, const RdmaPort& port) {
+  for (NodeId id = 0; id < topology.size(); ++id) {
+    Node& nic = topology.nodes[static_cast<std::size_t>(id)];
+    if (nic.kind != NodeKind::nic) continue;
+    if (nic.name == port.device) return id;
+    for (const std::string& interface : port.interfaces) {
+      if (std::find(nic.aliases.begin(), nic.aliases.end(), interface) == nic.aliases.end())
+        continue;
+      std::erase_if(nic.ports, [&](const Port& each) { return each.name == interface; });
+      return id;
+    }
+  }
+  return add_device(topology, NodeKind::nic, "", port.device, "sysfs");
 }
 
 NodeId nic_at(Topology& topology, const fs::path& device) {
@@ -182,24 +214,27 @@ void add_nvml(Topology& topology, const std::vector<NvmlGpu>& gpus) {
 
 void add_sysfs_nics(Topology& topology, const std::string& root) {
   std::error_code error;
-  for (const fs::path& device : entries_of(root + "/sys/class/infiniband")) {
-    Node& nic = topology.nodes[static_cast<std::size_t>(nic_at(topology, device))];
-    for (const fs::path& port : entries_of(device / "ports")) {
-      const double rate = number<double>(first_word(port / "rate")).value_or(0);
-      const int port_number = number<int>(port.filename().string()).value_or(0);
-      set_port(nic, device.filename().string(), port_number, std::max(0.0, rate));
-    }
+  const std::vector<RdmaPort> ports = rdma_ports(root + "/sys");
+  for (const RdmaPort& port : ports) {
+    if (port.bus.empty()) continue;
+    const NodeId id = nic_at(topology, root + "/sys/class/infiniband/" + port.device);
+    set_rdma_port(topology.nodes[static_cast<std::size_t>(id)], port);
   }
   for (const fs::path& device : entries_of(root + "/sys/class/net")) {
     if (!fs::exists(device / "device", error)) continue;  // virtual: bridges, tunnels, loopback
     Node& nic = topology.nodes[static_cast<std::size_t>(nic_at(topology, device))];
     const std::string name = device.filename().string();
     const double speed = number<double>(first_word(device / "speed")).value_or(0) / 1000;
-    if (std::find(nic.aliases.begin(), nic.aliases.end(), name) == nic.aliases.end())
-      nic.aliases.push_back(name);
+    add_alias(nic, name);
     const bool rdma = std::any_of(nic.ports.begin(), nic.ports.end(),
                                   [&](const Port& port) { return port.name != name; });
     if (!rdma) set_port(nic, name, 0, std::max(0.0, speed));
+  }
+  for (const RdmaPort& port : ports) {
+    if (!port.bus.empty()) continue;
+    Node& nic = topology.nodes[static_cast<std::size_t>(virtual_nic(topology, port))];
+    set_rdma_port(nic, port);
+    for (const std::string& interface : port.interfaces) add_alias(nic, interface);
   }
 }
 

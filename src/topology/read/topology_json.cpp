@@ -55,6 +55,8 @@ void walk_port(Walk& walk, P& port) {
   walk("number", port.number);
   walk("index", port.index, -1);
   walk("gbits_per_s", port.gbits_per_s);
+  walk("link", port.link);
+  walk("state", port.state);
 }
 
 template <class Walk, class N>
