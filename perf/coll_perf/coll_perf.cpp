@@ -11,6 +11,7 @@
 #include <iostream>
 #include <memory>
 
+#include "coll_perf/coll_perf_ranks.hpp"
 #include "coll_perf/coll_perf_report.hpp"
 
 namespace perf {
@@ -212,14 +213,15 @@ std::string places(const Origin& origin) {
   return text;
 }
 
-int run(const Options& options) {
+/// What one rank does. Its exit code.
+int run(const Options& options, const Seat& seat) {
   // First: the library finds a driver that is loaded, and a rank without a GPU keeps nobody
   // waiting.
   std::optional<Gpu> gpu;
   if (options.device.cuda && !options.explain)
     gpu.emplace(options.program, options.device.number,
-                local_rank_or(std::max(0, launched_rank())));
-  Session session(options, gpu ? &*gpu : nullptr);
+                local_rank_or(std::max(0, launched_rank())) * seat.here + seat.index);
+  Session session(options, gpu ? &*gpu : nullptr, seat);
   if (options.root >= session.size()) {
     if (session.rank() == 0)
       fmt::print(stderr, "coll-perf: -r {}: ranks here go from 0 to {}\n", options.root,
@@ -247,13 +249,15 @@ int run(const Options& options) {
 
   Origin origin{session.size(),     coll_version(),    host_of_each_rank(session),
                 options.transports, options.algorithm, options.group,
-                options.inflight,   options.coalesce,  std::move(gpus)};
-  console.print(fmt::format("# coll-perf {}.{}.{}, {} rank{}{}\n", origin.version / 10000,
-                            origin.version / 100 % 100, origin.version % 100, session.size(),
-                            session.size() == 1 ? "" : "s",
-                            session.alone() ? " (no launcher's variables are set, so this process "
-                                              "is alone; coll-run -n 2 -- coll-perf starts two)"
-                                            : ""));
+                options.inflight,   options.coalesce,  session.ranks_here(),
+                std::move(gpus)};
+  console.print(fmt::format(
+      "# coll-perf {}.{}.{}, {} rank{}{}{}\n", origin.version / 10000, origin.version / 100 % 100,
+      origin.version % 100, session.size(), session.size() == 1 ? "" : "s",
+      seat.here == 1 ? "" : fmt::format(": {} threads in each process", seat.here),
+      session.alone() ? " (no launcher's variables are set, so this process "
+                        "is alone; coll-run -n 2 -- coll-perf starts two)"
+                      : ""));
   console.print(places(origin));
   if (options.group > 1)
     console.print(
@@ -291,5 +295,5 @@ int main(int argc, char** argv) {
     options.pin = true;
     options.percentiles = false;
   }
-  return perf::run(options);
+  return perf::run_ranks(options, [&](const perf::Seat& seat) { return perf::run(options, seat); });
 }

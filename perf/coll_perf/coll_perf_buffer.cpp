@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+
+#include "process_end.hpp"
 
 namespace perf {
 namespace {
@@ -21,10 +22,9 @@ constexpr unsigned char kMark = 0xa5;
 Buffer::Buffer(std::size_t bytes, Memory memory, const Gpu* gpu) : memory_(memory) {
   const std::size_t whole = (bytes + kGuard + kAlign) / kAlign * kAlign;
   const auto give_up = [&](const char* why) {
-    fmt::print(stderr,
-               "coll-perf: no memory for a buffer of {} bytes: {}; a smaller -e needs less\n",
-               bytes, why);
-    std::exit(2);
+    end_process(
+        fmt::format("coll-perf: no memory for a buffer of {} bytes: {}; a smaller -e needs less\n",
+                    bytes, why));
   };
   if (memory == Memory::allocated) {
     if (coll_mem_alloc(&mapping_, whole) != COLL_SUCCESS) give_up(coll_last_error());

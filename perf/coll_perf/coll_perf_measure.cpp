@@ -23,14 +23,14 @@ class Stopwatch {
   /// processor time to `cpu_s`.
   double run(long calls, double* cpu_s = nullptr) const {
     session_.barrier();
-    const double cpu_before = cpu_s == nullptr ? 0 : process_cpu();
+    const double cpu_before = cpu_s == nullptr ? 0 : session_.cpu_s();
     const double start = now();
     for (long i = 0; i < calls; ++i)
       if (const coll_status_t status = set_(); status != COLL_SUCCESS)
         session_.require_alike(status, set_.name().c_str());
     session_.synchronize();
     const double took = now() - start;
-    if (cpu_s != nullptr) *cpu_s += process_cpu() - cpu_before;
+    if (cpu_s != nullptr) *cpu_s += session_.cpu_s() - cpu_before;
     return took;
   }
 
@@ -135,6 +135,8 @@ Sample measure(const Session& session, const Point& point, bool in_place,
   sample.algbw = static_cast<double>(point.shape.bytes) / sample.time_s / 1e9;
   sample.busbw = sample.algbw * bus_factor(point.operation, session.size());
   sample.cores = sample.cpu_s * session.size() / sample.mean_s;
+  // What comes next may wait for a whole GPU, and so for what other ranks still do there.
+  session.barrier();
   return sample;
 }
 

@@ -46,6 +46,28 @@ std::size_t read_size(const std::string& text) {
   throw CLI::ValidationError(fmt::format("'{}' is not a size; say 8, 64K, 1.5M or 2G", text));
 }
 
+CLI::Validator number_of_ranks() {
+  const auto check = [](const std::string& text) {
+    int ranks = 0;
+    const bool good = CLI::detail::lexical_cast(text, ranks) && ranks >= 1 && ranks <= 1024;
+    return good ? std::string()
+                : fmt::format("{} is not a number of ranks of a process, from 1 to 1024", text);
+  };
+  return {check, "from 1 to 1024"};
+}
+
+/// A flag of nccl-tests that stands without its value would take the next option for it.
+void refuse_options_as_values(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
+    const CLI::Option* const option = app.get_option_no_throw(arguments[i]);
+    if (option == nullptr || option->get_items_expected_min() == 0) continue;
+    if (arguments[i + 1].starts_with('-') && app.get_option_no_throw(arguments[i + 1]) != nullptr)
+      throw CLI::ValidationError(fmt::format("{} takes a value, and {} is none; --help says which",
+                                             arguments[i], arguments[i + 1]));
+    ++i;
+  }
+}
+
 /// The texts as given, before they are understood.
 struct Texts {
   std::string operations = "all_reduce", dtypes = "float", redops = "sum", root = "0";
@@ -207,7 +229,6 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       "coll-perf"};
   Texts texts;
   int average = static_cast<int>(options.average);
-  int gpus = 1;
   std::optional<int> blocking;
   int memory = static_cast<int>(options.memory);
   app.add_option("-t,--operation,--operations", texts.operations,
@@ -294,15 +315,10 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
   app.add_option("--sizes", texts.sizes, "A comma list of sizes, instead of -b -e -f -i");
 
   auto* same = app.add_option_group("As nccl-tests has them");
-  same->add_option("-g,--ngpus", gpus,
-                   "GPUs of a process: 1, so start more processes; --device cuda gives each a GPU")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            return text == "1"
-                       ? ""
-                       : "a process is one rank here; start a process for each, with --device cuda";
-          },
-          "1"));
+  same->add_option("-g,--ngpus", options.ngpus,
+                   "Ranks of this process, each a thread; --device cuda gives each a GPU")
+      ->capture_default_str()
+      ->check(number_of_ranks());
   same->add_option("-z,--blocking", blocking, "1: calls block; 0: as --stream")
       ->check(CLI::Range(0, 1));
   same->add_option("-C,--report_cputime,--report-cputime", options.cpu, "1: as --cpu");
@@ -327,6 +343,7 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       for (std::string& argument : arguments)
         if (argument.rfind("--maxbytes", 0) == 0) argument.replace(0, 10, "--cap");
     }
+    refuse_options_as_values(app, arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
     app.parse(arguments);
     options.average = static_cast<Average>(average);

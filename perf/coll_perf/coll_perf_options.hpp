@@ -53,6 +53,7 @@ struct Options {
   bool coalesce = false;  ///< the calls of a group are parts of one call
   int inflight = 1;       ///< calls in flight together, each on a stream of its own
   bool pin = false;
+  int ngpus = 1;  ///< ranks of this process, each a thread if they are several
 
   std::string algorithm;
   std::string transports;

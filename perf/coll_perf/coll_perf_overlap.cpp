@@ -18,11 +18,11 @@ struct Times {
   template <class Body>
   void time(const Session& session, Body body) {
     session.barrier();
-    const double cpu_before = process_cpu();
+    const double cpu_before = session.cpu_s();
     const double start = now();
     body();
     took.push_back(now() - start);
-    cpu += process_cpu() - cpu_before;
+    cpu += session.cpu_s() - cpu_before;
   }
   /// Over the rounds, of the slowest rank.
   double median_s(const Session& session) {

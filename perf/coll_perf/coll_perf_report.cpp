@@ -49,6 +49,7 @@ std::string to_json(const Origin& origin, const std::vector<Row>& rows) {
   document["library_version"] = fmt::format("{}.{}.{}", origin.version / 10000,
                                             origin.version / 100 % 100, origin.version % 100);
   document["ranks"] = origin.ranks;
+  document["ranks_per_process"] = origin.ranks_per_process;
   document["hosts"] = origin.hosts;
   document["transports"] = origin.transports;
   document["algorithm"] = origin.algorithm;

@@ -19,6 +19,7 @@ struct Origin {
   std::string algorithm;
   int group = 1, inflight = 1;   ///< calls in a group, calls in flight
   bool coalesced = false;        ///< the group's calls are parts of one
+  int ranks_per_process = 1;     ///< more: threads
   std::optional<GpuMap> gpus{};  ///< nothing: buffers lie in the host's memory
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This process among the ranks: how it joins, and what the ranks tell each other between
+// A rank among the others: how it joins, and what the ranks tell each other between
 // measurements.
 #pragma once
 #include <collectives/collectives.h>
@@ -18,27 +18,38 @@ namespace perf {
 /// properly.
 int launched_rank();
 
+/// A rank's place in its process, and how it joins where the launcher's variables do not say it.
+struct Seat {
+  int index = 0, here = 1;               ///< among the process's ranks, and how many these are
+  int rank = 0, size = 1;                ///< with an `id` only
+  const coll_unique_id_t* id = nullptr;  ///< null: as the launcher says, or alone
+};
+
 /// Failures of the library end the program: exit code 2 and the library's message on standard
 /// error.
 class Session {
  public:
   /// With a GPU, calls in flight are on streams of CUDA.
-  explicit Session(const Options& options, const Gpu* gpu = nullptr);
+  explicit Session(const Options& options, const Gpu* gpu = nullptr, const Seat& seat = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  [[nodiscard]] bool alone() const { return alone_; }  ///< no launcher: one rank
+  [[nodiscard]] bool alone() const { return alone_; }          ///< no launcher: one rank
+  [[nodiscard]] int ranks_here() const { return seat_.here; }  ///< that are this process
   [[nodiscard]] coll_comm_t comm() const { return comm_; }
   /// For the i-th of the calls in flight; null without --stream and --inflight.
   [[nodiscard]] coll_stream_t stream(std::size_t i = 0) const {
     return streams_.empty() ? nullptr : streams_[i];
   }
 
+  /// Processor time of a rank: what the process took, shared out evenly among its ranks.
+  [[nodiscard]] double cpu_s() const;
+
   void require(coll_status_t status, const char* what) const;
-  /// For a measured call, whose arguments all ranks give alike: of a bad one only rank 0 speaks.
+  /// For a call that all ranks make alike: what is wrong with it, only rank 0's process says.
   void require_alike(coll_status_t status, const char* what) const;
   void barrier() const;
   void synchronize() const;  ///< waits for the streams, if there are any
@@ -50,9 +61,12 @@ class Session {
  private:
   /// A queue for calls in flight.
   [[nodiscard]] coll_stream_t make_stream(const Gpu* gpu);
-  [[noreturn]] void end(bool speak, const char* what) const;
+  [[nodiscard]] bool with_rank_0() const { return rank_ == seat_.index; }  ///< in one process
+  [[noreturn]] void end(bool speak, const char* what, const std::string& why) const;
+  void require_joined(coll_status_t status, const char* what, const coll_config_t& config) const;
 
   const char* program_;
+  Seat seat_;
   int rank_ = 0;
   int size_ = 1;
   bool alone_ = false;

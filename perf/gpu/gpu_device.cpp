@@ -4,8 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <cstdlib>
+
+#include "process_end.hpp"
 
 namespace perf {
 
@@ -56,9 +57,7 @@ void Gpu::require(int error, const std::string& what) const {
 
 void Gpu::give_up(const std::string& why) const {
   const std::string place = number_ < 0 ? "cuda" : fmt::format("cuda:{}", number_);
-  fmt::print(stderr, "{}: --device {}: {}\n", program_, place, why);
-  std::fflush(stdout);
-  std::_Exit(2);  // a communicator cannot be left in order; its peers learn it from the socket
+  end_process(fmt::format("{}: --device {}: {}\n", program_, place, why));
 }
 
 GpuMemory::GpuMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu) {

@@ -76,6 +76,25 @@ class Gpu(unittest.TestCase):
                          [("GPU-01234567-89ab-cdef-0000-00000000ab00", [0]),
                           ("GPU-01234567-89ab-cdef-0000-00000000ab01", [1])])
 
+    def test_threads_take_the_devices_in_turn_too(self):
+        few = ["-n", "1", "-w", "0", "--batches", "1", "--json", "-"]
+        for processes, device, users in ((0, "cuda", [[0, 2], [1]]), (0, "cuda:1", [[0, 1, 2]]),
+                                         (2, "cuda", [[0, 2, 4], [1, 3, 5]])):
+            command = ["--device", device, "-g", "3", "--sizes", "8,64K", *few]
+            done = ranks(processes, *command) if processes else run(COLL_PERF, *command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout)
+            self.assertEqual((result["ranks_per_process"], result["wrong"], len(result["results"])), (3, 0, 4))
+            self.assertEqual([gpu["ranks"] for gpu in result["gpus"]], users)
+
+    def test_every_operation_is_right_between_threads(self):
+        for peers in ("1", "0"):  # by fused kernels, and by streams
+            done = run(COLL_PERF, "--device", "cuda", "-g", "2", "-t", "all", "-r", "all", "--sizes", "48,20K", "-n", "1",
+                       "-w", "0", "--batches", "1", "--json", "-", EMUCUDA_PEERS=peers)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout)
+            self.assertEqual((result["ranks"], result["wrong"]), (2, 0))
+
     def test_the_limit_is_what_copies_reach(self):
         result, table = measured(2, "--device", "cuda:0", "-t", "all_reduce,all_gather,barrier", "--sizes", "1M")
         gpu, = result["gpus"]
@@ -101,14 +120,16 @@ class Gpu(unittest.TestCase):
         self.assertNotIn("cuda", table)
 
     def test_what_is_not_there_is_named(self):
-        for message, arguments, changed in (
+        for message, arguments, changed in (  # threads too say it once
                 (r"--device cuda:2: there is no device 2: this process sees 2 CUDA devices$", "cuda:2", {}),
                 (r"--device cuda:9: .* sees 2 CUDA devices \(CUDA_VISIBLE_DEVICES is \"0,1\"\)$", "cuda:9",
                  {"CUDA_VISIBLE_DEVICES": "0,1"}),
                 (r"--device cuda: cuInit: CUDA_ERROR_NO_DEVICE", "cuda", {"EMUCUDA_DEVICES": "0"})):
-            done = run(COLL_PERF, "--device", arguments, "--sizes", "8", **changed)
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertRegex(done.stderr.strip(), "^coll-perf: " + message)
+            for threads in ("1", "3"):
+                done = run(COLL_PERF, "--device", arguments, "--sizes", "8", "-g", threads, **changed)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertRegex(done.stderr.strip(), r"\Acoll-perf: " + message)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
     def test_without_a_driver_it_says_what_it_looked_for(self):
         # The real one may be there, elsewhere than the emulated one.

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace perf {
 namespace {
 
@@ -71,10 +74,48 @@ TEST(Options, NcclTestsOptionsOfOtherNamesHere) {
   ASSERT_FALSE(parse({"-z", "1", "-C", "0", "-m", "1", "--ngpus=1"}, defaults));
   EXPECT_FALSE(defaults.stream || defaults.cpu);
   EXPECT_EQ(defaults.group, 1);
-  EXPECT_NE(refusal({"-g", "4"}).find("a process is one rank"), std::string::npos);
+  EXPECT_EQ(defaults.ngpus, 1);
   EXPECT_NE(refusal({"-z", "2"}).find("--blocking"), std::string::npos);
   EXPECT_NE(refusal({"-z", "1", "--stream"}).find("calls that block"), std::string::npos);
   EXPECT_NE(refusal({"-z", "1", "--inflight", "2"}).find("calls that block"), std::string::npos);
+}
+
+TEST(Options, NcclTestsOptionsComeInAnyOrder) {
+  std::vector<std::vector<const char*>> given{
+      {"-C", "1"}, {"-g", "3"}, {"-m", "8"}, {"-n", "20"}, {"-z", "0"}};
+  do {
+    std::vector<const char*> line;
+    for (const auto& each : given) line.insert(line.end(), each.begin(), each.end());
+    Options options;
+    ASSERT_FALSE(parse(line, options));
+    EXPECT_TRUE(options.stream && options.cpu);
+    EXPECT_EQ(options.group, 8);
+    EXPECT_EQ(options.iterations, 20);
+    EXPECT_EQ(options.ngpus, 3);
+  } while (
+      std::ranges::next_permutation(given, {}, [](const auto& each) { return each[0][1]; }).found);
+}
+
+TEST(Options, AnOptionIsNoValueOfTheOneBeforeIt) {
+  EXPECT_EQ(refusal({"-g", "1", "-z", "-C", "-m"}),
+            "coll-perf: -z takes a value, and -C is none; --help says which\n");
+  EXPECT_NE(refusal({"-g", "-z", "0"}).find("-g takes a value, and -z is none"), std::string::npos);
+  EXPECT_NE(refusal({"--json", "--cpu"}).find("--json takes a value"), std::string::npos);
+  Options options;
+  ASSERT_FALSE(parse({"--json", "-", "--cpu", "-n", "1"}, options));
+  EXPECT_EQ(options.json, "-");
+}
+
+TEST(Options, RanksOfAProcessAreANumber) {
+  Options most;
+  ASSERT_FALSE(parse({"-g", "1024"}, most));
+  EXPECT_EQ(most.ngpus, 1024);
+  for (const char* text : {"0", "-1", "1025", "two", "1.5", "", "99999999999"})
+    EXPECT_NE(
+        refusal({"-g", text})
+            .find(std::string(text) + " is not a number of ranks of a process, from 1 to 1024"),
+        std::string::npos)
+        << text;
 }
 
 TEST(Options, BuffersLieOnTheHostOrOnADevice) {
@@ -96,7 +137,6 @@ TEST(Options, BuffersLieOnTheHostOrOnADevice) {
         << text;
   EXPECT_NE(refusal({"--device", "cuda", "-R", "1"}).find("-R is of the host's memory"),
             std::string::npos);
-  EXPECT_NE(refusal({"-g", "2"}).find("--device cuda"), std::string::npos);
 }
 
 TEST(Options, AllAndLists) {

@@ -95,6 +95,43 @@ class Program(unittest.TestCase):
                     self.assertGreater(cpu, 0)
             self.assertRegex(done.stderr, "cpu +cores +comm +compute +total +overlap")
 
+    def test_ranks_may_be_threads(self):
+        for processes, threads in ((0, 3), (2, 2)):
+            command = ["-g", str(threads), "-t", "all", "-d", "float,int8", "-o", "sum,max", "-r", "all", "--sizes",
+                       "0,48,5000,300K", "-n", "2", "-w", "1", "--batches", "1", "--json", "-"]
+            done = ranks(processes, *command) if processes else run(COLL_PERF, *command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout)
+            self.assertEqual((result["ranks"], result["ranks_per_process"], result["wrong"]),
+                             (max(processes, 1) * threads, threads, 0))
+            # Rank r is in process r / threads.
+            places = result["hosts"]
+            self.assertEqual(len(set(places)), max(processes, 1))
+            for first in range(0, len(places), threads):
+                self.assertEqual(set(places[first:first + threads]), {places[first]})
+            self.assertEqual({each["wrong"] for each in result["results"]}, {0})
+            self.assertIn(f"{len(places)} ranks: {threads} threads in each process", done.stderr)
+            self.assertNotIn("is alone", done.stderr)
+
+    def test_threads_do_all_that_processes_do(self):
+        for more in (["--stream", "--percentiles"], ["--group", "3"], ["--inflight", "2"], ["--overlap", "work"],
+                     ["-R", "1"], ["-R", "2"], ["-a", "0", "-c", "0"], ["--pin", "-a", "1"]):
+            done = run(COLL_PERF, "-g", "2", "-t", "all_reduce,all_gather", "--sizes", "8,100K", "-n", "3", "--json", "-",
+                       *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout)
+            self.assertEqual((result["ranks"], result["wrong"], len(result["results"])), (2, 0, 8), more)
+        done = run(COLL_PERF, "-g", "2", "--explain", "--sizes", "8", "-t", "all_reduce")
+        self.assertEqual((done.returncode, done.stdout.count("all_reduce of 2 x float (8 B):\n")), (0, 1), done.stderr)
+
+    def test_processor_time_is_of_a_rank(self):
+        """Calls that block keep no more processors busy than there are, whatever process has the ranks."""
+        done = run(COLL_PERF, "-g", "4", "--sizes", "64K", "-n", "300", "-c", "0", "--json", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for result in json.loads(done.stdout)["results"]:
+            self.assertGreater(result["cores"], 0)
+            self.assertLess(result["cores"], 1.1 * len(os.sched_getaffinity(0)) + 0.5)
+
     def test_alone_it_says_so(self):
         done = run(COLL_PERF, "--sizes", "1K", "-n", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -127,15 +164,28 @@ class Program(unittest.TestCase):
         self.assertIn("all_reduce of 262144 x float (1 MiB):\n", done.stdout)
 
     def test_refusals(self):
-        # A rank that cannot join knows nothing of the others: each speaks for itself.
+        # The command line is the same on all ranks: one speaks.
         for message, times, arguments in (
                 ("-r 7: ranks here go from 0 to 1", 1, ["-r", "7"]),
                 ("cannot be written", 1, ["--json", "/nowhere/x", "-n", "1"]),
-                ("unknown algorithm", 2, ["--algorithm", "nonsense"]),
+                ("unknown algorithm", 1, ["--algorithm", "nonsense"]),
+                ("unknown algorithm", 1, ["--algorithm", "nonsense", "-g", "3"]),
+                ("unknown transport", 1, ["--transports", "nonsense"]),
+                ("cannot do all_reduce", 1, ["--algorithm", "all_reduce=bruck"]),
+                ("0 is not a number of ranks of a process, from 1 to 1024", 1, ["-g", "0"]),
                 ("'xor' is not a reduction", 1, ["-o", "xor"])):
             done = ranks(2, "--sizes", "8", *arguments)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertEqual(done.stderr.count(message), times, done.stderr)
+
+    def test_what_only_some_ranks_have_wrong_they_say(self):
+        done = run(COLL_RUN, "-n", "2", "--grace", "1", "--", "sh", "-c",
+                   'export COLL_LANES=$((RANK + 1))x; [ $RANK = 1 ] || unset COLL_LANES; exec "$0" --sizes 8', COLL_PERF)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertRegex(done.stderr, r"(?m)^coll-perf: rank 1: joining .*COLL_LANES=2x")
+        done = run(COLL_RUN, "-n", "2", "--grace", "1", "--", "sh", "-c", 'exec "$0" --sizes 8 -g $((RANK + 2))', COLL_PERF)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertEqual(done.stderr.count("-g is 2 in one process and 3 in another: give all the same"), 1, done.stderr)
 
 
 if __name__ == "__main__":
