@@ -23,12 +23,13 @@ def table(head, rows):
     return "\n".join(lines)
 
 
-def numbers_of_ranks(results):
-    return sorted({each["ranks"] for each in results})
+def kinds_of_ranks(results):
+    """(how many, what they are), processes first."""
+    return sorted({(each["ranks"], each["ranks_are"]) for each in results}, key=lambda each: (each[1], each[0]))
 
 
-def ranks_text(ranks):
-    return f"{ranks} rank{'' if ranks == 1 else 's'}"
+def ranks_text(ranks, kind):
+    return f"{ranks} threads" if kind == "threads" else f"{ranks} rank{'' if ranks == 1 else 's'}"
 
 
 def charts(report, missing):
@@ -36,14 +37,17 @@ def charts(report, missing):
     if not report.results:
         raise missing("no call was measured, so there is nothing to draw")
     program = report.program("perf/coll-plot")
-    most = numbers_of_ranks(report.results)[-1]
-    lines = {
-        "busbw": (f"Bus bandwidth, {ranks_text(most)} on one GPU", "busbw (GB/s)",
-                  [(each["operation"], each["bytes"], each["busbw_GBps"]) for each in report.results
-                   if each["ranks"] == most]),
-        "limit": ("all_reduce beside copies within the device", "of the limit (%)",
-                  [(ranks_text(each["ranks"]), each["bytes"], each["gpu"]["limit_percent"])
-                   for each in report.results if each["operation"] == "all_reduce"])}
+    lines = {}
+    for kind, name in (("processes", "busbw"), ("threads", "busbw-threads")):
+        mine = [each for each in report.results if each["ranks_are"] == kind]
+        if mine:
+            most = max(each["ranks"] for each in mine)
+            lines[name] = (f"Bus bandwidth, {ranks_text(most, kind)} on one GPU", "busbw (GB/s)",
+                           [(each["operation"], each["bytes"], each["busbw_GBps"]) for each in mine
+                            if each["ranks"] == most])
+    lines["limit"] = ("all_reduce beside copies within the device", "of the limit (%)",
+                      [(ranks_text(each["ranks"], each["ranks_are"]), each["bytes"], each["gpu"]["limit_percent"])
+                       for each in report.results if each["operation"] == "all_reduce"])
     drawn = {}
     for name, (title, unit, points) in lines.items():
         if not points:
@@ -94,18 +98,20 @@ def limit_text(gpu):
 
 
 def calls_text(results):
-    text = ["Buffers lie in the GPU's memory, all ranks use the one GPU, and calls block. time: of the slowest rank, "
+    text = ["Buffers lie in the GPU's memory, all ranks use the one GPU, and calls block. Ranks are processes, whose calls "
+            "streams move, or threads of one process, whose calls fused kernels move. time: of the slowest rank, "
             "median over batches. limit: the time of copies that move the bytes that the operation must at least read "
             "and write, over this time (docs/performance.md)."]
     for operation in dict.fromkeys(each["operation"] for each in results):
         mine = [each for each in results if each["operation"] == operation]
-        ranks = numbers_of_ranks(mine)
-        head = ["size"] + [f"{ranks_text(n)}: {what}" for n in ranks for what in ("time (us)", "busbw (GB/s)", "limit (%)")]
+        kinds = kinds_of_ranks(mine)
+        head = ["size"] + [f"{ranks_text(*kind)}: {what}" for kind in kinds for what in ("time (us)", "busbw (GB/s)", "limit (%)")]
         rows = []
         for size in sorted({each["bytes"] for each in mine}):
             row = [size_text(size)]
-            for n in ranks:
-                one = next((each for each in mine if (each["ranks"], each["bytes"]) == (n, size)), None)
+            for n, kind in kinds:
+                one = next((each for each in mine
+                            if (each["ranks"], each["ranks_are"], each["bytes"]) == (n, kind, size)), None)
                 # No bus carries anything for one rank.
                 row += [number(one["time_us"]), number(one["busbw_GBps"]) if n > 1 else "-",
                         number(one["gpu"]["limit_percent"])] if one else ["-"] * 3

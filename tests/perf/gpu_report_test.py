@@ -16,7 +16,7 @@ COMMAND = os.path.join(ROOT, "scripts/gpu-report")
 # A build without nvcc has no kernels, nor tests of calls that GPUs move; the report says so, and the exit status too.
 WITHOUT = set() if KERNELS == "kernels" else {"kernels", "tests that need a driver"}
 PARTS = ["machine", "tests that need a driver", "start of a process", "kernels", "copies within the device",
-         "calls, 1 rank", "calls, 2 ranks", "charts"]
+         "calls, 1 rank", "calls, 2 ranks", "calls, 2 threads", "charts"]
 
 
 class Reported:
@@ -68,40 +68,44 @@ class GpuReport(unittest.TestCase):
         self.assertEqual([*report.parts], PARTS)
         for words in (["# libcollectives on Emulated GPU", "| date | 20", "| command | `scripts/gpu-report --quick"],
                       ["emulated_ipc_test | 4 | 0 | 0 |", "device_calls_test |"], ["cuInit |", "the first all_reduce"],
-                      ["copied | GB/s |", "64 MiB |"], ["### all_reduce", "2 ranks: limit (%)", "| 256 KiB |"],
-                      ["](busbw.svg)", "](limit.svg)"],
-                      ["perf/coll-run -n 2 -- perf/coll-perf --device cuda:0 -t all_reduce,"]):
+                      ["copied | GB/s |", "64 MiB |"], ["### all_reduce", "2 ranks: limit (%)", "2 threads: limit (%)",
+                                                                            "| 256 KiB |"],
+                      ["](busbw.svg)", "](busbw-threads.svg)", "](limit.svg)"],
+                      ["perf/coll-run -n 2 -- perf/coll-perf --device cuda:0 -t all_reduce,",
+                       "\nperf/coll-perf --device cuda:0 -t all_reduce,", " -g 2\n"]):
             for word in words:
                 self.assertIn(word, report.page)
         self.assertNotIn("There is no result", report.page.replace("## Kernels\n\nThere is no result", "")
                          if WITHOUT else report.page)
-        self.assertEqual(set(report.charts), {"busbw.svg", "limit.svg"})
+        self.assertEqual(set(report.charts), {"busbw.svg", "busbw-threads.svg", "limit.svg"})
         for chart in report.charts.values():
             self.assertGreater(len([*chart.iter("{http://www.w3.org/2000/svg}circle")]), 2)
         if not WITHOUT:
             kernels, = report.parts["kernels"]["data"]
             self.assertGreater(kernels["count"], 150)
         operations = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"}
-        for ranks, names in ((1, operations), (2, operations | {"sendrecv"})):
-            mine = [each for each in report.json["results"] if each["ranks"] == ranks]
+        for ranks, kind, names in ((1, "processes", operations), (2, "processes", operations | {"sendrecv"}),
+                                   (2, "threads", operations | {"sendrecv"})):
+            mine = [each for each in report.json["results"] if (each["ranks"], each["ranks_are"]) == (ranks, kind)]
             self.assertEqual({each["operation"] for each in mine}, names)
             self.assertEqual({each["bytes"] for each in mine}, {8, 4096, 262144})
             self.assertEqual({each["wrong"] for each in mine}, {0})
         # The page has the numbers of the JSON.
-        one = next(each for each in report.json["results"]
-                   if (each["ranks"], each["operation"], each["bytes"]) == (2, "all_reduce", 262144))
         line = next(line for line in report.page.split("### all_reduce")[1].splitlines() if line.startswith("| 256 KiB"))
-        self.assertAlmostEqual(float(line.split("|")[5]) / one["time_us"], 1, places=2)
-        self.assertAlmostEqual(float(line.split("|")[7]) / one["gpu"]["limit_percent"], 1, places=2)
+        for kind, column in (("processes", 5), ("threads", 8)):
+            one = next(each for each in report.json["results"] if (each["ranks"], each["ranks_are"], each["operation"],
+                                                                   each["bytes"]) == (2, kind, "all_reduce", 262144))
+            self.assertAlmostEqual(float(line.split("|")[column]) / one["time_us"], 1, places=2)
+            self.assertAlmostEqual(float(line.split("|")[column + 2]) / one["gpu"]["limit_percent"], 1, places=2)
 
     def test_without_a_device_it_says_so_in_every_part(self):
         report = Reported(self.place, "--build", BUILD, EMUCUDA_DEVICES="0")
         self.assertEqual(report.status, 1)
         self.assertEqual(report.bad(), set(PARTS) - {"machine"})
-        for name in ("start of a process", "copies within the device", "calls, 2 ranks"):
+        for name in ("start of a process", "copies within the device", "calls, 2 ranks", "calls, 2 threads"):
             self.assertIn("CUDA_ERROR_NO_DEVICE", report.parts[name]["found"])
             self.assertIn(report.parts[name]["found"].replace("|", "\\|"), report.page)
-        self.assertIn("**7 of 8 parts did not run, or found an error.**", report.page)
+        self.assertIn("**8 of 9 parts did not run, or found an error.**", report.page)
         found = report.parts["tests that need a driver"]["found"]
         self.assertIn("emulated_devices_test: EmulatedDevices.SayWhatTheyAre", found)
         for name in ("memory", "ipc"):  # whether it fails or dies
