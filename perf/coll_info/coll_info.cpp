@@ -81,7 +81,6 @@ Json rdma() {
 Json machine() {
   const auto bytes_of = [](int name) { return std::max(0L, sysconf(name)); };
   const coll::CoreCaches caches = coll::core_caches();
-  const auto shared = static_cast<std::int64_t>(caches.shared);
   Json interfaces = Json::array();
   if (const auto addresses = coll::host_addresses(coll::knobs().interface); addresses.ok())
     for (const coll::InterfaceAddress& each : *addresses)
@@ -92,8 +91,8 @@ Json machine() {
           {"cores", usable_cores()},
           {"cores_online", sysconf(_SC_NPROCESSORS_ONLN)},
           {"l2_bytes", caches.own},
-          // One of them; a package may have many.
-          {"l3_bytes", shared != 0 ? shared : bytes_of(_SC_LEVEL3_CACHE_SIZE)},
+          // What a core reaches. sysconf(3) would count all caches of a package, so 0 if unknown.
+          {"l3_bytes", caches.shared},
           {"memory_bytes", bytes_of(_SC_PHYS_PAGES) * bytes_of(_SC_PAGESIZE)},
           {"interfaces", interfaces},
           {"rdma_ports", rdma()}};
@@ -151,6 +150,10 @@ void print_rdma_port(const Json& row) {
   fmt::print("RDMA port {}: {}\n", text("name"), line);
 }
 
+std::string cache_text(std::int64_t bytes) {
+  return bytes == 0 ? "unknown" : bytes_text(bytes);
+}
+
 void print_overview(const Json& info) {
   const Json& machine = info["machine"];
   fmt::print("libcollectives {}, reduction kernels for {}\n", info["version"].get<std::string>(),
@@ -160,7 +163,7 @@ void print_overview(const Json& info) {
              machine["cores"] == machine["cores_online"]
                  ? ""
                  : fmt::format(" of {}", machine["cores_online"].get<int>()),
-             bytes_text(machine["l2_bytes"]), bytes_text(machine["l3_bytes"]),
+             cache_text(machine["l2_bytes"]), cache_text(machine["l3_bytes"]),
              bytes_text(machine["memory_bytes"]));
   std::string names;
   for (const Json& name : machine["interfaces"])

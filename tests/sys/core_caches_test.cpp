@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "temporary_folder.hpp"
 
@@ -15,8 +16,9 @@ namespace {
 class CoreCachesTest : public ::testing::Test {
  protected:
   void add(const std::string& index, const std::string& level, const std::string& type,
-           const std::string& size, const std::string& sharing) const {
-    const std::filesystem::path folder = root_ + "/sys/devices/system/cpu/cpu0/cache/" + index;
+           const std::string& size, const std::string& sharing, int cpu = 0) const {
+    const std::filesystem::path folder =
+        root_ + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/" + index;
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "level") << level << '\n';
     std::ofstream(folder / "type") << type << '\n';
@@ -39,6 +41,16 @@ TEST_F(CoreCachesTest, AreReadLevelByLevel) {
   EXPECT_EQ(core_caches(root_).own, 1U << 20);
   add("index3", "3", "Unified", "?", "");
   EXPECT_EQ(core_caches(root_), (CoreCaches{.own = 1 << 20}));
+}
+
+TEST_F(CoreCachesTest, AreThoseThatOneCoreReaches) {
+  constexpr int kSlices = 8;
+  for (int slice = 0; slice < kSlices; ++slice) {
+    const std::string sharing = std::to_string(2 * slice) + "-" + std::to_string(2 * slice + 1);
+    for (const int cpu : {2 * slice, 2 * slice + 1})
+      add("index3", "3", "Unified", "32768K", sharing, cpu);
+  }
+  EXPECT_EQ(core_caches(root_), (CoreCaches{.shared = 32 << 20, .shared_by = 2}));
 }
 
 }  // namespace
