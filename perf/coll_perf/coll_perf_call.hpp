@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "coll_perf/coll_perf_buffer.hpp"
-#include "coll_perf/coll_perf_oracle.hpp"
 #include "coll_perf/coll_perf_session.hpp"
+#include "coll_perf/oracle/coll_perf_oracle.hpp"
 
 namespace perf {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "coll_perf/coll_perf_oracle.hpp"
+#include "coll_perf/oracle/coll_perf_oracle.hpp"
 
 namespace perf {
 namespace {

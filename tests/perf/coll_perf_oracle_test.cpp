@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Coll-perf's oracle against reductions done in the element type itself, in several orders.
-#include "coll_perf/coll_perf_oracle.hpp"
+#include "coll_perf/oracle/coll_perf_oracle.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "coll_perf/coll_perf_element.hpp"
+#include "coll_perf/oracle/coll_perf_element.hpp"
 
 namespace perf {
 namespace {

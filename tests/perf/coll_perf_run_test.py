@@ -97,7 +97,7 @@ class Program(unittest.TestCase):
 
     def test_ranks_may_be_threads(self):
         for processes, threads in ((0, 3), (2, 2)):
-            command = ["-g", str(threads), "-t", "all", "-d", "float,int8", "-o", "sum,max", "-r", "all", "--sizes",
+            command = ["-g", str(threads), "-t", "all", "-o", "sum,max", "-r", "all", "--sizes",
                        "0,48,5000,300K", "-n", "2", "-w", "1", "--batches", "1", "--json", "-"]
             done = ranks(processes, *command) if processes else run(COLL_PERF, *command)
             self.assertEqual(done.returncode, 0, done.stderr)

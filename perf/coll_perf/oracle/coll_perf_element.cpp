@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of every type to and from numbers of a higher precision.
-#include "coll_perf/coll_perf_element.hpp"
+#include "coll_perf/oracle/coll_perf_element.hpp"
 
 #include <algorithm>
 #include <cmath>

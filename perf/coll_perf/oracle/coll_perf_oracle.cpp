@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle's values and comparisons.
-#include "coll_perf/coll_perf_oracle.hpp"
+#include "coll_perf/oracle/coll_perf_oracle.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "coll_perf/coll_perf_element.hpp"
+#include "coll_perf/oracle/coll_perf_element.hpp"
 
 namespace perf {
 namespace {

@@ -9,8 +9,8 @@
 #include <map>
 #include <vector>
 
-#include "coll_perf/coll_perf_element.hpp"
 #include "coll_perf/coll_perf_operation.hpp"
+#include "coll_perf/oracle/coll_perf_element.hpp"
 
 namespace perf {
 
