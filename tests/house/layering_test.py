@@ -34,6 +34,9 @@ ARROWS = {
     "schedule/simulate": ["schedule"],
     "transports": ["base"],
     "transports/*": ["transports", "sys/memory", "sys/net"],
+    "transports/dial": ["transports", "sys/net"],
+    "transports/tcp": ["transports/dial"],
+    "transports/verbs": ["transports/dial", "sys/verbs"],
     "collectives": ["schedule", "topology/layout.hpp"],
     "collectives/trees": ["collectives"],
     "collectives/hierarchical": ["collectives"],
@@ -134,7 +137,7 @@ def room_of(path):
 
 
 def row_of(room):
-    return "transports/*" if room.startswith("transports/") else room
+    return "transports/*" if room.startswith("transports/") and room not in ARROWS else room
 
 
 def reachable(room):
@@ -150,7 +153,7 @@ def reachable(room):
 
 def allowed(room, target_room):
     reach = reachable(room)
-    return target_room in reach or (row_of(target_room) != target_room and "transports/*" in reach
+    return target_room in reach or (target_room.startswith("transports/") and "transports/*" in reach
                                     and not room.startswith("transports/"))
 
 

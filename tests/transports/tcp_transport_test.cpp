@@ -2,14 +2,14 @@
 // The conformance suite over tcp.
 #include "sys/net/socket.hpp"
 #include "transport_conformance.hpp"
-#include "transports/tcp/tcp_descriptor.hpp"
+#include "transports/dial/dial_descriptor.hpp"
 
 namespace coll::test {
 namespace {
 
 /// To the door by the last address of the list: loopback.
 Fd knock(std::string_view descriptor) {
-  auto parsed = TcpDescriptor::parse(descriptor);
+  auto parsed = DialDescriptor::parse(descriptor, {"tcp", 3});
   if (!parsed.ok() || parsed->addresses.empty()) return {};
   auto socket = dial(parsed->addresses.back(), Clock::now() + std::chrono::seconds(5));
   return socket.ok() ? *std::move(socket) : Fd();

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "transports/tcp/tcp_tuning.hpp"
+#include "transports/dial/dial_tuning.hpp"
 
 namespace coll {
 namespace {
@@ -24,11 +24,11 @@ void copy_bytes(std::byte* into, const std::byte* from, std::size_t bytes) {
 
 }  // namespace
 
-TcpConnection::TcpConnection(const ConnectionSpec& spec, std::unique_ptr<TcpDialer> dialer,
+TcpConnection::TcpConnection(const ConnectionSpec& spec, std::unique_ptr<DialledEnd> end,
                              Waiting& waiting, TcpProgress& progress)
     : Connection(spec.peer, spec.slot_bytes),
       spec_(spec),
-      dialer_(std::move(dialer)),
+      end_(std::move(end)),
       waiting_(waiting),
       progress_(progress) {
   waiting_.push_back(this);
@@ -41,22 +41,19 @@ TcpConnection::~TcpConnection() {
 
 // --- connecting
 
-void TcpConnection::poll_dial() {
-  Result<Fd> socket = dialer_->poll();
-  if (!socket.ok() || *socket) settle(std::move(socket));
-}
-
-void TcpConnection::settle(Result<Fd> socket) {
+void TcpConnection::poll_dialled() {
+  std::optional<Result<Dialled>> dialled = end_->take();
+  if (!dialled) return;
   std::erase(waiting_, this);
-  Status status = socket.status();
+  Status status = dialled->status();
   if (status.ok()) status = out_.allocate(spec_.credits, spec_.slot_bytes);
   if (status.ok()) status = in_.allocate(spec_.credits, spec_.slot_bytes);
   if (!status.ok()) return fail(status);
   ahead_ = std::make_unique_for_overwrite<std::byte[]>(kAheadBytes);
   set_buffer_bytes(2 * spec_.credits * spec_.slot_bytes + kAheadBytes);
-  dialer_.reset();  // with its other ways
+  end_.reset();  // with the other ways that were tried
   progress_.add(*this);
-  socket_ = *std::move(socket);
+  socket_ = std::move((*dialled)->socket);
   remote_ = remote_address(socket_.get());
 }
 
@@ -343,7 +340,7 @@ bool TcpConnection::drained() {
 }
 
 void TcpConnection::notice_silence() {
-  if (status().ok() && tcp_host_silent(socket_.get())) lost(ETIMEDOUT);
+  if (status().ok() && host_silent(socket_.get())) lost(ETIMEDOUT);
 }
 
 void TcpConnection::lost(int error) {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "transports/tcp/tcp_dialer.hpp"
+#include "transports/dial/dial.hpp"
 #include "transports/tcp/tcp_progress.hpp"
 #include "transports/tcp/tcp_slots.hpp"
 
@@ -21,8 +21,7 @@ class TcpConnection final : public Connection {
   /// Connections that are not yet ready; each takes itself out when it ends.
   using Waiting = std::vector<TcpConnection*>;
 
-  /// `dialer` is null at the accepting end.
-  TcpConnection(const ConnectionSpec& spec, std::unique_ptr<TcpDialer> dialer, Waiting& waiting,
+  TcpConnection(const ConnectionSpec& spec, std::unique_ptr<DialledEnd> end, Waiting& waiting,
                 TcpProgress& progress);
   ~TcpConnection() override;
 
@@ -40,11 +39,8 @@ class TcpConnection final : public Connection {
   [[nodiscard]] ProgressSource* progress_source() override { return &progress_; }
 
   // --- for the transport, before it is ready
-  [[nodiscard]] const ConnectionSpec& spec() const { return spec_; }
-  [[nodiscard]] bool waits_for_dial() const { return dialer_ == nullptr; }
-  void poll_dial();
-  /// The handshake is over: this socket it is, or this failure.
-  void settle(Result<Fd> socket);
+  /// Takes the socket, or the failure, once there is either.
+  void poll_dialled();
 
   // --- for the transport's progress, once it is ready
   [[nodiscard]] int socket() const { return socket_.get(); }
@@ -88,7 +84,7 @@ class TcpConnection final : public Connection {
   void lost(int error);
 
   ConnectionSpec spec_;
-  std::unique_ptr<TcpDialer> dialer_;
+  std::unique_ptr<DialledEnd> end_;
   Waiting& waiting_;
   TcpProgress& progress_;
   std::uint32_t vain_round_ = 0;  ///< the last round in which it was tried in vain

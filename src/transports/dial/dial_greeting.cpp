@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Greetings made, read and judged.
-#include "transports/tcp/tcp_handshake.hpp"
+#include "transports/dial/dial_greeting.hpp"
 
 #include <algorithm>
 #include <span>
 
 #include "sys/net/socket.hpp"
-#include "transports/tcp/tcp_descriptor.hpp"
 
 namespace coll {
 namespace {
@@ -18,28 +17,31 @@ std::string_view bytes_in(const Value& value) {
 
 }  // namespace
 
-TcpProof tcp_proof(TcpGreeting greeting, const TransportSpec& self, const TcpNonce& nonce) {
+DialProof dial_proof(DialGreeting greeting, DialWire wire, const TransportSpec& self,
+                     const DialNonce& nonce) {
   greeting.proof = {};
-  const std::string made = prove(
-      bytes_in(self.job), "tcp" + std::string(bytes_in(nonce)) + std::string(bytes_in(greeting)));
+  const std::string made =
+      prove(bytes_in(self.job), std::string(wire.name) + std::string(bytes_in(nonce)) +
+                                    std::string(bytes_in(greeting)));
   std::ranges::copy(made, greeting.proof.begin());
   return greeting.proof;
 }
 
-Result<TcpGreeting> tcp_challenge() {
+Result<DialGreeting> dial_challenge(DialWire wire) {
   COLL_ASSIGN(const std::string nonce, random_bytes(kNonceBytes));
-  TcpGreeting greeting;
-  greeting.version = kTcpWireVersion;
-  greeting.verdict = TcpGreeting::Verdict::challenge;
+  DialGreeting greeting;
+  greeting.version = wire.version;
+  greeting.verdict = DialGreeting::Verdict::challenge;
   std::ranges::copy(nonce, greeting.nonce.begin());
   return greeting;
 }
 
-TcpGreeting tcp_greeting(const TransportSpec& self, const ConnectionSpec& connection,
-                         TcpGreeting::Verdict verdict, const TcpNonce& mine,
-                         const TcpNonce& theirs) {
-  TcpGreeting greeting;
-  greeting.version = kTcpWireVersion;
+DialGreeting dial_greeting(DialWire wire, const TransportSpec& self,
+                           const ConnectionSpec& connection, const DialOffer& offer,
+                           DialGreeting::Verdict verdict, const DialNonce& mine,
+                           const DialNonce& theirs) {
+  DialGreeting greeting;
+  greeting.version = wire.version;
   greeting.verdict = verdict;
   greeting.from = self.rank;
   greeting.to = connection.peer;
@@ -47,14 +49,15 @@ TcpGreeting tcp_greeting(const TransportSpec& self, const ConnectionSpec& connec
   greeting.credits = connection.credits;
   greeting.slot_bytes = connection.slot_bytes;
   greeting.nonce = mine;
-  greeting.proof = tcp_proof(greeting, self, theirs);
+  greeting.offer = offer;
+  greeting.proof = dial_proof(greeting, wire, self, theirs);
   return greeting;
 }
 
-std::string tcp_stranger(const TcpGreeting& greeting, const TransportSpec& self,
-                         const TcpNonce& sent) {
-  if (greeting.magic != TcpGreeting::kMagic) return "it speaks another language";
-  if (!same_proof(bytes_in(greeting.proof), bytes_in(tcp_proof(greeting, self, sent)))) {
+std::string dial_stranger(const DialGreeting& greeting, DialWire wire, const TransportSpec& self,
+                          const DialNonce& sent) {
+  if (greeting.magic != DialGreeting::kMagic) return "it speaks another language";
+  if (!same_proof(bytes_in(greeting.proof), bytes_in(dial_proof(greeting, wire, self, sent)))) {
     return "it does not know this job";
   }
   if (greeting.to != self.rank || greeting.from < 0 || greeting.from >= self.size ||
@@ -65,10 +68,11 @@ std::string tcp_stranger(const TcpGreeting& greeting, const TransportSpec& self,
   return {};
 }
 
-Status tcp_agree(const TcpGreeting& theirs, const ConnectionSpec& mine) {
-  if (theirs.version != kTcpWireVersion) {
+Status dial_agree(const DialGreeting& theirs, DialWire wire, const ConnectionSpec& mine) {
+  if (theirs.version != wire.version) {
     return failed(Code::mismatch,
-                  "tcp wire versions differ: " + std::to_string(kTcpWireVersion) + " here, " +
+                  std::string(wire.name) +
+                      " wire versions differ: " + std::to_string(wire.version) + " here, " +
                       std::to_string(theirs.version) + " on rank " + std::to_string(mine.peer),
                   "run the same version of the library on all ranks")
         .at_rank(mine.peer);
@@ -88,19 +92,19 @@ Status tcp_agree(const TcpGreeting& theirs, const ConnectionSpec& mine) {
   return {};
 }
 
-Status tcp_send(int fd, const TcpGreeting& greeting) {
+Status dial_send(int fd, const DialGreeting& greeting) {
   const Moved sent = send_some(fd, std::as_bytes(std::span(&greeting, 1)));
   return sent.bytes == sizeof greeting ? Status() : system_failure("greeting", sent.error);
 }
 
-TcpGreetingReader::State TcpGreetingReader::read(int fd) {
+DialGreetingReader::State DialGreetingReader::read(int fd) {
   auto into = std::as_writable_bytes(std::span(&greeting_, 1));
   while (have_ < into.size()) {
     const Moved moved = recv_some(fd, into.subspan(have_));
     have_ += moved.bytes;
     if (moved.bytes > 0) {
       // Whoever does not even begin like a greeting need not be waited for.
-      if (have_ >= sizeof greeting_.magic && greeting_.magic != TcpGreeting::kMagic) {
+      if (have_ >= sizeof greeting_.magic && greeting_.magic != DialGreeting::kMagic) {
         return State::complete;
       }
       continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors as text, and ways put in order.
-#include "transports/tcp/tcp_descriptor.hpp"
+#include "transports/dial/dial_descriptor.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -30,7 +30,7 @@ bool is_number(std::string_view word, Number& number) {
 }
 
 /// Has `one` an address of this family that another host can tell from its own?
-bool offers(const TcpDescriptor& one, const TcpDescriptor& to, int family) {
+bool offers(const DialDescriptor& one, const DialDescriptor& to, int family) {
   return std::ranges::any_of(one.addresses, [&](const NetAddress& address) {
     return address.family() == family && !address.is_loopback() && !holds(to.addresses, address);
   });
@@ -38,30 +38,32 @@ bool offers(const TcpDescriptor& one, const TcpDescriptor& to, int family) {
 
 }  // namespace
 
-std::string TcpDescriptor::text() const {
-  std::string text = "tcp/" + std::to_string(version) + " " + std::to_string(port) + " " +
-                     (identity.empty() ? "-" : identity);
+std::string DialDescriptor::text() const {
+  std::string text = std::string(wire.name) + "/" + std::to_string(wire.version) + " " +
+                     std::to_string(port) + " " + (identity.empty() ? "-" : identity);
   for (const NetAddress& address : addresses) text += " " + address.with_scope(0).host();
   return text;
 }
 
-Result<TcpDescriptor> TcpDescriptor::parse(std::string_view text) {
-  TcpDescriptor result;
+Result<DialDescriptor> DialDescriptor::parse(std::string_view text, DialWire wire) {
+  DialDescriptor result;
+  result.wire = wire;
   std::string_view rest = text.substr(0, 8192);
   std::string_view head = take_word(rest);
-  const bool named = head.starts_with("tcp/");
-  if (named) head.remove_prefix(4);
+  const bool named = head.starts_with(wire.name) && head.substr(wire.name.size()).starts_with('/');
+  if (named) head.remove_prefix(wire.name.size() + 1);
   const std::string_view port = take_word(rest);
   result.identity = take_word(rest);
-  if (!named || !is_number(head, result.version) || !is_number(port, result.port) ||
+  if (!named || !is_number(head, result.wire.version) || !is_number(port, result.port) ||
       result.identity.empty()) {
     return failed(Code::mismatch,
-                  "\"" + std::string(text.substr(0, 80)) + "\" is no tcp descriptor",
+                  "\"" + std::string(text.substr(0, 80)) + "\" is no " + std::string(wire.name) +
+                      " descriptor",
                   "run the same version of the library on all ranks");
   }
   if (result.identity == "-") result.identity.clear();
   // Later versions may write what follows in another way.
-  if (result.version != kTcpWireVersion) return result;
+  if (result.wire.version != wire.version) return result;
   while (result.addresses.size() < kMostAddresses) {
     const std::string word(take_word(rest));
     if (word.empty()) break;
@@ -73,19 +75,20 @@ Result<TcpDescriptor> TcpDescriptor::parse(std::string_view text) {
   return result;
 }
 
-bool of_one_kernel(const TcpDescriptor& one, const TcpDescriptor& other) {
+bool of_one_kernel(const DialDescriptor& one, const DialDescriptor& other) {
   // An identity is the boot, then the namespace.
-  const auto boot = [](const TcpDescriptor& of) {
+  const auto boot = [](const DialDescriptor& of) {
     return of.identity.substr(0, of.identity.find('/'));
   };
   return same_host(boot(one), boot(other));
 }
 
-Status tcp_accepts(const TcpDescriptor& one, const TcpDescriptor& other) {
-  if (one.version != other.version) {
+Status dial_accepts(const DialDescriptor& one, const DialDescriptor& other) {
+  if (one.wire.version != other.wire.version) {
     return failed(Code::mismatch,
-                  "tcp wire versions differ: " + std::to_string(one.version) + " here, " +
-                      std::to_string(other.version) + " there",
+                  std::string(one.wire.name) +
+                      " wire versions differ: " + std::to_string(one.wire.version) + " here, " +
+                      std::to_string(other.wire.version) + " there",
                   "run the same version of the library on all ranks");
   }
   if (same_host(one.identity, other.identity) && !one.addresses.empty() &&
@@ -101,8 +104,8 @@ Status tcp_accepts(const TcpDescriptor& one, const TcpDescriptor& other) {
       "check COLL_INTERFACE on both hosts");
 }
 
-std::vector<NetAddress> tcp_ways(const std::vector<InterfaceAddress>& mine,
-                                 const std::string& identity, const TcpDescriptor& peer) {
+std::vector<NetAddress> dial_ways(const std::vector<InterfaceAddress>& mine,
+                                  const std::string& identity, const DialDescriptor& peer) {
   const bool same = same_host(identity, peer.identity);
   const auto is_mine = [&](const NetAddress& address) {
     return std::ranges::any_of(

@@ -6,21 +6,23 @@
 
 #include "sys/net/ready_set.hpp"
 #include "sys/net/socket.hpp"
-#include "transports/tcp/tcp_handshake.hpp"
+#include "transports/dial/dial_greeting.hpp"
 
 namespace coll {
 
 /// Dials a peer's addresses in order without waiting for one before trying the next ("happy
 /// eyeballs"), greets whoever answers, and ends with the one that answers as the right rank of the
 /// right job.
-class TcpDialer {
+class Dialer {
  public:
-  TcpDialer(const TransportSpec& self, const ConnectionSpec& connection,
-            const std::vector<NetAddress>& ways, ReadySet& ready);
+  Dialer(DialWire wire, const TransportSpec& self, const ConnectionSpec& connection,
+         const DialOffer& offer, const std::vector<NetAddress>& ways, ReadySet& ready);
 
   /// Moves on, where `ready` has news of its sockets. The connected and greeted socket; an empty
   /// one: not yet; or why it cannot be. After either end it is not to be called again.
   Result<Fd> poll();
+  /// The peer's, once there is a socket.
+  [[nodiscard]] const DialOffer& theirs() const { return theirs_; }
 
  private:
   struct Way {
@@ -29,9 +31,9 @@ class TcpDialer {
     State state = State::untried;
     Fd fd{};
     Clock::time_point since{};  ///< of this state
-    TcpGreetingReader challenge{};
-    TcpNonce nonce{};  ///< of this end
-    TcpGreetingReader answer{};
+    DialGreetingReader challenge{};
+    DialNonce nonce{};  ///< of this end
+    DialGreetingReader answer{};
     Status failure{};
   };
 
@@ -39,12 +41,14 @@ class TcpDialer {
   void start(Way& way);
   void move_on(Way& way);
   void give_up(Way& way, Status why);
-  bool has_read(Way& way, TcpGreetingReader& reader);
+  bool has_read(Way& way, DialGreetingReader& reader);
   void greet(Way& way);
   [[nodiscard]] std::string rejected() const;
 
+  const DialWire wire_;
   TransportSpec self_;
   ConnectionSpec connection_;
+  DialOffer mine_, theirs_;
   ReadySet& ready_;
   std::vector<Way> ways_;
 };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways to a peer, tried side by side.
-#include "transports/tcp/tcp_dialer.hpp"
+#include "transports/dial/dialer.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/log.hpp"
-#include "transports/tcp/tcp_tuning.hpp"
+#include "transports/dial/dial_tuning.hpp"
 
 namespace coll {
 namespace {
@@ -19,14 +19,14 @@ constexpr milliseconds kPatience{20000};  // for an address to connect at all
 
 }  // namespace
 
-TcpDialer::TcpDialer(const TransportSpec& self, const ConnectionSpec& connection,
-                     const std::vector<NetAddress>& ways, ReadySet& ready)
-    : self_(self), connection_(connection), ready_(ready) {
+Dialer::Dialer(DialWire wire, const TransportSpec& self, const ConnectionSpec& connection,
+               const DialOffer& offer, const std::vector<NetAddress>& ways, ReadySet& ready)
+    : wire_(wire), self_(self), connection_(connection), mine_(offer), ready_(ready) {
   for (const NetAddress& address : ways) ways_.push_back({.address = address});
 }
 
 /// Nobody is being tried, or everybody has been silent for long enough.
-bool TcpDialer::want_another() const {
+bool Dialer::want_another() const {
   const auto now = Clock::now();
   return std::ranges::none_of(ways_, [&](const Way& way) {
     return (way.state == Way::State::dialling && now - way.since < kStagger) ||
@@ -35,14 +35,14 @@ bool TcpDialer::want_another() const {
   });
 }
 
-void TcpDialer::give_up(Way& way, Status why) {
+void Dialer::give_up(Way& way, Status why) {
   way.fd.reset();
   way.state = Way::State::failed;
   way.failure = std::move(why);
 }
 
-void TcpDialer::start(Way& way) {
-  Result<Fd> fd = begin_dial(way.address, &tcp_tune_early);
+void Dialer::start(Way& way) {
+  Result<Fd> fd = begin_dial(way.address, &tune_dialling);
   if (!fd.ok()) return give_up(way, fd.status());
   way.fd = *std::move(fd);
   ready_.add(way.fd.get());
@@ -50,7 +50,7 @@ void TcpDialer::start(Way& way) {
   way.since = Clock::now();
 }
 
-void TcpDialer::move_on(Way& way) {
+void Dialer::move_on(Way& way) {
   const bool news = way.fd && ready_.has(way.fd.get());
   if (way.state == Way::State::dialling) {
     const Result<bool> connected = news ? check_dial(way.fd.get()) : Result<bool>(false);
@@ -65,8 +65,8 @@ void TcpDialer::move_on(Way& way) {
   if (!news) return;
   if (way.state == Way::State::connected && has_read(way, way.challenge)) greet(way);
   if (way.state != Way::State::greeted || !has_read(way, way.answer)) return;
-  const TcpGreeting& answer = way.answer.greeting();
-  std::string why = tcp_stranger(answer, self_, way.nonce);
+  const DialGreeting& answer = way.answer.greeting();
+  std::string why = dial_stranger(answer, wire_, self_, way.nonce);
   if (why.empty() && answer.from != connection_.peer) {
     why = "it is rank " + std::to_string(answer.from);
   }
@@ -74,37 +74,37 @@ void TcpDialer::move_on(Way& way) {
 }
 
 /// Reads on; true when all is there.
-bool TcpDialer::has_read(Way& way, TcpGreetingReader& reader) {
+bool Dialer::has_read(Way& way, DialGreetingReader& reader) {
   switch (reader.read(way.fd.get())) {
-    case TcpGreetingReader::State::complete:
+    case DialGreetingReader::State::complete:
       return true;
-    case TcpGreetingReader::State::closed:
+    case DialGreetingReader::State::closed:
       give_up(way, failed(Code::unreachable, "closed without an answer", {}, reader.error()));
       return false;
-    case TcpGreetingReader::State::incomplete:
+    case DialGreetingReader::State::incomplete:
       return false;
   }
   return false;
 }
 
 /// Answers the challenge, of whatever version: the other end shall learn of this one's.
-void TcpDialer::greet(Way& way) {
-  const TcpGreeting& theirs = way.challenge.greeting();
-  if (theirs.magic != TcpGreeting::kMagic || theirs.verdict != TcpGreeting::Verdict::challenge) {
+void Dialer::greet(Way& way) {
+  const DialGreeting& theirs = way.challenge.greeting();
+  if (theirs.magic != DialGreeting::kMagic || theirs.verdict != DialGreeting::Verdict::challenge) {
     return give_up(way, failed(Code::unreachable, "something else answers"));
   }
-  const Result<TcpGreeting> fresh = tcp_challenge();
+  const Result<DialGreeting> fresh = dial_challenge(wire_);
   if (!fresh.ok()) return give_up(way, fresh.status());
   way.nonce = fresh->nonce;
-  const Status sent = tcp_send(
-      way.fd.get(),
-      tcp_greeting(self_, connection_, TcpGreeting::Verdict::hello, way.nonce, theirs.nonce));
+  const Status sent =
+      dial_send(way.fd.get(), dial_greeting(wire_, self_, connection_, mine_,
+                                            DialGreeting::Verdict::hello, way.nonce, theirs.nonce));
   if (!sent.ok()) return give_up(way, sent);
   way.state = Way::State::greeted;
   way.since = Clock::now();
 }
 
-std::string TcpDialer::rejected() const {
+std::string Dialer::rejected() const {
   std::string text;
   for (const Way& way : ways_) {
     if (way.state == Way::State::untried || way.state == Way::State::taken) continue;
@@ -120,23 +120,24 @@ std::string TcpDialer::rejected() const {
   return text;
 }
 
-Result<Fd> TcpDialer::poll() {
+Result<Fd> Dialer::poll() {
   for (Way& way : ways_) {
     move_on(way);
-    if (way.state != Way::State::greeted || way.answer.bytes() < sizeof(TcpGreeting)) continue;
-    COLL_TRY(tcp_agree(way.answer.greeting(), connection_));
-    if (way.answer.greeting().verdict != TcpGreeting::Verdict::welcome) {
+    if (way.state != Way::State::greeted || way.answer.bytes() < sizeof(DialGreeting)) continue;
+    COLL_TRY(dial_agree(way.answer.greeting(), wire_, connection_));
+    if (way.answer.greeting().verdict != DialGreeting::Verdict::welcome) {
       return failed(Code::internal, "rank " + std::to_string(connection_.peer) + " refused lane " +
                                         std::to_string(connection_.lane));
     }
     way.state = Way::State::taken;
-    tcp_tune_connected(way.fd.get());
+    theirs_ = way.answer.greeting().offer;
+    tune_connected(way.fd.get());
     if (log_enabled(LogLevel::info)) {
       const std::string not_taken = rejected();
-      log(LogLevel::info, "rank " + std::to_string(connection_.peer) + " lane " +
-                              std::to_string(connection_.lane) + ": tcp " +
-                              local_address(way.fd.get()).text() + " to " + way.address.text() +
-                              (not_taken.empty() ? "" : " (rejected: " + not_taken + ")"));
+      log(LogLevel::info,
+          "rank " + std::to_string(connection_.peer) + " lane " + std::to_string(connection_.lane) +
+              ": " + std::string(wire_.name) + " " + local_address(way.fd.get()).text() + " to " +
+              way.address.text() + (not_taken.empty() ? "" : " (rejected: " + not_taken + ")"));
     }
     return std::move(way.fd);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sets and reads socket options.
-#include "transports/tcp/tcp_tuning.hpp"
+#include "transports/dial/dial_tuning.hpp"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -43,12 +43,12 @@ bool info_of(int fd, tcp_info& info) {
 
 }  // namespace
 
-void tcp_tune_early(int fd) {
+void tune_dialling(int fd) {
   if (system_congestion_control() != "bbr") return;
   if (!take_congestion_control(fd, "cubic")) take_congestion_control(fd, "reno");
 }
 
-void tcp_tune_connected(int fd) {
+void tune_connected(int fd) {
   set_nodelay(fd);
   set_keepalive(fd, kIdleS, kIntervalS, kQuestions);
   tcp_info info{};
@@ -57,7 +57,7 @@ void tcp_tune_connected(int fd) {
   }
 }
 
-bool tcp_host_silent(int fd) {
+bool host_silent(int fd) {
   tcp_info info{};
   if (!info_of(fd, info)) return false;
   constexpr unsigned kSilentMs = 1000 * (kIdleS + kIntervalS * kQuestions);
