@@ -37,6 +37,7 @@ constexpr std::string_view kScalesKernel[] = {"copy_us_per_byte", "chain_us", "s
 
 std::string_view path_of(const coll::World& world) {
   if (world.view.path == &coll::CostConstants::memory) return "memory";
+  if (world.view.path == &coll::CostConstants::rdma) return "rdma";
   return world.view.path == &coll::CostConstants::kernel ? "kernel" : "network";
 }
 

@@ -284,6 +284,7 @@ struct ConnectionSpec {
 enum class PathMedium : std::uint8_t {
   memory,   ///< memory that both processes map
   kernel,   ///< this kernel, which they do not leave
+  rdma,     ///< a network whose devices write into the peer's memory
   network,  ///< a network
 };
 
@@ -300,11 +301,12 @@ struct PathCapabilities {
 /// connections that it opened.
 class Transport {
  public:
-  /// What the planner may count on; the same on every rank for the same settings.
+  /// What the planner may count on; but for the links the same on every rank for the same settings.
   struct Limits {
     std::size_t slot_bytes;   ///< largest sensible slot
     std::size_t slice_bytes;  ///< of messages that pass through slots one after the other
     std::uint32_t credits;    ///< sensible number of slots
+    double gbytes_per_s = 0;  ///< of this rank's links, in one direction; 0: not known
   };
 
   Transport() = default;
@@ -348,6 +350,7 @@ Status check_connection(const TransportSpec& self, const ConnectionSpec& spec);
 /// not.
 Result<std::unique_ptr<Transport>> make_shm_transport(const TransportSpec& spec);
 Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec);
+Result<std::unique_ptr<Transport>> make_verbs_transport(const TransportSpec& spec);
 
 /// A transport that users can name in COLL_TRANSPORTS.
 struct NamedTransport {

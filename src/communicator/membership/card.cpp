@@ -2,6 +2,7 @@
 // A rank's card as bytes.
 #include "communicator/membership/card.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -11,7 +12,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 14;
+constexpr std::uint32_t kCardVersion = 15;
 constexpr std::uint32_t kMostOffers = 32;
 /// Four bytes each are enough: all ranks use what the card has.
 constexpr double ProbeCost::*kCardProbes[] = {
@@ -77,12 +78,28 @@ std::string write_card(const Card& card) {
   for (const Card::Offer& offer : card.offers) {
     out.text(offer.transport).u8(offer.viable.ok() ? 1 : 0);
     if (offer.viable.ok()) {
-      out.u64(offer.slot_bytes).u64(offer.slice_bytes).text(offer.descriptor);
+      out.u64(offer.slot_bytes)
+          .u64(offer.slice_bytes)
+          .u32(std::bit_cast<std::uint32_t>(offer.gbytes_per_s))
+          .text(offer.descriptor);
     } else {
       out.failure(*offer.viable.failure());
     }
   }
   return out.bytes();
+}
+
+double slowest_links(const std::vector<Card>& cards, std::uint32_t used) {
+  float slowest = 0;
+  for (std::size_t i = 0; i < cards[0].offers.size(); ++i) {
+    if ((used >> i & 1) == 0) continue;
+    for (const Card& card : cards) {
+      const Card::Offer* const offer = card.offer(cards[0].offers[i].transport);
+      if (offer == nullptr || offer->gbytes_per_s == 0) continue;
+      slowest = slowest == 0 ? offer->gbytes_per_s : std::min(slowest, offer->gbytes_per_s);
+    }
+  }
+  return slowest;
 }
 
 Status unreadable(Rank rank, const char* what) {
@@ -139,9 +156,10 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
     } else {
       offer.slot_bytes = in.u64();
       offer.slice_bytes = in.u64();
+      offer.gbytes_per_s = std::bit_cast<float>(in.u32());
       offer.descriptor = in.text();
       sensible = viable == 1 && offer.slice_bytes > 0 && offer.slice_bytes <= offer.slot_bytes &&
-                 offer.slot_bytes <= kMostSlotBytes;
+                 offer.slot_bytes <= kMostSlotBytes && offer.gbytes_per_s >= 0;
     }
     card.offers.push_back(std::move(offer));
   }

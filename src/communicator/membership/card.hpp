@@ -40,7 +40,8 @@ struct Card {
     std::string transport, descriptor;
     std::uint64_t slot_bytes = 0;
     std::uint64_t slice_bytes = 0;
-    Status viable = {};  ///< why it cannot; then the rest means nothing
+    float gbytes_per_s = 0;  ///< as Transport::Limits
+    Status viable = {};      ///< why it cannot; then the rest means nothing
   };
   std::vector<Offer> offers;
   std::string tuning_file;
@@ -61,6 +62,9 @@ std::string write_card(const Card& card);
 
 /// Fails where `rank` has another version, or wrote what makes no sense.
 Result<Card> read_card(std::string_view bytes, Rank rank);
+
+/// Of all ranks, by those of rank 0's offers whose bits are in `used`, in GB/s; 0: not known.
+double slowest_links(const std::vector<Card>& cards, std::uint32_t used);
 
 /// `what` that `rank` published cannot be read.
 Status unreadable(Rank rank, const char* what);

@@ -132,7 +132,7 @@ double ranks_per_core(const std::vector<Card>& cards, std::span<const Rank> rank
 
 Neighbours neighbours_of(const std::vector<Card>& cards, Rank rank, const Membership& membership) {
   const std::vector<Rank> ranks = with_peers(rank, membership, [](const PathCapabilities& path) {
-    return path.medium != PathMedium::network;
+    return path.medium < PathMedium::rdma;
   });
   return {.ranks = static_cast<std::uint32_t>(ranks.size()),
           .per_core = ranks_per_core(cards, ranks)};
@@ -149,19 +149,6 @@ ProbeCost own_measurements(bool sockets) {
           .pass_us_per_byte = core.pass_us_per_byte,
           .chain_us = core.chain_us,
           .send_us = sockets ? loopback_send_us() : 0};
-}
-
-/// The model's constants of a path.
-PathCost CostConstants::*cost_of(PathMedium medium) {
-  switch (medium) {
-    case PathMedium::memory:
-      return &CostConstants::memory;
-    case PathMedium::kernel:
-      return &CostConstants::kernel;
-    case PathMedium::network:
-      break;
-  }
-  return &CostConstants::network;
 }
 
 Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
@@ -217,6 +204,8 @@ Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reac
     world.tuning_file = cards[0].tuning_file;
     if (tuning->model) world.model = std::make_shared<const CostModel>(*tuning->model);
   }
+  if (kinds.costliest() == PathMedium::rdma)
+    world.model = with_rdma_links(world.model, slowest_links(cards, used));
   world.view.factors = copy_factors(world.costs(), world.view.measured);
   return {};
 }
@@ -328,8 +317,8 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
       continue;
     }
     const Transport::Limits limits = (*made)->limits();
-    mine.offers.push_back(
-        {choice.name, (*made)->descriptor(), limits.slot_bytes, limits.slice_bytes});
+    mine.offers.push_back({choice.name, (*made)->descriptor(), limits.slot_bytes,
+                           limits.slice_bytes, static_cast<float>(limits.gbytes_per_s)});
     offered.push_back({choice.name, made->get()});
     out.transports.push_back(*std::move(made));
   }

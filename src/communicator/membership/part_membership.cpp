@@ -43,7 +43,8 @@ Status make_transports(const Assembly& part, const Kinship& kin,
     }
     COLL_ASSIGN(std::unique_ptr<Transport> made, choice.make(spec));
     const Transport::Limits limits = made->limits();
-    card.offers.push_back({choice.name, made->descriptor(), limits.slot_bytes, limits.slice_bytes});
+    card.offers.push_back({choice.name, made->descriptor(), limits.slot_bytes, limits.slice_bytes,
+                           static_cast<float>(limits.gbytes_per_s)});
     for (std::size_t peer = 0; peer < kin.ways.size(); ++peer) {
       if (kin.ways[peer].transport == choice.name) out.paths[peer].transport = made.get();
     }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "communicator/membership/card.hpp"
+#include "planner/costs/cost_constants.hpp"
 #include "rendezvous/control_message.hpp"
 #include "transports/transport.hpp"
 
@@ -43,6 +44,21 @@ class PathKinds {
 
   std::uint32_t bits_ = 0;  ///< bit 2 * medium + (shares memory)
 };
+
+/// The model's constants of a path.
+inline PathCost CostConstants::*cost_of(PathMedium medium) {
+  switch (medium) {
+    case PathMedium::memory:
+      return &CostConstants::memory;
+    case PathMedium::kernel:
+      return &CostConstants::kernel;
+    case PathMedium::rdma:
+      return &CostConstants::rdma;
+    case PathMedium::network:
+      break;
+  }
+  return &CostConstants::network;
+}
 
 /// What all ranks must know of one rank's paths; the rest is its own affair.
 struct Reach {

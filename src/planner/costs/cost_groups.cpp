@@ -160,6 +160,7 @@ constexpr CostConstant kProbe[] = {
 constexpr std::array<CostGroup, kCostGroups> kGroups{{
     {"memory", kPath<&CostConstants::memory>},
     {"kernel", kPath<&CostConstants::kernel>},
+    {"rdma", kPath<&CostConstants::rdma>},
     {"network", kPath<&CostConstants::network>},
     {"copy", kCopy},
     {"cache", kCache},

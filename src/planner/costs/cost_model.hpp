@@ -27,7 +27,7 @@ struct CostGroup {
   std::span<const CostConstant> constants;
 };
 
-inline constexpr std::size_t kCostGroups = 11;
+inline constexpr std::size_t kCostGroups = 12;
 /// All constants, in the order of CostConstants.
 std::span<const CostGroup, kCostGroups> cost_groups();
 
@@ -43,6 +43,11 @@ struct CostModel {
 
 /// The model that every world has unless it is given another one.
 const std::shared_ptr<const CostModel>& default_cost_model();
+
+/// The same model for RDMA over links of that rate: a byte costs its receiver the link's time, or
+/// that of its copy if this is longer. 0: the model as it is.
+std::shared_ptr<const CostModel> with_rdma_links(std::shared_ptr<const CostModel> model,
+                                                 double gbytes_per_s);
 
 /// As JSON, one line per group.
 std::string cost_model_json(const CostModel& model);

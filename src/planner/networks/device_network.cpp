@@ -241,7 +241,7 @@ void set_device_network(World& world, std::span<const DeviceWays> ways,
   DeviceRanks ranks{.layout = world.layout,
                     .ways = ways,
                     .between = world.between(),
-                    .over_network = world.view.between == &CostConstants::network};
+                    .over_network = world.view.between != &CostConstants::kernel};
   world.network = std::make_shared<const Network>(device_network(ranks, world.costs()));
   ranks.measured = measured;
   world.measured_network = std::make_shared<const Network>(device_network(ranks, world.costs()));
