@@ -51,8 +51,12 @@ constexpr Knob kTable[] = {
      "The processors that the progress thread may run on, as 0-3,8; empty: those of the thread "
      "that starts it.",
      &Knobs::progress_cpus},
-    {"COLL_TRANSPORTS", "shm,tcp", "", "The transports that may be used, best first.",
+    {"COLL_TRANSPORTS", "shm,verbs,tcp", "", "The transports that may be used, best first.",
      &Knobs::transports},
+    {"COLL_VERBS", "", "",
+     "Settings of RDMA queue pairs, as timeout=18,tc=106: gid (index), sl, tc, pkey (index), "
+     "timeout, retries, pairs (over each port), patience (seconds).",
+     &Knobs::verbs},
     {"COLL_ALGORITHM", "", "",
      "Forces algorithms: a comma list of NAME, for every operation that has it, or "
      "OPERATION=NAME. NAME/2x64K adds 2 lanes and slices of 64 KiB, and overrides the knobs for "

@@ -28,6 +28,7 @@ struct Knobs {
   std::string progress_cpus;
   // what to use
   std::string transports;
+  std::string verbs;
   std::string algorithm;
   std::string order;
   std::string tuning;

@@ -7,6 +7,7 @@ namespace coll {
 std::span<const NamedTransport> named_transports() {
   static constexpr NamedTransport kTransports[] = {
       {"shm", make_shm_transport},
+      {"verbs", make_verbs_transport},
       {"tcp", make_tcp_transport},
   };
   return kTransports;

@@ -30,6 +30,8 @@ struct Backend {
   bool uses_descriptors = true;  ///< cannot connect without file descriptors
   /// A bare socket to the door of the transport with this descriptor; unset where there is no door.
   std::function<Fd(std::string_view descriptor)> knock = {};
+  /// Why it cannot be tested on this machine; empty: it can.
+  std::function<std::string()> absent = {};
 };
 inline void PrintTo(const Backend& backend, std::ostream* out) {
   *out << backend.name;

@@ -44,11 +44,24 @@ std::vector<fs::path> rdma_port_folders(const std::string& sysfs) {
   return folders;
 }
 
+std::vector<RdmaGidText> filled_rdma_gids(const fs::path& port) {
+  constexpr int kGap = 32;
+  std::vector<RdmaGidText> gids;
+  for (int index = 0, last = 0; index - last <= kGap; ++index) {
+    std::string text = first_line_of(port / "gids" / std::to_string(index));
+    if (text.find_first_not_of("0:") == std::string::npos) continue;
+    last = index;
+    gids.push_back({index, std::move(text)});
+  }
+  return gids;
+}
+
 std::vector<std::string> interfaces_of_rdma_port(const fs::path& port) {
   std::set<std::string> names;
-  // An entry without an interface refuses to be read.
-  for (const fs::path& entry : entries_of(port / "gid_attrs" / "ndevs")) {
-    if (std::string name = first_line_of(entry); !name.empty()) names.insert(std::move(name));
+  for (const RdmaGidText& gid : filled_rdma_gids(port)) {
+    // An entry without an interface refuses to be read.
+    std::string name = first_line_of(port / "gid_attrs" / "ndevs" / std::to_string(gid.index));
+    if (!name.empty()) names.insert(std::move(name));
   }
   // InfiniBand's addresses are of no interface; IP over it lies on the same function. (A RoCE
   // function may have more interfaces, which stand for virtual functions.)

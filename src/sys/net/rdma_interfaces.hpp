@@ -20,6 +20,15 @@ std::vector<RdmaInterfaces> rdma_interfaces(const std::string& sysfs = "/sys");
 /// Of one port, "…/ports/1" of the tree.
 std::vector<std::string> interfaces_of_rdma_port(const std::filesystem::path& port);
 
+/// An entry of a port's table of addresses (GIDs).
+struct RdmaGidText {
+  int index = 0;
+  std::string text;
+};
+/// The entries that have an address, by index. A table has hundreds of entries, of which the first
+/// few are in use, and each costs system calls: after a long gap nobody looks for more.
+std::vector<RdmaGidText> filled_rdma_gids(const std::filesystem::path& port);
+
 /// The folders of all ports, in the same order.
 std::vector<std::filesystem::path> rdma_port_folders(const std::string& sysfs);
 

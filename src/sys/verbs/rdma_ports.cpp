@@ -65,12 +65,11 @@ std::optional<std::array<std::uint8_t, 16>> gid_bytes(const std::string& text) {
 /// it withdraws them just now.
 std::vector<RdmaGid> gids_of(const fs::path& folder, bool ethernet) {
   std::vector<RdmaGid> gids;
-  for (const fs::path& entry : entries_of(folder / "gids")) {
-    const std::string name = entry.filename().string();
-    const auto index = leading<int>(name);
-    const auto bytes = gid_bytes(first_line_of(entry));
-    if (!index || !bytes) continue;
-    RdmaGid gid{*index, *bytes, RdmaGid::Type::infiniband, {}};
+  for (const RdmaGidText& entry : filled_rdma_gids(folder)) {
+    const std::string name = std::to_string(entry.index);
+    const auto bytes = gid_bytes(entry.text);
+    if (!bytes) continue;
+    RdmaGid gid{entry.index, *bytes, RdmaGid::Type::infiniband, {}};
     // InfiniBand fills its table up with the subnet's prefix alone.
     const bool empty =
         std::all_of(bytes->begin() + 8, bytes->end(), [](std::uint8_t one) { return one == 0; });
@@ -83,7 +82,6 @@ std::vector<RdmaGid> gids_of(const fs::path& folder, bool ethernet) {
     }
     gids.push_back(std::move(gid));
   }
-  std::ranges::sort(gids, {}, &RdmaGid::index);
   return gids;
 }
 

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages put into slots, found there, and their credits.
+#include "transports/verbs/verbs_connection.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::uint32_t kNumberBits = 0x7fffffff;
+
+}  // namespace
+
+VerbsConnection::VerbsConnection(const ConnectionSpec& spec, const VerbsOptions& options,
+                                 Waiting& waiting, VerbsProgress& progress)
+    : Connection(spec.peer, spec.slot_bytes),
+      spec_(spec),
+      waiting_(waiting),
+      progress_(progress),
+      ways_(*this, options, slots_, spec.credits),
+      arrived_(spec.credits) {
+  waiting_.push_back(this);
+}
+
+VerbsConnection::~VerbsConnection() {
+  std::erase(waiting_, this);
+  if (ready_ && status().ok()) drain();
+  progress_.remove(*this);
+}
+
+// --- connecting
+
+Result<VerbsMeeting> VerbsConnection::prepare(std::span<const VerbsRail> rails, std::size_t pairs) {
+  COLL_TRY(slots_.allocate(spec_.credits, spec_.slot_bytes));
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const VerbsRail& rail = rails[i % rails.size()];
+    COLL_TRY(slots_.register_at(*rail.device));
+    COLL_TRY(ways_.add(rail, progress_.take_id(*this)));
+  }
+  return ways_.meeting();
+}
+
+void VerbsConnection::poll_dialled() {
+  if (!met_) {
+    std::optional<Result<Dialled>> dialled = dialled_->take();
+    if (!dialled) return;
+    met_ = true;
+    if (!dialled->ok()) return has_failed(dialled->status());
+    VerbsMeeting there;
+    std::memcpy(&there, (*dialled)->offer.bytes.data(), sizeof there);
+    Status met = ways_.meet(there, std::move((*dialled)->socket));
+    if (met.ok()) met = progress_.add(*this);
+    if (!met.ok()) {
+      ways_.hang_up();
+      return has_failed(met);
+    }
+    dialled_.reset();
+  }
+  ways_.look();
+  if (ways_.peer_gone()) return lost();
+  if (!ways_.open()) return;
+  std::erase(waiting_, this);
+  ready_ = true;
+  set_buffer_bytes(slots_.bytes());
+  if (!log_enabled(LogLevel::info)) return;
+  for (std::size_t i = 0; i < ways_.pairs(); ++i)
+    log(LogLevel::info, "rank " + std::to_string(peer()) + " lane " + std::to_string(spec_.lane) +
+                            ": verbs " + ways_.pair(i).text());
+}
+
+void VerbsConnection::has_failed(const Status& why) {
+  std::erase(waiting_, this);
+  fail(why);
+}
+
+void VerbsConnection::lost() {
+  has_failed(failed(Code::peer_lost,
+                    "rank " + std::to_string(peer()) + " closed its connection (verbs)", {},
+                    ways_.control().error()));
+}
+
+/// What was sent has to arrive before the queue pairs go. The peer need do nothing for that.
+void VerbsConnection::drain() {
+  constexpr std::uint64_t kLongestNs = 3'000'000'000;
+  const std::uint64_t begin = now_ns();
+  while (!ways_.arrived(sent_) && status().ok() && now_ns() - begin < kLongestNs) {
+    progress_.take_completions();
+    ways_.look();
+    if (ways_.peer_gone()) return;
+  }
+  ways_.close();
+}
+
+// --- sending
+
+std::byte* VerbsConnection::acquire(std::size_t bytes) {
+  COLL_CHECK(bytes <= slot_bytes(), "a message is at most a slot long");
+  if (!status().ok()) return nullptr;
+  if (sent_ - credited_ >= spec_.credits || !ways_.has_room()) {
+    if (ways_.peer_gone()) lost();
+    return nullptr;
+  }
+  return slots_.payload_out(sent_);
+}
+
+void VerbsConnection::commit(std::size_t bytes, std::uint64_t digest) {
+  if (!status().ok()) return;
+  slots_.set_header_out(sent_, {static_cast<std::uint32_t>(bytes), 0, digest});
+  told_ = consumed_;
+  ways_.send(sent_++);
+}
+
+bool VerbsConnection::send(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+  std::byte* const place = acquire(bytes);
+  if (place == nullptr) return false;
+  if (bytes > 0) std::memcpy(place, data, bytes);
+  commit(bytes, digest);
+  return status().ok();
+}
+
+bool VerbsConnection::flushed(Mark mark) {
+  if (!status().ok()) return false;
+  if (mark <= credited_ || ways_.arrived(mark)) return true;
+  if (ways_.peer_gone()) lost();
+  return false;
+}
+
+/// Words may come late, and tell less than is known.
+void VerbsConnection::has_consumed(std::uint32_t messages) {
+  const std::uint64_t more = (messages - static_cast<std::uint32_t>(credited_)) & kNumberBits;
+  if (more == 0 || more > sent_ - credited_) return;
+  credited_ += more;
+  ways_.forget_before(credited_);
+}
+
+// --- receiving
+
+/// A message that was found by its stamp is consumed when its completion comes.
+void VerbsConnection::has_arrived(std::uint32_t message) {
+  const std::uint64_t ahead = (message - static_cast<std::uint32_t>(consumed_)) & kNumberBits;
+  if (ahead >= spec_.credits) return;
+  const std::uint64_t number = consumed_ + ahead;
+  arrived_[number % spec_.credits] = true;
+  has_consumed(slots_.header_in(number).released);
+}
+
+bool VerbsConnection::has_come(std::size_t bytes) {
+  if (arrived_[consumed_ % spec_.credits]) return true;
+  if (!ways_.has_stamp(consumed_, bytes)) return false;
+  // Their completions wait, and with them the receives that are to be posted anew.
+  if (++stamped_ >= spec_.credits) {
+    stamped_ = 0;
+    progress_.take_completions();
+  }
+  has_arrived(static_cast<std::uint32_t>(consumed_) & kNumberBits);
+  return true;
+}
+
+/// What came before the peer went is here by now.
+void VerbsConnection::not_there() {
+  if (ways_.peer_gone() && !progress_.take_completions()) lost();
+}
+
+const std::byte* VerbsConnection::peek(std::size_t bytes, std::uint64_t digest) {
+  if (!status().ok()) return nullptr;
+  if (!has_come(bytes)) return not_there(), nullptr;
+  const VerbsHeader header = slots_.header_in(consumed_);
+  if (header.bytes == bytes && header.digest == digest) return slots_.payload_in(consumed_);
+  fail(message_mismatch(peer(), bytes, digest, header.bytes, header.digest));
+  return nullptr;
+}
+
+/// A peer that has no more messages to send hears of it when half of its credits are back.
+void VerbsConnection::release() {
+  arrived_[consumed_ % spec_.credits] = false;
+  ++consumed_;
+  if (2 * (consumed_ - told_) < spec_.credits) return;
+  told_ = consumed_;
+  ways_.say_consumed();
+}
+
+bool VerbsConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t digest) {
+  const std::byte* const place = peek(bytes, digest);
+  if (place == nullptr) return false;
+  if (bytes > 0) std::memcpy(into, place, bytes);
+  release();
+  return true;
+}
+
+}  // namespace coll

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// One end of a connection over RDMA.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "transports/dial/dial.hpp"
+#include "transports/verbs/verbs_progress.hpp"
+#include "transports/verbs/verbs_ways.hpp"
+
+namespace coll {
+
+/// Messages are written into the peer's slots, each slot again when the peer has said that it has
+/// consumed what lay there.
+class VerbsConnection final : public Connection, private VerbsReceiver {
+ public:
+  /// Connections that are not yet ready; each takes itself out when it ends.
+  using Waiting = std::vector<VerbsConnection*>;
+
+  VerbsConnection(const ConnectionSpec& spec, const VerbsOptions& options, Waiting& waiting,
+                  VerbsProgress& progress);
+  ~VerbsConnection() override;
+  /// Makes its memory, and queue pairs over these rails, `pairs` in all.
+  Result<VerbsMeeting> prepare(std::span<const VerbsRail> rails, std::size_t pairs);
+  void set_dialled(std::unique_ptr<DialledEnd> end) { dialled_ = std::move(end); }
+
+  std::byte* acquire(std::size_t bytes) override;
+  void commit(std::size_t bytes, std::uint64_t digest) override;
+  bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
+  [[nodiscard]] Mark mark() const override { return sent_; }
+  bool flushed(Mark mark) override;
+
+  const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
+  void release() override;
+  bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
+
+  [[nodiscard]] bool ready() const override { return ready_; }
+  [[nodiscard]] ProgressSource* progress_source() override { return &progress_; }
+
+  // --- for the transport and its progress
+  [[nodiscard]] const ConnectionSpec& spec() const { return spec_; }
+  /// Moves connecting forward.
+  void poll_dialled();
+  [[nodiscard]] VerbsWays& ways() { return ways_; }
+  void has_failed(const Status& why) override;
+
+ private:
+  void has_arrived(std::uint32_t message) override;
+  void has_consumed(std::uint32_t messages) override;
+  [[nodiscard]] std::uint64_t consumed() const override { return consumed_; }
+  bool has_come(std::size_t bytes);
+  void not_there();
+  void lost();
+  void drain();
+
+  const ConnectionSpec spec_;
+  Waiting& waiting_;
+  VerbsProgress& progress_;
+  std::unique_ptr<DialledEnd> dialled_;
+  VerbsSlots slots_;
+  VerbsWays ways_;
+  bool met_ = false;
+  bool ready_ = false;
+  // sending: messages ever sent, and of these consumed by the peer
+  std::uint64_t sent_ = 0, credited_ = 0;
+  // receiving: messages ever consumed, and of these made known to the peer
+  std::uint64_t consumed_ = 0, told_ = 0;
+  std::uint32_t stamped_ = 0;  ///< messages found by their stamps since completions were taken
+  std::vector<bool> arrived_;  ///< for each slot: the next message there has come
+};
+
+}  // namespace coll

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors as text, and whether two of them fit.
+#include "transports/verbs/verbs_descriptor.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "sys/proof.hpp"
+#include "sys/text_file.hpp"
+#include "transports/verbs/verbs_ways.hpp"
+
+namespace coll {
+namespace {
+
+std::string rail_text(const VerbsDescriptor::Rail& rail) {
+  const std::string_view bytes(reinterpret_cast<const char*>(rail.gid.data()), rail.gid.size());
+  return (rail.ethernet ? "e:" : "i:") + to_hex(bytes);
+}
+
+bool read_rail(std::string_view word, VerbsDescriptor::Rail& rail) {
+  if (!word.starts_with("e:") && !word.starts_with("i:")) return false;
+  rail.ethernet = word.front() == 'e';
+  const std::string bytes = from_hex(std::string(word.substr(2)));
+  if (bytes.size() != rail.gid.size()) return false;
+  std::ranges::copy(bytes, reinterpret_cast<char*>(rail.gid.data()));
+  return true;
+}
+
+bool read_number(std::string_view word, std::uint32_t& number) {
+  const char* const end = word.data() + word.size();
+  const auto [after, error] = std::from_chars(word.data(), end, number);
+  return error == std::errc() && after == end;
+}
+
+}  // namespace
+
+bool VerbsDescriptor::Rail::is_ipv4() const {
+  constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::equal(kMapped.begin(), kMapped.end(), gid.begin());
+}
+
+std::string VerbsDescriptor::text() const {
+  std::string text = "verbs/" + std::to_string(version) + " " + std::to_string(pairs);
+  for (const Rail& rail : rails) text += " " + rail_text(rail);
+  return text + " | " + dial;
+}
+
+Result<VerbsDescriptor> VerbsDescriptor::parse(std::string_view text) {
+  VerbsDescriptor result;
+  const auto not_understood = [&] {
+    return failed(Code::mismatch,
+                  "\"" + std::string(text.substr(0, 80)) + "\" is no verbs descriptor",
+                  "run the same version of the library on all ranks");
+  };
+  std::string_view rest = text.substr(0, 8192);
+  std::string_view head = take_word(rest);
+  if (!head.starts_with("verbs/")) return not_understood();
+  head.remove_prefix(6);
+  if (!read_number(head, result.version)) return not_understood();
+  // Later versions may write what follows in another way.
+  if (result.version != kVerbsWireVersion) return result;
+  if (!read_number(take_word(rest), result.pairs) || result.pairs == 0) return not_understood();
+  for (;;) {
+    const std::string_view word = take_word(rest);
+    if (word == "|") break;
+    Rail rail;
+    if (!read_rail(word, rail)) return not_understood();
+    result.rails.push_back(rail);
+  }
+  while (rest.starts_with(' ')) rest.remove_prefix(1);
+  if (result.rails.empty() || rest.empty()) return not_understood();
+  result.dial = rest;
+  return result;
+}
+
+Status verbs_accepts(const VerbsDescriptor& one, const VerbsDescriptor& other) {
+  if (one.version != other.version)
+    return failed(Code::mismatch,
+                  "verbs wire versions differ: " + std::to_string(one.version) + " here, " +
+                      std::to_string(other.version) + " there",
+                  "run the same version of the library on all ranks");
+  const std::size_t rails = std::min(one.rails.size(), other.rails.size());
+  for (std::size_t i = 0; i < rails; ++i) {
+    const auto &a = one.rails[i], &b = other.rails[i];
+    if (a.ethernet == b.ethernet && (!a.ethernet || a.is_ipv4() == b.is_ipv4())) continue;
+    return failed(Code::unreachable,
+                  "the ports of number " + std::to_string(i) + " do not reach each other: GID " +
+                      rail_text(a) + " here, " + rail_text(b) +
+                      " there (e: Ethernet, i: InfiniBand)",
+                  "choose ports with COLL_INTERFACE, or addresses of one kind with gid=INDEX in "
+                  "COLL_VERBS");
+  }
+  return {};
+}
+
+VerbsShape verbs_shape(const VerbsDescriptor& one, const VerbsDescriptor& other) {
+  const std::size_t rails =
+      std::min({one.rails.size(), other.rails.size(), VerbsMeeting::kMostPairs});
+  const std::size_t pairs = rails * std::min(one.pairs, other.pairs);
+  return {rails, std::min(pairs, VerbsMeeting::kMostPairs)};
+}
+
+}  // namespace coll

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A queue pair of a connection: reliable, one of each for a rail.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "sys/verbs/rdma_ports.hpp"
+#include "transports/verbs/verbs_device.hpp"
+#include "transports/verbs/verbs_options.hpp"
+
+namespace coll {
+
+/// A port of this rank with its open device.
+struct VerbsRail {
+  RdmaRail rail;
+  VerbsDevice* device = nullptr;
+  std::uint8_t mtu = 0;  ///< ibv_mtu of the port
+};
+
+/// How the peer's end of a queue pair is reached.
+struct VerbsEnd {
+  std::uint32_t number = 0;  ///< of the queue pair
+  std::uint32_t first = 0;   ///< sequence number of its first packet
+  std::uint16_t lid = 0;
+  std::uint8_t mtu = 0;
+  std::uint8_t reserved = 0;
+  std::array<std::uint8_t, 16> gid{};
+};
+
+/// Sends messages and credits by RDMA writes with immediate data, in order; whoever sends through
+/// it counts, so that after a failure both ends can tell what has arrived.
+///
+/// A pair is `idle` (made, or begun anew), then `open` to the peer, until it is `broken`: then
+/// nothing that it was given is under way any more, once both ends' pairs are broken.
+class VerbsPair {
+ public:
+  enum class State : std::uint8_t { idle, open, broken };
+
+  /// `credits`: messages under way in either direction. `id`: of all its completions.
+  static Result<std::unique_ptr<VerbsPair>> make(const VerbsRail& rail, std::uint32_t credits,
+                                                 const VerbsOptions& options, std::uint32_t id);
+  ~VerbsPair();
+  VerbsPair(const VerbsPair&) = delete;
+  VerbsPair& operator=(const VerbsPair&) = delete;
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] const VerbsRail& rail() const { return rail_; }
+  [[nodiscard]] const VerbsEnd& here() const { return here_; }
+  /// As "rxe0:1 GID 1 (10.0.0.1), queue pair 17".
+  [[nodiscard]] std::string text() const;
+
+  /// From idle: ready to receive from that end, and to send to it.
+  Status open_to(const VerbsEnd& there);
+  /// Sends and receives nothing more. Work that was posted completes, in vain.
+  void break_off();
+  /// From broken: idle, with other packet numbers.
+  Status begin_anew(std::uint32_t first);
+
+  // --- sending: only while it is open and has `room`
+  /// For so many messages, or credits.
+  [[nodiscard]] bool room(std::uint32_t work = 1) const {
+    return posted_ - completed_ + work <= depth_;
+  }
+  /// A write of a whole message. Copies it at once if it is short.
+  Status write(std::span<const ibv_sge> pieces, std::uint64_t into, std::uint32_t key,
+               std::uint32_t immediate);
+  /// An immediate value by itself.
+  Status say(std::uint32_t immediate);
+  /// Without a message: makes what was sent before be acknowledged.
+  Status fence();
+  /// Writes ever posted; and of these, so many the peer's device has.
+  [[nodiscard]] std::uint64_t posted() const { return posted_; }
+  [[nodiscard]] std::uint64_t completed() const { return completed_; }
+  /// Is the end of what was posted a completion?
+  [[nodiscard]] bool will_tell() const { return last_signalled_ == posted_; }
+
+  // --- completions: `id` is that of a completion (wr_id)
+  [[nodiscard]] static std::uint32_t id_of(std::uint64_t work) {
+    return static_cast<std::uint32_t>(work >> 32);
+  }
+  [[nodiscard]] static bool is_receive(std::uint64_t work) { return (work & 1) != 0; }
+  /// A send of this pair completed, and all before it.
+  void sent(std::uint64_t work);
+  /// A receive completed, in vain or not.
+  void note_received() { ++received_; }
+  /// Posts receives in place of those that completed, if they are enough.
+  Status replenish();
+  /// Nothing more can be received: all receives have completed.
+  [[nodiscard]] bool drained() const { return received_ == posted_receives_; }
+  /// Is `work` of the time before the pair was begun anew?
+  [[nodiscard]] bool is_old(std::uint64_t work) const {
+    return (static_cast<std::uint32_t>(work) >> 24) != (life_ & 0xff);
+  }
+
+  struct Counts {
+    std::uint64_t messages = 0, inlined = 0, credits = 0, fences = 0, signalled = 0;
+    std::uint64_t doorbells = 0;  ///< calls that post, of either kind
+  };
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  VerbsPair(const VerbsRail& rail, std::uint32_t credits, const VerbsOptions& options,
+            std::uint32_t id);
+  Status create();
+  Status to_init();
+  Status to_receive(const VerbsEnd& there);
+  Status to_send();
+  Status modify(ibv_qp_attr& attributes, int mask, std::string_view to);
+  Status post(ibv_send_wr& work, bool is_awaited);
+  Status post_receives(std::uint32_t count);
+  [[nodiscard]] std::uint64_t work_id(std::uint64_t number, bool receive) const;
+
+  const VerbsRail& rail_;
+  const VerbsOptions& options_;
+  const VerbsTable& verbs_;
+  const std::uint32_t depth_;     ///< of the send queue
+  const std::uint32_t receives_;  ///< posted ahead
+  const std::uint32_t batch_;     ///< receives that are posted at once
+  std::uint32_t inline_bytes_ = 0;
+  ibv_cq* queue_ = nullptr;
+  VerbsOwned<ibv_qp> pair_;
+  State state_ = State::idle;
+  VerbsEnd here_;
+  const std::uint32_t id_;
+  std::uint32_t life_ = 0;  ///< how often it was begun anew
+  std::uint64_t posted_ = 0, completed_ = 0, last_signalled_ = 0;
+  std::uint64_t posted_receives_ = 0, received_ = 0;
+  Counts counts_;
+};
+
+}  // namespace coll

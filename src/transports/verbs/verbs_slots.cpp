@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slots mapped, registered, and messages put together in them.
+#include "transports/verbs/verbs_slots.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace coll {
+
+VerbsSlots::~VerbsSlots() {
+  regions_.clear();
+  if (memory_ != nullptr) munmap(memory_, mapped_);
+}
+
+Status VerbsSlots::allocate(std::uint32_t credits, std::size_t slot_bytes) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  credits_ = credits;
+  stride_ = kPayloadAt + slot_bytes + 64;  // a stamp behind the longest payload
+  mapped_ = bytes();
+  void* const memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return system_failure("reserving " + std::to_string(mapped_) + " bytes for slots", errno,
+                          "lower COLL_CREDITS or COLL_SLICE_BYTES");
+  memory_ = static_cast<std::byte*>(memory);
+  if (mapped_ >= kHugePage) madvise(memory_, mapped_, MADV_HUGEPAGE);
+  // The device keeps writing to these pages. After a fork they would be the child's, or copies.
+  madvise(memory_, mapped_, MADV_DONTFORK);
+  return {};
+}
+
+Status VerbsSlots::register_at(const VerbsDevice& device) {
+  const auto is_known = [&](const Region& one) { return one.device == &device; };
+  if (std::ranges::any_of(regions_, is_known)) return {};
+  COLL_ASSIGN(VerbsOwned<ibv_mr> region, device.register_slots(memory_, mapped_));
+  regions_.push_back({&device, std::move(region)});
+  return {};
+}
+
+const VerbsSlots::Region& VerbsSlots::region_of(const VerbsDevice& device) const {
+  const auto is_its = [&](const Region& one) { return one.device == &device; };
+  return *std::ranges::find_if(regions_, is_its);
+}
+
+std::uint32_t VerbsSlots::local_key(const VerbsDevice& device) const {
+  return region_of(device).region->lkey;
+}
+
+std::uint32_t VerbsSlots::remote_key(const VerbsDevice& device) const {
+  return region_of(device).region->rkey;
+}
+
+VerbsSlots::Whole VerbsSlots::finish(std::uint64_t message, std::uint64_t stamp,
+                                     std::uint32_t key) const {
+  std::byte* const begin = out(message) + kHeaderAt;
+  const std::uint32_t payload = header_out(message).bytes;
+  std::size_t bytes = sizeof(VerbsHeader) + payload;
+  if (payload <= kStampedBytes) {
+    bytes = sizeof(VerbsHeader) + stamp_at(payload);
+    std::memcpy(begin + bytes, &stamp, sizeof stamp);
+    bytes += sizeof stamp;
+  }
+  return {{reinterpret_cast<std::uint64_t>(begin), static_cast<std::uint32_t>(bytes), key},
+          message % credits_ * stride_ + kHeaderAt};
+}
+
+}  // namespace coll

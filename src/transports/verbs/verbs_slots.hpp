@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registered memory of a connection: slots that messages leave from and arrive in.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "transports/verbs/verbs_device.hpp"
+
+namespace coll {
+
+/// What precedes the payload in a slot.
+struct VerbsHeader {
+  std::uint32_t bytes = 0;
+  std::uint32_t released = 0;  ///< messages of the other direction that the sender has consumed
+  std::uint64_t digest = 0;
+};
+
+/// A message travels as one piece: its header, its payload, and behind a short payload a stamp.
+/// Devices write a packet's bytes in order, so who finds the stamp has the message, and need not
+/// wait for its completion. A stamp is a secret of the receiver's, so no payload that once lay
+/// there looks like it.
+class VerbsSlots {
+ public:
+  /// Longer payloads have no stamp: with it they may not be in one packet of the smallest size, 256
+  /// bytes.
+  static constexpr std::size_t kStampedBytes = 192;
+
+  VerbsSlots() = default;
+  VerbsSlots(const VerbsSlots&) = delete;
+  VerbsSlots& operator=(const VerbsSlots&) = delete;
+  ~VerbsSlots();
+
+  /// `credits` slots of `slot_bytes` to send from, and as many to receive into.
+  Status allocate(std::uint32_t credits, std::size_t slot_bytes);
+  /// For work of that device, too.
+  Status register_at(const VerbsDevice& device);
+  [[nodiscard]] std::uint32_t local_key(const VerbsDevice& device) const;
+  [[nodiscard]] std::uint32_t remote_key(const VerbsDevice& device) const;
+
+  [[nodiscard]] std::byte* payload_out(std::uint64_t message) const {
+    return out(message) + kPayloadAt;
+  }
+  [[nodiscard]] const std::byte* payload_in(std::uint64_t message) const {
+    return in(message) + kPayloadAt;
+  }
+  [[nodiscard]] VerbsHeader header_out(std::uint64_t message) const {
+    VerbsHeader header;
+    std::memcpy(&header, out(message) + kHeaderAt, sizeof header);
+    return header;
+  }
+  void set_header_out(std::uint64_t message, const VerbsHeader& header) const {
+    std::memcpy(out(message) + kHeaderAt, &header, sizeof header);
+  }
+  /// What is to be written to the peer's slots.
+  struct Whole {
+    ibv_sge piece;
+    std::uint64_t offset;  ///< from the begin of the peer's slots to receive into
+  };
+  /// Stamps the message whose header and payload lie in their places.
+  [[nodiscard]] Whole finish(std::uint64_t message, std::uint64_t stamp, std::uint32_t key) const;
+
+  /// The message has come, if its payload has `bytes`.
+  [[nodiscard]] bool has_stamp(std::uint64_t message, std::size_t bytes,
+                               std::uint64_t stamp) const {
+    if (bytes > kStampedBytes) return false;
+    auto* const place =
+        reinterpret_cast<std::uint64_t*>(in(message) + kPayloadAt + stamp_at(bytes));
+    return std::atomic_ref(*place).load(std::memory_order_acquire) == stamp;
+  }
+  [[nodiscard]] VerbsHeader header_in(std::uint64_t message) const {
+    VerbsHeader header;
+    std::memcpy(&header, in(message) + kHeaderAt, sizeof header);
+    return header;
+  }
+  /// Where the peer writes.
+  [[nodiscard]] std::uint64_t address_in() const { return reinterpret_cast<std::uint64_t>(in(0)); }
+  [[nodiscard]] std::size_t bytes() const { return 2 * stride_ * credits_; }
+
+ private:
+  static constexpr std::size_t kPayloadAt = 64, kHeaderAt = kPayloadAt - sizeof(VerbsHeader);
+  struct Region {
+    const VerbsDevice* device;
+    VerbsOwned<ibv_mr> region;
+  };
+
+  static std::size_t stamp_at(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
+  [[nodiscard]] std::byte* out(std::uint64_t message) const {
+    return memory_ + message % credits_ * stride_;
+  }
+  [[nodiscard]] std::byte* in(std::uint64_t message) const {
+    return memory_ + (credits_ + message % credits_) * stride_;
+  }
+  [[nodiscard]] const Region& region_of(const VerbsDevice& device) const;
+
+  std::byte* memory_ = nullptr;
+  std::size_t mapped_ = 0, stride_ = 0;
+  std::uint32_t credits_ = 1;
+  std::vector<Region> regions_;
+};
+
+}  // namespace coll

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages through pairs, and what their completions tell.
+#include "transports/verbs/verbs_ways.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "sys/proof.hpp"
+
+namespace coll {
+namespace {
+
+constexpr std::uint32_t kNumberBits = 0x7fffffff;  // of immediate values
+
+/// What a failed completion means; the names are those of ibv_poll_cq(3).
+std::string text_of(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+      return "the other end does not answer (retries exceeded)";
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      return "the other end has no receive posted (RNR retries exceeded)";
+    case IBV_WC_REM_ACCESS_ERR:
+      return "the other end refuses access to its memory";
+    case IBV_WC_WR_FLUSH_ERR:
+      return "the queue pair was in the error state";
+    default:
+      return "completion status " + std::to_string(status);
+  }
+}
+
+template <class Value>
+Result<Value> random_value() {
+  COLL_ASSIGN(const std::string bytes, random_bytes(sizeof(Value)));
+  Value value{};
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+VerbsWays::VerbsWays(VerbsReceiver& receiver, const VerbsOptions& options, const VerbsSlots& slots,
+                     std::uint32_t credits)
+    : receiver_(receiver), options_(options), slots_(slots), credits_(credits) {
+  again_.reserve(credits);
+}
+
+/// A number that nobody who does not know the secret comes upon (the mixer of SplitMix64).
+std::uint64_t VerbsWays::stamp_of(std::uint64_t secret, std::uint32_t era, std::uint64_t message) {
+  std::uint64_t x = secret + (message << 20 ^ era) * 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+// --- connecting
+
+Status VerbsWays::add(const VerbsRail& rail, std::uint32_t id) {
+  COLL_ASSIGN(std::unique_ptr<VerbsPair> pair, VerbsPair::make(rail, credits_, options_, id));
+  Way way;
+  way.pair = std::move(pair);
+  way.id = id;
+  way.under_way.reserve(credits_);
+  ways_.push_back(std::move(way));
+  return {};
+}
+
+Result<VerbsMeeting> VerbsWays::meeting() {
+  COLL_ASSIGN(secret_in_, random_value<std::uint64_t>());
+  VerbsMeeting mine;
+  mine.slots = slots_.address_in();
+  mine.secret = secret_in_;
+  mine.pairs = static_cast<std::uint32_t>(ways_.size());
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    mine.pair[i] = {ways_[i].pair->here(), slots_.remote_key(*ways_[i].pair->rail().device)};
+  return mine;
+}
+
+Status VerbsWays::meet(const VerbsMeeting& there, Fd socket) {
+  control_ = VerbsControl(std::move(socket));
+  slots_there_ = there.slots;
+  secret_out_ = there.secret;
+  if (there.pairs != ways_.size())
+    return failed(Code::mismatch,
+                  "verbs: " + std::to_string(ways_.size()) + " queue pairs here, " +
+                      std::to_string(there.pairs) + " there",
+                  "set COLL_VERBS and COLL_INTERFACE alike on all ranks");
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    ways_[i].there = there.pair[i];
+    COLL_TRY(ways_[i].pair->open_to(there.pair[i].end));
+  }
+  for (const Way& way : ways_) control_.say(word(VerbsWord::Kind::open, way));
+  return {};
+}
+
+// --- messages
+
+/// Of those that are usable, each in its turn.
+VerbsWays::Way* VerbsWays::way_with_room(std::uint32_t work) {
+  for (std::size_t tried = 0; tried < ways_.size(); ++tried) {
+    Way& way = ways_[turn_];
+    if (way.usable && way.pair->room(work)) return &way;
+    turn_ = turn_ + 1 == ways_.size() ? 0 : turn_ + 1;
+  }
+  return nullptr;
+}
+
+bool VerbsWays::has_room() {
+  return again_.empty() && way_with_room(2) != nullptr;  // one stays for what was consumed
+}
+
+void VerbsWays::send(std::uint64_t message) {
+  post(*way_with_room(1), message);
+  turn_ = turn_ + 1 == ways_.size() ? 0 : turn_ + 1;
+}
+
+void VerbsWays::post(Way& way, std::uint64_t message) {
+  VerbsHeader header = slots_.header_out(message);
+  header.released = static_cast<std::uint32_t>(receiver_.consumed()) & kNumberBits;
+  slots_.set_header_out(message, header);
+  owes_ = false;
+  const VerbsPair& pair = *way.pair;
+  const VerbsSlots::Whole whole = slots_.finish(message, stamp_of(secret_out_, era_out_, message),
+                                                slots_.local_key(*pair.rail().device));
+  const Status posted =
+      way.pair->write({&whole.piece, 1}, slots_there_ + whole.offset, way.there.key,
+                      htonl(static_cast<std::uint32_t>(message) & kNumberBits));
+  way.under_way.push_back({message, way.sent++, pair.posted()});
+  if (!posted.ok()) break_off(way, posted.text());
+}
+
+void VerbsWays::say_consumed() {
+  Way* const way = way_with_room(1);
+  owes_ = way == nullptr;
+  if (owes_) return;
+  const Status posted =
+      way->pair->say(htonl(static_cast<std::uint32_t>(receiver_.consumed()) & kNumberBits));
+  if (posted.ok()) return;
+  owes_ = true;
+  break_off(*way, posted.text());
+}
+
+bool VerbsWays::arrived(std::uint64_t end) {
+  bool all = again_.empty() || again_.front() >= end;
+  for (Way& way : ways_) {
+    VerbsPair& pair = *way.pair;
+    std::erase_if(way.under_way, [&](const Sent& one) { return one.work <= pair.completed(); });
+    const auto is_before = [&](const Sent& one) { return one.message < end; };
+    if (std::ranges::none_of(way.under_way, is_before)) continue;
+    all = false;
+    if (!way.usable || pair.will_tell() || !pair.room()) continue;
+    if (const Status posted = pair.fence(); !posted.ok()) break_off(way, posted.text());
+  }
+  return all;
+}
+
+void VerbsWays::forget_before(std::uint64_t end) {
+  for (Way& way : ways_)
+    std::erase_if(way.under_way, [&](const Sent& one) { return one.message < end; });
+  std::erase_if(again_, [&](std::uint64_t message) { return message < end; });
+}
+
+// --- completions
+
+void VerbsWays::complete(const ibv_wc& completion) {
+  const auto found = std::ranges::find(ways_, VerbsPair::id_of(completion.wr_id), &Way::id);
+  if (found == ways_.end() || found->pair->is_old(completion.wr_id)) return;
+  Way& way = *found;
+  const bool receive = VerbsPair::is_receive(completion.wr_id);
+  if (receive) way.pair->note_received();
+  if (completion.status != IBV_WC_SUCCESS) {
+    if (way.pair->state() == VerbsPair::State::open) break_off(way, text_of(completion.status));
+    return;
+  }
+  trouble_ns_ = 0;
+  if (!receive) return way.pair->sent(completion.wr_id);
+  const std::uint32_t number = ntohl(completion.imm_data);
+  if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
+    ++way.arrived;
+    receiver_.has_arrived(number);
+  } else {
+    receiver_.has_consumed(number);
+  }
+  if (way.pair->state() != VerbsPair::State::open) return;
+  if (const Status posted = way.pair->replenish(); !posted.ok()) break_off(way, posted.text());
+}
+
+}  // namespace coll
