@@ -103,6 +103,7 @@ Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob,
                     (one->ifa_flags & IFF_LOOPBACK) != 0});
   }
   if (list.empty()) {
+    const auto has_interface = [](const RdmaInterfaces& port) { return !port.interfaces.empty(); };
     std::string names;
     for (const std::string& name : all) {
       // An interface that is up has a second, address-less entry: its link layer.
@@ -115,10 +116,11 @@ Result<std::vector<InterfaceAddress>> host_addresses(std::string_view knob,
                   "COLL_INTERFACE=\"" +
                       std::string(knob) + "\"; there are: " + (names.empty() ? "none" : names) +
                       list_of(rdma),
-                  rdma.empty() ? "set COLL_INTERFACE to one of these, or leave it unset"
-                               : "set COLL_INTERFACE to one of these, or leave it unset; ranks "
-                                 "also meet over sockets, so an RDMA device without an interface "
-                                 "needs one named beside it (eth0,mlx5_0)");
+                  "set COLL_INTERFACE to one of these, or leave it unset" +
+                      std::string(std::ranges::all_of(rdma, has_interface)
+                                      ? ""
+                                      : "; ranks meet over sockets, so name an interface beside "
+                                        "an RDMA device that has none (eth0,mlx5_0)"));
   }
   std::ranges::stable_sort(list, {}, preference);
   return list;
