@@ -68,7 +68,11 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   const bool crowded = world.view.ranks_per_core > 1;
   const CutRules& rules = world.costs().cut;
   const double least = crowded ? rules.crowded_lent_bytes : rules.lent_bytes;
-  if (!world.shared_memory || bytes < least) return Loans::none;
+  const bool some_lend = world.shared_memory || world.layout.hosts() < world.layout.ranks() ||
+                         world.view.between == &CostConstants::rdma;
+  if (!some_lend || bytes < least) return Loans::none;
+  // Each connection says for itself whether it lends. None but those of shared memory fetch.
+  if (!world.shared_memory) return Loans::shared;
   const PathCost cost = world.costs_for(spec.collective).memory;
   const bool dear = cost.fetch_us_per_byte > cost.send_us_per_byte + cost.receive_us_per_byte;
   return bytes <= most_fetched(rules, spec, crowded) && !dear ? Loans::all : Loans::shared;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <iterator>
@@ -21,6 +22,8 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kSmallest = std::size_t{1} << 30;
 constexpr std::size_t kLargest = std::size_t{16} << 40;
+
+constinit std::atomic<std::uint64_t> g_arena_frees{0};
 
 /// Twice the memory there is.
 std::size_t wanted_size() {
@@ -105,12 +108,26 @@ Result<std::byte*> SharedArena::allocate(std::size_t bytes) {
     free_.erase(place);
     if (at > begin) free_.emplace(begin, at - begin);
     if (at + bytes < begin + length) free_.emplace(at + bytes, begin + length - at - bytes);
-    used_.emplace(at, bytes);
+    used_.emplace(at, Block{bytes, (std::uint64_t{1} << 63) + ++last_number_});
     return data_ + at;
   }
   return failed(Code::out_of_resources,
                 "no " + std::to_string(bytes) + " bytes in one piece are left to share",
                 "free what is not needed, or raise the limit of address space (ulimit -v)");
+}
+
+std::optional<HeldRange> SharedArena::block_of(const std::byte* data) {
+  const auto offset = static_cast<std::size_t>(data - data_);
+  const std::lock_guard lock(mutex_);
+  auto after = used_.upper_bound(offset);
+  if (after == used_.begin()) return {};
+  const auto& [begin, block] = *std::prev(after);
+  if (offset >= begin + block.bytes) return {};
+  return HeldRange{data_ + begin, block.bytes, block.number};
+}
+
+std::uint64_t SharedArena::frees() {
+  return g_arena_frees.load(std::memory_order_acquire);
 }
 
 Status SharedArena::free(std::byte* block) {
@@ -124,8 +141,10 @@ Status SharedArena::free(std::byte* block) {
     return failed(Code::invalid_argument,
                   "this memory is not from coll_mem_alloc, or freed already");
   }
-  auto [begin, bytes] = *used;
+  const std::size_t begin = used->first;
+  std::size_t bytes = used->second.bytes;
   used_.erase(used);
+  g_arena_frees.fetch_add(1, std::memory_order_release);
   // The pages go, though others have them mapped; who gets the block next finds zeros.
   if (::fallocate(static_cast<int>(place_.descriptor), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(begin), static_cast<off_t>(bytes)) != 0) {

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/status.hpp"
+#include "sys/memory/held_ranges.hpp"
 #include "sys/memory/shared_segments.hpp"
 
 namespace coll {
@@ -28,6 +29,10 @@ class SharedArena {
   /// Gives back what `allocate` gave in this process. In one made by a fork since then it is
   /// refused: neither the memory nor the descriptor is there any more.
   Status free(std::byte* block);
+  /// The block of `allocate` that has this byte.
+  std::optional<HeldRange> block_of(const std::byte* data);
+  /// How many blocks were ever freed.
+  static std::uint64_t frees();
   /// A block of this process's arena that frees itself; null if there is no arena or no room.
   using OwnedBlock = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
   static OwnedBlock own(std::size_t bytes);
@@ -48,7 +53,12 @@ class SharedArena {
   SharedArena* parents_ = nullptr;
   std::mutex mutex_;
   std::map<std::size_t, std::size_t> free_;  ///< offset to bytes; neighbours are joined
-  std::map<std::size_t, std::size_t> used_;
+  struct Block {
+    std::size_t bytes = 0;
+    std::uint64_t number = 0;
+  };
+  std::map<std::size_t, Block> used_;  ///< by offset
+  std::uint64_t last_number_ = 0;
 };
 
 }  // namespace coll

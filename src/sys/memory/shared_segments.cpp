@@ -226,6 +226,18 @@ Status SharedSegments::remove(const std::byte* data) {
   return {};
 }
 
+std::optional<HeldRange> SharedSegments::range_of(const std::byte* data) {
+  const auto address = reinterpret_cast<Address>(data);
+  Book& book = Book::of_process();
+  const std::lock_guard lock(book.mutex);
+  const auto after = book.segments.upper_bound(address);
+  if (after == book.segments.begin()) return {};
+  const auto& [begin, segment] = *std::prev(after);
+  if (address >= segment.end) return {};
+  return HeldRange{reinterpret_cast<const std::byte*>(begin), segment.end - begin,
+                   segment.place.segment};
+}
+
 std::uint64_t SharedSegments::removals() {
   return g_removals.load(std::memory_order_relaxed);
 }

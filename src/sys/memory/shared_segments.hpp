@@ -8,6 +8,7 @@
 
 #include "base/status.hpp"
 #include "sys/fd.hpp"
+#include "sys/memory/held_ranges.hpp"
 
 namespace coll {
 
@@ -49,6 +50,8 @@ class SharedSegments {
   static std::mutex& arena_mutex();
   /// Forgets what was added to begin at `data` and closes its descriptor. Not the arena.
   static Status remove(const std::byte* data);
+  /// The segment that has this byte, the arena as a whole. Takes a lock.
+  static std::optional<HeldRange> range_of(const std::byte* data);
   /// How many were ever removed: who has mapped some looks when this has changed which are left.
   static std::uint64_t removals();
 };

@@ -11,17 +11,22 @@ namespace coll {
 namespace {
 
 constexpr std::uint32_t kNumberBits = 0x7fffffff;
+/// Shorter payloads are copied sooner than a device has read one more piece.
+constexpr std::size_t kLeastLoan = 8192;
 
 }  // namespace
 
 VerbsConnection::VerbsConnection(const ConnectionSpec& spec, const VerbsOptions& options,
-                                 Waiting& waiting, VerbsProgress& progress)
+                                 Waiting& waiting, VerbsProgress& progress, VerbsRegions& regions)
     : Connection(spec.peer, spec.slot_bytes),
       spec_(spec),
       waiting_(waiting),
       progress_(progress),
+      regions_(regions),
       ways_(*this, options, slots_, spec.credits),
+      lent_(spec.credits),
       arrived_(spec.credits) {
+  set_least_loan(kLeastLoan);
   waiting_.push_back(this);
 }
 
@@ -110,6 +115,7 @@ void VerbsConnection::commit(std::size_t bytes, std::uint64_t digest) {
   if (!status().ok()) return;
   slots_.set_header_out(sent_, {static_cast<std::uint32_t>(bytes), 0, digest});
   told_ = consumed_;
+  lent_[sent_ % spec_.credits] = nullptr;
   ways_.send(sent_++);
 }
 
@@ -126,6 +132,39 @@ bool VerbsConnection::flushed(Mark mark) {
   if (mark <= credited_ || ways_.arrived(mark)) return true;
   if (ways_.peer_gone()) lost();
   return false;
+}
+
+// --- lending
+
+bool VerbsConnection::lends(const std::byte* data, std::size_t bytes, bool /*fetch*/) const {
+  return regions_.has(data, bytes);
+}
+
+bool VerbsConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
+  if (acquire(bytes) == nullptr) return false;
+  slots_.set_header_out(sent_, {static_cast<std::uint32_t>(bytes), 0, digest});
+  told_ = consumed_;
+  lent_[sent_ % spec_.credits] = data;
+  ways_.send(sent_++);
+  lent_end_ = sent_;
+  return true;
+}
+
+std::optional<ibv_sge> VerbsConnection::lent(std::uint64_t message,
+                                             const VerbsDevice& device) const {
+  const std::byte* const data = lent_[message % spec_.credits];
+  if (data == nullptr) return {};
+  return ibv_sge{reinterpret_cast<std::uint64_t>(data), slots_.header_out(message).bytes,
+                 regions_.key(data, device)};
+}
+
+/// Nothing less than the error state keeps a device from reading on, so the connection ends.
+void VerbsConnection::withdraw() {
+  if (!status().ok() || ways_.arrived(lent_end_)) return;
+  progress_.take_completions();
+  if (ways_.arrived(lent_end_)) return;
+  ways_.stop([this] { progress_.take_completions(); });
+  fail(failed(Code::aborted, "a call has failed, and what it had lent was withdrawn"));
 }
 
 /// Words may come late, and tell less than is known.

@@ -6,19 +6,20 @@
 
 #include "transports/dial/dial.hpp"
 #include "transports/verbs/verbs_progress.hpp"
+#include "transports/verbs/verbs_regions.hpp"
 #include "transports/verbs/verbs_ways.hpp"
 
 namespace coll {
 
 /// Messages are written into the peer's slots, each slot again when the peer has said that it has
 /// consumed what lay there.
-class VerbsConnection final : public Connection, private VerbsReceiver {
+class VerbsConnection final : public Connection, private Lending, private VerbsReceiver {
  public:
   /// Connections that are not yet ready; each takes itself out when it ends.
   using Waiting = std::vector<VerbsConnection*>;
 
   VerbsConnection(const ConnectionSpec& spec, const VerbsOptions& options, Waiting& waiting,
-                  VerbsProgress& progress);
+                  VerbsProgress& progress, VerbsRegions& regions);
   ~VerbsConnection() override;
   /// Makes its memory, and queue pairs over these rails, `pairs` in all.
   Result<VerbsMeeting> prepare(std::span<const VerbsRail> rails, std::size_t pairs);
@@ -34,6 +35,7 @@ class VerbsConnection final : public Connection, private VerbsReceiver {
   void release() override;
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
 
+  Lending* lending() override { return this; }
   [[nodiscard]] bool ready() const override { return ready_; }
   [[nodiscard]] ProgressSource* progress_source() override { return &progress_; }
 
@@ -45,6 +47,19 @@ class VerbsConnection final : public Connection, private VerbsReceiver {
   void has_failed(const Status& why) override;
 
  private:
+  // A lent message is written out of the program's memory, and has been read when it has arrived.
+  [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
+  bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
+  bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
+    return lend(data, bytes, digest);
+  }
+  void withdraw() override;
+  bool all_read() override { return ways_.peer_gone() || ways_.arrived(lent_end_); }
+  bool intact() override { return true; }  // what came lies in this end's memory
+  void stop_reading() override {}
+  [[nodiscard]] std::optional<ibv_sge> lent(std::uint64_t message,
+                                            const VerbsDevice& device) const override;
+
   void has_arrived(std::uint32_t message) override;
   void has_consumed(std::uint32_t messages) override;
   [[nodiscard]] std::uint64_t consumed() const override { return consumed_; }
@@ -56,6 +71,7 @@ class VerbsConnection final : public Connection, private VerbsReceiver {
   const ConnectionSpec spec_;
   Waiting& waiting_;
   VerbsProgress& progress_;
+  VerbsRegions& regions_;
   std::unique_ptr<DialledEnd> dialled_;
   VerbsSlots slots_;
   VerbsWays ways_;
@@ -63,6 +79,8 @@ class VerbsConnection final : public Connection, private VerbsReceiver {
   bool ready_ = false;
   // sending: messages ever sent, and of these consumed by the peer
   std::uint64_t sent_ = 0, credited_ = 0;
+  std::vector<const std::byte*> lent_;  ///< for each slot: where the payload lies, null: in it
+  std::uint64_t lent_end_ = 0;          ///< behind the last message that was lent
   // receiving: messages ever consumed, and of these made known to the peer
   std::uint64_t consumed_ = 0, told_ = 0;
   std::uint32_t stamped_ = 0;  ///< messages found by their stamps since completions were taken

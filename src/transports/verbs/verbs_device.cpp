@@ -86,11 +86,10 @@ Status VerbsDevice::make(ibv_device* device) {
   return {};
 }
 
-Result<VerbsOwned<ibv_mr>> VerbsDevice::register_slots(std::byte* data, std::size_t bytes) const {
+Result<VerbsOwned<ibv_mr>> VerbsDevice::register_memory(std::byte* data, std::size_t bytes,
+                                                        int access) const {
   errno = 0;
-  VerbsOwned<ibv_mr> region(
-      verbs_.reg_mr(domain(), data, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
-      verbs_.dereg_mr);
+  VerbsOwned<ibv_mr> region(verbs_.reg_mr(domain(), data, bytes, access), verbs_.dereg_mr);
   if (region == nullptr)
     return failed_to("ibv_reg_mr", errno)
         .with_context("registering " + std::to_string(bytes) + " bytes");

@@ -34,8 +34,8 @@ class VerbsDevice {
     return verb_failure(verb, name_, error);
   }
 
-  /// Peers may write [data, data + bytes).
-  Result<VerbsOwned<ibv_mr>> register_slots(std::byte* data, std::size_t bytes) const;
+  /// [data, data + bytes), with the access flags of ibv_reg_mr(3).
+  Result<VerbsOwned<ibv_mr>> register_memory(std::byte* data, std::size_t bytes, int access) const;
 
   /// A completion queue with room for so many more entries, which are taken. Makes another queue
   /// where none has room: some drivers cannot resize a queue.

@@ -160,6 +160,18 @@ void VerbsWays::look() {
   lose_patience(now);
 }
 
+/// A pair in the error state reads no more once all its work has ended.
+void VerbsWays::stop(const std::function<void()>& take_completions) {
+  const std::uint64_t begin = now_ns();
+  for (Way& way : ways_)
+    if (way.pair->state() == VerbsPair::State::open) way.pair->break_off();
+  const auto has_ended = [](const Way& way) {
+    return way.pair->state() != VerbsPair::State::broken || way.pair->all_ended();
+  };
+  while (!std::ranges::all_of(ways_, has_ended) && now_ns() - begin < kSecondNs) take_completions();
+  hang_up();
+}
+
 void VerbsWays::close() {
   if (!ways_.empty()) control_.say(word(VerbsWord::Kind::closed, ways_.front()));
 }

@@ -34,7 +34,9 @@ Status VerbsSlots::allocate(std::uint32_t credits, std::size_t slot_bytes) {
 Status VerbsSlots::register_at(const VerbsDevice& device) {
   const auto is_known = [&](const Region& one) { return one.device == &device; };
   if (std::ranges::any_of(regions_, is_known)) return {};
-  COLL_ASSIGN(VerbsOwned<ibv_mr> region, device.register_slots(memory_, mapped_));
+  COLL_ASSIGN(
+      VerbsOwned<ibv_mr> region,
+      device.register_memory(memory_, mapped_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
   regions_.push_back({&device, std::move(region)});
   return {};
 }
@@ -52,11 +54,11 @@ std::uint32_t VerbsSlots::remote_key(const VerbsDevice& device) const {
   return region_of(device).region->rkey;
 }
 
-VerbsSlots::Whole VerbsSlots::finish(std::uint64_t message, std::uint64_t stamp,
-                                     std::uint32_t key) const {
+VerbsSlots::Whole VerbsSlots::finish(std::uint64_t message, std::uint64_t stamp, std::uint32_t key,
+                                     bool is_lent) const {
   std::byte* const begin = out(message) + kHeaderAt;
   const std::uint32_t payload = header_out(message).bytes;
-  std::size_t bytes = sizeof(VerbsHeader) + payload;
+  std::size_t bytes = sizeof(VerbsHeader) + (is_lent ? 0 : payload);
   if (payload <= kStampedBytes) {
     bytes = sizeof(VerbsHeader) + stamp_at(payload);
     std::memcpy(begin + bytes, &stamp, sizeof stamp);

@@ -55,13 +55,14 @@ class VerbsSlots {
   void set_header_out(std::uint64_t message, const VerbsHeader& header) const {
     std::memcpy(out(message) + kHeaderAt, &header, sizeof header);
   }
-  /// What is to be written to the peer's slots.
+  /// What is to be written to the peer's slots; of a lent message the header alone.
   struct Whole {
     ibv_sge piece;
     std::uint64_t offset;  ///< from the begin of the peer's slots to receive into
   };
   /// Stamps the message whose header and payload lie in their places.
-  [[nodiscard]] Whole finish(std::uint64_t message, std::uint64_t stamp, std::uint32_t key) const;
+  [[nodiscard]] Whole finish(std::uint64_t message, std::uint64_t stamp, std::uint32_t key,
+                             bool is_lent) const;
 
   /// The message has come, if its payload has `bytes`.
   [[nodiscard]] bool has_stamp(std::uint64_t message, std::size_t bytes,

@@ -35,6 +35,7 @@ class VerbsTransport final : public Transport {
   const TransportSpec spec_;
   const VerbsOptions options_;
   std::vector<std::unique_ptr<VerbsDevice>> devices_;
+  VerbsRegions regions_{devices_};
   std::vector<VerbsRail> rails_;
   std::unique_ptr<VerbsProgress> progress_;
   std::unique_ptr<Dial> dial_;

@@ -120,13 +120,15 @@ void VerbsWays::post(Way& way, std::uint64_t message) {
   header.released = static_cast<std::uint32_t>(receiver_.consumed()) & kNumberBits;
   slots_.set_header_out(message, header);
   owes_ = false;
-  const VerbsPair& pair = *way.pair;
+  const VerbsDevice& device = *way.pair->rail().device;
+  const std::optional<ibv_sge> lent = receiver_.lent(message, device);
   const VerbsSlots::Whole whole = slots_.finish(message, stamp_of(secret_out_, era_out_, message),
-                                                slots_.local_key(*pair.rail().device));
+                                                slots_.local_key(device), lent.has_value());
+  const std::array<ibv_sge, 2> pieces{whole.piece, lent.value_or(ibv_sge{})};
   const Status posted =
-      way.pair->write({&whole.piece, 1}, slots_there_ + whole.offset, way.there.key,
-                      htonl(static_cast<std::uint32_t>(message) & kNumberBits));
-  way.under_way.push_back({message, way.sent++, pair.posted()});
+      way.pair->write(std::span(pieces).first(lent ? 2 : 1), slots_there_ + whole.offset,
+                      way.there.key, htonl(static_cast<std::uint32_t>(message) & kNumberBits));
+  way.under_way.push_back({message, way.sent++, way.pair->posted()});
   if (!posted.ok()) break_off(way, posted.text());
 }
 
@@ -168,7 +170,11 @@ void VerbsWays::complete(const ibv_wc& completion) {
   if (found == ways_.end() || found->pair->is_old(completion.wr_id)) return;
   Way& way = *found;
   const bool receive = VerbsPair::is_receive(completion.wr_id);
-  if (receive) way.pair->note_received();
+  if (receive) {
+    way.pair->note_received();
+  } else {
+    way.pair->note_ended(completion.wr_id);
+  }
   if (completion.status != IBV_WC_SUCCESS) {
     if (way.pair->state() == VerbsPair::State::open) break_off(way, text_of(completion.status));
     return;

@@ -2,7 +2,9 @@
 // The queue pairs of one connection, as one way that survives the loss of some.
 #pragma once
 #include <array>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,9 @@ class VerbsReceiver {
   /// Messages that this end has consumed.
   [[nodiscard]] virtual std::uint64_t consumed() const = 0;
   virtual void has_failed(const Status& why) = 0;
+  /// The payload of a message that was sent and not consumed, if it lies in the program's memory.
+  [[nodiscard]] virtual std::optional<ibv_sge> lent(std::uint64_t message,
+                                                    const VerbsDevice& device) const = 0;
 
   VerbsReceiver(const VerbsReceiver&) = delete;
   VerbsReceiver& operator=(const VerbsReceiver&) = delete;
@@ -90,6 +95,8 @@ class VerbsWays {
   /// The peer has gone, in order or not.
   [[nodiscard]] bool peer_gone() const { return control_.ended(); }
   [[nodiscard]] const VerbsControl& control() const { return control_; }
+  /// Ends what is under way: devices read and write no more for this connection.
+  void stop(const std::function<void()>& take_completions);
   /// Lets the peer know that this end has failed.
   void hang_up() { control_ = {}; }
   /// Tells the peer that this end goes in order.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "emulation/verbs/emulated_verbs.hpp"
+#include "transports/registered_resource.hpp"
 #include "transports/transport_conformance.hpp"
 #include "transports/verbs/verbs_transport.hpp"
 
@@ -37,7 +38,8 @@ class Fabric : public testing::EmptyTestEventListener {
 };
 
 Backend on_emulated(std::string name, int ports, VerbsOptions options) {
-  Backend backend{.name = std::move(name), .make = nullptr, .crosses_processes = false};
+  Backend backend{
+      .name = std::move(name), .make = nullptr, .crosses_processes = false, .can_lend = true};
   backend.make = [ports, options](const TransportSpec& spec) {
     const int device = spec.rank % 2;
     return VerbsTransport::make(
@@ -47,9 +49,17 @@ Backend on_emulated(std::string name, int ports, VerbsOptions options) {
   return backend;
 }
 
+/// With payloads in registered memory.
+Backend lending(Backend backend) {
+  backend.lends = true;
+  backend.memory = RegisteredResource::of_process();
+  return backend;
+}
+
 INSTANTIATE_TEST_SUITE_P(EmulatedVerbs, TransportConformance,
                          testing::Values(on_emulated("one_port", 1, {}),
-                                         on_emulated("two_ports_of_two_pairs", 2, {.pairs = 2})),
+                                         on_emulated("two_ports_of_two_pairs", 2, {.pairs = 2}),
+                                         lending(on_emulated("lending", 2, {}))),
                          name_of_backend);
 
 // --- links that break
@@ -122,7 +132,8 @@ TEST(VerbsRecovery, WhateverBreaksWheneverNothingIsLostOrDoubled) {
   std::mt19937_64 random(test_seed());
   for (const int ports : {1, 2}) {
     for (const std::uint32_t credits : {1U, 2U, 5U}) {
-      Pair pair(on_emulated("torture", ports, {.pairs = 2}), 4096, credits);
+      std::pmr::set_default_resource(RegisteredResource::of_process());  // a third is lent
+      Pair pair(on_emulated("torture", ports, {.pairs = 2}), 16384, credits);
       talk_through(pair, kMessages, [&](int step) {
         EmulatedVerbs& fabric = Fabric::now();
         const auto pairs = fabric.pairs();
@@ -145,6 +156,7 @@ TEST(VerbsRecovery, WhateverBreaksWheneverNothingIsLostOrDoubled) {
           fabric.go_on(each);
         }
       });
+      std::pmr::set_default_resource(nullptr);
       if (testing::Test::HasFailure()) return;
       for (const int each : {0, 1, 2, 3}) {
         Fabric::now().set_port(each, true);
@@ -186,6 +198,96 @@ TEST(VerbsRecovery, WhoIsGoneInTheMiddleIsLost) {
     return !pair.ends[0]->status().ok();
   }));
   EXPECT_EQ(pair.ends[0]->status().code(), Code::peer_lost) << pair.ends[0]->status().text();
+}
+
+// --- memory that is lent
+
+/// A block of coll_mem_alloc, for the time of a test.
+struct Block {
+  explicit Block(std::size_t size) : arena(*SharedArena::of_this_process()), bytes(size) {
+    data = *arena->allocate(bytes);
+  }
+  ~Block() { EXPECT_TRUE(arena->free(data).ok()); }
+  SharedArena* arena;
+  std::byte* data;
+  std::size_t bytes;
+};
+
+/// Lends the block, and waits until it is the owner's again.
+void lend_and_receive(Pair& pair, const Block& block, std::byte value) {
+  Connection& to = *pair.ends[0];
+  std::fill_n(block.data, block.bytes, value);
+  ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, false));
+  ASSERT_TRUE(pair.drive([&] { return to.lending()->lend(block.data, block.bytes, 1); }));
+  ASSERT_TRUE(pair.drive([&] { return all_flushed(to); }));
+  std::fill_n(block.data, block.bytes, std::byte{0xbd});
+  std::vector<std::byte> got(block.bytes);
+  ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
+  EXPECT_EQ(std::ranges::count(got, value), static_cast<std::ptrdiff_t>(got.size()));
+}
+
+TEST(VerbsLending, OnlyMemoryThatStaysIsLentAndItsOwnerHasItBackOnceItIsWritten) {
+  Pair pair(on_emulated("lends", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  Lending& lending = *pair.ends[0]->lending();
+  const std::vector<std::byte> own(64 << 10);
+  EXPECT_FALSE(lending.lends(own.data(), own.size(), true));
+  const Block block(64 << 10);
+  EXPECT_FALSE(lending.lends(block.data + 4096, block.bytes, true)) << "beyond its end";
+  lend_and_receive(pair, block, std::byte{1});
+  EXPECT_TRUE(lending.all_read());
+}
+
+TEST(VerbsLending, ABlockThatTookTheAddressesOfAFreedOneIsRegisteredAnew) {
+  Pair pair(on_emulated("again", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  std::byte* before = nullptr;
+  int registered = 0;
+  for (int round = 1; round < 4; ++round) {
+    const Block block(64 << 10);
+    if (before != nullptr) {
+      EXPECT_EQ(block.data, before) << "the arena gives the first place that fits";
+    }
+    before = block.data;
+    Fabric::now().before("ibv_reg_mr", [&] { ++registered; });
+    lend_and_receive(pair, block, static_cast<std::byte>(round));
+    EXPECT_EQ(registered, round);
+    lend_and_receive(pair, block, static_cast<std::byte>(round + 10));
+    EXPECT_EQ(registered, round) << "once is enough while it lives";
+  }
+}
+
+TEST(VerbsLending, WhatADeviceHasNoRoomForIsCopied) {
+  Pair pair(on_emulated("no_room", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  const Block block(64 << 10);
+  Fabric::now().fail("ibv_reg_mr", ENOMEM);
+  EXPECT_FALSE(pair.ends[0]->lending()->lends(block.data, block.bytes, false));
+  EXPECT_FALSE(pair.ends[0]->lending()->lends(block.data, block.bytes, false)) << "not asked again";
+  EXPECT_TRUE(pair.ends[0]->status().ok());
+}
+
+TEST(VerbsLending, WhatIsWithdrawnIsReadNoMore) {
+  Pair pair(on_emulated("withdrawn", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  const Block block(64 << 10);
+  Connection& to = *pair.ends[0];
+  ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, false));
+  to.lending()->withdraw();
+  EXPECT_TRUE(to.status().ok()) << "there was nothing";
+  Fabric::now().hold(0);
+  ASSERT_TRUE(pair.drive([&] { return to.lending()->lend(block.data, block.bytes, 1); }));
+  EXPECT_FALSE(to.lending()->all_read());
+  to.lending()->withdraw();
+  std::fill_n(block.data, block.bytes, std::byte{0xbd});
+  Fabric::now().go_on(0);
+  std::vector<std::byte> got(block.bytes);
+  EXPECT_TRUE(pair.drive([&] {
+    EXPECT_FALSE(pair.ends[1]->receive(got.data(), got.size(), 1));
+    return !pair.ends[1]->status().ok();
+  }));
+  EXPECT_EQ(pair.ends[1]->status().code(), Code::peer_lost) << pair.ends[1]->status().text();
+  EXPECT_FALSE(to.status().ok());
 }
 
 // --- verbs that fail

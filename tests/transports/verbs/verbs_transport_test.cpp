@@ -6,8 +6,11 @@
 namespace coll::test {
 namespace {
 
-const Backend kVerbs{
-    .name = "verbs", .make = make_on_own_port, .sees_death = true, .absent = why_no_verbs};
+const Backend kVerbs{.name = "verbs",
+                     .make = make_on_own_port,
+                     .sees_death = true,
+                     .can_lend = true,
+                     .absent = why_no_verbs};
 
 INSTANTIATE_TEST_SUITE_P(Verbs, TransportConformance, testing::Values(kVerbs), name_of_backend);
 
