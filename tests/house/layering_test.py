@@ -36,7 +36,7 @@ ARROWS = {
     "transports/*": ["transports", "sys/memory", "sys/net"],
     "transports/dial": ["transports", "sys/net"],
     "transports/tcp": ["transports/dial"],
-    "transports/verbs": ["transports/dial", "sys/verbs"],
+    "transports/verbs": ["transports/dial", "sys/memory", "sys/verbs"],
     "collectives": ["schedule", "topology/layout.hpp"],
     "collectives/trees": ["collectives"],
     "collectives/hierarchical": ["collectives"],

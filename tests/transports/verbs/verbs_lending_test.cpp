@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that devices read where it lies, for as long as it is there.
+#include <gmock/gmock.h>
+
+#include "transports/transport_backend.hpp"
+#include "transports/verbs/on_emulated.hpp"
+
+namespace coll::test {
+namespace {
+
+// --- memory that is lent
+
+/// A block of coll_mem_alloc, for the time of a test.
+struct Block {
+  explicit Block(std::size_t size) : arena(*SharedArena::of_this_process()), bytes(size) {
+    data = *arena->allocate(bytes);
+  }
+  ~Block() { EXPECT_TRUE(arena->free(data).ok()); }
+  SharedArena* arena;
+  std::byte* data;
+  std::size_t bytes;
+};
+
+/// Lends the block, and waits until it is the owner's again.
+void lend_and_receive(Pair& pair, const Block& block, std::byte value) {
+  Connection& to = *pair.ends[0];
+  std::fill_n(block.data, block.bytes, value);
+  ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, false));
+  ASSERT_TRUE(pair.drive([&] { return to.lending()->lend(block.data, block.bytes, 1); }));
+  ASSERT_TRUE(pair.drive([&] { return all_flushed(to); }));
+  std::fill_n(block.data, block.bytes, std::byte{0xbd});
+  std::vector<std::byte> got(block.bytes);
+  ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
+  EXPECT_EQ(std::ranges::count(got, value), static_cast<std::ptrdiff_t>(got.size()));
+}
+
+TEST(VerbsLending, OnlyMemoryThatStaysIsLentAndItsOwnerHasItBackOnceItIsWritten) {
+  Pair pair(on_emulated("lends", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  Lending& lending = *pair.ends[0]->lending();
+  const std::vector<std::byte> own(64 << 10);
+  EXPECT_FALSE(lending.lends(own.data(), own.size(), true));
+  const Block block(64 << 10);
+  EXPECT_FALSE(lending.lends(block.data + 4096, block.bytes, true)) << "beyond its end";
+  lend_and_receive(pair, block, std::byte{1});
+  EXPECT_TRUE(lending.all_read());
+}
+
+TEST(VerbsLending, ABlockThatTookTheAddressesOfAFreedOneIsRegisteredAnew) {
+  Pair pair(on_emulated("again", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  std::byte* before = nullptr;
+  int registered = 0;
+  for (int round = 1; round < 4; ++round) {
+    const Block block(64 << 10);
+    if (before != nullptr) {
+      EXPECT_EQ(block.data, before) << "the arena gives the first place that fits";
+    }
+    before = block.data;
+    Fabric::now().before("ibv_reg_mr", [&] { ++registered; });
+    lend_and_receive(pair, block, static_cast<std::byte>(round));
+    EXPECT_EQ(registered, round);
+    lend_and_receive(pair, block, static_cast<std::byte>(round + 10));
+    EXPECT_EQ(registered, round) << "once is enough while it lives";
+  }
+}
+
+TEST(VerbsLending, WhatADeviceHasNoRoomForIsCopied) {
+  Pair pair(on_emulated("no_room", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  const Block block(64 << 10);
+  Fabric::now().fail("ibv_reg_mr", ENOMEM);
+  EXPECT_FALSE(pair.ends[0]->lending()->lends(block.data, block.bytes, false));
+  EXPECT_FALSE(pair.ends[0]->lending()->lends(block.data, block.bytes, false)) << "not asked again";
+  EXPECT_TRUE(pair.ends[0]->status().ok());
+}
+
+TEST(VerbsLending, WhatIsWithdrawnIsReadNoMore) {
+  Pair pair(on_emulated("withdrawn", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  const Block block(64 << 10);
+  Connection& to = *pair.ends[0];
+  ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, false));
+  to.lending()->withdraw();
+  EXPECT_TRUE(to.status().ok()) << "there was nothing";
+  Fabric::now().hold(0);
+  ASSERT_TRUE(pair.drive([&] { return to.lending()->lend(block.data, block.bytes, 1); }));
+  EXPECT_FALSE(to.lending()->all_read());
+  to.lending()->withdraw();
+  std::fill_n(block.data, block.bytes, std::byte{0xbd});
+  Fabric::now().go_on(0);
+  std::vector<std::byte> got(block.bytes);
+  EXPECT_TRUE(pair.drive([&] {
+    EXPECT_FALSE(pair.ends[1]->receive(got.data(), got.size(), 1));
+    return !pair.ends[1]->status().ok();
+  }));
+  EXPECT_EQ(pair.ends[1]->status().code(), Code::peer_lost) << pair.ends[1]->status().text();
+  EXPECT_FALSE(to.status().ok());
+}
+
+}  // namespace
+}  // namespace coll::test
