@@ -68,8 +68,9 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   const bool crowded = world.view.ranks_per_core > 1;
   const CutRules& rules = world.costs().cut;
   const double least = crowded ? rules.crowded_lent_bytes : rules.lent_bytes;
-  const bool some_lend = world.shared_memory || world.layout.hosts() < world.layout.ranks() ||
-                         world.view.between == &CostConstants::rdma;
+  const bool hosts_lend = !world.network && (world.layout.hosts() < world.layout.ranks() ||
+                                             world.view.between == &CostConstants::rdma);
+  const bool some_lend = world.shared_memory || hosts_lend;
   if (!some_lend || bytes < least) return Loans::none;
   // Each connection says for itself whether it lends. None but those of shared memory fetch.
   if (!world.shared_memory) return Loans::shared;

@@ -36,7 +36,7 @@ class CollInfo(unittest.TestCase):
                 bytes_there = int(size.read().strip()[:-1]) << 10
         self.assertEqual(info["machine"]["l3_bytes"], bytes_there)
         self.assertRegex(run().stdout, r"machine: .* L3 [\d.]+ [KM]iB" if bytes_there else "machine: .* L3 unknown")
-        self.assertEqual([t["name"] for t in info["transports"]], ["shm", "tcp"])
+        self.assertEqual([t["name"] for t in info["transports"]], ["shm", "verbs", "tcp"])
         knobs = {knob["name"]: knob for knob in info["knobs"]}
         self.assertEqual((knobs["COLL_LANES"]["value"], knobs["COLL_LANES"]["set"]), ("3", True))
         self.assertEqual((knobs["COLL_LOG"]["value"], knobs["COLL_LOG"]["set"]), ("warn", False))

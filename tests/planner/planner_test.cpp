@@ -296,7 +296,22 @@ TEST(Planner, WhereRanksShareCoresOrderedSumsToARootTakeFewConnections) {
 TEST(Planner, LendsNothingOverTcp) {
   World world = world_of(4);
   world.shared_memory = false;
+  world.layout =
+      make_layout(std::vector<Place>{{.host = 0}, {.host = 1}, {.host = 2}, {.host = 3}});
   EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::none);
+}
+
+TEST(Planner, LendsSharedMemoryInsideHostsAndRegisteredMemoryOverRdma) {
+  World world = world_of(4);
+  world.shared_memory = false;
+  world.layout =
+      make_layout(std::vector<Place>{{.host = 0}, {.host = 0}, {.host = 1}, {.host = 1}});
+  EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::shared);
+  EXPECT_EQ(plan_of(world, all_gather, 64).loans, Loans::none);
+  world.layout =
+      make_layout(std::vector<Place>{{.host = 0}, {.host = 1}, {.host = 2}, {.host = 3}});
+  world.view.path = world.view.between = &CostConstants::rdma;
+  EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::shared);
 }
 
 TEST(Planner, LetsTheRootSendToAllWhereTheyFetch) {

@@ -270,6 +270,7 @@ TEST_F(DiscoverFiles, RdmaPortsSayWhatTheyAreAndHowTheyAre) {
     put(port + "/link_layer", link_layer);
     put(port + "/state", state);
     put(port + "/rate", "100 Gb/sec (4X EDR)");
+    put(port + "/gids/0", "fe80:0000:0000:0000:0202:c9ff:fe00:0001");
     if (*interface != '\0') put(port + "/gid_attrs/ndevs/0", interface);
   };
   add_device("infiniband", "mlx5_0", "0000:04:00.0");
