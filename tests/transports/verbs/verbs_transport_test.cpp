@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conformance suite over verbs, on real devices.
+#include "transports/registered_resource.hpp"
 #include "transports/transport_conformance.hpp"
 #include "transports/verbs/verbs_backends.hpp"
 
 namespace coll::test {
 namespace {
 
-const Backend kVerbs{.name = "verbs",
-                     .make = make_on_own_port,
-                     .sees_death = true,
-                     .can_lend = true,
-                     .absent = why_no_verbs};
+Backend verbs(std::string name, bool lends) {
+  Backend backend{.name = std::move(name),
+                  .make = make_on_own_port,
+                  .sees_death = true,
+                  .can_lend = true,
+                  .lends = lends,
+                  .absent = why_no_verbs};
+  if (lends) backend.memory = RegisteredResource::of_process();
+  return backend;
+}
 
-INSTANTIATE_TEST_SUITE_P(Verbs, TransportConformance, testing::Values(kVerbs), name_of_backend);
+INSTANTIATE_TEST_SUITE_P(Verbs, TransportConformance,
+                         testing::Values(verbs("slots", false), verbs("lending", true)),
+                         name_of_backend);
 
 }  // namespace
 }  // namespace coll::test
