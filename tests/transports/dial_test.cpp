@@ -22,7 +22,7 @@ constexpr ConnectionSpec kToOne{.peer = 1, .lane = 0, .slot_bytes = 64, .credits
 NetAddress address(std::string_view text) {
   return *NetAddress::parse(text);
 }
-DialDescriptor descriptor(std::string_view identity, std::vector<const char*> addresses) {
+DialDescriptor descriptor(std::string_view identity, const std::vector<const char*>& addresses) {
   DialDescriptor made;
   made.wire = kWire;
   made.port = 7;

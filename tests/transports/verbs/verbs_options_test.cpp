@@ -43,7 +43,7 @@ TEST(VerbsOptions, WhatIsNotUnderstoodIsRefusedByName) {
   }
 }
 
-VerbsDescriptor described(std::vector<std::string_view> gids, bool ethernet = true) {
+VerbsDescriptor described(const std::vector<std::string_view>& gids, bool ethernet = true) {
   VerbsDescriptor made;
   made.pairs = 2;
   made.dial = "verbs/1 4242 - 10.0.0.1";
