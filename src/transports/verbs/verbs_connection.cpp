@@ -10,7 +10,6 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kNumberBits = 0x7fffffff;
 /// Shorter payloads are copied sooner than a device has read one more piece.
 constexpr std::size_t kLeastLoan = 8192;
 
@@ -169,7 +168,7 @@ void VerbsConnection::withdraw() {
 
 /// Words may come late, and tell less than is known.
 void VerbsConnection::has_consumed(std::uint32_t messages) {
-  const std::uint64_t more = (messages - static_cast<std::uint32_t>(credited_)) & kNumberBits;
+  const std::uint64_t more = (messages - static_cast<std::uint32_t>(credited_)) & kVerbsNumberBits;
   if (more == 0 || more > sent_ - credited_) return;
   credited_ += more;
   ways_.forget_before(credited_);
@@ -179,7 +178,7 @@ void VerbsConnection::has_consumed(std::uint32_t messages) {
 
 /// A message that was found by its stamp is consumed when its completion comes.
 void VerbsConnection::has_arrived(std::uint32_t message) {
-  const std::uint64_t ahead = (message - static_cast<std::uint32_t>(consumed_)) & kNumberBits;
+  const std::uint64_t ahead = (message - static_cast<std::uint32_t>(consumed_)) & kVerbsNumberBits;
   if (ahead >= spec_.credits) return;
   const std::uint64_t number = consumed_ + ahead;
   arrived_[number % spec_.credits] = true;
@@ -194,7 +193,7 @@ bool VerbsConnection::has_come(std::size_t bytes) {
     stamped_ = 0;
     progress_.take_completions();
   }
-  has_arrived(static_cast<std::uint32_t>(consumed_) & kNumberBits);
+  has_arrived(static_cast<std::uint32_t>(consumed_) & kVerbsNumberBits);
   return true;
 }
 

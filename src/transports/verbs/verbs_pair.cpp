@@ -14,7 +14,7 @@ constexpr std::uint8_t kHops = 64;            // routers of RoCE v2 and of Infin
 constexpr std::uint8_t kNotReadyTimer = 12;   // 0.64 ms (IBTA 9.7.5.2.8); it never comes to that
 constexpr std::uint8_t kNotReadyRetries = 6;  // 7 would be for ever
 constexpr std::uint32_t kPacketNumbers = 1U << 24;
-constexpr std::uint64_t kNumberBits = 0x7fffff;  // of work, in its id
+constexpr std::uint64_t kWorkBits = 0x7fffff;  // of work, in its id
 
 }  // namespace
 
@@ -164,8 +164,8 @@ Status VerbsPair::begin_anew(std::uint32_t first) {
 
 /// The pair, its life, the work's number, and which queue it is of.
 std::uint64_t VerbsPair::work_id(std::uint64_t number, bool receive) const {
-  return std::uint64_t{id_} << 32 | std::uint64_t{life_ & 0xff} << 24 |
-         (number & kNumberBits) << 1 | (receive ? 1 : 0);
+  return std::uint64_t{id_} << 32 | std::uint64_t{life_ & 0xff} << 24 | (number & kWorkBits) << 1 |
+         (receive ? 1 : 0);
 }
 
 /// `is_awaited`: somebody will ask whether it has arrived.
@@ -223,11 +223,11 @@ Status VerbsPair::fence() {
 
 /// The number in `work` is short, but no more are under way than it can tell.
 void VerbsPair::sent(std::uint64_t work) {
-  completed_ += ((work >> 1) - completed_) & kNumberBits;
+  completed_ += ((work >> 1) - completed_) & kWorkBits;
 }
 
 void VerbsPair::note_ended(std::uint64_t work) {
-  ended_ += ((work >> 1) - ended_) & kNumberBits;
+  ended_ += ((work >> 1) - ended_) & kWorkBits;
 }
 
 Status VerbsPair::replenish() {

@@ -96,7 +96,7 @@ void VerbsWays::open_anew(Way& way) {
 }
 
 void VerbsWays::hear(const VerbsWord& word) {
-  receiver_.has_consumed(static_cast<std::uint32_t>(word.consumed) & 0x7fffffff);
+  receiver_.has_consumed(static_cast<std::uint32_t>(word.consumed) & kVerbsNumberBits);
   if (word.kind == VerbsWord::Kind::closed) return;
   if (word.pair >= ways_.size() || word.life != ways_[word.pair].life) {
     return receiver_.has_failed(failed(Code::internal, "verbs: a word of queue pair " +

@@ -12,8 +12,6 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kNumberBits = 0x7fffffff;  // of immediate values
-
 /// What a failed completion means; the names are those of ibv_poll_cq(3).
 std::string text_of(ibv_wc_status status) {
   switch (status) {
@@ -117,7 +115,7 @@ void VerbsWays::send(std::uint64_t message) {
 
 void VerbsWays::post(Way& way, std::uint64_t message) {
   VerbsHeader header = slots_.header_out(message);
-  header.released = static_cast<std::uint32_t>(receiver_.consumed()) & kNumberBits;
+  header.released = static_cast<std::uint32_t>(receiver_.consumed()) & kVerbsNumberBits;
   slots_.set_header_out(message, header);
   owes_ = false;
   const VerbsDevice& device = *way.pair->rail().device;
@@ -127,7 +125,7 @@ void VerbsWays::post(Way& way, std::uint64_t message) {
   const std::array<ibv_sge, 2> pieces{whole.piece, lent.value_or(ibv_sge{})};
   const Status posted =
       way.pair->write(std::span(pieces).first(lent ? 2 : 1), slots_there_ + whole.offset,
-                      way.there.key, htonl(static_cast<std::uint32_t>(message) & kNumberBits));
+                      way.there.key, htonl(static_cast<std::uint32_t>(message) & kVerbsNumberBits));
   way.under_way.push_back({message, way.sent++, way.pair->posted()});
   if (!posted.ok()) break_off(way, posted.text());
 }
@@ -137,7 +135,7 @@ void VerbsWays::say_consumed() {
   owes_ = way == nullptr;
   if (owes_) return;
   const Status posted =
-      way->pair->say(htonl(static_cast<std::uint32_t>(receiver_.consumed()) & kNumberBits));
+      way->pair->say(htonl(static_cast<std::uint32_t>(receiver_.consumed()) & kVerbsNumberBits));
   if (posted.ok()) return;
   owes_ = true;
   break_off(*way, posted.text());

@@ -14,6 +14,9 @@
 
 namespace coll {
 
+/// Of a message's number, in immediate values.
+inline constexpr std::uint32_t kVerbsNumberBits = 0x7fffffff;
+
 /// What an end tells the other when they meet, under the proof of their greeting.
 struct VerbsMeeting {
   static constexpr std::size_t kMostPairs = 8;
