@@ -91,6 +91,10 @@ Result<VerbsTable> verbs_of_library() {
   g_query_port.store(exported_query_port, std::memory_order_release);
   g_reg_mr.store(exported_reg_mr, std::memory_order_release);
   g_reg_mr_iova2.store(newer_reg_mr, std::memory_order_release);
+  // A fork must not take away pages that devices write. Kernels from 5.12 on see to that, and then
+  // the call does nothing; before that it has to come before all other calls.
+  int (*fork_init)() = nullptr;
+  if (library->find("ibv_fork_init", fork_init)) fork_init();
   table.query_port = query_port;
   table.reg_mr = reg_mr;
   // The library does not export these: the header calls the provider at once.

@@ -22,7 +22,7 @@ VerbsConnection::VerbsConnection(const ConnectionSpec& spec, const VerbsOptions&
       waiting_(waiting),
       progress_(progress),
       regions_(regions),
-      ways_(*this, options, slots_, spec.credits),
+      ways_(*this, options, slots_, spec.credits, progress.attention()),
       lent_(spec.credits),
       arrived_(spec.credits) {
   set_least_loan(kLeastLoan);

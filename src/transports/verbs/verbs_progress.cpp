@@ -81,20 +81,26 @@ void VerbsProgress::progress() {
     for (const auto& device : devices_) device->disarm();
   }
   take_completions();
-  if (was_armed || ++rounds_ % kRoundsToLook == 0) return look();
-  for (VerbsConnection* one : all_)
-    if (one->ways().wants_look()) one->ways().look();
+  const bool all = was_armed || ++rounds_ % kRoundsToLook == 0;
+  if (all) {
+    for (const auto& device : devices_) device->take_events();
+  }
+  if (all || attention_) look(all);
 }
 
-/// Who has gone says no more, so its socket would end each nap at once.
-void VerbsProgress::look() {
-  for (const auto& device : devices_) device->take_events();
+/// Who has gone says no more, and its socket would end each nap at once.
+void VerbsProgress::look(bool at_all) {
+  attention_ = false;
   for (VerbsConnection* one : all_) {
-    if (one->ways().peer_gone()) continue;
-    one->ways().look();
-    if (one->ways().peer_gone())
-      epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one->ways().control().fd(), nullptr);
+    VerbsWays& ways = one->ways();
+    if (at_all || ways.wants_look()) ways.look();
+    attention_ |= ways.wants_look();
   }
+  std::erase_if(all_, [this](VerbsConnection* one) {
+    if (!one->ways().peer_gone()) return false;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one->ways().control().fd(), nullptr);
+    return true;
+  });
 }
 
 bool VerbsProgress::has_news() {

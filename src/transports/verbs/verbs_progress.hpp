@@ -32,6 +32,8 @@ class VerbsProgress final : public ProgressSource {
   Status add(VerbsConnection& connection);
   /// Forgets it and its ids.
   void remove(VerbsConnection& connection);
+  /// For connections that want to be looked at in the next round.
+  bool& attention() { return attention_; }
   /// Takes all completions that there are; true if there were any.
   bool take_completions();
 
@@ -41,15 +43,16 @@ class VerbsProgress final : public ProgressSource {
   explicit VerbsProgress(const std::vector<std::unique_ptr<VerbsDevice>>& devices)
       : devices_(devices) {}
   Status watch(int fd);
-  void look();
+  void look(bool at_all);
   void fail_all(const Status& why);
 
   const std::vector<std::unique_ptr<VerbsDevice>>& devices_;
   Fd epoll_;
   std::vector<VerbsConnection*> by_id_;  ///< null where it is gone
-  std::vector<VerbsConnection*> all_;    ///< those that are connected
+  std::vector<VerbsConnection*> all_;    ///< those that are connected, to a peer that is there
   std::uint32_t rounds_ = 0;
   bool armed_ = false;
+  bool attention_ = false;  ///< some connection wants to be looked at
 };
 
 }  // namespace coll

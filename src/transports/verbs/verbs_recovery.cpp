@@ -32,7 +32,7 @@ void VerbsWays::break_off(Way& way, const std::string& why) {
   way.usable = false;
   way.why = why;
   way.since = now_ns();
-  troubled_ = true;
+  troubled_ = attention_ = true;
   if (trouble_ns_ == 0) trouble_ns_ = way.since;
   log(LogLevel::info, "verbs: " + way.pair->text() + " has failed: " + why);
 }

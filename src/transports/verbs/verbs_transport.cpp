@@ -107,6 +107,8 @@ Result<std::unique_ptr<Connection>> VerbsTransport::open(const ConnectionSpec& s
   if (std::ranges::any_of(waiting_, same))
     return failed(Code::invalid_usage, "verbs: this connection is being opened already")
         .at_rank(spec.peer);
+  // Completions of connections that are gone may take the room that new ones are promised.
+  progress_->take_completions();
   auto connection =
       std::make_unique<VerbsConnection>(spec, options_, waiting_, *progress_, regions_);
   const VerbsShape shape = verbs_shape(descriptor_, peer);

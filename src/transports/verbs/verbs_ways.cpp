@@ -39,8 +39,12 @@ Result<Value> random_value() {
 }  // namespace
 
 VerbsWays::VerbsWays(VerbsReceiver& receiver, const VerbsOptions& options, const VerbsSlots& slots,
-                     std::uint32_t credits)
-    : receiver_(receiver), options_(options), slots_(slots), credits_(credits) {
+                     std::uint32_t credits, bool& attention)
+    : receiver_(receiver),
+      options_(options),
+      slots_(slots),
+      credits_(credits),
+      attention_(attention) {
   again_.reserve(credits);
 }
 
@@ -133,6 +137,7 @@ void VerbsWays::post(Way& way, std::uint64_t message) {
 void VerbsWays::say_consumed() {
   Way* const way = way_with_room(1);
   owes_ = way == nullptr;
+  attention_ |= owes_;
   if (owes_) return;
   const Status posted =
       way->pair->say(htonl(static_cast<std::uint32_t>(receiver_.consumed()) & kVerbsNumberBits));

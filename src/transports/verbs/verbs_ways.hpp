@@ -61,7 +61,7 @@ class VerbsReceiver {
 class VerbsWays {
  public:
   VerbsWays(VerbsReceiver& receiver, const VerbsOptions& options, const VerbsSlots& slots,
-            std::uint32_t credits);
+            std::uint32_t credits, bool& attention);
   VerbsWays(const VerbsWays&) = delete;
   VerbsWays& operator=(const VerbsWays&) = delete;
 
@@ -146,6 +146,7 @@ class VerbsWays {
   const VerbsOptions& options_;
   const VerbsSlots& slots_;
   const std::uint32_t credits_;
+  bool& attention_;  ///< set when it wants to be looked at
   std::vector<Way> ways_;
   VerbsControl control_;
   std::uint64_t slots_there_ = 0;
