@@ -30,6 +30,7 @@ constexpr std::uint64_t kFewer = 3;  ///< a sample
 constexpr std::uint64_t kFewer = 1;
 #endif
 constexpr int kRanks = 2;
+constexpr int kPairs = 4;          // who joins mostly waits: so many pairs of ranks do so at once
 constexpr unsigned kTrial_s = 20;  // far more than any trial takes; a hang ends the process
 constexpr double kLonely_s = 0.3;  // how long a rank waits for a partner that may never come
 constexpr std::size_t kCount = 3000;
@@ -261,10 +262,12 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
   ASSERT_FALSE(failed_before) << "not run, since an earlier one has failed";
   const Scenario scenario = GetParam();
   const std::uint64_t seed = coll::test::test_seed();
-  const SharedBoard shared;
-  Board& board = *shared;
-  RankProcesses ranks(kRanks, [&](int rank) {
-    std::mt19937_64 random(seed);
+  const int pairs = scenario.act == Act::join ? kPairs : 1;
+  const std::array<SharedBoard, kPairs> boards;
+  RankProcesses ranks(pairs * kRanks, [&](int process) {
+    const int pair = process / kRanks, rank = process % kRanks;
+    Board& board = *boards[static_cast<std::size_t>(pair)];
+    std::mt19937_64 random(seed + static_cast<std::uint64_t>(pair));
     Rank self;
     self.rank = rank;
     self.transports = scenario.transports;
@@ -273,7 +276,7 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
     }
     int bad = 0;
     long trials = 0;
-    for (long which = 1; bad < 3; ++trials) {
+    for (long which = 1 + pair; bad < 3; ++trials) {
       alarm(kTrial_s);
       const std::string wrong = trial(scenario, self, board, which);
       if (!wrong.empty()) {
@@ -290,7 +293,7 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
                                  : scenario.act == Act::split ? 24
                                                               : 1;
       const auto step = static_cast<long>(1 + random() % (kFewer * most));
-      which += scenario.mode == Mode::one ? step : step + which / 8;
+      which += pairs * (scenario.mode == Mode::one ? step : step + which / 8);
     }
     if (rank == scenario.victim) std::cerr << trials << " trials\n";
     return std::min(bad, 100);
