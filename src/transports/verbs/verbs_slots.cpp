@@ -54,15 +54,16 @@ std::uint32_t VerbsSlots::remote_key(const VerbsDevice& device) const {
   return region_of(device).region->rkey;
 }
 
-VerbsSlots::Whole VerbsSlots::finish(std::uint64_t message, std::uint64_t stamp, std::uint32_t key,
+VerbsSlots::Whole VerbsSlots::finish(std::uint64_t message, std::uint64_t secret, std::uint32_t key,
                                      bool is_lent) const {
   std::byte* const begin = out(message) + kHeaderAt;
   const std::uint32_t payload = header_out(message).bytes;
   std::size_t bytes = sizeof(VerbsHeader) + (is_lent ? 0 : payload);
   if (payload <= kStampedBytes) {
     bytes = sizeof(VerbsHeader) + stamp_at(payload);
-    std::memcpy(begin + bytes, &stamp, sizeof stamp);
-    bytes += sizeof stamp;
+    const std::uint64_t last = stamp(begin, bytes, secret);
+    std::memcpy(begin + bytes, &last, sizeof last);
+    bytes += sizeof last;
   }
   return {{reinterpret_cast<std::uint64_t>(begin), static_cast<std::uint32_t>(bytes), key},
           message % credits_ * stride_ + kHeaderAt};

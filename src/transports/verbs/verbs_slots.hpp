@@ -19,10 +19,11 @@ struct VerbsHeader {
   std::uint64_t digest = 0;
 };
 
-/// A message travels as one piece: its header, its payload, and behind a short payload a stamp.
-/// Devices write a packet's bytes in order, so who finds the stamp has the message, and need not
-/// wait for its completion. A stamp is a secret of the receiver's, so no payload that once lay
-/// there looks like it.
+/// A message travels as one piece: its header, its payload, and behind a short payload a stamp, so
+/// who finds the stamp has the message, and need not wait for its completion. A stamp is made of a
+/// secret of the receiver's and of all that precedes it. So no payload that once lay there looks
+/// like it, and it is not found before the rest is there: devices may write the bytes of a packet
+/// in any order, and Soft-RoCE's memcpy goes backward for some addresses.
 class VerbsSlots {
  public:
   /// Longer payloads have no stamp: with it they may not be in one packet of the smallest size, 256
@@ -61,16 +62,18 @@ class VerbsSlots {
     std::uint64_t offset;  ///< from the begin of the peer's slots to receive into
   };
   /// Stamps the message whose header and payload lie in their places.
-  [[nodiscard]] Whole finish(std::uint64_t message, std::uint64_t stamp, std::uint32_t key,
+  [[nodiscard]] Whole finish(std::uint64_t message, std::uint64_t secret, std::uint32_t key,
                              bool is_lent) const;
 
   /// The message has come, if its payload has `bytes`.
   [[nodiscard]] bool has_stamp(std::uint64_t message, std::size_t bytes,
-                               std::uint64_t stamp) const {
+                               std::uint64_t secret) const {
     if (bytes > kStampedBytes) return false;
-    auto* const place =
-        reinterpret_cast<std::uint64_t*>(in(message) + kPayloadAt + stamp_at(bytes));
-    return std::atomic_ref(*place).load(std::memory_order_acquire) == stamp;
+    std::byte* const begin = in(message) + kHeaderAt;
+    const std::size_t whole = sizeof(VerbsHeader) + stamp_at(bytes);
+    if (word(begin + whole) != stamp(begin, whole, secret)) return false;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return true;
   }
   [[nodiscard]] VerbsHeader header_in(std::uint64_t message) const {
     VerbsHeader header;
@@ -89,6 +92,20 @@ class VerbsSlots {
   };
 
   static std::size_t stamp_at(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
+  /// A device may be writing it.
+  static std::uint64_t word(std::byte* place) {
+    return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place))
+        .load(std::memory_order_relaxed);
+  }
+  /// Of these words: another one for any that differs.
+  static std::uint64_t stamp(std::byte* begin, std::size_t bytes, std::uint64_t secret) {
+    std::uint64_t x = secret;
+    for (std::size_t at = 0; at < bytes; at += sizeof x) {
+      x = (x ^ word(begin + at)) * 0x9e3779b97f4a7c15;
+      x ^= x >> 32;
+    }
+    return x;
+  }
   [[nodiscard]] std::byte* out(std::uint64_t message) const {
     return memory_ + message % credits_ * stride_;
   }
