@@ -32,6 +32,7 @@ VerbsConnection::VerbsConnection(const ConnectionSpec& spec, const VerbsOptions&
 VerbsConnection::~VerbsConnection() {
   std::erase(waiting_, this);
   if (ready_ && status().ok()) drain();
+  progress_.take_completions();  // what is left of it would take the room of others
   progress_.remove(*this);
 }
 
@@ -64,8 +65,11 @@ void VerbsConnection::poll_dialled() {
     dialled_.reset();
   }
   ways_.look();
-  if (ways_.peer_gone()) return lost();
-  if (!ways_.open()) return;
+  // A peer may have sent, and gone in order, since the last look.
+  if (!ways_.open()) {
+    if (ways_.peer_gone()) lost();
+    return;
+  }
   std::erase(waiting_, this);
   ready_ = true;
   set_buffer_bytes(slots_.bytes());

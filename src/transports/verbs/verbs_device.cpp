@@ -24,6 +24,8 @@ std::string cause_of(std::string_view verb, int error) {
   if (error == ENOMEM || error == ENOSPC)
     return "the device or the limit of locked memory (ulimit -l) has no room: fewer connections, "
            "or lower COLL_LANES";
+  if (error == EINVAL && verb == "ibv_create_qp")
+    return "the device has no queue pair as deep: lower COLL_CREDITS";
   if (verb.starts_with("ibv_modify_qp"))
     return "check that the port is up, that both ends' addresses (GIDs) reach each other and have "
            "the same MTU, and the keys of COLL_VERBS";

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sys/proof.hpp"
+
 namespace coll {
 namespace {
 
@@ -74,6 +76,10 @@ Status VerbsPair::create() {
   here_.lid = rail_.rail.port.lid;
   here_.mtu = rail_.mtu;
   here_.gid = rail_.rail.gid.bytes;
+  // Not the same for every pair: a late packet of a pair that had this number must not fit.
+  COLL_ASSIGN(const std::string random, random_bytes(sizeof here_.first));
+  std::memcpy(&here_.first, random.data(), sizeof here_.first);
+  here_.first %= kPacketNumbers;
   return to_init();
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "sys/clock.hpp"
 #include "transports/verbs/verbs_connection.hpp"
 
 namespace coll {
@@ -85,7 +86,13 @@ void VerbsProgress::progress() {
   if (all) {
     for (const auto& device : devices_) device->take_events();
   }
-  if (all || attention_) look(all);
+  if (!all && !attention_) return;
+  // What is not told by completions takes system calls.
+  constexpr std::uint64_t kBetweenLooksNs = 20'000;
+  const std::uint64_t now = now_ns();
+  if (!was_armed && now < next_look_ns_) return;
+  next_look_ns_ = now + kBetweenLooksNs;
+  look(all);
 }
 
 /// Who has gone says no more, and its socket would end each nap at once.
@@ -93,6 +100,7 @@ void VerbsProgress::look(bool at_all) {
   attention_ = false;
   for (VerbsConnection* one : all_) {
     VerbsWays& ways = one->ways();
+    if (ways.peer_gone()) continue;
     if (at_all || ways.wants_look()) ways.look();
     attention_ |= ways.wants_look();
   }

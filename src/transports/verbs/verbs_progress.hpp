@@ -51,6 +51,7 @@ class VerbsProgress final : public ProgressSource {
   std::vector<VerbsConnection*> by_id_;  ///< null where it is gone
   std::vector<VerbsConnection*> all_;    ///< those that are connected, to a peer that is there
   std::uint32_t rounds_ = 0;
+  std::uint64_t next_look_ns_ = 0;
   bool armed_ = false;
   bool attention_ = false;  ///< some connection wants to be looked at
 };

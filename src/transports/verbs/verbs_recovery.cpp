@@ -12,6 +12,8 @@ namespace {
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 /// For completions of a broken pair to come, where a driver does not flush them all.
 constexpr std::uint64_t kFlushNs = kSecondNs / 10;
+/// Between tries to begin a pair anew.
+constexpr std::uint64_t kBetweenTriesNs = kSecondNs / 1000;
 
 }  // namespace
 
@@ -70,6 +72,7 @@ void VerbsWays::send_again() {
 /// If its port can carry traffic.
 void VerbsWays::begin_anew(Way& way) {
   const VerbsRail& rail = way.pair->rail();
+  way.next_try = now_ns() + kBetweenTriesNs;
   const Result<ibv_port_attr> port = rail.device->port(rail.rail.port.number);
   if (!port.ok() || port->state != IBV_PORT_ACTIVE) {
     way.why = rail.rail.port.name() + " is down";
@@ -78,8 +81,11 @@ void VerbsWays::begin_anew(Way& way) {
   const Result<std::string> random = random_bytes(sizeof(std::uint32_t));
   std::uint32_t first = 0;
   if (random.ok()) std::copy_n(random->data(), sizeof first, reinterpret_cast<char*>(&first));
-  if (const Status begun = way.pair->begin_anew(first); !begun.ok())
-    return receiver_.has_failed(begun);
+  if (const Status begun = way.pair->begin_anew(first); !begun.ok()) {
+    way.pair->break_off();
+    way.why = begun.text();
+    return;
+  }
   way.told_anew = true;
   control_.say(word(VerbsWord::Kind::anew, way));
   if (way.heard_anew) open_anew(way);
@@ -87,11 +93,12 @@ void VerbsWays::begin_anew(Way& way) {
 
 /// Both have begun it anew.
 void VerbsWays::open_anew(Way& way) {
-  if (const Status opened = way.pair->open_to(way.there.end); !opened.ok())
-    return receiver_.has_failed(opened);
+  const Status opened = way.pair->open_to(way.there.end);
   ++way.life;
   way.sent = way.arrived = 0;
   way.told_broken = way.heard_broken = way.settled = way.told_anew = way.heard_anew = false;
+  // Another life may have better luck: the peer's address may not be resolved yet.
+  if (!opened.ok()) return break_off(way, opened.text());
   control_.say(word(VerbsWord::Kind::open, way));
 }
 
@@ -109,6 +116,9 @@ void VerbsWays::hear(const VerbsWord& word) {
       way.usable = way.pair->state() == VerbsPair::State::open;
       opened_ |= std::ranges::all_of(ways_, [](const Way& one) { return one.usable; });
       send_again();
+      if (way.usable &&
+          std::ranges::all_of(ways_, [](const Way& one) { return one.under_way.empty(); }))
+        trouble_ns_ = 0;  // there is nothing that could prove it good
       break;
     case VerbsWord::Kind::broken:
       way.heard = word;
@@ -131,7 +141,7 @@ void VerbsWays::hear(const VerbsWord& word) {
 }
 
 void VerbsWays::lose_patience(std::uint64_t now) {
-  if (trouble_ns_ == 0 || now - trouble_ns_ < options_.patience_s * kSecondNs) return;
+  if (trouble_ns_ == 0 || now < trouble_ns_ + options_.patience_s * kSecondNs) return;
   if (std::ranges::any_of(ways_, [](const Way& one) { return one.usable; })) return;
   std::string text;
   for (const Way& way : ways_)
@@ -147,6 +157,7 @@ void VerbsWays::look() {
   control_.push();
   while (const auto said = control_.hear()) hear(*said);
   if (owes_) say_consumed();
+  send_again();
   if (!troubled_) return;
   const std::uint64_t now = now_ns();
   troubled_ = false;
@@ -154,8 +165,8 @@ void VerbsWays::look() {
     if (way.usable) continue;
     troubled_ = true;
     if (way.pair->state() != VerbsPair::State::broken) continue;
-    if (!way.told_broken && (way.pair->drained() || now - way.since > kFlushNs)) tell_broken(way);
-    if (way.settled && !way.told_anew) begin_anew(way);
+    if (!way.told_broken && (way.pair->drained() || now > way.since + kFlushNs)) tell_broken(way);
+    if (way.settled && !way.told_anew && now >= way.next_try) begin_anew(way);
   }
   lose_patience(now);
 }

@@ -113,7 +113,13 @@ bool VerbsWays::has_room() {
 }
 
 void VerbsWays::send(std::uint64_t message) {
-  post(*way_with_room(1), message);
+  // A pair may have broken since there was room.
+  Way* const way = again_.empty() ? way_with_room(1) : nullptr;
+  if (way == nullptr) {
+    attention_ = true;
+    return again_.push_back(message);
+  }
+  post(*way, message);
   turn_ = turn_ + 1 == ways_.size() ? 0 : turn_ + 1;
 }
 
@@ -182,7 +188,7 @@ void VerbsWays::complete(const ibv_wc& completion) {
     if (way.pair->state() == VerbsPair::State::open) break_off(way, text_of(completion.status));
     return;
   }
-  trouble_ns_ = 0;
+  if (way.usable) trouble_ns_ = 0;
   if (!receive) return way.pair->sent(completion.wr_id);
   const std::uint32_t number = ntohl(completion.imm_data);
   if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {

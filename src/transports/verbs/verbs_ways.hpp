@@ -94,7 +94,7 @@ class VerbsWays {
   /// For what is not due in every round: words of the peer, ports, patience.
   void look();
   /// Is there something to do that no completion tells of?
-  [[nodiscard]] bool wants_look() const { return troubled_ || owes_; }
+  [[nodiscard]] bool wants_look() const { return troubled_ || owes_ || !again_.empty(); }
   /// The peer has gone, in order or not.
   [[nodiscard]] bool peer_gone() const { return control_.ended(); }
   [[nodiscard]] const VerbsControl& control() const { return control_; }
@@ -122,7 +122,8 @@ class VerbsWays {
     std::vector<Sent> under_way;
     bool usable = false;  ///< the peer can receive
     // While it is broken:
-    std::uint64_t since = 0;
+    std::uint64_t since = 0;     ///< it was broken off
+    std::uint64_t next_try = 0;  ///< to begin it anew
     bool told_broken = false, heard_broken = false, settled = false;
     bool told_anew = false, heard_anew = false;
     VerbsWord heard;  ///< its word `broken`
