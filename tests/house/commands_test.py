@@ -89,7 +89,7 @@ class Commands(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     def test_unknown_options_are_refused_with_the_usage(self):
-        for name in ("setup", "test", "demo", "torch", "torch-debian", "gpu-report"):
+        for name in ("setup", "test", "test-verbs", "demo", "torch", "torch-debian", "gpu-report"):
             done = script(name, "--no-such-option")
             self.assertEqual(done.returncode, 2, name)
             self.assertIn("usage: scripts/" + name, done.stdout)
