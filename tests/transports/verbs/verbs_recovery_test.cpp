@@ -57,6 +57,22 @@ TEST(VerbsRecovery, APortThatIsDownForAWhileIsWaitedFor) {
   });
 }
 
+/// Soon after it is up, a port may have no address yet.
+TEST(VerbsRecovery, APairThatCannotBeOpenedYetIsTriedAgain) {
+  for (int after = 4; after < 8; ++after) {  // the first four calls begin both ends' anew
+    Pair pair(on_emulated("early", 1, {}), 32 << 10);
+    talk_through(pair, kMessages, [&](int step) {
+      if (step == 10) Fabric::now().set_port(0, false);
+      if (step == 40) Fabric::now().exceed_retries(0);
+      if (step != 70) return;
+      Fabric::now().fail("ibv_modify_qp", ENETUNREACH, after);
+      Fabric::now().set_port(0, true);
+    });
+    if (testing::Test::HasFailure()) return;
+    Fabric::now().forget_unmet();
+  }
+}
+
 TEST(VerbsRecovery, APairThatGaveUpIsBegunAnewWhenThePortIsUp) {
   Pair pair(on_emulated("given_up", 1, {}), 32 << 10);
   talk_through(pair, kMessages, [&](int step) {
