@@ -179,9 +179,9 @@ TEST_F(VerbsFaults, APeerThatHasGoneDoesNotEndNapsOverAndOver) {
   ASSERT_TRUE(pair.ready);
   Connection& a = *pair.ends[0];
   fabric.set_port(0, false);  // for good
-  for (const std::uint64_t digest : {1, 2}) ASSERT_TRUE(send_word(a, digest));
+  for (const std::uint64_t digest : {1U, 2U}) ASSERT_TRUE(send_word(a, digest));
   fabric.exceed_retries(0);
-  for (const std::uint64_t digest : {1, 2})
+  for (const std::uint64_t digest : {1U, 2U})
     ASSERT_TRUE(pair.drive([&] { return receive_word(*pair.ends[1], digest); }));
   ASSERT_TRUE(pair.drive([&] { return all_flushed(a); }));
   pair.ends[1].reset();
@@ -198,9 +198,9 @@ TEST_F(VerbsFaults, ADeadPortIsNotAskedForInEveryRound) {
   ASSERT_TRUE(pair.ready);
   Connection& a = *pair.ends[0];
   fabric.set_port(0, false);
-  for (const std::uint64_t digest : {1, 2}) ASSERT_TRUE(send_word(a, digest));
+  for (const std::uint64_t digest : {1U, 2U}) ASSERT_TRUE(send_word(a, digest));
   fabric.exceed_retries(0);
-  for (const std::uint64_t digest : {1, 2})
+  for (const std::uint64_t digest : {1U, 2U})
     ASSERT_TRUE(pair.drive([&] { return receive_word(*pair.ends[1], digest); }));
   constexpr int kRounds = 1000;
   int asked = 0;
@@ -225,7 +225,7 @@ TEST_F(VerbsFaults, APlaceThatWasAcquiredCanBeCommittedThoughThePairBrokeMeanwhi
   std::memcpy(place, "word", 4);
   a.commit(4, 2);
   fabric.go_on(0);
-  for (const std::uint64_t digest : {1, 2})
+  for (const std::uint64_t digest : {1U, 2U})
     EXPECT_TRUE(pair.drive([&] { return receive_word(*pair.ends[1], digest); }));
 }
 
@@ -233,10 +233,10 @@ TEST_F(VerbsFaults, WhoWentInOrderIsNotOutOfReachLater) {
   Pair pair(backend(1, {.patience_s = 1}), 1024, 2);
   ASSERT_TRUE(pair.ready);
   Connection& a = *pair.ends[0];
-  for (const std::uint64_t digest : {1, 2}) ASSERT_TRUE(send_word(*pair.ends[1], digest));
+  for (const std::uint64_t digest : {1U, 2U}) ASSERT_TRUE(send_word(*pair.ends[1], digest));
   pair.ends[1].reset();
   // Its credits go to nobody.
-  for (const std::uint64_t digest : {1, 2})
+  for (const std::uint64_t digest : {1U, 2U})
     ASSERT_TRUE(eventually([&] { return nudge(a), receive_word(a, digest); }));
   EXPECT_FALSE(within(1.5, [&] { return nap(a), nudge(a), !a.status().ok(); }))
       << a.status().text();

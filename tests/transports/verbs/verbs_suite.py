@@ -4,8 +4,8 @@
 """usage: verbs_suite.py [--ports 2|4] [--quick] [--only REGEX] [--address PROGRAM]
                        [--not-here REASON] BUILD
 
-BUILD is a build directory; --only runs the parts whose names match. --ports 4 runs what needs four ports in place of what needs two;
---address gives verbs_transport_test as the address sanitizer's build has it; --not-here skips all
+BUILD is a build directory; --only runs the parts whose names match. --ports 4 runs what needs four ports in place of
+what needs two; --address gives verbs_transport_test as the address sanitizer's build has it; --not-here skips all
 parts. The last line is "N passed, N failed[, N skipped]".
 """
 import argparse
