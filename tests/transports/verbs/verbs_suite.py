@@ -52,7 +52,7 @@ class Suite:
             status = run.finish(seconds)
         except Wrong:
             status, late = None, f"not done within {seconds} s; "
-        begun, good, bad, skipped = (set(re.findall(rf"^\[ +{word} +\] (\S+/verbs)\b", run.text(), re.M))
+        begun, good, bad, skipped = (set(re.findall(rf"^\[ +{word} +\] (Verbs/\S+)", run.text(), re.M))
                                      for word in ("RUN", "OK", "FAILED", "SKIPPED"))
         bad |= begun - good - skipped  # where it ended, or hangs
         if status == 0 and not bad and good:
