@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads short files whole, with every failure reported.
 #pragma once
+#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/status.hpp"
 
@@ -19,5 +21,13 @@ std::string first_line_of(const std::filesystem::path& path);
 std::string_view take_line(std::string_view& rest);
 /// Takes the next word off `rest`, "" where there is none: what spaces, tabs or line ends divide.
 std::string_view take_word(std::string_view& rest);
+
+/// Is the word a number, and nothing else?
+template <class Number>
+bool is_number(std::string_view word, Number& number) {
+  const char* const end = word.data() + word.size();
+  const auto [after, error] = std::from_chars(word.data(), end, number);
+  return error == std::errc() && after == end;
+}
 
 }  // namespace coll

@@ -157,7 +157,7 @@ struct ProbeCost {
 struct CostConstants {
   PathCost memory;   ///< shared memory
   PathCost kernel;   ///< TCP that does not leave the kernel: loopback, or a pair of virtual devices
-  PathCost rdma;     ///< RDMA; its receive_us_per_byte is that of usual links (rdma_costs)
+  PathCost rdma;     ///< RDMA; its receive_us_per_byte is that of usual links (with_rdma_links)
   PathCost network;  ///< TCP between hosts
   CopyCost copy;
   CacheCost cache;

@@ -56,9 +56,10 @@ std::vector<RdmaGidText> filled_rdma_gids(const fs::path& port) {
   return gids;
 }
 
-std::vector<std::string> interfaces_of_rdma_port(const fs::path& port) {
+std::vector<std::string> interfaces_of_rdma_port(const fs::path& port,
+                                                 const std::vector<RdmaGidText>& gids) {
   std::set<std::string> names;
-  for (const RdmaGidText& gid : filled_rdma_gids(port)) {
+  for (const RdmaGidText& gid : gids) {
     // An entry without an interface refuses to be read.
     std::string name = first_line_of(port / "gid_attrs" / "ndevs" / std::to_string(gid.index));
     if (!name.empty()) names.insert(std::move(name));
@@ -79,8 +80,8 @@ std::vector<RdmaInterfaces> rdma_interfaces(const std::string& sysfs) {
   std::vector<RdmaInterfaces> list;
   for (const fs::path& port : rdma_port_folders(sysfs)) {
     const std::string device = port.parent_path().parent_path().filename().string();
-    list.push_back(
-        {device, device + ":" + port.filename().string(), interfaces_of_rdma_port(port)});
+    list.push_back({device, device + ":" + port.filename().string(),
+                    interfaces_of_rdma_port(port, filled_rdma_gids(port))});
   }
   return list;
 }

@@ -63,9 +63,10 @@ std::optional<std::array<std::uint8_t, 16>> gid_bytes(const std::string& text) {
 
 /// Empty and garbled entries are left out, and those of RoCE whose type the kernel does not say:
 /// it withdraws them just now.
-std::vector<RdmaGid> gids_of(const fs::path& folder, bool ethernet) {
+std::vector<RdmaGid> gids_of(const fs::path& folder, const std::vector<RdmaGidText>& filled,
+                             bool ethernet) {
   std::vector<RdmaGid> gids;
-  for (const RdmaGidText& entry : filled_rdma_gids(folder)) {
+  for (const RdmaGidText& entry : filled) {
     const std::string name = std::to_string(entry.index);
     const auto bytes = gid_bytes(entry.text);
     if (!bytes) continue;
@@ -119,8 +120,9 @@ RdmaPort port_at(const fs::path& folder, std::uint8_t number) {
   port.lid = leading<std::uint16_t>(first_line_of(folder / "lid")).value_or(0);
   port.numa_node = leading<int>(first_line_of(device / "device" / "numa_node")).value_or(-1);
   port.bus = pci_address_of(device / "device");
-  port.gids = gids_of(folder, port.ethernet);
-  port.interfaces = interfaces_of_rdma_port(folder);
+  const std::vector<RdmaGidText> filled = filled_rdma_gids(folder);
+  port.gids = gids_of(folder, filled, port.ethernet);
+  port.interfaces = interfaces_of_rdma_port(folder, filled);
   return port;
 }
 
@@ -161,9 +163,9 @@ bool RdmaGid::is_zero() const {
   return std::ranges::all_of(bytes, [](std::uint8_t one) { return one == 0; });
 }
 
-bool RdmaGid::is_ipv4() const {
-  return std::all_of(bytes.begin(), bytes.begin() + 10, [](auto one) { return one == 0; }) &&
-         bytes[10] == 0xff && bytes[11] == 0xff;
+bool is_ipv4_gid(const std::array<std::uint8_t, 16>& gid) {
+  return std::all_of(gid.begin(), gid.begin() + 10, [](auto one) { return one == 0; }) &&
+         gid[10] == 0xff && gid[11] == 0xff;
 }
 
 bool RdmaGid::is_link_local() const {

@@ -11,6 +11,9 @@
 
 namespace coll {
 
+/// Is it an IPv4 address, written as ::ffff:a.b.c.d?
+bool is_ipv4_gid(const std::array<std::uint8_t, 16>& gid);
+
 /// An entry of a port's table of addresses.
 struct RdmaGid {
   enum class Type : std::uint8_t { infiniband, roce_v1, roce_v2 };
@@ -20,8 +23,7 @@ struct RdmaGid {
   std::string interface;  ///< the network interface that it belongs to; empty on InfiniBand
 
   [[nodiscard]] bool is_zero() const;
-  /// An IPv4 address, written as ::ffff:a.b.c.d.
-  [[nodiscard]] bool is_ipv4() const;
+  [[nodiscard]] bool is_ipv4() const { return is_ipv4_gid(bytes); }
   [[nodiscard]] bool is_link_local() const;
   /// As inet_ntop(3) writes it.
   [[nodiscard]] std::string text() const;

@@ -107,7 +107,7 @@ Result<VerbsTable> verbs_of_library() {
 
 }  // namespace
 
-Result<VerbsTable> load_verbs() {
+const Result<VerbsTable>& load_verbs() {
   return made_once([] { return verbs_of_library(); });
 }
 

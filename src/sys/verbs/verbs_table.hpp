@@ -49,7 +49,7 @@ struct VerbsTable {
   int (*post_recv)(ibv_qp* pair, ibv_recv_wr* work, ibv_recv_wr** bad) = nullptr;
 };
 
-/// Loads the library at most once. Fails, and says so, where it is not installed.
-Result<VerbsTable> load_verbs();
+/// Loads the library at most once, for good. Fails, and says so, where it is not installed.
+const Result<VerbsTable>& load_verbs();
 
 }  // namespace coll

@@ -3,7 +3,6 @@
 #include "transports/dial/dial_descriptor.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "sys/text_file.hpp"
 
@@ -19,14 +18,6 @@ bool same_host(const std::string& one, const std::string& other) {
 bool holds(const std::vector<NetAddress>& list, const NetAddress& address) {
   return std::ranges::any_of(
       list, [&](const auto& one) { return one.with_port(address.port()) == address; });
-}
-
-/// Is the word a number, and nothing else?
-template <class Number>
-bool is_number(std::string_view word, Number& number) {
-  const char* const end = word.data() + word.size();
-  const auto [after, error] = std::from_chars(word.data(), end, number);
-  return error == std::errc() && after == end;
 }
 
 /// Has `one` an address of this family that another host can tell from its own?

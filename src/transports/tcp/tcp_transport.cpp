@@ -13,7 +13,7 @@ constexpr DialWire kTcpWire{"tcp", 3};
 
 Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec) {
   COLL_ASSIGN(std::unique_ptr<Dial> dial, Dial::open(spec, kTcpWire));
-  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(spec, std::move(dial)));
+  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(std::move(dial)));
 }
 
 Transport::Limits TcpTransport::limits() const {

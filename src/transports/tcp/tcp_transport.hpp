@@ -11,8 +11,7 @@ namespace coll {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(const TransportSpec& spec, std::unique_ptr<Dial> dial)
-      : spec_(spec), dial_(std::move(dial)) {}
+  explicit TcpTransport(std::unique_ptr<Dial> dial) : dial_(std::move(dial)) {}
 
   [[nodiscard]] Limits limits() const override;
   [[nodiscard]] const std::string& descriptor() const override { return dial_->descriptor(); }
@@ -23,7 +22,6 @@ class TcpTransport final : public Transport {
   void poll() override;
 
  private:
-  const TransportSpec spec_;
   std::unique_ptr<Dial> dial_;
   TcpConnection::Waiting waiting_;
   TcpProgress progress_;

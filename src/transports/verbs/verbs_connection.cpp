@@ -10,7 +10,7 @@
 namespace coll {
 namespace {
 
-/// Shorter payloads are copied sooner than a device has read one more piece.
+/// Shorter payloads are copied sooner than a device has read one more piece (an estimate).
 constexpr std::size_t kLeastLoan = 8192;
 
 }  // namespace
@@ -32,7 +32,6 @@ VerbsConnection::VerbsConnection(const ConnectionSpec& spec, const VerbsOptions&
 VerbsConnection::~VerbsConnection() {
   std::erase(waiting_, this);
   if (ready_ && status().ok()) drain();
-  progress_.take_completions();  // what is left of it would take the room of others
   progress_.remove(*this);
 }
 
@@ -115,10 +114,14 @@ std::byte* VerbsConnection::acquire(std::size_t bytes) {
 }
 
 void VerbsConnection::commit(std::size_t bytes, std::uint64_t digest) {
-  if (!status().ok()) return;
+  if (status().ok()) send_from(nullptr, bytes, digest);
+}
+
+/// A message whose payload lies in its slot, or is lent.
+void VerbsConnection::send_from(const std::byte* lent, std::size_t bytes, std::uint64_t digest) {
   slots_.set_header_out(sent_, {static_cast<std::uint32_t>(bytes), 0, digest});
   told_ = consumed_;
-  lent_[sent_ % spec_.credits] = nullptr;
+  lent_[sent_ % spec_.credits] = lent;
   ways_.send(sent_++);
 }
 
@@ -145,10 +148,7 @@ bool VerbsConnection::lends(const std::byte* data, std::size_t bytes, bool /*fet
 
 bool VerbsConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
   if (acquire(bytes) == nullptr) return false;
-  slots_.set_header_out(sent_, {static_cast<std::uint32_t>(bytes), 0, digest});
-  told_ = consumed_;
-  lent_[sent_ % spec_.credits] = data;
-  ways_.send(sent_++);
+  send_from(data, bytes, digest);
   lent_end_ = sent_;
   return true;
 }

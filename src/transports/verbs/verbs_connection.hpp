@@ -40,7 +40,6 @@ class VerbsConnection final : public Connection, private Lending, private VerbsR
   [[nodiscard]] ProgressSource* progress_source() override { return &progress_; }
 
   // --- for the transport and its progress
-  [[nodiscard]] const ConnectionSpec& spec() const { return spec_; }
   /// Moves connecting forward.
   void poll_dialled();
   [[nodiscard]] VerbsWays& ways() { return ways_; }
@@ -63,6 +62,7 @@ class VerbsConnection final : public Connection, private Lending, private VerbsR
   void has_arrived(std::uint32_t message) override;
   void has_consumed(std::uint32_t messages) override;
   [[nodiscard]] std::uint64_t consumed() const override { return consumed_; }
+  void send_from(const std::byte* lent, std::size_t bytes, std::uint64_t digest);
   bool has_come(std::size_t bytes);
   void not_there();
   void lost();

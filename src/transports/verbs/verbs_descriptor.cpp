@@ -3,7 +3,6 @@
 #include "transports/verbs/verbs_descriptor.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "sys/proof.hpp"
 #include "sys/text_file.hpp"
@@ -26,18 +25,7 @@ bool read_rail(std::string_view word, VerbsDescriptor::Rail& rail) {
   return true;
 }
 
-bool read_number(std::string_view word, std::uint32_t& number) {
-  const char* const end = word.data() + word.size();
-  const auto [after, error] = std::from_chars(word.data(), end, number);
-  return error == std::errc() && after == end;
-}
-
 }  // namespace
-
-bool VerbsDescriptor::Rail::is_ipv4() const {
-  constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::equal(kMapped.begin(), kMapped.end(), gid.begin());
-}
 
 std::string VerbsDescriptor::text() const {
   std::string text = "verbs/" + std::to_string(version) + " " + std::to_string(pairs);
@@ -56,10 +44,10 @@ Result<VerbsDescriptor> VerbsDescriptor::parse(std::string_view text) {
   std::string_view head = take_word(rest);
   if (!head.starts_with("verbs/")) return not_understood();
   head.remove_prefix(6);
-  if (!read_number(head, result.version)) return not_understood();
+  if (!is_number(head, result.version)) return not_understood();
   // Later versions may write what follows in another way.
   if (result.version != kVerbsWireVersion) return result;
-  if (!read_number(take_word(rest), result.pairs) || result.pairs == 0) return not_understood();
+  if (!is_number(take_word(rest), result.pairs) || result.pairs == 0) return not_understood();
   for (;;) {
     const std::string_view word = take_word(rest);
     if (word == "|") break;
@@ -82,7 +70,8 @@ Status verbs_accepts(const VerbsDescriptor& one, const VerbsDescriptor& other) {
   const std::size_t rails = std::min(one.rails.size(), other.rails.size());
   for (std::size_t i = 0; i < rails; ++i) {
     const auto &a = one.rails[i], &b = other.rails[i];
-    if (a.ethernet == b.ethernet && (!a.ethernet || a.is_ipv4() == b.is_ipv4())) continue;
+    if (a.ethernet == b.ethernet && (!a.ethernet || is_ipv4_gid(a.gid) == is_ipv4_gid(b.gid)))
+      continue;
     return failed(Code::unreachable,
                   "the ports of number " + std::to_string(i) + " do not reach each other: GID " +
                       rail_text(a) + " here, " + rail_text(b) +

@@ -20,7 +20,6 @@ struct VerbsDescriptor {
   struct Rail {
     bool ethernet = false;
     std::array<std::uint8_t, 16> gid{};
-    [[nodiscard]] bool is_ipv4() const;
   };
   std::uint32_t version = kVerbsWireVersion;
   std::uint32_t pairs = 1;  ///< queue pairs over each rail

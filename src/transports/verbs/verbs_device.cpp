@@ -133,7 +133,6 @@ void VerbsDevice::give_room(const ibv_cq* queue, int entries) {
 Result<int> VerbsDevice::poll(ibv_wc* completions, int most) {
   for (std::size_t tried = 0; tried < queues_.size(); ++tried) {
     Queue& one = queues_[next_];
-    ++counts_.polls;
     const int got = verbs_.poll_cq(one.queue.get(), most, completions);
     if (got < 0) return failed_to("ibv_poll_cq", got == -1 ? EIO : -got);
     if (got > 0) return got;
@@ -143,7 +142,6 @@ Result<int> VerbsDevice::poll(ibv_wc* completions, int most) {
 }
 
 Status VerbsDevice::arm() {
-  ++counts_.armed;
   for (const Queue& one : queues_)
     if (const int error = verbs_.req_notify_cq(one.queue.get(), 0))
       return failed_to("ibv_req_notify_cq", error);

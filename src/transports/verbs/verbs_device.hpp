@@ -55,12 +55,6 @@ class VerbsDevice {
   bool take_events();
   [[nodiscard]] Result<ibv_port_attr> port(std::uint8_t number) const;
 
-  struct Counts {
-    std::uint64_t polls = 0;  ///< of completion queues
-    std::uint64_t armed = 0;
-  };
-  [[nodiscard]] const Counts& counts() const { return counts_; }
-
  private:
   struct Queue {
     VerbsOwned<ibv_cq> queue;
@@ -75,7 +69,6 @@ class VerbsDevice {
   const VerbsTable& verbs_;
   const std::string name_;
   int most_entries_ = 0;  ///< of a completion queue
-  Counts counts_;
   VerbsOwned<ibv_context> context_;
   VerbsOwned<ibv_pd> domain_;
   VerbsOwned<ibv_comp_channel> channel_;

@@ -2,8 +2,9 @@
 // The keys of COLL_VERBS.
 #include "transports/verbs/verbs_options.hpp"
 
-#include <charconv>
 #include <string>
+
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
@@ -12,9 +13,7 @@ namespace {
 template <class Number>
 Status take(std::string_view key, std::string_view text, Number least, Number most, Number& into) {
   Number value{};
-  const char* const end = text.data() + text.size();
-  const auto [after, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc() && after == end && value >= least && value <= most) {
+  if (is_number(text, value) && value >= least && value <= most) {
     into = value;
     return {};
   }

@@ -59,7 +59,7 @@ Status VerbsPair::create() {
   wanted.qp_type = IBV_QPT_RC;
   wanted.cap.max_send_wr = depth_;
   wanted.cap.max_recv_wr = receives_;
-  wanted.cap.max_send_sge = 3;
+  wanted.cap.max_send_sge = 2;  // a header, and a payload that is lent
   wanted.cap.max_recv_sge = 1;
   // Devices differ in what they copy into the work itself; less is only slower.
   int error = 0;
@@ -76,10 +76,6 @@ Status VerbsPair::create() {
   here_.lid = rail_.rail.port.lid;
   here_.mtu = rail_.mtu;
   here_.gid = rail_.rail.gid.bytes;
-  // Not the same for every pair: a late packet of a pair that had this number must not fit.
-  COLL_ASSIGN(const std::string random, random_bytes(sizeof here_.first));
-  std::memcpy(&here_.first, random.data(), sizeof here_.first);
-  here_.first %= kPacketNumbers;
   return to_init();
 }
 
@@ -90,6 +86,10 @@ Status VerbsPair::modify(ibv_qp_attr& attributes, int mask, std::string_view to)
 }
 
 Status VerbsPair::to_init() {
+  // A late packet of another life, or of a pair that had this number, must not fit.
+  COLL_ASSIGN(const std::string random, random_bytes(sizeof here_.first));
+  std::memcpy(&here_.first, random.data(), sizeof here_.first);
+  here_.first %= kPacketNumbers;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.pkey_index = options_.partition;
@@ -159,12 +159,11 @@ void VerbsPair::break_off() {
   state_ = State::broken;
 }
 
-Status VerbsPair::begin_anew(std::uint32_t first) {
+Status VerbsPair::begin_anew() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RESET;
   COLL_TRY(modify(attributes, IBV_QP_STATE, "RESET"));
   ++life_;
-  here_.first = first % kPacketNumbers;
   return to_init();
 }
 
@@ -181,11 +180,7 @@ Status VerbsPair::post(ibv_send_wr& work, bool is_awaited) {
   // A lone message tells when it has arrived. Of a stream some do, to make room.
   if ((is_awaited && last_signalled_ <= completed_) || posted_ - last_signalled_ >= depth_ / 4)
     work.send_flags |= IBV_SEND_SIGNALED;
-  if ((work.send_flags & IBV_SEND_SIGNALED) != 0) {
-    last_signalled_ = posted_;
-    ++counts_.signalled;
-  }
-  ++counts_.doorbells;
+  if ((work.send_flags & IBV_SEND_SIGNALED) != 0) last_signalled_ = posted_;
   ibv_send_wr* bad = nullptr;
   if (const int error = verbs_.post_send(pair_.get(), &work, &bad))
     return rail_.device->failed_to("ibv_post_send", error).with_context(text());
@@ -203,11 +198,7 @@ Status VerbsPair::write(std::span<const ibv_sge> pieces, std::uint64_t into, std
   work.wr.rdma.rkey = key;
   std::uint64_t bytes = 0;
   for (const ibv_sge& piece : pieces) bytes += piece.length;
-  if (bytes <= inline_bytes_) {
-    work.send_flags |= IBV_SEND_INLINE;
-    ++counts_.inlined;
-  }
-  ++counts_.messages;
+  if (bytes <= inline_bytes_) work.send_flags |= IBV_SEND_INLINE;
   return post(work, true);
 }
 
@@ -215,7 +206,6 @@ Status VerbsPair::say(std::uint32_t immediate) {
   ibv_send_wr work{};
   work.opcode = IBV_WR_SEND_WITH_IMM;
   work.imm_data = immediate;
-  ++counts_.credits;
   return post(work, false);
 }
 
@@ -223,7 +213,6 @@ Status VerbsPair::fence() {
   ibv_send_wr work{};
   work.opcode = IBV_WR_RDMA_WRITE;
   work.send_flags = IBV_SEND_SIGNALED;
-  ++counts_.fences;
   return post(work, true);
 }
 
@@ -254,7 +243,6 @@ Status VerbsPair::post_receives(std::uint32_t count) {
       works[i].next = i + 1 < some ? &works[i + 1] : nullptr;
     }
     ibv_recv_wr* bad = nullptr;
-    ++counts_.doorbells;
     if (const int error = verbs_.post_recv(pair_.get(), works.data(), &bad))
       return rail_.device->failed_to("ibv_post_recv", error).with_context(text());
     posted_receives_ += some;

@@ -57,7 +57,7 @@ class VerbsPair {
   /// Sends and receives nothing more. Work that was posted completes, in vain.
   void break_off();
   /// From broken: idle, with other packet numbers.
-  Status begin_anew(std::uint32_t first);
+  Status begin_anew();
 
   // --- sending: only while it is open and has `room`
   /// For so many messages, or credits.
@@ -71,13 +71,13 @@ class VerbsPair {
   Status say(std::uint32_t immediate);
   /// Without a message: makes what was sent before be acknowledged.
   Status fence();
-  /// Writes ever posted; and of these, so many the peer's device has.
+  /// Work posted in this life of the pair; and of this, so much the peer's device has.
   [[nodiscard]] std::uint64_t posted() const { return posted_; }
   [[nodiscard]] std::uint64_t completed() const { return completed_; }
   /// Is the end of what was posted a completion?
   [[nodiscard]] bool will_tell() const { return last_signalled_ == posted_; }
 
-  // --- completions: `id` is that of a completion (wr_id)
+  // --- completions: `work` is the id of a completion (wr_id)
   [[nodiscard]] static std::uint32_t id_of(std::uint64_t work) {
     return static_cast<std::uint32_t>(work >> 32);
   }
@@ -97,12 +97,6 @@ class VerbsPair {
   [[nodiscard]] bool is_old(std::uint64_t work) const {
     return (static_cast<std::uint32_t>(work) >> 24) != (life_ & 0xff);
   }
-
-  struct Counts {
-    std::uint64_t messages = 0, inlined = 0, credits = 0, fences = 0, signalled = 0;
-    std::uint64_t doorbells = 0;  ///< calls that post, of either kind
-  };
-  [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
   VerbsPair(const VerbsRail& rail, std::uint32_t credits, const VerbsOptions& options,
@@ -132,7 +126,6 @@ class VerbsPair {
   std::uint64_t posted_ = 0, completed_ = 0, ended_ = 0, last_signalled_ = 0;
 
   std::uint64_t posted_receives_ = 0, received_ = 0;
-  Counts counts_;
 };
 
 }  // namespace coll

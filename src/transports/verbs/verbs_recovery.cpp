@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/log.hpp"
-#include "sys/proof.hpp"
 #include "transports/verbs/verbs_ways.hpp"
 
 namespace coll {
@@ -78,10 +77,7 @@ void VerbsWays::begin_anew(Way& way) {
     way.why = rail.rail.port.name() + " is down";
     return;
   }
-  const Result<std::string> random = random_bytes(sizeof(std::uint32_t));
-  std::uint32_t first = 0;
-  if (random.ok()) std::copy_n(random->data(), sizeof first, reinterpret_cast<char*>(&first));
-  if (const Status begun = way.pair->begin_anew(first); !begun.ok()) {
+  if (const Status begun = way.pair->begin_anew(); !begun.ok()) {
     way.pair->break_off();
     way.why = begun.text();
     return;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/knobs.hpp"
-#include "base/made_once.hpp"
 
 namespace coll {
 namespace {
@@ -31,7 +30,7 @@ Result<std::unique_ptr<Transport>> make_verbs_transport(const TransportSpec& spe
   // The ports first: without any, nothing is loaded.
   COLL_ASSIGN(const std::vector<RdmaRail> rails, rdma_rails(rdma_ports(), spec.interface));
   COLL_ASSIGN(const VerbsOptions options, VerbsOptions::parse(knobs().verbs));
-  const Result<VerbsTable>& verbs = made_once([] { return load_verbs(); });
+  const Result<VerbsTable>& verbs = load_verbs();
   if (!verbs.ok()) return verbs.status();
   return VerbsTransport::make(spec, *verbs, options, rails);
 }
@@ -101,12 +100,6 @@ Result<std::unique_ptr<Connection>> VerbsTransport::open(const ConnectionSpec& s
   COLL_TRY(check_connection(spec_, spec));
   COLL_ASSIGN(const VerbsDescriptor peer, VerbsDescriptor::parse(peer_descriptor));
   COLL_TRY(verbs_accepts(descriptor_, peer));
-  const auto same = [&](VerbsConnection* other) {
-    return other->spec().peer == spec.peer && other->spec().lane == spec.lane;
-  };
-  if (std::ranges::any_of(waiting_, same))
-    return failed(Code::invalid_usage, "verbs: this connection is being opened already")
-        .at_rank(spec.peer);
   // Completions of connections that are gone may take the room that new ones are promised.
   progress_->take_completions();
   auto connection =

@@ -28,14 +28,6 @@ std::string text_of(ibv_wc_status status) {
   }
 }
 
-template <class Value>
-Result<Value> random_value() {
-  COLL_ASSIGN(const std::string bytes, random_bytes(sizeof(Value)));
-  Value value{};
-  std::memcpy(&value, bytes.data(), sizeof value);
-  return value;
-}
-
 }  // namespace
 
 VerbsWays::VerbsWays(VerbsReceiver& receiver, const VerbsOptions& options, const VerbsSlots& slots,
@@ -69,7 +61,8 @@ Status VerbsWays::add(const VerbsRail& rail, std::uint32_t id) {
 }
 
 Result<VerbsMeeting> VerbsWays::meeting() {
-  COLL_ASSIGN(secret_in_, random_value<std::uint64_t>());
+  COLL_ASSIGN(const std::string random, random_bytes(sizeof secret_in_));
+  std::memcpy(&secret_in_, random.data(), sizeof secret_in_);
   VerbsMeeting mine;
   mine.slots = slots_.address_in();
   mine.secret = secret_in_;

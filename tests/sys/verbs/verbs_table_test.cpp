@@ -16,7 +16,7 @@ namespace {
 class Verbs : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto loaded = load_verbs();
+    const auto& loaded = load_verbs();
     if (!loaded.ok()) {
       ASSERT_EQ(loaded.status().code(), Code::unsupported);
       EXPECT_NE(loaded.status().text().find("libibverbs1"), std::string::npos)
@@ -33,7 +33,7 @@ TEST_F(Verbs, TheTableIsWhole) {
   const auto* const words = reinterpret_cast<void* const*>(&verbs_);
   for (std::size_t each = 0; each < sizeof verbs_ / sizeof *words; ++each)
     EXPECT_NE(words[each], nullptr) << "entry " << each;
-  const auto again = load_verbs();
+  const auto& again = load_verbs();
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(std::memcmp(&*again, &verbs_, sizeof verbs_), 0);
 }

@@ -3,26 +3,17 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 
-#include "emulation/verbs/emulated_verbs.hpp"
 #include "transports/traffic.hpp"
-#include "transports/verbs/verbs_transport.hpp"
+#include "transports/verbs/on_emulated.hpp"
 
 namespace coll::test {
 namespace {
 
-/// Rank r on devices r and r + 2.
 struct VerbsFaults : testing::Test {
-  EmulatedVerbs fabric{4};
+  EmulatedVerbs& fabric = Fabric::now();
 
-  Backend backend(int ports, VerbsOptions options = {}) {
-    Backend made{.name = "emulated", .make = nullptr, .crosses_processes = false};
-    made.make = [this, ports, options](const TransportSpec& spec) {
-      const int device = spec.rank % 2;
-      return VerbsTransport::make(
-          spec, fabric.table(), options,
-          ports == 1 ? fabric.rails({device}) : fabric.rails({device, device + 2}));
-    };
-    return made;
+  static Backend backend(int ports, VerbsOptions options = {}) {
+    return on_emulated("emulated", ports, options);
   }
 };
 
