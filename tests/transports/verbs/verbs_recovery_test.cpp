@@ -57,6 +57,20 @@ TEST(VerbsRecovery, APortThatIsDownForAWhileIsWaitedFor) {
   });
 }
 
+/// Sent again, it might fall into its slot when that belongs to a later message.
+TEST(VerbsRecovery, WhatHasArrivedIsNotSentAgain) {
+  Pair pair(on_emulated("arrived", 1, {}), 64);
+  ASSERT_TRUE(pair.ready);
+  Connection& to = *pair.ends[0];
+  Fabric::now().lose_ack(Fabric::now().pairs()[0]);
+  const std::uint64_t before = Fabric::now().counts().writes;
+  ASSERT_TRUE(to.send(kWord.data(), kWord.size(), 1));
+  ASSERT_TRUE(pair.drive([&] { return all_flushed(to); })) << "the peer has told";
+  EXPECT_EQ(Fabric::now().counts().writes - before, 1U);
+  std::array<std::byte, 4> got{};
+  EXPECT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
+}
+
 /// Soon after it is up, a port may have no address yet.
 TEST(VerbsRecovery, APairThatCannotBeOpenedYetIsTriedAgain) {
   for (int after = 4; after < 8; ++after) {  // the first four calls begin both ends' anew
