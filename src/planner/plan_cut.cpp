@@ -168,24 +168,26 @@ std::vector<Plan> plans_with(const World& world, const CollectiveSpec& spec,
   return plans;
 }
 
-std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class) {
+std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class,
+                            Search search, const std::optional<Prediction>& of_rule) {
   const double bytes = most_bytes(size_class);
   const CostConstants costs = world.costs_for(rule.spec.collective);
-  std::vector<Candidate> list{{rule, predict(world, costs, rule, bytes)}};
+  std::vector<Candidate> list{{rule, of_rule ? *of_rule : predict(world, costs, rule, bytes)}};
   if (!is_simulated(world, rule.spec)) return list;
   const double moved = rule.cost.moved() * bytes;
+  const auto best = [&] {
+    return std::min_element(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
+      return b.prediction.slower(1, a.prediction);
+    });
+  };
   const auto weigh = [&](Plan plan) {
     const auto same = [&](const Candidate& of) {
       return of.plan.loans == plan.loans && of.plan.slice_bytes == plan.slice_bytes &&
              of.plan.lanes == plan.lanes;
     };
     if (std::any_of(list.begin(), list.end(), same)) return;
-    list.push_back({plan, predict(world, costs, plan, bytes)});
-  };
-  const auto best = [&] {
-    return std::min_element(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
-      return b.prediction.slower(1, a.prediction);
-    });
+    const double most = search == Search::all ? kAnyScore : best()->prediction.score();
+    list.push_back({plan, predict(world, costs, plan, bytes, most)});
   };
   // A described machine has no such protocols.
   if (world.shared_memory && !world.network && !reduces(rule.spec.collective)) {

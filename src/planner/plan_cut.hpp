@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a plan cuts its calls: protocol, slices, lanes.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "planner/plan.hpp"
@@ -12,6 +13,12 @@ namespace coll {
 struct Candidate {
   Plan plan;
   Prediction prediction;
+};
+
+/// What a search for the best plan must find out.
+enum class Search : std::uint8_t {
+  all,   ///< the prediction of every candidate, for a person
+  best,  ///< the first candidate; others that are certain to be behind may take for ever
 };
 
 /// The size class of a call. Calls of one class share a plan. Class c holds sizes up to 2^c bytes
@@ -39,8 +46,10 @@ std::vector<Plan> plans_with(const World& world, const CollectiveSpec& spec,
 
 /// Simulates the plan with other protocols, slices and lanes, except for those that were demanded.
 /// The first candidate is the one to take: `rule`, unless another is ahead by more than the model's
-/// error.
-std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class);
+/// error. `of_rule`: its prediction, if that is known.
+std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t size_class,
+                            Search search = Search::all,
+                            const std::optional<Prediction>& of_rule = {});
 
 /// The cuts that are worth measuring for calls of `size_class`: slices up to one that holds all
 /// bytes that a rank moves, and lanes as long as each has a slice. Empty if the shortest slice

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <tuple>
 
 #include "base/hash.hpp"
@@ -30,8 +31,16 @@ std::string_view text_of(Loans loans) {
   return {};
 }
 
-Plan well_cut(const World& world, const Plan& rule, std::uint32_t size_class) {
-  const Candidate best = cuts(world, rule, size_class).front();
+bool cut_alike(const Plan& a, const Plan& b) {
+  return a.loans == b.loans && a.slice_bytes == b.slice_bytes && a.lanes == b.lanes;
+}
+
+/// `known`: the candidate with the same algorithm, if it has been predicted as `cuts` would.
+Plan well_cut(const World& world, const Plan& rule, std::uint32_t size_class,
+              const Candidate* known = nullptr) {
+  std::optional<Prediction> of_rule;
+  if (known != nullptr && cut_alike(known->plan, rule)) of_rule = known->prediction;
+  const Candidate best = cuts(world, rule, size_class, Search::best, of_rule).front();
   Plan plan = best.plan;
   plan.predicted_us = best.prediction.us;
   plan.predicted_each_us = best.prediction.each_us;
@@ -40,8 +49,8 @@ Plan well_cut(const World& world, const Plan& rule, std::uint32_t size_class) {
 
 /// The fastest of one algorithm's plans.
 Candidate fastest_of(const World& world, const CostConstants& costs, const std::vector<Plan>& plans,
-                     double bytes) {
-  Candidate best{plans.front(), predict(world, costs, plans.front(), bytes)};
+                     double bytes, double most_score) {
+  Candidate best{plans.front(), predict(world, costs, plans.front(), bytes, most_score)};
   for (std::size_t i = 1; i < plans.size(); ++i) {
     if (least_us(world, costs, plans[i], bytes) > best.prediction.us) continue;
     const Candidate other{plans[i], predict(world, costs, plans[i], bytes)};
@@ -126,7 +135,7 @@ std::uint64_t Plan::digest() const {
 }
 
 std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
-                                  std::uint32_t size_class) {
+                                  std::uint32_t size_class, Search search) {
   const double bytes = most_bytes(size_class);
   const CostConstants costs = world.costs_for(spec.collective);
   std::vector<Candidate> list;
@@ -144,9 +153,15 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   const auto hopeful = std::find_if(list.begin(), list.end(), [&](const Candidate& of) {
     return formula_holds && of.prediction.slower(far, list.front().prediction);
   });
+  // Who is behind the best by more than the error is never chosen.
+  const double error_cubed = alike(world) * alike(world) * alike(world);
+  double most_score = kAnyScore;
   std::for_each(list.begin(), hopeful, [&](Candidate& of) {
-    of = fastest_of(world, costs,
-                    plans_with(world, spec, *of.plan.algorithm, world.cut, size_class), bytes);
+    of =
+        fastest_of(world, costs, plans_with(world, spec, *of.plan.algorithm, world.cut, size_class),
+                   bytes, most_score);
+    if (search == Search::best)
+      most_score = std::min(most_score, error_cubed * of.prediction.score());
   });
   std::stable_sort(list.begin(), hopeful, faster);
   // Among candidates that the model cannot tell apart, prefer the fewest bytes, then the fewest
@@ -202,7 +217,7 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
     plan.forced = true;
     return plan;
   }
-  const std::vector<Candidate> list = candidates(world, spec, size_class);
+  const std::vector<Candidate> list = candidates(world, spec, size_class, Search::best);
   COLL_CHECK(!list.empty(), "every collective has an algorithm for every number of ranks");
   const std::vector<Measured> times = measured(world.tuning, spec, world.layout, size_class);
   const Measured* tuned = better_than_model(times, *list.front().plan.algorithm);
@@ -212,8 +227,9 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key) {
   COLL_CHECK(chosen != list.end(), "a table chooses among the candidates");
   // What knobs demand of every call holds here, too.
   const Cut cut = world.cut.or_else(tuned != nullptr ? tuned->recipe.cut : Cut{});
-  Plan plan =
-      well_cut(world, plan_with(world, spec, *chosen->plan.algorithm, cut, size_class), size_class);
+  const bool first = chosen == list.begin();  // others may not have been simulated
+  Plan plan = well_cut(world, plan_with(world, spec, *chosen->plan.algorithm, cut, size_class),
+                       size_class, first ? &*chosen : nullptr);
   if (tuned != nullptr) plan.measured_us = tuned->us;
   return plan;
 }

@@ -19,7 +19,7 @@ Result<Plan> plan_afresh(const World& world, const PlanKey& key);
 /// All algorithms that support the operation, best first. Those that the closed formula finds far
 /// behind come last and are not simulated.
 std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec,
-                                  std::uint32_t size_class);
+                                  std::uint32_t size_class, Search search = Search::all);
 
 /// A text for a person: the choice, its numbers and the runners-up.
 std::string explain(const World& world, const Plan& plan, std::uint32_t size_class);

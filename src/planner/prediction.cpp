@@ -80,12 +80,14 @@ Load load_of(const World& world, const Plan& plan, double bytes) {
           .one_buffer = plan.spec.collective == Collective::broadcast};
 }
 
-Prediction simulated(const World& world, const Network& network, const Plan& plan, double bytes) {
+Prediction simulated(const World& world, const Network& network, const Plan& plan, double bytes,
+                     double most_score = kAnyScore) {
   std::vector<Schedule> schedules;
   for (Rank rank = 0; rank < plan.spec.ranks; ++rank) {
     schedules.push_back(plan.algorithm->build(plan.spec, world.layout, rank));
   }
-  const Load load = load_of(world, plan, bytes);
+  Load load = load_of(world, plan, bytes);
+  if (load.in_a_row) load.most_score = most_score;
   const Result<Simulated> result = simulate(schedules, network, load);
   COLL_CHECK(result.ok(), "schedules that are proved end");
   return {.us = result->us,
@@ -171,9 +173,10 @@ bool is_simulated(const World& world, const CollectiveSpec& spec) {
   return !pair && spec.ranks <= (world.described() ? kMostDescribedRanks : kMostSimulatedRanks);
 }
 
-Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
+Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes,
+                   double most_score) {
   return is_simulated(world, plan.spec)
-             ? simulated(world, network_of(world, costs, plan, bytes), plan, bytes)
+             ? simulated(world, network_of(world, costs, plan, bytes), plan, bytes, most_score)
              : estimate(world, costs, plan, bytes);
 }
 

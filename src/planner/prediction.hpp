@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predicts how long a plan's calls take, by simulating its schedules or by a closed formula.
 #pragma once
+#include <limits>
 #include <string>
 
 #include "planner/plan.hpp"
@@ -20,9 +21,12 @@ struct Prediction {
   /// each_us counts twice, because programs wait for some calls and issue more of them in a row. It
   /// compares their cubes, because libraries round roots differently.
   [[nodiscard]] bool slower(double times, const Prediction& than) const {
-    return us * each_us * each_us > times * times * times * than.us * than.each_us * than.each_us;
+    return score() > times * times * times * than.score();
   }
+  [[nodiscard]] double score() const { return us * each_us * each_us; }
 };
+
+inline constexpr double kAnyScore = std::numeric_limits<double>::infinity();
 
 /// The route of a message that is copied into and out of a slot, within the caches, between ranks
 /// with a core each.
@@ -39,8 +43,10 @@ Prediction estimate(const World& world, const CostConstants& costs, const Plan& 
 
 /// Predicts by simulation where is_simulated says so, else by `estimate`. Simulation handles up to
 /// kMostSimulatedRanks ranks, or kMostDescribedRanks on a described machine. It does not handle
-/// send and recv, whose two ends plan separately.
-Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes);
+/// send and recv, whose two ends plan separately. A plan whose score is certain to be above
+/// `most_score` takes for ever; only on machines that are not described.
+Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes,
+                   double most_score = kAnyScore);
 /// The time to expect of a plan that was chosen, on the machine as the ranks measured it.
 Prediction expect(const World& world, const Plan& plan, double bytes);
 inline constexpr Rank kMostSimulatedRanks = 32, kMostDescribedRanks = 256;

@@ -171,6 +171,38 @@ TEST(Planner, LeavesTheOrderedAloneWhereThereIsNoOrder) {
   }
 }
 
+/// A search for the best alone leaves out only what would not be chosen.
+TEST(Planner, ChoosesAlikeWhetherOrNotItPredictsAll) {
+  for (const Rank ranks : {2, 3, 5, 8}) {
+    for (const double crowd : {1.0, 2.0}) {
+      for (const bool shared : {true, false}) {
+        World world = world_of(ranks);
+        world.view.ranks_per_core = crowd;
+        world.shared_memory = shared;
+        if (!shared) world.view.path = &CostConstants::kernel;
+        for (int i = 0; i < kCollectives; ++i) {
+          const auto collective = static_cast<Collective>(i);
+          for (const std::uint32_t size : {3U, 13U, 16U, 20U, 24U}) {
+            const CollectiveSpec spec{collective, ranks, ranks - 1};
+            const std::string what = std::string(name_of(collective)) + " of 2^" +
+                                     std::to_string(size) + " bytes, ranks " +
+                                     std::to_string(ranks) + ", crowd " + std::to_string(crowd);
+            const Candidate all = candidates(world, spec, size).front();
+            const Candidate best = candidates(world, spec, size, Search::best).front();
+            ASSERT_EQ(best.plan.algorithm, all.plan.algorithm) << what;
+            EXPECT_EQ(best.prediction.us, all.prediction.us) << what;
+            const Plan cut = cuts(world, all.plan, size).front().plan;
+            const Result<Plan> plan = plan_afresh(world, {spec, size});
+            ASSERT_TRUE(plan.ok());
+            EXPECT_EQ(plan->digest(), cut.digest()) << what;
+            EXPECT_EQ(plan->loans, cut.loans) << what;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Planner, LetsTheKnobsDecide) {
   World world = world_of(6);
   world.cut = {3, 4096};

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "schedule/proof/verify.hpp"
 #include "simulated.hpp"
@@ -199,6 +200,50 @@ TEST(Simulate, CallsInARowOverlapWhereNobodyWaitsForAResult) {
   const Result<Simulated> lent = simulate(broadcast, lending, {.bytes = 8, .in_a_row = true});
   ASSERT_TRUE(lent.ok());
   EXPECT_GE(lent->each_us, kAlpha);
+}
+
+/// A limit changes no result that is within it, and is not exceeded without being told.
+TEST(Simulate, GivesUpOnlyWhatIsCertainToBeAboveTheLimit) {
+  constexpr Rank kRanks = 6;
+  Network crowded = ports(kRanks);
+  crowded.core = {0, 1, 0, 1, 0, 1};
+  crowded.hand_over_us = 2;
+  std::size_t hopeless = 0;
+  for (const Network& network : {ports(kRanks), crowded}) {
+    for (const Algorithm& algorithm : algorithms()) {
+      const CollectiveSpec spec{Collective::all_reduce, kRanks, 0};
+      if (!algorithm.supports(spec, Layout::flat(kRanks))) continue;
+      const std::vector<Schedule> schedules = build_all(algorithm, spec);
+      const Cost cost = algorithm.cost(spec, Layout::flat(kRanks));
+      for (const double bytes : {8.0, 65536.0, 8e6}) {
+        Load load{.bytes = bytes,
+                  .slice_bytes = 16384,
+                  .message_chunks = cost.message_chunks,
+                  .copies = 2,
+                  .effort = 2e3,
+                  .in_a_row = true};
+        const Result<Simulated> free = simulate(schedules, network, load);
+        ASSERT_TRUE(free.ok());
+        const double score = free->us * free->each_us * free->each_us;
+        for (const double times : {0.001, 0.1, 0.5, 0.9, 0.99, 1.0, 1.5}) {
+          load.most_score = times * score;
+          const Result<Simulated> limited = simulate(schedules, network, load);
+          ASSERT_TRUE(limited.ok());
+          if (limited->hopeless) {
+            EXPECT_LT(times, 1) << describe(algorithm, spec) << ' ' << bytes;
+            EXPECT_EQ(limited->us, std::numeric_limits<double>::infinity());
+            ++hopeless;
+          } else {
+            EXPECT_EQ(limited->us, free->us) << describe(algorithm, spec) << ' ' << bytes;
+            EXPECT_EQ(limited->each_us, free->each_us);
+          }
+          // Far above the limit, all of them are given up.
+          EXPECT_TRUE(limited->hopeless || times > 0.01) << describe(algorithm, spec) << bytes;
+        }
+      }
+    }
+  }
+  EXPECT_GT(hopeless, 0U);
 }
 
 TEST(Simulate, EmptyMessagesTakeAsLongAsTheLongestChainOfThem) {

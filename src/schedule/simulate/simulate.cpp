@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "schedule/simulate/load_windows.hpp"
 #include "schedule/simulate/simulation.hpp"
@@ -31,47 +32,40 @@ std::uint64_t passes_to_run(std::span<const Schedule> schedules, const Load& loa
   return each * load.copies;
 }
 
-}  // namespace
+/// Two computations of one value differ by less.
+constexpr double kRounding = 1 + 1e-6;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
-Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& network,
-                           const Load& load, const Disturbance& disturbance,
-                           const Symmetry& symmetry) {
-  const Windows windows = windows_of(schedules.front(), load);
-  const auto run = [&](std::uint64_t passes) -> Result<Simulation> {
-    const std::uint64_t calls = std::max<std::uint64_t>(1, passes / windows.passes);
-    Simulation simulation(schedules, network, load, windows, calls,
-                          std::min(passes, windows.passes), disturbance, symmetry);
-    COLL_TRY(simulation.run());
-    return simulation;
-  };
-  const std::uint64_t few = passes_to_run(schedules, load);
-  const std::uint64_t passes = std::min(windows.passes, 2 * few);
-  COLL_ASSIGN(const Simulation simulation, run(passes));
-  Simulated result;
-  result.rank_us = simulation.rank_end();
-  result.link_us = simulation.link_busy();
-  result.us = simulation.us();
-  if (passes < windows.passes || load.in_a_row) {
-    // A part of the call and twice as much; or the call and several.
-    const bool part = passes < windows.passes;
-    const std::uint64_t more =
-        part ? few : std::clamp<std::uint64_t>(few / passes, 2, kCalls) * passes;
-    COLL_ASSIGN(const Simulation other, run(part ? few : passes + more));
-    const Simulation &shorter = part ? other : simulation, &longer = part ? simulation : other;
-    // Ranks of one core may happen to have their turns at better times in the longer run; but no
-    // pass takes less than its work.
-    const double pass_us =
-        std::max(longer.us() - shorter.us(), longer.core_busy() - shorter.core_busy()) /
-        static_cast<double>(more);
-    const double rest = pass_us * static_cast<double>(windows.passes - passes);
-    for (double& us : result.rank_us) us += rest;
-    result.us += rest;
-    result.each_us = pass_us * static_cast<double>(windows.passes);
+/// How much of a call is simulated.
+struct Extents {
+  explicit Extents(std::span<const Schedule> schedules, const Load& load, const Windows& windows)
+      : all(windows.passes), few(passes_to_run(schedules, load)), part(2 * few < all) {
+    const std::uint64_t calls = std::clamp<std::uint64_t>(few / all, 2, kCalls);
+    first = part ? few : all;
+    more = part ? few : calls * all;
   }
-  const double scale = static_cast<double>(windows.passes) / static_cast<double>(passes);
-  const double groups =
-      symmetry.size > 0 ? static_cast<double>(schedules.front().spec.ranks) / symmetry.size : 1;
-  result.messages = static_cast<double>(simulation.messages()) * scale * groups;
+  std::uint64_t all;    ///< passes of a call
+  std::uint64_t few;    ///< passes that show a rate
+  bool part;            ///< the call has too many passes to simulate
+  std::uint64_t first;  ///< passes of the first run: a part of the call, or the call
+  std::uint64_t more;   ///< further passes of the second: as many again, or several calls
+
+  [[nodiscard]] std::uint64_t calls() const { return more / all; }
+  /// Passes of the run that stands for the call.
+  [[nodiscard]] std::uint64_t passes() const { return part ? first + more : all; }
+};
+
+/// What a run says of the call, if each pass that was left out takes `pass_us`.
+Simulated result_of(const Simulation& simulation, const Extents& extents, double pass_us,
+                    const Network& network) {
+  const auto passes = static_cast<double>(extents.passes()), all = static_cast<double>(extents.all);
+  const double scale = all / passes, rest_us = pass_us * (all - passes);
+  Simulated result{.us = simulation.us() + rest_us,
+                   .each_us = pass_us * all,
+                   .rank_us = simulation.rank_end(),
+                   .messages = static_cast<double>(simulation.messages()) * scale,
+                   .link_us = simulation.link_busy()};
+  for (double& us : result.rank_us) us += rest_us;
   for (double& us : result.link_us) us *= scale;
 
   result.bottleneck = "processor";
@@ -84,6 +78,57 @@ Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& n
   result.busy = result.us > 0 ? std::min(1.0, busiest / result.us) : 0;
   if (result.busy < 0.5) result.bottleneck = "latency";
   return result;
+}
+
+}  // namespace
+
+Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& network,
+                           const Load& load, const Disturbance& disturbance,
+                           const Symmetry& symmetry) {
+  const Windows windows = windows_of(schedules.front(), load);
+  const BoundLanes bound(schedules, network, load, windows, disturbance, symmetry);
+  const auto run = [&](std::uint64_t passes, double most_us) -> Result<Simulation> {
+    Simulation simulation(bound, network, load,
+                          {.calls = std::max<std::uint64_t>(1, passes / windows.passes),
+                           .passes = std::min(passes, windows.passes),
+                           .last_pass = windows.passes - 1,
+                           .most_us = most_us},
+                          disturbance);
+    COLL_TRY(simulation.run());
+    return simulation;
+  };
+  const auto result = [&](const Simulation& simulation, const Extents& extents, double pass_us) {
+    Simulated all = result_of(simulation, extents, pass_us, network);
+    if (symmetry.size > 0)
+      all.messages *= static_cast<double>(schedules.front().spec.ranks) / symmetry.size;
+    return all;
+  };
+  const Simulated hopeless{.us = kNever, .each_us = kNever, .hopeless = true};
+  const double most_score = load.most_score * kRounding;
+  // No call takes less than the work of its busiest core, alone or in a row.
+  const double least_us = bound.least_us(windows.passes, network);
+  if (least_us * least_us * least_us > most_score) return hopeless;
+
+  const Extents extents(schedules, load, windows);
+  const auto all = static_cast<double>(extents.all), first = static_cast<double>(extents.first);
+  const double after_us = least_us * (all - first) / all;
+  COLL_ASSIGN(const Simulation shorter,
+              run(extents.first, most_score / (least_us * least_us) - after_us));
+  if (shorter.gave_up()) return hopeless;
+  if (!extents.part && !load.in_a_row) return result(shorter, extents, 0);
+
+  // The passes that follow take as long as these, and the call no less than what follows.
+  const double most_us =
+      extents.part ? first * std::cbrt(most_score / ((all - first) * all * all))
+                   : static_cast<double>(extents.calls()) * std::sqrt(most_score / shorter.us());
+  COLL_ASSIGN(const Simulation longer, run(extents.first + extents.more, shorter.us() + most_us));
+  if (longer.gave_up()) return hopeless;
+  // Ranks of one core may happen to have their turns at better times in the longer run; but no
+  // pass takes less than its work.
+  const double more_us =
+      std::max(longer.us() - shorter.us(), longer.core_busy() - shorter.core_busy());
+  return result(extents.part ? longer : shorter, extents,
+                more_us / static_cast<double>(extents.more));
 }
 
 }  // namespace coll

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulator: how long schedules take on a network.
 #pragma once
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct Load {
   double effort = 1e6;        ///< about how many steps to simulate at most
   bool in_a_row = false;      ///< also compute Simulated::each_us
   bool one_buffer = false;    ///< input and output are one: no copy of a chunk to its own place
+  /// With `in_a_row`: the result matters only if us * each_us * each_us is at most this. The
+  /// simulation ends early where that is certain to be more.
+  double most_score = std::numeric_limits<double>::infinity();
 };
 
 /// Disturbances of ranks and links.
@@ -40,15 +44,16 @@ struct Disturbance {
 
 /// The result of a simulation.
 struct Simulated {
-  double us = 0;                ///< time until the last rank is done
-  double each_us = 0;           ///< time per call of many calls in a row, if asked for
-  std::vector<double> rank_us;  ///< by simulated rank: time until it is done
-  double messages = 0;          ///< number of messages of all ranks
+  double us = 0;                  ///< time until the last rank is done
+  double each_us = 0;             ///< time per call of many calls in a row, if asked for
+  bool hopeless = false;          ///< above Load::most_score: `us` and `each_us` are infinite
+  std::vector<double> rank_us{};  ///< by simulated rank: time until it is done
+  double messages = 0;            ///< number of messages of all ranks
   /// What was busy for the largest share of the time: a link's name or "processor"; "latency" if
   /// nothing was busy for half of it.
-  std::string bottleneck;
-  double busy = 0;              ///< the share of the time that the bottleneck was busy
-  std::vector<double> link_us;  ///< by link: how long it was busy
+  std::string bottleneck{};
+  double busy = 0;                ///< the share of the time that the bottleneck was busy
+  std::vector<double> link_us{};  ///< by link: how long it was busy
 };
 
 /// Runs the schedules of all ranks in simulated time. The simulation is deterministic: events of

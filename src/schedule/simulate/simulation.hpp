@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulation: the event queue of one simulated call.
 #pragma once
-#include <deque>
-#include <queue>
+#include <limits>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
-#include "schedule/fan_out.hpp"
+#include "schedule/simulate/bound_lanes.hpp"
 #include "schedule/simulate/core_turns.hpp"
-#include "schedule/simulate/simulate.hpp"
-#include "schedule/window.hpp"
+#include "schedule/simulate/event_queue.hpp"
 
 namespace coll {
 
@@ -20,14 +17,23 @@ namespace coll {
 /// links. Calls follow each other without a pause, as in a benchmark.
 class Simulation {
  public:
-  /// Simulates `calls` calls, and the first `passes` passes of each. Keeps references to the
-  /// arguments.
-  Simulation(std::span<const Schedule> schedules, const Network& network, const Load& load,
-             const Windows& windows, std::uint64_t calls, std::uint64_t passes,
-             const Disturbance& disturbance, const Symmetry& symmetry);
+  /// How much of a call to run, and how often.
+  struct Extent {
+    std::uint64_t calls = 1;
+    std::uint64_t passes = 1;     ///< the first passes of each call
+    std::uint64_t last_pass = 0;  ///< the last pass of a whole call
+    /// Gives up when this time has passed.
+    double most_us = std::numeric_limits<double>::infinity();
+  };
+
+  /// Keeps references to the arguments.
+  Simulation(const BoundLanes& bound, const Network& network, const Load& load,
+             const Extent& extent, const Disturbance& disturbance);
 
   Status run();
 
+  /// Whether `run` gave up; then all other results are those of a part.
+  [[nodiscard]] bool gave_up() const { return gave_up_; }
   /// The time when the last rank was done.
   [[nodiscard]] double us() const { return us_; }
   [[nodiscard]] const std::vector<double>& rank_end() const { return rank_end_; }
@@ -37,30 +43,32 @@ class Simulation {
   [[nodiscard]] std::uint64_t messages() const { return messages_made_; }
 
  private:
-  static constexpr std::uint32_t kNone = UINT32_MAX;
-  struct Fifo {
-    std::uint32_t writer = kNone, reader = kNone;  ///< lane numbers
-    Route route;
-    std::uint32_t arrived = 0;  ///< messages that have arrived and wait
-    double last = 0;            ///< arrival time of the latest message
-    std::uint32_t held = 0;     ///< credits in use
-    std::uint32_t lent = 0;     ///< messages among them that the writer's call waits for
-    bool lost = false;          ///< a message was sent over a failed link
+  static constexpr std::uint32_t kNone = BoundLanes::kNone;
+  /// A FIFO between two copies of lanes.
+  struct FifoState {
+    const Route* route = nullptr;
+    std::uint32_t writer = kNone, reader = kNone;  ///< copies of lanes
+    std::uint32_t arrived = 0;                     ///< messages that have arrived and wait
+    std::uint32_t held = 0;                        ///< credits in use
+    double last = 0;                               ///< arrival time of the latest message
+    bool lost = false;                             ///< a message was sent over a failed link
   };
   enum class Blocked : std::uint8_t { no, wait, empty, full, call };
+  /// A copy of a lane.
   struct LaneState {
-    std::uint32_t rank = 0;     ///< index of its schedule
-    std::uint32_t lane = 0;     ///< index of the lane in that schedule
-    std::uint32_t fan_out = 0;  ///< index in `fan_outs_`
+    const BoundLanes::Step* steps = nullptr;
+    std::size_t size = 0;    ///< number of steps
+    std::size_t step = 0;    ///< the current one
+    std::uint32_t rank = 0;  ///< index of its schedule
+    std::uint32_t lane = 0;  ///< index of the lane in that schedule
     std::uint32_t copy = 0;
-    std::uint64_t call = 0, pass = 0;
-    std::size_t step = 0;
+    std::uint32_t lent = 0;              ///< messages that its call waits for
+    std::uint32_t next_ready = kNone;    ///< the next in its rank's queue
+    std::uint32_t first_waiter = kNone;  ///< the first lane that waits for a step of this one
+    std::uint32_t next_waiter = kNone;   ///< the next that waits for the same lane
     Blocked blocked = Blocked::no;
-    // the current step, once it has begun
-    std::uint32_t in = kNone, out = kNone;  ///< FIFO numbers
-    double bytes = 0;
-    std::unordered_map<Rank, std::uint32_t> from, to;
-    std::vector<std::uint32_t> waiting;  ///< lanes that wait for a step of this lane
+    std::uint64_t call = 0, pass = 0;
+    BoundLanes::Cost cost{};  ///< of the current step, once it has begun
   };
   /// A message on its way over the links of its FIFO's route.
   struct Message {
@@ -69,26 +77,17 @@ class Simulation {
     double bytes = 0;
     double arrival = 0;  ///< arrival time of its last byte, as far as the links crossed so far tell
   };
-  enum class Kind : std::uint8_t { begin, end, sent, cross, arrive, turn };
-  struct Event {
-    double at;
-    std::uint64_t order;
-    /// A lane; for `cross` a message, for `arrive` a FIFO, for `turn` a core.
-    std::uint32_t subject;
-    Kind kind;
-    bool operator>(const Event& other) const {
-      return at != other.at ? at > other.at : order > other.order;
-    }
-  };
+  using Kind = SimulationEvent::Kind;
   struct OfRank {
-    std::uint64_t call = 0;                              ///< the current call
-    std::uint32_t lanes = 0;                             ///< lanes that have work
-    std::uint32_t lanes_done = 0;                        ///< lanes that are done with the call
-    std::deque<std::pair<std::uint32_t, double>> ready;  ///< lanes and the cost of their steps
+    std::uint64_t call = 0;        ///< the current call
+    std::uint32_t lanes = 0;       ///< lanes that have work
+    std::uint32_t lanes_done = 0;  ///< lanes that are done with the call
+    /// Lanes whose steps can run, in the order in which they became so.
+    std::uint32_t first_ready = kNone, last_ready = kNone;
   };
 
   void schedule_event(double at, std::uint32_t subject, Kind kind) {
-    events_.push({at, events_made_++, subject, kind});
+    events_.put(at, subject, kind);
   }
   void begin(std::uint32_t lane, double now);
   void end(std::uint32_t lane, double now);
@@ -100,40 +99,35 @@ class Simulation {
   void unblock(std::uint32_t lane, Blocked why, double now);
   [[nodiscard]] bool may_call(const LaneState& lane) const;
   void end_call(std::uint32_t rank, double now);
-  [[nodiscard]] bool too_early(std::uint32_t lane, const Step& step);
-  [[nodiscard]] double cost_us(const LaneState& lane, const Step& step) const;
-  [[nodiscard]] bool is_staged(const LaneState& lane) const;
-  std::uint32_t fifo(std::uint32_t lane, Rank peer, bool incoming);
+  [[nodiscard]] bool too_early(std::uint32_t lane, const BoundLanes::Step& step);
   [[nodiscard]] Status stuck() const;
 
-  [[nodiscard]] const Lane& steps_of(const LaneState& lane) const {
-    return schedules_[lane.rank].lanes[lane.lane];
+  /// The number of a copy of a lane. The lanes of a rank follow each other copy by copy.
+  [[nodiscard]] std::uint32_t copy_of(std::uint32_t lane, std::uint32_t copy) const;
+  /// The number of a lane's copy of a FIFO.
+  [[nodiscard]] std::uint32_t number_of(std::uint32_t fifo, const LaneState& lane) const {
+    return fifo * copies_ + lane.copy;
   }
 
-  std::span<const Schedule> schedules_;
+  const BoundLanes& bound_;
   const Network& network_;
   const Load& load_;
-  const Windows& windows_;
-  std::uint64_t calls_, passes_;
+  Extent extent_;
   const Disturbance& disturbance_;
-  Symmetry symmetry_;
+  std::uint32_t copies_;
 
-  std::vector<std::vector<FanOut>>
-      fan_outs_;  ///< by lane of a schedule, if any messages are staged
   std::vector<LaneState> lanes_;
-  /// By rank: index of its first lane; its lanes follow copy by copy. One more entry at the end.
-  std::vector<std::uint32_t> first_lane_;
   std::vector<OfRank> ranks_;
   CoreTurns cores_;
-  std::vector<Fifo> fifos_;
-  std::unordered_map<std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint32_t>>> by_ends_;
+  std::vector<FifoState> fifos_;
   std::vector<double> link_free_, link_busy_;
   std::vector<Message> messages_;
   std::vector<std::uint32_t> free_messages_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::uint64_t events_made_ = 0, messages_made_ = 0;
+  EventQueue events_;
+  std::uint64_t messages_made_ = 0;
   std::size_t lanes_left_ = 0;
   double us_ = 0;
+  bool gave_up_ = false;
   std::vector<double> rank_end_;
 };
 
