@@ -40,9 +40,13 @@ class Mover {
   void reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
               const std::byte* message, std::byte* slot);
   void reduce_run(const BoundStep& step, std::byte* into, std::byte* slot, const std::byte* from,
-                  const std::byte* with, std::uint64_t elements);
+                  const std::byte* with, std::uint64_t elements, bool streams);
   [[nodiscard]] unsigned store_of(const BoundStep& step) const {
     return static_cast<unsigned>(holds(step.stream) ? call_.store : reduce::Store::cached);
+  }
+  /// Whether a message is better written to its slot past the caches.
+  [[nodiscard]] static bool streams_to(const Connection& to, const StepExtent& extent) {
+    return extent.bytes >= to.least_streamed();
   }
   [[nodiscard]] std::uint64_t digest_of(const StepExtent& extent) const {
     if constexpr (kUnequal) return call_.digest ^ extent.lengths;
@@ -174,9 +178,11 @@ bool Mover<kUnequal>::run_fused(Cursor& lane, const BoundStep& step, const StepE
 template <bool kUnequal>
 inline bool Mover<kUnequal>::send(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   const bool plain = step.stage == BoundStep::Stage::none && step.lend == BoundStep::When::never;
-  if (!plain || !extent.one_piece) return send_or_lend(lane, step, extent);
+  Connection& to = *lane.lane->connections[step.target];
+  if (!plain || !extent.one_piece || streams_to(to, extent))
+    return send_or_lend(lane, step, extent);
   const std::byte* from = at(lane, step.from_space, extent.from);
-  return lane.lane->connections[step.target]->send(from, extent.bytes, digest_of(extent));
+  return to.send(from, extent.bytes, digest_of(extent));
 }
 
 /// Sends what may be lent or staged, or lies in pieces. Out of line: with its registers inlined,
@@ -198,7 +204,7 @@ bool Mover<kUnequal>::send_or_lend(Cursor& lane, const BoundStep& step, const St
       note_loan(run_, lane, step.target);
       return true;
     }
-    if (step.stage != BoundStep::Stage::first)
+    if (step.stage != BoundStep::Stage::first && !streams_to(to, extent))
       return to.send(from, extent.bytes, digest_of(extent));
   }
   std::byte* place = acquire(lane, step, extent);
@@ -280,7 +286,8 @@ template <bool kUnequal>
 inline void Mover<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
                                   const StepExtent& extent, const std::byte* message,
                                   std::byte* slot) {
-  const bool streaming = slot == nullptr && store_of(step) != 0;
+  const bool streaming = slot == nullptr ? store_of(step) != 0
+                                         : streams_to(*lane.lane->connections[step.target], extent);
   for_each_copy<kUnequal>(run_, lane, step, extent, message, slot,
                           [&](std::byte* to, const std::byte* from, std::size_t bytes) {
                             if (to == from || bytes == 0) return;
@@ -296,16 +303,17 @@ inline void Mover<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
 template <bool kUnequal>
 void Mover<kUnequal>::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
                              const std::byte* message, std::byte* slot) {
+  const bool streams = slot != nullptr && streams_to(*lane.lane->connections[step.target], extent);
   for_each_combination<kUnequal>(
       run_, lane, step, extent, message, slot,
       [&](std::byte* into, std::byte* both, const std::byte* from, const std::byte* with,
-          std::uint64_t elements) { reduce_run(step, into, both, from, with, elements); });
+          std::uint64_t elements) { reduce_run(step, into, both, from, with, elements, streams); });
 }
 
 template <bool kUnequal>
 void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
                                  const std::byte* from, const std::byte* with,
-                                 std::uint64_t elements) {
+                                 std::uint64_t elements, bool streams) {
   if (call_.kernels == nullptr) [[unlikely]] {
     if (step.swapped) std::swap(from, with);
     if (step.into_space == Space::none) into = std::exchange(slot, nullptr);
@@ -317,7 +325,7 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   const auto& combine = step.finish ? kernels.finish : kernels.combine;
   const auto& combine_both = step.finish ? kernels.finish_both : kernels.combine_both;
   if (step.into_space == Space::none) {
-    combine[0](slot, from, with, elements, ranks);
+    combine[streams ? 1 : 0](slot, from, with, elements, ranks);
   } else if (slot == nullptr) {
     combine[how](into, from, with, elements, ranks);
   } else if (how != 0) {
@@ -325,7 +333,11 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   } else {
     // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
     combine[0](into, from, with, elements, ranks);
-    std::memcpy(slot, into, elements * call_.element_bytes);
+    if (streams) {
+      reduce::copy_kernels().copy[1](slot, into, elements * call_.element_bytes);
+    } else {
+      std::memcpy(slot, into, elements * call_.element_bytes);
+    }
   }
 }
 

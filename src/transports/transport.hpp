@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -203,6 +204,9 @@ class Connection {
   virtual std::byte* acquire(std::size_t bytes) = 0;
   /// Sends the payload that was written to the place from `acquire(bytes)`.
   virtual void commit(std::size_t bytes, std::uint64_t digest) = 0;
+  /// From this length on, payloads are better written past the caches to the place from `acquire`,
+  /// and `send` is not the best way to send.
+  [[nodiscard]] std::size_t least_streamed() const { return least_streamed_; }
   /// Sends from the caller's memory, which may save a copy. False: not (wholly) now, call again
   /// with the same arguments and leave the memory unchanged. True: the memory may be reused.
   virtual bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
@@ -250,6 +254,7 @@ class Connection {
   explicit Connection(Connection* inner)
       : peer_(inner->peer_), slot_bytes_(inner->slot_bytes_), failing_(inner->failing_) {}
   void set_buffer_bytes(std::size_t bytes) { buffer_bytes_ = bytes; }
+  void set_least_streamed(std::size_t bytes) { least_streamed_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
     if (failing_->status_.ok()) failing_->status_ = status.at_rank(peer_);
@@ -259,6 +264,7 @@ class Connection {
   Rank peer_ = kNoRank;
   std::size_t slot_bytes_ = 0;
   std::size_t buffer_bytes_ = 0;
+  std::size_t least_streamed_ = std::numeric_limits<std::size_t>::max();
   Status status_;
   Connection* failing_ = this;  ///< whose status is meant: that of the innermost connection
 };

@@ -34,6 +34,7 @@ ARROWS = {
     "schedule/simulate": ["schedule"],
     "transports": ["base"],
     "transports/*": ["transports", "sys/memory", "sys/net"],
+    "transports/shm": ["transports", "sys/memory", "sys/net", "sys/machine"],
     "transports/dial": ["transports", "sys/net"],
     "transports/tcp": ["transports/dial"],
     "transports/verbs": ["transports/dial", "sys/memory", "sys/verbs"],

@@ -125,7 +125,7 @@ TEST(ShmFifo, NoMoreLargeSlotsAreUsedThanAreUnderWay) {
   constexpr std::uint32_t kCredits = 8;
   for (const std::uint32_t ahead : {1U, 2U, 5U, kCredits}) {
     Memory memory(kCredits, kLarge);
-    ShmSender sender(memory.fifo);
+    ShmSender sender(memory.fifo, 1, ShmSlotTrial(ShmWay::few));
     ShmReceiver receiver(memory.fifo);
     std::set<std::byte*> places;
     for (std::uint64_t round = 0; round < 100; ++round) {
@@ -151,10 +151,10 @@ TEST(ShmSlotDeck, CountsMayWrap) {
     for (int turn = 0; turn < 500; ++turn) {
       ASSERT_EQ(deck.has_one(), under_way.size() < count);
       if (random() % 2 == 0 && deck.has_one()) {
-        const std::uint32_t slot = deck.offer().number;
+        const std::uint32_t slot = deck.offer(64).number;
         ASSERT_EQ(std::ranges::count(under_way, slot), 0);
-        ASSERT_EQ(deck.next().number, slot);
-        deck.send();
+        ASSERT_EQ(deck.offer(64).number, slot);
+        deck.send(64);
         under_way.push_back(slot);
         ++sent;
       } else if (!under_way.empty()) {
@@ -182,17 +182,20 @@ TEST(ShmFifo, ThePlaceOfTheNextMessageStaysUntilItGoes) {
   EXPECT_TRUE(receive(receiver, value, kLarge));
 }
 
-TEST(ShmFifo, ASlotNumberBeyondTheSlotsIsNeverUsed) {
+TEST(ShmFifo, APlaceBeyondTheSlotsIsNeverUsed) {
   Memory memory(2, kLarge);
   ShmSender sender(memory.fifo);
   ShmReceiver receiver(memory.fifo);
   ASSERT_TRUE(send(sender, 7, kLarge));
-  for (const std::uint32_t number : {2U, 1'000'000U, ~0U}) {
-    std::memcpy(memory.fifo.cells[0].payload, &number, sizeof number);
-    ASSERT_EQ(receiver.next(kLarge, 7), ShmReceiver::Next::expected);
-    const ShmSlots& slots = memory.fifo.slots[1];
-    EXPECT_GE(receiver.payload(kLarge), slots.begin) << number;
-    EXPECT_LE(receiver.payload(kLarge) + kLarge, slots.begin + slots.bytes()) << number;
+  for (const std::uint32_t number : {0U, 1U, 2U, 1'000'000U, ~0U}) {
+    for (const std::uint32_t offset : {0U, 1U, 100'000U, ~0U}) {
+      const ShmSlot slot{number, offset, {1, 7}};
+      std::memcpy(memory.fifo.cells[0].payload, &slot, sizeof slot);
+      ASSERT_EQ(receiver.next(kLarge, 7), ShmReceiver::Next::expected);
+      const ShmSlots& slots = memory.fifo.slots[1];
+      EXPECT_GE(receiver.payload(kLarge), slots.begin) << number;
+      EXPECT_LE(receiver.payload(kLarge) + kLarge, slots.begin + slots.bytes()) << number;
+    }
   }
 }
 

@@ -18,6 +18,8 @@ FakeConnection::FakeConnection(const ConnectionSpec& spec, FakeTransport* transp
       side_(side),
       lane_(spec.lane) {
   set_buffer_bytes(spec.credits * spec.slot_bytes);
+  // Executors must do well with both kinds.
+  if (side == 1) set_least_streamed(128);
   const FakeScript& script = network_->script();
   const auto own = script.least_loan_to.find(spec.peer);
   set_least_loan(own != script.least_loan_to.end() ? own->second : script.least_loan);

@@ -7,7 +7,8 @@
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/peer_memory.hpp"
 #include "sys/memory/peer_segments.hpp"
-#include "transports/shm/shm_fifo.hpp"
+#include "transports/shm/shm_receiver.hpp"
+#include "transports/shm/shm_sender.hpp"
 #include "transports/transport.hpp"
 
 namespace coll {
@@ -49,6 +50,7 @@ class ShmConnection final : public Connection, public Lending {
   }
   void commit(std::size_t bytes, std::uint64_t digest) override {
     sender_.commit(bytes, digest, std::exchange(streaming_, true));
+    set_least_streamed(sender_.least_streamed());
   }
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     std::byte* place = acquire(bytes);

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of its large slots a sender uses.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <vector>
 
+#include "transports/shm/shm_slot_trial.hpp"
+
 namespace coll {
 
-/// What the cell of a message holds that has a large slot: which one.
+/// What the cell of a message holds that has a large slot: which one, and where in it.
 struct ShmSlot {
   std::uint32_t number = 0;
+  std::uint32_t offset = 0;  ///< bytes
+  ShmTimed timed{};
 };
 
-/// The large slots as their sender sees them: the slot offered for the next message; free slots,
-/// the last to come back on top; and slots under way, which come back in the order in which they
-/// went.
+/// The large slots as their sender sees them: the slot offered for the next message; free slots, in
+/// the order in which they came back; and slots under way, which come back in the order in which
+/// they went. The slot goes first that came back last. Where messages are spread, the slot goes
+/// first that has waited longest, and a message begins behind the one before in that slot.
 class ShmSlotDeck {
  public:
   ShmSlotDeck() = default;
@@ -23,23 +30,28 @@ class ShmSlotDeck {
       : under_way_(count), sent_(first), returned_(first) {
     while (count > 0) free_.push_back({--count});
   }
+  /// Spreads messages over this many bytes of each slot from now on; 0: does not.
+  void spread(std::size_t bytes_of_slot) { spread_ = bytes_of_slot; }
 
   [[nodiscard]] bool has_one() const { return offered_ || !free_.empty(); }
-  /// The slot of the next message, the same until that is sent; there must be one.
-  [[nodiscard]] ShmSlot next() const { return offered_ ? *offered_ : free_.back(); }
-  ShmSlot offer() {
+  /// The slot of the next message, of `bytes`, the same until that is sent; there must be one.
+  ShmSlot offer(std::size_t bytes) {
     if (!offered_) {
-      offered_ = free_.back();
-      free_.pop_back();
+      const auto next = spread_ > 0 ? free_.begin() : std::prev(free_.end());
+      offered_ = *next;
+      free_.erase(next);
     }
+    if (offered_->offset + bytes > spread_) offered_->offset = 0;
     return *offered_;
   }
   /// Whether it is time to ask which came back, rather than to use one more. Each time costs a
   /// cache line: at every message, 16 KiB took 8 % longer.
   [[nodiscard]] bool wants_back() const { return !offered_ && sent_ - returned_ >= kUnasked; }
-  /// The next one goes.
-  void send() {
-    under_way_[(oldest_ + (sent_ - returned_)) % under_way_.size()] = offer();
+  /// The message of `bytes` goes, in the slot that was offered for it.
+  void send(std::size_t bytes) {
+    ShmSlot sent = offer(bytes);
+    if (spread_ > 0) sent.offset += static_cast<std::uint32_t>((bytes + 63) / 64 * 64);
+    under_way_[(oldest_ + (sent_ - returned_)) % under_way_.size()] = sent;
     offered_.reset();
     ++sent_;
   }
@@ -58,6 +70,7 @@ class ShmSlotDeck {
 
   std::vector<ShmSlot> free_, under_way_;
   std::optional<ShmSlot> offered_;
+  std::size_t spread_ = 0;  ///< bytes of each slot
   std::size_t oldest_ = 0;  ///< the place of the first of those under way
   std::uint32_t sent_ = 0, returned_ = 0;
 };

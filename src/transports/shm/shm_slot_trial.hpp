@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long messages are best written to their slots, found out from the messages themselves.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "base/made_once.hpp"
+#include "sys/clock.hpp"
+#include "sys/machine/core_caches.hpp"
+
+namespace coll {
+
+/// A sender writes to memory that the receiver has read, so the lines lie in the other core's
+/// cache. What that costs differs between processors, and with the distance of the two cores, up to
+/// eight times (docs/performance.md):
+enum class ShmWay : std::uint8_t {
+  few,       ///< into few slots, which stay in the caches
+  spread,    ///< over as much memory as leaves both cores' own caches before it is written again
+  streamed,  ///< into few slots, past the caches
+};
+inline constexpr std::size_t kShmWays = 3;
+
+/// Asks the receiver to time the reading of a message. `trial` 0: does not.
+struct ShmTimed {
+  std::uint16_t trial = 0;
+  std::uint16_t way = 0;  ///< a ShmWay
+};
+
+/// The shortest times of a trial's messages, by way. Written by the receiver.
+class ShmReadTimes {
+ public:
+  void add(ShmTimed timed, std::size_t bytes, std::uint64_t ns) {
+    if (timed.way >= kShmWays) return;
+    std::atomic<std::uint64_t>& entry = entries_[timed.way];
+    const std::uint64_t before = entry.load(std::memory_order_relaxed);
+    const bool same = before >> 48 == timed.trial;
+    const std::uint64_t count =
+        same ? std::min<std::uint64_t>((before >> 32 & 0xffff) + 1, 0xffff) : 1;
+    const std::uint64_t shortest = same ? before & 0xffff'ffff : 0xffff'ffff;
+    const std::uint64_t ps_per_byte = std::min<std::uint64_t>(ns * 1000 / bytes, 0xffff'ffff);
+    entry.store(std::uint64_t{timed.trial} << 48 | count << 32 | std::min(shortest, ps_per_byte),
+                std::memory_order_relaxed);
+  }
+  /// Nanoseconds per byte, if so many messages of the trial have been read; else infinity.
+  [[nodiscard]] float least(ShmTimed timed, std::size_t messages) const {
+    const std::uint64_t entry = entries_[timed.way].load(std::memory_order_relaxed);
+    if (entry >> 48 != timed.trial || (entry >> 32 & 0xffff) < messages)
+      return std::numeric_limits<float>::infinity();
+    return static_cast<float>(entry & 0xffff'ffff) / 1000;
+  }
+
+ private:
+  std::atomic<std::uint64_t> entries_[kShmWays];
+};
+
+/// The sender's side. It writes some messages each way, adds the time that it takes to write them
+/// to the time that the receiver takes to read them, and goes on with the way that is clearly the
+/// shortest; after many bytes it tries again, because a virtual machine's cores move.
+class ShmSlotTrial {
+ public:
+  /// Begins with a trial, or with what a sender of this process chose last: a trial touches memory.
+  ShmSlotTrial() {
+    const int way = latest().load(std::memory_order_relaxed);
+    if (way >= 0) begin(Phase::chosen, static_cast<ShmWay>(way));
+  }
+  /// Begins with this choice.
+  explicit ShmSlotTrial(ShmWay chosen) { begin(Phase::chosen, chosen); }
+
+  /// Over how many bytes to spread: twice what a core's own cache holds.
+  static std::size_t spread_bytes() {
+    return made_once([] { return 2 * std::clamp<std::size_t>(core_caches().own, kLeast, kMost); });
+  }
+
+  /// How to write the next message.
+  [[nodiscard]] ShmWay way() const { return way_; }
+  /// What to tell the receiver of it.
+  [[nodiscard]] ShmTimed timed() const {
+    return sampled() ? ShmTimed{trial_, static_cast<std::uint16_t>(way_)} : ShmTimed{};
+  }
+  /// Whether `wrote` needs to know how long the next message took.
+  [[nodiscard]] bool wants_times() const {
+    return phase_ != Phase::chosen || messages_ % kWatched == 0;
+  }
+  /// Whether no trial is on.
+  [[nodiscard]] bool has_chosen() const { return phase_ == Phase::chosen; }
+
+  /// A message of `message_bytes` has been written, within `ns` if that was wanted.
+  void wrote(std::size_t message_bytes, std::uint64_t ns, const ShmReadTimes& read) {
+    const bool timed = wants_times();
+    ++messages_;
+    bytes_ += message_bytes;
+    switch (phase_) {
+      case Phase::chosen:
+        if (timed) watch(static_cast<float>(ns) / static_cast<float>(message_bytes));
+        if (bytes_ < kAgain && (odd_ < kOdd || bytes_ < kSoonest)) break;
+        trial_ = static_cast<std::uint16_t>(trial_ % 0xffff + 1);
+        begin(Phase::settle_few, ShmWay::few);
+        break;
+      case Phase::settle_few:
+        if (messages_ == kSamples) begin(Phase::few, ShmWay::few);
+        break;
+      case Phase::few:
+        if (add(message_bytes, ns)) begin(Phase::settle_streamed, ShmWay::streamed);
+        break;
+      case Phase::settle_streamed:
+        if (messages_ == kSamples) begin(Phase::streamed, ShmWay::streamed);
+        break;
+      case Phase::streamed:
+        if (add(message_bytes, ns)) begin(Phase::fill, ShmWay::spread);
+        break;
+      case Phase::fill:  // the pages are new, and the lines were written long ago
+        if (bytes_ >= spread_bytes()) begin(Phase::spread, ShmWay::spread);
+        break;
+      case Phase::spread:
+        if (add(message_bytes, ns)) begin(Phase::wait, ShmWay::spread);
+        break;
+      case Phase::wait:
+        if (messages_ % kSamples == 0) choose(read);
+        break;
+    }
+  }
+
+ private:
+  enum class Phase : std::uint8_t {
+    settle_few,
+    few,
+    settle_streamed,
+    streamed,
+    fill,
+    spread,
+    wait,
+    chosen
+  };
+  /// Others may take the core at any time: the median counts.
+  static constexpr std::size_t kSamples = 8;
+  /// The others must be shorter than the first by as much.
+  static constexpr float kClearly = 0.8F;
+  /// Waits for the receiver's times for as many messages.
+  static constexpr std::size_t kPatience = 1024;
+  /// A choice holds for as many bytes. But if as many messages in a row, of those that are watched,
+  /// take as many times longer or shorter than in the trial, it is tried again at once, though no
+  /// sooner than after some bytes: messages of other lengths may take other times.
+  static constexpr std::size_t kAgain = std::size_t{256} << 20, kSoonest = std::size_t{16} << 20;
+  static constexpr std::size_t kWatched = 16, kOdd = 6;
+  static constexpr float kOddTimes = 2.5F;
+  static constexpr std::size_t kLeast = std::size_t{256} << 10, kMost = std::size_t{2} << 20;
+
+  /// What a sender of this process chose last, or -1.
+  static std::atomic<int>& latest() {
+    static std::atomic<int> way{-1};
+    return way;
+  }
+
+  [[nodiscard]] bool sampled() const {
+    return phase_ == Phase::few || phase_ == Phase::streamed || phase_ == Phase::spread;
+  }
+  bool add(std::size_t message_bytes, std::uint64_t ns) {
+    auto& samples = samples_[static_cast<std::size_t>(way_)];
+    samples[messages_ - 1] = static_cast<float>(ns) / static_cast<float>(message_bytes);
+    return messages_ == kSamples;
+  }
+  void watch(float ns_per_byte) {
+    if (expected_ == 0) expected_ = ns_per_byte;
+    const bool odd = ns_per_byte > kOddTimes * expected_ || ns_per_byte * kOddTimes < expected_;
+    odd_ = odd ? odd_ + 1 : 0;
+  }
+  void choose(const ShmReadTimes& read) {
+    float least = std::numeric_limits<float>::infinity();
+    auto best = ShmWay::few;
+    for (std::size_t way = 0; way < kShmWays; ++way) {
+      auto& samples = samples_[way];
+      std::nth_element(samples.begin(), samples.begin() + kSamples / 2, samples.end());
+      const float reading = read.least({trial_, static_cast<std::uint16_t>(way)}, kSamples / 2);
+      const float ns = samples[kSamples / 2] + reading;
+      if (reading == std::numeric_limits<float>::infinity() && messages_ < kPatience) return;
+      if (ns >= least) continue;
+      least = way == 0 ? kClearly * ns : ns;
+      best = static_cast<ShmWay>(way);
+    }
+    latest().store(static_cast<int>(best), std::memory_order_relaxed);
+    begin(Phase::chosen, best);
+    expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
+  }
+  void begin(Phase phase, ShmWay way) {
+    phase_ = phase;
+    way_ = way;
+    messages_ = bytes_ = odd_ = 0;
+  }
+
+  ShmWay way_ = ShmWay::few;
+  Phase phase_ = Phase::settle_few;
+  std::uint16_t trial_ = 1;
+  std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
+  std::size_t odd_ = 0;                   ///< watched messages in a row that took another time
+  float expected_ = 0;                    ///< nanoseconds per byte; 0: not known
+  std::array<float, kSamples> samples_[kShmWays]{};
+};
+
+/// The receiver's side.
+class ShmReadTimer {
+ public:
+  /// A message has been found that says `timed`, and is about to be read.
+  void found(ShmTimed timed) {
+    timed_ = timed;
+    if (timed.trial != 0) [[unlikely]]
+      found_ns_ = now_ns();
+  }
+  /// It has been read.
+  void read(std::size_t bytes, ShmReadTimes& times) {
+    if (timed_.trial == 0) [[likely]]
+      return;
+    times.add(timed_, bytes, now_ns() - found_ns_);
+    timed_ = {};
+  }
+
+ private:
+  ShmTimed timed_;
+  std::uint64_t found_ns_ = 0;
+};
+
+}  // namespace coll

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which way messages are written to their slots, by the times that they take.
+#include "transports/shm/shm_slot_trial.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "test_seed.hpp"
+#include "transports/shm/shm_connection.hpp"
+
+namespace coll::test {
+namespace {
+
+constexpr std::size_t kBytes = 10'000;
+
+/// Nanoseconds that a message takes each way, by ShmWay.
+struct Times {
+  std::array<std::uint64_t, kShmWays> write, read;
+};
+
+/// Messages go until the trial has chosen; the receiver is always a few behind.
+ShmWay chosen(ShmSlotTrial& trial, const Times& times, std::size_t behind = 5,
+              std::set<ShmWay>* tried = nullptr) {
+  ShmReadTimes read;
+  std::deque<ShmTimed> under_way;
+  for (int message = 0; !trial.has_chosen(); ++message) {
+    if (message == 5000) {
+      ADD_FAILURE() << "no choice";
+      break;
+    }
+    const auto way = static_cast<std::size_t>(trial.way());
+    if (tried != nullptr) tried->insert(trial.way());
+    under_way.push_back(trial.timed());
+    trial.wrote(kBytes, times.write[way], read);
+    if (under_way.size() <= behind) continue;
+    const ShmTimed timed = under_way.front();
+    under_way.pop_front();
+    if (timed.trial != 0) read.add(timed, kBytes, times.read[timed.way]);
+  }
+  return trial.way();
+}
+
+ShmSlotTrial new_trial() {
+  // 256 MiB later.
+  ShmSlotTrial trial(ShmWay::few);
+  ShmReadTimes none;
+  for (int i = 0; i < 256 && trial.has_chosen(); ++i) trial.wrote(1 << 20, 1000, none);
+  EXPECT_FALSE(trial.has_chosen());
+  return trial;
+}
+
+TEST(ShmSlotTrial, ChoosesTheWayThatTakesTheLeastTimeOfBothEnds) {
+  const std::pair<Times, ShmWay> machines[] = {
+      // One cache for both cores, and few slots are written fast.
+      {{{300, 900, 700}, {300, 400, 900}}, ShmWay::few},
+      // The sender waits for lines that the receiver holds.
+      {{{1600, 400, 600}, {400, 400, 900}}, ShmWay::spread},
+      // Both wait for each other, over a long way.
+      {{{6800, 2600, 600}, {700, 5000, 1000}}, ShmWay::streamed},
+      // Fast to write, and slow to read: a sender alone would choose it.
+      {{{1600, 400, 300}, {400, 400, 4000}}, ShmWay::spread},
+      // A little faster is not worth more memory.
+      {{{1000, 900, 950}, {1000, 900, 950}}, ShmWay::few},
+  };
+  for (const auto& [times, best] : machines) {
+    for (const std::size_t behind : {0U, 1U, 8U}) {
+      ShmSlotTrial trial = new_trial();
+      std::set<ShmWay> tried;
+      EXPECT_EQ(chosen(trial, times, behind, &tried), best) << behind;
+      EXPECT_EQ(tried.size(), kShmWays);
+    }
+  }
+}
+
+TEST(ShmSlotTrial, TriesAgainAfterManyBytesBecauseCoresMove) {
+  ShmSlotTrial trial = new_trial();
+  EXPECT_EQ(chosen(trial, {{1600, 400, 600}, {400, 400, 900}}), ShmWay::spread);
+  ShmReadTimes none;
+  std::size_t bytes = 0;
+  for (; trial.has_chosen(); bytes += kBytes) trial.wrote(kBytes, 400, none);
+  EXPECT_GE(bytes, std::size_t{256} << 20);
+  EXPECT_EQ(chosen(trial, {{6800, 2600, 600}, {700, 5000, 1000}}), ShmWay::streamed);
+}
+
+/// Far sooner than after 256 MiB, and whether it takes longer now or shorter.
+TEST(ShmSlotTrial, TriesAgainSoonIfWritingTakesAnotherTime) {
+  for (const std::uint64_t now : {100, 2000}) {
+    ShmSlotTrial trial = new_trial();
+    EXPECT_EQ(chosen(trial, {{1600, 400, 600}, {400, 400, 900}}), ShmWay::spread);
+    ShmReadTimes none;
+    std::size_t bytes = 0;
+    // Others take the core now and then: that is no other time.
+    for (std::uint64_t i = 0; bytes < std::size_t{64} << 20; ++i, bytes += kBytes)
+      trial.wrote(kBytes, i % 48 == 0 ? 1'000'000 : 400, none);
+    EXPECT_TRUE(trial.has_chosen());
+    std::size_t later = 0;
+    for (; trial.has_chosen(); later += kBytes) trial.wrote(kBytes, now, none);
+    EXPECT_LT(later, std::size_t{4} << 20);
+    EXPECT_EQ(chosen(trial, {{300, 900, 700}, {300, 400, 900}}), ShmWay::few);
+  }
+}
+
+TEST(ShmSlotTrial, StaysWithFewSlotsIfTheReceiverSaysNothing) {
+  ShmSlotTrial trial = new_trial();
+  EXPECT_EQ(chosen(trial, {{1600, 400, 600}, {400, 400, 900}}, 10'000), ShmWay::few);
+}
+
+TEST(ShmSlotTrial, NewSendersBeginWithTheLatestChoice) {
+  ShmSlotTrial trial = new_trial();
+  ASSERT_EQ(chosen(trial, {{6800, 2600, 600}, {700, 5000, 1000}}), ShmWay::streamed);
+  const ShmSlotTrial next;
+  EXPECT_EQ(next.way(), ShmWay::streamed);
+  EXPECT_TRUE(next.has_chosen());
+}
+
+TEST(ShmReadTimes, AreOfOneTrial) {
+  ShmReadTimes times;
+  times.add({1, 2}, 1000, 50);
+  times.add({1, 2}, 1000, 40);
+  times.add({1, 2}, 1000, 60);
+  EXPECT_FLOAT_EQ(times.least({1, 2}, 3), 0.04F);
+  EXPECT_GT(times.least({1, 2}, 4), 1e9F);
+  EXPECT_GT(times.least({2, 2}, 1), 1e9F);
+  EXPECT_GT(times.least({1, 1}, 1), 1e9F);
+  times.add({2, 2}, 1000, 90);
+  EXPECT_FLOAT_EQ(times.least({2, 2}, 1), 0.09F);
+  times.add({2, 3}, 1000, 90);  // no such way: a peer may write anything
+  times.add({2, 0xffff}, 1000, 90);
+}
+
+/// A segment of this process.
+struct Segment {
+  Segment(std::uint32_t credits, std::size_t slot_bytes)
+      : layout{slot_bytes, credits},
+        memory(layout.segment_bytes() / sizeof(Page) + 1),
+        fifo(layout.fifo(memory[0].bytes, 0)) {}
+  struct alignas(4096) Page {
+    std::byte bytes[4096] = {};
+  };
+  ShmLayout layout;
+  std::vector<Page> memory;
+  ShmFifo fifo;
+};
+
+/// Whatever way is tried or chosen, and however far the receiver lags, messages arrive as they
+/// were.
+TEST(ShmSlotTrial, MessagesArriveWhole) {
+  std::mt19937_64 random(test_seed());
+  for (const bool fixed : {false, true}) {
+    for (const ShmWay way : {ShmWay::few, ShmWay::spread, ShmWay::streamed}) {
+      Segment segment(4, 64 << 10);
+      ShmSender sender(segment.fifo, 1, fixed ? ShmSlotTrial(way) : new_trial());
+      ShmReceiver receiver(segment.fifo);
+      std::deque<std::size_t> under_way;
+      std::set<const std::byte*> places;
+      std::uint64_t sent = 0, received = 0;
+      const auto fill = [](std::uint64_t number, std::size_t at) {
+        return static_cast<std::byte>(number * 31 + at * 7);
+      };
+      while (received < 1500) {
+        const std::size_t bytes = random() % 4 == 0 ? 5000 : 4097 + random() % (60 << 10);
+        std::byte* place = random() % 3 != 0 ? sender.acquire(bytes) : nullptr;
+        if (place != nullptr) {
+          const ShmSlots& slots = segment.fifo.slots[1];
+          ASSERT_GE(place, slots.begin);
+          ASSERT_LE(place + bytes, slots.begin + slots.bytes());
+          places.insert(place);
+          for (std::size_t at = 0; at < bytes; at += 97) place[at] = fill(sent, at);
+          sender.commit(bytes, sent++);
+          under_way.push_back(bytes);
+        } else if (!under_way.empty()) {
+          const std::size_t length = under_way.front();
+          under_way.pop_front();
+          ASSERT_EQ(receiver.next(length, received), ShmReceiver::Next::expected);
+          const std::byte* data = receiver.payload(length);
+          for (std::size_t at = 0; at < length; at += 97) ASSERT_EQ(data[at], fill(received, at));
+          receiver.release();
+          ++received;
+        }
+      }
+      if (!fixed) continue;
+      // Spread messages begin anywhere; others where a slot begins.
+      if (way == ShmWay::spread) {
+        EXPECT_GT(places.size(), 20U);
+      } else {
+        EXPECT_LE(places.size(), 4U);
+      }
+      EXPECT_EQ(sender.least_streamed() <= kBytes, way == ShmWay::streamed);
+    }
+  }
+}
+
+TEST(ShmSlotDeck, SpreadsOverAllOfItsBytesBeforeAnyIsWrittenAgain) {
+  constexpr std::size_t kSpread = 64 << 10;
+  constexpr std::uint32_t kSlots = 8;
+  ShmSlotDeck deck(kSlots);
+  deck.spread(kSpread);
+  const std::uint32_t fit = kSpread / ((kBytes + 63) / 64 * 64);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> places;
+  std::uint32_t back = 0;
+  for (std::uint32_t i = 0; i < fit * kSlots; ++i) {
+    const ShmSlot slot = deck.offer(kBytes);
+    EXPECT_LE(slot.offset + kBytes, kSpread);
+    EXPECT_TRUE(places.emplace(slot.number, slot.offset).second) << "written again, after " << i;
+    deck.send(kBytes);
+    ASSERT_TRUE(deck.take_back(++back));
+  }
+  EXPECT_FALSE(places.emplace(deck.offer(kBytes).number, deck.offer(kBytes).offset).second);
+  deck.spread(0);
+  EXPECT_EQ(deck.offer(kBytes).offset, 0U);
+}
+
+}  // namespace
+}  // namespace coll::test
