@@ -89,6 +89,19 @@ TEST(ShmSlotTrial, TriesAgainAfterManyBytesBecauseCoresMove) {
   EXPECT_EQ(chosen(trial, {{6800, 2600, 600}, {700, 5000, 1000}}), ShmWay::streamed);
 }
 
+TEST(ShmSlotTrial, TriesACloseChoiceAgainSoon) {
+  const auto bytes_until_next = [](const Times& times) {
+    ShmSlotTrial trial = new_trial();
+    EXPECT_EQ(chosen(trial, times), ShmWay::few);
+    ShmReadTimes none;
+    std::size_t bytes = 0;
+    for (; trial.has_chosen(); bytes += kBytes) trial.wrote(kBytes, times.write[0], none);
+    return bytes;
+  };
+  EXPECT_LT(bytes_until_next({{1000, 900, 950}, {1000, 900, 950}}), std::size_t{10} << 20);
+  EXPECT_GE(bytes_until_next({{300, 900, 700}, {300, 400, 900}}), std::size_t{256} << 20);
+}
+
 /// Far sooner than after 256 MiB, and whether it takes longer now or shorter.
 TEST(ShmSlotTrial, TriesAgainSoonIfWritingTakesAnotherTime) {
   for (const std::uint64_t now : {100, 2000}) {

@@ -96,7 +96,7 @@ class ShmSlotTrial {
     switch (phase_) {
       case Phase::chosen:
         if (timed) watch(static_cast<float>(ns) / static_cast<float>(message_bytes));
-        if (bytes_ < kAgain && (odd_ < kOdd || bytes_ < kSoonest)) break;
+        if (bytes_ < again_ && (odd_ < kOdd || bytes_ < kSoonest)) break;
         trial_ = static_cast<std::uint16_t>(trial_ % 0xffff + 1);
         begin(Phase::settle_few, ShmWay::few);
         break;
@@ -141,10 +141,12 @@ class ShmSlotTrial {
   static constexpr float kClearly = 0.8F;
   /// Waits for the receiver's times for as many messages.
   static constexpr std::size_t kPatience = 1024;
-  /// A choice holds for as many bytes. But if as many messages in a row, of those that are watched,
-  /// take as many times longer or shorter than in the trial, it is tried again at once, though no
-  /// sooner than after some bytes: messages of other lengths may take other times.
-  static constexpr std::size_t kAgain = std::size_t{256} << 20, kSoonest = std::size_t{16} << 20;
+  /// A choice holds for as many bytes; a close one, where nothing much can be lost, for few. And if
+  /// as many messages in a row, of those that are watched, take as many times longer or shorter
+  /// than in the trial, it is tried again, though no sooner than after some bytes: messages of
+  /// other lengths may take other times.
+  static constexpr std::size_t kAgain = std::size_t{256} << 20, kClose = std::size_t{8} << 20;
+  static constexpr std::size_t kSoonest = std::size_t{16} << 20;
   static constexpr std::size_t kWatched = 16, kOdd = 6;
   static constexpr float kOddTimes = 2.5F;
   static constexpr std::size_t kLeast = std::size_t{256} << 10, kMost = std::size_t{2} << 20;
@@ -169,18 +171,19 @@ class ShmSlotTrial {
     odd_ = odd ? odd_ + 1 : 0;
   }
   void choose(const ShmReadTimes& read) {
-    float least = std::numeric_limits<float>::infinity();
-    auto best = ShmWay::few;
+    std::array<float, kShmWays> ns{};
     for (std::size_t way = 0; way < kShmWays; ++way) {
       auto& samples = samples_[way];
       std::nth_element(samples.begin(), samples.begin() + kSamples / 2, samples.end());
       const float reading = read.least({trial_, static_cast<std::uint16_t>(way)}, kSamples / 2);
-      const float ns = samples[kSamples / 2] + reading;
       if (reading == std::numeric_limits<float>::infinity() && messages_ < kPatience) return;
-      if (ns >= least) continue;
-      least = way == 0 ? kClearly * ns : ns;
-      best = static_cast<ShmWay>(way);
+      ns[way] = samples[kSamples / 2] + reading;
     }
+    const auto other = std::min_element(ns.begin() + 1, ns.end());
+    const bool better = *other < kClearly * ns[0];
+    const bool close = !better && kClearly * *other < ns[0];
+    const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
+    again_ = close ? kClose : kAgain;
     latest().store(static_cast<int>(best), std::memory_order_relaxed);
     begin(Phase::chosen, best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
@@ -196,6 +199,7 @@ class ShmSlotTrial {
   std::uint16_t trial_ = 1;
   std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
   std::size_t odd_ = 0;                   ///< watched messages in a row that took another time
+  std::size_t again_ = kAgain;            ///< bytes
   float expected_ = 0;                    ///< nanoseconds per byte; 0: not known
   std::array<float, kSamples> samples_[kShmWays]{};
 };
