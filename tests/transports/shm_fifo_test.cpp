@@ -199,6 +199,20 @@ TEST(ShmFifo, APlaceBeyondTheSlotsIsNeverUsed) {
   }
 }
 
+TEST(ShmFifo, ALengthThatChangesWhileAMessageIsReadDoesNoHarm) {
+  Memory memory(2, kLarge);
+  ShmSender sender(memory.fifo);
+  ShmReceiver receiver(memory.fifo);
+  ASSERT_TRUE(send(sender, 7, kLarge));
+  const ShmSlot slot{0, 0, {1, 0}};
+  std::memcpy(memory.fifo.cells[0].payload, &slot, sizeof slot);
+  ASSERT_EQ(receiver.next(kLarge, 7), ShmReceiver::Next::expected);
+  (void)receiver.payload(kLarge);
+  memory.fifo.cells[0].tag.store(shm_tag(1, 0));
+  receiver.release();
+  EXPECT_EQ(receiver.next(kLarge, 8), ShmReceiver::Next::none);
+}
+
 TEST(ShmFifo, NothingOverlaps) {
   for (const std::uint32_t credits : {1U, 2U, 7U}) {
     const ShmLayout layout{kLarge, credits};

@@ -153,13 +153,14 @@ BoundLanes::BoundLanes(std::span<const Schedule> schedules, const Network& netwo
   for (const Lane& lane : lanes_) binding.bind(lane);
 }
 
-double BoundLanes::least_us(std::uint64_t passes, const Network& network) const {
+double BoundLanes::work_us(std::uint64_t full_passes, bool last, const Network& network) const {
   if (!network.threads) return 0;
   std::vector<double> cores;
   for (std::size_t rank = 0; rank < work_.size(); ++rank) {
     const std::size_t core = network.core.empty() ? rank : network.core[rank];
     if (core >= cores.size()) cores.resize(core + 1);
-    cores[core] += static_cast<double>(passes - 1) * work_[rank].full_us + work_[rank].last_us;
+    cores[core] += static_cast<double>(full_passes) * work_[rank].full_us;
+    if (last) cores[core] += work_[rank].last_us;
   }
   return cores.empty() ? 0 : *std::ranges::max_element(cores);
 }

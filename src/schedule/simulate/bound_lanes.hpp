@@ -56,9 +56,9 @@ class BoundLanes {
     return steps_.data() + lane.first_step;
   }
   [[nodiscard]] const Costs& costs(const Step& step) const { return costs_[step.cost]; }
-  /// How long the busiest core works at least in a call of `passes` passes; 0 where the lanes of a
-  /// rank run side by side.
-  [[nodiscard]] double least_us(std::uint64_t passes, const Network& network) const;
+  /// How long the busiest core works in so many passes of which none is the last, and in the last;
+  /// 0 where the lanes of a rank run side by side.
+  [[nodiscard]] double work_us(std::uint64_t full_passes, bool last, const Network& network) const;
 
  private:
   class Binding;

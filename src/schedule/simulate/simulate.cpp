@@ -105,13 +105,15 @@ Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& n
   };
   const Simulated hopeless{.us = kNever, .each_us = kNever, .hopeless = true};
   const double most_score = load.most_score * kRounding;
-  // No call takes less than the work of its busiest core, alone or in a row.
-  const double least_us = bound.least_us(windows.passes, network);
+  const Extents extents(schedules, load, windows);
+  // No call takes less than the work of its busiest core, alone or in a row. Where passes are left
+  // out, they count as full ones, and the run of twice the passes may take hardly longer.
+  const double least_us =
+      bound.work_us(extents.part ? extents.all : extents.all - 1, !extents.part, network);
   if (least_us * least_us * least_us > most_score) return hopeless;
 
-  const Extents extents(schedules, load, windows);
   const auto all = static_cast<double>(extents.all), first = static_cast<double>(extents.first);
-  const double after_us = least_us * (all - first) / all;
+  const double after_us = extents.part ? least_us * (all - 2 * first) / all : 0;
   COLL_ASSIGN(const Simulation shorter,
               run(extents.first, most_score / (least_us * least_us) - after_us));
   if (shorter.gave_up()) return hopeless;

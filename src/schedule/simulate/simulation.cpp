@@ -233,8 +233,8 @@ void Simulation::go_on(std::uint32_t number, double now) {
   if (in != kNone) {
     FifoState& fifo = fifos_[number_of(in, lane)];
     --fifo.held;
+    if (lane.cost.bytes >= fifo.route->lent_bytes) --lanes_[fifo.writer].lent;
     if (fifo.writer != number) {
-      if (lane.cost.bytes >= fifo.route->lent_bytes) --lanes_[fifo.writer].lent;
       unblock(fifo.writer, Blocked::full, now);
       unblock(fifo.writer, Blocked::call, now);
     }

@@ -118,14 +118,15 @@ class ShmSender final : ShmCursor {
   }
   /// A message has been written where `acquire` said. The next may be written in another way.
   void note_write(std::size_t bytes) {
+    if (!has_small_slots()) return;  // messages are too short to care
     const ShmWay before = trial_.way();
     trial_.wrote(bytes, trial_.wants_times() ? now_ns() - acquired_ns_ : 0, fifo_.consumed->times);
     if (trial_.way() != before) place_slots();
   }
   void place_slots() {
+    if (trial_.way() != ShmWay::spread || !has_small_slots()) return large_slots_.spread(0);
     const ShmSlots& slots = fifo_.slots[1];
-    const std::size_t each = ShmSlotTrial::spread_bytes() / std::max(slots.count, 1U);
-    large_slots_.spread(trial_.way() == ShmWay::spread ? std::min(slots.stride, each) : 0);
+    large_slots_.spread(std::min(slots.stride, ShmSlotTrial::spread_bytes() / slots.count));
   }
   template <class Note>
   void write(const Note& note) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long messages are best written to their slots, found out from the messages themselves.
+// In which way long messages are best written to their slots, found out from these messages.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -34,7 +34,7 @@ struct ShmTimed {
 class ShmReadTimes {
  public:
   void add(ShmTimed timed, std::size_t bytes, std::uint64_t ns) {
-    if (timed.way >= kShmWays) return;
+    if (timed.way >= kShmWays || bytes == 0) return;  // a peer may write anything
     std::atomic<std::uint64_t>& entry = entries_[timed.way];
     const std::uint64_t before = entry.load(std::memory_order_relaxed);
     const bool same = before >> 48 == timed.trial;
@@ -68,7 +68,7 @@ class ShmSlotTrial {
     if (way >= 0) begin(Phase::chosen, static_cast<ShmWay>(way));
   }
   /// Begins with this choice.
-  explicit ShmSlotTrial(ShmWay chosen) { begin(Phase::chosen, chosen); }
+  explicit ShmSlotTrial(ShmWay chosen) : choice_(chosen) { begin(Phase::chosen, chosen); }
 
   /// Over how many bytes to spread: twice what a core's own cache holds.
   static std::size_t spread_bytes() {
@@ -96,12 +96,18 @@ class ShmSlotTrial {
     switch (phase_) {
       case Phase::chosen:
         if (timed) watch(static_cast<float>(ns) / static_cast<float>(message_bytes));
-        if (bytes_ < again_ && (odd_ < kOdd || bytes_ < kSoonest)) break;
+        if (bytes_ < (odd_ < kOdd ? again_ : again_ / kTimes)) break;
         trial_ = static_cast<std::uint16_t>(trial_ % 0xffff + 1);
         begin(Phase::settle_few, ShmWay::few);
         break;
       case Phase::settle_few:
-        if (messages_ == kSamples) begin(Phase::few, ShmWay::few);
+        if (messages_ < kSamples) break;
+        // Another sender may have chosen meanwhile.
+        if (const int way = latest().load(std::memory_order_relaxed); trial_ == 1 && way >= 0) {
+          begin(Phase::chosen, static_cast<ShmWay>(way));
+        } else {
+          begin(Phase::few, ShmWay::few);
+        }
         break;
       case Phase::few:
         if (add(message_bytes, ns)) begin(Phase::settle_streamed, ShmWay::streamed);
@@ -141,12 +147,12 @@ class ShmSlotTrial {
   static constexpr float kClearly = 0.8F;
   /// Waits for the receiver's times for as many messages.
   static constexpr std::size_t kPatience = 1024;
-  /// A choice holds for as many bytes; a close one, where nothing much can be lost, for few. And if
-  /// as many messages in a row, of those that are watched, take as many times longer or shorter
-  /// than in the trial, it is tried again, though no sooner than after some bytes: messages of
-  /// other lengths may take other times.
-  static constexpr std::size_t kAgain = std::size_t{256} << 20, kClose = std::size_t{8} << 20;
-  static constexpr std::size_t kSoonest = std::size_t{16} << 20;
+  /// A choice holds for as many bytes at first, and for as many times more each time that a trial
+  /// confirms it, up to a limit. But if as many messages in a row, of those that are watched, take
+  /// as many times longer or shorter than in the trial, it holds for a part only: messages of other
+  /// lengths, and those that are combined as they are written, may take other times, too.
+  static constexpr std::size_t kSoonest = std::size_t{16} << 20, kLatest = std::size_t{256} << 20;
+  static constexpr std::size_t kTimes = 4;
   static constexpr std::size_t kWatched = 16, kOdd = 6;
   static constexpr float kOddTimes = 2.5F;
   static constexpr std::size_t kLeast = std::size_t{256} << 10, kMost = std::size_t{2} << 20;
@@ -166,9 +172,8 @@ class ShmSlotTrial {
     return messages_ == kSamples;
   }
   void watch(float ns_per_byte) {
-    if (expected_ == 0) expected_ = ns_per_byte;
     const bool odd = ns_per_byte > kOddTimes * expected_ || ns_per_byte * kOddTimes < expected_;
-    odd_ = odd ? odd_ + 1 : 0;
+    odd_ = odd && expected_ > 0 ? odd_ + 1 : 0;
   }
   void choose(const ShmReadTimes& read) {
     std::array<float, kShmWays> ns{};
@@ -181,9 +186,9 @@ class ShmSlotTrial {
     }
     const auto other = std::min_element(ns.begin() + 1, ns.end());
     const bool better = *other < kClearly * ns[0];
-    const bool close = !better && kClearly * *other < ns[0];
     const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
-    again_ = close ? kClose : kAgain;
+    again_ = best == choice_ ? std::min(kTimes * again_, kLatest) : kSoonest;
+    choice_ = best;
     latest().store(static_cast<int>(best), std::memory_order_relaxed);
     begin(Phase::chosen, best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
@@ -199,12 +204,13 @@ class ShmSlotTrial {
   std::uint16_t trial_ = 1;
   std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
   std::size_t odd_ = 0;                   ///< watched messages in a row that took another time
-  std::size_t again_ = kAgain;            ///< bytes
-  float expected_ = 0;                    ///< nanoseconds per byte; 0: not known
+  std::size_t again_ = kSoonest;          ///< bytes
+  ShmWay choice_ = ShmWay::few;           ///< of the last trial
+  float expected_ = 0;                    ///< nanoseconds per byte in the last trial; 0: none yet
   std::array<float, kSamples> samples_[kShmWays]{};
 };
 
-/// The receiver's side.
+/// The receiver's side. Its times may include what it writes meanwhile, if it passes a message on.
 class ShmReadTimer {
  public:
   /// A message has been found that says `timed`, and is about to be read.
