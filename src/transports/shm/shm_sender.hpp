@@ -32,6 +32,7 @@ class ShmSender final : ShmCursor {
         small_slots_(fifo.slots[0].count),
         large_slots_(fifo.slots[1].count),
         trial_(trial) {
+    ShmSlotTrial::spread_bytes();  // reads files, which no call should wait for
     place_slots();
   }
 
