@@ -186,12 +186,13 @@ void build(benchmark::State& state, std::string_view algorithm, Collective colle
   state.counters["stored"] = stored;
 }
 
-/// The choice among all algorithms. Arguments: how many ranks, and how many of them share a core.
+/// The choice among all algorithms. Arguments: how many ranks, how many of them share a core,
+/// bytes.
 void plan(benchmark::State& state) {
   coll::World world = world_of(static_cast<Rank>(state.range(0)));
   world.view.ranks_per_core = static_cast<double>(state.range(1));
   const coll::CollectiveSpec spec{Collective::all_reduce, world.layout.ranks(), 0};
-  const std::uint32_t size = coll::size_class(1 << 20);
+  const std::uint32_t size = coll::size_class(static_cast<std::uint64_t>(state.range(2)));
   for (auto _ : state) benchmark::DoNotOptimize(coll::plan_afresh(world, {spec, size}));
 }
 
@@ -209,8 +210,10 @@ void ranks(benchmark::internal::Benchmark* benchmark) {
 }
 void ranks_on_cores(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 20, 5);
-  for (const std::int64_t ranks : {2, 16, 128}) benchmark->Args({ranks, 1});
-  for (const std::int64_t ranks : {4, 8, 32}) benchmark->Args({ranks, ranks / 2});
+  for (const std::int64_t bytes : {8, 64 << 10, 1 << 20}) {
+    for (const std::int64_t ranks : {2, 16, 128}) benchmark->Args({ranks, 1, bytes});
+    for (const std::int64_t ranks : {4, 8, 32}) benchmark->Args({ranks, ranks / 2, bytes});
+  }
 }
 void many_ranks(benchmark::internal::Benchmark* benchmark) {
   batches(benchmark, 10, 5);

@@ -48,6 +48,15 @@ class Mover {
   [[nodiscard]] static bool streams_to(const Connection& to, const StepExtent& extent) {
     return extent.bytes >= to.least_streamed();
   }
+  /// `streaming`: past the caches.
+  [[gnu::always_inline]] static void copy_bytes(std::byte* to, const std::byte* from,
+                                                std::size_t bytes, bool streaming) {
+    if (streaming) {
+      reduce::copy_kernels().copy[1](to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  }
   [[nodiscard]] std::uint64_t digest_of(const StepExtent& extent) const {
     if constexpr (kUnequal) return call_.digest ^ extent.lengths;
     return call_.digest;
@@ -291,11 +300,7 @@ inline void Mover<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
   for_each_copy<kUnequal>(run_, lane, step, extent, message, slot,
                           [&](std::byte* to, const std::byte* from, std::size_t bytes) {
                             if (to == from || bytes == 0) return;
-                            if (streaming) {
-                              reduce::copy_kernels().copy[1](to, from, bytes);
-                            } else {
-                              std::memcpy(to, from, bytes);
-                            }
+                            copy_bytes(to, from, bytes, streaming);
                           });
 }
 
@@ -333,11 +338,7 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   } else {
     // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
     combine[0](into, from, with, elements, ranks);
-    if (streams) {
-      reduce::copy_kernels().copy[1](slot, into, elements * call_.element_bytes);
-    } else {
-      std::memcpy(slot, into, elements * call_.element_bytes);
-    }
+    copy_bytes(slot, into, elements * call_.element_bytes, streams);
   }
 }
 

@@ -139,6 +139,10 @@ double most_bytes(std::uint32_t size_class) {
   return static_cast<double>(std::uint64_t{1} << size_class);
 }
 
+bool cut_alike(const Plan& a, const Plan& b) {
+  return a.loans == b.loans && a.slice_bytes == b.slice_bytes && a.lanes == b.lanes;
+}
+
 Plan plan_with(const World& world, const CollectiveSpec& spec, const Algorithm& algorithm,
                Cut demanded, std::uint32_t size_class) {
   Plan plan;
@@ -181,10 +185,7 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
     });
   };
   const auto weigh = [&](Plan plan) {
-    const auto same = [&](const Candidate& of) {
-      return of.plan.loans == plan.loans && of.plan.slice_bytes == plan.slice_bytes &&
-             of.plan.lanes == plan.lanes;
-    };
+    const auto same = [&](const Candidate& of) { return cut_alike(of.plan, plan); };
     if (std::any_of(list.begin(), list.end(), same)) return;
     const double most = search == Search::all ? kAnyScore : best()->prediction.score();
     list.push_back({plan, predict(world, costs, plan, bytes, most)});

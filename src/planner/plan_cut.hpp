@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a plan cuts its calls: protocol, slices, lanes.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,9 @@ double most_bytes(std::uint32_t size_class);
 /// it is the error that was measured (docs/performance.md). On a described machine the error is
 /// unknown, so only nearly equal predictions count as equal.
 double alike(const World& world);
+
+/// Whether two plans of one algorithm move a call in the same way.
+bool cut_alike(const Plan& a, const Plan& b);
 
 /// The plan for calls of `size_class` with this algorithm, which must support them. It is cut as
 /// `demanded`, as far as connections can carry that; whatever is not demanded follows rules that

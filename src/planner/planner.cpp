@@ -31,10 +31,6 @@ std::string_view text_of(Loans loans) {
   return {};
 }
 
-bool cut_alike(const Plan& a, const Plan& b) {
-  return a.loans == b.loans && a.slice_bytes == b.slice_bytes && a.lanes == b.lanes;
-}
-
 /// `known`: the candidate with the same algorithm, if it has been predicted as `cuts` would.
 Plan well_cut(const World& world, const Plan& rule, std::uint32_t size_class,
               const Candidate* known = nullptr) {

@@ -3,7 +3,6 @@
 #include "schedule/simulate/bound_lanes.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <unordered_map>
 
@@ -51,40 +50,40 @@ class BoundLanes::Binding {
  private:
   std::uint32_t fifo_to(const Lane& writer, Rank target) {
     const Rank rank = bound_.schedules_[writer.rank].rank;
-    const Rank reader = symmetry_.size > 0 ? target % symmetry_.size : target;
-    const std::uint32_t found = fifo(lane_of(writer.rank, writer.number), target);
-    Fifo& between = bound_.fifos_[found];
-    if (between.reader == kNone) {
-      between.reader = lane_of(static_cast<std::size_t>(reader), writer.number);
-      between.route = network_.route(rank, target);
-    }
-    return found;
+    return fifo(writer.number, writer.rank, stand_in(target), target,
+                [&] { return network_.route(rank, target); });
   }
 
   /// Of a group that stands for all, the sender sends to a group as far away as the source is here.
   std::uint32_t fifo_from(const Lane& reader, Rank source) {
-    const Rank rank = bound_.schedules_[reader.rank].rank;
-    Rank writer = source, target = rank;
-    if (symmetry_.size > 0) {
-      const Rank ranks = bound_.schedules_[reader.rank].spec.ranks;
-      writer = source % symmetry_.size;
-      target += symmetry_.groups_from(source, ranks) * symmetry_.size;
-    }
-    const std::uint32_t found =
-        fifo(lane_of(static_cast<std::size_t>(writer), reader.number), target);
-    Fifo& between = bound_.fifos_[found];
-    if (between.reader == kNone) {
-      between.reader = lane_of(reader.rank, reader.number);
-      between.route = network_.route(source, rank);
-    }
-    return found;
+    const Schedule& schedule = bound_.schedules_[reader.rank];
+    Rank target = schedule.rank;
+    if (symmetry_.size > 0)
+      target += symmetry_.groups_from(source, schedule.spec.ranks) * symmetry_.size;
+    return fifo(reader.number, stand_in(source), reader.rank, target,
+                [&] { return network_.route(source, schedule.rank); });
   }
 
-  std::uint32_t fifo(std::uint32_t writer, Rank target) {
-    const std::uint64_t key = std::uint64_t{writer} << 32 | static_cast<std::uint32_t>(target);
+  /// The rank whose schedule is the peer's.
+  [[nodiscard]] std::size_t stand_in(Rank peer) const {
+    return static_cast<std::size_t>(symmetry_.size > 0 ? peer % symmetry_.size : peer);
+  }
+
+  /// Between lanes of this number; `target` is whom the writer sends to. The first of both ends
+  /// makes it.
+  template <class MakeRoute>
+  std::uint32_t fifo(std::uint32_t number, std::size_t writer, std::size_t reader, Rank target,
+                     const MakeRoute& make_route) {
+    const std::uint32_t from = lane_of(writer, number);
+    const std::uint64_t key = std::uint64_t{from} << 32 | static_cast<std::uint32_t>(target);
     const auto next = static_cast<std::uint32_t>(bound_.fifos_.size());
     const auto [at, is_new] = fifos_.emplace(key, next);
-    if (is_new) bound_.fifos_.push_back({.writer = writer, .route = {}});
+    if (is_new) bound_.fifos_.push_back({.writer = from, .route = {}});
+    Fifo& between = bound_.fifos_[at->second];
+    if (between.reader == kNone) {
+      between.reader = lane_of(reader, number);
+      between.route = make_route();
+    }
     return at->second;
   }
 

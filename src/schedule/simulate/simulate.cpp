@@ -36,9 +36,9 @@ std::uint64_t passes_to_run(std::span<const Schedule> schedules, const Load& loa
 constexpr double kRounding = 1 + 1e-6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// How much of a call is simulated.
-struct Extents {
-  explicit Extents(std::span<const Schedule> schedules, const Load& load, const Windows& windows)
+/// The passes of a call that are simulated.
+struct Sample {
+  explicit Sample(std::span<const Schedule> schedules, const Load& load, const Windows& windows)
       : all(windows.passes), few(passes_to_run(schedules, load)), part(2 * few < all) {
     const std::uint64_t calls = std::clamp<std::uint64_t>(few / all, 2, kCalls);
     first = part ? few : all;
@@ -56,9 +56,9 @@ struct Extents {
 };
 
 /// What a run says of the call, if each pass that was left out takes `pass_us`.
-Simulated result_of(const Simulation& simulation, const Extents& extents, double pass_us,
+Simulated result_of(const Simulation& simulation, const Sample& sample, double pass_us,
                     const Network& network) {
-  const auto passes = static_cast<double>(extents.passes()), all = static_cast<double>(extents.all);
+  const auto passes = static_cast<double>(sample.passes()), all = static_cast<double>(sample.all);
   const double scale = all / passes, rest_us = pass_us * (all - passes);
   Simulated result{.us = simulation.us() + rest_us,
                    .each_us = pass_us * all,
@@ -97,40 +97,39 @@ Result<Simulated> simulate(std::span<const Schedule> schedules, const Network& n
     COLL_TRY(simulation.run());
     return simulation;
   };
-  const auto result = [&](const Simulation& simulation, const Extents& extents, double pass_us) {
-    Simulated all = result_of(simulation, extents, pass_us, network);
+  const auto result = [&](const Simulation& simulation, const Sample& sample, double pass_us) {
+    Simulated all = result_of(simulation, sample, pass_us, network);
     if (symmetry.size > 0)
       all.messages *= static_cast<double>(schedules.front().spec.ranks) / symmetry.size;
     return all;
   };
-  const Simulated hopeless{.us = kNever, .each_us = kNever, .hopeless = true};
+  const Simulated hopeless{.us = kNever, .each_us = kNever};
   const double most_score = load.most_score * kRounding;
-  const Extents extents(schedules, load, windows);
+  const Sample sample(schedules, load, windows);
   // No call takes less than the work of its busiest core, alone or in a row. Where passes are left
   // out, they count as full ones, and the run of twice the passes may take hardly longer.
   const double least_us =
-      bound.work_us(extents.part ? extents.all : extents.all - 1, !extents.part, network);
+      bound.work_us(sample.part ? sample.all : sample.all - 1, !sample.part, network);
   if (least_us * least_us * least_us > most_score) return hopeless;
 
-  const auto all = static_cast<double>(extents.all), first = static_cast<double>(extents.first);
-  const double after_us = extents.part ? least_us * (all - 2 * first) / all : 0;
+  const auto all = static_cast<double>(sample.all), first = static_cast<double>(sample.first);
+  const double after_us = sample.part ? least_us * (all - 2 * first) / all : 0;
   COLL_ASSIGN(const Simulation shorter,
-              run(extents.first, most_score / (least_us * least_us) - after_us));
+              run(sample.first, most_score / (least_us * least_us) - after_us));
   if (shorter.gave_up()) return hopeless;
-  if (!extents.part && !load.in_a_row) return result(shorter, extents, 0);
+  if (!sample.part && !load.in_a_row) return result(shorter, sample, 0);
 
   // The passes that follow take as long as these, and the call no less than what follows.
   const double most_us =
-      extents.part ? first * std::cbrt(most_score / ((all - first) * all * all))
-                   : static_cast<double>(extents.calls()) * std::sqrt(most_score / shorter.us());
-  COLL_ASSIGN(const Simulation longer, run(extents.first + extents.more, shorter.us() + most_us));
+      sample.part ? first * std::cbrt(most_score / ((all - first) * all * all))
+                  : static_cast<double>(sample.calls()) * std::sqrt(most_score / shorter.us());
+  COLL_ASSIGN(const Simulation longer, run(sample.first + sample.more, shorter.us() + most_us));
   if (longer.gave_up()) return hopeless;
   // Ranks of one core may happen to have their turns at better times in the longer run; but no
   // pass takes less than its work.
   const double more_us =
       std::max(longer.us() - shorter.us(), longer.core_busy() - shorter.core_busy());
-  return result(extents.part ? longer : shorter, extents,
-                more_us / static_cast<double>(extents.more));
+  return result(sample.part ? longer : shorter, sample, more_us / static_cast<double>(sample.more));
 }
 
 }  // namespace coll

@@ -26,7 +26,7 @@ struct Load {
   bool in_a_row = false;      ///< also compute Simulated::each_us
   bool one_buffer = false;    ///< input and output are one: no copy of a chunk to its own place
   /// With `in_a_row`: the result matters only if us * each_us * each_us is at most this. The
-  /// simulation ends early where that is certain to be more.
+  /// simulation ends early where that is certain to be more; then both are infinite.
   double most_score = std::numeric_limits<double>::infinity();
 };
 
@@ -46,7 +46,6 @@ struct Disturbance {
 struct Simulated {
   double us = 0;                  ///< time until the last rank is done
   double each_us = 0;             ///< time per call of many calls in a row, if asked for
-  bool hopeless = false;          ///< above Load::most_score: `us` and `each_us` are infinite
   std::vector<double> rank_us{};  ///< by simulated rank: time until it is done
   double messages = 0;            ///< number of messages of all ranks
   /// What was busy for the largest share of the time: a link's name or "processor"; "latency" if

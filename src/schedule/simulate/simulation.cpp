@@ -126,7 +126,7 @@ void Simulation::begin(std::uint32_t number, double now) {
   if (!cores_.idle(core)) return;
   const double at = cores_.wake(core, now);
   if (at == now && cores_.holder(core) == lane.rank) return run_next(lane.rank, now);
-  schedule_event(at, core, Kind::turn);
+  events_.put(at, core, Kind::turn);
 }
 
 void Simulation::run_next(std::uint32_t rank, double now) {
@@ -134,7 +134,7 @@ void Simulation::run_next(std::uint32_t rank, double now) {
   LaneState& lane = lanes_[number];
   ranks_[rank].first_ready = std::exchange(lane.next_ready, kNone);
   cores_.work(cores_.core_of(rank), lane.cost.us);
-  schedule_event(now + lane.cost.us, number, Kind::end);
+  events_.put(now + lane.cost.us, number, Kind::end);
 }
 
 /// Who has the core goes on, or passes it on if there is somebody who can use it. As long as
@@ -145,7 +145,7 @@ void Simulation::take_turn(std::uint32_t core, double now) {
     return cores_.rest(core, now);
   while (!has_work(cores_.holder(core))) {
     now = cores_.pass_on(core, now);
-    if (events_.next_at() <= now) return schedule_event(now, core, Kind::turn);
+    if (events_.next_at() <= now) return events_.put(now, core, Kind::turn);
   }
   run_next(cores_.holder(core), now);
 }
@@ -172,8 +172,8 @@ void Simulation::cross(std::uint32_t index, double now) {
   if (message.link == fifo.route->links.size()) {
     // In order: what comes behind has crossed each link after this, and may be a shorter one.
     fifo.last = std::max(fifo.last, message.arrival + fifo.route->crossing_us(message.bytes));
-    schedule_event(fifo.last, message.fifo, Kind::arrive);
-    if (network_.lanes_copy) schedule_event(message.arrival, fifo.writer, Kind::sent);
+    events_.put(fifo.last, message.fifo, Kind::arrive);
+    if (network_.lanes_copy) events_.put(message.arrival, fifo.writer, Kind::sent);
     free_messages_.push_back(index);
     return;
   }
@@ -194,7 +194,7 @@ void Simulation::cross(std::uint32_t index, double now) {
   link_busy_[link] += us;
   message.arrival = std::max(message.arrival, from + us);
   if (from > now) {
-    schedule_event(from, index, Kind::cross);
+    events_.put(from, index, Kind::cross);
   } else {
     cross(index, now);
   }
@@ -260,7 +260,7 @@ Status Simulation::run() {
     ++lanes_left_;
     ++ranks_[lane.rank].lanes;
     const double from = disturbance_.start_us.empty() ? 0 : disturbance_.start_us[lane.rank];
-    schedule_event(from, number, Kind::begin);
+    events_.put(from, number, Kind::begin);
   }
   while (!events_.empty()) {
     const SimulationEvent event = events_.take();

@@ -86,9 +86,6 @@ class Simulation {
     std::uint32_t first_ready = kNone, last_ready = kNone;
   };
 
-  void schedule_event(double at, std::uint32_t subject, Kind kind) {
-    events_.put(at, subject, kind);
-  }
   void begin(std::uint32_t lane, double now);
   void end(std::uint32_t lane, double now);
   void go_on(std::uint32_t lane, double now);
