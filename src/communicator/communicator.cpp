@@ -4,20 +4,12 @@
 
 #include <exception>
 
-#include "base/made_once.hpp"
 #include "communicator/calls/call_check.hpp"
 #include "communicator/calls/call_digest.hpp"
 #include "planner/prediction.hpp"
 #include "sys/clock.hpp"
 
 namespace coll {
-namespace {
-
-const CoreCaches& own_caches() {
-  return made_once([] { return core_caches(); });
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining) {
   const Deadline deadline = after(joining.connect_s);
@@ -54,7 +46,7 @@ Communicator::Communicator(const Joining& joining, Membership membership)
       size_(joining.size),
       name_(joining.name),
       membership_(std::move(membership)),
-      results_(own_caches(), membership_.neighbours),
+      results_(own_core_caches(), membership_.neighbours),
       failure_(name_),
       engine_(joining.rank, joining.size, joining.deadline_s,
               WaitPolicy{joining.spin_us, membership_.neighbours.per_core}, membership_, results_,

@@ -14,31 +14,11 @@
 #include <set>
 #include <vector>
 
+#include "shm_memory.hpp"
 #include "test_seed.hpp"
-#include "transports/shm/shm_connection.hpp"
 
 namespace coll::test {
 namespace {
-
-/// A FIFO over memory of this process.
-struct Memory {
-  explicit Memory(std::uint32_t credits, std::size_t slot_bytes = 128)
-      : layout{slot_bytes, credits},
-        pages(layout.segment_bytes() / sizeof(Page) + 1),
-        fifo(layout.fifo(pages[0].bytes, 0)) {}
-
-  [[nodiscard]] bool contains(const std::byte* place, std::size_t bytes) const {
-    const auto* begin = reinterpret_cast<const std::byte*>(pages.data());
-    return place >= begin && place + bytes <= begin + layout.segment_bytes();
-  }
-
-  struct alignas(4096) Page {
-    std::byte bytes[4096] = {};
-  };
-  ShmLayout layout;
-  std::vector<Page> pages;
-  ShmFifo fifo;
-};
 
 bool send(ShmSender& sender, std::uint64_t value, std::size_t bytes) {
   std::byte* place = sender.acquire(bytes);
@@ -68,7 +48,7 @@ TEST(ShmFifo, NumbersWrapWithoutHarm) {
   for (const auto& [credits, slot_bytes] :
        {std::pair{1U, kSmall}, std::pair{3U, kSmall}, std::pair{3U, kLarge}, std::pair{8U, kLarge},
         std::pair{65U, kSmall}}) {
-    Memory memory(credits, slot_bytes);
+    ShmMemory memory(credits, slot_bytes);
     const std::uint32_t first = std::numeric_limits<std::uint32_t>::max() - 3 * credits;
     ShmSender sender(memory.fifo, first);
     ShmReceiver receiver(memory.fifo, first);
@@ -93,7 +73,7 @@ TEST(ShmFifo, NumbersWrapWithoutHarm) {
 
 /// Messages run ahead of those of other sizes, each as far as its own room.
 TEST(ShmFifo, MessagesOfEachSizeHaveRoomOfTheirOwn) {
-  Memory memory(2, kLarge);
+  ShmMemory memory(2, kLarge);
   ShmSender sender(memory.fifo);
   ShmReceiver receiver(memory.fifo);
   std::mt19937_64 random(test_seed());
@@ -124,8 +104,8 @@ TEST(ShmFifo, MessagesOfEachSizeHaveRoomOfTheirOwn) {
 TEST(ShmFifo, NoMoreLargeSlotsAreUsedThanAreUnderWay) {
   constexpr std::uint32_t kCredits = 8;
   for (const std::uint32_t ahead : {1U, 2U, 5U, kCredits}) {
-    Memory memory(kCredits, kLarge);
-    ShmSender sender(memory.fifo, 1, ShmSlotTrial(ShmWay::few));
+    ShmMemory memory(kCredits, kLarge);
+    ShmSender sender(memory.fifo, 1, ShmWay::few);
     ShmReceiver receiver(memory.fifo);
     std::set<std::byte*> places;
     for (std::uint64_t round = 0; round < 100; ++round) {
@@ -169,7 +149,7 @@ TEST(ShmSlotDeck, CountsMayWrap) {
 
 /// Also when slots come back in between, of which one would go first.
 TEST(ShmFifo, ThePlaceOfTheNextMessageStaysUntilItGoes) {
-  Memory memory(8, kLarge);
+  ShmMemory memory(8, kLarge);
   ShmSender sender(memory.fifo);
   ShmReceiver receiver(memory.fifo);
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(send(sender, i, kLarge));
@@ -183,7 +163,7 @@ TEST(ShmFifo, ThePlaceOfTheNextMessageStaysUntilItGoes) {
 }
 
 TEST(ShmFifo, APlaceBeyondTheSlotsIsNeverUsed) {
-  Memory memory(2, kLarge);
+  ShmMemory memory(2, kLarge);
   ShmSender sender(memory.fifo);
   ShmReceiver receiver(memory.fifo);
   ASSERT_TRUE(send(sender, 7, kLarge));
@@ -200,7 +180,7 @@ TEST(ShmFifo, APlaceBeyondTheSlotsIsNeverUsed) {
 }
 
 TEST(ShmFifo, ALengthThatChangesWhileAMessageIsReadDoesNoHarm) {
-  Memory memory(2, kLarge);
+  ShmMemory memory(2, kLarge);
   ShmSender sender(memory.fifo);
   ShmReceiver receiver(memory.fifo);
   ASSERT_TRUE(send(sender, 7, kLarge));
@@ -216,7 +196,7 @@ TEST(ShmFifo, ALengthThatChangesWhileAMessageIsReadDoesNoHarm) {
 TEST(ShmFifo, NothingOverlaps) {
   for (const std::uint32_t credits : {1U, 2U, 7U}) {
     const ShmLayout layout{kLarge, credits};
-    Memory memory(credits, kLarge);
+    ShmMemory memory(credits, kLarge);
     // Writing every byte of one direction's payloads leaves the other direction as it was.
     ShmSender there(layout.fifo(memory.pages[0].bytes, 0));
     ShmSender back(layout.fifo(memory.pages[0].bytes, 1));
@@ -248,7 +228,7 @@ TEST(ShmFifo, NothingOverlaps) {
 }
 
 TEST(ShmFifo, ALengthBeyondTheSlotIsNeverUsed) {
-  Memory memory(2);
+  ShmMemory memory(2);
   ShmReceiver receiver(memory.fifo);
   memory.fifo.cells[0].digest = 5;
   memory.fifo.cells[0].tag.store(shm_tag(1, 0x7fff'fff0));
@@ -258,7 +238,7 @@ TEST(ShmFifo, ALengthBeyondTheSlotIsNeverUsed) {
 
 TEST(ShmFifo, CreditsThatWereNeverSpentAreNotTaken) {
   for (const std::size_t bytes : {kShort, kSmall, kLarge}) {
-    Memory memory(2, kLarge);
+    ShmMemory memory(2, kLarge);
     ShmSender sender(memory.fifo);
     const std::uint32_t room = room_for(memory.fifo, bytes);
     for (std::uint64_t i = 0; i < room; ++i) ASSERT_TRUE(send(sender, i, bytes));

@@ -8,12 +8,13 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
 
+#include "shm_memory.hpp"
 #include "test_seed.hpp"
-#include "transports/shm/shm_connection.hpp"
 
 namespace coll::test {
 namespace {
@@ -47,6 +48,26 @@ ShmWay chosen(ShmSlotTrial& trial, const Times& times, std::size_t behind = 5,
   return trial.way();
 }
 
+/// Until the trial after a choice. Messages take `ns`.
+std::size_t bytes_until_next(ShmSlotTrial& trial, std::uint64_t ns) {
+  ShmReadTimes none;
+  std::size_t bytes = 0;
+  for (; trial.has_chosen(); bytes += kBytes) trial.wrote(kBytes, ns, none);
+  return bytes;
+}
+
+/// The first test: no sender of this process may have chosen before.
+TEST(ShmSlotTrial, AFirstChoiceIsNoConfirmation) {
+  ASSERT_FALSE(ShmSlotTrial::latest()) << "another test made a choice before this one";
+  ShmSlotTrial trial(std::nullopt);
+  for (const std::size_t mebibytes : {4U, 16U, 64U}) {
+    ASSERT_EQ(chosen(trial, {{300, 900, 700}, {300, 400, 900}}), ShmWay::few);
+    const std::size_t bytes = bytes_until_next(trial, 300);
+    EXPECT_GE(bytes, mebibytes << 20);
+    EXPECT_LT(bytes, (mebibytes << 20) + 2 * kBytes);
+  }
+}
+
 ShmSlotTrial new_trial() {
   // Many bytes later.
   ShmSlotTrial trial(ShmWay::few);
@@ -77,13 +98,6 @@ TEST(ShmSlotTrial, ChoosesTheWayThatTakesTheLeastTimeOfBothEnds) {
       EXPECT_EQ(tried.size(), kShmWays);
     }
   }
-}
-
-std::size_t bytes_until_next(ShmSlotTrial& trial, std::uint64_t ns) {
-  ShmReadTimes none;
-  std::size_t bytes = 0;
-  for (; trial.has_chosen(); bytes += kBytes) trial.wrote(kBytes, ns, none);
-  return bytes;
 }
 
 /// Cores move. But the longer a choice has been right, the less often it is tried.
@@ -124,9 +138,12 @@ TEST(ShmSlotTrial, StaysWithFewSlotsIfTheReceiverSaysNothing) {
 TEST(ShmSlotTrial, NewSendersBeginWithTheLatestChoice) {
   ShmSlotTrial trial = new_trial();
   ASSERT_EQ(chosen(trial, {{6800, 2600, 600}, {700, 5000, 1000}}), ShmWay::streamed);
-  const ShmSlotTrial next;
+  ShmSlotTrial next;
   EXPECT_EQ(next.way(), ShmWay::streamed);
   EXPECT_TRUE(next.has_chosen());
+  const std::size_t bytes = bytes_until_next(next, 600);
+  EXPECT_GE(bytes, std::size_t{16} << 20);
+  EXPECT_LT(bytes, (std::size_t{16} << 20) + 2 * kBytes);
 }
 
 TEST(ShmReadTimes, AreOfOneTrial) {
@@ -144,40 +161,26 @@ TEST(ShmReadTimes, AreOfOneTrial) {
   times.add({2, 0xffff}, 1000, 90);
 }
 
-/// A segment of this process.
-struct Segment {
-  Segment(std::uint32_t credits, std::size_t slot_bytes)
-      : layout{slot_bytes, credits},
-        memory(layout.segment_bytes() / sizeof(Page) + 1),
-        fifo(layout.fifo(memory[0].bytes, 0)) {}
-  struct alignas(4096) Page {
-    std::byte bytes[4096] = {};
-  };
-  ShmLayout layout;
-  std::vector<Page> memory;
-  ShmFifo fifo;
-};
-
 /// Whatever way is tried or chosen, and however far the receiver lags, messages arrive as they
 /// were.
 TEST(ShmSlotTrial, MessagesArriveWhole) {
   std::mt19937_64 random(test_seed());
-  for (const bool fixed : {false, true}) {
+  for (const bool tries : {true, false}) {
     for (const ShmWay way : {ShmWay::few, ShmWay::spread, ShmWay::streamed}) {
-      Segment segment(4, 64 << 10);
-      ShmSender sender(segment.fifo, 1, fixed ? ShmSlotTrial(way) : new_trial());
-      ShmReceiver receiver(segment.fifo);
+      ShmMemory memory(4, 64 << 10);
+      ShmSender sender(memory.fifo, 1, way);
+      ShmReceiver receiver(memory.fifo);
       std::deque<std::size_t> under_way;
       std::set<const std::byte*> places;
       std::uint64_t sent = 0, received = 0;
       const auto fill = [](std::uint64_t number, std::size_t at) {
         return static_cast<std::byte>(number * 31 + at * 7);
       };
-      while (received < (fixed ? 300U : 1500U)) {  // a trial would come after 16 MiB
+      while (received < (tries ? 1500U : 300U)) {  // a trial comes after 16 MiB
         const std::size_t bytes = random() % 4 == 0 ? 5000 : 4097 + random() % (60 << 10);
         std::byte* place = random() % 3 != 0 ? sender.acquire(bytes) : nullptr;
         if (place != nullptr) {
-          const ShmSlots& slots = segment.fifo.slots[1];
+          const ShmSlots& slots = memory.fifo.slots[1];
           ASSERT_GE(place, slots.begin);
           ASSERT_LE(place + bytes, slots.begin + slots.bytes());
           places.insert(place);
@@ -194,13 +197,13 @@ TEST(ShmSlotTrial, MessagesArriveWhole) {
           ++received;
         }
       }
-      if (!fixed) continue;
-      // Spread messages begin anywhere; others where a slot begins.
-      if (way == ShmWay::spread) {
+      // Spread messages begin anywhere; others where a slot begins. A trial tries both.
+      if (tries || way == ShmWay::spread) {
         EXPECT_GT(places.size(), 20U);
       } else {
         EXPECT_LE(places.size(), 4U);
       }
+      if (tries) continue;
       EXPECT_EQ(sender.least_streamed() <= kBytes, way == ShmWay::streamed);
     }
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/made_once.hpp"
 #include "sys/folder.hpp"
 #include "sys/machine/cpu_list.hpp"
 #include "sys/text_file.hpp"
@@ -41,6 +42,10 @@ CoreCaches core_caches(const std::string& root) {
   if (caches.own == 0 && root.empty())
     caches.own = static_cast<std::uint64_t>(std::max(0L, ::sysconf(_SC_LEVEL2_CACHE_SIZE)));
   return caches;
+}
+
+const CoreCaches& own_core_caches() {
+  return made_once([] { return core_caches(); });
 }
 
 }  // namespace coll

@@ -18,4 +18,7 @@ struct CoreCaches {
 /// which tells the third of a whole package, be it made of twelve caches.
 CoreCaches core_caches(const std::string& root = "");
 
+/// Of this machine, read once: calls should not wait for files.
+const CoreCaches& own_core_caches();
+
 }  // namespace coll

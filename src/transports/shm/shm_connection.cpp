@@ -46,6 +46,7 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
                           const MemoryProof& peer, PeerSegments* segments) {
   segment_ = std::move(segment);
   sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1));
+  set_least_streamed(sender_.least_streamed());
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
   if (sender_.has_small_slots()) set_least_kept(ShmFifo::kSmallBytes + 1);
   reach_.said = true;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "sys/clock.hpp"
 #include "transports/shm/shm_fifo.hpp"
@@ -25,14 +26,15 @@ inline void prefetch_to_write(const std::byte* line) {
 class ShmSender final : ShmCursor {
  public:
   ShmSender() = default;
-  explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1, const ShmSlotTrial& trial = {})
+  explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1,
+                     std::optional<ShmWay> way = ShmSlotTrial::latest())
       : ShmCursor(fifo, first),
         first_(first),
         cells_(fifo.cell_count()),
         small_slots_(fifo.slots[0].count),
         large_slots_(fifo.slots[1].count),
-        trial_(trial) {
-    ShmSlotTrial::spread_bytes();  // reads files, which no call should wait for
+        trial_(way) {
+    own_core_caches();  // reads files, which no call should wait for
     place_slots();
   }
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
-#include "base/made_once.hpp"
 #include "sys/clock.hpp"
 #include "sys/machine/core_caches.hpp"
 
@@ -62,17 +62,20 @@ class ShmReadTimes {
 /// shortest; after many bytes it tries again, because a virtual machine's cores move.
 class ShmSlotTrial {
  public:
-  /// Begins with a trial, or with what a sender of this process chose last: a trial touches memory.
-  ShmSlotTrial() {
-    const int way = latest().load(std::memory_order_relaxed);
-    if (way >= 0) begin(Phase::chosen, static_cast<ShmWay>(way));
+  /// Begins with this choice, or with a trial, which touches memory.
+  explicit ShmSlotTrial(std::optional<ShmWay> way = latest()) {
+    if (way) take(*way);
   }
-  /// Begins with this choice.
-  explicit ShmSlotTrial(ShmWay chosen) : choice_(chosen) { begin(Phase::chosen, chosen); }
+
+  /// What a sender of this process chose last.
+  static std::optional<ShmWay> latest() {
+    const int way = latest_way().load(std::memory_order_relaxed);
+    return way < 0 ? std::nullopt : std::optional(static_cast<ShmWay>(way));
+  }
 
   /// Over how many bytes to spread: twice what a core's own cache holds.
   static std::size_t spread_bytes() {
-    return made_once([] { return 2 * std::clamp<std::size_t>(core_caches().own, kLeast, kMost); });
+    return 2 * std::clamp<std::size_t>(own_core_caches().own, kLeast, kMost);
   }
 
   /// How to write the next message.
@@ -103,8 +106,8 @@ class ShmSlotTrial {
       case Phase::settle_few:
         if (messages_ < kSamples) break;
         // Another sender may have chosen meanwhile.
-        if (const int way = latest().load(std::memory_order_relaxed); trial_ == 1 && way >= 0) {
-          begin(Phase::chosen, static_cast<ShmWay>(way));
+        if (const std::optional<ShmWay> way = latest(); !choice_ && way) {
+          take(*way);
         } else {
           begin(Phase::few, ShmWay::few);
         }
@@ -147,18 +150,21 @@ class ShmSlotTrial {
   static constexpr float kClearly = 0.8F;
   /// Waits for the receiver's times for as many messages.
   static constexpr std::size_t kPatience = 1024;
-  /// A choice holds for as many bytes at first, and for as many times more each time that a trial
-  /// confirms it, up to a limit. But if as many messages in a row, of those that are watched, take
-  /// as many times longer or shorter than in the trial, it holds for a part only: messages of other
-  /// lengths, and those that are combined as they are written, may take other times, too.
-  static constexpr std::size_t kSoonest = std::size_t{16} << 20, kLatest = std::size_t{256} << 20;
+  /// A choice holds for as many bytes, and for as many times more each time that a trial confirms
+  /// it, up to a limit. The first of all is tried again sooner: as a process begins, its messages
+  /// are not yet like later ones, and cores still move. If as many messages in a row, of those that
+  /// are watched, take as many times longer or shorter than in the trial, a choice holds for a part
+  /// only: messages of other lengths, and those that are combined as they are written, may take
+  /// other times, too.
+  static constexpr std::size_t kFirst = std::size_t{4} << 20, kSoonest = std::size_t{16} << 20,
+                               kLatest = std::size_t{256} << 20;
   static constexpr std::size_t kTimes = 4;
   static constexpr std::size_t kWatched = 16, kOdd = 6;
   static constexpr float kOddTimes = 2.5F;
   static constexpr std::size_t kLeast = std::size_t{256} << 10, kMost = std::size_t{2} << 20;
 
-  /// What a sender of this process chose last, or -1.
-  static std::atomic<int>& latest() {
+  /// A ShmWay, or -1.
+  static std::atomic<int>& latest_way() {
     static std::atomic<int> way{-1};
     return way;
   }
@@ -187,11 +193,14 @@ class ShmSlotTrial {
     const auto other = std::min_element(ns.begin() + 1, ns.end());
     const bool better = *other < kClearly * ns[0];
     const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
-    again_ = best == choice_ ? std::min(kTimes * again_, kLatest) : kSoonest;
-    choice_ = best;
-    latest().store(static_cast<int>(best), std::memory_order_relaxed);
-    begin(Phase::chosen, best);
+    again_ = !choice_ ? kFirst : best == *choice_ ? std::min(kTimes * again_, kLatest) : kSoonest;
+    latest_way().store(static_cast<int>(best), std::memory_order_relaxed);
+    take(best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
+  }
+  void take(ShmWay choice) {
+    choice_ = choice;
+    begin(Phase::chosen, choice);
   }
   void begin(Phase phase, ShmWay way) {
     phase_ = phase;
@@ -205,8 +214,8 @@ class ShmSlotTrial {
   std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
   std::size_t odd_ = 0;                   ///< watched messages in a row that took another time
   std::size_t again_ = kSoonest;          ///< bytes
-  ShmWay choice_ = ShmWay::few;           ///< of the last trial
-  float expected_ = 0;                    ///< nanoseconds per byte in the last trial; 0: none yet
+  std::optional<ShmWay> choice_;
+  float expected_ = 0;  ///< nanoseconds per byte in the last trial; 0: none yet
   std::array<float, kSamples> samples_[kShmWays]{};
 };
 
