@@ -29,7 +29,11 @@ constexpr bool kNativeF16 = true;
 __extension__ typedef _Float16 NativeF16;
 #elif defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
 constexpr bool kNativeF16 = true;
+#if defined(__clang__)
+typedef _Float16 NativeF16;  // its float16_t computes in f32
+#else
 using NativeF16 = float16_t;
+#endif
 #else
 constexpr bool kNativeF16 = false;
 using NativeF16 = float;  // not used
