@@ -151,11 +151,11 @@ class ShmSlotTrial {
   /// Waits for the receiver's times for as many messages.
   static constexpr std::size_t kPatience = 1024;
   /// A choice holds for as many bytes, and for as many times more each time that a trial confirms
-  /// it, up to a limit. The first of all is tried again sooner: as a process begins, its messages
-  /// are not yet like later ones, and cores still move. If as many messages in a row, of those that
-  /// are watched, take as many times longer or shorter than in the trial, a choice holds for a part
-  /// only: messages of other lengths, and those that are combined as they are written, may take
-  /// other times, too.
+  /// it, up to a limit. A connection's first one is tried again sooner: the first messages of a
+  /// process are not like later ones, and a choice that was inherited is another connection's. If
+  /// as many messages in a row, of those that are watched, take as many times longer or shorter
+  /// than in the trial, a choice holds for a part only: messages of other lengths, and those that
+  /// are combined as they are written, may take other times, too.
   static constexpr std::size_t kFirst = std::size_t{4} << 20, kSoonest = std::size_t{16} << 20,
                                kLatest = std::size_t{256} << 20;
   static constexpr std::size_t kTimes = 4;
@@ -193,7 +193,7 @@ class ShmSlotTrial {
     const auto other = std::min_element(ns.begin() + 1, ns.end());
     const bool better = *other < kClearly * ns[0];
     const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
-    again_ = !choice_ ? kFirst : best == *choice_ ? std::min(kTimes * again_, kLatest) : kSoonest;
+    if (choice_) again_ = best == *choice_ ? std::min(kTimes * again_, kLatest) : kSoonest;
     latest_way().store(static_cast<int>(best), std::memory_order_relaxed);
     take(best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
@@ -213,7 +213,7 @@ class ShmSlotTrial {
   std::uint16_t trial_ = 1;
   std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
   std::size_t odd_ = 0;                   ///< watched messages in a row that took another time
-  std::size_t again_ = kSoonest;          ///< bytes
+  std::size_t again_ = kFirst;            ///< bytes
   std::optional<ShmWay> choice_;
   float expected_ = 0;  ///< nanoseconds per byte in the last trial; 0: none yet
   std::array<float, kSamples> samples_[kShmWays]{};
