@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the header that most tests include, by the command that compiles one of them.
-
-usage: precompile.py COMPILE_COMMANDS TEST HEADER COPY COMPILED
-
-A compiler takes a compiled header only with the flags that it was compiled with, and this build system gives no way to
-say "the flags of that program". Runs in the build directory. COPY is what the tests are told to include: beside it the
-compiler looks for COMPILED, which has the same name and one more suffix. Every build runs this; it does nothing as long
-as the command, the compiler and all included files stay as they were, for which it keeps COMPILED.made-from.
-"""
-
+# Compiles the header that most tests include, by the command that compiles one of them.
+#
+# usage: precompile.py COMPILE_COMMANDS TEST HEADER COPY COMPILED
+#
+# A compiler takes a compiled header only with the flags that it was compiled with, and Meson gives no way to say "the
+# flags of that program". Runs in the build directory. The tests include COPY: beside it the compiler looks for
+# COMPILED, which has the same name and one more suffix. Every build runs this. It does nothing as long as the command,
+# the compiler and all included files stay as COMPILED.made-from says.
 import json
 import pathlib
 import shlex
