@@ -199,9 +199,13 @@ TEST(ShmSlotTrial, MessagesArriveWhole) {
           ++received;
         }
       }
-      // Spread messages begin anywhere; others where a slot begins. A trial tries both.
-      const bool spreads = tries || way == ShmWay::spread;
-      EXPECT_EQ(places.size() > 4, spreads) << places.size();
+      // Spread messages begin anywhere; others where a slot begins. A trial tries both, but spreads
+      // few messages where caches are small.
+      if (way == ShmWay::spread) {
+        EXPECT_GT(places.size(), 20U);
+      } else {
+        EXPECT_EQ(places.size() > 4, tries) << places.size();
+      }
       const bool streamed = way == ShmWay::streamed;
       EXPECT_EQ(streams, tries ? std::set({false, true}) : std::set({streamed}));
     }
