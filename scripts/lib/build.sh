@@ -20,8 +20,10 @@ configure() {
   case $version in
     0.*) die "meson $version is too old, 1.0 is needed: it is $(command -v meson); Debian 12's is /usr/bin/meson" ;;
   esac
+  # A sanitizer's program takes the default linker a second, lld a third of one.
+  if command -v ld.lld >/dev/null; then export CC_LD=lld CXX_LD=lld; fi
   stamp="$directory/configured-with"
-  want="$version $* CC=${CC:-} CXX=${CXX:-}"
+  want="$version $* CC=${CC:-} CXX=${CXX:-} LD=${CXX_LD:-}"
   if [ -f "$directory/build.ninja" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
     return 0
   fi
