@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "torch_store.hpp"
-#include "torch_versions.hpp"
 #include "torch_work.hpp"
 
 namespace collectives_torch {
@@ -16,8 +15,8 @@ namespace {
 /// PyTorch's store as the library reads it. Nothing may throw through the library: the text of an
 /// exception is kept.
 struct LentStore {
-  c10::intrusive_ptr<c10d::Store> store;
-  std::string failure;
+  StoreConnection store;
+  std::string failure = {};
 
   coll_status_t set(const char* key, const char* value, std::size_t bytes) noexcept {
     try {
@@ -88,8 +87,7 @@ Group::Group(Identity who, collectives::Communicator communicator)
 std::shared_ptr<Group> Group::join(const c10::intrusive_ptr<c10d::Store>& store, Identity who,
                                    Milliseconds timeout) {
   who = shortened(std::move(who));
-  // The store may be another group's live connection, on which a wait would hold it up.
-  LentStore lent{clone_of(store), {}};
+  LentStore lent{StoreConnection(store)};
   const coll_config_t config = config_of(who.name, timeout);
   auto joined = collectives::Communicator::join_by(lend(lent), "coll", who.size, who.rank, &config);
   if (!joined) {
@@ -97,6 +95,7 @@ std::shared_ptr<Group> Group::join(const c10::intrusive_ptr<c10d::Store>& store,
                     "coll: " + describe(who) + " could not join: " + joined.error().text +
                         (lent.failure.empty() ? "" : "; the store says: " + lent.failure));
   }
+  lent.store.keep();
   return std::make_shared<Group>(std::move(who), *std::move(joined));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for a key of PyTorch's store.
+// PyTorch's store: waiting for a key, and a connection to it that nobody else uses.
 #pragma once
 #include <chrono>
 #include <string>
@@ -10,5 +10,24 @@ namespace collectives_torch {
 /// Whether the key is in the store in time. A timeout of 0 or less looks once. Throws what the
 /// store throws for other reasons.
 bool comes(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout);
+
+/// The store over a connection that nobody else uses meanwhile: a wait on it holds up no other
+/// group. When PyTorch connects, its server looks up names while all others wait, for seconds where
+/// DNS is slow. So a connection to a TCPStore is kept, and serves one group after another.
+class StoreConnection {
+ public:
+  explicit StoreConnection(const c10::intrusive_ptr<c10d::Store>& store);
+
+  c10d::Store& operator*() const { return *store_; }
+  c10d::Store* operator->() const { return store_.get(); }
+
+  /// Keeps the connection for the next. Without this call it closes: who saw it fail does not call.
+  void keep();
+
+ private:
+  c10::intrusive_ptr<c10d::Store> base_;        // below all prefixes
+  c10::intrusive_ptr<c10d::Store> connection_;  // to the same
+  c10::intrusive_ptr<c10d::Store> store_;       // with the prefixes
+};
 
 }  // namespace collectives_torch

@@ -51,6 +51,40 @@ def test_groups_come_and_go():
     assert descriptors() <= settled + 2
 
 
+def connections_to_the_store():
+    """The inodes of this process's sockets that lead to the store's port."""
+    store = dist.distributed_c10d._get_default_store()  # pylint: disable=protected-access
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    own = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            own.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except FileNotFoundError:  # the descriptor that listed them
+            continue
+    inodes = set()
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/self/net/{table}", encoding="ascii") as file:
+            for line in file.readlines()[1:]:
+                words = line.split()
+                leads_there = int(words[2].rsplit(":", 1)[1], 16) == store.port
+                if leads_there and f"socket:[{words[9]}]" in own:
+                    inodes.add(words[9])
+    return inodes
+
+
+@on_ranks(2)
+def test_groups_join_over_one_connection_to_the_store():
+    """When one is made, the store's server looks up names while all others wait."""
+    lacks("gloo", reason="joins over PyTorch's own connection")
+    total_of(dist.new_group(), 2)
+    first = connections_to_the_store()
+    assert len(first) == 2  # PyTorch's own, and that which joins groups
+    for _ in range(4):
+        total_of(dist.new_group(), 2)
+        assert connections_to_the_store() == first
+
+
 @on_ranks(4)
 def test_only_members_make_a_group():
     """Each rank makes its own group; torch counts calls, so each rank makes as many."""
