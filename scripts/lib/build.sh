@@ -20,10 +20,11 @@ configure() {
   case $version in
     0.*) die "meson $version is too old, 1.0 is needed: it is $(command -v meson); Debian 12's is /usr/bin/meson" ;;
   esac
-  # A sanitizer's program takes the default linker a second, lld a third of one.
-  if command -v ld.lld >/dev/null; then export CC_LD=lld CXX_LD=lld; fi
+  # A sanitizer's program takes the default linker a second, lld a sixth of one.
+  linker=
+  case " $* " in *-Db_sanitize=*) if command -v ld.lld >/dev/null; then linker=lld; fi ;; esac
   stamp="$directory/configured-with"
-  want="$version $* CC=${CC:-} CXX=${CXX:-} LD=${CXX_LD:-}"
+  want="$version $* CC=${CC:-} CXX=${CXX:-} LD=$linker"
   if [ -f "$directory/build.ninja" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
     return 0
   fi
@@ -31,9 +32,10 @@ configure() {
   if [ -f "$directory/build.ninja" ]; then mode=--reconfigure; fi
   log=$(mktemp)
   # What another version or compiler left may not be usable: then from scratch.
+  meson_setup() { env ${linker:+CC_LD=$linker CXX_LD=$linker} meson setup "$@" "$directory" "$root" >"$log" 2>&1; }
   # shellcheck disable=SC2086  # $mode may be empty
-  if ! meson setup $mode "$@" "$directory" "$root" >"$log" 2>&1; then
-    if ! { [ -d "$directory/meson-private" ] && meson setup --wipe "$@" "$directory" "$root" >"$log" 2>&1; }; then
+  if ! meson_setup $mode "$@"; then
+    if ! { [ -d "$directory/meson-private" ] && meson_setup --wipe "$@"; }; then
       tail -n 25 "$log" >&2
       rm -f "$log"
       die "configuring $directory failed (above: meson's last lines)"

@@ -14,11 +14,21 @@ TEST(ResultStore, KeepsInACoresOwnCacheWhatFits) {
   const ResultStore store({.own = 2 * kMiB, .shared = 260 * kMiB, .shared_by = 2}, {2, 1});
   EXPECT_EQ(store.beyond_own(), 2 * kMiB);
   EXPECT_EQ(store.beyond_shared(), 65 * kMiB);
-  EXPECT_EQ(store.of(0), cached);
-  EXPECT_EQ(store.of(2 * kMiB - 1), cached);
-  EXPECT_EQ(store.of(65 * kMiB), streaming);
+  const auto settled = [&](std::uint64_t bytes) {
+    const ResultStore::Choice choice = store.of(bytes);
+    EXPECT_TRUE(choice.settled) << bytes;
+    return choice.store;
+  };
+  EXPECT_EQ(settled(0), cached);
+  EXPECT_EQ(settled(2 * kMiB - 1), cached);
+  EXPECT_EQ(settled(65 * kMiB), streaming);
+  for (std::uint32_t call = 0; call < ResultStore::kCallsBefore; ++call) {
+    const ResultStore::Choice choice = store.of(2 * kMiB);
+    EXPECT_EQ(choice.store, cached);
+    EXPECT_FALSE(choice.settled);
+  }
   // One answer for all between.
-  EXPECT_EQ(store.of(2 * kMiB), store.of(65 * kMiB - 1));
+  EXPECT_EQ(settled(2 * kMiB), settled(65 * kMiB - 1));
 }
 
 TEST(ResultStore, ASharedCacheHoldsInputsAndResultsOfThoseThatShareIt) {

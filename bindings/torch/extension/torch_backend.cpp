@@ -68,7 +68,7 @@ c10::intrusive_ptr<c10d::Backend> CollBackend::split(
   }
   auto part = group_->subset(ranks, std::move(who), options->timeout);
   return c10::make_intrusive<CollBackend>(
-      std::move(part), store->clone(),
+      std::move(part), store,
       c10::make_intrusive<GroupOptions>(options->timeout, options_->backend));
 }
 
@@ -77,7 +77,7 @@ c10::intrusive_ptr<c10d::Backend> CollBackend::merge(
     const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank, const int& size) {
   auto merged = Group::join(store, {options->group_name, rank, size, {}}, options->timeout);
   return c10::make_intrusive<CollBackend>(
-      std::move(merged), store->clone(),
+      std::move(merged), store,
       c10::make_intrusive<GroupOptions>(options->timeout, options_->backend));
 }
 

@@ -95,7 +95,7 @@ std::shared_ptr<Group> Group::join(const c10::intrusive_ptr<c10d::Store>& store,
                     "coll: " + describe(who) + " could not join: " + joined.error().text +
                         (lent.failure.empty() ? "" : "; the store says: " + lent.failure));
   }
-  lent.store.keep();
+  if (lent.failure.empty()) lent.store.keep();
   return std::make_shared<Group>(std::move(who), *std::move(joined));
 }
 

@@ -21,8 +21,7 @@ c10::intrusive_ptr<c10d::Backend> make_group(const c10d::DistributedBackendOptio
   Identity who{of_group.group_id, of_group.group_rank, of_group.group_size,
                of_group.global_ranks_in_group};
   auto group = Group::join(of_group.store, std::move(who), own->timeout);
-  return c10::make_intrusive<CollBackend>(std::move(group), clone_of(of_group.store),
-                                          std::move(own));
+  return c10::make_intrusive<CollBackend>(std::move(group), of_group.store, std::move(own));
 }
 
 py::dict stats(CollBackend& backend) {

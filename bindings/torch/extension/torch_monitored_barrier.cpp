@@ -25,11 +25,13 @@ void CollBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wai
   };
   const std::string prefix = "monitored_barrier/" + std::to_string(monitored_barriers_++) + "/";
   const std::string verdict_key = prefix + "verdict";
+  StoreConnection store(store_);
 
   if (rank_ != 0) {
-    store_->set(prefix + std::to_string(rank_), std::string("here"));
-    const bool told = comes(*store_, verdict_key, left());
-    const std::string verdict = told ? store_->get_to_str(verdict_key) : "no word in time";
+    store->set(prefix + std::to_string(rank_), std::string("here"));
+    const bool told = comes(*store, verdict_key, left());
+    const std::string verdict = told ? store->get_to_str(verdict_key) : "no word in time";
+    store.keep();
     if (verdict != "passed") {
       C10_THROW_ERROR(DistBackendError,
                       "coll: Rank " + std::to_string(rank_) +
@@ -44,7 +46,7 @@ void CollBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wai
   std::string verdict = "passed";
   for (int rank = 1; rank < size_; ++rank) {
     const bool in_time = left().count() > 0;
-    if (comes(*store_, prefix + std::to_string(rank), left())) {
+    if (comes(*store, prefix + std::to_string(rank), left())) {
       passed.push_back(rank);
       continue;
     }
@@ -59,7 +61,8 @@ void CollBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wai
     verdict = (missing.size() == 1 ? "Rank " : "Ranks ") + joined(missing) +
               " failed to pass monitoredBarrier in " + std::to_string(timeout.count()) + " ms";
   }
-  store_->set(verdict_key, verdict);
+  store->set(verdict_key, verdict);
+  store.keep();
   if (!missing.empty()) {
     C10_THROW_ERROR(DistBackendError,
                     "coll: [Rank 0 of group '" + group_->who().name + "']: " + verdict +

@@ -3,10 +3,13 @@
 #include "torch_store.hpp"
 
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <mutex>
+#include <optional>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,46 +21,57 @@ namespace {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-/// PrefixStore tells its prefix only to who derives from it.
+/// PrefixStore shows its prefix only to classes that derive from it.
 struct OpenPrefix : c10d::PrefixStore {
   static const std::string& of(const c10d::PrefixStore& store) {
     return store.*&OpenPrefix::prefix_;
   }
 };
 
-/// One idle connection to each store that lives.
-class IdleConnections {
+/// The connection that the process keeps. It is a client's own, also where the process serves the
+/// store, so it keeps no server alive.
+class KeptConnection {
  public:
-  StorePtr take(const StorePtr& store) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(idle_, [](const Idle& one) { return one.to.expired(); });
-    for (Idle& one : idle_) {
-      if (one.to.lock() == store) return std::exchange(one.connection, {});
+  /// Null if there is none to this store, or it is dead.
+  StorePtr take(const c10d::TCPStore& to) {
+    StorePtr found;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!kept_ || kept_->server != server_of(to)) return {};
+      found = std::move(kept_->connection);
+      kept_.reset();
     }
-    return {};
+    try {
+      found->check({"coll"});
+      return found;
+    } catch (const std::exception&) {
+      return {};
+    }
   }
-  void give(const StorePtr& store, StorePtr connection) {
+  void give(const c10d::TCPStore& to, StorePtr connection) {
+    std::optional<Kept> kept(Kept{server_of(to), std::move(connection)});
     const std::lock_guard lock(mutex_);
-    for (Idle& one : idle_) {
-      if (one.to.lock() != store) continue;
-      one.connection = std::move(connection);
-      return;
-    }
-    idle_.push_back({c10::weak_intrusive_ptr<c10d::Store>(store), std::move(connection)});
+    kept_.swap(kept);
   }
 
  private:
-  struct Idle {
-    c10::weak_intrusive_ptr<c10d::Store> to;
-    StorePtr connection;  // none while it is lent
+  /// A fork must not use its parent's connection.
+  using Server = std::tuple<std::string, std::uint16_t, pid_t>;
+  struct Kept {
+    Server server;
+    StorePtr connection;
   };
+  static Server server_of(const c10d::TCPStore& store) {
+    return {store.getHost(), store.getPort(), getpid()};
+  }
+
   std::mutex mutex_;
-  std::vector<Idle> idle_;
+  std::optional<Kept> kept_;
 };
 
-IdleConnections& idle_connections() {
-  static auto& all = *new IdleConnections;  // never destroyed: PyTorch may be gone by then
-  return all;
+KeptConnection& kept_connection() {
+  static auto& kept = *new KeptConnection;  // never destroyed: PyTorch may be gone by then
+  return kept;
 }
 
 }  // namespace
@@ -68,7 +82,8 @@ StoreConnection::StoreConnection(const StorePtr& store) : base_(store) {
     prefixes.push_back(OpenPrefix::of(*layer));
     base_ = layer->getUnderlyingStore();
   }
-  connection_ = idle_connections().take(base_);
+  if (const auto* tcp = dynamic_cast<c10d::TCPStore*>(base_.get()))
+    connection_ = kept_connection().take(*tcp);
   if (!connection_) connection_ = clone_of(base_);
   store_ = connection_;
   for (auto prefix = prefixes.rbegin(); prefix != prefixes.rend(); ++prefix) {
@@ -77,8 +92,8 @@ StoreConnection::StoreConnection(const StorePtr& store) : base_(store) {
 }
 
 void StoreConnection::keep() {
-  const bool connects = dynamic_cast<c10d::TCPStore*>(base_.get()) != nullptr;
-  if (connects && connection_ != base_) idle_connections().give(base_, std::move(connection_));
+  const auto* tcp = dynamic_cast<c10d::TCPStore*>(base_.get());
+  if (tcp != nullptr && connection_ != base_) kept_connection().give(*tcp, connection_);
 }
 
 bool comes(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout) {

@@ -11,9 +11,10 @@ namespace collectives_torch {
 /// store throws for other reasons.
 bool comes(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout);
 
-/// The store over a connection that nobody else uses meanwhile: a wait on it holds up no other
-/// group. When PyTorch connects, its server looks up names while all others wait, for seconds where
-/// DNS is slow. So a connection to a TCPStore is kept, and serves one group after another.
+/// The store over a connection that nobody else uses meanwhile, where PyTorch can make one: a wait
+/// on it holds up no other group. When PyTorch connects, both sides look up each other's name, and
+/// the server does so while all its clients wait; where DNS loses a packet that takes seconds. So
+/// the process keeps a connection to a TCPStore, which serves one user after another.
 class StoreConnection {
  public:
   explicit StoreConnection(const c10::intrusive_ptr<c10d::Store>& store);
@@ -21,7 +22,7 @@ class StoreConnection {
   c10d::Store& operator*() const { return *store_; }
   c10d::Store* operator->() const { return store_.get(); }
 
-  /// Keeps the connection for the next. Without this call it closes: who saw it fail does not call.
+  /// Keeps the connection for the next user. Whoever saw it fail does not call this.
   void keep();
 
  private:

@@ -2,6 +2,7 @@
 # What the ranks see when one is killed, late or wrong, when a group is aborted, and at exit.
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -321,6 +322,48 @@ def test_python_exits_cleanly(tmp_path, how, code):
             assert rank.returncode == code, errors
             assert "terminate" not in errors and "Fatal" not in errors
             assert how == "exception" or output == "done\n"
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.communicate()
+
+
+AGAIN = """
+import os, pathlib, sys, time, torch, torch.distributed as dist
+backend, place = sys.argv[1], pathlib.Path(sys.argv[2])
+def world():
+    dist.init_process_group(backend)
+    x = torch.ones(10)
+    dist.all_reduce(x, group=dist.new_group())
+    assert x[0] == 2
+    dist.destroy_process_group()
+for n in range(3):
+    world()
+    over = place / f"over{n}"
+    if os.environ["RANK"] == "0":
+        over.touch()  # its server is gone
+    while not over.exists():
+        time.sleep(0.01)
+print("done")
+"""
+
+
+def test_a_world_comes_again_on_the_same_port(tmp_path):
+    """Rank 0 serves the store: nothing keeps the server of the world before alive."""
+    script = tmp_path / "again.py"
+    script.write_text(AGAIN)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                   "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    ranks = [subprocess.Popen([sys.executable, str(script), Setting.backend, str(tmp_path)],
+                              env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    try:
+        for rank in ranks:
+            output, errors = rank.communicate(timeout=60)
+            assert (rank.returncode, output) == (0, "done\n"), errors
     finally:
         for rank in ranks:
             rank.kill()

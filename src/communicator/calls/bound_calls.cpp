@@ -52,12 +52,14 @@ BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   const Buffers buffers = buffers_of(request, rank_, size_);
   // Buffers that meet are in place: the door let nothing else pass.
   binding.apart = !overlap(buffers.input, buffers.output);
-  binding.store = results_->of(buffers.output.bytes);
+  const ResultStore::Choice choice = results_->of(buffers.output.bytes);
+  binding.store = choice.store;
   binding.blocks = request.blocks;
   bound->digest = digest_of(call, request.blocks != nullptr ? request.blocks->known : call.count,
                             rank_, program.shape.plan_digest);
   bound->run.bind(program, binding);
   counts_.begin(bound->repeats, bound->run.traffic);
+  bound->settled = choice.settled;
   bound->blocks = request.kept_blocks();
   bound->request = request;
   if (taken) idle_.pop_back();  // nothing can fail any more

@@ -98,6 +98,7 @@ struct BoundCall {
   std::shared_ptr<const UnequalBlocks> blocks;  ///< the request's
   Run run;
   std::uint64_t digest = 0;  ///< of all but the number
+  bool settled = false;      ///< else the next call is bound anew
   bool in_flight = false;
   RepeatCount repeats;  ///< where nothing else was in flight
 };
@@ -112,7 +113,8 @@ class BoundCalls {
   /// The request as it was bound before, if it was and is not in flight; else null.
   [[nodiscard]] BoundCall* find(const Request& request) {
     BoundCall& place = calls_[place_of(request)];
-    const bool known = place.run.program != nullptr && !place.in_flight && place.request == request;
+    const bool known = place.run.program != nullptr && place.settled && !place.in_flight &&
+                       place.request == request;
     return known ? &place : nullptr;
   }
   /// Binds a checked request. Allocates.

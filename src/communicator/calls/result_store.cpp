@@ -3,6 +3,7 @@
 #include "communicator/calls/result_store.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -20,30 +21,32 @@ constexpr std::uint64_t kUsualOwn = std::uint64_t{2} << 20;
 /// Whether it takes twice to three times as long to store past the caches as into the shared one,
 /// or about as long; `own` is what a core's own holds. (docs/performance.md)
 bool shared_cache_is_fast(std::uint64_t own) {
-  constexpr int kRounds = 3;
   // Twice as much as a core's own cache holds is copied as messages are, slice by slice out of
   // that.
   constexpr std::size_t kSlice = 64 << 10;
   // Machines lie far on either side.
   constexpr double kMuchLonger = 1.5;
-  const std::size_t bytes = 2 * own / kSlice * kSlice;
+  const std::size_t slices = std::max<std::size_t>(2 * own / kSlice, 1);
   const std::unique_ptr<std::byte[]> slice(new (std::nothrow) std::byte[kSlice]);
-  const std::unique_ptr<std::byte[]> result(new (std::nothrow) std::byte[bytes]);
-  if (slice == nullptr || result == nullptr) return false;
+  const std::unique_ptr<std::byte[]> result(new (std::nothrow) std::byte[slices * kSlice]);
+  const std::unique_ptr<std::uint64_t[]> ns(new (std::nothrow) std::uint64_t[slices]);
+  if (slice == nullptr || result == nullptr || ns == nullptr) return false;
   // Pages that nobody has touched are all one page of zeros.
   std::memset(slice.get(), 1, kSlice);
-  std::memset(result.get(), 1, bytes);
-  std::uint64_t least_ns[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
-  for (int round = 0; round < kRounds; ++round) {
-    for (const reduce::Store store : {reduce::Store::cached, reduce::Store::streaming}) {
-      const auto how = static_cast<std::size_t>(store);
+  // Others may take the core at any time: the median of the slices counts.
+  const auto slice_ns = [&](reduce::Store store) {
+    const auto copy = reduce::copy_kernels().copy[static_cast<std::size_t>(store)];
+    for (std::size_t i = 0; i < slices; ++i) {
       const std::uint64_t start = now_ns();
-      for (std::size_t at = 0; at < bytes; at += kSlice)
-        reduce::copy_kernels().copy[how](result.get() + at, slice.get(), kSlice);
-      least_ns[how] = std::min(least_ns[how], now_ns() - start);
+      copy(result.get() + i * kSlice, slice.get(), kSlice);
+      ns[i] = now_ns() - start;
     }
-  }
-  return static_cast<double>(least_ns[1]) > kMuchLonger * static_cast<double>(least_ns[0]);
+    std::nth_element(ns.get(), ns.get() + slices / 2, ns.get() + slices);
+    return static_cast<double>(ns[slices / 2]);
+  };
+  slice_ns(reduce::Store::cached);  // the pages are new
+  const double into_cache = slice_ns(reduce::Store::cached);
+  return slice_ns(reduce::Store::streaming) > kMuchLonger * into_cache;
 }
 
 }  // namespace
@@ -57,12 +60,17 @@ ResultStore::ResultStore(const CoreCaches& caches, const Neighbours& neighbours)
   shared_ = std::max(own_, static_cast<std::uint64_t>(part));
 }
 
-reduce::Store ResultStore::of(std::uint64_t bytes) const {
+ResultStore::Choice ResultStore::of(std::uint64_t bytes) const {
   if (bytes < own_) [[likely]]
-    return reduce::Store::cached;
-  if (bytes >= shared_) return reduce::Store::streaming;
+    return {reduce::Store::cached, true};
+  if (bytes >= shared_) return {reduce::Store::streaming, true};
+  static constinit std::atomic<std::uint32_t> calls{0};
+  if (calls.load(std::memory_order_relaxed) < kCallsBefore) {
+    calls.fetch_add(1, std::memory_order_relaxed);
+    return {reduce::Store::cached, false};
+  }
   const bool fast = made_once([this] { return shared_cache_is_fast(own_); });
-  return fast ? reduce::Store::cached : reduce::Store::streaming;
+  return {fast ? reduce::Store::cached : reduce::Store::streaming, true};
 }
 
 }  // namespace coll

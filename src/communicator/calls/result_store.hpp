@@ -14,11 +14,21 @@ namespace coll {
 /// is fast it may go all the same, as long as inputs and results of all ranks that share it fit.
 class ResultStore {
  public:
+  /// As many calls of a process go by before it measures its shared cache: a program of few calls
+  /// would gain less than that takes.
+  static constexpr std::uint32_t kCallsBefore = 8;
+
+  struct Choice {
+    reduce::Store store;
+    bool settled;  ///< false: ask again at the next call
+  };
+
   ResultStore(const CoreCaches& caches, const Neighbours& neighbours);
 
-  /// For a result of `bytes` bytes. Between the two sizes below, the speed of the shared cache
-  /// decides, which a process measures once, in some milliseconds.
-  [[nodiscard]] reduce::Store of(std::uint64_t bytes) const;
+  /// For a call's result of `bytes` bytes. Between the two sizes below, the speed of the shared
+  /// cache decides, which a process measures once, in a millisecond or two. Until then such results
+  /// go into the cache, where the system has just cleared the pages of most of them.
+  [[nodiscard]] Choice of(std::uint64_t bytes) const;
 
   /// Results of more bytes go past the caches: the first size where the shared cache is slow, the
   /// second where it is fast.
