@@ -304,6 +304,21 @@ print("done")
 """
 
 
+def outcomes(script, argument, port, **more):
+    """What two ranks of the script end with, print and report."""
+    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                   "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1", **more}
+    ranks = [subprocess.Popen([sys.executable, str(script), argument, Setting.backend],
+                              env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    try:
+        return [(*rank.communicate(timeout=60), rank.returncode) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.communicate()
+
+
 @pytest.mark.parametrize("how, code", [("plain", 0), ("unwaited", 0), ("destroyed", 0),
                                        ("exception", 5)])
 def test_python_exits_cleanly(tmp_path, how, code):
@@ -311,26 +326,15 @@ def test_python_exits_cleanly(tmp_path, how, code):
     script = tmp_path / "leaves.py"
     script.write_text(LEAVES)
     store = dist.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port),
-                   "TORCHELASTIC_USE_AGENT_STORE": "True", "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    ranks = [subprocess.Popen([sys.executable, str(script), how, Setting.backend],
-                              env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True) for rank in range(2)]
-    try:
-        for rank in ranks:
-            output, errors = rank.communicate(timeout=30)
-            assert rank.returncode == code, errors
-            assert "terminate" not in errors and "Fatal" not in errors
-            assert how == "exception" or output == "done\n"
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.communicate()
+    for output, errors, ended in outcomes(script, how, store.port, TORCHELASTIC_USE_AGENT_STORE="True"):
+        assert ended == code, errors
+        assert "terminate" not in errors and "Fatal" not in errors
+        assert how == "exception" or output == "done\n"
 
 
 AGAIN = """
 import os, pathlib, sys, time, torch, torch.distributed as dist
-backend, place = sys.argv[1], pathlib.Path(sys.argv[2])
+place, backend = pathlib.Path(sys.argv[1]), sys.argv[2]
 def world():
     dist.init_process_group(backend)
     x = torch.ones(10)
@@ -355,19 +359,8 @@ def test_a_world_comes_again_on_the_same_port(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-                   "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    ranks = [subprocess.Popen([sys.executable, str(script), Setting.backend, str(tmp_path)],
-                              env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True) for rank in range(2)]
-    try:
-        for rank in ranks:
-            output, errors = rank.communicate(timeout=60)
-            assert (rank.returncode, output) == (0, "done\n"), errors
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.communicate()
+    for output, errors, ended in outcomes(script, str(tmp_path), port):
+        assert (ended, output) == (0, "done\n"), errors
 
 
 @on_ranks(2)
