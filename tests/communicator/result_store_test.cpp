@@ -22,8 +22,8 @@ TEST(ResultStore, KeepsInACoresOwnCacheWhatFits) {
   EXPECT_EQ(settled(0), cached);
   EXPECT_EQ(settled(2 * kMiB - 1), cached);
   EXPECT_EQ(settled(65 * kMiB), streaming);
-  for (std::uint32_t call = 0; call < ResultStore::kCallsBefore; ++call) {
-    const ResultStore::Choice choice = store.of(2 * kMiB);
+  for (std::uint64_t seen = 0; seen < ResultStore::kFillsBefore * 2 * kMiB; seen += 4 * kMiB) {
+    const ResultStore::Choice choice = store.of(4 * kMiB);
     EXPECT_EQ(choice.store, cached);
     EXPECT_FALSE(choice.settled);
   }

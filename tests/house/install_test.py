@@ -161,8 +161,7 @@ class Installed(unittest.TestCase):
 
 class Subproject(unittest.TestCase):
     def test_is_configured_without_tests_and_tools(self):
-        """Only that. PyTorch's backend, which has the library as a subproject too, compiles it, and finds it by the
-        name of a variable."""
+        """Only that: PyTorch's backend compiles it, links and runs it as a subproject."""
         with tempfile.TemporaryDirectory() as holder:
             place = shutil.copytree(os.path.join(ROOT, "examples", "consumer_meson"),
                                     os.path.join(holder, "consumer_meson"))

@@ -333,7 +333,7 @@ def test_python_exits_cleanly(tmp_path, how, code):
 
 
 AGAIN = """
-import os, pathlib, sys, time, torch, torch.distributed as dist
+import os, pathlib, socket, sys, time, torch, torch.distributed as dist
 place, backend = pathlib.Path(sys.argv[1]), sys.argv[2]
 def world():
     dist.init_process_group(backend)
@@ -345,7 +345,9 @@ for n in range(3):
     world()
     over = place / f"over{n}"
     if os.environ["RANK"] == "0":
-        over.touch()  # its server is gone
+        with socket.socket() as caller:  # nobody listens
+            assert caller.connect_ex(("127.0.0.1", int(os.environ["MASTER_PORT"]))) != 0
+        over.touch()
     while not over.exists():
         time.sleep(0.01)
 print("done")

@@ -64,9 +64,9 @@ ResultStore::Choice ResultStore::of(std::uint64_t bytes) const {
   if (bytes < own_) [[likely]]
     return {reduce::Store::cached, true};
   if (bytes >= shared_) return {reduce::Store::streaming, true};
-  static constinit std::atomic<std::uint32_t> calls{0};
-  if (calls.load(std::memory_order_relaxed) < kCallsBefore) {
-    calls.fetch_add(1, std::memory_order_relaxed);
+  static constinit std::atomic<std::uint64_t> seen{0};  // bytes
+  if (seen.load(std::memory_order_relaxed) < kFillsBefore * own_) {
+    seen.fetch_add(bytes, std::memory_order_relaxed);
     return {reduce::Store::cached, false};
   }
   const bool fast = made_once([this] { return shared_cache_is_fast(own_); });

@@ -14,9 +14,9 @@ namespace coll {
 /// is fast it may go all the same, as long as inputs and results of all ranks that share it fit.
 class ResultStore {
  public:
-  /// As many calls of a process go by before it measures its shared cache: a program of few calls
-  /// would gain less than that takes.
-  static constexpr std::uint32_t kCallsBefore = 8;
+  /// So many times results fill a core's own cache before a process measures the shared one: a
+  /// program that does little would gain less than that takes.
+  static constexpr std::uint64_t kFillsBefore = 16;
 
   struct Choice {
     reduce::Store store;
@@ -26,8 +26,8 @@ class ResultStore {
   ResultStore(const CoreCaches& caches, const Neighbours& neighbours);
 
   /// For a call's result of `bytes` bytes. Between the two sizes below, the speed of the shared
-  /// cache decides, which a process measures once, in a millisecond or two. Until then such results
-  /// go into the cache, where the system has just cleared the pages of most of them.
+  /// cache decides, which a process measures once, in some milliseconds. Until then such results go
+  /// into the cache, where the system has just cleared the pages of most of them.
   [[nodiscard]] Choice of(std::uint64_t bytes) const;
 
   /// Results of more bytes go past the caches: the first size where the shared cache is slow, the
