@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <memory_resource>
 #include <ostream>
@@ -28,6 +30,7 @@ struct Backend {
   /// Of payloads that are lent.
   std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
   bool uses_descriptors = true;  ///< cannot connect without file descriptors
+  int messages = 400;            ///< each way, of an exchange of messages of all lengths
   /// A bare socket to the door of the transport with this descriptor; unset where there is no door.
   std::function<Fd(std::string_view descriptor)> knock = {};
   /// Why it cannot be tested on this machine; empty: it can.
@@ -40,10 +43,16 @@ inline std::string name_of_backend(const ::testing::TestParamInfo<Backend>& back
   return backend.param.name;
 }
 
-/// Repeats `done` until it is true or 20 s have passed (false).
+/// Time limits here are for a machine of usual speed: the factor for this one.
+inline int patience() {
+  const char* factor = std::getenv("TEST_PATIENCE");
+  return factor == nullptr ? 1 : std::max(1, std::atoi(factor));
+}
+
+/// Repeats `done` until it is true or 20 s, times the patience, have passed (false).
 template <class Done>
 bool eventually(Done done) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + patience() * std::chrono::seconds(20);
   while (!done()) {
     if (std::chrono::steady_clock::now() > end) return false;
     sched_yield();

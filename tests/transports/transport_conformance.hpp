@@ -38,8 +38,8 @@ TEST_P(TransportConformance, MessagesArriveWholeAndInOrder) {
     Pair pair(GetParam(), 32 << 10, credits);  // long enough to be fetched
     ASSERT_TRUE(pair.ready);
     const std::uint64_t seed = test_seed() + credits;
-    Exchange a(*pair.ends[0], seed, ~seed, 400);
-    Exchange b(*pair.ends[1], ~seed, seed, 400);
+    Exchange a(*pair.ends[0], seed, ~seed, GetParam().messages);
+    Exchange b(*pair.ends[1], ~seed, seed, GetParam().messages);
     std::mt19937_64 turns(seed);
     EXPECT_TRUE(eventually([&] {
       (turns() % 2 == 0 ? a : b).step();

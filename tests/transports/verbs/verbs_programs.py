@@ -10,6 +10,7 @@ import time
 
 LAUNCHERS = ("COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 TAIL = 40  # lines of output in a report
+PATIENCE = [1]  # factor on all time limits
 running = []
 
 
@@ -28,13 +29,13 @@ def expect(condition, text, program=None):
 
 def wait_until(condition, seconds, what):
     """The condition's value, once it has one that is true."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * PATIENCE[0]
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
-            raise Wrong(f"{what}: not within {seconds} s")
+            raise Wrong(f"{what}: not within {seconds * PATIENCE[0]} s")
         time.sleep(0.02)
 
 
@@ -46,6 +47,7 @@ class Program:
         self.output = tempfile.TemporaryFile(mode="w+", errors="replace")
         clean = {k: v for k, v in os.environ.items() if k not in LAUNCHERS and not k.startswith("COLL_")}
         self.began = time.monotonic()
+        clean["TEST_PATIENCE"] = str(PATIENCE[0])
         self.process = subprocess.Popen(command, env=clean | environment, stdin=subprocess.DEVNULL, stdout=self.output,
                                         stderr=subprocess.STDOUT, start_new_session=True)
         running.append(self)
@@ -78,9 +80,9 @@ class Program:
     def finish(self, seconds):
         """Its exit status."""
         try:
-            return self.process.wait(seconds)
+            return self.process.wait(seconds * PATIENCE[0])
         except subprocess.TimeoutExpired:
-            raise Wrong(f"not done within {seconds} s" + self.said()) from None
+            raise Wrong(f"not done within {seconds * PATIENCE[0]} s" + self.said()) from None
 
     def kill(self):
         """With its whole group, which may outlive it."""

@@ -2,11 +2,11 @@
 # Verbs on real devices: the conformance suite, collectives, faults and measurements, part by part,
 # each with a time limit.
 """usage: verbs_suite.py [--ports 2|4] [--quick] [--only REGEX] [--address PROGRAM]
-                       [--not-here REASON] BUILD
+                       [--patience FACTOR] [--not-here REASON] BUILD
 
 BUILD is a build directory; --only runs the parts whose names match. --ports 4 runs what needs four ports in place of
-what needs two; --address gives verbs_transport_test as the address sanitizer's build has it; --not-here skips all
-parts. The last line is "N passed, N failed[, N skipped]".
+what needs two; --address gives verbs_transport_test as the address sanitizer's build has it; --patience multiplies all
+time limits; --not-here skips all parts. The last line is "N passed, N failed[, N skipped]".
 """
 import argparse
 import re
@@ -18,6 +18,7 @@ import typing
 
 import verbs_faults as faults
 import verbs_measures as measures
+import verbs_programs
 import verbs_ranks
 from verbs_programs import Program, Unable, Wrong, expect, kill_all, what_runs
 from verbs_ranks import ONCE, ranks, right
@@ -51,7 +52,7 @@ class Suite:
         try:
             status = run.finish(seconds)
         except Wrong:
-            status, late = None, f"not done within {seconds} s; "
+            status, late = None, "too late; "
         begun, good, bad, skipped = (set(re.findall(rf"^\[ +{word} +\] (Verbs/\S+)", run.text(), re.M))
                                      for word in ("RUN", "OK", "FAILED", "SKIPPED"))
         bad |= begun - good - skipped  # where it ended, or hangs
@@ -89,7 +90,7 @@ class Suite:
         expect(re.search(r"verbs: \S+ \(.*\) is used", text), "the log does not say that verbs is used:\n" + text[-2000:])
 
     def parts(self):
-        """(name, limit in seconds, what): a limit is many times what the emulated machine needs alone."""
+        """(name, limit in seconds, what): a limit is many times what the part needs."""
         slow = not self.options.quick
         if self.options.ports == 4:
             return [("four ranks", 150, self.four_ranks),
@@ -137,7 +138,7 @@ class Suite:
         return 1 if self.failed else 0
 
     def attempt(self, limit, what):
-        signal.alarm(limit)  # for what has no limit of its own
+        signal.alarm(limit * verbs_programs.PATIENCE[0])  # for what has no limit of its own
         try:
             done = what()
             return done if isinstance(done, Outcome) else Outcome(1, 0, 0, done)
@@ -162,10 +163,12 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--address")
+    parser.add_argument("--patience", type=int, default=1)
     parser.add_argument("--not-here")
     parser.add_argument("build")
     options = parser.parse_args()
     verbs_ranks.BUILD[0] = options.build
+    verbs_programs.PATIENCE[0] = options.patience
     signal.signal(signal.SIGALRM, too_late)
     sys.exit(Suite(options).run())
 
