@@ -2,9 +2,9 @@
 // How the CPU takes the steps of a run.
 #pragma once
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "base/copy_bytes.hpp"
 #include "executor/call_turns.hpp"
 #include "executor/window_pieces.hpp"
 
@@ -54,7 +54,7 @@ class Mover {
     if (streaming) {
       reduce::copy_kernels().copy[1](to, from, bytes);
     } else {
-      std::memcpy(to, from, bytes);
+      coll::copy_bytes(to, from, bytes);
     }
   }
   [[nodiscard]] std::uint64_t digest_of(const StepExtent& extent) const {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/copy_bytes.hpp"
 #include "reduce/isa.hpp"
 #include "reduce/passes.hpp"
 #include "reduce/vector.hpp"
@@ -138,7 +139,7 @@ void combine_both(void* out, void* out2, const void* a, const void* b, size_t co
 }
 
 void copy_cached(void* out, const void* in, size_t bytes) {
-  if (bytes) __builtin_memcpy(out, in, bytes);  // the C library's, tuned per machine
+  copy_bytes(static_cast<std::byte*>(out), static_cast<const std::byte*>(in), bytes);
 }
 
 void copy_streaming(void* out, const void* in, size_t bytes) {

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "base/copy_bytes.hpp"
 #include "base/made_once.hpp"
 #include "sys/clock.hpp"
 #include "sys/fork_safe_mutex.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 /// The time of the short copy is subtracted from that of the long one, so what a call costs without
 /// its bytes drops out. Both together fit into any core's own cache.
-constexpr std::size_t kShort = 4 << 10, kLong = 64 << 10;
+constexpr std::size_t kShort = 4 << 10, kLong = 64 << 10, kPage = 4096;
 /// The fastest of this many rounds counts: disturbances only make rounds slower.
 constexpr int kRounds = 5;
 
@@ -42,21 +43,25 @@ double least_us(Run run) {
 }
 
 MemoryCosts measure() {
-  // Filled: pages that nobody has touched are all one page of zeros.
-  const std::vector<std::byte> from(kLong, std::byte{1});
-  std::vector<std::byte> into(kLong, std::byte{2});
+  // Filled: pages that nobody has touched are all one page of zeros. At the begin of pages both: the
+  // kernel copies slowly, too, where `memcpy_is_slow`.
+  std::vector<std::byte> memory(2 * kLong + kPage, std::byte{1});
+  void* place = memory.data();
+  std::size_t room = memory.size();
+  auto* const from = static_cast<std::byte*>(std::align(kPage, 2 * kLong, place, room));
+  std::byte* const into = from + kLong;
   const auto copy = [&](std::size_t bytes) {
-    return [&from, &into, bytes] {
-      std::memcpy(into.data(), from.data(), bytes);
-      asm volatile("" : : "r"(into.data()) : "memory");  // somebody wants it
+    return [from, into, bytes] {
+      copy_bytes(into, from, bytes);
+      asm volatile("" : : "r"(into) : "memory");  // somebody wants it
       return true;
     };
   };
   // A process reads itself as it reads others.
   const auto fetch = [&](std::size_t bytes) {
-    return [&from, &into, bytes] {
-      const auto address = reinterpret_cast<std::uintptr_t>(from.data());
-      return read_peer_memory(::getpid(), address, into.data(), bytes).ok();
+    return [from, into, bytes] {
+      const auto address = reinterpret_cast<std::uintptr_t>(from);
+      return read_peer_memory(::getpid(), address, into, bytes).ok();
     };
   };
   const double call_us = least_us(fetch(kShort));

@@ -137,7 +137,7 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
 bool ShmConnection::take(std::byte* into, std::size_t bytes) {
   const auto place = in_place(bytes);
   if (!place.ok() || *place == nullptr) return fetch(into, bytes);
-  std::memcpy(into, *place, bytes);
+  copy_bytes(into, *place, bytes);
   return intact();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One end of a connection through shared memory.
 #pragma once
-#include <cstring>
 #include <utility>
 
+#include "base/copy_bytes.hpp"
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/peer_memory.hpp"
 #include "sys/memory/peer_segments.hpp"
@@ -56,7 +56,7 @@ class ShmConnection final : public Connection, public Lending {
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     std::byte* place = acquire(bytes);
     if (place == nullptr) return false;
-    if (bytes != 0) std::memcpy(place, data, bytes);
+    copy_bytes(place, data, bytes);
     commit(bytes, digest);
     return true;
   }
@@ -88,7 +88,7 @@ class ShmConnection final : public Connection, public Lending {
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override {
     const auto next = look(bytes, digest);
     if (next == ShmReceiver::Next::expected) [[likely]] {
-      if (bytes != 0) std::memcpy(into, receiver_.payload(bytes), bytes);
+      copy_bytes(into, receiver_.payload(bytes), bytes);
     } else if (next != ShmReceiver::Next::lent || !take(into, bytes)) {
       return false;
     }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/copy_bytes.hpp"
 #include "transports/dial/dial_tuning.hpp"
 
 namespace coll {
@@ -16,10 +17,6 @@ namespace {
 bool is_loss(int error) {
   return error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ||
          error == ENETUNREACH || error == ENETDOWN || error == ECONNABORTED;
-}
-
-void copy_bytes(std::byte* into, const std::byte* from, std::size_t bytes) {
-  if (bytes > 0) std::memcpy(into, from, bytes);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/copy_bytes.hpp"
 #include "base/log.hpp"
 
 namespace coll {
@@ -128,7 +129,7 @@ void VerbsConnection::send_from(const std::byte* lent, std::size_t bytes, std::u
 bool VerbsConnection::send(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
   std::byte* const place = acquire(bytes);
   if (place == nullptr) return false;
-  if (bytes > 0) std::memcpy(place, data, bytes);
+  copy_bytes(place, data, bytes);
   commit(bytes, digest);
   return status().ok();
 }
@@ -227,7 +228,7 @@ void VerbsConnection::release() {
 bool VerbsConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t digest) {
   const std::byte* const place = peek(bytes, digest);
   if (place == nullptr) return false;
-  if (bytes > 0) std::memcpy(into, place, bytes);
+  copy_bytes(into, place, bytes);
   release();
   return true;
 }
