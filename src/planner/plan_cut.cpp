@@ -34,6 +34,19 @@ double longest_message(const Plan& plan, double bytes) {
   return bytes * plan.cost.message_chunks / plan.cost.chunks;
 }
 
+/// Two ranks of a host, each with a core of its own, that only copy. Measured: a second lane took
+/// them up to a third longer, and slices four times as long up to a fifth less time where each
+/// sends as much as it receives. (docs/performance.md)
+bool two_that_copy(const World& world, const CollectiveSpec& spec) {
+  return world.shared_memory && !world.network && spec.ranks == 2 &&
+         world.view.ranks_per_core <= 1 && !reduces(spec.collective);
+}
+bool two_that_exchange(const World& world, const CollectiveSpec& spec) {
+  const Collective collective = spec.collective;
+  return two_that_copy(world, spec) &&
+         (collective == Collective::all_gather || collective == Collective::all_to_all);
+}
+
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
 /// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What goes
 /// straight from the one caller's memory to the other's is cut coarser: each slice is a system
@@ -43,7 +56,9 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
     return std::min((demanded + 63) / 64 * 64, world.slot_bytes);
   const bool straight =
       world.shared_memory ? plan.loans == Loans::all : !reduces(plan.spec.collective);
-  return straight ? world.slot_bytes : world.passing_bytes;
+  if (straight) return world.slot_bytes;
+  const std::uint32_t times = two_that_exchange(world, plan.spec) ? 4 : 1;
+  return std::min(times * world.passing_bytes, world.slot_bytes);
 }
 
 /// Up to this many bytes a call's messages are better fetched than passed through slots. Data that
@@ -93,6 +108,7 @@ std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
     return static_cast<std::uint32_t>(
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
+  if (two_that_copy(world, plan.spec)) return 1;
   const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
   return std::min(slices > of_one ? 2U : 1U, world.max_lanes);
 }

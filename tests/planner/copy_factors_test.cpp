@@ -20,10 +20,13 @@ TEST(CopyFactors, AreWholePowersOfTwo) {
   // What is measured of one machine differs a little each time.
   EXPECT_EQ(factors(1.3 * copy, fetch / 1.3), (CopyFactors{0, 0}));
   EXPECT_EQ(factors(0.6 * copy, 1.8 * fetch), (CopyFactors{-1, 1}));
-  // The borders lie at the geometric means.
-  EXPECT_EQ(factors(1.414 * copy, 2.828 * fetch), (CopyFactors{0, 1}));
-  EXPECT_EQ(factors(1.415 * copy, 2.829 * fetch), (CopyFactors{1, 2}));
-  EXPECT_EQ(factors(0.708 * copy, 0.707 * fetch), (CopyFactors{0, -1}));
+  // The borders lie at the geometric means, those of fetches at a quarter of the way.
+  EXPECT_EQ(factors(1.414 * copy, 2.378 * fetch), (CopyFactors{0, 1}));
+  EXPECT_EQ(factors(1.415 * copy, 2.379 * fetch), (CopyFactors{1, 2}));
+  EXPECT_EQ(factors(0.708 * copy, 0.594 * fetch), (CopyFactors{0, -1}));
+  // A processor of AMD's family 25, model 1, 2026-11: 81 to 107 ps.
+  EXPECT_EQ(factors(24e-6, 81e-6), (CopyFactors{0, 2}));
+  EXPECT_EQ(factors(24e-6, 107e-6), (CopyFactors{0, 2}));
   // A processor of a family 26, 2026-11: 9 ps and 68 ps.
   EXPECT_EQ(factors(9e-6, 68e-6), (CopyFactors{-1, 1}));
   const CopyFactors extreme = factors(1e-9, std::numeric_limits<double>::infinity());
