@@ -27,7 +27,8 @@ std::int32_t doublings(double now, double usual, double next, std::int32_t most)
 CopyFactors copy_factors(const CostConstants& costs, const ProbeCost& measured) {
   // A fetch counts as the next doubling sooner: it is measured on a process's own memory, which
   // lies in its core's cache, and takes half as long again to reach another's.
-  constexpr double kHalf = 0.70710678118654752440, kQuarter = 0.59460355750136053336;  // 2^-1/2, -3/4
+  constexpr double kHalf = 0.70710678118654752440,
+                   kQuarter = 0.59460355750136053336;  // 2^-1/2, -3/4
   const ProbeCost& usual = costs.probe;
   return {.copy = doublings(measured.copy_us_per_byte, usual.copy_us_per_byte, kHalf,
                             CopyFactors::kMostCopy),
