@@ -7,20 +7,20 @@
 
 namespace coll {
 
-/// Whether the C library copies such bytes slowly. It copies long ones by `rep movsb`, which on AMD
-/// Zen 3 takes 13 to 16 times as long as a loop where `to` lies 1 to 31 bytes behind `from`, modulo
-/// a page (docs/performance.md). Often it does: malloc gives large blocks at 16 bytes behind the
-/// begin of a page, and slots begin with one.
-[[nodiscard, gnu::always_inline]] inline bool memcpy_is_slow([[maybe_unused]] const std::byte* to,
-                                                             [[maybe_unused]] const std::byte* from,
-                                                             [[maybe_unused]] std::size_t bytes) {
-#if defined(__x86_64__)
+/// The C library copies long runs of bytes by `rep movsb`. On AMD's family 25 (Zen 3 and 4), that
+/// takes 13 to 16 times as long as a loop where `to` lies 1 to 31 bytes behind `from`, modulo a
+/// page (measured on Zen 3: docs/performance.md; of Zen 4 and the C library: bug 2030515 of Ubuntu,
+/// 30994 of glibc). Often it lies so: malloc gives large blocks at 16 bytes behind the begin of a
+/// page, and slots begin with one.
+[[nodiscard, gnu::always_inline]] inline bool lies_a_little_behind(const std::byte* to,
+                                                                   const std::byte* from) {
   const auto behind = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
-  return bytes >= 2048 && (behind % 4096) - 1 < 31;
-#else
-  return false;
-#endif
+  return behind % 4096 - 1 < 31;
 }
+/// Whether the processor is such a one. False until this library's initializers have run.
+extern const bool long_moves_may_crawl;
+/// Shorter runs of bytes the C library copies by loops, on every machine.
+inline constexpr std::size_t kLeastLongMove = 2048;
 
 /// Copies by a loop.
 void copy_by_loop(std::byte* to, const std::byte* from, std::size_t bytes);
@@ -29,7 +29,8 @@ void copy_by_loop(std::byte* to, const std::byte* from, std::size_t bytes);
 /// one instruction set use it, and must leave no copy to others.
 [[gnu::always_inline]] inline void copy_bytes(std::byte* to, const std::byte* from,
                                               std::size_t bytes) {
-  if (memcpy_is_slow(to, from, bytes)) [[unlikely]]
+  if (bytes >= kLeastLongMove && lies_a_little_behind(to, from) && long_moves_may_crawl)
+      [[unlikely]]
     return copy_by_loop(to, from, bytes);
   if (bytes > 0) std::memcpy(to, from, bytes);
 }

@@ -34,23 +34,23 @@ double longest_message(const Plan& plan, double bytes) {
   return bytes * plan.cost.message_chunks / plan.cost.chunks;
 }
 
-/// Two ranks of a host, each with a core of its own, that only copy. Measured: a second lane took
-/// them up to a third longer, and slices four times as long up to a fifth less time where each
-/// sends as much as it receives. (docs/performance.md)
+/// Two ranks of a host, each with a core of its own, that only copy. Measured: with a second lane
+/// they took up to a third longer, and with slices four times as long up to a fifth less where each
+/// sends as much as it receives. The model sees neither. (docs/performance.md)
 bool two_that_copy(const World& world, const CollectiveSpec& spec) {
   return world.shared_memory && !world.network && spec.ranks == 2 &&
          world.view.ranks_per_core <= 1 && !reduces(spec.collective);
 }
 bool two_that_exchange(const World& world, const CollectiveSpec& spec) {
   const Collective collective = spec.collective;
-  return two_that_copy(world, spec) &&
+  return two_that_copy(world, spec) && !spec.unequal &&
          (collective == Collective::all_gather || collective == Collective::all_to_all);
 }
 
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
-/// transfer a slice and gains nothing, since a second lane already overlaps the two ends. What goes
-/// straight from the one caller's memory to the other's is cut coarser: each slice is a system
-/// call. (docs/performance.md)
+/// transfer a slice and gains nothing: a second lane, or the next slice, overlaps the two ends.
+/// What goes straight from the one caller's memory to the other's is cut coarser: each slice is a
+/// system call. (docs/performance.md)
 std::uint32_t slice_for(const World& world, const Plan& plan) {
   if (const std::uint32_t demanded = plan.demanded.slice_bytes; demanded != 0)
     return std::min((demanded + 63) / 64 * 64, world.slot_bytes);
@@ -95,8 +95,8 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
 }
 
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
-/// other empties one. Those that run side by side each hide the latency of the others; flagged
-/// slices of one message go all at once.
+/// other empties one, but not to two ranks that only copy. Those that run side by side each hide
+/// the latency of the others; flagged slices of one message go all at once.
 std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
   if (plan.demanded.lanes != 0) return std::min(plan.demanded.lanes, world.max_lanes);
   const double slices = plan.cost.moved() * bytes / plan.slice_bytes;
@@ -215,9 +215,10 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
   }
   if (rule.demanded.slice_bytes == 0) {
     Plan plan = best()->plan;
-    // Longer ones would drive the slots out of the caches, which the model does not see.
+    // Longer ones than the rule's would drive the slots out of the caches, which the model does not
+    // see.
     const bool through_slots = world.shared_memory && !world.network && plan.loans != Loans::all;
-    const std::uint32_t longest = through_slots ? world.passing_bytes : world.slot_bytes;
+    const std::uint32_t longest = through_slots ? slice_for(world, plan) : world.slot_bytes;
     for (const std::uint32_t slice : slices_to_try(world, moved)) {
       if (slice > longest) continue;
       plan.slice_bytes = sliced(world, plan, slice);
@@ -228,7 +229,7 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
       weigh(abreast);
     }
   }
-  if (rule.demanded.lanes == 0) {
+  if (rule.demanded.lanes == 0 && !two_that_copy(world, rule.spec)) {
     Plan plan = best()->plan;
     for (const std::uint32_t lanes : lanes_to_try(world, moved, plan.slice_bytes)) {
       plan.lanes = lanes;

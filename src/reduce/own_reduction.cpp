@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/copy_bytes.hpp"
+
 namespace coll::reduce {
 namespace {
 
@@ -39,7 +41,9 @@ void combine_anywhere(const OwnReduction& own, std::size_t element_bytes, const 
 void combine_own(const OwnReduction& own, std::size_t element_bytes, const void* left,
                  const void* right, void* result, void* copy, std::size_t count) {
   combine_anywhere(own, element_bytes, left, right, result, count);
-  if (copy != nullptr) std::memcpy(copy, result, count * element_bytes);
+  if (copy == nullptr) return;
+  copy_bytes(static_cast<std::byte*>(copy), static_cast<const std::byte*>(result),
+             count * element_bytes);
 }
 
 }  // namespace coll::reduce

@@ -45,6 +45,12 @@ TEST(ResultStore, ASharedCacheHoldsInputsAndResultsOfThoseThatShareIt) {
   EXPECT_EQ(beyond({64, 4}), kMiB);
 }
 
+TEST(ResultStore, ASharedCacheIsFastUnlessItTakesLongerThanMemory) {
+  EXPECT_FALSE(ResultStore::is_fast(14, 11)) << "a Xeon, 4 MiB";
+  EXPECT_TRUE(ResultStore::is_fast(1.0, 1.3)) << "an EPYC of Zen 3";
+  EXPECT_TRUE(ResultStore::is_fast(1.0, 2.4)) << "an EPYC of Zen 5";
+}
+
 TEST(ResultStore, WhatNobodyKnowsOfIsNotCountedOn) {
   EXPECT_EQ(ResultStore({}, {2, 1}).beyond_own(), 2 * kMiB);
   EXPECT_EQ(ResultStore({}, {2, 1}).beyond_shared(), 2 * kMiB);

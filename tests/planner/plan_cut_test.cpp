@@ -45,6 +45,7 @@ TEST(Planner, KeepsTheRulesCutUnlessAnotherIsClearlyBetter) {
   for (const Rank ranks : {2, 3, 8}) {
     for (const double crowd : {1.0, 4.0}) {
       World world = world_of(ranks);
+      world.slot_bytes = 1 << 20;
       world.view.ranks_per_core = crowd;
       for (const std::uint64_t bytes : {8ULL, 64ULL << 10, 1ULL << 20, 64ULL << 20}) {
         const Plan plan = plan_of(world, all_gather, bytes);
@@ -67,18 +68,24 @@ TEST(Planner, KeepsTheRulesCutUnlessAnotherIsClearlyBetter) {
 }
 
 TEST(Planner, CutsWhatTwoRanksOfAHostCopyInOneLane) {
-  const auto cut = [](Rank ranks, double per_core, Collective collective) {
+  const auto cut = [](Rank ranks, double per_core, Collective collective, bool unequal = false) {
     World world = world_of(ranks);
+    world.slot_bytes = 1 << 20;
     world.view.ranks_per_core = per_core;
     world.view.factors.fetch = CopyFactors::kMostFetch;  // through slots
-    const CollectiveSpec spec{collective, ranks, 0};
     const Plan chosen = plan_of(world, collective, 16 << 20);
+    CollectiveSpec spec{collective, ranks, 0};
+    spec.unequal = unequal;
     const Plan plan = plan_with(world, spec, *chosen.algorithm, {}, size_class(16 << 20));
+    if (ranks == 2 && per_core == 1) {
+      EXPECT_EQ(chosen.lanes, reduces(collective) ? 2U : 1U) << "simulations change nothing";
+    }
     return std::pair(plan.lanes, plan.slice_bytes);
   };
   const std::uint32_t passing = world_of(2).passing_bytes;
   for (const Collective exchange : {all_gather, all_to_all})
     EXPECT_EQ(cut(2, 1, exchange), std::pair(1U, 4 * passing));
+  EXPECT_EQ(cut(2, 1, all_to_all, true), std::pair(1U, passing)) << "one may send all";
   EXPECT_EQ(cut(2, 1, broadcast), std::pair(1U, passing));
   EXPECT_EQ(cut(2, 1, all_reduce), std::pair(2U, passing));
   EXPECT_EQ(cut(2, 2, all_gather), std::pair(2U, passing)) << "on one core";

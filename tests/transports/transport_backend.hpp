@@ -43,7 +43,8 @@ inline std::string name_of_backend(const ::testing::TestParamInfo<Backend>& back
   return backend.param.name;
 }
 
-/// Time limits here are for a machine of usual speed: the factor for this one.
+/// Time limits here are for a machine of usual speed: the factor for this one. verbs_suite.py sets
+/// it for an emulated machine.
 inline int patience() {
   const char* factor = std::getenv("TEST_PATIENCE");
   return factor == nullptr ? 1 : std::max(1, std::atoi(factor));

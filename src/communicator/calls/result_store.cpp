@@ -18,17 +18,14 @@ namespace {
 /// The size of a core's own cache, where the system does not say.
 constexpr std::uint64_t kUsualOwn = std::uint64_t{2} << 20;
 
-/// Whether it takes longer to store past the caches than into the shared one; `own` is what a
-/// core's own holds. (docs/performance.md)
+/// Measures both; `own` is what a core's own cache holds.
 bool shared_cache_is_fast(std::uint64_t own) {
   // Twice as much as a core's own cache holds is copied as messages are, slice by slice out of
   // that.
   constexpr std::size_t kSlice = 64 << 10;
-  // Measured: 0.8 where results had better go past the shared cache, 1.2 to 3 where they had not.
-  constexpr double kLonger = 0.95;
-  // On new pages the first passes take up to three times as long. The shortest counts, once as
-  // many passes in a row have taken no less.
-  constexpr int kSteady = 6, kMostPasses = 24;
+  // On new pages the first passes take up to three times as long. The shortest counts, once
+  // kSteady passes in a row were hardly shorter.
+  constexpr int kSteady = 6, kMostPasses = 16;
   const std::size_t slices = std::max<std::size_t>(2 * own / kSlice, 1);
   const std::unique_ptr<std::byte[]> slice(new (std::nothrow) std::byte[kSlice]);
   const std::unique_ptr<std::byte[]> result(new (std::nothrow) std::byte[slices * kSlice]);
@@ -56,8 +53,8 @@ bool shared_cache_is_fast(std::uint64_t own) {
     }
     return least;
   };
-  const double into_cache = least_ns(reduce::Store::cached);
-  return least_ns(reduce::Store::streaming) > kLonger * into_cache;
+  const double into = least_ns(reduce::Store::cached);
+  return ResultStore::is_fast(into, least_ns(reduce::Store::streaming));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ class ResultStore {
  public:
   /// So many times results fill a core's own cache before a process measures the shared one: a
   /// program that does little would gain less than that takes.
-  static constexpr std::uint64_t kFillsBefore = 16;
+  static constexpr std::uint64_t kFillsBefore = 64;
 
   struct Choice {
     reduce::Store store;
@@ -24,6 +24,11 @@ class ResultStore {
   };
 
   ResultStore(const CoreCaches& caches, const Neighbours& neighbours);
+
+  /// Whether results had better stay in a shared cache, by how long it takes to store into it and
+  /// past it. Measured: the latter took 0.8 times as long where they had not, 0.9 to 3 times where
+  /// they had (docs/performance.md).
+  static constexpr bool is_fast(double into_ns, double past_ns) { return past_ns > 0.85 * into_ns; }
 
   /// For a call's result of `bytes` bytes. Between the two sizes below, the speed of the shared
   /// cache decides, which a process measures once, in some milliseconds. Until then such results go

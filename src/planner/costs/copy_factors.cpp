@@ -9,26 +9,25 @@ namespace coll {
 
 namespace {
 
-/// log2(now / usual), rounded up where its fraction is at least -log2(`next`), from `kLeast` to
-/// `most`; 0 where one is unknown. By IEEE arithmetic alone: libraries differ in the last bits of
-/// log2, and all ranks must agree.
-std::int32_t doublings(double now, double usual, double next, std::int32_t most) {
+/// log2(now / usual) as a whole number, from `kLeast` to `most`; 0 where one is unknown. Rounded up
+/// from `border` on: a ratio between two powers of two, as a part of the higher one. By IEEE
+/// arithmetic alone: libraries differ in the last bits of log2, and all ranks must agree.
+std::int32_t doublings(double now, double usual, double border, std::int32_t most) {
   if (std::isinf(now)) return most;
   if (!(now > 0 && usual > 0)) return 0;
   const double ratio =
       std::clamp(now / usual, std::ldexp(1, CopyFactors::kLeast), std::ldexp(1, most));
   int exponent = 0;
   const double mantissa = std::frexp(ratio, &exponent);  // 0.5 to 1
-  return mantissa < next ? exponent - 1 : exponent;
+  return mantissa < border ? exponent - 1 : exponent;
 }
 
 }  // namespace
 
 CopyFactors copy_factors(const CostConstants& costs, const ProbeCost& measured) {
-  // A fetch counts as the next doubling sooner: it is measured on a process's own memory, which
-  // lies in its core's cache, and takes half as long again to reach another's.
-  constexpr double kHalf = 0.70710678118654752440,
-                   kQuarter = 0.59460355750136053336;  // 2^-1/2, -3/4
+  // Half and a quarter of the way to the higher power. A fetch counts as the higher one sooner: it
+  // is measured on a process's own memory. To fetch another's took 1.2 to 1.4 times as long.
+  constexpr double kHalf = 0.70710678118654752440, kQuarter = 0.59460355750136053336;
   const ProbeCost& usual = costs.probe;
   return {.copy = doublings(measured.copy_us_per_byte, usual.copy_us_per_byte, kHalf,
                             CopyFactors::kMostCopy),

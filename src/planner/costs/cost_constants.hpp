@@ -80,7 +80,8 @@ struct SharingCost {
 struct CutRules {
   double least_slice_bytes = 64;  ///< in a shorter slice the fixed costs are the larger part
   /// Calls of up to this many slices need no second lane: over shared memory one lane fills a slot
-  /// while the other empties one; over TCP the kernel's buffers do that.
+  /// while the other empties one; over TCP the kernel's buffers do that. Two ranks of a host that
+  /// only copy never get one.
   double slices_of_one_lane = 1;
   double slices_of_one_socket = 1;
   double lent_bytes = 0;          ///< the shortest call that lends: lending saves copies and costs

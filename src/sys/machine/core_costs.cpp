@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/copy_bytes.hpp"
 #include "base/made_once.hpp"
 #include "sys/clock.hpp"
 #include "sys/fd.hpp"
@@ -92,7 +93,7 @@ void take(Pair& pair, std::uint32_t asked) {
   if (adds) {
     add(pair.sums, pair.passed);
   } else {
-    std::memcpy(pair.sums.data(), pair.passed.data(), kPassed);
+    copy_bytes(pair.sums.data(), pair.passed.data(), kPassed);
   }
   asm volatile("" : : "r"(pair.sums.data()) : "memory");  // somebody wants it
   std::atomic<double>& least = adds ? pair.add_us : pair.copy_us;
@@ -126,7 +127,7 @@ bool ask(Pair& pair, CoreCosts& costs) {
   for (int round = 0; round < 2 * kPairRounds; ++round) {
     const std::uint32_t kind = round % 2 == 0 ? kToCopy : kToAdd;
     const std::uint64_t start = now_ns();
-    std::memcpy(pair.passed.data(), pair.written.data(), kPassed);
+    copy_bytes(pair.passed.data(), pair.written.data(), kPassed);
     asm volatile("" : : "r"(pair.passed.data()) : "memory");
     write_us = std::min(write_us, us_since(start));
     pair.asked.number.store(++turn | kind, std::memory_order_release);

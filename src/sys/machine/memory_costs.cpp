@@ -44,7 +44,7 @@ double least_us(Run run) {
 
 MemoryCosts measure() {
   // Filled: pages that nobody has touched are all one page of zeros. At the begin of pages both:
-  // the kernel copies slowly, too, where `memcpy_is_slow`.
+  // the kernel may be slow where one `lies_a_little_behind` the other.
   std::vector<std::byte> memory(2 * kLong + kPage, std::byte{1});
   void* place = memory.data();
   std::size_t room = memory.size();

@@ -54,7 +54,7 @@ def a_rank_is_killed():
     in_the_middle(program, 2)
     os.kill(pid, signal.SIGKILL)
     killed = time.monotonic()
-    told = program.wait_for(r"^\[0\] coll-perf: rank 0: .*rank 1\b.*$", 20)
+    told = program.wait_for(r"^\[0\] coll-perf: rank 0: .*rank 1\b.*$", 20, promised=True)
     took = time.monotonic() - killed
     expect("peer lost" in told[0][0], "rank 0's error is not that its peer is lost", program)
     expect(program.finish(20) != 0, "coll-run ended well", program)

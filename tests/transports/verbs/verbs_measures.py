@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from verbs_programs import Program, Unable, done, expect, wait_until
+from verbs_programs import PATIENCE, Program, Unable, done, expect, wait_until
 from verbs_ranks import on_ports, perf, ranks, right
 from verbs_wire import damaged, need_ports, need_wire, read, sent
 
@@ -88,7 +88,7 @@ def beside_perftest():
 def two_namespaces():
     """As if two hosts, joined by a wire that is as bad as that of the RDMA ports."""
     def ip(*words):
-        subprocess.run(["ip", *words], check=True, timeout=30, capture_output=True)
+        subprocess.run(["ip", *words], check=True, timeout=30 * PATIENCE[0], capture_output=True)
     names = ("verbs-one", "verbs-two")
     try:
         for name in names:
@@ -100,11 +100,11 @@ def two_namespaces():
             for link in ("lo", f"vt{number}"):
                 ip("-n", name, "link", "set", link, "up")
             subprocess.run(["tc", "-n", name, "qdisc", "replace", "dev", f"vt{number}", "root", "netem", *NETEM],
-                           check=True, timeout=30)
+                           check=True, timeout=30 * PATIENCE[0])
         yield names
     finally:
         for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False, timeout=30, capture_output=True)
+            subprocess.run(["ip", "netns", "del", name], check=False, timeout=30 * PATIENCE[0], capture_output=True)
 
 
 def beside_tcp():

@@ -27,15 +27,16 @@ def expect(condition, text, program=None):
         raise Wrong(text + (program.said() if program else ""))
 
 
-def wait_until(condition, seconds, what):
-    """The condition's value, once it has one that is true."""
-    end = time.monotonic() + seconds * PATIENCE[0]
+def wait_until(condition, seconds, what, promised=False):
+    """The condition's value, once it has one that is true. What the library promises within a time must come then."""
+    seconds *= 1 if promised else PATIENCE[0]
+    end = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
-            raise Wrong(f"{what}: not within {seconds * PATIENCE[0]} s")
+            raise Wrong(f"{what}: not within {seconds} s")
         time.sleep(0.02)
 
 
@@ -64,7 +65,7 @@ class Program:
     def ended(self):
         return self.process.poll() is not None
 
-    def wait_for(self, pattern, seconds, count=1):
+    def wait_for(self, pattern, seconds, count=1, promised=False):
         """The matches of a pattern in its output, once there are so many."""
         def found():
             over = self.ended()  # before its output is read
@@ -73,7 +74,7 @@ class Program:
                 raise Wrong(f"it ended, status {self.process.returncode}, before it said {pattern!r}" + self.said())
             return matches if len(matches) >= count else None
         try:
-            return wait_until(found, seconds, repr(pattern))
+            return wait_until(found, seconds, repr(pattern), promised)
         except Wrong as wrong:
             raise wrong if "\n" in str(wrong) else Wrong(str(wrong) + self.said()) from None
 

@@ -141,16 +141,21 @@ class Suite:
         signal.alarm(limit * verbs_programs.PATIENCE[0])  # for what has no limit of its own
         try:
             done = what()
-            return done if isinstance(done, Outcome) else Outcome(1, 0, 0, done)
+            outcome = done if isinstance(done, Outcome) else Outcome(1, 0, 0, done)
         except Unable as why:
-            return Outcome(0, 0, 1, str(why))
+            outcome = Outcome(0, 0, 1, str(why))
         except Exception as wrong:  # whatever it is, the other parts are run
             trace = "" if isinstance(wrong, Wrong) else traceback.format_exc()
-            return Outcome(0, 1, 0, f"{wrong}\n{trace}")
+            outcome = Outcome(0, 1, 0, f"{wrong}\n{trace}")
         finally:
             signal.alarm(0)
-            kill_all()
+        kill_all()
+        try:
             mend()
+        except Exception as wrong:
+            return Outcome(outcome.passed, outcome.failed + 1, outcome.skipped,
+                           f"{outcome.said}\nthe wire was not mended: {wrong}")
+        return outcome
 
 
 def too_late(_signal, _frame):

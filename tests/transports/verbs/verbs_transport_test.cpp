@@ -13,7 +13,7 @@ Backend verbs(std::string name, bool lends) {
                   .sees_death = true,
                   .can_lend = true,
                   .lends = lends,
-                  .messages = 100,  // emulated devices move a few a millisecond
+                  .messages = 400 / patience(),
                   .absent = why_no_verbs};
   if (lends) backend.memory = RegisteredResource::of_process();
   return backend;

@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 
-from verbs_programs import Unable, wait_until
+from verbs_programs import PATIENCE, Unable, wait_until
 
 DEVICES = "/sys/class/infiniband"
 
@@ -46,7 +46,7 @@ def need_wire(count):
 def wire(*arguments):
     """Does something to the emulated wire."""
     command = os.environ["VERBS_LAB_WIRE"]
-    subprocess.run([*shlex.split(command), *arguments], check=True, timeout=30)
+    subprocess.run([*shlex.split(command), *arguments], check=True, timeout=30 * PATIENCE[0])
 
 
 @contextlib.contextmanager
