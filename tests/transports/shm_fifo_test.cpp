@@ -38,7 +38,7 @@ bool receive(ShmReceiver& receiver, std::uint64_t value, std::size_t bytes) {
 
 /// How many messages of `bytes` may be under way.
 std::uint32_t room_for(const ShmFifo& fifo, std::size_t bytes) {
-  return needs_slot(bytes) ? fifo.slots[fifo.size_of(bytes)].count : fifo.cell_count();
+  return needs_slot(bytes) ? fifo.slots[fifo.size_of(bytes)].credits : fifo.cell_count();
 }
 
 /// Messages in a cell, in a small slot, in a large one; where slots are short, all are large.
@@ -94,7 +94,7 @@ TEST(ShmFifo, MessagesOfEachSizeHaveRoomOfTheirOwn) {
       --by_size[length];
     }
   }
-  EXPECT_EQ(most[kSmall], ShmFifo::kSmallSlots);
+  EXPECT_EQ(most[kSmall], ShmFifo::kSmallCredits);
   EXPECT_EQ(most[kLarge], 2U);
   EXPECT_FALSE(sender.broken());
 }
@@ -105,7 +105,7 @@ TEST(ShmFifo, NoMoreLargeSlotsAreUsedThanAreUnderWay) {
   constexpr std::uint32_t kCredits = 8;
   for (const std::uint32_t ahead : {1U, 2U, 5U, kCredits}) {
     ShmMemory memory(kCredits, kLarge);
-    ShmSender sender(memory.fifo, 1, ShmWay::few);
+    ShmSender sender(memory.fifo, 1, ShmWay::few, ShmWay::few);
     ShmReceiver receiver(memory.fifo);
     std::set<std::byte*> places;
     for (std::uint64_t round = 0; round < 100; ++round) {
@@ -163,19 +163,25 @@ TEST(ShmFifo, ThePlaceOfTheNextMessageStaysUntilItGoes) {
 }
 
 TEST(ShmFifo, APlaceBeyondTheSlotsIsNeverUsed) {
-  ShmMemory memory(2, kLarge);
-  ShmSender sender(memory.fifo);
-  ShmReceiver receiver(memory.fifo);
-  ASSERT_TRUE(send(sender, 7, kLarge));
-  for (const std::uint32_t number : {0U, 1U, 2U, 1'000'000U, ~0U}) {
-    for (const std::uint32_t offset : {0U, 1U, 100'000U, ~0U}) {
+  for (const std::size_t bytes : {kSmall, kLarge}) {
+    ShmMemory memory(2, kLarge);
+    ShmSender sender(memory.fifo);
+    ShmReceiver receiver(memory.fifo);
+    ASSERT_TRUE(send(sender, 7, bytes));
+    const ShmSlots& slots = memory.fifo.slots[memory.fifo.size_of(bytes)];
+    const auto check = [&](std::uint32_t cell, std::uint32_t number, std::uint32_t offset) {
       const ShmSlot slot{number, offset, {1, 7}};
-      std::memcpy(memory.fifo.cells[0].payload, &slot, sizeof slot);
-      ASSERT_EQ(receiver.next(kLarge, 7), ShmReceiver::Next::expected);
-      const ShmSlots& slots = memory.fifo.slots[1];
-      EXPECT_GE(receiver.payload(kLarge), slots.begin) << number;
-      EXPECT_LE(receiver.payload(kLarge) + kLarge, slots.begin + slots.bytes()) << number;
-    }
+      std::memcpy(memory.fifo.cells[cell].payload, &slot, sizeof slot);
+      ASSERT_EQ(receiver.next(bytes, 7), ShmReceiver::Next::expected);
+      EXPECT_GE(receiver.payload(bytes), slots.begin) << number;
+      EXPECT_LE(receiver.payload(bytes) + bytes, slots.begin + slots.bytes()) << number;
+    };
+    for (const std::uint32_t number : {0U, 1U, 2U, 1'000'000U, ~0U, slots.count - 1})
+      for (const std::uint32_t offset : {0U, 1U, 100'000U, ~0U}) check(0, number, offset);
+    // Also where the number behind the last one is foreseen.
+    receiver.release();
+    ASSERT_TRUE(send(sender, 7, bytes));
+    check(1, slots.count, 0);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -58,7 +59,7 @@ std::size_t bytes_until_next(ShmSlotTrial& trial, std::uint64_t ns) {
 
 /// Whether it is made by a trial or, if other tests ran before in this process, inherited.
 TEST(ShmSlotTrial, AFirstChoiceIsNoConfirmation) {
-  ShmSlotTrial trial(std::nullopt);
+  ShmSlotTrial trial(ShmSlotSize::large, std::nullopt);
   for (const std::size_t mebibytes : {4U, 16U, 64U}) {
     chosen(trial, {{300, 900, 700}, {300, 400, 900}});
     const std::size_t bytes = bytes_until_next(trial, 300);
@@ -68,9 +69,9 @@ TEST(ShmSlotTrial, AFirstChoiceIsNoConfirmation) {
   EXPECT_EQ(chosen(trial, {{300, 900, 700}, {300, 400, 900}}), ShmWay::few);
 }
 
-ShmSlotTrial new_trial() {
+ShmSlotTrial new_trial(ShmSlotSize size = ShmSlotSize::large) {
   // Many bytes later.
-  ShmSlotTrial trial(ShmWay::few);
+  ShmSlotTrial trial(size, ShmWay::few);
   ShmReadTimes none;
   for (int i = 0; i < 256 && trial.has_chosen(); ++i) trial.wrote(1 << 20, 1000, none);
   EXPECT_FALSE(trial.has_chosen());
@@ -97,6 +98,21 @@ TEST(ShmSlotTrial, ChoosesTheWayThatTakesTheLeastTimeOfBothEnds) {
       EXPECT_EQ(chosen(trial, times, behind, &tried), best) << behind;
       EXPECT_EQ(tried.size(), kShmWays);
     }
+  }
+}
+
+/// They are read at once, so they are not streamed, whatever that would take.
+TEST(ShmSlotTrial, ShortMessagesAreTriedInTwoWays) {
+  const std::pair<Times, ShmWay> machines[] = {
+      {{{1600, 400, 1}, {400, 400, 1}}, ShmWay::spread},
+      {{{300, 900, 1}, {300, 400, 1}}, ShmWay::few},
+  };
+  for (const auto& [times, best] : machines) {
+    ShmSlotTrial trial = new_trial(ShmSlotSize::small);
+    std::set<ShmWay> tried;
+    EXPECT_EQ(chosen(trial, times, 5, &tried), best);
+    EXPECT_EQ(tried, std::set({ShmWay::few, ShmWay::spread}));
+    EXPECT_EQ(ShmSlotTrial(ShmSlotSize::small).way(), best) << "the next sender of the process";
   }
 }
 
@@ -168,7 +184,7 @@ TEST(ShmSlotTrial, MessagesArriveWhole) {
   for (const bool tries : {true, false}) {
     for (const ShmWay way : {ShmWay::few, ShmWay::spread, ShmWay::streamed}) {
       ShmMemory memory(4, 64 << 10);
-      ShmSender sender(memory.fifo, 1, way);
+      ShmSender sender(memory.fifo, 1, ShmWay::few, way);
       ShmReceiver receiver(memory.fifo);
       std::deque<std::size_t> under_way;
       std::set<const std::byte*> places;
@@ -209,6 +225,65 @@ TEST(ShmSlotTrial, MessagesArriveWhole) {
       const bool streamed = way == ShmWay::streamed;
       EXPECT_EQ(streams, tries ? std::set({false, true}) : std::set({streamed}));
     }
+  }
+}
+
+/// However many are under way when the sender begins to use more slots, or fewer.
+TEST(ShmSlotTrial, ShortMessagesArriveWhole) {
+  std::mt19937_64 random(test_seed());
+  for (const bool tries : {true, false}) {
+    for (const ShmWay way : {ShmWay::few, ShmWay::spread}) {
+      ShmMemory memory(4, 64 << 10);
+      ShmSender sender(memory.fifo, 1, way, ShmWay::few);
+      ShmReceiver receiver(memory.fifo);
+      std::deque<std::size_t> under_way;
+      std::set<const std::byte*> places;
+      std::uint64_t sent = 0, received = 0;
+      const auto fill = [](std::uint64_t number, std::size_t at) {
+        return static_cast<std::byte>(number * 31 + at * 7);
+      };
+      while (received < (tries ? 12'000U : 700U)) {  // a trial comes after 4 MiB
+        const std::size_t bytes = random() % 4 == 0 ? 200 : 113 + random() % 3984;
+        std::byte* place = random() % 3 != 0 ? sender.acquire(bytes) : nullptr;
+        if (place != nullptr) {
+          const ShmSlots& slots = memory.fifo.slots[0];
+          ASSERT_GE(place, slots.begin);
+          ASSERT_LE(place + bytes, slots.begin + slots.bytes());
+          places.insert(place);
+          for (std::size_t at = 0; at < bytes; at += 97) place[at] = fill(sent, at);
+          sender.commit(bytes, sent++);
+          under_way.push_back(bytes);
+        } else if (!under_way.empty()) {
+          const std::size_t length = under_way.front();
+          under_way.pop_front();
+          ASSERT_EQ(receiver.next(length, received), ShmReceiver::Next::expected);
+          const std::byte* data = receiver.payload(length);
+          for (std::size_t at = 0; at < length; at += 97) ASSERT_EQ(data[at], fill(received, at));
+          receiver.release();
+          ++received;
+        }
+      }
+      const bool spread = tries || way == ShmWay::spread;
+      EXPECT_EQ(places.size() > ShmFifo::kSmallCredits, spread) << places.size();
+      EXPECT_FALSE(sender.broken());
+    }
+  }
+}
+
+TEST(ShmSlotRing, AtLeastAsManyMessagesLieBetweenTwoOfOneSlotAsMayBeUnderWay) {
+  constexpr std::uint32_t kCredits = 32;
+  std::mt19937_64 random(test_seed());
+  ShmSlotRing ring;
+  ring.use(kCredits);
+  std::map<std::uint32_t, std::uint64_t> last;
+  for (std::uint64_t message = kCredits; message < 50'000; ++message) {
+    if (random() % 50 == 0)
+      ring.use(random() % 2 == 0 ? kCredits
+                                 : kCredits + static_cast<std::uint32_t>(random() % 200));
+    std::uint64_t& before = last[ring.next()];
+    ASSERT_GE(message - before, kCredits) << "slot " << ring.next();
+    before = message;
+    ring.advance();
   }
 }
 

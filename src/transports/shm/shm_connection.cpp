@@ -2,6 +2,7 @@
 // A connection's begin and end; what runs per message is in the header.
 #include "transports/shm/shm_connection.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "transports/shm/shm_transport.hpp"
@@ -30,11 +31,12 @@ ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
   const std::size_t control = ShmFifo::control_bytes(credits);
   std::byte* consumed = segment + index * control;
   std::byte* slots = segment + round_up(2 * control, kPage) + index * slots_bytes();
-  const ShmSlots small{slots, ShmFifo::kSmallStride, small_slots()};
+  const ShmSlots small{slots, ShmFifo::kSmallStride, small_slots(),
+                       std::min(small_slots(), ShmFifo::kSmallCredits)};
   return {.consumed = reinterpret_cast<ShmConsumed*>(consumed),
           .lender = reinterpret_cast<ShmLender*>(consumed + sizeof(ShmConsumed)),
           .cells = reinterpret_cast<ShmCell*>(consumed + sizeof(ShmConsumed) + sizeof(ShmLender)),
-          .slots = {small, {slots + small.bytes(), slot_bytes, credits}}};
+          .slots = {small, {slots + small.bytes(), slot_bytes, credits, credits}}};
 }
 
 ShmConnection::~ShmConnection() {

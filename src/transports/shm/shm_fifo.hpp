@@ -20,9 +20,9 @@ namespace coll {
 //  - cells and small slots are rings: small messages should run far ahead, for every time the
 //    sender has to wait costs, a change of processes where ranks share a core;
 //  - of the large slots the one goes first that came back last, so that no more of them than are
-//    under way at once take room in the caches, or memory at all; the cell says which one it is.
-//    Where it takes long to write what another core holds, they are written in another way
-//    (shm_slot_trial.hpp);
+//    under way at once take room in the caches, or memory at all;
+//  - the cell says which slot it is. Where it takes long to write what another core holds, slots
+//    are written in another way (shm_slot_trial.hpp);
 //  - nobody reads what the other side writes except when it must: the receiver watches the next
 //    cell, the sender looks at the receiver's counts only when its credits are spent, or some large
 //    slots are under way;
@@ -57,7 +57,7 @@ struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> slots[2];  ///< ever read, by size: those of the messages that had one
   std::atomic<std::uint32_t> reach;     ///< a ShmReach
   std::atomic<std::uint32_t> stopped;   ///< nothing will be read any more
-  ShmReadTimes times;                   ///< of reading from large slots, where the sender asks
+  ShmReadTimes times[kShmSlotSizes];    ///< of reading from slots, where the sender asks
 };
 
 /// Written by the sender only.
@@ -82,6 +82,7 @@ struct ShmSlots {
   std::byte* begin = nullptr;
   std::size_t stride = 0;
   std::uint32_t count = 0;
+  std::uint32_t credits = 0;  ///< how many may be under way
 
   [[nodiscard]] std::size_t bytes() const { return stride * count; }
 };
@@ -96,7 +97,8 @@ struct ShmFifo {
   /// Longer messages do not go into small slots. Small slots lie a little further apart than their
   /// size, so that they spread over a cache.
   static constexpr std::size_t kSmallBytes = 4096, kSmallStride = kSmallBytes + kLinePair;
-  static constexpr std::uint32_t kSmallSlots = 32;
+  static constexpr std::uint32_t kSmallCredits = 32;
+  static constexpr std::uint32_t kSmallSlots = ShmSlotTrial::most_spread_bytes() / kSmallStride;
 
   /// Which slots a message of `bytes` goes into, if it needs one.
   [[nodiscard]] std::size_t size_of(std::size_t bytes) const {
@@ -117,12 +119,12 @@ constexpr bool needs_slot(std::size_t bytes) {
   return bytes > kInlineBytes;
 }
 
-/// The cell and the small slot that come next, and the number of the message.
+/// The cell that comes next, and the number of the message.
 class ShmCursor {
  public:
   ShmCursor() = default;
   ShmCursor(const ShmFifo& fifo, std::uint32_t first)
-      : fifo_(fifo), cell_(fifo.cells), small_slot_(fifo.slots[0].begin), sequence_(first) {}
+      : fifo_(fifo), cell_(fifo.cells), sequence_(first) {}
 
   [[nodiscard]] ShmCell& cell() const { return *cell_; }
   [[nodiscard]] std::uint32_t sequence() const { return static_cast<std::uint32_t>(sequence_); }
@@ -131,21 +133,13 @@ class ShmCursor {
   [[nodiscard]] bool needs_large_slot(std::size_t bytes) const {
     return needs_slot(bytes) && fifo_.size_of(bytes) == 1;
   }
-  /// Where the payload of a message lies that does not need a large slot.
-  [[nodiscard]] std::byte* small_payload(std::size_t bytes) const {
-    return needs_slot(bytes) ? small_slot_ : cell_->payload;
+  [[nodiscard]] static std::byte* place(const ShmSlots& slots, ShmSlot slot) {
+    return slots.begin + slot.number * slots.stride + slot.offset;
   }
-  [[nodiscard]] std::byte* large_slot(ShmSlot slot) const {
-    return fifo_.slots[1].begin + slot.number * fifo_.slots[1].stride + slot.offset;
-  }
-  /// Past a message of `bytes`.
-  void advance(std::size_t bytes) {
+  /// Past a message.
+  void advance() {
     ++sequence_;
     if (++cell_ == fifo_.cells + fifo_.cell_count()) cell_ = fifo_.cells;
-    if (!needs_slot(bytes) || needs_large_slot(bytes)) return;
-    const ShmSlots& slots = fifo_.slots[0];
-    small_slot_ += slots.stride;
-    if (small_slot_ == slots.begin + slots.bytes()) small_slot_ = slots.begin;
   }
 
  protected:
@@ -153,7 +147,6 @@ class ShmCursor {
 
  private:
   ShmCell* cell_ = nullptr;
-  std::byte* small_slot_ = nullptr;
   std::uint64_t sequence_ = 0;
 };
 

@@ -10,13 +10,39 @@
 
 namespace coll {
 
+/// Which small slot comes next. The cell says it. But where it was foreseen, the processor asks for
+/// the lines of the slot together with that of the cell, not one after the other: 256 bytes took
+/// 0.14 us less between far cores, and 0.02 us less between near ones.
+class ShmForeseenSlot {
+ public:
+  ShmForeseenSlot() = default;
+  explicit ShmForeseenSlot(std::uint32_t count) : count_(count), ring_(count) {}
+
+  /// The slot that the cell says; the last one of all if the cell says one that is not there.
+  [[gnu::always_inline]] std::uint32_t at(std::uint32_t said) {
+    if (said != next_) [[unlikely]] {
+      asm volatile("");  // a branch, which can be predicted; a choice would wait for the cell
+      ring_ = said == 0 ? next_ : count_;
+      next_ = std::min(said, count_ - 1);
+    }
+    return next_;
+  }
+  void advance() {
+    if (++next_ == ring_) next_ = 0;
+  }
+
+ private:
+  std::uint32_t count_ = 0, next_ = 0;
+  std::uint32_t ring_ = 0;  ///< so many slots the sender goes round, as far as known
+};
+
 class ShmReceiver final : ShmCursor {
  public:
   enum class Next : std::uint8_t { none, expected, lent, other };
 
   ShmReceiver() = default;
   explicit ShmReceiver(const ShmFifo& fifo, std::uint32_t first = 1)
-      : ShmCursor(fifo, first), batch_(fifo.cell_count() / 4) {}
+      : ShmCursor(fifo, first), small_(fifo.slots[0].count), batch_(fifo.cell_count() / 4) {}
 
   /// Is the next message there, and the expected one? What the peer wrote is compared, never used
   /// as a length; where it says that a loan lies is checked by who reads it there.
@@ -35,7 +61,8 @@ class ShmReceiver final : ShmCursor {
     if (bytes > kForeseen || foreseen_ == sequence()) return;
     foreseen_ = sequence();
     ShmReceiver behind = *this;
-    behind.advance(bytes);
+    behind.advance();
+    if (!needs_large_slot(bytes)) behind.small_.advance();
     const std::uint64_t tag = behind.cell().tag.load(std::memory_order_acquire);
     if (tag != shm_tag(behind.sequence(), bytes)) return;
     const std::byte* slot = behind.payload(bytes);
@@ -67,24 +94,26 @@ class ShmReceiver final : ShmCursor {
 
   /// Where the next message's payload lies. Nothing that the peer wrote leads out of the slots.
   [[nodiscard]] std::byte* payload(std::size_t bytes) {
-    if (!needs_large_slot(bytes)) return small_payload(bytes);
+    if (!needs_slot(bytes)) return cell().payload;
     ShmSlot slot;
     std::memcpy(&slot, cell().payload, sizeof slot);
     timer_.found(slot.timed);
+    if (!needs_large_slot(bytes)) return place(fifo_.slots[0], {small_.at(slot.number)});
     const ShmSlots& slots = fifo_.slots[1];
     slot.number = std::min(slot.number, slots.count - 1);
     if (slot.offset > slots.stride - std::min(bytes, slots.stride)) slot.offset = 0;
-    return large_slot(slot);
+    return place(slots, slot);
   }
   /// Gives credits back one by one for slots, whose sender may be waiting, and in batches for small
   /// messages: each time costs both sides a line. At most a batch less one is ever kept back.
   void release() {
     const std::size_t length = bytes();
-    timer_.read(length, fifo_.consumed->times);
     ++read_;
-    advance(length);
+    advance();
     if (needs_slot(length)) {
       const std::size_t size = fifo_.size_of(length);
+      if (size == 0) small_.advance();
+      timer_.read(length, fifo_.consumed->times[size]);
       fifo_.consumed->slots[size].store(++slots_read_[size], std::memory_order_release);
     } else if (read_ % batch_ != 0) {
       return;
@@ -98,6 +127,7 @@ class ShmReceiver final : ShmCursor {
   std::uint32_t foreseen_ = 0;  ///< the message before which it was done last
   std::uint32_t read_ = 0;
   std::uint32_t slots_read_[2] = {};
+  ShmForeseenSlot small_;
   ShmReadTimer timer_;
   std::uint32_t batch_ = 1;
 };

@@ -27,37 +27,35 @@ class ShmSender final : ShmCursor {
  public:
   ShmSender() = default;
   explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1,
-                     std::optional<ShmWay> way = ShmSlotTrial::latest())
+                     std::optional<ShmWay> small = ShmSlotTrial::latest(ShmSlotSize::small),
+                     std::optional<ShmWay> large = ShmSlotTrial::latest(ShmSlotSize::large))
       : ShmCursor(fifo, first),
         first_(first),
         cells_(fifo.cell_count()),
-        small_slots_(fifo.slots[0].count),
+        small_slots_(fifo.slots[0].credits),
         large_slots_(fifo.slots[1].count),
-        trial_(way) {
+        trials_{ShmSlotTrial(ShmSlotSize::small, small), ShmSlotTrial(ShmSlotSize::large, large)} {
     own_core_caches();  // reads files, which no call should wait for
-    place_slots();
+    place_small();
+    place_large();
   }
 
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {
-    const bool large = needs_large_slot(bytes);
-    if (!has_credit(bytes) || (large && large_slots_.wants_back())) [[unlikely]] {
+    const bool slot = needs_slot(bytes);
+    if (!has_credit(bytes) || (slot && needs_large_slot(bytes) && large_slots_.wants_back()))
+        [[unlikely]] {
       refill();
       if (broken_ || !has_credit(bytes)) return nullptr;
     }
-    if (!large) return small_payload(bytes);
-    if (trial_.wants_times()) [[unlikely]]
+    if (!slot) return cell().payload;
+    if (is_tried(bytes) && trial_of(bytes).wants_times()) [[unlikely]]
       acquired_ns_ = now_ns();
-    return large_slot(large_slots_.offer(bytes));
+    return place(slots_for(bytes), slot_for(bytes));
   }
   /// `streaming`: the next message will probably follow without one coming back before.
   void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
-    if (needs_large_slot(bytes)) {
-      ShmSlot slot = large_slots_.offer(bytes);
-      slot.timed = trial_.timed();
-      write(slot);
-      note_write(bytes);
-    }
+    if (needs_slot(bytes)) say_slot(bytes);
     publish(bytes, bytes, digest);
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming && cells_ > 0) own_next_cell(bytes);
@@ -66,13 +64,13 @@ class ShmSender final : ShmCursor {
   }
   /// From this length on, payloads are better written past the caches.
   [[nodiscard]] std::size_t least_streamed() const {
-    const bool streams = trial_.way() == ShmWay::streamed;
+    const bool streams = trials_[1].way() == ShmWay::streamed;
     return streams ? ShmFifo::kSmallBytes + 1 : std::numeric_limits<std::size_t>::max();
   }
   /// Sends where the payload lies instead of the payload; after `acquire`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
-    if (needs_large_slot(bytes)) loan.slot = large_slots_.offer(bytes);
+    loan.slot = slot_for(bytes);
     write(loan);
     publish(bytes, bytes | kLent, digest);
     (loan.kept != 0 ? kept_ : lent_) = Loans{.some = true, .end = position()};
@@ -119,15 +117,43 @@ class ShmSender final : ShmCursor {
     if (!needs_slot(bytes)) return cells_ > 0;
     return cells_ > 0 && (needs_large_slot(bytes) ? large_slots_.has_one() : small_slots_ > 0);
   }
-  /// A message has been written where `acquire` said. The next may be written in another way.
-  void note_write(std::size_t bytes) {
-    if (!has_small_slots()) return;  // messages are too short to care
-    const ShmWay before = trial_.way();
-    trial_.wrote(bytes, trial_.wants_times() ? now_ns() - acquired_ns_ : 0, fifo_.consumed->times);
-    if (trial_.way() != before) place_slots();
+  [[nodiscard]] const ShmSlots& slots_for(std::size_t bytes) const {
+    return fifo_.slots[fifo_.size_of(bytes)];
   }
-  void place_slots() {
-    if (trial_.way() != ShmWay::spread || !has_small_slots()) return large_slots_.spread(0);
+  /// The slot of the next message, which needs one.
+  [[nodiscard]] ShmSlot slot_for(std::size_t bytes) {
+    return needs_large_slot(bytes) ? large_slots_.offer(bytes) : ShmSlot{small_ring_.next()};
+  }
+  /// Shorter messages are written in the same way, but have no say in which: most of their time is
+  /// the same in all.
+  [[nodiscard]] bool is_tried(std::size_t bytes) const {
+    return bytes > kAhead && has_small_slots();
+  }
+  [[nodiscard]] ShmSlotTrial& trial_of(std::size_t bytes) { return trials_[fifo_.size_of(bytes)]; }
+  /// A message has been written where `acquire` said: writes to its cell where that is. The next
+  /// may be written in another way. Out of line: inlined, it cost messages without a slot
+  /// instructions.
+  [[gnu::noinline]] void say_slot(std::size_t bytes) {
+    ShmSlot slot = slot_for(bytes);
+    if (!is_tried(bytes)) return write(slot);
+    ShmSlotTrial& trial = trial_of(bytes);
+    slot.timed = trial.timed();
+    write(slot);
+    const ShmWay before = trial.way();
+    trial.wrote(bytes, trial.wants_times() ? now_ns() - acquired_ns_ : 0,
+                fifo_.consumed->times[fifo_.size_of(bytes)]);
+    if (trial.way() != before) [[unlikely]]
+      needs_large_slot(bytes) ? place_large() : place_small();
+  }
+  void place_small() {
+    const ShmSlots& slots = fifo_.slots[0];
+    const auto all =
+        static_cast<std::uint32_t>(ShmSlotTrial::spread_bytes() / ShmFifo::kSmallStride);
+    const bool spread = trials_[0].way() == ShmWay::spread;
+    small_ring_.use(std::max(slots.credits, spread ? std::min(all, slots.count) : 0));
+  }
+  void place_large() {
+    if (trials_[1].way() != ShmWay::spread || !has_small_slots()) return large_slots_.spread(0);
     const ShmSlots& slots = fifo_.slots[1];
     large_slots_.spread(std::min(slots.stride, ShmSlotTrial::spread_bytes() / slots.count));
   }
@@ -142,10 +168,11 @@ class ShmSender final : ShmCursor {
     if (needs_large_slot(bytes)) {
       large_slots_.send(bytes);
     } else if (needs_slot(bytes)) {
+      small_ring_.advance();
       --small_slots_;
       ++small_slots_sent_;
     }
-    advance(bytes);
+    advance();
   }
   /// Takes the lines of the next cell back from the receiver, which is done with them, before they
   /// are asked for, if the next message is like this one. Measured: a stream of 64 bytes takes
@@ -159,7 +186,7 @@ class ShmSender final : ShmCursor {
   /// library copies by `rep movsb`, which some processors do without asking for lines: to have
   /// asked then took twice as long at 4 KiB on one, on another a sixth less.
   void own_next_slot(std::size_t bytes) const {
-    const std::byte* slot = small_payload(bytes);
+    const std::byte* slot = place(fifo_.slots[0], {small_ring_.next()});
     for (std::size_t at = 0; at < bytes; at += kCacheLine) prefetch_to_write(slot + at);
   }
   void refill() {
@@ -169,11 +196,12 @@ class ShmSender final : ShmCursor {
     const std::uint32_t in_flight = sequence() - first_ - read;
     const std::uint32_t small_in_flight =
         small_slots_sent_ - consumed.slots[0].load(std::memory_order_acquire);
-    broken_ = broken_ || in_flight > fifo_.cell_count() || small_in_flight > fifo_.slots[0].count ||
+    broken_ = broken_ || in_flight > fifo_.cell_count() ||
+              small_in_flight > fifo_.slots[0].credits ||
               !large_slots_.take_back(consumed.slots[1].load(std::memory_order_acquire));
     if (broken_) return;
     cells_ = fifo_.cell_count() - in_flight;
-    small_slots_ = fifo_.slots[0].count - small_in_flight;
+    small_slots_ = fifo_.slots[0].credits - small_in_flight;
   }
 
   static constexpr std::size_t kAhead = 2048;
@@ -182,7 +210,8 @@ class ShmSender final : ShmCursor {
   std::uint32_t cells_ = 0, small_slots_ = 0;  ///< free
   std::uint32_t small_slots_sent_ = 0;
   ShmSlotDeck large_slots_;
-  ShmSlotTrial trial_;
+  ShmSlotRing small_ring_;
+  ShmSlotTrial trials_[kShmSlotSizes];  ///< by size
   std::uint64_t acquired_ns_ = 0;
   Loans lent_, kept_;
   bool broken_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of its large slots a sender uses.
+// Which of its slots a sender uses.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +11,28 @@
 
 namespace coll {
 
-/// What the cell of a message holds that has a large slot: which one, and where in it.
+/// What the cell of a message holds that has a slot: which one, and where in it.
 struct ShmSlot {
   std::uint32_t number = 0;
   std::uint32_t offset = 0;  ///< bytes
   ShmTimed timed{};
+};
+
+/// The small slots as their sender sees them: a ring, of which it uses the first ones, at least as
+/// many as may be under way. So a slot is free when its turn comes, also where the sender has just
+/// begun to use more of them, or fewer.
+class ShmSlotRing {
+ public:
+  /// From now on, messages go round so many slots.
+  void use(std::uint32_t slots) { slots_ = slots; }
+  /// The slot of the next message.
+  [[nodiscard]] std::uint32_t next() const { return next_; }
+  void advance() {
+    if (++next_ >= slots_) next_ = 0;
+  }
+
+ private:
+  std::uint32_t slots_ = 1, next_ = 0;
 };
 
 /// The large slots as their sender sees them: the slot offered for the next message; free slots, in

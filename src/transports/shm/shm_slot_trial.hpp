@@ -24,6 +24,10 @@ enum class ShmWay : std::uint8_t {
 };
 inline constexpr std::size_t kShmWays = 3;
 
+/// Which slots a trial is about. Short messages are not streamed: they are read at once.
+enum class ShmSlotSize : std::uint8_t { small, large };
+inline constexpr std::size_t kShmSlotSizes = 2;
+
 /// Asks the receiver to time the reading of a message. `trial` 0: does not.
 struct ShmTimed {
   std::uint16_t trial = 0;
@@ -63,13 +67,14 @@ class ShmReadTimes {
 class ShmSlotTrial {
  public:
   /// Begins with this choice, or with a trial, which touches memory.
-  explicit ShmSlotTrial(std::optional<ShmWay> way = latest()) {
+  explicit ShmSlotTrial(ShmSlotSize size, std::optional<ShmWay> way) : size_(size) {
     if (way) take(*way);
   }
+  explicit ShmSlotTrial(ShmSlotSize size = ShmSlotSize::large) : ShmSlotTrial(size, latest(size)) {}
 
   /// What a sender of this process chose last.
-  static std::optional<ShmWay> latest() {
-    const int way = latest_way().load(std::memory_order_relaxed);
+  static std::optional<ShmWay> latest(ShmSlotSize size) {
+    const int way = latest_way(size).load(std::memory_order_relaxed);
     return way < 0 ? std::nullopt : std::optional(static_cast<ShmWay>(way));
   }
 
@@ -77,6 +82,8 @@ class ShmSlotTrial {
   static std::size_t spread_bytes() {
     return 2 * std::clamp<std::size_t>(own_core_caches().own, kLeast, kMost);
   }
+  /// The most that this is on any machine.
+  static constexpr std::size_t most_spread_bytes() { return 2 * kMost; }
 
   /// How to write the next message.
   [[nodiscard]] ShmWay way() const { return way_; }
@@ -106,14 +113,19 @@ class ShmSlotTrial {
       case Phase::settle_few:
         if (messages_ < kSamples) break;
         // Another sender may have chosen meanwhile.
-        if (const std::optional<ShmWay> way = latest(); !choice_ && way) {
+        if (const std::optional<ShmWay> way = latest(size_); !choice_ && way) {
           take(*way);
         } else {
           begin(Phase::few, ShmWay::few);
         }
         break;
       case Phase::few:
-        if (add(message_bytes, ns)) begin(Phase::settle_streamed, ShmWay::streamed);
+        if (!add(message_bytes, ns)) break;
+        if (size_ == ShmSlotSize::large) {
+          begin(Phase::settle_streamed, ShmWay::streamed);
+        } else {
+          begin(Phase::fill, ShmWay::spread);
+        }
         break;
       case Phase::settle_streamed:
         if (messages_ == kSamples) begin(Phase::streamed, ShmWay::streamed);
@@ -164,9 +176,9 @@ class ShmSlotTrial {
   static constexpr std::size_t kLeast = std::size_t{256} << 10, kMost = std::size_t{2} << 20;
 
   /// A ShmWay, or -1.
-  static std::atomic<int>& latest_way() {
-    static std::atomic<int> way{-1};
-    return way;
+  static std::atomic<int>& latest_way(ShmSlotSize size) {
+    static constinit std::atomic<int> ways[kShmSlotSizes] = {-1, -1};
+    return ways[static_cast<std::size_t>(size)];
   }
 
   [[nodiscard]] bool sampled() const {
@@ -184,6 +196,10 @@ class ShmSlotTrial {
   void choose(const ShmReadTimes& read) {
     std::array<float, kShmWays> ns{};
     for (std::size_t way = 0; way < kShmWays; ++way) {
+      if (size_ == ShmSlotSize::small && static_cast<ShmWay>(way) == ShmWay::streamed) {
+        ns[way] = std::numeric_limits<float>::infinity();
+        continue;
+      }
       auto& samples = samples_[way];
       std::nth_element(samples.begin(), samples.begin() + kSamples / 2, samples.end());
       const float reading = read.least({trial_, static_cast<std::uint16_t>(way)}, kSamples / 2);
@@ -194,7 +210,7 @@ class ShmSlotTrial {
     const bool better = *other < kClearly * ns[0];
     const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
     if (choice_) again_ = best == *choice_ ? std::min(kTimes * again_, kLatest) : kSoonest;
-    latest_way().store(static_cast<int>(best), std::memory_order_relaxed);
+    latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
     take(best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
   }
@@ -208,6 +224,7 @@ class ShmSlotTrial {
     messages_ = bytes_ = odd_ = 0;
   }
 
+  ShmSlotSize size_;
   ShmWay way_ = ShmWay::few;
   Phase phase_ = Phase::settle_few;
   std::uint16_t trial_ = 1;
