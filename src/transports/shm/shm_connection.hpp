@@ -50,7 +50,7 @@ class ShmConnection final : public Connection, public Lending {
   }
   void commit(std::size_t bytes, std::uint64_t digest) override {
     sender_.commit(bytes, digest, std::exchange(streaming_, true));
-    // Only such messages are part of a trial.
+    // Only such messages are ever streamed.
     if (bytes > ShmFifo::kSmallBytes) set_least_streamed(sender_.least_streamed());
   }
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {

@@ -20,12 +20,14 @@ class ShmForeseenSlot {
 
   /// The slot that the cell says; the last one of all if the cell says one that is not there.
   [[gnu::always_inline]] std::uint32_t at(std::uint32_t said) {
+    std::uint32_t slot = next_;
+    asm("" : "+r"(slot));  // or the compiler takes `said` where both are equal, and waits for it
     if (said != next_) [[unlikely]] {
-      asm volatile("");  // a branch, which can be predicted; a choice would wait for the cell
+      asm volatile("");  // a branch, which can be predicted, and not a choice
       ring_ = said == 0 ? next_ : count_;
-      next_ = std::min(said, count_ - 1);
+      next_ = slot = std::min(said, count_ - 1);
     }
-    return next_;
+    return slot;
   }
   void advance() {
     if (++next_ == ring_) next_ = 0;

@@ -124,15 +124,14 @@ class ShmSender final : ShmCursor {
   [[nodiscard]] ShmSlot slot_for(std::size_t bytes) {
     return needs_large_slot(bytes) ? large_slots_.offer(bytes) : ShmSlot{small_ring_.next()};
   }
-  /// Shorter messages are written in the same way, but have no say in which: most of their time is
-  /// the same in all.
+  /// Whether a message is timed, and so has a say in the way. Shorter ones go the same way, but
+  /// what they take hardly depends on it.
   [[nodiscard]] bool is_tried(std::size_t bytes) const {
     return bytes > kAhead && has_small_slots();
   }
   [[nodiscard]] ShmSlotTrial& trial_of(std::size_t bytes) { return trials_[fifo_.size_of(bytes)]; }
-  /// A message has been written where `acquire` said: writes to its cell where that is. The next
-  /// may be written in another way. Out of line: inlined, it cost messages without a slot
-  /// instructions.
+  /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
+  /// another way. Not inlined: that made messages without a slot slower.
   [[gnu::noinline]] void say_slot(std::size_t bytes) {
     ShmSlot slot = slot_for(bytes);
     if (!is_tried(bytes)) return write(slot);
@@ -211,7 +210,8 @@ class ShmSender final : ShmCursor {
   std::uint32_t small_slots_sent_ = 0;
   ShmSlotDeck large_slots_;
   ShmSlotRing small_ring_;
-  ShmSlotTrial trials_[kShmSlotSizes];  ///< by size
+  ShmSlotTrial trials_[kShmSlotSizes] = {ShmSlotTrial(ShmSlotSize::small),
+                                         ShmSlotTrial(ShmSlotSize::large)};
   std::uint64_t acquired_ns_ = 0;
   Loans lent_, kept_;
   bool broken_ = false;

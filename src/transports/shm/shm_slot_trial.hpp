@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which way long messages are best written to their slots, found out from these messages.
+// In which way messages are best written to their slots, found out from these messages.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -24,7 +24,8 @@ enum class ShmWay : std::uint8_t {
 };
 inline constexpr std::size_t kShmWays = 3;
 
-/// Which slots a trial is about. Short messages are not streamed: they are read at once.
+/// Which slots a trial is about. Short messages are not streamed: they are read at once. Where they
+/// are spread, they go over as many slots as hold so much memory.
 enum class ShmSlotSize : std::uint8_t { small, large };
 inline constexpr std::size_t kShmSlotSizes = 2;
 
@@ -70,7 +71,7 @@ class ShmSlotTrial {
   explicit ShmSlotTrial(ShmSlotSize size, std::optional<ShmWay> way) : size_(size) {
     if (way) take(*way);
   }
-  explicit ShmSlotTrial(ShmSlotSize size = ShmSlotSize::large) : ShmSlotTrial(size, latest(size)) {}
+  explicit ShmSlotTrial(ShmSlotSize size) : ShmSlotTrial(size, latest(size)) {}
 
   /// What a sender of this process chose last.
   static std::optional<ShmWay> latest(ShmSlotSize size) {
@@ -111,7 +112,7 @@ class ShmSlotTrial {
         begin(Phase::settle_few, ShmWay::few);
         break;
       case Phase::settle_few:
-        if (messages_ < kSamples) break;
+        if (messages_ < (size_ == ShmSlotSize::large ? kSamples : kSettling)) break;
         // Another sender may have chosen meanwhile.
         if (const std::optional<ShmWay> way = latest(size_); !choice_ && way) {
           take(*way);
@@ -158,6 +159,9 @@ class ShmSlotTrial {
   };
   /// Others may take the core at any time: the median counts.
   static constexpr std::size_t kSamples = 8;
+  /// Few small slots are a ring. So many messages go round it twice: its pages are there then, and
+  /// its lines are where they are in the long run.
+  static constexpr std::size_t kSettling = 64;
   /// The others must be shorter than the first by as much.
   static constexpr float kClearly = 0.8F;
   /// Waits for the receiver's times for as many messages.
