@@ -152,6 +152,18 @@ TEST(ShmSlotTrial, TriesAgainSoonerIfWritingTakesAnotherTime) {
   }
 }
 
+/// Also where the choice was right for long.
+TEST(ShmSlotTrial, TriesAgainSoonAfterCoresHaveMoved) {
+  const Times near{{1600, 400, 600}, {400, 400, 900}}, far{{6800, 2600, 600}, {700, 5000, 1000}};
+  ShmSlotTrial trial = new_trial();
+  for (int confirmed = 0; confirmed < 5; ++confirmed) {
+    ASSERT_EQ(chosen(trial, near), ShmWay::spread);
+    if (confirmed < 4) bytes_until_next(trial, near.write[1]);
+  }
+  EXPECT_LT(bytes_until_next(trial, far.write[1]), std::size_t{17} << 20);
+  EXPECT_EQ(chosen(trial, far), ShmWay::streamed);
+}
+
 TEST(ShmSlotTrial, StaysWithFewSlotsIfTheReceiverSaysNothing) {
   ShmSlotTrial trial = new_trial();
   EXPECT_EQ(chosen(trial, {{1600, 400, 600}, {400, 400, 900}}, 10'000), ShmWay::few);

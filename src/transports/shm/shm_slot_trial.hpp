@@ -107,7 +107,7 @@ class ShmSlotTrial {
     switch (phase_) {
       case Phase::chosen:
         if (timed) watch(static_cast<float>(ns) / static_cast<float>(message_bytes));
-        if (bytes_ < (odd_ < kOdd ? again_ : again_ / kTimes)) break;
+        if (bytes_ < (odd_ < kOdd ? again_ : std::min(again_ / kTimes, kSoonest))) break;
         trial_ = static_cast<std::uint16_t>(trial_ % 0xffff + 1);
         begin(Phase::settle_few, ShmWay::few);
         break;
@@ -170,8 +170,9 @@ class ShmSlotTrial {
   /// it, up to a limit. A connection's first one is tried again sooner: the first messages of a
   /// process are not like later ones, and a choice that was inherited is another connection's. If
   /// as many messages in a row, of those that are watched, take as many times longer or shorter
-  /// than in the trial, a choice holds for a part only: messages of other lengths, and those that
-  /// are combined as they are written, may take other times, too.
+  /// than in the trial, the cores have perhaps moved, and a choice holds for a part only, and no
+  /// longer than a new one: messages of other lengths, and those that are combined as they are
+  /// written, may take other times, too.
   static constexpr std::size_t kFirst = std::size_t{4} << 20, kSoonest = std::size_t{16} << 20,
                                kLatest = std::size_t{256} << 20;
   static constexpr std::size_t kTimes = 4;
