@@ -12,7 +12,7 @@ namespace coll {
 
 /// Which small slot comes next. The cell says it. But where it was foreseen, the processor asks for
 /// the lines of the slot together with that of the cell, not one after the other: 256 bytes took
-/// 0.14 us less between far cores, and 0.02 us less between near ones.
+/// 0.12 us less between far cores, and 0.02 us less between near ones.
 class ShmForeseenSlot {
  public:
   ShmForeseenSlot() = default;
