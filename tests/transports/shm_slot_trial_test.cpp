@@ -195,44 +195,58 @@ TEST(ShmReadTimes, AreOfOneTrial) {
   times.add({2, 0xffff}, 1000, 90);
 }
 
-/// Whatever way is tried or chosen, and however far the receiver lags, messages arrive as they
-/// were.
+/// Messages go until so many have been received, however far the receiver lags, and arrive as they
+/// were: the places where they lay, all in slots of this size.
+template <class Length, class Sent>
+std::set<const std::byte*> stream(ShmMemory& memory, ShmSender& sender, std::size_t size,
+                                  std::uint64_t count, std::mt19937_64& random,
+                                  Length length_of_next, Sent has_sent) {
+  ShmReceiver receiver(memory.fifo);
+  std::deque<std::size_t> under_way;
+  std::set<const std::byte*> places;
+  const ShmSlots& slots = memory.fifo.slots[size];
+  std::uint64_t sent = 0, received = 0;
+  const auto fill = [](std::uint64_t number, std::size_t at) {
+    return static_cast<std::byte>(number * 31 + at * 7);
+  };
+  while (received < count) {
+    const std::size_t bytes = length_of_next();
+    std::byte* place = random() % 3 != 0 ? sender.acquire(bytes) : nullptr;
+    if (place != nullptr) {
+      EXPECT_TRUE(place >= slots.begin && place + bytes <= slots.begin + slots.bytes());
+      places.insert(place);
+      for (std::size_t at = 0; at < bytes; at += 97) place[at] = fill(sent, at);
+      sender.commit(bytes, sent++);
+      has_sent();
+      under_way.push_back(bytes);
+    } else if (!under_way.empty()) {
+      const std::size_t length = under_way.front();
+      under_way.pop_front();
+      EXPECT_EQ(receiver.next(length, received), ShmReceiver::Next::expected);
+      const std::byte* data = receiver.payload(length);
+      std::size_t wrong = 0;
+      for (std::size_t at = 0; at < length; at += 97) wrong += data[at] != fill(received, at);
+      EXPECT_EQ(wrong, 0U) << "message " << received;
+      if (::testing::Test::HasFailure()) break;
+      receiver.release();
+      ++received;
+    }
+  }
+  return places;
+}
+
+/// Whatever way is tried or chosen.
 TEST(ShmSlotTrial, MessagesArriveWhole) {
   std::mt19937_64 random(test_seed());
   for (const bool tries : {true, false}) {
     for (const ShmWay way : {ShmWay::few, ShmWay::spread, ShmWay::streamed}) {
       ShmMemory memory(4, 64 << 10);
       ShmSender sender(memory.fifo, 1, ShmWay::few, way);
-      ShmReceiver receiver(memory.fifo);
-      std::deque<std::size_t> under_way;
-      std::set<const std::byte*> places;
-      std::uint64_t sent = 0, received = 0;
-      const auto fill = [](std::uint64_t number, std::size_t at) {
-        return static_cast<std::byte>(number * 31 + at * 7);
-      };
       std::set<bool> streams;
-      while (received < (tries ? 600U : 100U)) {  // a trial comes after 4 MiB
-        const std::size_t bytes = random() % 4 == 0 ? 5000 : 4097 + random() % (60 << 10);
-        std::byte* place = random() % 3 != 0 ? sender.acquire(bytes) : nullptr;
-        if (place != nullptr) {
-          const ShmSlots& slots = memory.fifo.slots[1];
-          ASSERT_GE(place, slots.begin);
-          ASSERT_LE(place + bytes, slots.begin + slots.bytes());
-          places.insert(place);
-          for (std::size_t at = 0; at < bytes; at += 97) place[at] = fill(sent, at);
-          sender.commit(bytes, sent++);
-          streams.insert(sender.least_streamed() <= kBytes);
-          under_way.push_back(bytes);
-        } else if (!under_way.empty()) {
-          const std::size_t length = under_way.front();
-          under_way.pop_front();
-          ASSERT_EQ(receiver.next(length, received), ShmReceiver::Next::expected);
-          const std::byte* data = receiver.payload(length);
-          for (std::size_t at = 0; at < length; at += 97) ASSERT_EQ(data[at], fill(received, at));
-          receiver.release();
-          ++received;
-        }
-      }
+      const auto places = stream(
+          memory, sender, 1, tries ? 600 : 100, random,  // a trial comes after 4 MiB
+          [&] { return random() % 4 == 0 ? 5000 : 4097 + random() % (60 << 10); },
+          [&] { streams.insert(sender.least_streamed() <= kBytes); });
       // Spread messages begin anywhere; others where a slot begins. A trial tries both, but spreads
       // few messages where caches are small.
       if (way == ShmWay::spread) {
@@ -253,34 +267,9 @@ TEST(ShmSlotTrial, ShortMessagesArriveWhole) {
     for (const ShmWay way : {ShmWay::few, ShmWay::spread}) {
       ShmMemory memory(4, 64 << 10);
       ShmSender sender(memory.fifo, 1, way, ShmWay::few);
-      ShmReceiver receiver(memory.fifo);
-      std::deque<std::size_t> under_way;
-      std::set<const std::byte*> places;
-      std::uint64_t sent = 0, received = 0;
-      const auto fill = [](std::uint64_t number, std::size_t at) {
-        return static_cast<std::byte>(number * 31 + at * 7);
-      };
-      while (received < (tries ? 12'000U : 700U)) {  // a trial comes after 4 MiB
-        const std::size_t bytes = random() % 4 == 0 ? 200 : 113 + random() % 3984;
-        std::byte* place = random() % 3 != 0 ? sender.acquire(bytes) : nullptr;
-        if (place != nullptr) {
-          const ShmSlots& slots = memory.fifo.slots[0];
-          ASSERT_GE(place, slots.begin);
-          ASSERT_LE(place + bytes, slots.begin + slots.bytes());
-          places.insert(place);
-          for (std::size_t at = 0; at < bytes; at += 97) place[at] = fill(sent, at);
-          sender.commit(bytes, sent++);
-          under_way.push_back(bytes);
-        } else if (!under_way.empty()) {
-          const std::size_t length = under_way.front();
-          under_way.pop_front();
-          ASSERT_EQ(receiver.next(length, received), ShmReceiver::Next::expected);
-          const std::byte* data = receiver.payload(length);
-          for (std::size_t at = 0; at < length; at += 97) ASSERT_EQ(data[at], fill(received, at));
-          receiver.release();
-          ++received;
-        }
-      }
+      const auto places = stream(
+          memory, sender, 0, tries ? 12'000 : 700, random,  // a trial comes after 4 MiB
+          [&] { return random() % 4 == 0 ? 200 : 113 + random() % 3984; }, [] {});
       const std::size_t all =
           std::min<std::size_t>(700, ShmSlotTrial::spread_bytes() / ShmFifo::kSmallStride);
       if (way == ShmWay::spread) {
