@@ -16,18 +16,9 @@ void store(std::byte* to, Vector vector) {
   std::memcpy(to, &vector, sizeof vector);
 }
 
-bool is_family_25() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  return __builtin_cpu_is("amdfam19h") != 0;
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
-const bool long_moves_may_crawl = is_family_25();
+constinit std::atomic<bool> long_moves_crawl{false};
 
 void copy_by_loop(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::size_t at = 0;

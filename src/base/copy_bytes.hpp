@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies bytes as memcpy does, but not where the C library takes fifteen times as long.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,8 +18,8 @@ namespace coll {
   const auto behind = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
   return behind % 4096 - 1 < 31;
 }
-/// Whether the processor is such a one. False until this library's initializers have run.
-extern const bool long_moves_may_crawl;
+/// Whether they are so slow here. False until `memory_costs` has measured it, before ranks meet.
+extern std::atomic<bool> long_moves_crawl;
 /// Shorter runs of bytes the C library copies by loops, on every machine.
 inline constexpr std::size_t kLeastLongMove = 2048;
 
@@ -29,8 +30,8 @@ void copy_by_loop(std::byte* to, const std::byte* from, std::size_t bytes);
 /// one instruction set use it, and must leave no copy to others.
 [[gnu::always_inline]] inline void copy_bytes(std::byte* to, const std::byte* from,
                                               std::size_t bytes) {
-  if (bytes >= kLeastLongMove && lies_a_little_behind(to, from) && long_moves_may_crawl)
-      [[unlikely]]
+  if (bytes >= kLeastLongMove && lies_a_little_behind(to, from) &&
+      long_moves_crawl.load(std::memory_order_relaxed)) [[unlikely]]
     return copy_by_loop(to, from, bytes);
   if (bytes > 0) std::memcpy(to, from, bytes);
 }

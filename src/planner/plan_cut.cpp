@@ -34,9 +34,8 @@ double longest_message(const Plan& plan, double bytes) {
   return bytes * plan.cost.message_chunks / plan.cost.chunks;
 }
 
-/// Two ranks of a host, each with a core of its own, that only copy. Measured: with a second lane
-/// they took up to a third longer, and with slices four times as long up to a fifth less where each
-/// sends as much as it receives. The model sees neither. (docs/performance.md)
+/// Two ranks of a host, each with a core of its own, that only copy. A second lane costs them time,
+/// and longer slices save some. The model sees neither. (docs/performance.md)
 bool two_that_copy(const World& world, const CollectiveSpec& spec) {
   return world.shared_memory && !world.network && spec.ranks == 2 &&
          world.view.ranks_per_core <= 1 && !reduces(spec.collective);
@@ -57,8 +56,9 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
   const bool straight =
       world.shared_memory ? plan.loans == Loans::all : !reduces(plan.spec.collective);
   if (straight) return world.slot_bytes;
-  const std::uint32_t times = two_that_exchange(world, plan.spec) ? 4 : 1;
-  return std::min(times * world.passing_bytes, world.slot_bytes);
+  if (!two_that_exchange(world, plan.spec)) return world.passing_bytes;
+  const double longer = world.costs().cut.pair_slices * world.passing_bytes;
+  return static_cast<std::uint32_t>(std::min<double>(longer, world.slot_bytes)) / 64 * 64;
 }
 
 /// Up to this many bytes a call's messages are better fetched than passed through slots. Data that
@@ -94,9 +94,15 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   return bytes <= most_fetched(rules, spec, crowded) && !dear ? Loans::all : Loans::shared;
 }
 
+/// Of lanes that take turns on a thread.
+std::uint32_t most_lanes(const World& world, const CollectiveSpec& spec) {
+  if (!two_that_copy(world, spec)) return world.max_lanes;
+  return static_cast<std::uint32_t>(std::max(1.0, world.costs().cut.pair_lanes));
+}
+
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
-/// other empties one, but not to two ranks that only copy. Those that run side by side each hide
-/// the latency of the others; flagged slices of one message go all at once.
+/// other empties one. Those that run side by side each hide the latency of the others; flagged
+/// slices of one message go all at once.
 std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
   if (plan.demanded.lanes != 0) return std::min(plan.demanded.lanes, world.max_lanes);
   const double slices = plan.cost.moved() * bytes / plan.slice_bytes;
@@ -108,9 +114,9 @@ std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
     return static_cast<std::uint32_t>(
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
-  if (two_that_copy(world, plan.spec)) return 1;
   const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
-  return std::min(slices > of_one ? 2U : 1U, world.max_lanes);
+  const std::uint32_t most = std::min(most_lanes(world, plan.spec), world.max_lanes);
+  return std::min(slices > of_one ? 2U : 1U, most);
 }
 
 /// Slices of about `bytes`, as the plan's algorithm can cut them.
@@ -229,9 +235,10 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
       weigh(abreast);
     }
   }
-  if (rule.demanded.lanes == 0 && !two_that_copy(world, rule.spec)) {
+  if (rule.demanded.lanes == 0) {
     Plan plan = best()->plan;
     for (const std::uint32_t lanes : lanes_to_try(world, moved, plan.slice_bytes)) {
+      if (lanes > most_lanes(world, rule.spec)) continue;
       plan.lanes = lanes;
       weigh(plan);
     }

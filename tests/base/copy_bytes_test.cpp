@@ -34,6 +34,7 @@ TEST(CopyBytes, CopiesAllBytesAndNoOthers) {
   std::vector<std::byte> before(4 * (kMost + kPage));
   for (std::byte& byte : before) byte = static_cast<std::byte>(random());
   for (int i = 0; i < 2000; ++i) {
+    long_moves_crawl = i % 2 == 0;
     check(copy_bytes, before, random);
     check(copy_by_loop, before, random);
   }

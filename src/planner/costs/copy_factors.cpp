@@ -25,14 +25,12 @@ std::int32_t doublings(double now, double usual, double border, std::int32_t mos
 }  // namespace
 
 CopyFactors copy_factors(const CostConstants& costs, const ProbeCost& measured) {
-  // Half and a quarter of the way to the higher power. A fetch counts as the higher one sooner: it
-  // is measured on a process's own memory. To fetch another's took 1.2 to 1.4 times as long.
-  constexpr double kHalf = 0.70710678118654752440, kQuarter = 0.59460355750136053336;
+  constexpr double kHalfWay = 0.70710678118654752440;
   const ProbeCost& usual = costs.probe;
-  return {.copy = doublings(measured.copy_us_per_byte, usual.copy_us_per_byte, kHalf,
+  return {.copy = doublings(measured.copy_us_per_byte, usual.copy_us_per_byte, kHalfWay,
                             CopyFactors::kMostCopy),
-          .fetch = doublings(measured.fetch_us_per_byte, usual.fetch_us_per_byte, kQuarter,
-                             CopyFactors::kMostFetch)};
+          .fetch = doublings(measured.fetch_us_per_byte, usual.fetch_us_per_byte,
+                             costs.cut.fetch_border, CopyFactors::kMostFetch)};
 }
 
 CostConstants scaled(const CostConstants& costs, CopyFactors factors) {

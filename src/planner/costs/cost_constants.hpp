@@ -80,10 +80,13 @@ struct SharingCost {
 struct CutRules {
   double least_slice_bytes = 64;  ///< in a shorter slice the fixed costs are the larger part
   /// Calls of up to this many slices need no second lane: over shared memory one lane fills a slot
-  /// while the other empties one; over TCP the kernel's buffers do that. Two ranks of a host that
-  /// only copy never get one.
+  /// while the other empties one; over TCP the kernel's buffers do that.
   double slices_of_one_lane = 1;
   double slices_of_one_socket = 1;
+  /// Two ranks of a host, each with a core of its own, that only copy: their most lanes, and, where
+  /// each sends as much as it receives, how many times as long as others their slices are.
+  double pair_lanes = 2;
+  double pair_slices = 1;
   double lent_bytes = 0;          ///< the shortest call that lends: lending saves copies and costs
   double crowded_lent_bytes = 0;  ///< time to wait, because the sender's call ends when the
                                   ///< receiver has taken what it lent
@@ -93,6 +96,9 @@ struct CutRules {
   double all_to_all_fetched_bytes = 0;
   double crowded_all_gather_fetched_bytes = 0;
   double crowded_all_to_all_fetched_bytes = 0;
+  /// A fetch that is measured between two powers of two times the model's counts as the higher one
+  /// from this part of it on. Less than the half way, 0.71: a process measures its own memory.
+  double fetch_border = 0.71;
   /// Operations on unequal blocks of which no rank knows all are planned for blocks of this length.
   double unknown_block_bytes = 1;
   friend bool operator==(const CutRules&, const CutRules&) = default;

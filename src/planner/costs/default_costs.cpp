@@ -59,6 +59,8 @@ constexpr CostConstants kDefault{
     .cut = {.least_slice_bytes = 16 * kKiB,
             .slices_of_one_lane = 2,
             .slices_of_one_socket = 8,
+            .pair_lanes = 1,
+            .pair_slices = 4,
             .lent_bytes = 2 * kKiB,
             .crowded_lent_bytes = 32 * kKiB,
             .fetched_bytes = 1 * kMiB,
@@ -66,6 +68,7 @@ constexpr CostConstants kDefault{
             .all_to_all_fetched_bytes = 32 * kMiB,
             .crowded_all_gather_fetched_bytes = 2 * kMiB,
             .crowded_all_to_all_fetched_bytes = 16 * kMiB,
+            .fetch_border = 0.595,
             .unknown_block_bytes = 256 * kKiB},
     .error = {.alike = 1.2, .described_alike = 1.03, .hopeless = 2, .crowded_hopeless = 20},
     .link = {.nvlink_yield = 0.8,
@@ -130,7 +133,8 @@ CostModel made() {
               "cores; "
               "readers_at_once: an estimate for hosts of many cores, without effect on two",
               // cut
-              "cuts compared on 2 to 8 ranks (docs/performance.md)",
+              "cuts compared on 2 to 8 ranks (docs/performance.md); pair_lanes, pair_slices and "
+              "fetch_border: of an AMD EPYC of Zen 3, not yet measured on others",
               // error
               "predicted against measured times on this machine (docs/performance.md); "
               "described_alike: a choice, since the error there is unknown",

@@ -13,7 +13,8 @@ struct MemoryCosts {
   double fetch_us = 0;           ///< of the call without its bytes; 0 where it is forbidden
 };
 
-/// Measured in this process when first asked for, in 0.15 ms; the same ever after.
+/// Measured in this process when first asked for, in 0.15 ms; the same ever after. Also finds out
+/// whether `copy_bytes` had better avoid some copies of the C library.
 const MemoryCosts& memory_costs();
 
 }  // namespace coll

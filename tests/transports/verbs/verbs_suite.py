@@ -52,7 +52,7 @@ class Suite:
         try:
             status = run.finish(seconds)
         except Wrong:
-            status, late = None, "too late; "
+            status, late = None, f"not done within {seconds * verbs_programs.PATIENCE[0]} s; "
         begun, good, bad, skipped = (set(re.findall(rf"^\[ +{word} +\] (Verbs/\S+)", run.text(), re.M))
                                      for word in ("RUN", "OK", "FAILED", "SKIPPED"))
         bad |= begun - good - skipped  # where it ended, or hangs
