@@ -96,7 +96,7 @@ constexpr CostConstant kCut[] = {
     times<kOfCut, &CutRules::slices_of_one_socket>("slices_of_one_socket"),
     times<kOfCut, &CutRules::pair_lanes>("pair_lanes"),
     times<kOfCut, &CutRules::pair_slices>("pair_slices"),
-    times<kOfCut, &CutRules::fetch_border>("fetch_border"),
+    share<kOfCut, &CutRules::fetch_border>("fetch_border"),
     bytes<kOfCut, &CutRules::lent_bytes>("lent_bytes"),
     bytes<kOfCut, &CutRules::crowded_lent_bytes>("crowded_lent_bytes"),
     bytes<kOfCut, &CutRules::fetched_bytes>("fetched_bytes"),

@@ -68,7 +68,7 @@ constexpr CostConstants kDefault{
             .all_to_all_fetched_bytes = 32 * kMiB,
             .crowded_all_gather_fetched_bytes = 2 * kMiB,
             .crowded_all_to_all_fetched_bytes = 16 * kMiB,
-            .fetch_border = 0.595,
+            .fetch_border = 0.5946,
             .unknown_block_bytes = 256 * kKiB},
     .error = {.alike = 1.2, .described_alike = 1.03, .hopeless = 2, .crowded_hopeless = 20},
     .link = {.nvlink_yield = 0.8,
