@@ -94,12 +94,6 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   return bytes <= most_fetched(rules, spec, crowded) && !dear ? Loans::all : Loans::shared;
 }
 
-/// Of lanes that take turns on a thread.
-std::uint32_t most_lanes(const World& world, const CollectiveSpec& spec) {
-  if (!two_that_copy(world, spec)) return world.max_lanes;
-  return static_cast<std::uint32_t>(std::max(1.0, world.costs().cut.pair_lanes));
-}
-
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
 /// other empties one. Those that run side by side each hide the latency of the others; flagged
 /// slices of one message go all at once.
@@ -115,8 +109,8 @@ std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
   const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
-  const std::uint32_t most = std::min(most_lanes(world, plan.spec), world.max_lanes);
-  return std::min(slices > of_one ? 2U : 1U, most);
+  const double most = two_that_copy(world, plan.spec) ? rules.pair_lanes : 2;
+  return std::min(slices > of_one ? static_cast<std::uint32_t>(most) : 1U, world.max_lanes);
 }
 
 /// Slices of about `bytes`, as the plan's algorithm can cut them.
@@ -238,7 +232,6 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
   if (rule.demanded.lanes == 0) {
     Plan plan = best()->plan;
     for (const std::uint32_t lanes : lanes_to_try(world, moved, plan.slice_bytes)) {
-      if (lanes > most_lanes(world, rule.spec)) continue;
       plan.lanes = lanes;
       weigh(plan);
     }

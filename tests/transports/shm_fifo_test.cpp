@@ -185,6 +185,25 @@ TEST(ShmFifo, APlaceBeyondTheSlotsIsNeverUsed) {
   }
 }
 
+/// Where its receiver has to copy it, it goes to the slot whose credit it took.
+TEST(ShmFifo, WhatIsLentHasASlotOfItsOwn) {
+  for (const std::size_t bytes : {kSmall, kLarge}) {
+    ShmMemory memory(4, kLarge);
+    ShmSender sender(memory.fifo);
+    ShmReceiver receiver(memory.fifo);
+    for (const std::uint64_t value : {1, 2}) ASSERT_TRUE(send(sender, value, bytes));
+    const std::byte* place = sender.acquire(bytes);
+    ASSERT_NE(place, nullptr);
+    sender.lend({}, bytes, 3);
+    ASSERT_TRUE(send(sender, 4, bytes));
+    for (const std::uint64_t value : {1, 2}) ASSERT_TRUE(receive(receiver, value, bytes));
+    ASSERT_EQ(receiver.next(bytes, 3), ShmReceiver::Next::lent);
+    EXPECT_EQ(receiver.payload(bytes), place) << bytes;
+    receiver.release();
+    EXPECT_TRUE(receive(receiver, 4, bytes)) << bytes;
+  }
+}
+
 TEST(ShmFifo, ALengthThatChangesWhileAMessageIsReadDoesNoHarm) {
   ShmMemory memory(2, kLarge);
   ShmSender sender(memory.fifo);
