@@ -146,7 +146,7 @@ std::size_t Model::count_right(const Images& images, std::span<const std::uint32
     for (std::size_t i = 0; i < some.size(); ++i) {
       const float* out = out_.data() + i * kClasses;
       const auto best = static_cast<std::size_t>(std::max_element(out, out + kClasses) - out);
-      right += best == images.labels[some[i]] ? 1 : 0;
+      right += best == images.labels[some[i]] ? 1U : 0U;
     }
   }
   return right;

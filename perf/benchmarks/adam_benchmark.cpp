@@ -85,7 +85,7 @@ void run(benchmark::State& state, Pass pass, std::size_t count, std::size_t thre
 int main(int argc, char** argv) {
   benchmark::AddCustomContext("instruction set", table().name);
   for (const std::size_t count : {std::size_t{1} << 20U, std::size_t{1} << 25U}) {
-    for (const std::size_t threads : {1, 2}) {
+    for (const std::size_t threads : {1U, 2U}) {
       const auto add = [&](const std::string& name, Pass pass, std::size_t bytes) {
         const std::string whole =
             name + "/" + std::to_string(count) + "/" + std::to_string(threads);

@@ -30,7 +30,7 @@ inline const cpu_set_t kAllowed = [] {
 
 /// Pins this thread to the n-th of them.
 inline void pin(int n) {
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &kAllowed) || n-- > 0) continue;
     cpu_set_t one;
     CPU_ZERO(&one);

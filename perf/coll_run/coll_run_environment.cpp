@@ -83,8 +83,8 @@ void JobEnvironment::set(int rank) const {
 void pin_to_share(int rank, int ranks) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
+  std::vector<std::size_t> cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &allowed)) cores.push_back(core);
   }
   const auto count = static_cast<long>(cores.size());

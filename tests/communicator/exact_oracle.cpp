@@ -122,8 +122,9 @@ double bits_value(DataType type, ReduceOp op, bool is_signed, std::uint64_t hash
 /// shows.
 double real_value(DataType type, ReduceOp op, Rank ranks, Rank rank, std::uint64_t index,
                   std::uint64_t seed) {
-  std::uint64_t hash = (index * 0x9e3779b97f4a7c15ULL) ^
-                       (seed + static_cast<std::uint64_t>(rank) * 0x632be59bd9b4e019ULL);
+  std::uint64_t hash =
+      (index * 0x9e3779b97f4a7c15ULL) ^
+      (seed + static_cast<std::uint64_t>(rank) * std::uint64_t{0x632be59bd9b4e019U});
   hash = (hash ^ (hash >> 29)) * 0xbf58476d1ce4e5b9ULL;
   hash ^= hash >> 32;
   const bool is_signed = type != DataType::uint8 && type != DataType::uint16 &&

@@ -48,7 +48,7 @@ TEST(TuneRace, EqualSchedulesRunOnceAndTheModelsChoiceIsAmongThem) {
       std::size_t named = 0, able = 0;
       for (const Contender& each : race.contenders) named += 1 + each.same.size();
       for (const coll::Algorithm& algorithm : coll::algorithms())
-        able += algorithm.competes({collective, ranks, 0}, world.layout) ? 1 : 0;
+        able += algorithm.competes({collective, ranks, 0}, world.layout) ? 1U : 0U;
       EXPECT_LE(named, able);
       EXPECT_GE(named, 2U);
       EXPECT_TRUE(race.of(race.by_model).kept);

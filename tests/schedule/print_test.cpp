@@ -61,7 +61,7 @@ TEST(Draw, AnArrowPerMessage) {
     std::size_t messages = 0;
     for (const Schedule& schedule : set) {
       for (const Lane& lane : schedule.lanes) {
-        for (const Step& step : lane) messages += step.sends() ? 1 : 0;
+        for (const Step& step : lane) messages += step.sends() ? 1U : 0U;
       }
     }
     const std::string picture = draw(set);

@@ -49,7 +49,7 @@ inline std::size_t mappings_of_tests() {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;
   for (std::string line; std::getline(maps, line);)
-    count += line.find("memfd:coll-test") != std::string::npos ? 1 : 0;
+    count += line.find("memfd:coll-test") != std::string::npos ? 1U : 0U;
   return count;
 }
 

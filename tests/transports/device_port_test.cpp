@@ -335,7 +335,7 @@ TEST(StagingPort, LendsWhereItCan) {
   ASSERT_TRUE(pair.good());
   const CallMessages call(test_seed(), 20, kSlotBytes);
   std::uint64_t long_ones = 0;
-  for (std::size_t i = 0; i < call.count(); ++i) long_ones += call.bytes(i) >= 100 ? 1 : 0;
+  for (std::size_t i = 0; i < call.count(); ++i) long_ones += call.bytes(i) >= 100 ? 1U : 0U;
   pair[0].send(call);
   pair[1].receive(call);
   ASSERT_TRUE(pair.finish());

@@ -191,12 +191,12 @@ TEST(ShmFifo, WhatIsLentHasASlotOfItsOwn) {
     ShmMemory memory(4, kLarge);
     ShmSender sender(memory.fifo);
     ShmReceiver receiver(memory.fifo);
-    for (const std::uint64_t value : {1, 2}) ASSERT_TRUE(send(sender, value, bytes));
+    for (const std::uint64_t value : {1U, 2U}) ASSERT_TRUE(send(sender, value, bytes));
     const std::byte* place = sender.acquire(bytes);
     ASSERT_NE(place, nullptr);
     sender.lend({}, bytes, 3);
     ASSERT_TRUE(send(sender, 4, bytes));
-    for (const std::uint64_t value : {1, 2}) ASSERT_TRUE(receive(receiver, value, bytes));
+    for (const std::uint64_t value : {1U, 2U}) ASSERT_TRUE(receive(receiver, value, bytes));
     ASSERT_EQ(receiver.next(bytes, 3), ShmReceiver::Next::lent);
     EXPECT_EQ(receiver.payload(bytes), place) << bytes;
     receiver.release();
