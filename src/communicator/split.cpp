@@ -160,7 +160,7 @@ Result<std::vector<Rank>> checked(const Communicator& parent, std::span<const in
   return seen;
 }
 
-constexpr std::int64_t kNone = -1, kRefused = -2;  // colors
+constexpr std::int64_t kNoColor = -1, kRefused = -2;  // colors
 
 /// A rank's wish as all ranks see it, and a topic in case that it is the first of its part.
 struct SentWish {
@@ -174,7 +174,7 @@ bool some_meet(const std::vector<SentWish>& wishes, Rank hub) {
   const std::int64_t ridden = wishes[static_cast<std::size_t>(hub)].color;
   std::vector<std::int64_t> colors;
   for (const SentWish& one : wishes) {
-    if (one.color != kNone && one.color != ridden) colors.push_back(one.color);
+    if (one.color != kNoColor && one.color != ridden) colors.push_back(one.color);
   }
   std::ranges::sort(colors);
   return std::ranges::adjacent_find(colors) != colors.end();
@@ -184,7 +184,7 @@ bool some_meet(const std::vector<SentWish>& wishes, Rank hub) {
 
 Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>& wish,
                                   const std::string& interfaces) {
-  const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNone;
+  const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNoColor;
   COLL_ASSIGN(const std::vector<SentWish> wishes,
               gathered(parent, SentWish{color, wish.ok() ? wish->key : 0, new_topic(parent)}));
   if (!wish.ok()) return wish.status();
@@ -197,18 +197,18 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
                     "its own message says why")
           .at_rank(rank);
     }
-    if (color != kNone && wish_of(rank).color == color) members.push_back(rank);
+    if (color != kNoColor && wish_of(rank).color == color) members.push_back(rank);
   }
   std::ranges::stable_sort(members, {}, [&](Rank rank) { return wish_of(rank).key; });
   std::optional<Invited> invited;
   std::vector<Invitation> invitations;
-  const bool rides = color != kNone && share_hub(parent, members);
+  const bool rides = color != kNoColor && share_hub(parent, members);
   if (some_meet(wishes, parent.seats().hub)) {
     const bool invites = members.size() > 1 && !rides && members.front() == parent.rank();
     if (invites) invited.emplace(interfaces, 0);
     COLL_ASSIGN(invitations, gathered(parent, invited ? invited->text() : Invitation{}));
   }
-  if (color == kNone) return std::optional<Part>();
+  if (color == kNoColor) return std::optional<Part>();
   if (members.size() == 1) return std::optional<Part>(Part{});
   if (rides) {
     COLL_ASSIGN(Part part, ride(parent, wish_of(members.front()).topic, members));

@@ -11,18 +11,18 @@
 namespace coll {
 namespace {
 
-constexpr std::string_view kMagic = "collrdv";
+constexpr std::string_view kFrameMagic = "collrdv";
 
 MessageWriter begin(Word word) {
   MessageWriter message;
-  message.u8(static_cast<std::uint8_t>(word)).raw(kMagic);
+  message.u8(static_cast<std::uint8_t>(word)).raw(kFrameMagic);
   return message;
 }
 
 /// A reader behind the head of a frame that must be this word.
 std::optional<MessageReader> open(std::string_view frame, Word word) {
   if (word_of(frame) != word) return std::nullopt;
-  return MessageReader(frame.substr(1 + kMagic.size()));
+  return MessageReader(frame.substr(1 + kFrameMagic.size()));
 }
 
 std::string identity(const Claimant& who) {
@@ -55,7 +55,7 @@ Result<Claimant> this_claimant(Rank rank, Rank size) {
 }
 
 std::optional<Word> word_of(std::string_view frame) {
-  if (frame.size() < 1 + kMagic.size() || frame.substr(1, kMagic.size()) != kMagic) {
+  if (frame.size() < 1 + kFrameMagic.size() || frame.substr(1, kFrameMagic.size()) != kFrameMagic) {
     return std::nullopt;
   }
   return static_cast<Word>(frame[0]);
@@ -107,7 +107,7 @@ std::optional<std::uint32_t> read_claim_version(std::string_view frame) {
 
 std::optional<SealedClaim> read_claim(std::string_view frame) {
   constexpr std::size_t kFixed =
-      1 + kMagic.size() + sizeof(std::uint32_t) + kNonceBytes + kProofBytes;
+      1 + kFrameMagic.size() + sizeof(std::uint32_t) + kNonceBytes + kProofBytes;
   auto message = open(frame, Word::claim);
   if (!message || message->u32() != kWireVersion || frame.size() < kFixed) return std::nullopt;
   SealedClaim claim;

@@ -22,7 +22,7 @@
 namespace coll {
 namespace {
 
-constexpr std::string_view kMagic = "COID";
+constexpr std::string_view kIdMagic = "COID";
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kSumBytes = 4;
 
@@ -55,7 +55,7 @@ UniqueId pack(std::string_view nonce, std::uint16_t port, std::vector<NetAddress
     packed.append(reinterpret_cast<const char*>(address.bytes()), address.size());
     ++count;
   }
-  message.raw(kMagic)
+  message.raw(kIdMagic)
       .u8(kVersion)
       .u8(count)
       .u8(static_cast<std::uint8_t>(port & 0xff))
@@ -127,9 +127,9 @@ Result<MeetingPlace> place_of(const UniqueId& id, std::string_view secret) {
     return failed(Code::invalid_argument, std::string("the unique id ") + why,
                   "give every rank the 128 bytes that one rank's coll_get_unique_id made");
   };
-  if (!bytes.starts_with(kMagic)) return bad("is none");
+  if (!bytes.starts_with(kIdMagic)) return bad("is none");
   if (bytes.substr(UniqueId::kBytes - kSumBytes) != sum_of(bytes)) return bad("is damaged");
-  MessageReader message(bytes.substr(kMagic.size()));
+  MessageReader message(bytes.substr(kIdMagic.size()));
   if (message.u8() != kVersion) return bad("was made by another version of the library");
   const std::uint8_t count = message.u8();
   const auto low = message.u8();

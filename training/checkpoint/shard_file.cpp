@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 constexpr std::uint64_t kMagic = 0x54504b434c4c4f43;  // "COLLCKPT"
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kFilePage = 4096;
 
 /// The first bytes of a file.
 struct Prefix {
@@ -136,7 +136,7 @@ std::vector<std::byte> encode(const ShardHead& head) {
                              static_cast<std::uint32_t>(piece.state)});
   }
   for (const Digest& digest : head.blocks) append(bytes, digest);
-  bytes.resize((bytes.size() + kPage - 1) / kPage * kPage);
+  bytes.resize((bytes.size() + kFilePage - 1) / kFilePage * kFilePage);
   prefix.head_bytes = bytes.size();
   std::memcpy(bytes.data(), &prefix, sizeof prefix);
   return bytes;

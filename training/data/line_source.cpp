@@ -11,12 +11,12 @@
 namespace training {
 namespace {
 
-struct Line {
+struct TextLine {
   std::size_t begin = 0, size = 0;  ///< with the '\n' at its end
 };
 
 struct Lines {
-  std::vector<Line> all;
+  std::vector<TextLine> all;
   std::size_t training = 0;  ///< the first of them
 };
 

@@ -14,7 +14,7 @@
 namespace training {
 namespace {
 
-constexpr std::size_t kStates = 16;
+constexpr std::size_t kChainStates = 16;
 
 [[noreturn]] void refuse(const std::string& description, const std::string& why) {
   throw Failure(fmt::format("--data {}: {}. There are bible, verses, text:PATH, "
@@ -48,7 +48,7 @@ std::unique_ptr<Source> open_source(const std::string& description, const Draw& 
   if (name == "text" && more) return text_source(file_text(rest), draw);
   if (name == "fashion-mnist") return image_source(more ? rest : kFashionMnist, draw);
   if (name == "markov") {
-    std::size_t states = kStates;
+    std::size_t states = kChainStates;
     if (more) {
       const char* end = rest.data() + rest.size();
       const auto [stop, error] = std::from_chars(rest.data(), end, states);

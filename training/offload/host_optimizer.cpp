@@ -64,8 +64,8 @@ void HostOptimizer::update_tile(std::size_t bucket, const Update& update, const 
   const auto began = WorkLog::begin(options_.work);
   adam_in_tiles(owned_, bucket, update, {owned_.range(bucket).begin + part.begin, part.count},
                 staging.gradients.data(), staging.weights.data(), wide);
-  constexpr std::size_t kStates = 3;
-  WorkLog::add(options_.work, WorkLog::Kind::adam, kStates * part.count * sizeof(float), began);
+  constexpr std::size_t kArrays = 3;
+  WorkLog::add(options_.work, WorkLog::Kind::adam, kArrays * part.count * sizeof(float), began);
   may_compute_.release();
   const void* result = wide.weights;
   if (owned_.keeps_weights()) result = staging.weights.data();

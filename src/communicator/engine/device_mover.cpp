@@ -8,7 +8,7 @@
 namespace coll {
 namespace {
 
-constexpr ProgramLanes kLanes{.collectives = 0x2000, .pairs = 0x6000};
+constexpr ProgramLanes kDeviceLanes{.collectives = 0x2000, .pairs = 0x6000};
 constexpr ProgramLanes kFusedLanes{.collectives = 0x3000, .pairs = 0x7000};
 
 std::uint32_t class_of(double bytes) {
@@ -25,7 +25,8 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
       streams_(gpu_, reduce::device_kernels()),
       links_(gpu_.context(), membership.gpu_world->credits, false),
       fused_links_(gpu_.context(), membership.gpu_world->credits, true),
-      programs_(rank, membership, *membership.gpu_world, kLanes, streams_, pool, counts, &links_) {
+      programs_(rank, membership, *membership.gpu_world, kDeviceLanes, streams_, pool, counts,
+                &links_) {
   if (!membership.all_fused) return;
   fused_ = std::make_unique<ProgramCache>(rank, membership, *membership.gpu_world, kFusedLanes,
                                           *membership.fused, pool, counts, &fused_links_);

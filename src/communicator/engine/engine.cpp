@@ -14,7 +14,7 @@ namespace coll {
 namespace {
 
 // Beside Mail's own.
-constexpr ProgramLanes kLanes{.collectives = 0, .pairs = 0x8000};
+constexpr ProgramLanes kHostLanes{.collectives = 0, .pairs = 0x8000};
 constexpr ProgramLanes kTaggedLanes{.collectives = 0, .pairs = 0xa000};
 
 /// The digest of the call's messages.
@@ -37,7 +37,8 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
       waiting_(waiting),
       failure_(failure),
       scratch_(membership.world.shared_memory ? &SharedArena::own : ScratchPool::Readable()),
-      programs_(rank, membership, membership.world, kLanes, executor_, scratch_, memory_counts_),
+      programs_(rank, membership, membership.world, kHostLanes, executor_, scratch_,
+                memory_counts_),
       tagged_programs_(rank, membership, membership.world, kTaggedLanes, executor_, scratch_,
                        memory_counts_),
       device_(membership.gpu == nullptr

@@ -32,15 +32,15 @@ std::vector<DeviceWay> read_all(std::size_t count, MessageReader& in) {
 }
 
 /// A GPU's number in a byte; the last value is none.
-constexpr std::uint8_t kNone = 255;
-static_assert(kMostDevices < kNone);
+constexpr std::uint8_t kNoGpu = 255;
+static_assert(kMostDevices < kNoGpu);
 
 }  // namespace
 
 void write_ways(const DeviceWays& ways, MessageWriter& out) {
   std::string gpus;
   for (const std::int32_t gpu : ways.gpu)
-    gpus += static_cast<char>(gpu < 0 ? kNone : static_cast<std::uint8_t>(gpu));
+    gpus += static_cast<char>(gpu < 0 ? kNoGpu : static_cast<std::uint8_t>(gpu));
   out.text(gpus).u32(static_cast<std::uint32_t>(ways.gpus.size()));
   for (const std::string& name : ways.gpus) out.text(name);
   out.u32(static_cast<std::uint32_t>(ways.links.size()));
@@ -60,7 +60,7 @@ std::optional<DeviceWays> read_ways(MessageReader& in) {
   if (numbers.size() > kMostRanks) return std::nullopt;
   for (const char each : numbers) {
     const auto gpu = static_cast<std::uint8_t>(each);
-    ways.gpu.push_back(gpu == kNone ? -1 : gpu);
+    ways.gpu.push_back(gpu == kNoGpu ? -1 : gpu);
   }
   const std::uint32_t gpus = in.u32();
   if (gpus > kMostDevices) return std::nullopt;

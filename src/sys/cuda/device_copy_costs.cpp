@@ -29,7 +29,7 @@ constexpr std::size_t kWithinBytes = std::size_t{64} << 20;
 constexpr std::size_t kHostBytes = std::size_t{4} << 20;
 constexpr std::size_t kShortBytes = 64;
 constexpr int kShortCopies = 50;  ///< as many as end a little later than the clock's 0.5 us
-constexpr int kRounds = 3;        ///< of which the fastest was disturbed the least
+constexpr int kCopyRounds = 3;    ///< of which the fastest was disturbed the least
 
 /// A stream that waits for no other, and events before and behind what is timed on it.
 class CopyClock {
@@ -58,7 +58,7 @@ class CopyClock {
   /// since clocks rise and pages are touched. 0: it cannot be told.
   double copy_us(CudaAddress to, CudaAddress from, std::size_t bytes, int count) {
     double best = 0;
-    for (int round = -1; round < kRounds; ++round) {
+    for (int round = -1; round < kCopyRounds; ++round) {
       const double us = round_us(to, from, bytes, count);
       if (us <= 0) return 0;
       if (round >= 0) best = best > 0 ? std::min(best, us) : us;

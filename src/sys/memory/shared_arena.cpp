@@ -18,7 +18,7 @@
 namespace coll {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kSmallest = std::size_t{1} << 30;
 constexpr std::size_t kLargest = std::size_t{16} << 40;
@@ -94,7 +94,7 @@ Result<SharedArena*> SharedArena::make() {
 }
 
 Result<std::byte*> SharedArena::allocate(std::size_t bytes) {
-  const std::size_t unit = bytes >= kHugePage ? kHugePage : kPage;
+  const std::size_t unit = bytes >= kHugePage ? kHugePage : kPageBytes;
   if (bytes > size_) {
     return failed(Code::out_of_resources,
                   std::to_string(bytes) + " bytes are more than this process can share");

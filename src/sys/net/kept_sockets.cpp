@@ -13,13 +13,13 @@ namespace {
 
 // Not inside a function: a fork could come while another thread makes them.
 constinit std::mutex g_kept_sockets_mutex;  // guards what follows, and is held over a fork
-constinit std::set<int>* g_kept = nullptr;
+constinit std::set<int>* g_kept_sockets = nullptr;
 constinit unsigned g_generation = 1;
 
 void close_in_child() {
-  if (g_kept != nullptr) {
-    for (const int fd : *g_kept) ::close(fd);
-    g_kept->clear();
+  if (g_kept_sockets != nullptr) {
+    for (const int fd : *g_kept_sockets) ::close(fd);
+    g_kept_sockets->clear();
   }
   ++g_generation;  // what the parent's objects say of these numbers means nothing here
   g_kept_sockets_mutex.unlock();
@@ -43,15 +43,16 @@ Fd::NoFork::~NoFork() {
 }
 
 void Fd::keep() {
-  if (g_kept == nullptr) g_kept = new std::set<int>;  // for ever: sockets close to the very end
-  g_kept->insert(fd_);
+  if (g_kept_sockets == nullptr)
+    g_kept_sockets = new std::set<int>;  // for ever: sockets close to the very end
+  g_kept_sockets->insert(fd_);
   kept_ = g_generation;
 }
 
 void Fd::close_kept(int fd, unsigned generation) {
   const NoFork now;
   if (generation != g_generation) return;
-  g_kept->erase(fd);
+  g_kept_sockets->erase(fd);
   ::close(fd);
 }
 

@@ -52,7 +52,7 @@ LinkClaims::Claim nvlinks(double megabytes_per_s) {
   return {1, megabytes_per_s / 1000, LinkKind::nvlink};
 }
 
-constexpr std::uint16_t kNvidia = 0x10de;
+constexpr std::uint16_t kNvidiaBridges = 0x10de;
 
 /// A package or a part of it, or a bridge that a processor shows on the PCI bus.
 bool leads_to_processor(const Node& node) {
@@ -60,7 +60,7 @@ bool leads_to_processor(const Node& node) {
       node.kind == NodeKind::gpu || node.kind == NodeKind::nic || node.kind == NodeKind::pci_device;
   const bool port = node.kind == NodeKind::pci_port || node.kind == NodeKind::pci_switch;
   if (!device && !port) return true;
-  return node.pci.class_code >> 8 == 0x06 && node.pci.vendor != kNvidia;
+  return node.pci.class_code >> 8 == 0x06 && node.pci.vendor != kNvidiaBridges;
 }
 
 NodeId fabric_of(Topology& topology) {

@@ -16,7 +16,7 @@ namespace coll {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kVersion = 1;
+constexpr int kClusterVersion = 1;
 constexpr int kMostCount = 1'000'000;
 
 /// One object of the file; knows its place for messages, and refuses members that nobody asks for.
@@ -95,9 +95,9 @@ class Cluster {
     COLL_TRY(all.only({"cluster", "hosts", "network"}));
     int version = 0;
     COLL_TRY(all.count("cluster", 1, version));
-    if (version != kVersion)
+    if (version != kClusterVersion)
       return all.fault("is of version " + std::to_string(version),
-                       "this library reads " + std::to_string(kVersion));
+                       "this library reads " + std::to_string(kClusterVersion));
     if (!all.has("hosts") || !all["hosts"].is_array() || all["hosts"].empty())
       return all.fault("has no hosts",
                        R"(as in "hosts": [{"count": 4, "topology": "gpu:8 nic:8@400G"}])");

@@ -11,7 +11,7 @@ namespace coll {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kVersion = 1;
+constexpr int kTopologyVersion = 1;
 
 /// The enumerator that `name_of` calls `text`.
 template <class Enum>
@@ -117,9 +117,9 @@ Node node_of(const Json& json) {
 
 Topology topology_of(const Json& json) {
   Topology topology;
-  if (json.at("topology_version").get<int>() != kVersion)
+  if (json.at("topology_version").get<int>() != kTopologyVersion)
     throw std::runtime_error("topology_version is " + json["topology_version"].dump() +
-                             ", this library reads " + std::to_string(kVersion));
+                             ", this library reads " + std::to_string(kTopologyVersion));
   topology.source = json.value("source", "");
   for (const Json& each : json.at("nodes")) topology.nodes.push_back(node_of(each));
   for (const Json& each : json.value("links", Json::array()))
@@ -146,7 +146,7 @@ Topology topology_of(const Json& json) {
 }  // namespace
 
 std::string to_json(const Topology& topology) {
-  Json json{{"topology_version", kVersion}, {"source", topology.source}};
+  Json json{{"topology_version", kTopologyVersion}, {"source", topology.source}};
   json["nodes"] = Json::array();
   for (const Node& node : topology.nodes) json["nodes"].push_back(written(node));
   for (const Link& link : topology.links)
