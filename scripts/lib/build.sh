@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # What they share: where things are, how to configure. Sourced by sh; sets `root` (the repository),
-# `cores` and `debug_lines`.
+# `cores`, `debug_lines` and `together`.
 root=$(cd "$(dirname "$0")/.." && pwd)
 cores=$(nproc 2>/dev/null || echo 2)
 # Lines for backtraces, and no more: all of a debugger's information takes a third of the time that a
 # build takes, with the sanitizers half of it.
 debug_lines=-g1
+# For a build that is made once. Only without it each source is compiled alone, and shows that it includes what it
+# needs.
+together='-Dunity=on -Dunity_size=64'
 
 die() {
   echo "$(basename "$0"): $*" >&2
