@@ -77,7 +77,6 @@ double usual_pci_gbytes_per_s(const Node& gpu) {
 }
 
 bool always_linked(const Node& gpu) {
-  constexpr std::uint16_t kNvidia = 0x10de, kAmd = 0x1002;
   // P100, V100, A100, A800, H100, H800, H20, H200, B200 and GB200 on SXM boards and their like.
   constexpr std::array<std::uint16_t, 15> kSxm{0x15f9, 0x1db1, 0x1db5, 0x1db8, 0x20b0,
                                                0x20b2, 0x20b3, 0x20f3, 0x2324, 0x2329,
@@ -88,8 +87,8 @@ bool always_linked(const Node& gpu) {
   const auto among = [&](const auto& list) {
     return std::find(list.begin(), list.end(), gpu.pci.device) != list.end();
   };
-  if (gpu.pci.vendor == kNvidia && among(kSxm)) return true;
-  if (gpu.pci.vendor == kAmd && among(kOam)) return true;
+  if (gpu.pci.vendor == kNvidiaVendor && among(kSxm)) return true;
+  if (gpu.pci.vendor == kAmdVendor && among(kOam)) return true;
   const std::vector<std::string_view> name = words_of(gpu.model);
   for (const std::string_view card : {"PCIe", "PCIE", "NVL"})
     if (has_words(name, card)) return false;

@@ -72,7 +72,7 @@ double pci_gbytes_per_s(double transfers_per_s, int lanes) {
 
 bool computes(const PciFunction& pci, bool has_runtime_name) {
   constexpr double kFeedsAGpu = 1.5;  // GB/s: four lanes of 5 GT/s make 2
-  constexpr std::uint16_t kVga = 0x0300, kNvidia = 0x10de, kAmd = 0x1002;
+  constexpr std::uint16_t kVga = 0x0300;
   switch (pci.class_code >> 8) {
     case 0x12:
       return true;  // processing accelerators
@@ -80,8 +80,8 @@ bool computes(const PciFunction& pci, bool has_runtime_name) {
       if (pci.class_code != kVga || has_runtime_name || pci.gbytes_per_s >= kFeedsAGpu) return true;
       if (pci.gbytes_per_s > 0) return false;
       // AMD's numbers since 2012; older ones sit on server boards as displays (ES1000, Rage).
-      return pci.vendor == kNvidia ||
-             (pci.vendor == kAmd && pci.device >= 0x6600 && pci.device < 0x8000);
+      return pci.vendor == kNvidiaVendor ||
+             (pci.vendor == kAmdVendor && pci.device >= 0x6600 && pci.device < 0x8000);
     default:
       return false;
   }

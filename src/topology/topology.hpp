@@ -40,6 +40,9 @@ enum class NodeKind : std::uint8_t {
 inline constexpr int kNodeKinds = 17;
 std::string_view name_of(NodeKind kind);
 
+/// Vendors of GPUs by their numbers on the PCI bus.
+inline constexpr std::uint16_t kNvidiaVendor = 0x10de, kAmdVendor = 0x1002;
+
 /// One function of the PCI bus. The speeds are of its link towards the host; 0 where unknown.
 struct PciFunction {
   std::string bus;  ///< "0000:0f:00.0"; the domain has 4 to 8 digits. Empty: not on a PCI bus

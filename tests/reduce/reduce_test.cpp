@@ -224,8 +224,8 @@ TEST(Reduce, EightBitFloatsKeepDenormalsThatTheProgramFlushes) {
         _mm_setcsr(before);
         EXPECT_EQ(kept, flushed) << table->name << " " << name_of(op) << " " << name_of(type);
         // The sticky flags of exceptions aside, the program finds what it set.
-        const unsigned kept_bits = ~static_cast<unsigned>(_MM_EXCEPT_MASK);
-        EXPECT_EQ(after & kept_bits, flushing & kept_bits) << table->name;
+        const unsigned settings = ~static_cast<unsigned>(_MM_EXCEPT_MASK);
+        EXPECT_EQ(after & settings, flushing & settings) << table->name;
       }
 }
 #endif

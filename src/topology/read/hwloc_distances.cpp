@@ -52,15 +52,13 @@ LinkClaims::Claim nvlinks(double megabytes_per_s) {
   return {1, megabytes_per_s / 1000, LinkKind::nvlink};
 }
 
-constexpr std::uint16_t kNvidiaBridges = 0x10de;
-
 /// A package or a part of it, or a bridge that a processor shows on the PCI bus.
 bool leads_to_processor(const Node& node) {
   const bool device =
       node.kind == NodeKind::gpu || node.kind == NodeKind::nic || node.kind == NodeKind::pci_device;
   const bool port = node.kind == NodeKind::pci_port || node.kind == NodeKind::pci_switch;
   if (!device && !port) return true;
-  return node.pci.class_code >> 8 == 0x06 && node.pci.vendor != kNvidiaBridges;
+  return node.pci.class_code >> 8 == 0x06 && node.pci.vendor != kNvidiaVendor;
 }
 
 NodeId fabric_of(Topology& topology) {

@@ -11,7 +11,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kInlineRoom = 220;    // what common devices take without growing entries
+constexpr std::uint32_t kMostInline = 220;    // what common devices take without growing entries
 constexpr std::uint8_t kHops = 64;            // routers of RoCE v2 and of InfiniBand on the way
 constexpr std::uint8_t kNotReadyTimer = 12;   // 0.64 ms (IBTA 9.7.5.2.8); it never comes to that
 constexpr std::uint8_t kNotReadyRetries = 6;  // 7 would be for ever
@@ -63,7 +63,7 @@ Status VerbsPair::create() {
   wanted.cap.max_recv_sge = 1;
   // Devices differ in what they copy into the work itself; less is only slower.
   int error = 0;
-  for (const std::uint32_t bytes : {kInlineRoom, 64U, 0U}) {
+  for (const std::uint32_t bytes : {kMostInline, 64U, 0U}) {
     wanted.cap.max_inline_data = bytes;
     errno = 0;
     pair_.reset(verbs_.create_qp(rail_.device->domain(), &wanted));
