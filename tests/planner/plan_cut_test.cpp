@@ -92,6 +92,35 @@ TEST(Planner, CutsWhatTwoRanksOfAHostCopyInOneLane) {
   EXPECT_EQ(cut(3, 1, all_gather), std::pair(2U, passing));
 }
 
+TEST(Planner, CutsWhatTwoRanksOfAHostSendOverTcpInOneLaneOfWholeSlots) {
+  const auto cut = [](PathCost CostConstants::*path, Rank ranks, double per_core,
+                      Collective collective) {
+    World world = world_of(ranks);
+    world.slot_bytes = 1 << 20;
+    world.passing_bytes = 256 << 10;
+    world.shared_memory = false;
+    world.view.path = path;
+    world.view.ranks_per_core = per_core;
+    const Plan chosen = plan_of(world, collective, 64 << 20);
+    const Plan plan =
+        plan_with(world, {collective, ranks, 0}, *chosen.algorithm, {}, size_class(64 << 20));
+    if (path == &CostConstants::kernel && ranks == 2 && per_core == 1) {
+      EXPECT_TRUE(cut_alike(chosen, plan)) << "simulations change nothing";
+    }
+    return std::pair(plan.lanes, plan.slice_bytes);
+  };
+  constexpr std::uint32_t kShort = 256 << 10, kWhole = 1 << 20;
+  constexpr auto kKernel = &CostConstants::kernel;
+  for (const Collective collective :
+       {all_reduce, reduce_scatter, reduce, all_gather, all_to_all, broadcast, gather, scatter}) {
+    EXPECT_EQ(cut(kKernel, 2, 1, collective), std::pair(1U, kWhole));
+  }
+  EXPECT_EQ(cut(kKernel, 2, 2, all_reduce), std::pair(2U, kShort)) << "on one core";
+  EXPECT_EQ(cut(kKernel, 3, 1, all_reduce), std::pair(2U, kShort));
+  EXPECT_EQ(cut(&CostConstants::network, 2, 1, all_reduce), std::pair(2U, kShort));
+  EXPECT_EQ(cut(&CostConstants::network, 2, 1, broadcast), std::pair(2U, kWhole));
+}
+
 TEST(Planner, CutsWhatATableChoosesAsItCutsAnything) {
   // The formula finds it so slow that it is not simulated among the candidates.
   World world = world_of(8);

@@ -10,12 +10,13 @@
 
 #include "sys/net/socket.hpp"
 #include "transport_backend.hpp"
+#include "transports/tcp/tcp_transport.hpp"
 
 namespace coll::test {
 namespace {
 
 const Backend kTcp{.name = "tcp", .make = make_tcp_transport, .knock = {}};
-constexpr DialWire kWire{"tcp", 3};
+constexpr DialWire kWire = kTcpWire;
 constexpr ConnectionSpec kToZero{.peer = 0, .lane = 0, .slot_bytes = 64, .credits = 1};
 constexpr ConnectionSpec kToOne{.peer = 1, .lane = 0, .slot_bytes = 64, .credits = 1};
 
@@ -133,7 +134,8 @@ TEST(Dial, WireVersionsThatDifferAreBothNamed) {
   other.replace(0, 5, "tcp/9");
   const Status status = ranks.transports[0]->accepts(other);
   EXPECT_EQ(status.code(), Code::mismatch);
-  EXPECT_NE(status.text().find("3 here, 9 there"), std::string::npos) << status.text();
+  EXPECT_NE(status.text().find(std::to_string(kWire.version) + " here, 9 there"), std::string::npos)
+      << status.text();
 
   // The same if it shows only in the handshake.
   auto waiting = ranks.open(0, kToOne);

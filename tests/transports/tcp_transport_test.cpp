@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conformance suite over tcp.
+#include "transports/tcp/tcp_transport.hpp"
+
 #include "sys/net/socket.hpp"
 #include "transport_conformance.hpp"
 #include "transports/dial/dial_descriptor.hpp"
@@ -9,7 +11,7 @@ namespace {
 
 /// To the door by the last address of the list: loopback.
 Fd knock(std::string_view descriptor) {
-  auto parsed = DialDescriptor::parse(descriptor, {"tcp", 3});
+  auto parsed = DialDescriptor::parse(descriptor, kTcpWire);
   if (!parsed.ok() || parsed->addresses.empty()) return {};
   auto socket = dial(parsed->addresses.back(), Clock::now() + std::chrono::seconds(5));
   return socket.ok() ? *std::move(socket) : Fd();

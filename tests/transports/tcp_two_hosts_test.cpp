@@ -6,6 +6,7 @@
 
 #include "transport_backend.hpp"
 #include "transports/dial/dial_descriptor.hpp"
+#include "transports/tcp/tcp_transport.hpp"
 #include "two_hosts.hpp"
 
 namespace coll::test {
@@ -76,8 +77,8 @@ class TcpTwoHosts : public TwoHosts {
 
 TEST_F(TcpTwoHosts, Talk) {
   start();
-  const auto zero = DialDescriptor::parse(transports_[0]->descriptor(), {"tcp", 3});
-  const auto one = DialDescriptor::parse(transports_[1]->descriptor(), {"tcp", 3});
+  const auto zero = DialDescriptor::parse(transports_[0]->descriptor(), kTcpWire);
+  const auto one = DialDescriptor::parse(transports_[1]->descriptor(), kTcpWire);
   ASSERT_TRUE(zero.ok() && one.ok());
   EXPECT_NE(zero->identity, one->identity);
   EXPECT_TRUE(transports_[0]->accepts(transports_[1]->descriptor()).ok());
@@ -135,7 +136,7 @@ TEST_F(TcpTwoHosts, APortIsHeardWhereItIsPublished) {
   const auto heard = [&] {
     auto made = make_tcp_transport(spec);
     EXPECT_TRUE(made.ok()) << made.status().text();
-    const auto published = DialDescriptor::parse((*made)->descriptor(), {"tcp", 3});
+    const auto published = DialDescriptor::parse((*made)->descriptor(), kTcpWire);
     std::set<std::string> hosts = heard_here();
     for (const NetAddress& one : published->addresses) EXPECT_TRUE(hosts.erase(one.host()));
     EXPECT_TRUE(hosts.empty()) << *hosts.begin() << " is heard and not published";
@@ -156,7 +157,7 @@ TEST_F(TcpTwoHosts, APortIsHeardWhereItIsPublished) {
 TEST_F(TcpTwoHosts, TheKnobChoosesTheInterface) {
   start("h");
   for (const auto& transport : transports_) {
-    const auto descriptor = DialDescriptor::parse(transport->descriptor(), {"tcp", 3});
+    const auto descriptor = DialDescriptor::parse(transport->descriptor(), kTcpWire);
     ASSERT_TRUE(descriptor.ok());
     EXPECT_TRUE(std::ranges::none_of(descriptor->addresses, &NetAddress::is_loopback));
   }

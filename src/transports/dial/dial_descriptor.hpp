@@ -16,7 +16,7 @@ struct DialWire {
   std::uint32_t version = 0;
 };
 
-/// What a rank publishes of itself. As text: "tcp/3 4242 IDENTITY 10.0.0.1 fd00::2 127.0.0.1".
+/// What a rank publishes of itself. As text: "tcp/4 4242 IDENTITY 10.0.0.1 fd00::2 127.0.0.1".
 struct DialDescriptor {
   DialWire wire;
   std::uint16_t port = 0;

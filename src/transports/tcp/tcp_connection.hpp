@@ -3,6 +3,7 @@
 #pragma once
 #include <sys/uio.h>
 
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -59,9 +60,10 @@ class TcpConnection final : public Connection {
   void notice_silence();
 
  private:
-  struct Header {
+  struct alignas(TcpSlots::kHeaderBytes) Header {
     std::uint64_t bytes = 0;
     std::uint64_t digest = 0;
+    std::array<std::uint64_t, 6> unused{};
   };
   static_assert(sizeof(Header) == TcpSlots::kHeaderBytes);
   /// Where the payload of the message that is coming in goes.

@@ -13,7 +13,7 @@ TcpSlots::~TcpSlots() {
 }
 
 Status TcpSlots::allocate(std::uint32_t credits, std::size_t slot_bytes) {
-  const std::size_t stride = kHeaderPlace + slot_bytes;
+  const std::size_t stride = kHeaderBytes + slot_bytes;
   void* memory = mmap(nullptr, stride * credits, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {

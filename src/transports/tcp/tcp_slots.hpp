@@ -8,12 +8,14 @@
 
 namespace coll {
 
-/// A bounded FIFO of messages in this process's memory. A slot is a header and, right behind it on
-/// a cache line of its own, the payload: one piece for the kernel. The memory becomes real only
-/// where it is touched.
+/// A bounded FIFO of messages in this process's memory. A slot is a header and, right behind it,
+/// the payload: one piece for the kernel. The memory becomes real only where it is touched.
 class TcpSlots {
  public:
-  static constexpr std::size_t kHeaderBytes = 16;
+  /// A cache line, so that the payload lies in the kernel's pages as it does in the caller's
+  /// memory. Behind a header of 16 bytes the kernel's `rep movsb` would write 16 bytes ahead of
+  /// where it reads, within a page, and take four to six times as long. (docs/performance.md)
+  static constexpr std::size_t kHeaderBytes = 64;
 
   TcpSlots() = default;
   TcpSlots(const TcpSlots&) = delete;
@@ -39,9 +41,8 @@ class TcpSlots {
 
  private:
   [[nodiscard]] std::byte* slot(std::uint32_t index) const {
-    return memory_ + (index < credits_ ? index : index - credits_) * stride_ + kHeaderPlace;
+    return memory_ + (index < credits_ ? index : index - credits_) * stride_ + kHeaderBytes;
   }
-  static constexpr std::size_t kHeaderPlace = 64;
 
   std::byte* memory_ = nullptr;
   std::size_t stride_ = 0;

@@ -9,6 +9,9 @@
 
 namespace coll {
 
+/// How messages are framed; another version refuses to connect.
+inline constexpr DialWire kTcpWire{"tcp", 4};
+
 class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(std::unique_ptr<Dial> dial) : dial_(std::move(dial)) {}
