@@ -190,7 +190,7 @@ bool TcpConnection::read_header(std::byte* into, std::size_t expected) {
     ahead_end_ -= ahead_begin_;
     ahead_begin_ = 0;
     std::size_t bytes = 0;
-    if (ahead_end_ == 0 && expected > kAheadBytes) {
+    if (ahead_end_ == 0 && expected > kSmallBytes) {
       const std::array<iovec, 3> pieces{{{ahead_.get(), sizeof header_},
                                          {into, expected},
                                          {ahead_.get() + sizeof header_, sizeof header_}}};
@@ -218,7 +218,7 @@ bool TcpConnection::read_payload(std::byte* into) {
   got_ += have;
   while (got_ < header_.bytes) {
     // Behind a long message wait for the next header only: its payload had better go to its place.
-    const std::size_t more = header_.bytes > kAheadBytes ? sizeof header_ : kAheadBytes;
+    const std::size_t more = header_.bytes > kSmallBytes ? sizeof header_ : kAheadBytes;
     const std::array<iovec, 2> pieces{{{into + got_, header_.bytes - got_}, {ahead_.get(), more}}};
     std::size_t bytes = 0;
     if (!pull(pieces, bytes)) return false;

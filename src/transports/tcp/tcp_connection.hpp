@@ -71,7 +71,7 @@ class TcpConnection final : public Connection {
 
   static constexpr std::size_t kAheadBytes = 16384;  // read at once for the sake of small messages
   static constexpr std::uint32_t kAskedOften = 64;
-  static constexpr std::size_t kSmallBytes = 4096;  // copied into a slot sooner than sent apart
+  static constexpr std::size_t kSmallBytes = 4096;  // copied once more sooner than moved apart
 
   bool awaits_room();
   bool push_slots();
