@@ -29,6 +29,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace bruck {
 namespace {
 
 using enum Collective;
@@ -193,8 +194,11 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace bruck
 
 constinit const Algorithm kBruck{
-    "bruck", "small blocks, any number of ranks: fewest rounds", supports, cost, build, true};
+    "bruck",         "small blocks, any number of ranks: fewest rounds",
+    bruck::supports, bruck::cost,
+    bruck::build,    true};
 
 }  // namespace coll

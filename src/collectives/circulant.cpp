@@ -32,6 +32,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace circulant {
 namespace {
 
 using enum Collective;
@@ -138,9 +139,10 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace circulant
 
 constinit const Algorithm kCirculant{
-    "circulant", "medium messages, ranks no power of two: a ring's bytes in few rounds", supports,
-    cost, build};
+    "circulant", "medium messages, ranks no power of two: a ring's bytes in few rounds",
+    circulant::supports, circulant::cost, circulant::build};
 
 }  // namespace coll

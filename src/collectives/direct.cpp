@@ -13,6 +13,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace direct {
 namespace {
 
 using enum Collective;
@@ -42,7 +43,9 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace direct
 
-constinit const Algorithm kDirect{"direct", "one message between two ranks", supports, cost, build};
+constinit const Algorithm kDirect{"direct", "one message between two ranks", direct::supports,
+                                  direct::cost, direct::build};
 
 }  // namespace coll

@@ -14,6 +14,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace dissemination {
 namespace {
 
 bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
@@ -40,8 +41,10 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace dissemination
 
 constinit const Algorithm kDissemination{"dissemination", "barriers: fewest rounds for any ranks",
-                                         supports, cost, build};
+                                         dissemination::supports, dissemination::cost,
+                                         dissemination::build};
 
 }  // namespace coll

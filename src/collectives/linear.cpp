@@ -20,6 +20,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace linear {
 namespace {
 
 using enum Collective;
@@ -106,8 +107,10 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace linear
 
-constinit const Algorithm kLinear{
-    "linear", "large blocks of gather and scatter; few ranks", supports, cost, build, true};
+constinit const Algorithm kLinear{"linear",         "large blocks of gather and scatter; few ranks",
+                                  linear::supports, linear::cost,
+                                  linear::build,    true};
 
 }  // namespace coll

@@ -21,6 +21,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace local {
 namespace {
 
 using enum Collective;
@@ -40,8 +41,10 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace local
 
-constinit const Algorithm kLocal{
-    "local", "one rank alone: a copy, or nothing in place", supports, cost, build, true};
+constinit const Algorithm kLocal{"local",         "one rank alone: a copy, or nothing in place",
+                                 local::supports, local::cost,
+                                 local::build,    true};
 
 }  // namespace coll

@@ -18,6 +18,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace neighbour_exchange {
 namespace {
 
 bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
@@ -63,12 +64,11 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace neighbour_exchange
 
-constinit const Algorithm kNeighbourExchange{"neighbour_exchange",
-                                             "medium blocks, even ranks: a ring in half the rounds",
-                                             supports,
-                                             cost,
-                                             build,
-                                             true};
+constinit const Algorithm kNeighbourExchange{
+    "neighbour_exchange",         "medium blocks, even ranks: a ring in half the rounds",
+    neighbour_exchange::supports, neighbour_exchange::cost,
+    neighbour_exchange::build,    true};
 
 }  // namespace coll

@@ -20,6 +20,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace one_shot {
 namespace {
 
 using enum Collective;
@@ -105,8 +106,11 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace one_shot
 
 constinit const Algorithm kOneShot{
-    "one_shot", "small messages, few ranks on fast paths: one round", supports, cost, build, true};
+    "one_shot",         "small messages, few ranks on fast paths: one round",
+    one_shot::supports, one_shot::cost,
+    one_shot::build,    true};
 
 }  // namespace coll

@@ -28,6 +28,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace ordered_shots {
 namespace {
 
 using enum Collective;
@@ -241,17 +242,24 @@ Schedule build_two_shot(const CollectiveSpec& spec, const Layout& /*layout*/, Ra
 }
 
 }  // namespace
+}  // namespace ordered_shots
 
-constinit const Algorithm kOneShotOrdered{
-    "one_shot_ordered", "small messages where the order of sums is demanded",
-    supports_one_shot,  cost_of_one_shot,
-    build_one_shot,     true,
-    in_tree_order,      true};
+constinit const Algorithm kOneShotOrdered{"one_shot_ordered",
+                                          "small messages where the order of sums is demanded",
+                                          ordered_shots::supports_one_shot,
+                                          ordered_shots::cost_of_one_shot,
+                                          ordered_shots::build_one_shot,
+                                          true,
+                                          ordered_shots::in_tree_order,
+                                          true};
 
-constinit const Algorithm kTwoShotOrdered{
-    "two_shot_ordered", "larger messages where the order of sums is demanded",
-    supports_two_shot,  cost_of_two_shot,
-    build_two_shot,     false,
-    in_tree_order,      true};
+constinit const Algorithm kTwoShotOrdered{"two_shot_ordered",
+                                          "larger messages where the order of sums is demanded",
+                                          ordered_shots::supports_two_shot,
+                                          ordered_shots::cost_of_two_shot,
+                                          ordered_shots::build_two_shot,
+                                          false,
+                                          ordered_shots::in_tree_order,
+                                          true};
 
 }  // namespace coll

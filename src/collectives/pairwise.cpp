@@ -15,6 +15,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace pairwise {
 namespace {
 
 using enum Collective;
@@ -57,10 +58,11 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace pairwise
 
 constinit const Algorithm kPairwise{
-    "pairwise", "large blocks where senders to one rank would congest its link",
-    supports,   cost,
-    build,      true};
+    "pairwise",         "large blocks where senders to one rank would congest its link",
+    pairwise::supports, pairwise::cost,
+    pairwise::build,    true};
 
 }  // namespace coll

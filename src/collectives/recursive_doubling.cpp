@@ -21,6 +21,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace recursive_doubling {
 namespace {
 
 using enum Collective;
@@ -129,13 +130,14 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace recursive_doubling
 
 constinit const Algorithm kRecursiveDoubling{
     "recursive_doubling",
     "small messages: fewest rounds for a result on every rank",
-    supports,
-    cost,
-    build,
+    recursive_doubling::supports,
+    recursive_doubling::cost,
+    recursive_doubling::build,
     true,
     [](const CollectiveSpec& /*spec*/) { return true; }};
 

@@ -22,6 +22,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace recursive_halving {
 namespace {
 
 bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
@@ -112,9 +113,10 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace recursive_halving
 
 constinit const Algorithm kRecursiveHalving{
-    "recursive_halving", "small and medium messages: few rounds, each half as long", supports, cost,
-    build};
+    "recursive_halving", "small and medium messages: few rounds, each half as long",
+    recursive_halving::supports, recursive_halving::cost, recursive_halving::build};
 
 }  // namespace coll

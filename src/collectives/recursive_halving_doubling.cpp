@@ -23,6 +23,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace recursive_halving_doubling {
 namespace {
 
 using enum Collective;
@@ -146,14 +147,15 @@ bool in_tree_order(const CollectiveSpec& spec) {
 }
 
 }  // namespace
+}  // namespace recursive_halving_doubling
 
 constinit const Algorithm kRecursiveHalvingDoubling{
     "recursive_halving_doubling",
     "medium messages: a ring's bytes in 2 log2(n) rounds",
-    supports,
-    cost,
-    build,
+    recursive_halving_doubling::supports,
+    recursive_halving_doubling::cost,
+    recursive_halving_doubling::build,
     false,
-    in_tree_order};
+    recursive_halving_doubling::in_tree_order};
 
 }  // namespace coll

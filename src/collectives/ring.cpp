@@ -23,6 +23,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace ring {
 namespace {
 
 using enum Collective;
@@ -97,8 +98,11 @@ Schedule build(const CollectiveSpec& spec, const Layout& layout, Rank rank) {
 }
 
 }  // namespace
+}  // namespace ring
 
 constinit const Algorithm kRing{
-    "ring", "large messages, few links: least bytes, two connections", supports, cost, build, true};
+    "ring",         "large messages, few links: least bytes, two connections",
+    ring::supports, ring::cost,
+    ring::build,    true};
 
 }  // namespace coll

@@ -26,6 +26,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace scatter_allgather {
 namespace {
 
 bool supports(const CollectiveSpec& spec, const Layout& /*layout*/) {
@@ -152,12 +153,13 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace scatter_allgather
 
 constinit const Algorithm kScatterAllgather{
     "scatter_allgather", "medium messages, many ranks: twice the bytes, cut into short messages",
-    supports, doubling_cost, build<false>};
-constinit const Algorithm kScatterRing{"scatter_ring",
-                                       "large messages, many ranks whose neighbours are near",
-                                       supports, ring_cost, build<true>};
+    scatter_allgather::supports, scatter_allgather::doubling_cost, scatter_allgather::build<false>};
+constinit const Algorithm kScatterRing{
+    "scatter_ring", "large messages, many ranks whose neighbours are near",
+    scatter_allgather::supports, scatter_allgather::ring_cost, scatter_allgather::build<true>};
 
 }  // namespace coll

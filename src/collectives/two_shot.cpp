@@ -19,6 +19,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace two_shot {
 namespace {
 
 using enum Collective;
@@ -132,11 +133,12 @@ Schedule build(const CollectiveSpec& spec, const Layout& /*layout*/, Rank rank) 
 }
 
 }  // namespace
+}  // namespace two_shot
 
 constinit const Algorithm kTwoShot{
     "two_shot",
     "larger messages, few ranks on fast paths: a ring's bytes in two "
     "rounds",
-    supports, cost, build};
+    two_shot::supports, two_shot::cost, two_shot::build};
 
 }  // namespace coll

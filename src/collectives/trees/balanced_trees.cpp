@@ -24,6 +24,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace balanced_trees {
 namespace {
 
 using enum Collective;
@@ -222,10 +223,11 @@ Cost cost(const CollectiveSpec& spec, const Layout& layout) {
 }
 
 }  // namespace
+}  // namespace balanced_trees
 
 constinit const Algorithm kBalancedTrees{
     "balanced_trees",
-    "large messages, several hosts: a tree over each NIC, a ring's bytes in few rounds", supports,
-    cost, build};
+    "large messages, several hosts: a tree over each NIC, a ring's bytes in few rounds",
+    balanced_trees::supports, balanced_trees::cost, balanced_trees::build};
 
 }  // namespace coll

@@ -18,6 +18,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace chain {
 namespace {
 
 using enum Collective;
@@ -72,8 +73,10 @@ Schedule build(const CollectiveSpec& spec, const Layout& layout, Rank rank) {
 }
 
 }  // namespace
+}  // namespace chain
 
-constinit const Algorithm kChain{
-    "chain", "large messages, few ranks: each byte passes each rank once", supports, cost, build};
+constinit const Algorithm kChain{"chain",
+                                 "large messages, few ranks: each byte passes each rank once",
+                                 chain::supports, chain::cost, chain::build};
 
 }  // namespace coll

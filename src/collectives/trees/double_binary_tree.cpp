@@ -22,6 +22,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace double_binary_tree {
 namespace {
 
 using enum Collective;
@@ -96,9 +97,10 @@ Schedule build(const CollectiveSpec& spec, const Layout& layout, Rank rank) {
 }
 
 }  // namespace
+}  // namespace double_binary_tree
 
 constinit const Algorithm kDoubleBinaryTree{
-    "double_binary_tree", "large messages, many ranks: a ring's bytes in a tree's rounds", supports,
-    cost, build};
+    "double_binary_tree", "large messages, many ranks: a ring's bytes in a tree's rounds",
+    double_binary_tree::supports, double_binary_tree::cost, double_binary_tree::build};
 
 }  // namespace coll

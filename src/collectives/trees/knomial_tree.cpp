@@ -27,6 +27,7 @@
 #include "schedule/builder.hpp"
 
 namespace coll {
+namespace knomial_tree {
 namespace {
 
 using enum Collective;
@@ -269,15 +270,20 @@ bool in_tree_order(const CollectiveSpec& spec) {
 }
 
 }  // namespace
+}  // namespace knomial_tree
 
-constinit const Algorithm kBinomial{
-    "binomial",   "small messages: fewest rounds for one root", supports, cost<2>, build<2>, false,
-    in_tree_order};
-constinit const Algorithm kKnomial4{"knomial_4",
-                                    "small messages where a rank's sends overlap: half the rounds",
-                                    supports, cost<4>, build<4>};
-constinit const Algorithm kKnomial8{"knomial_8",
-                                    "tiny messages, many ranks, sends that overlap: fewest rounds",
-                                    supports, cost<8>, build<8>};
+constinit const Algorithm kBinomial{"binomial",
+                                    "small messages: fewest rounds for one root",
+                                    knomial_tree::supports,
+                                    knomial_tree::cost<2>,
+                                    knomial_tree::build<2>,
+                                    false,
+                                    knomial_tree::in_tree_order};
+constinit const Algorithm kKnomial4{
+    "knomial_4", "small messages where a rank's sends overlap: half the rounds",
+    knomial_tree::supports, knomial_tree::cost<4>, knomial_tree::build<4>};
+constinit const Algorithm kKnomial8{
+    "knomial_8", "tiny messages, many ranks, sends that overlap: fewest rounds",
+    knomial_tree::supports, knomial_tree::cost<8>, knomial_tree::build<8>};
 
 }  // namespace coll
