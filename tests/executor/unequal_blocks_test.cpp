@@ -19,7 +19,7 @@ void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& ranks, bool in_p
   })) << "no end in sight";
 }
 
-void run_every_algorithm(const FakeScript& script, bool stages = false) {
+void run_unequal_algorithms(const FakeScript& script, bool stages = false) {
   std::mt19937_64 random(test::test_seed());
   for (const Algorithm& algorithm : algorithms()) {
     for (int c = 0; c < kCollectives; ++c) {
@@ -42,16 +42,16 @@ void run_every_algorithm(const FakeScript& script, bool stages = false) {
 }
 
 TEST(UnequalBlocks, EveryAlgorithmOnAnUnrulyNetwork) {
-  run_every_algorithm({.max_delay = 3, .max_refusals = 2});
+  run_unequal_algorithms({.max_delay = 3, .max_refusals = 2});
 }
 
 TEST(UnequalBlocks, EveryAlgorithmOnAnUnrulyNetworkThatLends) {
-  run_every_algorithm({.max_delay = 3, .max_refusals = 2, .least_loan = 1});
+  run_unequal_algorithms({.max_delay = 3, .max_refusals = 2, .least_loan = 1});
 }
 
 TEST(UnequalBlocks, EveryAlgorithmThatStages) {
-  run_every_algorithm({.max_delay = 3, .max_refusals = 2, .least_loan = 1}, true);
-  run_every_algorithm({.least_loan = 1}, true);
+  run_unequal_algorithms({.max_delay = 3, .max_refusals = 2, .least_loan = 1}, true);
+  run_unequal_algorithms({.least_loan = 1}, true);
 }
 
 /// Ranks that do not agree on a length find out with the first message, however many windows the

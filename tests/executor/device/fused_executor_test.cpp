@@ -9,11 +9,6 @@
 namespace coll::testing {
 namespace {
 
-struct Operation {
-  ReduceOp op;
-  DataType type;
-};
-
 Operation draw_operation(std::mt19937_64& random) {
   for (;;) {
     const Operation drawn{static_cast<ReduceOp>(random() % kReduceOps),

@@ -30,8 +30,6 @@ struct IpcRanks {
   bool settled = false;
 };
 
-const CollectiveSpec kSum{Collective::all_reduce, 2, 0};
-
 TEST(FusedIpc, RanksReduceOverIpc) {
   const OnDevice device;
   for (const FusedShape& shape : {usual_shape(), shape_of_slots(), shape_of_shares()}) {
@@ -41,7 +39,7 @@ TEST(FusedIpc, RanksReduceOverIpc) {
       const std::uint64_t count = turn * 700;
       std::deque<RankCall> calls;
       for (std::size_t r = 0; r < 2; ++r) {
-        calls.emplace_back(kSum, r, count, turn % 2 == 0, turn).bind(*two.programs[r]);
+        calls.emplace_back(kSumOfTwo, r, count, turn % 2 == 0, turn).bind(*two.programs[r]);
         calls[r].run.call.digest = 100 + turn;
         two.ranks.progress(r).begin(calls[r].run);
       }
@@ -54,7 +52,7 @@ TEST(FusedIpc, RanksReduceOverIpc) {
         }
         ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "no end in sight";
       }
-      for (std::size_t r = 0; r < 2; ++r) calls[r].expect_result(kSum, r, count, turn);
+      for (std::size_t r = 0; r < 2; ++r) calls[r].expect_result(kSumOfTwo, r, count, turn);
     }
   }
 }
@@ -67,7 +65,7 @@ TEST(FusedIpc, DifferentCallsAreFound) {
   std::deque<RankCall> calls;
   for (std::size_t r = 0; r < 2; ++r) {
     // More elements on the one side: its peer sends too few.
-    calls.emplace_back(kSum, r, 100 + 4000 * r, true, 1).bind(*two.programs[r]);
+    calls.emplace_back(kSumOfTwo, r, 100 + 4000 * r, true, 1).bind(*two.programs[r]);
     calls[r].run.call.digest = r;
     two.ranks.progress(r).begin(calls[r].run);
   }

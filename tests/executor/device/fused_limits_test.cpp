@@ -8,8 +8,6 @@
 namespace coll::testing {
 namespace {
 
-constexpr unsigned kProcessors = 132;  // of the emulated device
-
 TEST(FusedLimits, TheBlocksOfAProcessFitTheDevice) {
   const OnDevice device;
   FusedDevice& fused = fused_device_of_test();

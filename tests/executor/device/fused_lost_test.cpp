@@ -12,8 +12,7 @@
 namespace coll::testing {
 namespace {
 
-constexpr unsigned kProcessors = 132;  // of the emulated device
-constexpr unsigned kBlocks = 4;        // of each rank
+constexpr unsigned kBlocks = 4;  // of each rank
 
 /// While it is full, kernels that were launched do not begin.
 void fill_device(bool full) {

@@ -10,11 +10,6 @@
 namespace coll::testing {
 namespace {
 
-struct Operation {
-  ReduceOp op;
-  DataType type;
-};
-
 /// All ranks' inputs and outputs of one call, the former in place or not.
 class OneShotCall {
  public:

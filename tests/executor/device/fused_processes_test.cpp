@@ -13,8 +13,6 @@ namespace {
 
 using emulation_test::ProcessLink;
 
-const CollectiveSpec kSum{Collective::all_reduce, 2, 0};
-
 /// A process's rank: its end, its executor, and its program.
 class RankOfProcess {
  public:
@@ -37,7 +35,7 @@ class RankOfProcess {
     rank_ = static_cast<std::size_t>(rank);
   }
   RankCall& begin(std::uint64_t count, std::uint64_t turn) {
-    RankCall& call = calls_.emplace_back(kSum, rank_, count, turn % 2 == 0, turn);
+    RankCall& call = calls_.emplace_back(kSumOfTwo, rank_, count, turn % 2 == 0, turn);
     call.bind(*program_);
     call.run.call.digest = 100 + turn;
     progress_->begin(call.run);
@@ -49,7 +47,7 @@ class RankOfProcess {
       return call.run.done() || !call.run.failure.ok();
     }));
     EXPECT_TRUE(call.run.done()) << call.run.failure.text();
-    call.expect_result(kSum, rank_, count, turn);
+    call.expect_result(kSumOfTwo, rank_, count, turn);
   }
   void run_calls() {
     for (std::uint64_t turn = 0; turn < 5; ++turn) {

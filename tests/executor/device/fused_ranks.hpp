@@ -11,6 +11,14 @@
 
 namespace coll::testing {
 
+inline constexpr unsigned kProcessors = 132;  // of the emulated device
+inline constexpr CollectiveSpec kSumOfTwo{Collective::all_reduce, 2, 0};
+
+struct Operation {
+  ReduceOp op;
+  DataType type;
+};
+
 inline FusedDevice& fused_device_of_test() {
   static FusedDevice* const device = [] {
     Result<FusedDevice*> found = FusedDevice::of(device_of_test(), any_image());

@@ -26,7 +26,7 @@ struct Capture {
 
 namespace {
 
-std::mutex g_mutex;  // of all that is here; no stream's thread takes it
+std::mutex g_capture_mutex;  // of all that is here; no stream's thread takes it
 auto& g_captures = *new std::vector<std::unique_ptr<Capture>>;
 std::atomic<std::size_t> g_capturing{0};
 std::uint64_t g_last_number = 0;
@@ -65,7 +65,7 @@ CUresult add(Stream& stream, Graph::Step step) {
 
 /// The stream's own view of its capture.
 CUstreamCaptureStatus status_of(const Stream& stream, std::uint64_t* number, Graph** graph) {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_capture_mutex);
   const Capture* const capture = stream.capture.load(std::memory_order_relaxed);
   if (capture == nullptr) return CU_STREAM_CAPTURE_STATUS_NONE;
   if (number != nullptr) *number = capture->number;
@@ -76,12 +76,12 @@ CUstreamCaptureStatus status_of(const Stream& stream, std::uint64_t* number, Gra
 }  // namespace
 
 CUresult note(Stream& stream, std::unique_ptr<Operation> operation) {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_capture_mutex);
   return add(stream, {Graph::What::run, 0, std::move(operation), 0});
 }
 
 CUresult note_record(Stream& stream, Event& event) {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_capture_mutex);
   Capture* const capture = stream.capture.load(std::memory_order_relaxed);
   if (capture == nullptr || !capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   event.captured = {capture->number, capture->graph->signals};
@@ -89,7 +89,7 @@ CUresult note_record(Stream& stream, Event& event) {
 }
 
 CUresult note_wait(Stream& stream, CapturedPlace place) {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_capture_mutex);
   Capture* const own = stream.capture.load(std::memory_order_relaxed);
   const auto of_event =
       std::find_if(g_captures.begin(), g_captures.end(),
@@ -113,14 +113,14 @@ CUresult note_wait(Stream& stream, CapturedPlace place) {
 }
 
 void invalidate_capture(Stream& stream) {
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_capture_mutex);
   Capture* const capture = stream.capture.load(std::memory_order_relaxed);
   if (capture != nullptr) capture->valid = false;
 }
 
 CUresult refuse_in_capture(const Stream* stream) {
   if (g_capturing.load(std::memory_order_relaxed) == 0) return CUDA_SUCCESS;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_capture_mutex);
   CUresult result = CUDA_SUCCESS;
   for (const auto& capture : g_captures) {
     const bool about_it =
@@ -152,7 +152,7 @@ CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
   if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
   Stream& stream = *stream_of(handle);
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_capture_mutex);
   if (stream.capture.load(std::memory_order_relaxed) != nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto capture = std::make_unique<Capture>();
   capture->number = ++g_last_number;
@@ -169,7 +169,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   Stream* const stream = stream_of(handle);
   if (stream == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *graph = nullptr;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_capture_mutex);
   Capture* const capture = stream->capture.load(std::memory_order_relaxed);
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   if (capture->streams[0] != stream) return spoil(*capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);

@@ -34,7 +34,7 @@ std::deque<Context>& contexts() {
   return contexts;
 }
 
-Context* context_of(CUcontext handle) {
+Context* context_behind(CUcontext handle) {
   return reinterpret_cast<Context*>(handle);
 }
 
@@ -94,7 +94,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 CUresult cuCtxSetCurrent(CUcontext context) {
   if (const CUresult refused = refuse(Needs::driver)) return refused;
   if (t_stack.depth > 0) --t_stack.depth;
-  if (context != nullptr) t_stack.push(context_of(context));
+  if (context != nullptr) t_stack.push(context_behind(context));
   return CUDA_SUCCESS;
 }
 
@@ -115,7 +115,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
   if (const CUresult refused = refuse(Needs::driver)) return refused;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return t_stack.push(context_of(context)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return t_stack.push(context_behind(context)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext* context) {
@@ -131,7 +131,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   if (peer == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Context& own = *current_context();
-  const int device = context_of(peer)->device;
+  const int device = context_behind(peer)->device;
   if (device == own.device || !machine().peers) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   const std::lock_guard lock(own.mutex);
   return own.peers.insert(device).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

@@ -87,10 +87,6 @@ CUresult copy_now(CUdeviceptr to, Side to_side, CUdeviceptr from, Side from_side
   return copied;
 }
 
-CUdeviceptr address_of(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer);
-}
-
 template <class Unit>
 CUresult fill(CUdeviceptr to, Unit value, std::size_t count, CUstream handle) {
   if (const CUresult refused = refuse(Needs::driver)) return refused;

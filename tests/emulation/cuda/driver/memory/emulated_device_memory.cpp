@@ -12,9 +12,6 @@
 namespace emucuda {
 namespace {
 
-CUdeviceptr address_of(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer);
-}
 void* pointer_of(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }

@@ -45,7 +45,7 @@ struct Opened {
   CUdeviceptr pointer;
   int count;
 };
-std::mutex g_mutex;
+std::mutex g_ipc_mutex;
 auto& g_opened =
     *new std::map<std::pair<std::int32_t, std::uint64_t>, Opened>;  // by process and file
 
@@ -84,7 +84,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, CUipcMemHandle handle, unsi
     return CUDA_ERROR_INVALID_VALUE;
   if (!machine().ipc) return CUDA_ERROR_INVALID_HANDLE;
   const Ticket ticket = ticket_in(handle);
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_ipc_mutex);
   const auto known = g_opened.find({ticket.process, ticket.number});
   if (known != g_opened.end()) {
     ++known->second.count;
@@ -114,7 +114,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, CUipcMemHandle handle, unsi
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
   if (const CUresult refused = refuse(Needs::context)) return refused;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_ipc_mutex);
   for (auto opened = g_opened.begin(); opened != g_opened.end(); ++opened) {
     if (opened->second.pointer != pointer) continue;
     if (--opened->second.count > 0) return CUDA_SUCCESS;

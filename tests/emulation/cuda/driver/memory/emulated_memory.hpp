@@ -14,6 +14,10 @@
 
 namespace emucuda {
 
+inline CUdeviceptr address_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
 enum class Kind { device, managed, host, registered, imported, mapped };
 
 struct Allocation {

@@ -25,7 +25,7 @@ struct Physical {
   bool exportable, own;  // own: counted as used here
   int owners = 1;
 };
-std::mutex g_mutex;
+std::mutex g_virtual_mutex;
 auto& g_reserved = *new std::map<CUdeviceptr, std::size_t>;
 auto& g_mapped = *new std::map<CUdeviceptr, Physical*>;
 
@@ -116,14 +116,14 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (const CUresult refused = refuse(Needs::driver)) return refused;
   if (handle == 0) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_virtual_mutex);
   drop(physical_of(handle));
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   if (const CUresult refused = refuse(Needs::driver)) return refused;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_virtual_mutex);
   const auto memory = allocations().find(reinterpret_cast<std::uintptr_t>(address));
   if (handle == nullptr || !memory || memory->kind != Kind::mapped) return CUDA_ERROR_INVALID_VALUE;
   Physical* const physical = g_mapped.at(memory->begin);
@@ -142,14 +142,14 @@ CUresult cuMemAddressReserve(CUdeviceptr* pointer, std::size_t bytes, std::size_
   if (place == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   // What lies before and behind stays reserved, which costs nothing.
   *pointer = round_up(reinterpret_cast<std::uintptr_t>(place), unit);
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_virtual_mutex);
   g_reserved[*pointer] = bytes;
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemAddressFree(CUdeviceptr pointer, std::size_t bytes) {
   if (const CUresult refused = refuse(Needs::driver)) return refused;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_virtual_mutex);
   const auto reserved = g_reserved.find(pointer);
   if (reserved == g_reserved.end() || reserved->second != bytes) return CUDA_ERROR_INVALID_VALUE;
   const auto mapped = g_mapped.lower_bound(pointer);
@@ -167,7 +167,7 @@ CUresult cuMemMap(CUdeviceptr pointer, std::size_t bytes, std::size_t offset,
       pointer % kGranularity != 0 || offset != 0 || bytes > physical->bytes || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_virtual_mutex);
   if (!is_reserved(pointer, bytes)) return CUDA_ERROR_INVALID_VALUE;
   const bool added = allocations().add({.begin = pointer,
                                         .bytes = bytes,
@@ -189,7 +189,7 @@ CUresult cuMemMap(CUdeviceptr pointer, std::size_t bytes, std::size_t offset,
 CUresult cuMemUnmap(CUdeviceptr pointer, std::size_t bytes) {
   if (const CUresult refused = refuse(Needs::driver)) return refused;
   drain_streams();
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_virtual_mutex);
   const auto mappings = mappings_in(pointer, bytes);
   if (mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
   for (const CUdeviceptr mapping : mappings) {
@@ -205,7 +205,7 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, std::size_t bytes, const CUmemAcces
                         std::size_t count) {
   if (const CUresult refused = refuse(Needs::driver)) return refused;
   if (access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(g_mutex);
+  const std::lock_guard lock(g_virtual_mutex);
   const auto mappings = mappings_in(pointer, bytes);
   if (mappings.empty()) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < count; ++i) {
