@@ -34,8 +34,8 @@ double longest_message(const Plan& plan, double bytes) {
   return bytes * plan.cost.message_chunks / plan.cost.chunks;
 }
 
-/// Two ranks of a host, each with a core of its own. The model does not see that finer cuts cost
-/// them time: over shared memory where they only copy, over the kernel's TCP always.
+/// Two ranks of a host, each with a core of its own. The model does not see that finer cuts mostly
+/// cost them time: over shared memory where they only copy, over the kernel's TCP whatever they do.
 /// (docs/performance.md)
 bool two_on_cores(const World& world, const CollectiveSpec& spec) {
   return !world.network && spec.ranks == 2 && world.view.ranks_per_core <= 1;
@@ -61,9 +61,12 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
     return std::min((demanded + 63) / 64 * 64, world.slot_bytes);
   const bool straight =
       world.shared_memory ? plan.loans == Loans::all : !reduces(plan.spec.collective);
-  if (straight || two_over_tcp(world, plan.spec)) return world.slot_bytes;
-  if (!two_that_exchange(world, plan.spec)) return world.passing_bytes;
-  const double longer = world.costs().cut.pair_slices * world.passing_bytes;
+  if (straight) return world.slot_bytes;
+  const CutRules& rules = world.costs().cut;
+  const double times = two_over_tcp(world, plan.spec)        ? rules.pair_socket_slices
+                       : two_that_exchange(world, plan.spec) ? rules.pair_slices
+                                                             : 1;
+  const double longer = times * world.passing_bytes;
   return static_cast<std::uint32_t>(std::min<double>(longer, world.slot_bytes)) / 64 * 64;
 }
 
@@ -114,9 +117,10 @@ std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
     return static_cast<std::uint32_t>(
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
-  if (two_over_tcp(world, plan.spec)) return 1;
   const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
-  const double most = two_that_copy(world, plan.spec) ? rules.pair_lanes : 2;
+  const double most = two_that_copy(world, plan.spec)  ? rules.pair_lanes
+                      : two_over_tcp(world, plan.spec) ? rules.pair_socket_lanes
+                                                       : 2;
   return std::min(slices > of_one ? static_cast<std::uint32_t>(most) : 1U, world.max_lanes);
 }
 

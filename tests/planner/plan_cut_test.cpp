@@ -92,33 +92,47 @@ TEST(Planner, CutsWhatTwoRanksOfAHostCopyInOneLane) {
   EXPECT_EQ(cut(3, 1, all_gather), std::pair(2U, passing));
 }
 
+/// Ranks that only TCP joins.
+World tcp_world(Rank ranks, double per_core, PathCost CostConstants::*path) {
+  World world;
+  std::vector<Place> places(static_cast<std::size_t>(ranks));
+  for (std::size_t rank = 0; rank < places.size(); ++rank)
+    places[rank].host = static_cast<Rank>(rank);
+  world.layout = make_layout(places);
+  world.slot_bytes = 1 << 20;
+  world.passing_bytes = 256 << 10;
+  world.shared_memory = false;
+  world.view.path = world.view.between = path;
+  world.view.ranks_per_core = per_core;
+  return world;
+}
+
 TEST(Planner, CutsWhatTwoRanksOfAHostSendOverTcpInOneLaneOfWholeSlots) {
-  const auto cut = [](PathCost CostConstants::*path, Rank ranks, double per_core,
-                      Collective collective) {
-    World world = world_of(ranks);
-    world.slot_bytes = 1 << 20;
-    world.passing_bytes = 256 << 10;
-    world.shared_memory = false;
-    world.view.path = path;
-    world.view.ranks_per_core = per_core;
-    const Plan chosen = plan_of(world, collective, 64 << 20);
-    const Plan plan =
-        plan_with(world, {collective, ranks, 0}, *chosen.algorithm, {}, size_class(64 << 20));
-    if (path == &CostConstants::kernel && ranks == 2 && per_core == 1) {
-      EXPECT_TRUE(cut_alike(chosen, plan)) << "simulations change nothing";
-    }
+  const auto cut = [](Rank ranks, double per_core, PathCost CostConstants::*path,
+                      Collective collective, std::uint64_t bytes) {
+    const World world = tcp_world(ranks, per_core, path);
+    const CollectiveSpec spec{collective, ranks, 0};
+    const Algorithm& algorithm = *plan_of(world, collective, bytes).algorithm;
+    const Plan plan = plan_with(world, spec, algorithm, {}, size_class(bytes));
     return std::pair(plan.lanes, plan.slice_bytes);
   };
   constexpr std::uint32_t kShort = 256 << 10, kWhole = 1 << 20;
+  constexpr std::uint64_t kLong = 64 << 20;
   constexpr auto kKernel = &CostConstants::kernel;
   for (const Collective collective :
        {all_reduce, reduce_scatter, reduce, all_gather, all_to_all, broadcast, gather, scatter}) {
-    EXPECT_EQ(cut(kKernel, 2, 1, collective), std::pair(1U, kWhole));
+    for (const std::uint64_t bytes : {kLong / 64, kLong / 16, kLong / 4, kLong}) {
+      const World world = tcp_world(2, 1, kKernel);
+      const Plan chosen = plan_of(world, collective, bytes);
+      EXPECT_EQ(std::pair(chosen.lanes, chosen.slice_bytes), std::pair(1U, kWhole))
+          << "simulations change nothing: " << name_of(collective) << " of " << bytes;
+      EXPECT_EQ(cut(2, 1, kKernel, collective, bytes), std::pair(1U, kWhole));
+    }
   }
-  EXPECT_EQ(cut(kKernel, 2, 2, all_reduce), std::pair(2U, kShort)) << "on one core";
-  EXPECT_EQ(cut(kKernel, 3, 1, all_reduce), std::pair(2U, kShort));
-  EXPECT_EQ(cut(&CostConstants::network, 2, 1, all_reduce), std::pair(2U, kShort));
-  EXPECT_EQ(cut(&CostConstants::network, 2, 1, broadcast), std::pair(2U, kWhole));
+  EXPECT_EQ(cut(2, 2, kKernel, all_reduce, kLong), std::pair(2U, kShort)) << "on one core";
+  EXPECT_EQ(cut(3, 1, kKernel, all_reduce, kLong), std::pair(2U, kShort));
+  EXPECT_EQ(cut(2, 1, &CostConstants::network, all_reduce, kLong), std::pair(2U, kShort));
+  EXPECT_EQ(cut(2, 1, &CostConstants::network, broadcast, kLong), std::pair(2U, kWhole));
 }
 
 TEST(Planner, CutsWhatATableChoosesAsItCutsAnything) {

@@ -20,7 +20,7 @@ constexpr bool kCounts = false;
 #else
 constexpr bool kCounts = true;
 #endif
-std::atomic<int> g_reads{0}, g_looks{0};
+std::atomic<int> g_reads{0}, g_pieces{0}, g_looks{0};
 
 }  // namespace
 
@@ -29,6 +29,10 @@ std::atomic<int> g_reads{0}, g_looks{0};
 extern "C" ssize_t recv(int socket, void* data, size_t bytes, int flags) {
   ++g_reads;
   return syscall(SYS_recvfrom, socket, data, bytes, flags, nullptr, nullptr);
+}
+extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
+  ++g_pieces;
+  return syscall(SYS_recvmsg, socket, message, flags);
 }
 extern "C" int epoll_wait(int set, epoll_event* events, int most, int timeout) {
   ++g_looks;
@@ -78,12 +82,13 @@ class Lanes {
 
 struct Calls {
   int reads, looks;
+  int pieces;  ///< reads into several places
 };
 template <class Do>
 Calls calls_of(Do what) {
-  const Calls before{g_reads, g_looks};
+  const Calls before{g_reads, g_looks, g_pieces};
   what();
-  return {g_reads - before.reads, g_looks - before.looks};
+  return {g_reads - before.reads, g_looks - before.looks, g_pieces - before.pieces};
 }
 
 TEST(TcpProgress, ManyConnectionsCostOneSystemCallARound) {
@@ -117,6 +122,44 @@ TEST(TcpProgress, OneConnectionIsAskedItself) {
     EXPECT_EQ(calls.reads, 50);
   }
   EXPECT_EQ(calls.looks, 0);
+}
+
+/// A message that has come takes one read, a long one straight into its place.
+TEST(TcpProgress, AMessageTakesOneRead) {
+  Lanes lanes(1, 64 << 10);
+  ASSERT_TRUE(lanes.ready());
+  const int socket = dynamic_cast<TcpConnection&>(lanes.here(0)).socket();
+  std::uint64_t digest = 0;
+  for (const std::size_t bytes : {0U, 8U, 4096U, 4097U, 16320U, 16321U, 16384U, 65536U}) {
+    const std::vector<std::byte> data(bytes, std::byte{7});
+    std::vector<std::byte> got(bytes);
+    for (const bool peeks : {false, true}) {
+      SCOPED_TRACE(std::to_string(bytes) + (peeks ? " bytes, looked at" : " bytes, received"));
+      ++digest;
+      ASSERT_TRUE(eventually([&] { return lanes.there(0).send(data.data(), bytes, digest); }));
+      ASSERT_TRUE(eventually([&] {
+        nudge(lanes.there(0));
+        int waits = 0;
+        return ioctl(socket, FIONREAD, &waits) == 0 &&
+               static_cast<std::size_t>(waits) == TcpSlots::kHeaderBytes + bytes;
+      }));
+      const Calls calls = calls_of([&] {
+        if (!peeks) {
+          ASSERT_TRUE(lanes.here(0).receive(got.data(), bytes, digest));
+        } else {
+          const std::byte* const there = lanes.here(0).peek(bytes, digest);
+          ASSERT_NE(there, nullptr);
+          got.assign(there, there + bytes);
+          lanes.here(0).release();
+        }
+      });
+      EXPECT_EQ(got, data);
+      if (kCounts) {
+        EXPECT_EQ(calls.reads, bytes <= 4096 ? 1 : 0);
+        EXPECT_EQ(calls.pieces, bytes <= 4096 ? 0 : 1);
+      }
+    }
+  }
 }
 
 /// Few are tried again as soon as they are few, though many were before.

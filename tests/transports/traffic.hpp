@@ -29,7 +29,9 @@ class Traffic {
   /// Makes the next message.
   void next() {
     const std::uint64_t draw = random_();
-    const std::size_t edges[] = {0, 1, 8, 47, 48, 49, 64, slot_bytes_ - 1, slot_bytes_};
+    // Also where TCP begins to treat messages otherwise, and what it reads at once.
+    const std::size_t edges[] = {
+        0, 1, 8, 47, 48, 49, 64, 4096, 4097, 16320, 16321, 16384, slot_bytes_ - 1, slot_bytes_};
     bytes = draw % 2 == 0 ? edges[draw / 2 % std::size(edges)] : draw / 2 % (slot_bytes_ + 1);
     bytes = std::min(bytes, slot_bytes_);
     digest = random_();

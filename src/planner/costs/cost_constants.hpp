@@ -87,6 +87,9 @@ struct CutRules {
   /// each sends as much as it receives, how many times as long as others their slices are.
   double pair_lanes = 2;
   double pair_slices = 1;
+  /// The same of two that TCP joins, whatever the operation.
+  double pair_socket_lanes = 2;
+  double pair_socket_slices = 1;
   double lent_bytes = 0;          ///< the shortest call that lends: lending saves copies and costs
   double crowded_lent_bytes = 0;  ///< time to wait, because the sender's call ends when the
                                   ///< receiver has taken what it lent

@@ -96,6 +96,8 @@ constexpr CostConstant kCut[] = {
     times<kOfCut, &CutRules::slices_of_one_socket>("slices_of_one_socket"),
     times<kOfCut, &CutRules::pair_lanes>("pair_lanes"),
     times<kOfCut, &CutRules::pair_slices>("pair_slices"),
+    times<kOfCut, &CutRules::pair_socket_lanes>("pair_socket_lanes"),
+    times<kOfCut, &CutRules::pair_socket_slices>("pair_socket_slices"),
     share<kOfCut, &CutRules::fetch_border>("fetch_border"),
     bytes<kOfCut, &CutRules::lent_bytes>("lent_bytes"),
     bytes<kOfCut, &CutRules::crowded_lent_bytes>("crowded_lent_bytes"),

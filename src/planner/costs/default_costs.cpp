@@ -61,6 +61,8 @@ constexpr CostConstants kDefault{
             .slices_of_one_socket = 8,
             .pair_lanes = 1,
             .pair_slices = 4,
+            .pair_socket_lanes = 1,
+            .pair_socket_slices = 4,
             .lent_bytes = 2 * kKiB,
             .crowded_lent_bytes = 32 * kKiB,
             .fetched_bytes = 1 * kMiB,
@@ -133,8 +135,10 @@ CostModel made() {
               "cores; "
               "readers_at_once: an estimate for hosts of many cores, without effect on two",
               // cut
-              "cuts compared on 2 to 8 ranks (docs/performance.md); pair_lanes, pair_slices and "
-              "fetch_border: of an AMD EPYC of Zen 3, not yet measured on others",
+              "cuts compared on 2 to 8 ranks (docs/performance.md); pair_lanes, pair_slices, "
+              "pair_socket_lanes, pair_socket_slices and fetch_border: of an AMD EPYC of Zen 3, "
+              "not "
+              "yet measured on others",
               // error
               "predicted against measured times on this machine (docs/performance.md); "
               "described_alike: a choice, since the error there is unknown",

@@ -269,7 +269,7 @@ const std::byte* TcpConnection::peek(std::size_t bytes, std::uint64_t digest) {
   if (!status().ok()) return nullptr;
   Header header;
   if (in_.empty()) {
-    if (!have_header_ && !read_header()) return not_there(), nullptr;
+    if (!have_header_ && !read_header(in_.back(), bytes)) return not_there(), nullptr;
     if (!matches(header_, bytes, digest)) return nullptr;
     target_ = Target::slot;
     if (!read_payload(in_.back())) return not_there(), nullptr;

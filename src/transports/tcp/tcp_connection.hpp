@@ -60,10 +60,10 @@ class TcpConnection final : public Connection {
   void notice_silence();
 
  private:
-  struct alignas(TcpSlots::kHeaderBytes) Header {
+  struct Header {
     std::uint64_t bytes = 0;
     std::uint64_t digest = 0;
-    std::array<std::uint64_t, 6> unused{};
+    std::array<std::uint64_t, 6> unused{};  // zeros on the wire
   };
   static_assert(sizeof(Header) == TcpSlots::kHeaderBytes);
   /// Where the payload of the message that is coming in goes.
@@ -71,7 +71,8 @@ class TcpConnection final : public Connection {
 
   static constexpr std::size_t kAheadBytes = 16384;  // read at once for the sake of small messages
   static constexpr std::uint32_t kAskedOften = 64;
-  static constexpr std::size_t kSmallBytes = 4096;  // copied once more sooner than moved apart
+  static constexpr std::size_t kSmallBytes =
+      4096;  // up to here one more copy costs less than a piece apart
 
   bool awaits_room();
   bool push_slots();

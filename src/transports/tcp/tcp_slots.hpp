@@ -12,9 +12,9 @@ namespace coll {
 /// the payload: one piece for the kernel. The memory becomes real only where it is touched.
 class TcpSlots {
  public:
-  /// A cache line, so that the payload lies in the kernel's pages as it does in the caller's
-  /// memory. Behind a header of 16 bytes the kernel's `rep movsb` would write 16 bytes ahead of
-  /// where it reads, within a page, and take four to six times as long. (docs/performance.md)
+  /// So long that the payload, in the kernel's pages, does not lie 1 to 31 bytes behind its place
+  /// in the caller's page, be that the begin of the page or malloc's 16 bytes behind it. There the
+  /// kernel's `rep movsb` takes four to six times as long on some processors. (docs/performance.md)
   static constexpr std::size_t kHeaderBytes = 64;
 
   TcpSlots() = default;

@@ -5,6 +5,7 @@
 #include <utility>
 
 namespace coll {
+
 Result<std::unique_ptr<Transport>> make_tcp_transport(const TransportSpec& spec) {
   COLL_ASSIGN(std::unique_ptr<Dial> dial, Dial::open(spec, kTcpWire));
   return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(std::move(dial)));

@@ -9,8 +9,10 @@
 
 namespace coll {
 
-/// How messages are framed; another version refuses to connect.
+/// How ends greet and frame; ends of another version refuse to connect.
 inline constexpr DialWire kTcpWire{"tcp", 4};
+static_assert(kTcpWire.version == 4 && TcpSlots::kHeaderBytes == 64,
+              "another frame is another version");
 
 class TcpTransport final : public Transport {
  public:

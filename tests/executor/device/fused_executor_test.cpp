@@ -9,10 +9,10 @@
 namespace coll::testing {
 namespace {
 
-Operation draw_operation(std::mt19937_64& random) {
+FusedOperation draw_operation(std::mt19937_64& random) {
   for (;;) {
-    const Operation drawn{static_cast<ReduceOp>(random() % kReduceOps),
-                          static_cast<DataType>(random() % kDataTypes)};
+    const FusedOperation drawn{static_cast<ReduceOp>(random() % kReduceOps),
+                               static_cast<DataType>(random() % kDataTypes)};
     if (has_meaning(drawn.op, drawn.type)) return drawn;
   }
 }
@@ -23,7 +23,7 @@ struct CallBytes {
   std::size_t input = 0, output = 0;
   CallBinding call;
 
-  CallBytes(const CollectiveSpec& spec, Rank rank, std::uint64_t count, Operation operation,
+  CallBytes(const CollectiveSpec& spec, Rank rank, std::uint64_t count, FusedOperation operation,
             bool want_in_place, std::mt19937_64& random) {
     const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, rank);
     const InPlace place = in_place(spec.collective, spec.ranks, spec.root, rank);
@@ -68,7 +68,7 @@ Arenas make_arenas() {
 void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& on_cpu, FusedRanks& ranks,
                      FusedPrograms& programs, Arenas& arenas, std::uint64_t count, bool in_place,
                      std::mt19937_64& random) {
-  const Operation operation = draw_operation(random);
+  const FusedOperation operation = draw_operation(random);
   const auto size = static_cast<std::size_t>(spec.ranks);
   std::vector<CallBytes> calls;
   for (std::size_t r = 0; r < size; ++r)

@@ -13,7 +13,7 @@ namespace {
 /// All ranks' inputs and outputs of one call, the former in place or not.
 class OneShotCall {
  public:
-  OneShotCall(std::size_t ranks, std::uint64_t count, Operation operation, bool in_place,
+  OneShotCall(std::size_t ranks, std::uint64_t count, FusedOperation operation, bool in_place,
               std::size_t off, std::mt19937_64& random)
       : count_(count), operation_(operation), in_place_(in_place), off_(off) {
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -55,7 +55,7 @@ class OneShotCall {
 
  private:
   std::uint64_t count_;
-  Operation operation_;
+  FusedOperation operation_;
   bool in_place_;
   std::size_t off_;
   std::vector<std::vector<std::byte>> memory_;
@@ -96,7 +96,7 @@ TEST(FusedOneShot, ClaimedAndInterpretedGiveTheBitsOfTheCpu) {
       ASSERT_FALSE(by_steps.program(r).one_shot);
     }
     for (int call = 0; call < 12; ++call) {
-      Operation operation{};
+      FusedOperation operation{};
       do {
         operation = {static_cast<ReduceOp>(random() % kReduceOps),
                      static_cast<DataType>(random() % kDataTypes)};

@@ -14,7 +14,7 @@ namespace coll::testing {
 inline constexpr unsigned kProcessors = 132;  // of the emulated device
 inline constexpr CollectiveSpec kSumOfTwo{Collective::all_reduce, 2, 0};
 
-struct Operation {
+struct FusedOperation {
   ReduceOp op;
   DataType type;
 };

@@ -79,9 +79,9 @@ bool Signal::raised() const {
 }
 
 void Signal::await() const {
-  constexpr long kLongestNap = 20'000'000;  // ns
+  constexpr long kLongestWait = 20'000'000;  // ns
   const auto read = [this] { return word().load(std::memory_order_relaxed); };
-  emucuda::await(&word(), kLongestNap, read, [this](std::uint64_t now) { return now >= goal_; });
+  emucuda::await(&word(), kLongestWait, read, [this](std::uint64_t now) { return now >= goal_; });
   static_cast<void>(word().load(std::memory_order_acquire));
 }
 

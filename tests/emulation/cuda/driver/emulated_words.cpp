@@ -30,8 +30,7 @@ class WaitForWord final : public Operation {
  public:
   WaitForWord(Word* word, Word value, unsigned flags) : word_(word), value_(value), flags_(flags) {}
   void run(Stream& stream) override {
-    constexpr long kLongestSleep =
-        1'000'000;  // ns: copies and kernels that write a word wake nobody
+    constexpr long kNapLimit = 1'000'000;  // ns: copies and kernels that write a word wake nobody
     stream.doing(sizeof(Word) == 4 ? Doing::wait_word_32 : Doing::wait_word_64, word_, value_,
                  flags_);
     // Of values that are not enough nothing may be learnt, so only the last look acquires.
@@ -40,7 +39,7 @@ class WaitForWord final : public Operation {
              satisfies(std::atomic_ref(*word_).load(std::memory_order_acquire), value_, flags_);
     };
     await(
-        word_, kLongestSleep,
+        word_, kNapLimit,
         [this] { return std::atomic_ref(*word_).load(std::memory_order_relaxed); }, enough);
   }
 
