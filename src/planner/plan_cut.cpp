@@ -34,22 +34,23 @@ double longest_message(const Plan& plan, double bytes) {
   return bytes * plan.cost.message_chunks / plan.cost.chunks;
 }
 
-/// Two ranks of a host, each with a core of its own. The model does not see that finer cuts mostly
-/// cost them time: over shared memory where they only copy, over the kernel's TCP whatever they do.
-/// (docs/performance.md)
-bool two_on_cores(const World& world, const CollectiveSpec& spec) {
-  return !world.network && spec.ranks == 2 && world.view.ranks_per_core <= 1;
-}
-bool two_over_tcp(const World& world, const CollectiveSpec& spec) {
-  return two_on_cores(world, spec) && world.view.path == &CostConstants::kernel;
-}
-bool two_that_copy(const World& world, const CollectiveSpec& spec) {
-  return two_on_cores(world, spec) && world.shared_memory && !reduces(spec.collective);
-}
-bool two_that_exchange(const World& world, const CollectiveSpec& spec) {
-  const Collective collective = spec.collective;
-  return two_that_copy(world, spec) && !spec.unequal &&
-         (collective == Collective::all_gather || collective == Collective::all_to_all);
+/// The most lanes, and how many times as long as others the slices are.
+struct PairCut {
+  double lanes = 2;
+  double slices = 1;
+};
+/// Of two ranks of a host, each with a core of its own. The model does not see that finer cuts
+/// mostly cost them time: over shared memory where they only copy, over the kernel's TCP whatever
+/// they do. (docs/performance.md)
+PairCut pair_cut(const World& world, const CollectiveSpec& spec) {
+  if (world.network || spec.ranks != 2 || world.view.ranks_per_core > 1) return {};
+  const CutRules& rules = world.costs().cut;
+  if (world.view.path == &CostConstants::kernel)
+    return {rules.pair_socket_lanes, rules.pair_socket_slices};
+  if (!world.shared_memory || reduces(spec.collective)) return {};
+  const bool exchange = !spec.unequal && (spec.collective == Collective::all_gather ||
+                                          spec.collective == Collective::all_to_all);
+  return {rules.pair_lanes, exchange ? rules.pair_slices : 1};
 }
 
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
@@ -62,11 +63,7 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
   const bool straight =
       world.shared_memory ? plan.loans == Loans::all : !reduces(plan.spec.collective);
   if (straight) return world.slot_bytes;
-  const CutRules& rules = world.costs().cut;
-  const double times = two_over_tcp(world, plan.spec)        ? rules.pair_socket_slices
-                       : two_that_exchange(world, plan.spec) ? rules.pair_slices
-                                                             : 1;
-  const double longer = times * world.passing_bytes;
+  const double longer = pair_cut(world, plan.spec).slices * world.passing_bytes;
   return static_cast<std::uint32_t>(std::min<double>(longer, world.slot_bytes)) / 64 * 64;
 }
 
@@ -118,9 +115,7 @@ std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
   const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
-  const double most = two_that_copy(world, plan.spec)  ? rules.pair_lanes
-                      : two_over_tcp(world, plan.spec) ? rules.pair_socket_lanes
-                                                       : 2;
+  const double most = pair_cut(world, plan.spec).lanes;
   return std::min(slices > of_one ? static_cast<std::uint32_t>(most) : 1U, world.max_lanes);
 }
 

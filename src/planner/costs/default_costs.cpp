@@ -137,8 +137,7 @@ CostModel made() {
               // cut
               "cuts compared on 2 to 8 ranks (docs/performance.md); pair_lanes, pair_slices, "
               "pair_socket_lanes, pair_socket_slices and fetch_border: of an AMD EPYC of Zen 3, "
-              "not "
-              "yet measured on others",
+              "not yet measured on others",
               // error
               "predicted against measured times on this machine (docs/performance.md); "
               "described_alike: a choice, since the error there is unknown",

@@ -71,8 +71,8 @@ class TcpConnection final : public Connection {
 
   static constexpr std::size_t kAheadBytes = 16384;  // read at once for the sake of small messages
   static constexpr std::uint32_t kAskedOften = 64;
-  static constexpr std::size_t kSmallBytes =
-      4096;  // up to here one more copy costs less than a piece apart
+  /// Up to here one more copy costs less than a piece of its own in a system call.
+  static constexpr std::size_t kSmallBytes = 4096;
 
   bool awaits_room();
   bool push_slots();
