@@ -100,8 +100,13 @@ Chosen choose(Rank size, std::mt19937_64& random) {
 
 TEST(InFlight, CallsOfTwoProgramsOverTheSameConnectionsKeepTheirOrder) {
   std::mt19937_64 random(test::test_seed());
+#ifdef TRY_LESS
+  constexpr int kRounds = 120;
+#else
+  constexpr int kRounds = 400;
+#endif
   int overtaken = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const auto size = static_cast<Rank>(2 + random() % 6);
     const Chosen one = choose(size, random), other = choose(size, random);
     SCOPED_TRACE("round " + std::to_string(round) + ": " + describe(*one.algorithm, one.spec) +

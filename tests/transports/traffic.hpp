@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory_resource>
 #include <random>
 #include <utility>
@@ -43,7 +44,7 @@ class Traffic {
       std::memcpy(data.data() + i, &word, std::min(sizeof word, bytes - i));
     }
     offset_ = kGuard - random_() % 64;  // any alignment
-    std::ranges::fill(room_, std::byte{0xa5});
+    std::memset(room_.data(), kUntouched, room_.size());
   }
 
   /// Tries to send the message; true once it is sent.
@@ -52,12 +53,12 @@ class Traffic {
     if (way_ == Way::in_place) {
       std::byte* place = to.acquire(bytes);
       if (place == nullptr) return false;
-      std::ranges::copy(data, place);
+      put(data, place);
       to.commit(bytes, digest);
       return true;
     }
     if (!loaded_) {
-      std::ranges::copy(data, room());
+      put(data, room());
       lends_ = way_ == Way::lent && would_lend(to, room(), bytes);
     }
     loaded_ = true;
@@ -66,7 +67,7 @@ class Traffic {
     loaded_ = false;
     if (lends_) {
       ++loans_ever;
-      loans_.push_back(std::exchange(room_, std::pmr::vector<std::byte>(room_.size())));
+      loans_.push_back(std::exchange(room_, new_room()));
     }
     return true;
   }
@@ -76,12 +77,12 @@ class Traffic {
   Got receive(Connection& from) {
     if (!peeks_) {
       if (!from.receive(room(), bytes, digest)) return Got::nothing;
-      const bool right = std::equal(data.begin(), data.end(), room()) && guards_whole();
+      const bool right = is_whole(room()) && guards_whole();
       return right ? Got::right : Got::wrong;
     }
     const std::byte* place = from.peek(bytes, digest);
     if (place == nullptr) return Got::nothing;
-    const bool right = std::equal(data.begin(), data.end(), place);
+    const bool right = is_whole(place);
     from.release();
     return right ? Got::right : Got::wrong;
   }
@@ -94,19 +95,36 @@ class Traffic {
  private:
   enum class Way : std::uint8_t { in_place, sent, lent };
   static constexpr std::size_t kGuard = 64;
+  static constexpr unsigned char kUntouched = 0xa5;
 
   /// Uses lent memory for something else as soon as it may.
   void take_back(Connection& to) {
     if (loans_.empty() || !all_flushed(to)) return;
-    for (auto& loan : loans_) std::ranges::fill(loan, std::byte{0xbd});
+    for (auto& loan : loans_) std::memset(loan.data(), 0xbd, loan.size());
+    std::ranges::move(loans_, std::back_inserter(spare_));
     loans_.clear();
   }
+  std::pmr::vector<std::byte> new_room() {
+    if (spare_.empty()) return std::pmr::vector<std::byte>(room_.size());
+    auto spare = std::move(spare_.back());
+    spare_.pop_back();
+    return spare;
+  }
   std::byte* room() { return room_.data() + offset_; }
+  static void put(const std::vector<std::byte>& from, std::byte* to) {
+    if (!from.empty()) std::memcpy(to, from.data(), from.size());
+  }
+  [[nodiscard]] bool is_whole(const std::byte* got) const {
+    return data.empty() || std::memcmp(got, data.data(), data.size()) == 0;
+  }
   bool guards_whole() {
-    const auto untouched = [](std::byte value) { return value == std::byte{0xa5}; };
-    const auto begin = room_.begin() + static_cast<std::ptrdiff_t>(offset_);
-    return std::all_of(room_.begin(), begin, untouched) &&
-           std::all_of(begin + static_cast<std::ptrdiff_t>(bytes), room_.end(), untouched);
+    const auto untouched = [](const std::byte* first,
+                              std::size_t count) {  // each as the one before
+      return count == 0 ||
+             (*first == std::byte{kUntouched} && std::memcmp(first, first + 1, count - 1) == 0);
+    };
+    const std::size_t end = offset_ + bytes;
+    return untouched(room_.data(), offset_) && untouched(room_.data() + end, room_.size() - end);
   }
 
   std::mt19937_64 random_;
@@ -114,6 +132,7 @@ class Traffic {
   std::pmr::vector<std::byte> room_;  ///< the caller's memory, with guards around
   std::size_t offset_ = kGuard;
   std::vector<std::pmr::vector<std::byte>> loans_;  ///< not yet returned
+  std::vector<std::pmr::vector<std::byte>> spare_;  ///< returned
   Way way_ = Way::sent;
   bool peeks_ = false;
   bool lends_ = false;
