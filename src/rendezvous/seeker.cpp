@@ -19,9 +19,10 @@ using std::chrono::seconds;
 
 constexpr auto kDialTime = seconds(5);
 constexpr auto kAnswerTime = seconds(3);  // a greeting, or the answer to a claim
-constexpr auto kFirstPause = milliseconds(10);
-constexpr auto kLongestPause = milliseconds(250);  // while nobody listens
-constexpr auto kLongestRefusedPause = seconds(1);  // where somebody answers, but does not let it in
+// While nobody listens. Ranks that make one more communicator come within a millisecond.
+constexpr auto kFirstPause = milliseconds(2), kLongestPause = milliseconds(250);
+// Where somebody answers, but does not let it in.
+constexpr auto kFirstRefusedPause = milliseconds(10), kLongestRefusedPause = milliseconds(1000);
 
 constexpr const char* kNoHub = "something else than a hub answers";
 constexpr const char* kNoAnswer = "no answer";
@@ -68,12 +69,12 @@ void Seeker::fail(Attempt& attempt, std::string why) {
   attempt.spent = {};
   attempt.link.close();
   attempt.state = State::idle;
+  if (answered) attempt.pause = std::max(attempt.pause, kFirstRefusedPause);
   // Thousands of ranks that were refused together shall not come again together.
   std::uniform_int_distribution<milliseconds::rep> jitter(attempt.pause.count() / 2,
                                                           attempt.pause.count());
   attempt.due = Clock::now() + milliseconds(jitter(random_));
-  attempt.pause =
-      std::min<milliseconds>(attempt.pause * 2, answered ? kLongestRefusedPause : kLongestPause);
+  attempt.pause = std::min(attempt.pause * 2, answered ? kLongestRefusedPause : kLongestPause);
 }
 
 const char* Seeker::trouble_at(const Attempt& attempt) {
