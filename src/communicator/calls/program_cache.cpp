@@ -83,10 +83,17 @@ Status ProgramCache::prepare(const PlanKey& key) {
 
 Result<bool> ProgramCache::connect(const PlanKey& key) {
   Entry& made = *entry(key);
-  for (const std::unique_ptr<Transport>& transport : membership_->transports) transport->poll();
   const std::uint32_t base = first_lane(key.spec.collective);
+  const auto connection_of = [&](const PeerLane& pair) -> std::unique_ptr<Connection>& {
+    return connections_.at({pair.peer, base + pair.lane});
+  };
+  // Transports ask the kernel: not where other programs have opened all that this one needs.
+  if (!std::ranges::all_of(made.peers,
+                           [&](const auto& of) { return connection_of(of)->ready(); })) {
+    for (const std::unique_ptr<Transport>& transport : membership_->transports) transport->poll();
+  }
   for (const PeerLane& pair : made.peers) {
-    std::unique_ptr<Connection>& connection = connections_.at({pair.peer, base + pair.lane});
+    std::unique_ptr<Connection>& connection = connection_of(pair);
     if (links_ != nullptr) COLL_TRY(links_->poll(connection));
     COLL_TRY(connection->status());
     if (!connection->ready()) return false;
