@@ -18,6 +18,7 @@
 #include "coll_tune/coll_tune_report.hpp"
 #include "command_line.hpp"
 #include "planner/tuning_file.hpp"
+#include "sys/folder.hpp"
 #include "sys/machine/machine_signature.hpp"
 #include "topology/read/discover.hpp"
 #include "topology/topology_hash.hpp"
@@ -70,8 +71,7 @@ std::string this_topology() {
 }
 
 std::string default_table(const std::string& topology) {
-  const std::string folder =
-      coll::tuning_directory([](const char* name) -> const char* { return std::getenv(name); });
+  const std::string folder = coll::cache_folder();
   return folder.empty() ? std::string() : coll::tuning_path(folder, topology);
 }
 

@@ -71,6 +71,10 @@ constexpr Knob kTable[] = {
      "The table of coll-tune that chooses algorithms: a path; auto: this machine's table from the "
      "cache directory; none: no table.",
      &Knobs::tuning},
+    {"COLL_PLANS", "auto", "",
+     "The file in which processes leave their plans to later ones of the same build, so that first "
+     "calls need no planning: a path; auto: the file plans in the cache directory; none: no file.",
+     &Knobs::plans},
     {"COLL_TOPOLOGY", "", "",
      "A description of this host, a file or a line (docs/topology.md), in place of what the "
      "library "

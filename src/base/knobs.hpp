@@ -32,6 +32,7 @@ struct Knobs {
   std::string algorithm;
   std::string order;
   std::string tuning;
+  std::string plans;
   std::string topology;
   std::int64_t lanes;
   std::int64_t slice_bytes;

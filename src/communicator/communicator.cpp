@@ -6,7 +6,9 @@
 
 #include "communicator/calls/call_check.hpp"
 #include "communicator/calls/call_digest.hpp"
+#include "planner/plan_memory.hpp"
 #include "planner/prediction.hpp"
+#include "reduce/reduce.hpp"
 #include "sys/clock.hpp"
 
 namespace coll {
@@ -57,6 +59,9 @@ Status Communicator::start(std::unique_ptr<Topic> topic) {
   COLL_ASSIGN(watch_, start_watch(std::move(topic), membership_.members, engine_.board()));
   failure_.report_to(*watch_);
   engine_.attend_to(*watch_);
+  recall_plans(world());
+  // Asks the processor what it can do, which takes a virtual machine tens of microseconds.
+  (void)reduce::copy_kernels();
   return {};
 }
 
@@ -82,7 +87,12 @@ bool Communicator::retire() noexcept {
 
 Communicator::~Communicator() {
   engine_.finish();
-  if (watch_) watch_->leave();
+  if (watch_) leave();
+}
+
+void Communicator::leave() noexcept {
+  watch_->leave();
+  if (world().layout.is_first_of_its_host(rank_)) leave_plans();
 }
 
 Status Communicator::abort() {

@@ -98,7 +98,7 @@ class Communicator {
   /// `leave`, or both halves of it where several leave; the destructor does it too.
   bool retire() noexcept;
   void start_leaving() noexcept { watch_->start_leaving(); }
-  void leave() noexcept { watch_->leave(); }
+  void leave() noexcept;
 
   /// Without running it; the call is checked (check_call). A big schedule takes some milliseconds.
   Result<CallPrediction> predict_call(const Request& request) const;

@@ -2,12 +2,7 @@
 // Where tuning tables lie, and how they are found.
 #include "planner/tuning_file.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
@@ -36,15 +31,6 @@ std::vector<std::string> tables_in(const std::string& directory) {
 
 }  // namespace
 
-std::string tuning_directory(const std::function<const char*(const char*)>& get_variable) {
-  for (const auto& [variable, below] :
-       {std::pair("XDG_CACHE_HOME", "/collectives"), std::pair("HOME", "/.cache/collectives")}) {
-    const char* const value = get_variable(variable);
-    if (value != nullptr && *value == '/') return std::string(value) + below;
-  }
-  return {};
-}
-
 std::string tuning_path(const std::string& directory, const std::string& topology) {
   return directory + "/tuning-" + topology + ".json";
 }
@@ -57,27 +43,13 @@ Result<TuningTable> read_tuning_file(const std::string& path) {
 }
 
 Status write_tuning_file(const std::string& path, const TuningTable& table) {
-  std::error_code error;
-  if (const files::path folder = files::path(path).parent_path(); !folder.empty())
-    files::create_directories(folder, error);
-  const std::string unfinished = path + "." + std::to_string(getpid());
-  errno = 0;
-  std::ofstream file(unfinished, std::ios::trunc | std::ios::binary);
-  file << to_json(table);
-  file.close();
-  if (!file) {
-    const int why = errno;
-    files::remove(unfinished, error);
-    return system_failure("writing the tuning table " + path, why,
-                          "name another place with --table");
-  }
-  files::rename(unfinished, path, error);
-  if (error) {
-    const int why = error.value();
-    files::remove(unfinished, error);
-    return system_failure("writing the tuning table " + path, why);
-  }
-  return {};
+  const files::path folder = files::path(path).parent_path();
+  Status written = folder.empty() ? Status() : make_folder(folder);
+  if (written.ok()) written = replace_file(path, to_json(table));
+  if (written.ok()) return written;
+  const Failure& why = *written.failure();
+  return failed(why.code, "tuning table " + path + ": " + why.what,
+                "name another place with --table", why.error);
 }
 
 FoundTuning find_tuning(std::string_view knob, const std::string& directory,
@@ -114,10 +86,7 @@ FoundTuning find_tuning(std::string_view knob, const std::string& directory,
 
 const FoundTuning& process_tuning() {
   return made_once([] {
-    return find_tuning(knobs().tuning, tuning_directory([](const char* name) -> const char* {
-                         return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): read once
-                       }),
-                       [] { return machine_signature(); });
+    return find_tuning(knobs().tuning, cache_folder(), [] { return machine_signature(); });
   });
 }
 

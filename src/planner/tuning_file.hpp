@@ -15,8 +15,6 @@ struct FoundTuning {
   std::string file;  ///< empty: no table was found
 };
 
-/// $XDG_CACHE_HOME/collectives, else ~/.cache/collectives; empty if neither variable is set.
-std::string tuning_directory(const std::function<const char*(const char*)>& get_variable);
 /// DIRECTORY/tuning-TOPOLOGY.json
 std::string tuning_path(const std::string& directory, const std::string& topology);
 

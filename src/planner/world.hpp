@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "collectives/algorithms.hpp"
@@ -53,6 +54,13 @@ struct World {
   std::vector<TuningPoint> tuning;  ///< for this world; they override the model
   std::string tuning_file;
 
+  /// All that plans depend on, beside the copy factors, which not all operations use (factors_for),
+  /// and the operation. Networks are the same only if they are one.
+  [[nodiscard]] auto plan_inputs() const {
+    return std::tie(layout, view.path, view.between, view.ranks_per_core, view.cores,
+                    model->constants, slot_bytes, passing_bytes, credits, max_lanes, shared_memory,
+                    network, algorithm, cut, tuning);
+  }
   /// Nobody waits for its plans but a person, and the model's error is not known.
   [[nodiscard]] bool described() const { return network && !measured_network; }
   [[nodiscard]] const CostConstants& costs() const { return model->constants; }

@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 
 #include "sys/proof.hpp"
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
@@ -32,25 +32,13 @@ std::optional<UniqueId> id_from_text(std::string_view text) {
 }
 
 Status publish_id(const std::string& path, const UniqueId& id) {
-  COLL_ASSIGN(const std::string random, random_bytes(8));
-  const std::string temporary = path + "." + to_hex(random) + ".tmp";
-  const std::string text = std::string(kHead) + id_text(id) + "\n";
-  const auto refused = [&](const char* doing, int error) {
-    ::unlink(temporary.c_str());
-    return system_failure(std::string("rendezvous: ") + doing + " " + temporary, error,
-                          "rank 0 must be able to write this file and the others to read it; "
-                          "COLL_RENDEZVOUS chooses another");
-  };
-  const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) return refused("creating", errno);
-  const ssize_t written = ::write(fd.get(), text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size())) {
-    return refused("writing", written < 0 ? errno : ENOSPC);
-  }
-  // Network file systems and quotas report a full disk only here.
-  if (::fsync(fd.get()) != 0 && errno != EINVAL) return refused("writing", errno);
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return refused("renaming", errno);
-  return {};
+  const Status written = replace_file(path, std::string(kHead) + id_text(id) + "\n", 0600);
+  if (written.ok()) return written;
+  const Failure& why = *written.failure();
+  return failed(why.code, "rendezvous: " + why.what,
+                "rank 0 must be able to write this file and the others to read it; "
+                "COLL_RENDEZVOUS chooses another",
+                why.error);
 }
 
 Result<std::optional<UniqueId>> read_id(const std::string& path) {

@@ -37,6 +37,8 @@ class Fd {
 
   [[nodiscard]] int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
+  /// The descriptor, which the caller closes; not of one that is kept from children.
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
   void reset() {
     const int old = std::exchange(fd_, -1);
     if (old < 0) return;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists folders without exceptions and without ending the process when memory runs out.
+// Lists folders without ending the process when memory runs out, and finds the one for caches.
 #include "sys/folder.hpp"
 
 #include <dirent.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 namespace coll {
 
@@ -23,6 +25,27 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   }
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+Status make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return error ? system_failure("making the folder " + folder.string(), error.value()) : Status();
+}
+
+std::string cache_folder(const std::function<const char*(const char*)>& get_variable) {
+  for (const auto& [variable, below] :
+       {std::pair("XDG_CACHE_HOME", "/collectives"), std::pair("HOME", "/.cache/collectives")}) {
+    const char* const value = get_variable(variable);
+    if (value != nullptr && *value == '/') return std::string(value) + below;
+  }
+  return {};
+}
+
+std::string cache_folder() {
+  return cache_folder([](const char* name) -> const char* {
+    return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): programs set it before they begin
+  });
 }
 
 }  // namespace coll

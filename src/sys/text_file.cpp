@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads short files whole, with every failure reported.
+// Reads and writes short files whole, with every failure reported.
 #include "sys/text_file.hpp"
 
 #include <fcntl.h>
@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include "sys/fd.hpp"
+#include "sys/proof.hpp"
 
 namespace coll {
 
@@ -31,6 +33,28 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t mos
   }
   text.resize(have);
   return text;
+}
+
+Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode) {
+  // Others, also on other hosts, may write the same file, or wait for a name that they foresee.
+  COLL_ASSIGN(const std::string random, random_bytes(8));
+  const std::string unfinished = path.string() + "." + to_hex(random) + ".tmp";
+  Fd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!file) return system_failure("creating " + unfinished, errno);
+  const auto give_up = [&](const char* doing, int why) {
+    ::unlink(unfinished.c_str());
+    return system_failure(doing + unfinished, why);
+  };
+  while (!text.empty()) {
+    const ssize_t put = ::write(file.get(), text.data(), text.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return give_up("writing ", put < 0 ? errno : ENOSPC);
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
+  // Network file systems and quotas report a full disk only here.
+  if (::close(file.release()) != 0) return give_up("writing ", errno);
+  if (::rename(unfinished.c_str(), path.c_str()) != 0) return give_up("renaming ", errno);
+  return {};
 }
 
 std::string first_line_of(const std::filesystem::path& path) {

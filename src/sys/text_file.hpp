@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads short files whole, with every failure reported.
+// Reads and writes short files whole, with every failure reported.
 #pragma once
 #include <charconv>
 #include <cstddef>
@@ -15,6 +15,9 @@ namespace coll {
 /// A whole file, which may be one of /proc that has no size; refuses more than `most` bytes. (Not
 /// std::ifstream: where memory runs out, a stream only ends early.)
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t most = 64 << 20);
+/// Writes a file whole, in place of the one that was there: who reads it meanwhile sees all of the
+/// old text or all of the new. `mode` as open(2) takes it.
+Status replace_file(const std::filesystem::path& path, std::string_view text, unsigned mode = 0666);
 /// The first line of a file, "" where it cannot be read: how /sys tells a value.
 std::string first_line_of(const std::filesystem::path& path);
 /// Takes the next line off `rest`, without its end.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layout: all that an algorithm may know of the machine.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -52,6 +53,11 @@ struct Layout {
   [[nodiscard]] Rank hosts() const { return static_cast<Rank>(members.size()); }
   [[nodiscard]] const std::vector<Rank>& members_of(Rank host_number) const {
     return members[static_cast<std::size_t>(host_number)];
+  }
+  /// No rank before it is on its host.
+  [[nodiscard]] bool is_first_of_its_host(Rank rank) const {
+    const auto own = host.begin() + rank;
+    return std::find(host.begin(), own, *own) == own;
   }
   friend bool operator==(const Layout&, const Layout&) = default;
 

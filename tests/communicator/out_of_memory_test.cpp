@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <new>
 #include <random>
@@ -16,6 +18,7 @@
 
 #include "failing_allocations.hpp"
 #include "rank_processes.hpp"
+#include "temporary_folder.hpp"
 #include "test_seed.hpp"
 
 namespace collectives::testing {
@@ -253,9 +256,9 @@ std::string trial(const Scenario& scenario, Rank& self, Board& board, long which
   return wrong;
 }
 
-class OutOfMemory : public ::testing::TestWithParam<Scenario> {};
+class OutOfMemoryOfARank : public ::testing::TestWithParam<Scenario> {};
 
-TEST_P(OutOfMemory, FailsLikeAnythingElse) {
+TEST_P(OutOfMemoryOfARank, FailsLikeAnythingElse) {
   NEEDS_FAILING_ALLOCATIONS();
   static bool failed_before = false;
   // A rank that ends leaves the other one waiting for its alarm: once is enough.
@@ -302,6 +305,35 @@ TEST_P(OutOfMemory, FailsLikeAnythingElse) {
   failed_before = HasFailure();
 }
 
+/// Much is made once in a process, the first time that a rank joins; and once it leaves, its plans
+/// are written to a file.
+TEST(OutOfMemory, InAProcessThatJoinsForTheFirstTimeEndsNothing) {
+  NEEDS_FAILING_ALLOCATIONS();
+  const coll::test::TemporaryFolder folder;
+  std::mt19937_64 random(coll::test::test_seed());
+  for (const Mode mode : {Mode::one, Mode::all_from_there}) {
+    int fired = 1;
+    for (long which = 1; fired == 1; which += static_cast<long>(1 + random() % (kFewer * 4))) {
+      RankProcesses alone(1, [&](int /*rank*/) {
+        setenv("COLL_PLANS", (folder.path() + "/plans").c_str(), 1);  // NOLINT: one thread
+        coll_unique_id_t id{};
+        if (coll_get_unique_id(&id) != COLL_SUCCESS) return 2;
+        FailingAllocations::arm(which, mode);
+        coll_comm_t comm = nullptr;
+        if (coll_comm_init_rank(&comm, 1, &id, 0, nullptr) == COLL_SUCCESS) {
+          static_cast<void>(coll_barrier(comm, nullptr));
+          if (coll_comm_destroy(comm) != COLL_SUCCESS) return 2;
+        }
+        return FailingAllocations::disarm() ? 1 : 0;
+      });
+      const int status = alone.wait_for(0);
+      ASSERT_TRUE(WIFEXITED(status)) << "allocation " << which << ", signal " << WTERMSIG(status);
+      fired = WEXITSTATUS(status);
+      ASSERT_LE(fired, 1) << "allocation " << which;
+    }
+  }
+}
+
 std::vector<Scenario> scenarios() {
   std::vector<Scenario> all;
   for (const Act act : {Act::join, Act::reduce, Act::stream, Act::group, Act::split, Act::leave}) {
@@ -315,7 +347,7 @@ std::vector<Scenario> scenarios() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OutOfMemory, ::testing::ValuesIn(scenarios()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, OutOfMemoryOfARank, ::testing::ValuesIn(scenarios()), name_of);
 
 }  // namespace
 }  // namespace collectives::testing

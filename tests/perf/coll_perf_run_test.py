@@ -13,14 +13,14 @@ COLL_RUN, COLL_PERF = sys.argv[1:3]
 LAUNCHERS = ("COLL_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
-def run(*command):
-    environment = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
+def run(*command, **more):
+    environment = {k: v for k, v in os.environ.items() if k not in LAUNCHERS} | more
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-def ranks(count, *arguments):
+def ranks(count, *arguments, **more):
     return run(COLL_RUN, "-n", str(count), "--timeout", "120", "--", COLL_PERF,
-               *arguments)
+               *arguments, **more)
 
 
 class Program(unittest.TestCase):
@@ -162,6 +162,52 @@ class Program(unittest.TestCase):
         done = ranks(2, "--explain", "--sizes", "8,1M", "-t", "all_reduce")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("all_reduce of 262144 x float (1 MiB):\n", done.stdout)
+
+    def test_plans_stay_for_later_processes(self):
+        def explained(**more):
+            done = ranks(3, "--explain", "--sizes", "1K", "-t", "all_reduce", "-w", "0", "-n", "1", **more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("over 3 ranks: ", done.stdout)
+            return done.stdout.split("over 3 ranks: ")[1].split(",")[0]
+
+        def sums(path):
+            """The lines of sums: those of copies depend on what the ranks measure."""
+            with open(path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            self.assertEqual(lines[0], "collectives plans 1")
+            return [line for line in lines if " all_reduce 0 0 0 10 " in line]
+
+        with tempfile.TemporaryDirectory() as place:
+            path = place + "/plans"
+            chosen = explained(COLL_PLANS=path)
+            made = sums(path)
+            self.assertEqual(len(made), 1, made)
+            self.assertIn(f" {chosen} ", made[0])
+            explained(COLL_PLANS=path)
+            self.assertEqual(sums(path), made)
+            # A later process does as the file says, and processes without it do not.
+            other = next(name for name in ("ring", "two_shot") if name != chosen)
+            changed = made[0].rsplit(" ", 1)[0].replace(f" {chosen} ", f" {other} ")
+            hashed = 0xcbf29ce484222325
+            for byte in changed.encode():
+                hashed = (hashed ^ byte) * 0x100000001b3 % 2**64
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"collectives plans 1\n{changed} {hashed:x}\n")
+            self.assertEqual(explained(COLL_PLANS=path), other)
+            self.assertEqual(explained(COLL_PLANS="none"), chosen)
+            self.assertEqual(explained(COLL_PLANS=path + "/plans"), chosen)  # below a file
+            self.assertEqual(explained(COLL_PLANS="auto", XDG_CACHE_HOME=place), chosen)
+            self.assertEqual(sums(place + "/collectives/plans"), made)
+            # Another build makes its own. (Its ID is that of the library, not of the program.)
+            library = os.path.join(os.path.dirname(COLL_PERF), "../src/libcollectives.so.0")
+            with open(library, "rb") as file:
+                code = bytearray(file.read())
+            code[code.index(b"\3\0\0\0GNU\0") + 8] ^= 1
+            with open(place + "/libcollectives.so.0", "wb") as file:
+                file.write(code)
+            self.assertEqual(explained(COLL_PLANS=path, LD_LIBRARY_PATH=place), chosen)
+            self.assertEqual(len(sums(path)), 2)
+            self.assertEqual(explained(COLL_PLANS=path), other)
 
     def test_refusals(self):
         # The command line is the same on all ranks: one speaks.

@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 
 #include "sys/machine/machine_signature.hpp"
 #include "temporary_folder.hpp"
@@ -106,17 +105,6 @@ TEST_F(TuningFile, AFailureToWriteSaysWhyAndLeavesNothing) {
   int entries = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_)) ++entries;
   EXPECT_EQ(entries, 2);
-}
-
-TEST_F(TuningFile, TheDirectoryIsWhereCachesBelong) {
-  const auto directory = [](std::map<std::string, const char*> variables) {
-    return tuning_directory([=](const char* name) -> const char* {
-      return variables.contains(name) ? variables.at(name) : nullptr;
-    });
-  };
-  EXPECT_EQ(directory({{"XDG_CACHE_HOME", "/c"}, {"HOME", "/h"}}), "/c/collectives");
-  EXPECT_EQ(directory({{"XDG_CACHE_HOME", ""}, {"HOME", "/h"}}), "/h/.cache/collectives");
-  EXPECT_EQ(directory({}), "");
 }
 
 TEST_F(TuningFile, MachinesOfAnotherBuildHaveAnotherSignature) {

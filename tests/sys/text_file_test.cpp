@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short files and what stands in them.
+// Short files and what stands in them; the folder for caches, and the ID of a build.
 #include "sys/text_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <new>
 #include <vector>
 
 #include "failing_allocations.hpp"
+#include "sys/build_id.hpp"
+#include "sys/fd.hpp"
 #include "sys/folder.hpp"
 #include "sys/machine/cpu_list.hpp"
+#include "sys/proof.hpp"
 #include "temporary_folder.hpp"
 
 namespace coll {
@@ -113,6 +119,51 @@ TEST(CpuList, IsReadWholeOrNotAtAll) {
                            "-5,1", "0-1-2", "99999999999"}) {
     EXPECT_FALSE(read_whole_cpu_list(text)) << text;
   }
+}
+
+TEST_F(TextFile, IsReplacedWholeOrNotAtAll) {
+  const std::string folder = folder_.path() + "/new/folder", path = folder + "/file";
+  EXPECT_EQ(replace_file(path, "one").failure()->error, ENOENT);
+  ASSERT_TRUE(make_folder(folder).ok());
+  ASSERT_TRUE(make_folder(folder).ok()) << "it is there already";
+  ASSERT_TRUE(replace_file(path, "one", 0640).ok());
+  EXPECT_EQ(std::filesystem::status(path).permissions() & std::filesystem::perms::others_all,
+            std::filesystem::perms::none);
+  const Fd reader(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string longer(100000, 'y');
+  ASSERT_TRUE(replace_file(path, longer).ok());
+  EXPECT_EQ(*read_file(path), longer);
+  char old[8] = {};
+  EXPECT_EQ(::read(reader.get(), old, sizeof old), 3) << "who has it open reads on in the old one";
+  EXPECT_STREQ(old, "one");
+  EXPECT_EQ(replace_file(path + "/file", "two").failure()->error, ENOTDIR);
+  EXPECT_EQ(make_folder(path + "/folder").failure()->error, ENOTDIR);
+  EXPECT_EQ(replace_file(folder_.path() + "/new", "two").failure()->error, EISDIR);
+  EXPECT_EQ(entries_of(folder).size(), 1U) << "nothing half-made is left";
+  EXPECT_EQ(entries_of(folder_.path()).size(), 1U);
+}
+
+TEST(CacheFolder, IsWhereCachesBelong) {
+  const auto folder = [](std::map<std::string, const char*> variables) {
+    return cache_folder([=](const char* name) -> const char* {
+      return variables.contains(name) ? variables.at(name) : nullptr;
+    });
+  };
+  EXPECT_EQ(folder({{"XDG_CACHE_HOME", "/c"}, {"HOME", "/h"}}), "/c/collectives");
+  EXPECT_EQ(folder({{"XDG_CACHE_HOME", ""}, {"HOME", "/h"}}), "/h/.cache/collectives");
+  EXPECT_EQ(folder({{"XDG_CACHE_HOME", "here"}}), "");
+  EXPECT_EQ(folder({}), "");
+}
+
+/// The linker writes it as a note: lengths of name and contents, type 3, "GNU", the ID.
+TEST(BuildId, IsInTheProgramThatRuns) {
+  const std::string id = build_id();
+  ASSERT_GE(id.size(), 16U);
+  const auto program = read_file("/proc/self/exe", std::size_t{1} << 30);
+  ASSERT_TRUE(program.ok()) << program.status().text();
+  const std::size_t note = program->find(std::string("\3\0\0\0GNU\0", 8));
+  ASSERT_NE(note, std::string::npos);
+  EXPECT_EQ(id, to_hex(program->substr(note + 8, id.size() / 2)));
 }
 
 }  // namespace

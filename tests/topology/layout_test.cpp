@@ -32,6 +32,14 @@ TEST(Layout, NumbersGroupsByTheirFirstRank) {
   EXPECT_EQ(layout.rail, (std::vector<std::int32_t>{0, 1, 0, 1, 0, 1, 0, 1}));
 }
 
+TEST(Layout, KnowsTheFirstRankOfEachHost) {
+  const Layout layout = make_layout(
+      std::vector<Place>{{.host = 7}, {.host = 3}, {.host = 7}, {.host = 1}, {.host = 3}});
+  std::vector<bool> first;
+  for (Rank rank = 0; rank < 5; ++rank) first.push_back(layout.is_first_of_its_host(rank));
+  EXPECT_EQ(first, (std::vector<bool>{true, true, false, true, false}));
+}
+
 TEST(Layout, PutsMembersOfOneRailAtOnePlace) {
   const Layout layout = make_layout(two_hosts());
   EXPECT_EQ(layout.members, (std::vector<std::vector<Rank>>{{0, 2, 1, 3}, {4, 6, 5, 7}}));

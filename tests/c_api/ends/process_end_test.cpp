@@ -7,12 +7,15 @@
 #include <chrono>
 #include <collectives/collectives.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "communicator/rank_processes.hpp"
+#include "temporary_folder.hpp"
 
 // A forked child that exits would look for leaks, and wait for ever for an allocator that a thread
 // of its parent held at that moment.
@@ -51,6 +54,26 @@ TEST_P(ProcessEnd, ExitLeavesInOrder) {
     });
     ranks.expect_all_good();
   }
+}
+
+/// Those of later processes find them.
+TEST_P(ProcessEnd, ExitLeavesPlans) {
+  const Meetings meetings;
+  const coll::test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/cache/plans";
+  RankProcesses ranks(3, [&](int rank) {
+    setenv("COLL_PLANS", path.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): there is one thread
+    const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
+    if (comm == nullptr) return 1;
+    return wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS) ? 1 : 0;
+  });
+  ranks.expect_all_good();
+  std::ifstream file(path);
+  std::string head, plan;
+  std::getline(file, head);
+  std::getline(file, plan);
+  EXPECT_EQ(head, "collectives plans 1");
+  EXPECT_NE(plan.find(" barrier 0 0 0 0 "), std::string::npos) << plan;
 }
 
 TEST_P(ProcessEnd, WhatWasSentBeforeExitArrives) {
