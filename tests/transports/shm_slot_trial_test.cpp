@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -18,6 +20,8 @@
 
 #include "shm_memory.hpp"
 #include "test_seed.hpp"
+#include "transport_backend.hpp"
+#include "transports/shm/shm_transport.hpp"
 
 namespace coll::test {
 namespace {
@@ -119,6 +123,20 @@ TEST(ShmSlotTrial, ShortMessagesAreTriedInTwoWays) {
     EXPECT_EQ(tried, std::set({ShmWay::few, ShmWay::spread}));
     EXPECT_EQ(ShmSlotTrial(ShmSlotSize::small).way(), best) << "the next sender of the process";
     EXPECT_EQ(ShmSlotTrial::latest(ShmSlotSize::large), large) << "which is another choice";
+  }
+}
+
+/// So its first combined message is already written as is best.
+TEST(ShmSlotTrial, AConnectionBeginsWithWhatTheProcessChoseLast) {
+  const Backend shm{.name = "shm", .make = make_shm_transport};
+  const Times ways[] = {{{6800, 2600, 600}, {700, 5000, 1000}}, {{300, 900, 700}, {300, 400, 900}}};
+  const std::size_t least_streamed[] = {4097, std::numeric_limits<std::size_t>::max()};
+  for (std::size_t i = 0; i < std::size(ways); ++i) {
+    ShmSlotTrial trial = new_trial();
+    ASSERT_EQ(chosen(trial, ways[i]), i == 0 ? ShmWay::streamed : ShmWay::few);
+    Pair pair(shm, 64 << 10);
+    ASSERT_TRUE(pair.ready);
+    for (const auto& end : pair.ends) EXPECT_EQ(end->least_streamed(), least_streamed[i]);
   }
 }
 
