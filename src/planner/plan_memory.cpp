@@ -142,7 +142,7 @@ PlanFile plan_file_of(std::string_view knob) {
 
 void recall_plans(const World& world, const PlanFile& file) {
   const CollectiveSpec any{Collective::all_reduce, world.layout.ranks()};
-  if (file.path.empty() || !plan_mark(world, any, file.build) || knows(world)) return;
+  if (file.path.empty() || knows(world) || !plan_mark(world, any, file.build)) return;
   const Result<std::string> text = read_plan_file(file.path);
   if (!text.ok()) log(LogLevel::info, "plans are made anew: " + text.status().text());
   std::map<PlanKey, Plan> plans;
@@ -158,8 +158,7 @@ Status leave_plans(const PlanFile& file) {
   const std::vector<std::string> lines = lines_of(take_own(), file.build);
   if (lines.empty()) return {};
   COLL_ASSIGN(const std::string text, read_plan_file(file.path));
-  if (const auto folder = std::filesystem::path(file.path).parent_path(); !folder.empty())
-    COLL_TRY(make_folder(folder).with_context(file.path));
+  COLL_TRY(make_folder(std::filesystem::path(file.path).parent_path()).with_context(file.path));
   return replace_file(file.path, add_plans(text, lines));
 }
 

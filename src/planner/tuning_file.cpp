@@ -43,8 +43,7 @@ Result<TuningTable> read_tuning_file(const std::string& path) {
 }
 
 Status write_tuning_file(const std::string& path, const TuningTable& table) {
-  const files::path folder = files::path(path).parent_path();
-  Status written = folder.empty() ? Status() : make_folder(folder);
+  Status written = make_folder(files::path(path).parent_path());
   if (written.ok()) written = replace_file(path, to_json(table));
   if (written.ok()) return written;
   const Failure& why = *written.failure();

@@ -28,6 +28,7 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
 }
 
 Status make_folder(const std::filesystem::path& folder) {
+  if (folder.empty()) return {};
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   return error ? system_failure("making the folder " + folder.string(), error.value()) : Status();

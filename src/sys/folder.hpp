@@ -13,7 +13,8 @@ namespace coll {
 /// The paths of a folder's entries, in order; as many as can be read.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
-/// Makes a folder, and those that it is in, where they are missing.
+/// Makes a folder, and those that it is in, where they are missing. An empty path is the current
+/// folder, as the parent of a bare name is.
 Status make_folder(const std::filesystem::path& folder);
 
 /// $XDG_CACHE_HOME/collectives, else ~/.cache/collectives; empty if neither variable is a path.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short files and what stands in them; the folder for caches, and the ID of a build.
+// Short files and what stands in them, and the folders that they are in.
 #include "sys/text_file.hpp"
 
 #include <fcntl.h>
@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "failing_allocations.hpp"
-#include "sys/build_id.hpp"
 #include "sys/fd.hpp"
 #include "sys/folder.hpp"
 #include "sys/machine/cpu_list.hpp"
-#include "sys/proof.hpp"
 #include "temporary_folder.hpp"
 
 namespace coll {
@@ -153,17 +151,6 @@ TEST(CacheFolder, IsWhereCachesBelong) {
   EXPECT_EQ(folder({{"XDG_CACHE_HOME", ""}, {"HOME", "/h"}}), "/h/.cache/collectives");
   EXPECT_EQ(folder({{"XDG_CACHE_HOME", "here"}}), "");
   EXPECT_EQ(folder({}), "");
-}
-
-/// The linker writes it as a note: lengths of name and contents, type 3, "GNU", the ID.
-TEST(BuildId, IsInTheProgramThatRuns) {
-  const std::string id = build_id();
-  ASSERT_GE(id.size(), 16U);
-  const auto program = read_file("/proc/self/exe", std::size_t{1} << 30);
-  ASSERT_TRUE(program.ok()) << program.status().text();
-  const std::size_t note = program->find(std::string("\3\0\0\0GNU\0", 8));
-  ASSERT_NE(note, std::string::npos);
-  EXPECT_EQ(id, to_hex(program->substr(note + 8, id.size() / 2)));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/copy_bytes.hpp"
 #include "transport_backend.hpp"
 #include "transports/transport.hpp"
 
@@ -53,12 +54,12 @@ class Traffic {
     if (way_ == Way::in_place) {
       std::byte* place = to.acquire(bytes);
       if (place == nullptr) return false;
-      put(data, place);
+      copy_bytes(place, data.data(), bytes);
       to.commit(bytes, digest);
       return true;
     }
     if (!loaded_) {
-      put(data, room());
+      copy_bytes(room(), data.data(), bytes);
       lends_ = way_ == Way::lent && would_lend(to, room(), bytes);
     }
     loaded_ = true;
@@ -111,15 +112,12 @@ class Traffic {
     return spare;
   }
   std::byte* room() { return room_.data() + offset_; }
-  static void put(const std::vector<std::byte>& from, std::byte* to) {
-    if (!from.empty()) std::memcpy(to, from.data(), from.size());
-  }
   [[nodiscard]] bool is_whole(const std::byte* got) const {
     return data.empty() || std::memcmp(got, data.data(), data.size()) == 0;
   }
   bool guards_whole() {
-    const auto untouched = [](const std::byte* first,
-                              std::size_t count) {  // each as the one before
+    // The first byte is as it was, and each other is as the one before.
+    const auto untouched = [](const std::byte* first, std::size_t count) {
       return count == 0 ||
              (*first == std::byte{kUntouched} && std::memcmp(first, first + 1, count - 1) == 0);
     };
