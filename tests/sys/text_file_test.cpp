@@ -124,6 +124,7 @@ TEST_F(TextFile, IsReplacedWholeOrNotAtAll) {
   EXPECT_EQ(replace_file(path, "one").failure()->error, ENOENT);
   ASSERT_TRUE(make_folder(folder).ok());
   ASSERT_TRUE(make_folder(folder).ok()) << "it is there already";
+  EXPECT_TRUE(make_folder(std::filesystem::path("file").parent_path()).ok()) << "the current one";
   ASSERT_TRUE(replace_file(path, "one", 0640).ok());
   EXPECT_EQ(std::filesystem::status(path).permissions() & std::filesystem::perms::others_all,
             std::filesystem::perms::none);
