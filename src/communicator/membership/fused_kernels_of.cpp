@@ -11,6 +11,7 @@
 #include "collectives/algorithms.hpp"
 #include "executor/device/fused/fused_kernels.hpp"
 #include "sys/proof.hpp"
+#include "transports/cuda_ipc/cuda_ipc_trial.hpp"
 
 namespace coll {
 namespace {
@@ -24,24 +25,36 @@ FusedShape fused_shape() {
   return shape;
 }
 
-Result<std::unique_ptr<FusedExecutor>> make_fused(const std::vector<Card>& cards, Rank rank,
-                                                  StreamDevice& gpu) {
+/// By what is known of one rank's GPU on another: does it reach that? `device` is the other's.
+Status check_reach(StreamDevice& gpu, const std::string& own, const std::string& device) {
+  COLL_ASSIGN(const int ordinal, StreamDevice::ordinal_at_bus(device));
+  int reaches = 0;
+  const int error = gpu.driver().can_access_peer(&reaches, gpu.ordinal(), ordinal);
+  if (error == 0 && reaches != 0) return {};
+  return failed(Code::unsupported, "GPU " + own + " does not reach GPU " + device);
+}
+
+bool are_several_processes(const std::vector<Card>& cards) {
+  return std::ranges::any_of(
+      cards, [&](const Card& card) { return card.process != cards.front().process; });
+}
+
+Result<std::unique_ptr<FusedExecutor>> make_fused(const std::vector<Card>& cards, bool one_host,
+                                                  Rank rank, StreamDevice& gpu) {
   const Card& own = cards[static_cast<std::size_t>(rank)];
+  if (!one_host) return failed(Code::unsupported, "the ranks do not share memory");
   std::set<std::string> devices;
   for (const Card& card : cards) {
     if (!card.by_gpu) return failed(Code::unsupported, "not all ranks have a GPU that moves calls");
-    if (card.process != own.process || card.process == 0)
-      return failed(Code::unsupported, "the ranks are several processes");
-    devices.insert(card.device);
+    if (card.process == 0) return failed(Code::unsupported, "a process has no number of its own");
+    const bool same_gpu = card.device == own.device;
+    if (card.process == own.process && !same_gpu) devices.insert(card.device);
+    if (card.process != own.process && same_gpu) {
+      return failed(Code::unsupported,
+                    "several processes use GPU " + own.device + ", which runs one at a time");
+    }
   }
-  for (const std::string& device : devices) {
-    if (device == own.device) continue;
-    COLL_ASSIGN(const int ordinal, StreamDevice::ordinal_at_bus(device));
-    int reaches = 0;
-    const int error = gpu.driver().can_access_peer(&reaches, gpu.ordinal(), ordinal);
-    if (error != 0 || reaches == 0)
-      return failed(Code::unsupported, "GPU " + own.device + " does not reach GPU " + device);
-  }
+  for (const std::string& device : devices) COLL_TRY(check_reach(gpu, own.device, device));
   const auto sharing = static_cast<unsigned>(std::ranges::count(cards, own.device, &Card::device));
   COLL_ASSIGN(FusedDevice* const device, FusedDevice::of(gpu, fused_kernels()));
   return FusedExecutor::make(*device, sharing, fused_shape());
@@ -58,12 +71,42 @@ std::uint64_t number_of_process() {
   });
 }
 
-std::unique_ptr<FusedExecutor> fused_kernels_of(const std::vector<Card>& cards, Rank rank,
-                                                StreamDevice& gpu) {
-  Result<std::unique_ptr<FusedExecutor>> made = make_fused(cards, rank, gpu);
+std::unique_ptr<FusedExecutor> fused_kernels_of(const std::vector<Card>& cards, bool one_host,
+                                                Rank rank, StreamDevice& gpu, std::string& offer) {
+  Result<std::unique_ptr<FusedExecutor>> made = [&]() -> Result<std::unique_ptr<FusedExecutor>> {
+    COLL_ASSIGN(std::unique_ptr<FusedExecutor> executor, make_fused(cards, one_host, rank, gpu));
+    if (are_several_processes(cards)) {
+      COLL_ASSIGN(offer, offer_memory(gpu.context(), executor->memory()));
+    }
+    return executor;
+  }();
   if (made.ok()) return *std::move(made);
   log(LogLevel::info, "GPUs move calls without fused kernels: " + made.status().text());
   return nullptr;
+}
+
+Result<bool> all_ranks_have_fused_kernels(const Assembly& meeting,
+                                          const std::vector<Reach>& reaches,
+                                          const StreamDevice* gpu) {
+  if (!std::ranges::all_of(reaches, &Reach::fused)) return false;
+  if (std::ranges::all_of(reaches, [](const Reach& one) { return one.gpu_memory.empty(); }))
+    return true;
+  const std::string& own = reaches[static_cast<std::size_t>(meeting.rank)].gpu_memory;
+  std::string refusal;
+  for (std::size_t peer = 0; peer < reaches.size() && refusal.empty(); ++peer) {
+    const Status tried = try_offered_memory(gpu->context(), own, reaches[peer].gpu_memory);
+    if (!tried.ok()) {
+      refusal = "rank " + std::to_string(meeting.rank) + " does not reach the GPU of rank " +
+                std::to_string(peer) + ": " + tried.text();
+    }
+  }
+  COLL_ASSIGN(const std::vector<std::string> refusals, meeting.exchange(refusal));
+  for (const std::string& each : refusals) {
+    if (each.empty()) continue;
+    log(LogLevel::info, "GPUs move calls without fused kernels: " + each);
+    return false;
+  }
+  return true;
 }
 
 }  // namespace coll

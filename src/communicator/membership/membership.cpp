@@ -251,7 +251,6 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   } else {
     out.gpu = nullptr;
   }
-  out.all_fused = std::ranges::all_of(reaches, &Reach::fused);
   return {};
 }
 
@@ -354,7 +353,8 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     }
   }
   if (trouble.ok() && out.gpu != nullptr) {
-    out.fused = fused_kernels_of(cards, meeting.rank, *out.gpu);
+    out.fused = fused_kernels_of(cards, reach.kinds.all_share_memory(), meeting.rank, *out.gpu,
+                                 reach.gpu_memory);
     reach.fused = out.fused != nullptr;
   }
   MessageWriter verdict;
@@ -383,6 +383,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     seatings[r] = *std::move(seating);
   }
   COLL_TRY(finish_membership(cards, reaches, seatings, meeting.rank, out));
+  COLL_ASSIGN(out.all_fused, all_ranks_have_fused_kernels(meeting, reaches, out.gpu));
   return out;
 }
 

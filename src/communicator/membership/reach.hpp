@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "communicator/membership/card.hpp"
 #include "planner/costs/cost_constants.hpp"
@@ -65,16 +66,18 @@ struct Reach {
   Rank host = 0;           ///< the first rank that it shares memory with; itself, if none before it
   std::uint32_t used = 0;  ///< bit i: it has a path by rank 0's offer i
   PathKinds kinds;         ///< of its paths
-  bool fused = false;      ///< it has room for fused kernels, which reach all ranks' GPUs
+  bool fused = false;      ///< it has room for fused kernels
+  std::string gpu_memory = {};  ///< then: how others try to reach its GPU (offer_memory), or ""
 
   void write(MessageWriter& out) const {
-    out.rank(host).u32(used).u32(kinds.bits()).u8(fused ? 1 : 0);
+    out.rank(host).u32(used).u32(kinds.bits()).u8(fused ? 1 : 0).text(gpu_memory);
   }
   /// What rank `rank` published; nothing where it makes no sense beside rank 0's offers.
   static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
     Reach reach{.host = in.rank(), .used = in.u32(), .kinds = {}, .fused = false};
     const std::optional<PathKinds> kinds = PathKinds::of(in.u32());
     reach.fused = in.u8() != 0;
+    reach.gpu_memory = in.text();
     if (!in.good() || !kinds || !kinds->any()) return std::nullopt;
     reach.kinds = *kinds;
     bool viable = true;

@@ -30,13 +30,6 @@ ForkSafeMutex g_open_rings_mutex;  // guards what follows
 // Stays for good.
 OpenRings& g_open_rings = *new OpenRings;
 
-/// Are they of one process? Numbers of processes alone are not enough: there are namespaces of
-/// them.
-bool is_same_process(const MemoryProof& one, const MemoryProof& other) {
-  return one.pid == other.pid && one.number[0] == other.number[0] &&
-         one.number[1] == other.number[1] && (one.number[0] | one.number[1]) != 0;
-}
-
 /// The device with this identity, as this process counts; nothing: it does not see the device.
 std::optional<int> find_device(const CudaDriver& driver, const CudaUuid& wanted) {
   int device = -1;
@@ -179,11 +172,18 @@ Status CudaIpcReach::introduce(CudaContext context, CudaIpcHello& hello) {
   return {};
 }
 
+bool CudaIpcReach::is_same_process(const CudaIpcHello& own, const CudaIpcHello& peer) {
+  const MemoryProof &one = own.process, &other = peer.process;
+  // Numbers of processes alone are not enough: there are namespaces of them.
+  return one.pid == other.pid && one.number[0] == other.number[0] &&
+         one.number[1] == other.number[1] && (one.number[0] | one.number[1]) != 0;
+}
+
 Status CudaIpcReach::may_open(const CudaIpcHello& own, const CudaIpcHello& peer) {
   if (peer.version != CudaIpcHello::kVersion || peer.credits != own.credits)
     return failed(Code::mismatch, "the ends have other versions or numbers of slots");
   const CudaDriver& driver = *loaded_cuda_driver();
-  if (!is_same_process(own.process, peer.process)) {
+  if (!is_same_process(own, peer)) {
     // Memory of a device that this process does not see can be opened all the same.
     const std::optional<int> device = find_device(driver, peer.device);
     return device ? check_reach(driver, static_cast<int>(own.ordinal), *device) : Status();
@@ -195,8 +195,7 @@ Status CudaIpcReach::may_open(const CudaIpcHello& own, const CudaIpcHello& peer)
 
 Status CudaIpcReach::open(CudaContext context, const CudaIpcHello& own, const CudaIpcHello& peer) {
   COLL_TRY(may_open(own, peer));
-  return is_same_process(own.process, peer.process) ? share(context, own, peer)
-                                                    : map(context, peer);
+  return is_same_process(own, peer) ? share(context, own, peer) : map(context, peer);
 }
 
 /// In one process the other end's addresses hold here too.

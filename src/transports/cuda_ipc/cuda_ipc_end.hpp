@@ -130,6 +130,8 @@ class CudaIpcReach {
 
   /// Says in `hello` which device an end of this context is on.
   static Status introduce(CudaContext context, CudaIpcHello& hello);
+  /// Are both ends of one process?
+  static bool is_same_process(const CudaIpcHello& own, const CudaIpcHello& peer);
   /// By what the ends say of themselves: fails where they are known not to reach each other.
   static Status may_open(const CudaIpcHello& own, const CudaIpcHello& peer);
   /// Once. Fails where the device cannot reach it; then keep this one as CudaIpcEnd says.

@@ -255,7 +255,24 @@ TEST(GpuCalls, OneRankWithoutAGpuAndAllGoThroughTheHost) {
         EXPECT_COLL(coll_stream_synchronize(stream));
         EXPECT_EQ(data.read(), sum_of(kCount, 2));
       },
-      30, [](int rank) { return rank == 0; });
+      config_with(), [](int rank) { return rank == 0; });
+}
+
+TEST(GpuCalls, KernelsNeedRanksThatShareMemory) {
+  coll_config_t by_sockets = config_with();
+  by_sockets.transports = "tcp";
+  on_gpus(
+      2,
+      [](coll_comm_t comm, int rank, const BothStreams& stream) {
+        const std::string by = explained(comm, kCount);
+        EXPECT_NE(by.find("moved by: streams"), std::string::npos) << by;
+        const TestMemory<float> data(counting(kCount, rank));
+        EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), kCount, COLL_FLOAT32, COLL_SUM,
+                                    comm, stream));
+        EXPECT_COLL(coll_stream_synchronize(stream));
+        EXPECT_EQ(data.read(), sum_of(kCount, 2));
+      },
+      by_sockets);
 }
 
 TEST(GpuCalls, DifferentCallsAreAnErrorOnBothRanks) {
@@ -290,7 +307,7 @@ TEST(GpuCalls, ACallThatNobodyMeetsHasADeadline) {
         }
         while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
       },
-      0.7);
+      config_with(0.7));
 }
 
 TEST(GpuCalls, AbortEndsThem) {

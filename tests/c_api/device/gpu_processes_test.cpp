@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that GPUs move, of ranks that are processes. Two of them share a GPU.
+// Calls that GPUs move, of ranks of several processes, which share GPUs or have one each.
 #include <signal.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "communicator/rank_processes.hpp"
@@ -16,39 +19,51 @@ using namespace emulation_test;  // NOLINT: the driver's names
 constexpr int kRanks = 3;
 constexpr std::size_t kCount = 400'000;
 
-coll_comm_t join_on_gpu(const std::string& place, int rank, int gpu) {
+coll_comm_t join_on_gpu(const std::string& place, int ranks, int rank, int gpu) {
   const std::string name = std::to_string(gpu);
   coll_config_t config = COLL_CONFIG_INIT;
   config.rendezvous = place.c_str();
   config.device = name.c_str();
   config.deadline_s = config.connect_s = 30;
   coll_comm_t comm = nullptr;
-  if (wrong(rank, "join", coll_comm_init(&comm, kRanks, rank, &config), COLL_SUCCESS))
+  if (wrong(rank, "join", coll_comm_init(&comm, ranks, rank, &config), COLL_SUCCESS))
     return nullptr;
   return comm;
 }
 
-/// What a process does: body(rank, comm), with its GPU current. It returns how much went wrong.
+int devices() {
+  int count = 1;
+  if (cuda().cuInit(0) != CUDA_SUCCESS) return 0;
+  cuda().cuDeviceGetCount(&count);
+  return count;
+}
+
+/// What a rank does: body(rank, comm), with its GPU current. It returns how much went wrong.
 template <class Body>
-auto on_gpu(const std::string& place, Body body) {
-  return [place, body](int rank) {
-    int devices = 1;
-    if (cuda().cuInit(0) != CUDA_SUCCESS) return 1;
-    cuda().cuDeviceGetCount(&devices);
-    const OnDevice device(rank % devices);
-    coll_comm_t comm = join_on_gpu(place, rank, rank % devices);
-    return comm == nullptr ? 1 : body(rank, comm);
+int rank_on_gpu(const std::string& place, int ranks, int rank, int gpu, Body body) {
+  const OnDevice device(gpu);
+  coll_comm_t comm = join_on_gpu(place, ranks, rank, gpu);
+  return comm == nullptr ? 1 : body(rank, comm);
+}
+
+/// The same for a process with one rank: the GPUs in turn.
+template <class Body>
+auto on_gpu(const std::string& place, int ranks, Body body) {
+  return [place, ranks, body](int rank) {
+    const int count = devices();
+    return count == 0 ? 1 : rank_on_gpu(place, ranks, rank, rank % count, body);
   };
 }
 
-int sums_wrongly(int rank, coll_comm_t comm, const TestMemory<float>& data, float from) {
+int sums_wrongly(int ranks, int rank, coll_comm_t comm, const TestMemory<float>& data, float from) {
   const std::vector<float> mine(kCount, from + static_cast<float>(rank));
   cuda().cuMemcpyHtoD_v2(data.at(), mine.data(), data.bytes());
   int bad = wrong(rank, "all_reduce",
                   coll_all_reduce(data.pointer(), data.pointer(), kCount, COLL_FLOAT32, COLL_SUM,
                                   comm, nullptr),
                   COLL_SUCCESS);
-  const std::vector<float> sum(kCount, kRanks * from + kRanks * (kRanks - 1) / 2.F);
+  const auto size = static_cast<float>(ranks);
+  const std::vector<float> sum(kCount, size * from + size * (size - 1) / 2);
   if (data.read() != sum) {
     std::cerr << "rank " << rank << ": wrong sums\n";
     ++bad;
@@ -56,50 +71,98 @@ int sums_wrongly(int rank, coll_comm_t comm, const TestMemory<float>& data, floa
   return bad;
 }
 
+/// `by`: who moves a long all_reduce.
+int is_not_moved_by(const std::string& by, int rank, coll_comm_t comm) {
+  coll_call_t call = COLL_CALL_INIT;
+  call.operation = COLL_ALL_REDUCE;
+  call.count = kCount;
+  call.type = COLL_FLOAT32;
+  std::vector<char> text(1 << 16);
+  size_t length = 0;
+  const int bad =
+      wrong(rank, "explain", coll_comm_explain(comm, &call, text.data(), text.size(), &length),
+            COLL_SUCCESS);
+  if (std::string(text.data()).find("moved by: " + by) != std::string::npos) return bad;
+  std::cerr << "rank " << rank << ": not moved by " << by << ":\n" << text.data();
+  return bad + 1;
+}
+
+/// The body of ranks that sum some times and leave.
+auto sums_moved_by(const std::string& by, int ranks) {
+  return [by, ranks](int rank, coll_comm_t comm) {
+    int bad = is_not_moved_by(by, rank, comm);
+    {
+      const TestMemory<float> data(kCount);
+      for (int turn = 0; turn < 4; ++turn)
+        bad += sums_wrongly(ranks, rank, comm, data, static_cast<float>(turn));
+      bad += wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS);
+    }
+    return bad + wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
+  };
+}
+
 TEST(GpuProcesses, SumsOverIpc) {
   const Meetings meetings;
-  RankProcesses ranks(
-      kRanks, on_gpu(meetings.place(0), [](int rank, coll_comm_t comm) {
-        coll_call_t call = COLL_CALL_INIT;
-        call.operation = COLL_ALL_REDUCE;
-        call.count = kCount;
-        call.type = COLL_FLOAT32;
-        std::vector<char> text(1 << 16);
-        size_t length = 0;
-        int bad =
-            wrong(rank, "explain",
-                  coll_comm_explain(comm, &call, text.data(), text.size(), &length), COLL_SUCCESS);
-        if (std::string(text.data()).find("moved by: streams") == std::string::npos) {
-          std::cerr << "rank " << rank << ": the host moves it\n";
-          ++bad;
-        }
-        {
-          const TestMemory<float> data(kCount);
-          for (int turn = 0; turn < 4; ++turn)
-            bad += sums_wrongly(rank, comm, data, static_cast<float>(turn));
-          bad += wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS);
-        }
-        return bad + wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
-      }));
+  RankProcesses ranks(kRanks, on_gpu(meetings.place(0), kRanks, sums_moved_by("streams", kRanks)));
   ranks.expect_all_good();
 }
 
-/// A rank that dies leaves its peers' streams waiting for words that nobody writes: they are
-/// released, and the call fails.
-TEST(GpuProcesses, ADeadRankEndsTheCallsOfOthers) {
+/// Kernels that wait for one another need GPUs that reach each other.
+std::string mover_of_processes() {
+  for (const char* const name : {"EMUCUDA_IPC", "EMUCUDA_PEERS"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && std::string(value) == "0") return "streams";
+  }
+  return "kernels";
+}
+
+TEST(GpuProcesses, OfAGpuEachSumByKernels) {
   const Meetings meetings;
-  RankProcesses ranks(kRanks, on_gpu(meetings.place(0), [](int rank, coll_comm_t comm) {
-                        const TestMemory<float> data(kCount);
-                        int bad = sums_wrongly(rank, comm, data, 1);
-                        if (rank == 1) raise(SIGKILL);
-                        bad += wrong(rank, "all_reduce",
-                                     coll_all_reduce(data.pointer(), data.pointer(), kCount,
-                                                     COLL_FLOAT32, COLL_SUM, comm, nullptr),
-                                     COLL_PEER_LOST, "rank 1");
-                        return bad + wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
-                      }));
-  EXPECT_EQ(ranks.wait_for(0), 0);
-  EXPECT_EQ(ranks.wait_for(2), 0);
+  RankProcesses ranks(2, [place = meetings.place(0)](int rank) {
+    const int count = devices();
+    const std::string by = count < 2 ? "streams" : mover_of_processes();
+    return count == 0 ? 1 : rank_on_gpu(place, 2, rank, rank % count, sums_moved_by(by, 2));
+  });
+  ranks.expect_all_good();
+}
+
+/// Two processes of two ranks; those of a process share a GPU.
+TEST(GpuProcesses, OfSeveralRanksSumByKernels) {
+  const Meetings meetings;
+  RankProcesses processes(2, [place = meetings.place(0)](int process) {
+    const int count = devices();
+    if (count == 0) return 1;
+    const std::string by = count < 2 ? "streams" : mover_of_processes();
+    std::atomic<int> bad{0};
+    std::vector<std::thread> threads;
+    for (const int rank : {process, process + 2}) {
+      threads.emplace_back(
+          [&, rank] { bad += rank_on_gpu(place, 4, rank, process % count, sums_moved_by(by, 4)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return bad.load();
+  });
+  processes.expect_all_good();
+}
+
+/// A rank that dies leaves its peers' streams and kernels waiting for words that nobody writes:
+/// they are released, and the call fails. Two ranks have a GPU each, of three two share one.
+TEST(GpuProcesses, ADeadRankEndsTheCallsOfOthers) {
+  for (const int size : {2, kRanks}) {
+    const Meetings meetings;
+    RankProcesses ranks(size, on_gpu(meetings.place(0), size, [size](int rank, coll_comm_t comm) {
+                          const TestMemory<float> data(kCount);
+                          int bad = sums_wrongly(size, rank, comm, data, 1);
+                          if (rank == 1) raise(SIGKILL);
+                          bad += wrong(rank, "all_reduce",
+                                       coll_all_reduce(data.pointer(), data.pointer(), kCount,
+                                                       COLL_FLOAT32, COLL_SUM, comm, nullptr),
+                                       COLL_PEER_LOST, "rank 1");
+                          return bad +
+                                 wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
+                        }));
+    for (int rank = 0; rank < size; rank += 2) EXPECT_EQ(ranks.wait_for(rank), 0);
+  }
 }
 
 }  // namespace gpu_processes_test

@@ -66,7 +66,7 @@ TEST(GpuStreams, ACallBehindTheDefaultStreamLetsEarlierOnesMove) {
             ASSERT_EQ(second.read(), twice) << "turn " << turn;
           }
         },
-        30, [by_gpus](int rank) { return by_gpus || rank == 0; });
+        config_with(), [by_gpus](int rank) { return by_gpus || rank == 0; });
   }
 }
 

@@ -42,7 +42,8 @@ inline void look_at_machine() {
 
 /// Each rank names a GPU, which is current.
 inline void on_gpus(int size, const std::function<void(coll_comm_t, int, const BothStreams&)>& body,
-                    double deadline_s = 30, const std::function<bool(int)>& names = {}) {
+                    const coll_config_t& with = config_with(),
+                    const std::function<bool(int)>& names = {}) {
   int devices = 0;
   EXPECT_CUDA_OK(cuInit(0));
   EXPECT_CUDA_OK(cuDeviceGetCount(&devices));
@@ -54,7 +55,7 @@ inline void on_gpus(int size, const std::function<void(coll_comm_t, int, const B
     threads.emplace_back([&, rank] {
       const OnDevice device(rank % devices);
       const std::string name = std::to_string(rank % devices);
-      coll_config_t config = config_with(deadline_s);
+      coll_config_t config = with;
       if (!names || names(rank)) config.device = name.c_str();
       coll_comm_t comm = join(id, size, rank, config);
       ASSERT_NE(comm, nullptr);

@@ -29,6 +29,8 @@ class FusedExecutor final : public Executor {
   static Result<std::unique_ptr<FusedExecutor>> make(FusedDevice& device, unsigned ranks,
                                                      FusedShape shape);
   ~FusedExecutor() override;
+  /// Memory of its GPU, as long as it lives.
+  [[nodiscard]] CudaAddress memory() const { return arrived_.address(); }
 
   /// Unequal blocks have no program, nor have more lanes than may run at once.
   Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
