@@ -40,6 +40,13 @@ World device_world(const std::string& host, Rank ranks, Rank hosts = 1) {
   return device_world(host, first_numbers(static_cast<std::size_t>(ranks)), hosts);
 }
 
+World fused_world(const std::string& host, const std::vector<std::size_t>& numbers) {
+  World world = bare_world(1, static_cast<Rank>(numbers.size()));
+  set_device_network(world, std::vector{ways_of(host_topology(host), numbers)}, {},
+                     DeviceMoves::by_fused_kernels);
+  return world;
+}
+
 Names names_on(const Network& network, Rank source, Rank target) {
   Names names;
   for (const std::uint32_t link : network.route(source, target).links)
@@ -96,6 +103,44 @@ TEST(DeviceNetwork, RoutesAreSymmetric) {
         EXPECT_EQ(narrowest(network, there), narrowest(network, back)) << text;
       }
     }
+  }
+}
+
+/// The same links, at the costs of a described machine's GPUs.
+TEST(DeviceNetwork, FusedKernelsTakeTheSameWays) {
+  struct Case {
+    const char* host;
+    std::vector<std::size_t> gpus;
+    double alpha_us, long_us;
+  };
+  const GpuCost& gpu = usual_costs().gpu;
+  for (const Case& one : {Case{kSwitched, {0, 5}, gpu.link_alpha_us, gpu.link_long_us},
+                          Case{kOnPci, {0, 1}, gpu.pci_alpha_us, gpu.pci_long_us},
+                          Case{kOnPci, {2, 2}, gpu.link_alpha_us, 0}}) {
+    const World streams = device_world(one.host, one.gpus);
+    const World kernels = fused_world(one.host, one.gpus);
+    EXPECT_EQ(names_on(*kernels.network, 0, 1), names_on(*streams.network, 0, 1));
+    const Route route = kernels.network->route(0, 1);
+    EXPECT_EQ(route.alpha_us, one.alpha_us) << one.host;
+    EXPECT_EQ(route.long_us, one.long_us) << one.host;
+    EXPECT_EQ(route.send_us, 0);
+    EXPECT_EQ(route.inline_bytes, gpu.flagged_bytes);
+    EXPECT_EQ(kernels.network->step_us, gpu.step_us);
+    EXPECT_EQ(kernels.network->flagged_times, gpu.flagged_times);
+    EXPECT_FALSE(kernels.network->threads || kernels.network->lanes_copy);
+  }
+}
+
+TEST(DeviceNetwork, ShortCallsOfFusedKernelsTravelWithTheirFlags) {
+  for (const Rank ranks : {2, 4, 8}) {
+    const auto gpus = first_numbers(static_cast<std::size_t>(ranks));
+    const World kernels = fused_world(kSwitched, gpus), streams = device_world(kSwitched, gpus);
+    const Plan small = plan_of(kernels, all_reduce, 4096);
+    EXPECT_LE(small.cost.rounds, std::ceil(std::log2(ranks))) << small.algorithm->name;
+    EXPECT_LT(small.predicted_us, plan_of(streams, all_reduce, 4096).predicted_us / 3);
+    const Plan large = plan_of(kernels, all_reduce, 256U << 20);
+    EXPECT_LE(large.cost.moved(), 2) << large.algorithm->name;
+    EXPECT_GT(large.slice_bytes, usual_costs().gpu.flagged_bytes);
   }
 }
 

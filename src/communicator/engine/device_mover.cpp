@@ -27,8 +27,8 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
       fused_links_(gpu_.context(), membership.gpu_world->credits, true),
       programs_(rank, membership, *membership.gpu_world, kDeviceLanes, streams_, pool, counts,
                 &links_) {
-  if (!membership.all_fused) return;
-  fused_ = std::make_unique<ProgramCache>(rank, membership, *membership.gpu_world, kFusedLanes,
+  if (membership.fused_world == nullptr) return;
+  fused_ = std::make_unique<ProgramCache>(rank, membership, *membership.fused_world, kFusedLanes,
                                           *membership.fused, pool, counts, &fused_links_);
 }
 

@@ -215,16 +215,17 @@ constexpr std::uint32_t kGpuCredits = 4;
 
 /// The same ranks, for plans of calls that their GPUs move, over these ways of each host.
 std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
-                                           std::span<const DeviceWays> ways) {
+                                           std::span<const DeviceWays> ways, DeviceMoves moves) {
   World world = hosts;
   std::vector<DeviceCopyCosts> measured;
   for (const Card& card : cards) measured.push_back(card.copies);
-  set_device_network(world, ways, measured);
+  set_device_network(world, ways, measured, moves);
   world.passing_bytes =
       std::min(world.slot_bytes, static_cast<std::uint32_t>(world.costs().gpu.slice_bytes));
   world.credits = kGpuCredits;
-  // Each lane has a stream, and a GPU has few queues for all streams of a process: in one queue, a
-  // stream that waits holds up others.
+  // Each lane of streams is one, and a GPU has few queues for all streams of a process: in one
+  // queue, a stream that waits holds up others. Each lane of a kernel needs blocks, and these are
+  // few.
   world.max_lanes = 2;
   world.tuning.clear();
   return std::make_shared<const World>(std::move(world));
@@ -247,7 +248,8 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   COLL_TRY(make_world(cards, reaches, seatings, rank, out));
   out.neighbours = neighbours_of(cards, rank, out);
   if (std::ranges::all_of(cards, &Card::by_gpu)) {
-    out.gpu_world = world_of_gpus(out.world, cards, ways_by_host(reaches, seatings));
+    out.gpu_world =
+        world_of_gpus(out.world, cards, ways_by_host(reaches, seatings), DeviceMoves::by_streams);
   } else {
     out.gpu = nullptr;
   }
@@ -383,7 +385,11 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     seatings[r] = *std::move(seating);
   }
   COLL_TRY(finish_membership(cards, reaches, seatings, meeting.rank, out));
-  COLL_ASSIGN(out.all_fused, all_ranks_have_fused_kernels(meeting, reaches, out.gpu));
+  COLL_ASSIGN(const bool fused, all_ranks_have_fused_kernels(meeting, reaches, out.gpu));
+  if (fused) {
+    out.fused_world = world_of_gpus(out.world, cards, ways_by_host(reaches, seatings),
+                                    DeviceMoves::by_fused_kernels);
+  }
   return out;
 }
 

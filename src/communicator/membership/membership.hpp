@@ -47,11 +47,11 @@ struct PeerPath {
 struct Membership {
   World world;
   StreamDevice* gpu = nullptr;  ///< of this rank, where all ranks have one that moves calls:
-  std::shared_ptr<const World> gpu_world;  ///< what their plans are made from
+  std::shared_ptr<const World> gpu_world;  ///< what plans of their streams are made from
   /// Of this rank; used where all ranks have one. Elsewhere it stays: to free its memory may wait
   /// for calls of other communicators.
   std::unique_ptr<FusedExecutor> fused;
-  bool all_fused = false;
+  std::shared_ptr<const World> fused_world;  ///< of fused kernels; null: not all ranks have them
   std::vector<Member> members;
   std::uint32_t credits = 0;  ///< of each connection, 0: the transport's choice
   Neighbours neighbours;

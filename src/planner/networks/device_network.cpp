@@ -58,10 +58,17 @@ struct Fabric {
   std::vector<RankOfGpu> ranks;
   std::vector<Host> hosts;
   bool over_network = false;
+  DeviceMoves moves = DeviceMoves::by_streams;
   PathCost between;
   GpuCost gpu;
 
   [[nodiscard]] Route route(Rank source, Rank target) const;
+  void give_kernels(Route& route, double alpha_us, double long_us) const {
+    route.alpha_us = alpha_us;
+    route.send_us = 0;
+    route.long_us = long_us;
+    route.inline_bytes = gpu.flagged_bytes;
+  }
 };
 
 Route Fabric::route(Rank source, Rank target) const {
@@ -76,10 +83,16 @@ Route Fabric::route(Rank source, Rank target) const {
               .receive_us_per_byte = receiver.within_us_per_byte,
               .long_us = gpu.stream_words_us};
   if (from.host == to.host && from.number == to.number) {
+    if (moves == DeviceMoves::by_fused_kernels) give_kernels(route, gpu.link_alpha_us, 0);
     route.links = {sender.memory};
     route.receive_us_per_byte = 0;  // the link counts the copy out of the slot, too
   } else if (from.host == to.host) {
     route.links = here.between[from.number * here.gpus.size() + to.number];
+    if (moves == DeviceMoves::by_fused_kernels) {
+      const bool by_pci = route.links.front() == sender.up.front();
+      by_pci ? give_kernels(route, gpu.pci_alpha_us, gpu.pci_long_us)
+             : give_kernels(route, gpu.link_alpha_us, gpu.link_long_us);
+    }
   } else {
     // The streams of both sides and the threads between them notice one another.
     route.alpha_us = 2 * gpu.stream_alpha_us + between.alpha_us;
@@ -102,6 +115,7 @@ class Builder {
   Builder(const DeviceRanks& ranks, const CostConstants& costs, Network& network)
       : of_(ranks), costs_(costs), network_(network) {
     fabric_.over_network = ranks.over_network;
+    fabric_.moves = ranks.moves;
     fabric_.between = ranks.between;
     fabric_.gpu = costs.gpu;
     fabric_.ranks.resize(ranks.layout.host.size());
@@ -225,11 +239,14 @@ Network device_network(const DeviceRanks& ranks, const CostConstants& costs) {
   // What a kernel that combines moves beside what a copy moves: it reads two operands.
   constexpr double kSecondOperand = 0.5;
   Network network;
+  const bool by_streams = ranks.moves == DeviceMoves::by_streams;
   network.threads = false;
-  network.lanes_copy = true;
+  network.lanes_copy = by_streams;
   Builder builder(ranks, costs, network);
   const auto fabric = std::make_shared<const Fabric>(builder.build());
-  network.step_us = copy_start_us(ranks.measured, costs.gpu.copy_start_us);
+  network.step_us =
+      by_streams ? copy_start_us(ranks.measured, costs.gpu.copy_start_us) : costs.gpu.step_us;
+  if (!by_streams) network.flagged_times = costs.gpu.flagged_times;
   network.copy_us_per_byte = builder.within_us_per_byte();
   network.reduce_us_per_byte = kSecondOperand * builder.within_us_per_byte();
   network.route = [fabric](Rank source, Rank target) { return fabric->route(source, target); };
@@ -237,11 +254,12 @@ Network device_network(const DeviceRanks& ranks, const CostConstants& costs) {
 }
 
 void set_device_network(World& world, std::span<const DeviceWays> ways,
-                        std::span<const DeviceCopyCosts> measured) {
+                        std::span<const DeviceCopyCosts> measured, DeviceMoves moves) {
   DeviceRanks ranks{.layout = world.layout,
                     .ways = ways,
                     .between = world.between(),
-                    .over_network = world.view.between != &CostConstants::kernel};
+                    .over_network = world.view.between != &CostConstants::kernel,
+                    .moves = moves};
   world.network = std::make_shared<const Network>(device_network(ranks, world.costs()));
   ranks.measured = measured;
   world.measured_network = std::make_shared<const Network>(device_network(ranks, world.costs()));
