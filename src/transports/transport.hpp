@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "transports/device_words.hpp"
 #include "transports/kernel_ring.hpp"
 
 namespace coll {
@@ -123,6 +124,9 @@ class DevicePort {
 
   [[nodiscard]] const DeviceRing& sending() const { return sending_; }
   [[nodiscard]] const DeviceRing& receiving() const { return receiving_; }
+  /// The words that this end awaits, for a processor that waits in place of the device.
+  [[nodiscard]] const DeviceWords& may_send() const { return may_send_; }
+  [[nodiscard]] const DeviceWords& may_receive() const { return may_receive_; }
 
   /// The device will send, or receive, a message of a call through this slot. To be told of every
   /// message, in the order of the messages, before or after the device is given its work. Whoever
@@ -147,13 +151,17 @@ class DevicePort {
  protected:
   DevicePort() = default;
   ~DevicePort() = default;
-  void set_rings(const DeviceRing& sending, const DeviceRing& receiving) {
+  void set_rings(const DeviceRing& sending, const DeviceWords& may_send,
+                 const DeviceRing& receiving, const DeviceWords& may_receive) {
     sending_ = sending;
+    may_send_ = may_send;
     receiving_ = receiving;
+    may_receive_ = may_receive;
   }
 
  private:
   DeviceRing sending_, receiving_;
+  DeviceWords may_send_, may_receive_;
 };
 
 /// Moves the bytes of all connections of a transport at once, where the processor has to do that.

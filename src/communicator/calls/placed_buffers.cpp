@@ -36,6 +36,7 @@ CudaAddress address_of(const std::byte* place) {
 }  // namespace
 
 bool PlacedBuffers::any(const Request& request, Rank rank, Rank size, const StreamDevice& gpu) {
+  if (request.call.is_pair()) return false;  // copied from and to wherever they lie
   const auto [input, output] = buffers_of(request, rank, size);
   return lies_elsewhere(input, gpu) || lies_elsewhere(output, gpu);
 }

@@ -16,8 +16,6 @@
 namespace coll {
 namespace {
 
-constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
-
 struct Wrapped {
   CudaStream stream;
   CudaContext context;
@@ -260,7 +258,7 @@ void DeviceStream::wait_for_calls() noexcept {
 /// they begin now, and end with their communicators.
 void DeviceStream::look_at_device() noexcept {
   const int error = ask_behind(driver_.event_query);
-  if (error == 0 || error == kNotReady) return;
+  if (error == 0 || error == kCudaNotReady) return;
   std::vector<Engine::Guest> guests;
   std::vector<Engine*> engines;
   const Status kept = caught([&]() -> Status {
@@ -301,8 +299,8 @@ Status DeviceStream::synchronize() {
 }
 
 Status DeviceStream::query() {
-  const int error = calls_ended() ? ask_behind(driver_.event_query) : kNotReady;
-  if (error == kNotReady) return failed(Code::in_progress, "operations are outstanding");
+  const int error = calls_ended() ? ask_behind(driver_.event_query) : kCudaNotReady;
+  if (error == kCudaNotReady) return failed(Code::in_progress, "operations are outstanding");
   return take_failure(error);
 }
 

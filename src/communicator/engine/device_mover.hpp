@@ -7,12 +7,14 @@
 
 #include "communicator/calls/program_cache.hpp"
 #include "communicator/membership/device_links.hpp"
+#include "executor/device/exchange_executor.hpp"
 #include "executor/device/stream_executor.hpp"
 
 namespace coll {
 
-/// The executors, the plans and the connections of calls that GPUs move: by fused kernels where the
-/// ranks have them and the call allows it, else by streams. A connection serves one of both.
+/// The executors, the plans and the connections of calls that GPUs move: sends and receives by
+/// copies that the processor starts; others by fused kernels where the ranks have them and the call
+/// allows it, else by streams. A connection serves one of the three.
 class DeviceMover {
  public:
   /// The membership has a GPU.
@@ -20,9 +22,8 @@ class DeviceMover {
 
   /// The programs of such calls, if GPUs move them; else null. The same answer on all ranks.
   [[nodiscard]] ProgramCache* programs_for(const Call& call, const PlanKey& key);
-  [[nodiscard]] bool is_fused(const ProgramCache& programs) const {
-    return &programs == fused_.get();
-  }
+  /// Who runs these programs, for a person.
+  [[nodiscard]] const char* name_of(const ProgramCache& programs) const;
   [[nodiscard]] StreamDevice& gpu() const { return gpu_; }
   void stop_reading();
   /// Is there all that a call has in common with those that repeat it? From any thread.
@@ -38,8 +39,10 @@ class DeviceMover {
   StreamDevice& gpu_;
   const std::uint32_t least_class_, least_fused_class_;
   StreamExecutor streams_;
+  ExchangeExecutor exchanges_;
   DeviceLinks links_, fused_links_;
   ProgramCache programs_;                ///< of the streams
+  ProgramCache exchange_programs_;       ///< of sends and receives
   std::unique_ptr<ProgramCache> fused_;  ///< null: the ranks have no fused kernels
   mutable std::mutex mutex_;
   std::set<Prepared> prepared_;  ///< guarded by the mutex

@@ -33,8 +33,7 @@ bool Engine::prepares(const Request& request) noexcept {
 
 const char* Engine::mover_of(const Call& call) const {
   ProgramCache* const by_gpu = device_ ? device_->programs_for(call, key_of(call)) : nullptr;
-  if (by_gpu == nullptr) return "the host";
-  return device_->is_fused(*by_gpu) ? "kernels of the ranks' GPUs" : "streams of the ranks' GPUs";
+  return by_gpu == nullptr ? "the host" : device_->name_of(*by_gpu);
 }
 
 Status Engine::make_ready(const Request& request, const PlanKey& key, bool& ready) {
@@ -45,11 +44,12 @@ Status Engine::make_ready(const Request& request, const PlanKey& key, bool& read
   return PlacedBuffers::reserve(request, rank_, size_, scratch_, device_->gpu());
 }
 
-/// To make what a first call needs may wait for streams, and these for earlier calls.
+/// To make what a first call needs may wait for streams, and these for earlier calls. Exchanges
+/// keep no stream waiting.
 bool Engine::has_to_drain(const Call& call) const {
   if (device_->is_prepared(call, key_of(call))) return false;
   for (const OpenCall* other = open_.front(); other != nullptr; other = other->next)
-    if (gpu_of(other->call) != nullptr) return true;
+    if (!other->call.is_pair() && gpu_of(other->call) != nullptr) return true;
   return false;
 }
 

@@ -28,9 +28,8 @@ int AliveWord::write(bool alive) noexcept {
 }
 
 bool AliveWord::kill() noexcept {
-  constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
   if (!killed_) killed_ = write(false) == 0;
-  return killed_ && device_.driver().stream_query(device_.copy_stream()) != kNotReady;
+  return killed_ && device_.driver().stream_query(device_.copy_stream()) != kCudaNotReady;
 }
 
 void AliveWord::revive() noexcept {

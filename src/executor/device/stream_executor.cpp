@@ -15,8 +15,6 @@
 namespace coll {
 namespace {
 
-constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
-
 StreamProgram& program_of(const Run& run) {
   return static_cast<StreamProgram&>(*run.program);
 }
@@ -208,7 +206,7 @@ void StreamExecutor::look_for_errors(Run& run) {
   if (!streams.ok()) return;
   for (CudaStream stream : *streams) {
     const int error = device_.driver().stream_query(stream);
-    if (error == 0 || error == kNotReady) continue;
+    if (error == 0 || error == kCudaNotReady) continue;
     run.failure = device_.failed_to("work on a stream", error);
     return;
   }
@@ -218,7 +216,7 @@ void StreamExecutor::look_for_errors(Run& run) {
 bool StreamExecutor::lanes_ended(std::size_t lanes) {
   const auto streams = streams_.first(lanes);
   return !streams.ok() || std::ranges::all_of(*streams, [this](CudaStream stream) {
-    return device_.driver().stream_query(stream) != kNotReady;
+    return device_.driver().stream_query(stream) != kCudaNotReady;
   });
 }
 

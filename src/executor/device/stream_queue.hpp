@@ -36,8 +36,12 @@ class StreamQueue {
     take("a signal",
          [&] { return driver_.copy_async(word, alive, sizeof(std::uint32_t), stream_); });
   }
-  void copy(CudaAddress to, CudaAddress from, std::size_t bytes) {
-    take("a copy", [&] { return driver_.copy_async(to, from, bytes, stream_); });
+  /// Between memory of any kind.
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+    take("a copy", [&] {
+      return driver_.copy_async(reinterpret_cast<std::uintptr_t>(to),
+                                reinterpret_cast<std::uintptr_t>(from), bytes, stream_);
+    });
   }
   void reduce(CudaFunction kernel, reduce::ReduceArguments arguments, unsigned blocks,
               unsigned threads) {

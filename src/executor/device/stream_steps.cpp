@@ -13,10 +13,6 @@ namespace {
 
 using mover::Cursor;
 
-CudaAddress address_of(const std::byte* place) {
-  return reinterpret_cast<std::uintptr_t>(place);
-}
-
 template <bool kUnequal>
 class StreamSteps {
  public:
@@ -170,8 +166,7 @@ void StreamSteps<kUnequal>::copy(const Cursor& lane, const BoundStep& step,
                                  std::byte* slot) {
   mover::for_each_copy<kUnequal>(run_, lane, step, extent, message, slot,
                                  [&](std::byte* to, const std::byte* from, std::size_t bytes) {
-                                   if (to != from && bytes > 0)
-                                     queue_.copy(address_of(to), address_of(from), bytes);
+                                   if (to != from && bytes > 0) queue_.copy(to, from, bytes);
                                  });
 }
 

@@ -19,6 +19,9 @@ using CudaFunction = struct CUfunc_st*;
 /// An address that a device knows (CUdeviceptr).
 using CudaAddress = unsigned long long;
 
+/// What a stream or an event that is not done answers (CUDA_ERROR_NOT_READY).
+inline constexpr int kCudaNotReady = 600;
+
 /// What another process needs to map an allocation of a device (CUipcMemHandle).
 struct CudaIpcHandle {
   char bytes[64];

@@ -136,7 +136,8 @@ void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
   const auto peers = CudaIpcEnd::kernel_parts(reach_.ring, slot_bytes(), credits_);
   sending.kernels = kernel_memory::ring_of(true, own.sending, peers.receiving, credits_);
   receiving.kernels = kernel_memory::ring_of(false, peers.sending, own.receiving, credits_);
-  set_rings(sending, receiving);
+  set_rings(sending, end_->words(CudaIpcEnd::kMaySend), receiving,
+            end_->words(CudaIpcEnd::kMayReceive));
   set_buffer_bytes(end_->ring_bytes() + end_->words_bytes());
 }
 

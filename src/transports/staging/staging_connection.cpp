@@ -54,7 +54,7 @@ Status StagingConnection::make_slots() {
   in_ = direction(1);
   out_.awaited.set_all();   // the device may write every slot,
   in_.signalled.set_all();  // and is not reading any
-  set_rings(ring(0), ring(1));
+  set_rings(ring(0), out_.awaited, ring(1), in_.awaited);
   set_buffer_bytes(bytes);
   return {};
 }

@@ -126,6 +126,147 @@ TEST(GpuCalls, EveryOperation) {
   }
 }
 
+std::string who_sends(coll_comm_t comm, std::size_t count, int peer) {
+  coll_call_t call = COLL_CALL_INIT;
+  call.operation = COLL_SEND;
+  call.count = count;
+  call.type = COLL_FLOAT32;
+  call.root = peer;
+  std::vector<char> text(1 << 16);
+  size_t length = 0;
+  EXPECT_COLL(coll_comm_explain(comm, &call, text.data(), text.size(), &length));
+  return text.data();
+}
+
+/// Each rank sends to all others and receives from all, whatever the order, and wherever its
+/// buffers lie: no send waits for the receive that its peer issues later.
+TEST(GpuCalls, ExchangesInAnyOrder) {
+  constexpr int kSize = 3;
+  on_gpus(kSize, [](coll_comm_t comm, int rank, const BothStreams& stream) {
+    const int next = (rank + 1) % kSize, last = (rank + 2) % kSize;
+    const std::string by = who_sends(comm, kCount, next);
+    EXPECT_NE(by.find("moved by: copies of the ranks' GPUs"), std::string::npos) << by;
+    EXPECT_EQ(who_sends(comm, 10, next).find("of the ranks' GPUs"), std::string::npos);
+    const BothStreams second;
+    const TestMemory<float> out(counting(kCount, rank)), from_next(kCount), from_last(kCount);
+    Values host_out = counting(kCount, rank), host_in(kCount);
+    for (unsigned turn = 0; turn < 8; ++turn) {
+      const bool from_host = turn % 2 != 0, to_host = turn / 2 % 2 != 0,
+                 sends_first = turn / 4 == 0;
+      const float* const mine = from_host ? host_out.data() : out.pointer();
+      float* const theirs = to_host ? host_in.data() : from_last.pointer();
+      EXPECT_CUDA_OK(cuMemsetD8Async(from_next.at(), 0xee, from_next.bytes(), second));
+      host_in.assign(kCount, -1.F);
+      const auto send = [&] {
+        for (const int peer : {next, last})
+          EXPECT_COLL(coll_send(mine, kCount, COLL_FLOAT32, peer, comm, stream));
+      };
+      const auto receive = [&] {
+        EXPECT_COLL(coll_recv(theirs, kCount, COLL_FLOAT32, last, comm, second));
+        EXPECT_COLL(coll_recv(from_next.pointer(), kCount, COLL_FLOAT32, next, comm, second));
+      };
+      if (sends_first) send();
+      receive();
+      if (!sends_first) send();
+      EXPECT_COLL(coll_stream_synchronize(stream));
+      EXPECT_COLL(coll_stream_synchronize(second));
+      ASSERT_EQ(to_host ? host_in : from_last.read(), counting(kCount, last)) << "turn " << turn;
+      ASSERT_EQ(from_next.read(), counting(kCount, next)) << "turn " << turn;
+    }
+    // Blocking, and of another length: the pair's connection is there.
+    if (rank == 0) {
+      EXPECT_COLL(coll_send(out.pointer(), kCount / 2, COLL_FLOAT32, 1, comm, nullptr));
+    } else if (rank == 1) {
+      EXPECT_COLL(coll_recv(from_last.pointer(), kCount / 2, COLL_FLOAT32, 0, comm, nullptr));
+      const Values got = from_last.read();
+      EXPECT_TRUE(std::equal(got.begin(), got.begin() + kCount / 2, counting(kCount, 0).begin()));
+    }
+  });
+}
+
+/// An exchange moves while a collective of the same communicator waits for a rank, which issues its
+/// part only after the exchange.
+TEST(GpuCalls, ExchangesPassCollectives) {
+  on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
+    const BothStreams second;
+    const TestMemory<float> sums(counting(kCount, rank)), data(counting(kCount, rank));
+    for (int turn = 0; turn < 2; ++turn) {
+      const auto exchange = [&](int from) {
+        EXPECT_COLL(rank == from
+                        ? coll_send(data.pointer(), kCount, COLL_FLOAT32, 1 - rank, comm, second)
+                        : coll_recv(data.pointer(), kCount, COLL_FLOAT32, 1 - rank, comm, second));
+        EXPECT_COLL(coll_stream_synchronize(second));
+      };
+      if (turn == 0) exchange(0);  // what the first one needs is made while nothing waits
+      if (turn == 1 && rank == 1) exchange(0);
+      EXPECT_COLL(coll_all_reduce(sums.pointer(), sums.pointer(), kCount, COLL_FLOAT32, COLL_SUM,
+                                  comm, stream));
+      if (turn == 1 && rank == 0) exchange(0);
+      EXPECT_COLL(coll_stream_synchronize(stream));
+    }
+    Values twice = sum_of(kCount, 2);
+    for (float& value : twice) value *= 2;
+    EXPECT_EQ(sums.read(), twice);
+    EXPECT_EQ(data.read(), counting(kCount, 0));
+  });
+}
+
+TEST(GpuCalls, GraphsOfExchanges) {
+  on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
+    const TestMemory<float> out(kCount), in(kCount);
+    Values input(kCount), output(kCount);
+    const TestGraph graph(stream, [&] {
+      put(input, out, stream);
+      EXPECT_COLL(coll_group_start());
+      EXPECT_COLL(coll_send(out.pointer(), kCount, COLL_FLOAT32, 1 - rank, comm, stream));
+      EXPECT_COLL(coll_recv(in.pointer(), kCount, COLL_FLOAT32, 1 - rank, comm, stream));
+      EXPECT_COLL(coll_group_end());
+      get(in, output, stream);
+    });
+    for (int launch = 0; launch < 100; ++launch) {
+      input.assign(kCount, static_cast<float>(10 * launch + rank));
+      graph.launch(stream);
+      stream.synchronize();
+      ASSERT_EQ(output, Values(kCount, static_cast<float>(10 * launch + 1 - rank)));
+    }
+  });
+}
+
+TEST(GpuCalls, AnExchangeOfTwoLengthsIsAnErrorOnBothRanks) {
+  on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
+    const TestMemory<float> data(Values(kCount, 1.F));
+    const std::size_t count = kCount - static_cast<std::size_t>(rank);
+    coll_status_t said = rank == 0
+                             ? coll_send(data.pointer(), count, COLL_FLOAT32, 1, comm, stream)
+                             : coll_recv(data.pointer(), count, COLL_FLOAT32, 0, comm, stream);
+    stream.synchronize();
+    if (said == COLL_SUCCESS) said = coll_stream_synchronize(stream);
+    EXPECT_EQ(said, COLL_MISMATCH);
+  });
+}
+
+TEST(GpuCalls, ASendThatNobodyReceivesHasADeadline) {
+  on_gpus(
+      2,
+      [](coll_comm_t comm, int rank, const BothStreams& stream) {
+        const TestMemory<float> data(Values(kCount, 1.F));
+        const auto exchange = [&] {
+          return rank == 0 ? coll_send(data.pointer(), kCount, COLL_FLOAT32, 1, comm, stream)
+                           : coll_recv(data.pointer(), kCount, COLL_FLOAT32, 0, comm, stream);
+        };
+        EXPECT_COLL(exchange());
+        EXPECT_COLL(coll_stream_synchronize(stream));
+        if (rank == 0) {
+          // The slots hold it, so it is more than they do that waits.
+          const TestMemory<float> more(Values(8 << 20, 1.F));
+          EXPECT_COLL(coll_send(more.pointer(), 8 << 20, COLL_FLOAT32, 1, comm, stream));
+          EXPECT_EQ(coll_stream_synchronize(stream), COLL_DEADLINE);
+        }
+        while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
+      },
+      config_with(0.7));
+}
+
 /// What the program puts on the stream before and behind a call keeps its order, for many calls in
 /// a row that nobody waits for.
 TEST(GpuCalls, StreamsKeepTheirOrder) {

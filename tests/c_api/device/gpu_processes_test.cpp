@@ -165,5 +165,55 @@ TEST(GpuProcesses, ADeadRankEndsTheCallsOfOthers) {
   }
 }
 
+/// Each sends to the next and receives from the one before.
+int exchange(int ranks, int rank, coll_comm_t comm, const TestMemory<float>& out,
+             const TestMemory<float>& in, coll_status_t expected) {
+  coll_status_t ended = COLL_SUCCESS;
+  const auto note = [&ended](coll_status_t status) {
+    if (ended == COLL_SUCCESS) ended = status;
+  };
+  note(coll_group_start());
+  note(coll_send(out.pointer(), kCount, COLL_FLOAT32, (rank + 1) % ranks, comm, nullptr));
+  note(coll_recv(in.pointer(), kCount, COLL_FLOAT32, (rank + ranks - 1) % ranks, comm, nullptr));
+  note(coll_group_end());
+  return wrong(rank, "exchange", ended, expected);
+}
+
+TEST(GpuProcesses, Exchange) {
+  const Meetings meetings;
+  RankProcesses ranks(kRanks, on_gpu(meetings.place(0), kRanks, [](int rank, coll_comm_t comm) {
+                        const auto values = [](int of, int turn) {
+                          return std::vector<float>(kCount, static_cast<float>(10 * turn + of));
+                        };
+                        int bad = 0;
+                        {
+                          const TestMemory<float> out(kCount), in(kCount);
+                          for (int turn = 0; turn < 4; ++turn) {
+                            const std::vector<float> mine = values(rank, turn);
+                            cuda().cuMemcpyHtoD_v2(out.at(), mine.data(), out.bytes());
+                            bad += exchange(kRanks, rank, comm, out, in, COLL_SUCCESS);
+                            if (in.read() == values((rank + kRanks - 1) % kRanks, turn)) continue;
+                            std::cerr << "rank " << rank << ": wrong values\n";
+                            ++bad;
+                          }
+                          bad += wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS);
+                        }
+                        return bad + wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
+                      }));
+  ranks.expect_all_good();
+}
+
+TEST(GpuProcesses, ADeadRankEndsAnExchange) {
+  const Meetings meetings;
+  RankProcesses ranks(2, on_gpu(meetings.place(0), 2, [](int rank, coll_comm_t comm) {
+                        const TestMemory<float> out(kCount), in(kCount);
+                        int bad = exchange(2, rank, comm, out, in, COLL_SUCCESS);
+                        if (rank == 1) raise(SIGKILL);
+                        bad += exchange(2, rank, comm, out, in, COLL_PEER_LOST);
+                        return bad + wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
+                      }));
+  EXPECT_EQ(ranks.wait_for(0), 0);
+}
+
 }  // namespace gpu_processes_test
 }  // namespace collectives::testing

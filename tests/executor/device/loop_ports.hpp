@@ -50,13 +50,15 @@ class LoopRing {
     ring.slots = slots_;
     ring.stride = slot_bytes_;
     ring.credits = credits_;
-    ring.awaited = there_ + (sender ? 0 : kStride);
-    ring.signalled = there_ + (sender ? kStride : 0);
-    ring.awaited_stride = ring.signalled_stride = 2 * kStride;
+    ring.awaited = there_ + row(sender);
+    ring.signalled = there_ + row(!sender);
+    ring.awaited_stride = ring.signalled_stride = kStride;
     ring.kernels = kernel_memory::ring_of(sender, kernels_,
                                           kernels_ + kernel_memory::sender_bytes(), credits_);
     return ring;
   }
+  /// What that end awaits.
+  [[nodiscard]] DeviceWords words(bool sender) const { return {words_ + row(sender), credits_}; }
   /// Of all words that an end waits for.
   void release(bool sender) {
     for (std::uint32_t slot = 0; slot < credits_; ++slot)
@@ -81,9 +83,13 @@ class LoopRing {
   }
 
  private:
-  static constexpr std::size_t kStride = 64;
+  static constexpr std::size_t kStride = DeviceWords::kStride;
+  /// The words that the sender awaits, then those that the receiver does.
+  [[nodiscard]] std::size_t row(bool sender) const {
+    return sender ? 0 : DeviceWords::bytes(credits_);
+  }
   std::uint32_t& word(std::uint32_t slot, bool sender) {
-    return *reinterpret_cast<std::uint32_t*>(words_ + (2 * slot + (sender ? 0 : 1)) * kStride);
+    return *reinterpret_cast<std::uint32_t*>(words_ + row(sender) + slot * kStride);
   }
   std::size_t slot_bytes_;
   std::uint32_t credits_;
@@ -98,7 +104,8 @@ class LoopPort final : public DevicePort {
  public:
   LoopPort(std::shared_ptr<LoopRing> sends, std::shared_ptr<LoopRing> receives)
       : sends_(std::move(sends)), receives_(std::move(receives)) {
-    set_rings(sends_->end(true), receives_->end(false));
+    set_rings(sends_->end(true), sends_->words(true), receives_->end(false),
+              receives_->words(false));
   }
   void will_send(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override {
     sent.emplace_back(slot, bytes, digest);

@@ -16,7 +16,6 @@ namespace {
 
 using fused::FusedArguments;
 
-constexpr int kNotReady = 600;        // CUDA_ERROR_NOT_READY
 constexpr unsigned kMostBlocks = 32;  ///< of one executor: they fill today's links
 
 FusedProgram& program_of(const Run& run) {
@@ -216,7 +215,8 @@ void FusedExecutor::look_for_errors(Run& run, FusedFlight& flight) {
   const CurrentContext current(device_.driver(), device_.context());
   const BesideCaptures beside(device_.driver());
   const int error = device_.driver().stream_query(stream_);
-  if (error != 0 && error != kNotReady) run.failure = device_.failed_to("a fused kernel", error);
+  if (error != 0 && error != kCudaNotReady)
+    run.failure = device_.failed_to("a fused kernel", error);
 }
 
 void FusedExecutor::abandon(Run& run) {
@@ -231,7 +231,7 @@ void FusedExecutor::abandon(Run& run) {
   flights_.abort_up_to(*flight);
   while (flight->end() == 0) {
     const int error = device_.driver().stream_query(stream_);
-    if (error != 0 && error != kNotReady) break;  // for good: nothing runs any more
+    if (error != 0 && error != kCudaNotReady) break;  // for good: nothing runs any more
     if (Clock::now() > deadline) {
       flight->program->lose();
       run.lost = true;

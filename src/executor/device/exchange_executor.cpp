@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies started when their slots are there, watched, and abandoned.
+#include "executor/device/exchange_executor.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "executor/window_pieces.hpp"
+#include "sys/cuda/beside_captures.hpp"
+#include "sys/cuda/current_context.hpp"
+
+namespace coll {
+
+struct ExchangeProgram final : Program {
+  std::vector<ExchangeExecutor::Way*> ways;  ///< by lane
+
+  [[nodiscard]] bool sends() const { return steps.front().sends; }
+  [[nodiscard]] ExchangeExecutor::Way& first_way() const { return *ways.front(); }
+  /// The device may go on with a run of it for good, and use what its ports have.
+  void lose() const {
+    for (const ExchangeExecutor::Way* way : ways) way->port->keep_for_device();
+  }
+};
+
+namespace {
+
+/// Of a call, pass `pass` goes through this slot.
+std::uint32_t slot_of(std::uint64_t pass, const Program& program, const DeviceRing& ring) {
+  return static_cast<std::uint32_t>(pass / program.shape.copies % ring.credits);
+}
+
+}  // namespace
+
+ExchangeExecutor::~ExchangeExecutor() {
+  if (lost_) words_.abandon();
+}
+
+Result<std::unique_ptr<Program>> ExchangeExecutor::bind(const Schedule& schedule,
+                                                        const ProgramShape& shape,
+                                                        const ConnectionSource& connection,
+                                                        ScratchPool& /*pool*/) {
+  const CurrentContext current(device_.driver(), device_.context());
+  if (current.error() != 0) return device_.failed_to("its context", current.error());
+  auto program = std::make_unique<ExchangeProgram>();
+  COLL_TRY(bind_steps(*program, schedule, shape, connection));
+  COLL_CHECK(program->steps.size() == 1 && program->connections.size() == program->lanes.size() &&
+                 program->scratch_bytes == 0 && program->steps.front().with_space == Space::none,
+             "an exchange is one message, and each lane has a connection");
+  for (std::size_t lane = 0; lane < program->lanes.size(); ++lane) {
+    Connection& of_lane = *program->connections[lane];
+    DevicePort* const port = of_lane.device_port();
+    COLL_TRY(of_lane.status());
+    if (port == nullptr) {
+      return failed(Code::unsupported, "the connection to rank " + std::to_string(of_lane.peer()) +
+                                           " serves no device")
+          .at_rank(of_lane.peer());
+    }
+    COLL_ASSIGN(Way* const way, way_of(*port, program->sends()));
+    COLL_CHECK(way->ring().stride >= shape.slice_bytes, "a message fits in a slot");
+    program->ways.push_back(way);
+  }
+  program->executor = this;
+  bind_turns(*program);
+  return std::unique_ptr<Program>(std::move(program));
+}
+
+/// Programs for calls of all sizes share it, so only the first one takes anything of the device.
+Result<ExchangeExecutor::Way*> ExchangeExecutor::way_of(DevicePort& port, bool sends) {
+  for (const auto& way : ways_)
+    if (way->port == &port && way->sends == sends) return way.get();
+  COLL_ASSIGN(const auto streams, streams_.first(2));
+  auto way = std::make_unique<Way>();
+  way->port = &port;
+  way->sends = sends;
+  way->stream = streams[sends ? 0 : 1];
+  COLL_ASSIGN(way->done, words_.next());
+  return ways_.emplace_back(std::move(way)).get();
+}
+
+ExchangeExecutor::Flight* ExchangeExecutor::flight_of(const Run& run) const {
+  const auto found =
+      std::ranges::find_if(flights_, [&](const auto& flight) { return flight->run == &run; });
+  return found == flights_.end() ? nullptr : found->get();
+}
+
+ExchangeExecutor::Flight& ExchangeExecutor::take_flight(Run& run) {
+  const auto found =
+      std::ranges::find_if(flights_, [](const auto& flight) { return flight->run == nullptr; });
+  Flight& flight =
+      found != flights_.end() ? **found : *flights_.emplace_back(std::make_unique<Flight>());
+  flight.run = &run;
+  flight.program = static_cast<ExchangeProgram*>(run.program);
+  flight.lanes.clear();
+  for (std::size_t lane = 0; lane < run.lanes.size(); ++lane)
+    flight.lanes.push_back({lane, lane, flight.program->ways[lane]->given});
+  flight.next = nullptr;
+  flight.vain = 0;
+  flight.whole = false;
+  return flight;
+}
+
+void ExchangeExecutor::begin(Run& run) {
+  COLL_CHECK(!run.held, "a device's run moves from its begin on");
+  run.left = 1;
+  run.lost = false;
+  run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
+  run.failure = {};
+  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::moving;
+  Flight& flight = take_flight(run);
+  Flight** last = &flight.program->first_way().first;
+  while (*last != nullptr) last = &(*last)->next;
+  *last = &flight;
+  give(flight);
+}
+
+/// Tells the ports of what comes next, and gives the device what can run. True if there was any.
+bool ExchangeExecutor::give(Flight& flight) {
+  if (flight.whole || flight.program->first_way().first != &flight) return false;
+  Run& run = *flight.run;
+  bool told = false, runs = false;
+  for (std::size_t lane = 0; lane < flight.lanes.size(); ++lane) {
+    told |= tell(flight, lane);
+    runs |= can_run(flight, lane);
+  }
+  if (runs) {
+    const CurrentContext current(device_.driver(), device_.context());
+    StreamQueue queue(device_);
+    for (std::size_t lane = 0; lane < flight.lanes.size(); ++lane) {
+      queue.enter(flight.program->ways[lane]->stream);
+      while (queue.ok() && can_run(flight, lane)) move_next(flight, lane, queue);
+    }
+    run.failure =
+        current.error() != 0 ? device_.failed_to("its context", current.error()) : queue.status();
+    if (!run.failure.ok()) return true;
+  }
+  const auto has_all = [&](const Flight::Lane& lane) {
+    return lane.given >= run.extents.windows.passes;
+  };
+  if (std::ranges::all_of(flight.lanes, has_all)) go_on(flight);
+  return told || runs;
+}
+
+/// Of as many messages as there are slots: the processor may have to put them there. True if of
+/// any.
+bool ExchangeExecutor::tell(Flight& flight, std::size_t lane) {
+  const Run& run = *flight.run;
+  Way& way = *flight.program->ways[lane];
+  const DeviceRing& ring = way.ring();
+  const std::uint64_t passes = run.extents.windows.passes, copies = run.program->shape.copies;
+  auto& [told, given, behind] = flight.lanes[lane];
+  const std::uint64_t before = told;
+  for (; told < passes && told < given + ring.credits * copies; told += copies) {
+    const Run::Cursor& cursor = run.lanes[lane];
+    const std::size_t bytes = (told + 1 == passes ? cursor.last_extents : cursor.extents)->bytes;
+    const std::uint32_t slot = slot_of(told, *run.program, ring);
+    way.sends ? way.port->will_send(slot, bytes, run.call.digest)
+              : way.port->will_receive(slot, bytes, run.call.digest);
+  }
+  return told != before;
+}
+
+/// Is the slot of the lane's next message there?
+bool ExchangeExecutor::can_run(const Flight& flight, std::size_t lane) {
+  const Run& run = *flight.run;
+  const Way& way = *flight.program->ways[lane];
+  const std::uint64_t pass = flight.lanes[lane].given;
+  return pass < run.extents.windows.passes &&
+         way.words().is_set(slot_of(pass, *run.program, way.ring()));
+}
+
+void ExchangeExecutor::move_next(Flight& flight, std::size_t lane, StreamQueue& queue) {
+  Run& run = *flight.run;
+  Way& way = *flight.program->ways[lane];
+  auto& [told, given, behind] = flight.lanes[lane];
+  const std::uint32_t slot = slot_of(given, *run.program, way.ring());
+  way.words().clear(slot);
+  Run::Cursor& cursor = run.lanes[lane];
+  cursor.pass = given;
+  mover::enter_window(run, cursor);
+  auto* const there = reinterpret_cast<std::byte*>(way.ring().slot(slot));
+  mover::for_each_copy<false>(run, cursor, *cursor.next, *cursor.extent,
+                              way.sends ? nullptr : there, way.sends ? there : nullptr,
+                              [&](std::byte* to, const std::byte* from, std::size_t bytes) {
+                                if (bytes > 0) queue.copy(to, from, bytes);
+                              });
+  queue.write(way.ring().signalled_word(slot), 1);
+  queue.write(way.done.there, behind = ++way.given);
+  given += run.program->shape.copies;
+}
+
+/// The device has all of the run: the next one of its ways begins.
+void ExchangeExecutor::go_on(Flight& flight) {
+  const ExchangeProgram& program = *flight.program;
+  flight.whole = true;
+  for (std::size_t i = 0; i < program.ways.size(); ++i)
+    flight.run->marks[i] = program.ways[i]->port->announced();
+  program.first_way().first = flight.next;
+}
+
+bool ExchangeExecutor::advance(Run& run) {
+  if (!run.failure.ok() || run.done()) return false;
+  Flight& flight = *flight_of(run);
+  const ExchangeProgram& program = *flight.program;
+  bool moved = give(flight);
+  for (const Way* way : program.ways) moved |= way->port->progress();
+  const auto is_done = [&](std::size_t lane) {
+    const auto done =
+        std::atomic_ref(*program.ways[lane]->done.here).load(std::memory_order_acquire);
+    return static_cast<std::int32_t>(done - flight.lanes[lane].behind) >= 0;
+  };
+  const auto is_settled = [&](std::size_t lane) {
+    return program.ways[lane]->port->settled(run.marks[lane]);
+  };
+  bool over = flight.whole;
+  for (std::size_t lane = 0; lane < flight.lanes.size() && over; ++lane)
+    over = is_done(lane) && is_settled(lane);
+  if (over) {
+    run.left = 0;
+    run.flushed = true;
+    for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;
+    flight.run = nullptr;
+    return true;
+  }
+  moved ? static_cast<void>(flight.vain = 0) : look_for_errors(flight);
+  return moved;
+}
+
+/// A device that has failed writes no word. To ask it takes a call of the driver, so seldom.
+void ExchangeExecutor::look_for_errors(Flight& flight) {
+  constexpr std::uint32_t kSeldom = 4096;
+  if (++flight.vain % kSeldom != 0) return;
+  const CurrentContext current(device_.driver(), device_.context());
+  const BesideCaptures beside(device_.driver());
+  for (const Way* way : flight.program->ways) {
+    const int error = device_.driver().stream_query(way->stream);
+    if (error != 0 && error != kCudaNotReady)
+      flight.run->failure = device_.failed_to("work on a stream", error);
+  }
+}
+
+/// An error, which is for good, has ended them too.
+bool ExchangeExecutor::streams_ended(const ExchangeProgram& program) const {
+  return std::ranges::all_of(program.ways, [this](const Way* way) {
+    return device_.driver().stream_query(way->stream) != kCudaNotReady;
+  });
+}
+
+void ExchangeExecutor::abandon(Run& run) {
+  Flight* const flight = flight_of(run);
+  if (flight == nullptr) return;
+  const ExchangeProgram& program = *flight->program;
+  Flight** at = &program.first_way().first;
+  while (*at != nullptr && *at != flight) at = &(*at)->next;
+  if (*at != nullptr) *at = flight->next;
+  flight->run = nullptr;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kLongest{2};
+  const auto deadline = Clock::now() + kLongest;
+  const CurrentContext current(device_.driver(), device_.context());
+  const BesideCaptures beside(device_.driver());
+  while (!streams_ended(program)) {
+    if (Clock::now() > deadline) {
+      program.lose();
+      lost_ = run.lost = true;
+      return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace coll
