@@ -26,7 +26,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
     COLL_ASSIGN(const auto plane, start_control(std::move(meeting), made->membership_.members));
     topic = plane->open_first();
   }
-  COLL_TRY(made->start(std::move(topic)));
+  COLL_TRY(made->start(std::move(topic), deadline));
   return made;
 }
 
@@ -39,7 +39,7 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining,
               membership_of_part(assembly_of(*topic, deadline), kin, joining.transports,
                                  joining.interface, joining.settings, own));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
-  COLL_TRY(made->start(std::move(topic)));
+  COLL_TRY(made->start(std::move(topic), deadline));
   return made;
 }
 
@@ -54,11 +54,12 @@ Communicator::Communicator(const Joining& joining, Membership membership)
               WaitPolicy{joining.spin_us, membership_.neighbours.per_core}, membership_, results_,
               failure_) {}
 
-Status Communicator::start(std::unique_ptr<Topic> topic) {
+Status Communicator::start(std::unique_ptr<Topic> topic, Deadline deadline) {
   if (topic) seats_ = {topic->plane(), topic->members(), topic->hub()};
   COLL_ASSIGN(watch_, start_watch(std::move(topic), membership_.members, engine_.board()));
   failure_.report_to(*watch_);
   engine_.attend_to(*watch_);
+  COLL_TRY(engine_.prepare_devices(deadline));
   recall_plans(world());
   // Asks the processor what it can do, which takes a virtual machine tens of microseconds.
   (void)reduce::copy_kernels();

@@ -111,7 +111,7 @@ class Communicator {
 
  private:
   Communicator(const Joining& joining, Membership membership);
-  Status start(std::unique_ptr<Topic> topic);
+  Status start(std::unique_ptr<Topic> topic, Deadline deadline);
 
   Rank rank_;
   Rank size_;

@@ -29,9 +29,12 @@ class AnnouncedMessages {
   }
 
   [[nodiscard]] Mark mark() const { return Mark{sending_} << 32 | receiving_; }
-  [[nodiscard]] bool is_over(Mark mark) const {
-    return has_reached(flushed_, static_cast<std::uint32_t>(mark >> 32)) &&
-           has_reached(received_, static_cast<std::uint32_t>(mark));
+  [[nodiscard]] bool is_over(Mark mark, Directions of) const {
+    const bool sent = of == Directions::receiving ||
+                      has_reached(flushed_, static_cast<std::uint32_t>(mark >> 32));
+    const bool received =
+        of == Directions::sending || has_reached(received_, static_cast<std::uint32_t>(mark));
+    return sent && received;
   }
 
  private:

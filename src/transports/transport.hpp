@@ -110,6 +110,9 @@ struct DeviceRing {
   }
 };
 
+/// Of a connection's directions: which ones somebody means.
+enum class Directions : std::uint8_t { sending, receiving, both };
+
 /// Lets a device send and receive over a connection: its streams or its kernels wait for words and
 /// write them, without help by the processor of this rank. A connection that can do this hands it
 /// out by `Connection::device_port()`; it lives as long as the connection, and is there once that
@@ -138,9 +141,9 @@ class DevicePort {
   virtual bool progress() = 0;
   /// Behind all that was announced so far.
   [[nodiscard]] virtual Mark announced() const = 0;
-  /// What was announced before the mark is over, as far as the processor has to know: both ends
-  /// were in the same calls. What was announced later changes nothing.
-  [[nodiscard]] virtual bool settled(Mark mark) const = 0;
+  /// What was announced before the mark in these directions is over, as far as the processor has to
+  /// know: both ends were in the same calls. What was announced later changes nothing.
+  [[nodiscard]] virtual bool settled(Mark mark, Directions of = Directions::both) const = 0;
   [[nodiscard]] bool settled() const { return settled(announced()); }
   /// A call has failed: writes 1 to all words that the device of this end may wait for. To be
   /// called again and again until the device has ended its work, which is then worthless.

@@ -80,13 +80,17 @@ Group what_it_called(const Question& question, const RankPlace& rank) {
   return where_now(question, rank);
 }
 
+/// A send or receive concerns two ranks; the others are free to be anywhere.
+bool concerns(const Question& question, Rank rank) {
+  const bool two = question.call.is_pair() && question.call.root != kNoRank;
+  return !two || rank == question.asker || rank == question.call.root;
+}
+
 std::vector<Group> grouped(const Question& question, const std::vector<RankPlace>& ranks) {
   std::vector<Group> groups;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto rank = static_cast<Rank>(i);
-    // A send or receive concerns two ranks; the others are free to be anywhere.
-    const bool two = question.call.is_pair() && question.call.root != kNoRank;
-    if (two && rank != question.asker && rank != question.call.root) continue;
+    if (!concerns(question, rank)) continue;
     Group group = question.reason == Question::Reason::mismatch ? what_it_called(question, ranks[i])
                                                                 : where_now(question, ranks[i]);
     const double since_s = group.since_s;
@@ -125,11 +129,15 @@ std::string member_text(Rank rank, const std::vector<Member>& members) {
 }
 
 bool calls_differ(const Question& question, const std::vector<RankPlace>& ranks) {
-  return std::ranges::any_of(ranks, [&](const RankPlace& rank) {
-    return rank.place && rank.place->counterpart &&
-           rank.place->counterpart->sequence == question.call.sequence &&
-           !what_it_called(question, rank).fine;
-  });
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RankPlace& rank = ranks[i];
+    if (!rank.place || !rank.place->counterpart || !concerns(question, static_cast<Rank>(i)))
+      continue;
+    if (rank.place->counterpart->sequence == question.call.sequence &&
+        !what_it_called(question, rank).fine)
+      return true;
+  }
+  return false;
 }
 
 Status places_report(const Question& question, const std::vector<RankPlace>& ranks,

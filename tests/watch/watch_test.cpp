@@ -581,5 +581,23 @@ TEST(PlacesReport, CountsThatAreEachRanksOwnDoNotDiffer) {
   EXPECT_TRUE(differ(Collective::reduce_scatter));
 }
 
+/// Of a send only its peer's receive counts, whatever others have with the sender.
+TEST(PlacesReport, AnExchangeDiffersFromItsPeersOnly) {
+  Question question;
+  question.asker = 0;
+  question.call = {5, Collective::send, DataType::float32, ReduceOp::sum, CallForm::usual, 1, 8};
+  std::vector<RankPlace> places(3);
+  for (RankPlace& one : places) one.place = Whereabouts{};
+  const auto receives = [](std::uint64_t count) {
+    return Call{5, Collective::recv, DataType::float32, ReduceOp::sum, CallForm::usual, 0, count};
+  };
+  places[2].place->counterpart = receives(9);
+  EXPECT_FALSE(calls_differ(question, places));
+  places[1].place->counterpart = receives(8);
+  EXPECT_FALSE(calls_differ(question, places));
+  places[1].place->counterpart = receives(9);
+  EXPECT_TRUE(calls_differ(question, places));
+}
+
 }  // namespace
 }  // namespace coll::testing

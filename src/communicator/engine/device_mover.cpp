@@ -2,6 +2,9 @@
 // What a communicator has where its ranks' GPUs move calls.
 #include "communicator/engine/device_mover.hpp"
 
+#include <string>
+#include <thread>
+
 #include "planner/plan_cut.hpp"
 #include "reduce/device/device_kernels.hpp"
 
@@ -11,6 +14,29 @@ namespace {
 constexpr ProgramLanes kDeviceLanes{.collectives = 0x2000, .pairs = 0x6000};
 constexpr ProgramLanes kExchangeLanes{.collectives = 0x2800, .pairs = 0x6800};
 constexpr ProgramLanes kFusedLanes{.collectives = 0x3000, .pairs = 0x7000};
+
+/// Messages of one lane follow one another closely enough, so another would take memory for
+/// nothing.
+World world_of_exchanges(const Membership& membership) {
+  World world = *membership.gpu_world;
+  world.max_lanes = 1;
+  return world;
+}
+
+/// The ranks whose GPU this one's writes to in sends: those of its host, if there are few, since
+/// each takes some MiB of its GPU. The same answer at both ends.
+std::vector<bool> exchange_peers(Rank rank, const Membership& membership) {
+  constexpr std::size_t kMostOfHost = 8;
+  const Layout& layout = membership.world.layout;
+  const std::vector<Rank> near = layout.members_of(layout.host[static_cast<std::size_t>(rank)]);
+  std::vector<bool> peers(membership.paths.size());
+  for (const Rank peer : near) {
+    const auto at = static_cast<std::size_t>(peer);
+    peers[at] = near.size() <= kMostOfHost && peer != rank &&
+                membership.paths[at].capabilities().shares_memory;
+  }
+  return peers;
+}
 
 std::uint32_t class_of(double bytes) {
   return size_class(static_cast<std::uint64_t>(bytes));
@@ -29,8 +55,10 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
       fused_links_(gpu_.context(), membership.gpu_world->credits, true),
       programs_(rank, membership, *membership.gpu_world, kDeviceLanes, streams_, pool, counts,
                 &links_),
-      exchange_programs_(rank, membership, *membership.gpu_world, kExchangeLanes, exchanges_, pool,
-                         counts, &links_) {
+      exchange_world_(world_of_exchanges(membership)),
+      exchange_programs_(rank, membership, exchange_world_, kExchangeLanes, exchanges_, pool,
+                         counts, &links_),
+      exchanges_with_(exchange_peers(rank, membership)) {
   if (membership.fused_world == nullptr) return;
   fused_ = std::make_unique<ProgramCache>(rank, membership, *membership.fused_world, kFusedLanes,
                                           *membership.fused, pool, counts, &fused_links_);
@@ -39,10 +67,40 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
 ProgramCache* DeviceMover::programs_for(const Call& call, const PlanKey& key) {
   const bool by_kernels = !reduces(call.collective) || !is_own(call.op);
   if (key.spec.ranks == 1 || call.tagged() || !by_kernels) return nullptr;
-  if (call.is_pair()) return key.size_class >= least_class_ ? &exchange_programs_ : nullptr;
+  if (call.is_pair()) {
+    const auto peer = static_cast<std::size_t>(call.root);
+    const bool near = peer < exchanges_with_.size() && exchanges_with_[peer];
+    return near && key.size_class >= least_class_ ? &exchange_programs_ : nullptr;
+  }
   // A fused kernel cuts all blocks alike.
   if (fused_ && key.size_class >= least_fused_class_ && !call.unequal()) return fused_.get();
   return key.size_class >= least_class_ ? &programs_ : nullptr;
+}
+
+Status DeviceMover::connect_exchanges(Deadline deadline) {
+  std::vector<PlanKey> keys;
+  const auto ranks = static_cast<Rank>(exchanges_with_.size());
+  for (Rank peer = 0; peer < ranks; ++peer) {
+    if (!exchanges_with_[static_cast<std::size_t>(peer)]) continue;
+    for (const Collective one : {Collective::send, Collective::recv})
+      keys.push_back({{one, ranks, peer}, least_class_});
+  }
+  for (const PlanKey& key : keys) COLL_TRY(exchange_programs_.prepare(key));
+  while (!keys.empty()) {
+    for (std::size_t i = keys.size(); i-- > 0;) {
+      COLL_ASSIGN(const bool connected, exchange_programs_.connect(keys[i]));
+      if (connected) keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (keys.empty()) break;
+    if (Clock::now() > deadline) {
+      const Rank peer = keys.front().spec.root;
+      return failed(Code::deadline, "the GPUs of this rank and of rank " + std::to_string(peer) +
+                                        " were not connected in time")
+          .at_rank(peer);
+    }
+    std::this_thread::yield();
+  }
+  return {};
 }
 
 void DeviceMover::stop_reading() {
@@ -57,13 +115,12 @@ const char* DeviceMover::name_of(const ProgramCache& programs) const {
 }
 
 DeviceMover::Prepared DeviceMover::prepared(const Call& call, const PlanKey& key) {
-  // Exchanges of one peer and direction share all that they have of the GPU.
-  if (call.is_pair()) return {{key.spec, 0}, ReduceOp::sum, DataType::uint8};
   if (!reduces(call.collective)) return {key, ReduceOp::sum, DataType::uint8};
   return {key, call.op, call.type};
 }
 
 bool DeviceMover::is_prepared(const Call& call, const PlanKey& key) const {
+  if (call.is_pair()) return true;
   const std::lock_guard lock(mutex_);
   return prepared_.contains(prepared(call, key));
 }

@@ -4,11 +4,13 @@
 #include <mutex>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "communicator/calls/program_cache.hpp"
 #include "communicator/membership/device_links.hpp"
 #include "executor/device/exchange_executor.hpp"
 #include "executor/device/stream_executor.hpp"
+#include "sys/clock.hpp"
 
 namespace coll {
 
@@ -25,8 +27,12 @@ class DeviceMover {
   /// Who runs these programs, for a person.
   [[nodiscard]] const char* name_of(const ProgramCache& programs) const;
   [[nodiscard]] StreamDevice& gpu() const { return gpu_; }
+  /// Makes the connections of sends and receives that GPUs move, while the ranks join: to take
+  /// memory later may wait for streams, and those for such an exchange. The ranks do it together.
+  Status connect_exchanges(Deadline deadline);
   void stop_reading();
-  /// Is there all that a call has in common with those that repeat it? From any thread.
+  /// Is there all of the GPU's that a call has in common with those that repeat it? From any
+  /// thread.
   [[nodiscard]] bool is_prepared(const Call& call, const PlanKey& key) const;
   /// Makes what there has to be beside the program.
   Status prepare(const Call& call, const PlanKey& key);
@@ -41,8 +47,10 @@ class DeviceMover {
   StreamExecutor streams_;
   ExchangeExecutor exchanges_;
   DeviceLinks links_, fused_links_;
-  ProgramCache programs_;                ///< of the streams
+  ProgramCache programs_;  ///< of the streams
+  const World exchange_world_;
   ProgramCache exchange_programs_;       ///< of sends and receives
+  std::vector<bool> exchanges_with_;     ///< by rank
   std::unique_ptr<ProgramCache> fused_;  ///< null: the ranks have no fused kernels
   mutable std::mutex mutex_;
   std::set<Prepared> prepared_;  ///< guarded by the mutex

@@ -47,6 +47,10 @@ class Engine {
   void finish() noexcept;
   /// Before the first call.
   void attend_to(Watch& watch) { watch_ = &watch; }
+  /// Before the first call: what GPUs have to have by then. The ranks do it together.
+  Status prepare_devices(Deadline deadline) {
+    return device_ ? device_->connect_exchanges(deadline) : Status();
+  }
   /// For the watch.
   [[nodiscard]] const CallBoard& board() const { return board_; }
   [[nodiscard]] const WaitPolicy& waiting() const { return waiting_; }

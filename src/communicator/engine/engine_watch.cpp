@@ -78,7 +78,7 @@ bool Engine::look_at(OpenCall& call, Clock::time_point now) noexcept {
     return true;
   }
   if (waited_s >= call.patience_s) {
-    if (!call.call.is_pair()) watch_->doubt(call.call);
+    if (!call.call.tagged()) watch_->doubt(call.call);
     call.patience_s = std::min(2 * waited_s, waited_s + kLongestPatience_s);
   }
   return false;

@@ -87,22 +87,30 @@ std::unique_ptr<FusedExecutor> fused_kernels_of(const std::vector<Card>& cards, 
 
 Result<bool> all_ranks_have_fused_kernels(const Assembly& meeting,
                                           const std::vector<Reach>& reaches,
-                                          const StreamDevice* gpu) {
-  if (!std::ranges::all_of(reaches, &Reach::fused)) return false;
+                                          const StreamDevice* gpu, FusedExecutor* own) {
+  if (!std::ranges::all_of(reaches, &Reach::fused)) {
+    if (own != nullptr) own->rest();
+    return false;
+  }
   if (std::ranges::all_of(reaches, [](const Reach& one) { return one.gpu_memory.empty(); }))
     return true;
-  const std::string& own = reaches[static_cast<std::size_t>(meeting.rank)].gpu_memory;
+  const std::string& offer = reaches[static_cast<std::size_t>(meeting.rank)].gpu_memory;
   std::string refusal;
   for (std::size_t peer = 0; peer < reaches.size() && refusal.empty(); ++peer) {
-    const Status tried = try_offered_memory(gpu->context(), own, reaches[peer].gpu_memory);
+    const Status tried = try_offered_memory(gpu->context(), offer, reaches[peer].gpu_memory);
     if (!tried.ok()) {
       refusal = "rank " + std::to_string(meeting.rank) + " does not reach the GPU of rank " +
                 std::to_string(peer) + ": " + tried.text();
     }
   }
-  COLL_ASSIGN(const std::vector<std::string> refusals, meeting.exchange(refusal));
-  for (const std::string& each : refusals) {
+  const Result<std::vector<std::string>> refusals = meeting.exchange(refusal);
+  if (!refusals.ok()) {
+    own->keep_memory();  // another rank may have it open
+    return refusals.status();
+  }
+  for (const std::string& each : *refusals) {
     if (each.empty()) continue;
+    own->rest();
     log(LogLevel::info, "GPUs move calls without fused kernels: " + each);
     return false;
   }

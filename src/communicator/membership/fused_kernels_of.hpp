@@ -25,9 +25,9 @@ std::unique_ptr<FusedExecutor> fused_kernels_of(const std::vector<Card>& cards, 
 
 /// Once all ranks have published their reaches: do they all have such kernels, which reach one
 /// another's GPUs? The same answer on all ranks. Where they are of several processes, each tries to
-/// reach the others', and they exchange what they found.
+/// reach the others', and they exchange what they found. `own`: this rank's, or null.
 Result<bool> all_ranks_have_fused_kernels(const Assembly& meeting,
                                           const std::vector<Reach>& reaches,
-                                          const StreamDevice* gpu);
+                                          const StreamDevice* gpu, FusedExecutor* own);
 
 }  // namespace coll

@@ -385,7 +385,8 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     seatings[r] = *std::move(seating);
   }
   COLL_TRY(finish_membership(cards, reaches, seatings, meeting.rank, out));
-  COLL_ASSIGN(const bool fused, all_ranks_have_fused_kernels(meeting, reaches, out.gpu));
+  COLL_ASSIGN(const bool fused,
+              all_ranks_have_fused_kernels(meeting, reaches, out.gpu, out.fused.get()));
   if (fused) {
     out.fused_world = world_of_gpus(out.world, cards, ways_by_host(reaches, seatings),
                                     DeviceMoves::by_fused_kernels);

@@ -17,6 +17,9 @@ namespace coll {
 
 struct ExchangeProgram final : Program {
   std::vector<ExchangeExecutor::Way*> ways;  ///< by lane
+  /// Used again and again: of its runs, which are several only if calls do not wait for one
+  /// another.
+  std::vector<std::unique_ptr<ExchangeExecutor::Flight>> flights;
 
   [[nodiscard]] bool sends() const { return steps.front().sends; }
   [[nodiscard]] ExchangeExecutor::Way& first_way() const { return *ways.front(); }
@@ -63,10 +66,14 @@ Result<std::unique_ptr<Program>> ExchangeExecutor::bind(const Schedule& schedule
     COLL_CHECK(way->ring().stride >= shape.slice_bytes, "a message fits in a slot");
     program->ways.push_back(way);
   }
+  program->flights.push_back(
+      std::make_unique<Flight>(*program));  // the first begin allocates nothing
   program->executor = this;
   bind_turns(*program);
   return std::unique_ptr<Program>(std::move(program));
 }
+
+ExchangeExecutor::Flight::Flight(ExchangeProgram& of) : program(&of), lanes(of.lanes.size()) {}
 
 /// Programs for calls of all sizes share it, so only the first one takes anything of the device.
 Result<ExchangeExecutor::Way*> ExchangeExecutor::way_of(DevicePort& port, bool sends) {
@@ -81,22 +88,23 @@ Result<ExchangeExecutor::Way*> ExchangeExecutor::way_of(DevicePort& port, bool s
   return ways_.emplace_back(std::move(way)).get();
 }
 
-ExchangeExecutor::Flight* ExchangeExecutor::flight_of(const Run& run) const {
+ExchangeExecutor::Flight* ExchangeExecutor::flight_of(const Run& run) {
+  const auto& flights = static_cast<ExchangeProgram&>(*run.program).flights;
   const auto found =
-      std::ranges::find_if(flights_, [&](const auto& flight) { return flight->run == &run; });
-  return found == flights_.end() ? nullptr : found->get();
+      std::ranges::find_if(flights, [&](const auto& flight) { return flight->run == &run; });
+  return found == flights.end() ? nullptr : found->get();
 }
 
 ExchangeExecutor::Flight& ExchangeExecutor::take_flight(Run& run) {
-  const auto found =
-      std::ranges::find_if(flights_, [](const auto& flight) { return flight->run == nullptr; });
-  Flight& flight =
-      found != flights_.end() ? **found : *flights_.emplace_back(std::make_unique<Flight>());
+  auto& program = static_cast<ExchangeProgram&>(*run.program);
+  auto free = std::ranges::find_if(program.flights,
+                                   [](const auto& flight) { return flight->run == nullptr; });
+  if (free == program.flights.end())
+    free = program.flights.insert(free, std::make_unique<Flight>(program));
+  Flight& flight = **free;
+  for (std::size_t lane = 0; lane < flight.lanes.size(); ++lane)
+    flight.lanes[lane] = {lane, lane, program.ways[lane]->given};
   flight.run = &run;
-  flight.program = static_cast<ExchangeProgram*>(run.program);
-  flight.lanes.clear();
-  for (std::size_t lane = 0; lane < run.lanes.size(); ++lane)
-    flight.lanes.push_back({lane, lane, flight.program->ways[lane]->given});
   flight.next = nullptr;
   flight.vain = 0;
   flight.whole = false;
@@ -128,6 +136,7 @@ bool ExchangeExecutor::give(Flight& flight) {
   }
   if (runs) {
     const CurrentContext current(device_.driver(), device_.context());
+    const BesideCaptures beside(device_.driver());
     StreamQueue queue(device_);
     for (std::size_t lane = 0; lane < flight.lanes.size(); ++lane) {
       queue.enter(flight.program->ways[lane]->stream);
@@ -201,31 +210,37 @@ void ExchangeExecutor::go_on(Flight& flight) {
   program.first_way().first = flight.next;
 }
 
+/// The device has ended the run. The processor may still have to see that the peer was in the same
+/// call, or to move the run's messages. Those of the other direction are other runs'.
+bool ExchangeExecutor::is_over(const Flight& flight) {
+  if (!flight.whole) return false;
+  for (std::size_t lane = 0; lane < flight.lanes.size(); ++lane) {
+    const Way& way = *flight.program->ways[lane];
+    const auto done = std::atomic_ref(*way.done.here).load(std::memory_order_acquire);
+    const auto ahead = static_cast<std::int32_t>(done - flight.lanes[lane].behind);
+    const Directions own = way.sends ? Directions::sending : Directions::receiving;
+    if (ahead < 0 || !way.port->settled(flight.run->marks[lane], own)) return false;
+  }
+  return true;
+}
+
 bool ExchangeExecutor::advance(Run& run) {
   if (!run.failure.ok() || run.done()) return false;
   Flight& flight = *flight_of(run);
-  const ExchangeProgram& program = *flight.program;
   bool moved = give(flight);
-  for (const Way* way : program.ways) moved |= way->port->progress();
-  const auto is_done = [&](std::size_t lane) {
-    const auto done =
-        std::atomic_ref(*program.ways[lane]->done.here).load(std::memory_order_acquire);
-    return static_cast<std::int32_t>(done - flight.lanes[lane].behind) >= 0;
-  };
-  const auto is_settled = [&](std::size_t lane) {
-    return program.ways[lane]->port->settled(run.marks[lane]);
-  };
-  bool over = flight.whole;
-  for (std::size_t lane = 0; lane < flight.lanes.size() && over; ++lane)
-    over = is_done(lane) && is_settled(lane);
-  if (over) {
+  for (const Way* way : flight.program->ways) moved |= way->port->progress();
+  if (is_over(flight)) {
     run.left = 0;
     run.flushed = true;
     for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;
     flight.run = nullptr;
     return true;
   }
-  moved ? static_cast<void>(flight.vain = 0) : look_for_errors(flight);
+  if (moved) {
+    flight.vain = 0;
+  } else {
+    look_for_errors(flight);
+  }
   return moved;
 }
 
@@ -263,7 +278,7 @@ void ExchangeExecutor::abandon(Run& run) {
   const CurrentContext current(device_.driver(), device_.context());
   const BesideCaptures beside(device_.driver());
   while (!streams_ended(program)) {
-    if (Clock::now() > deadline) {
+    if (lost_ || Clock::now() > deadline) {
       program.lose();
       lost_ = run.lost = true;
       return;

@@ -66,8 +66,10 @@ class ExchangeExecutor final : public Executor {
   };
   /// What a run has from its begin to its end.
   struct Flight {
+    explicit Flight(ExchangeProgram& of);
+
     Run* run = nullptr;  ///< null: it is of no run
-    ExchangeProgram* program = nullptr;
+    ExchangeProgram* const program;
     struct Lane {
       std::uint64_t told = 0;    ///< the next pass that the port is told of
       std::uint64_t given = 0;   ///< the next pass that the device gets
@@ -80,13 +82,14 @@ class ExchangeExecutor final : public Executor {
   };
 
   Result<Way*> way_of(DevicePort& port, bool sends);
-  [[nodiscard]] Flight* flight_of(const Run& run) const;
-  Flight& take_flight(Run& run);
+  [[nodiscard]] static Flight* flight_of(const Run& run);
+  static Flight& take_flight(Run& run);
   bool give(Flight& flight);
   static bool tell(Flight& flight, std::size_t lane);
   static bool can_run(const Flight& flight, std::size_t lane);
   static void move_next(Flight& flight, std::size_t lane, StreamQueue& queue);
   static void go_on(Flight& flight);
+  [[nodiscard]] static bool is_over(const Flight& flight);
   void look_for_errors(Flight& flight);
   [[nodiscard]] bool streams_ended(const ExchangeProgram& program) const;
 
@@ -94,8 +97,7 @@ class ExchangeExecutor final : public Executor {
   LaneStreams streams_;
   PinnedWords words_;
   std::vector<std::unique_ptr<Way>> ways_;
-  std::vector<std::unique_ptr<Flight>> flights_;  ///< used again and again
-  bool lost_ = false;                             ///< the device may write words at any time
+  bool lost_ = false;  ///< the device may write words at any time
 };
 
 }  // namespace coll

@@ -172,8 +172,7 @@ Status CudaIpcReach::introduce(CudaContext context, CudaIpcHello& hello) {
   return {};
 }
 
-bool CudaIpcReach::is_same_process(const CudaIpcHello& own, const CudaIpcHello& peer) {
-  const MemoryProof &one = own.process, &other = peer.process;
+bool is_same(const MemoryProof& one, const MemoryProof& other) {
   // Numbers of processes alone are not enough: there are namespaces of them.
   return one.pid == other.pid && one.number[0] == other.number[0] &&
          one.number[1] == other.number[1] && (one.number[0] | one.number[1]) != 0;
@@ -183,7 +182,7 @@ Status CudaIpcReach::may_open(const CudaIpcHello& own, const CudaIpcHello& peer)
   if (peer.version != CudaIpcHello::kVersion || peer.credits != own.credits)
     return failed(Code::mismatch, "the ends have other versions or numbers of slots");
   const CudaDriver& driver = *loaded_cuda_driver();
-  if (!is_same_process(own, peer)) {
+  if (!is_same(own.process, peer.process)) {
     // Memory of a device that this process does not see can be opened all the same.
     const std::optional<int> device = find_device(driver, peer.device);
     return device ? check_reach(driver, static_cast<int>(own.ordinal), *device) : Status();
@@ -195,7 +194,7 @@ Status CudaIpcReach::may_open(const CudaIpcHello& own, const CudaIpcHello& peer)
 
 Status CudaIpcReach::open(CudaContext context, const CudaIpcHello& own, const CudaIpcHello& peer) {
   COLL_TRY(may_open(own, peer));
-  return is_same_process(own, peer) ? share(context, own, peer) : map(context, peer);
+  return is_same(own.process, peer.process) ? share(context, own, peer) : map(context, peer);
 }
 
 /// In one process the other end's addresses hold here too.

@@ -25,6 +25,9 @@ struct CudaIpcText {
   [[nodiscard]] std::string text() const;
 };
 
+/// Are these proofs of one process?
+bool is_same(const MemoryProof& one, const MemoryProof& other);
+
 /// What an end tells the other: first who it is, and then where its memory is, too. All of one
 /// host, so in its order of bytes.
 struct CudaIpcHello {
@@ -130,8 +133,6 @@ class CudaIpcReach {
 
   /// Says in `hello` which device an end of this context is on.
   static Status introduce(CudaContext context, CudaIpcHello& hello);
-  /// Are both ends of one process?
-  static bool is_same_process(const CudaIpcHello& own, const CudaIpcHello& peer);
   /// By what the ends say of themselves: fails where they are known not to reach each other.
   static Status may_open(const CudaIpcHello& own, const CudaIpcHello& peer);
   /// Once. Fails where the device cannot reach it; then keep this one as CudaIpcEnd says.

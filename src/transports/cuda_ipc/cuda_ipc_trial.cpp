@@ -3,8 +3,12 @@
 #include "transports/cuda_ipc/cuda_ipc_trial.hpp"
 
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <vector>
 
 #include "sys/cuda/current_context.hpp"
+#include "sys/fork_safe_mutex.hpp"
 #include "transports/cuda_ipc/cuda_ipc_end.hpp"
 
 namespace coll {
@@ -16,6 +20,35 @@ Result<CudaIpcHello> read_offer(std::string_view offer) {
     return failed(Code::mismatch, "the ranks have other versions of this library");
   std::memcpy(&hello, offer.data(), sizeof hello);
   return hello;
+}
+
+/// What came of a trial. Processes that meet again do not try again: to close memory may wait for
+/// calls that are under way by then.
+struct Verdict {
+  CudaContext context;
+  MemoryProof process;
+  CudaUuid device;
+  Status said;
+};
+
+ForkSafeMutex g_verdicts_mutex;              // guards `g_verdicts`
+std::vector<Verdict>* g_verdicts = nullptr;  // stays for good
+
+std::optional<Status> known_verdict(CudaContext context, const CudaIpcHello& peer) {
+  const std::lock_guard lock(g_verdicts_mutex);
+  if (g_verdicts == nullptr) return std::nullopt;
+  for (const Verdict& each : *g_verdicts) {
+    if (each.context == context && is_same(each.process, peer.process) &&
+        std::memcmp(each.device.bytes, peer.device.bytes, sizeof peer.device.bytes) == 0)
+      return each.said;
+  }
+  return std::nullopt;
+}
+
+void note_verdict(CudaContext context, const CudaIpcHello& peer, const Status& said) {
+  const std::lock_guard lock(g_verdicts_mutex);
+  if (g_verdicts == nullptr) g_verdicts = new std::vector<Verdict>;
+  g_verdicts->push_back({context, peer.process, peer.device, said});
 }
 
 }  // namespace
@@ -38,8 +71,11 @@ Status try_offered_memory(CudaContext context, std::string_view own, std::string
   COLL_ASSIGN(const CudaIpcHello mine, read_offer(own));
   COLL_ASSIGN(const CudaIpcHello peer, read_offer(offered));
   COLL_TRY(CudaIpcReach::may_open(mine, peer));
-  if (CudaIpcReach::is_same_process(mine, peer)) return {};
-  return CudaPiece::open(context, peer.ring).status();
+  if (is_same(mine.process, peer.process)) return {};
+  if (const std::optional<Status> known = known_verdict(context, peer)) return *known;
+  const Status said = CudaPiece::open(context, peer.ring).status();
+  note_verdict(context, peer, said);
+  return said;
 }
 
 }  // namespace coll

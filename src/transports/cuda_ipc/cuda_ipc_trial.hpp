@@ -14,8 +14,8 @@ namespace coll {
 Result<std::string> offer_memory(CudaContext context, CudaAddress memory);
 
 /// Fails, with the reason, where the device of this context does not reach the memory that a
-/// process of this host has offered. `own`: this rank's own offer, of the same context. Memory of
-/// another process is opened and closed again.
+/// process of this host has offered. `own`: this rank's own offer, of the same context. The first
+/// time, memory of another process is opened and closed again.
 Status try_offered_memory(CudaContext context, std::string_view own, std::string_view offered);
 
 }  // namespace coll

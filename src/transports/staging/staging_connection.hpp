@@ -34,7 +34,9 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
   void will_receive(std::uint32_t slot, std::size_t bytes, std::uint64_t digest) override;
   bool progress() override;
   [[nodiscard]] Mark announced() const override { return messages_.mark(); }
-  [[nodiscard]] bool settled(Mark mark) const override { return messages_.is_over(mark); }
+  [[nodiscard]] bool settled(Mark mark, Directions of) const override {
+    return messages_.is_over(mark, of);
+  }
   using DevicePort::settled;
   void release_all() override;
   void keep_for_device() override;

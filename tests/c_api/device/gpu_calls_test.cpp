@@ -232,7 +232,8 @@ TEST(GpuCalls, GraphsOfExchanges) {
   });
 }
 
-TEST(GpuCalls, AnExchangeOfTwoLengthsIsAnErrorOnBothRanks) {
+/// The slots may hold all that is sent, so the send itself may end well before.
+TEST(GpuCalls, AnExchangeOfTwoLengthsFailsTheCommunicator) {
   on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
     const TestMemory<float> data(Values(kCount, 1.F));
     const std::size_t count = kCount - static_cast<std::size_t>(rank);
@@ -241,30 +242,80 @@ TEST(GpuCalls, AnExchangeOfTwoLengthsIsAnErrorOnBothRanks) {
                              : coll_recv(data.pointer(), count, COLL_FLOAT32, 0, comm, stream);
     stream.synchronize();
     if (said == COLL_SUCCESS) said = coll_stream_synchronize(stream);
-    EXPECT_EQ(said, COLL_MISMATCH);
+    EXPECT_TRUE(said == COLL_MISMATCH || (rank == 0 && said == COLL_SUCCESS)) << said;
+    while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
+    EXPECT_EQ(coll_comm_status(comm, nullptr), COLL_MISMATCH);
   });
 }
 
-TEST(GpuCalls, ASendThatNobodyReceivesHasADeadline) {
+/// One length is for the GPUs, the other one for the host: the ends wait on two connections.
+TEST(GpuCalls, AnExchangeThatTheEndsMoveDifferentlyIsAnErrorOnBoth) {
+  for (const bool long_send : {true, false}) {
+    on_gpus(2, [long_send](coll_comm_t comm, int rank, const BothStreams& stream) {
+      const TestMemory<float> data(Values(kCount, 1.F));
+      const std::size_t count = (rank == 0) == long_send ? kCount : 1000;
+      if (rank == 0) {
+        static_cast<void>(coll_send(data.pointer(), count, COLL_FLOAT32, 1, comm, stream));
+      } else {
+        static_cast<void>(coll_recv(data.pointer(), count, COLL_FLOAT32, 0, comm, stream));
+      }
+      stream.synchronize();
+      static_cast<void>(coll_stream_synchronize(stream));
+      while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
+      EXPECT_EQ(coll_comm_status(comm, nullptr), COLL_MISMATCH);
+    });
+  }
+}
+
+/// The slots hold the first sends, and then there are none left.
+TEST(GpuCalls, SendsThatNobodyReceivesHaveADeadline) {
   on_gpus(
       2,
       [](coll_comm_t comm, int rank, const BothStreams& stream) {
         const TestMemory<float> data(Values(kCount, 1.F));
-        const auto exchange = [&] {
-          return rank == 0 ? coll_send(data.pointer(), kCount, COLL_FLOAT32, 1, comm, stream)
-                           : coll_recv(data.pointer(), kCount, COLL_FLOAT32, 0, comm, stream);
-        };
-        EXPECT_COLL(exchange());
-        EXPECT_COLL(coll_stream_synchronize(stream));
+        coll_status_t said = COLL_SUCCESS;
+        int sends = 0;
+        for (; rank == 0 && said == COLL_SUCCESS && sends < 100; ++sends) {
+          said = coll_send(data.pointer(), kCount, COLL_FLOAT32, 1, comm, stream);
+          if (said == COLL_SUCCESS) said = coll_stream_synchronize(stream);
+        }
         if (rank == 0) {
-          // The slots hold it, so it is more than they do that waits.
-          const TestMemory<float> more(Values(8 << 20, 1.F));
-          EXPECT_COLL(coll_send(more.pointer(), 8 << 20, COLL_FLOAT32, 1, comm, stream));
-          EXPECT_EQ(coll_stream_synchronize(stream), COLL_DEADLINE);
+          EXPECT_GT(sends, 1);
+          EXPECT_EQ(said, COLL_DEADLINE);
         }
         while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
       },
       config_with(0.7));
+}
+
+/// A send ends though a receive from the same peer was issued before, whose message comes only
+/// after all ranks have ended their sends; and a receive though a send was.
+TEST(GpuCalls, TheTwoDirectionsOfAPairAreApart) {
+  on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
+    const BothStreams early;
+    const TestMemory<float> out(counting(kCount, rank)), in(kCount);
+    const auto send = [&](coll_stream_t on) {
+      EXPECT_COLL(coll_send(out.pointer(), kCount, COLL_FLOAT32, 1 - rank, comm, on));
+    };
+    const auto receive = [&](coll_stream_t on) {
+      EXPECT_COLL(coll_recv(in.pointer(), kCount, COLL_FLOAT32, 1 - rank, comm, on));
+    };
+    for (const bool receives_early : {true, false}) {
+      EXPECT_CUDA_OK(cuMemsetD8Async(in.at(), 0xee, in.bytes(), stream));
+      stream.synchronize();
+      if (rank == 0) {
+        receives_early ? receive(early) : send(early);
+        receives_early ? send(nullptr) : receive(nullptr);
+        EXPECT_COLL(coll_barrier(comm, nullptr));
+        EXPECT_COLL(coll_stream_synchronize(early));
+      } else {
+        receives_early ? receive(nullptr) : send(nullptr);
+        EXPECT_COLL(coll_barrier(comm, nullptr));
+        receives_early ? send(nullptr) : receive(nullptr);
+      }
+      ASSERT_EQ(in.read(), counting(kCount, 1 - rank)) << receives_early;
+    }
+  });
 }
 
 /// What the program puts on the stream before and behind a call keeps its order, for many calls in

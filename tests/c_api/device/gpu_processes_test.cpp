@@ -2,7 +2,9 @@
 // Calls that GPUs move, of ranks of several processes, which share GPUs or have one each.
 #include <signal.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -203,6 +205,54 @@ TEST(GpuProcesses, Exchange) {
                         }
                         return bad + wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
                       }));
+  ranks.expect_all_good();
+}
+
+/// The first exchanges of a ring on two streams of CUDA, none in a group: what they need of the GPU
+/// is there, as a driver may have who takes memory wait for all streams (EMUCUDA_ALLOCATING_WAITS).
+TEST(GpuProcesses, FirstExchangesOnStreams) {
+  const Meetings meetings;
+  RankProcesses ranks(
+      kRanks, on_gpu(meetings.place(0), kRanks, [](int rank, coll_comm_t comm) {
+        int bad = 0;
+        {
+          const std::vector<float> mine(kCount, static_cast<float>(rank));
+          const int next = (rank + 1) % kRanks, last = (rank + kRanks - 1) % kRanks;
+          const TestMemory<float> out(mine), in(kCount), sums(kCount);
+          std::array<CUstream, 2> streams{};
+          std::array<coll_stream_t, 2> handles{};
+          for (std::size_t i = 0; i < 2; ++i) {
+            cuda().cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING);
+            bad +=
+                wrong(rank, "stream", coll_stream_from_cuda(&handles[i], streams[i]), COLL_SUCCESS);
+          }
+          // An operation whose connection is to be made would wait here for the rank behind it.
+          const auto begin = std::chrono::steady_clock::now();
+          for (const std::size_t count : {kCount, kCount / 2}) {
+            bad += wrong(rank, "send",
+                         coll_send(out.pointer(), count, COLL_FLOAT32, next, comm, handles[0]),
+                         COLL_SUCCESS);
+            bad += wrong(rank, "recv",
+                         coll_recv(in.pointer(), count, COLL_FLOAT32, last, comm, handles[1]),
+                         COLL_SUCCESS);
+          }
+          if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(1)) {
+            std::cerr << "rank " << rank << ": its exchanges waited for others\n";
+            ++bad;
+          }
+          for (coll_stream_t handle : handles) {
+            bad += wrong(rank, "synchronize", coll_stream_synchronize(handle), COLL_SUCCESS);
+            bad += wrong(rank, "stream", coll_stream_destroy(handle), COLL_SUCCESS);
+          }
+          if (in.read() != std::vector<float>(kCount, static_cast<float>(last))) {
+            std::cerr << "rank " << rank << ": wrong values\n";
+            ++bad;
+          }
+          bad += wrong(rank, "barrier", coll_barrier(comm, nullptr), COLL_SUCCESS);
+          for (CUstream stream : streams) cuda().cuStreamDestroy_v2(stream);
+        }
+        return bad + wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
+      }));
   ranks.expect_all_good();
 }
 

@@ -228,6 +228,26 @@ TEST(ExchangeExecutor, ARunEndsWhenItsPortsAreSettled) {
   EXPECT_TRUE(sent.run.done());
 }
 
+/// A receive that stands keeps no send from its end, nor a send a receive.
+TEST(ExchangeExecutor, TheOtherDirectionMayBeUnsettled) {
+  const OnDevice device;
+  for (const bool send_stands : {true, false}) {
+    Exchanges all(1, 2, 256);
+    LoopPort& port = *all.network().end(0, 1, 0).port();
+    (send_stands ? port.settled_up_to : port.received_up_to) = 0;
+    const Exchange& standing = all.begin(0, 1, send_stands, 600, 1);
+    const Exchange& other = all.begin(0, 1, !send_stands, 600, 2);
+    all.begin(1, 0, send_stands, 600, 2);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!other.run.done() && std::chrono::steady_clock::now() < deadline) all.poll();
+    EXPECT_TRUE(other.run.done());
+    EXPECT_FALSE(standing.run.done());
+    port.settled_up_to = port.received_up_to = ~Mark{0};
+    all.begin(1, 0, !send_stands, 600, 1);
+    EXPECT_TRUE(all.finish());
+  }
+}
+
 /// Peers that never come: abandoned runs end at once, in any order, and the device touches their
 /// buffers no more.
 TEST(ExchangeExecutor, AbandonedRunsEnd) {
@@ -236,7 +256,9 @@ TEST(ExchangeExecutor, AbandonedRunsEnd) {
     Exchanges all(2, 2, 256);
     std::deque<Exchange*> standing;
     for (std::uint64_t i = 0; i < 3; ++i) standing.push_back(&all.begin(0, 1, true, 9000, i));
-    for (std::uint64_t i = 0; i < 3; ++i) standing.push_back(&all.begin(0, 1, false, 9000, i));
+    std::deque<Exchange*> receives;
+    for (std::uint64_t i = 0; i < 3; ++i)
+      receives.push_back(standing.emplace_back(&all.begin(0, 1, false, 9000, 10 + i)));
     for (int i = 0; i < 100; ++i) all.poll();
     if (!in_order) std::ranges::reverse(standing);
     const auto begin = std::chrono::steady_clock::now();
@@ -247,6 +269,14 @@ TEST(ExchangeExecutor, AbandonedRunsEnd) {
     }
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
     EXPECT_TRUE(all.progress(0).idle());
+    // What comes now finds nobody.
+    std::vector<std::vector<std::byte>> before;
+    for (Exchange* const each : receives) before.push_back(each->memory.content());
+    all.begin(1, 0, true, 500, 10);
+    for (int i = 0; i < 100; ++i) all.poll();
+    EXPECT_CUDA_OK(cuCtxSynchronize());
+    for (std::size_t i = 0; i < receives.size(); ++i)
+      EXPECT_EQ(receives[i]->memory.content(), before[i]);
   }
 }
 

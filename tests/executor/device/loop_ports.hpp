@@ -120,7 +120,10 @@ class LoopPort final : public DevicePort {
     return false;
   }
   [[nodiscard]] Mark announced() const override { return messages; }
-  [[nodiscard]] bool settled(Mark mark) const override { return mark <= settled_up_to; }
+  [[nodiscard]] bool settled(Mark mark, Directions of) const override {
+    return (of == Directions::receiving || mark <= settled_up_to) &&
+           (of == Directions::sending || mark <= received_up_to);
+  }
   void release_all() override {
     if (!releases) return;
     sends_->release(true);
@@ -131,8 +134,10 @@ class LoopPort final : public DevicePort {
 
   std::vector<Announced> sent, received;
   bool kept = false;
-  Mark messages = 0, settled_up_to = ~Mark{0};
-  bool releases = true;  ///< else whoever waits for its words is stuck
+  Mark messages = 0;
+  Mark settled_up_to = ~Mark{0};   ///< of what is sent
+  Mark received_up_to = ~Mark{0};  ///< the same of what is received
+  bool releases = true;            ///< else whoever waits for its words is stuck
   std::uint64_t looks = 0;
 
  private:

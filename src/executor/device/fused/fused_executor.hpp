@@ -4,6 +4,7 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <utility>
 
 #include "executor/device/fused/fused_flights.hpp"
 #include "executor/device/fused/fused_program.hpp"
@@ -29,8 +30,11 @@ class FusedExecutor final : public Executor {
   static Result<std::unique_ptr<FusedExecutor>> make(FusedDevice& device, unsigned ranks,
                                                      FusedShape shape);
   ~FusedExecutor() override;
-  /// Memory of its GPU, as long as it lives.
+  /// Memory of its GPU, as long as it lives; for good once others may have it open.
   [[nodiscard]] CudaAddress memory() const { return arrived_.address(); }
+  void keep_memory() { arrived_.abandon(); }
+  /// No program will ever be bound: others may have its blocks.
+  void rest() { fused_.give_back(std::exchange(blocks_, 0)); }
 
   /// Unequal blocks have no program, nor have more lanes than may run at once.
   Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,

@@ -20,6 +20,7 @@ CUresult allocate(CUdeviceptr* pointer, std::size_t bytes, Kind kind) {
   if (const CUresult refused = refuse(Needs::context)) return refused;
   if (const CUresult refused = refuse_in_capture(nullptr)) return refused;
   if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (machine().allocating_waits) drain_streams();
   const int device = current_context()->device;
   if (bytes > machine().memory) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::size_t mapping = round_up(bytes, kPage);
@@ -162,6 +163,7 @@ CUresult cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
   if (const CUresult refused = refuse(Needs::context)) return refused;
   if (const CUresult refused = refuse_in_capture(nullptr)) return refused;
   if (pointer == nullptr || bytes == 0 || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  if (machine().allocating_waits) drain_streams();
   void* const data =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -189,6 +191,7 @@ CUresult cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned) {
   if (const CUresult refused = refuse(Needs::context)) return refused;
   if (const CUresult refused = refuse_in_capture(nullptr)) return refused;
   if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (machine().allocating_waits) drain_streams();
   const bool added = allocations().add({.begin = address_of(pointer),
                                         .bytes = bytes,
                                         .kind = Kind::registered,

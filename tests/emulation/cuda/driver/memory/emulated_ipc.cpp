@@ -83,6 +83,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, CUipcMemHandle handle, unsi
   if (pointer == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
     return CUDA_ERROR_INVALID_VALUE;
   if (!machine().ipc) return CUDA_ERROR_INVALID_HANDLE;
+  if (machine().allocating_waits) drain_streams();
   const Ticket ticket = ticket_in(handle);
   const std::lock_guard lock(g_ipc_mutex);
   const auto known = g_opened.find({ticket.process, ticket.number});
