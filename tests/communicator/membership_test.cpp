@@ -71,7 +71,7 @@ std::string choice(Rank host, std::uint32_t used,
                    std::uint32_t kinds = kinds_of({.medium = PathMedium::kernel}),
                    const Seating& seating = {}) {
   MessageWriter out;
-  out.u8(1).rank(host).u32(used).u32(kinds).u8(0);
+  out.u8(1).rank(host).u32(used).u32(kinds).u8(0).text("");
   seating.write(out);
   return out.bytes();
 }
