@@ -112,6 +112,9 @@ TEST(ShmSlotTrial, ShortMessagesAreTriedInTwoWays) {
   const std::pair<Times, ShmWay> machines[] = {
       {{{1600, 400, 1}, {400, 400, 1}}, ShmWay::spread},
       {{{300, 900, 1}, {300, 400, 1}}, ShmWay::few},
+      // A little more memory is worth a tenth, not less.
+      {{{1000, 900, 1}, {1000, 900, 1}}, ShmWay::spread},
+      {{{1000, 970, 1}, {1000, 970, 1}}, ShmWay::few},
   };
   ShmSlotTrial long_messages = new_trial();
   ASSERT_EQ(chosen(long_messages, {{6800, 2600, 600}, {700, 5000, 1000}}), ShmWay::streamed);

@@ -162,8 +162,9 @@ class ShmSlotTrial {
   /// Few small slots are a ring. So many messages go round it twice: its pages are there then, and
   /// its lines are where they are in the long run.
   static constexpr std::size_t kSettling = 64;
-  /// The others must be shorter than the first by as much.
-  static constexpr float kClearly = 0.8F;
+  /// The others must be shorter than the first by as much. To write large slots another way costs
+  /// the caches of both cores; small ones fit beside all else.
+  [[nodiscard]] float clearly() const { return size_ == ShmSlotSize::small ? 0.95F : 0.8F; }
   /// Waits for the receiver's times for as many messages.
   static constexpr std::size_t kPatience = 1024;
   /// A choice holds for as many bytes, and for as many times more each time that a trial confirms
@@ -212,7 +213,7 @@ class ShmSlotTrial {
       ns[way] = samples[kSamples / 2] + reading;
     }
     const auto other = std::min_element(ns.begin() + 1, ns.end());
-    const bool better = *other < kClearly * ns[0];
+    const bool better = *other < clearly() * ns[0];
     const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
     if (choice_) again_ = best == *choice_ ? std::min(kTimes * again_, kLatest) : kSoonest;
     latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
