@@ -184,26 +184,24 @@ TEST(GpuCalls, ExchangesInAnyOrder) {
   });
 }
 
-/// An exchange moves while a collective of the same communicator waits for a rank, which issues its
-/// part only after the exchange.
+/// A first exchange moves while a collective of the same communicator waits for a rank, which
+/// issues its part only after the exchange.
 TEST(GpuCalls, ExchangesPassCollectives) {
   on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
     const BothStreams second;
     const TestMemory<float> sums(counting(kCount, rank)), data(counting(kCount, rank));
-    for (int turn = 0; turn < 2; ++turn) {
-      const auto exchange = [&](int from) {
-        EXPECT_COLL(rank == from
-                        ? coll_send(data.pointer(), kCount, COLL_FLOAT32, 1 - rank, comm, second)
-                        : coll_recv(data.pointer(), kCount, COLL_FLOAT32, 1 - rank, comm, second));
-        EXPECT_COLL(coll_stream_synchronize(second));
-      };
-      if (turn == 0) exchange(0);  // what the first one needs is made while nothing waits
-      if (turn == 1 && rank == 1) exchange(0);
+    const auto sum = [&] {
       EXPECT_COLL(coll_all_reduce(sums.pointer(), sums.pointer(), kCount, COLL_FLOAT32, COLL_SUM,
                                   comm, stream));
-      if (turn == 1 && rank == 0) exchange(0);
-      EXPECT_COLL(coll_stream_synchronize(stream));
-    }
+    };
+    sum();  // what that needs is made while nothing waits
+    EXPECT_COLL(coll_stream_synchronize(stream));
+    if (rank == 0) sum();
+    EXPECT_COLL(rank == 0 ? coll_send(data.pointer(), kCount, COLL_FLOAT32, 1, comm, second)
+                          : coll_recv(data.pointer(), kCount, COLL_FLOAT32, 0, comm, second));
+    EXPECT_COLL(coll_stream_synchronize(second));
+    if (rank == 1) sum();
+    EXPECT_COLL(coll_stream_synchronize(stream));
     Values twice = sum_of(kCount, 2);
     for (float& value : twice) value *= 2;
     EXPECT_EQ(sums.read(), twice);

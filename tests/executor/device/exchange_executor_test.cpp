@@ -280,6 +280,20 @@ TEST(ExchangeExecutor, AbandonedRunsEnd) {
   }
 }
 
+/// Nobody waits behind a run that was abandoned.
+TEST(ExchangeExecutor, WhatIsAbandonedGivesItsTurnAway) {
+  const OnDevice device;
+  Exchanges all(1, 2, 256);
+  all.network().end(0, 1, 0);
+  all.network().block(0, 1, 0, true);
+  Exchange& given_up = all.begin(0, 1, true, 600, 1);
+  const Pair behind{&all.begin(0, 1, true, 600, 2), &all.begin(1, 0, false, 600, 2)};
+  all.progress(0).abandon(given_up.run);
+  all.network().block(0, 1, 0, false);
+  ASSERT_TRUE(all.finish());
+  behind.expect_moved();
+}
+
 TEST(ExchangeExecutor, AConnectionThatServesNoDeviceIsRefused) {
   class Plain final : public Connection {
    public:
