@@ -187,8 +187,10 @@ TEST(GpuCalls, ExchangesInAnyOrder) {
 /// A first exchange moves while a collective of the same communicator waits for a rank, which
 /// issues its part only after the exchange.
 TEST(GpuCalls, ExchangesPassCollectives) {
-  on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams& stream) {
-    const BothStreams second;
+  on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams&) {
+    coll_stream_t stream =
+        nullptr;  // of the library: the collective begins as soon as it is issued
+    EXPECT_COLL(coll_stream_create(&stream));
     const TestMemory<float> sums(counting(kCount, rank)), data(counting(kCount, rank));
     const auto sum = [&] {
       EXPECT_COLL(coll_all_reduce(sums.pointer(), sums.pointer(), kCount, COLL_FLOAT32, COLL_SUM,
@@ -197,15 +199,15 @@ TEST(GpuCalls, ExchangesPassCollectives) {
     sum();  // what that needs is made while nothing waits
     EXPECT_COLL(coll_stream_synchronize(stream));
     if (rank == 0) sum();
-    EXPECT_COLL(rank == 0 ? coll_send(data.pointer(), kCount, COLL_FLOAT32, 1, comm, second)
-                          : coll_recv(data.pointer(), kCount, COLL_FLOAT32, 0, comm, second));
-    EXPECT_COLL(coll_stream_synchronize(second));
+    EXPECT_COLL(rank == 0 ? coll_send(data.pointer(), kCount, COLL_FLOAT32, 1, comm, nullptr)
+                          : coll_recv(data.pointer(), kCount, COLL_FLOAT32, 0, comm, nullptr));
     if (rank == 1) sum();
     EXPECT_COLL(coll_stream_synchronize(stream));
     Values twice = sum_of(kCount, 2);
     for (float& value : twice) value *= 2;
     EXPECT_EQ(sums.read(), twice);
     EXPECT_EQ(data.read(), counting(kCount, 0));
+    EXPECT_COLL(coll_stream_destroy(stream));
   });
 }
 
