@@ -17,16 +17,17 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
   const Deadline deadline = after(joining.connect_s);
   const Result<OwnPlace> own = own_place(joining.device);
   COLL_ASSIGN(Meeting meeting, meet(joining.place, joining.rank, joining.size, deadline));
-  COLL_ASSIGN(Membership membership,
-              agree_on_membership(assembly_of(meeting, deadline), joining.transports,
-                                  joining.interface, joining.settings, own));
+  const Assembly assembly = assembly_of(meeting, deadline);
+  COLL_ASSIGN(Membership membership, agree_on_membership(assembly, joining.transports,
+                                                         joining.interface, joining.settings, own));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
+  COLL_TRY(made->engine_.prepare_devices(assembly));
   std::unique_ptr<Topic> topic;
   if (joining.size > 1) {
     COLL_ASSIGN(const auto plane, start_control(std::move(meeting), made->membership_.members));
     topic = plane->open_first();
   }
-  COLL_TRY(made->start(std::move(topic), deadline));
+  COLL_TRY(made->start(std::move(topic)));
   return made;
 }
 
@@ -35,11 +36,12 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining,
                                                          const Kinship* kin) {
   const Deadline deadline = after(joining.connect_s);
   const Result<OwnPlace> own = own_place(joining.device);
-  COLL_ASSIGN(Membership membership,
-              membership_of_part(assembly_of(*topic, deadline), kin, joining.transports,
-                                 joining.interface, joining.settings, own));
+  const Assembly assembly = assembly_of(*topic, deadline);
+  COLL_ASSIGN(Membership membership, membership_of_part(assembly, kin, joining.transports,
+                                                        joining.interface, joining.settings, own));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
-  COLL_TRY(made->start(std::move(topic), deadline));
+  COLL_TRY(made->engine_.prepare_devices(assembly));
+  COLL_TRY(made->start(std::move(topic)));
   return made;
 }
 
@@ -54,12 +56,11 @@ Communicator::Communicator(const Joining& joining, Membership membership)
               WaitPolicy{joining.spin_us, membership_.neighbours.per_core}, membership_, results_,
               failure_) {}
 
-Status Communicator::start(std::unique_ptr<Topic> topic, Deadline deadline) {
+Status Communicator::start(std::unique_ptr<Topic> topic) {
   if (topic) seats_ = {topic->plane(), topic->members(), topic->hub()};
   COLL_ASSIGN(watch_, start_watch(std::move(topic), membership_.members, engine_.board()));
   failure_.report_to(*watch_);
   engine_.attend_to(*watch_);
-  COLL_TRY(engine_.prepare_devices(deadline));
   recall_plans(world());
   // Asks the processor what it can do, which takes a virtual machine tens of microseconds.
   (void)reduce::copy_kernels();

@@ -111,7 +111,7 @@ class Communicator {
 
  private:
   Communicator(const Joining& joining, Membership membership);
-  Status start(std::unique_ptr<Topic> topic, Deadline deadline);
+  Status start(std::unique_ptr<Topic> topic);
 
   Rank rank_;
   Rank size_;

@@ -80,12 +80,6 @@ Group what_it_called(const Question& question, const RankPlace& rank) {
   return where_now(question, rank);
 }
 
-/// A send or receive concerns two ranks; the others are free to be anywhere.
-bool concerns(const Question& question, Rank rank) {
-  const bool two = question.call.is_pair() && question.call.root != kNoRank;
-  return !two || rank == question.asker || rank == question.call.root;
-}
-
 std::vector<Group> grouped(const Question& question, const std::vector<RankPlace>& ranks) {
   std::vector<Group> groups;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -120,6 +114,11 @@ std::string worded(const Group& group, const std::vector<Member>& members) {
 }
 
 }  // namespace
+
+bool concerns(const Question& question, Rank rank) {
+  const bool two = question.call.is_pair() && question.call.root != kNoRank;
+  return !two || rank == question.asker || rank == question.call.root;
+}
 
 std::string member_text(Rank rank, const std::vector<Member>& members) {
   const std::string name = "rank " + std::to_string(rank);

@@ -19,6 +19,10 @@ struct RankPlace {
   bool left = false;                 ///< it left in order
 };
 
+/// Whether where `rank` is matters for the question: a send or receive concerns two ranks, and the
+/// others are free to be anywhere.
+bool concerns(const Question& question, Rank rank);
+
 /// Did a rank call something else than the question's call as its call of that number?
 bool calls_differ(const Question& question, const std::vector<RankPlace>& ranks);
 

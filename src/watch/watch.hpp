@@ -45,11 +45,12 @@ class Watch {
   /// everywhere with a mismatch that names them.
   virtual Status report_mismatch(const Call& call, Rank peer, const Status& found) = 0;
 
-  /// This rank has waited suspiciously long in `call`, a collective. Returns at once; meanwhile the
-  /// hub asks all ranks, and if one called something else as its call of that number, fails the
-  /// communicator everywhere with a mismatch that names both. (Calls that differ need not exchange
-  /// a message.)
-  virtual void doubt(const Call& call) noexcept = 0;
+  /// This rank has waited suspiciously long in `call`, which has no tag. Returns at once; meanwhile
+  /// the hub asks all ranks, or of a send or receive the peer. If one called something else as its
+  /// call of that number, the communicator fails everywhere with a mismatch that names both. (Calls
+  /// that differ need not exchange a message.) False: another question of this rank is under way,
+  /// so ask again.
+  virtual bool doubt(const Call& call) noexcept = 0;
 
   /// This rank leaves in order: that it hangs up is no death. Returns when the others know
   /// (bounded, 2 s). `start_leaving` is its first half: several watches can leave at once.

@@ -75,7 +75,7 @@ void WatchHub::on_question(const Question& question) {
     one.left = left_[static_cast<std::size_t>(rank)];
     if (rank == rank_) {
       one.place = place(question);
-    } else if (topic().open(rank) && !one.left) {
+    } else if (topic().open(rank) && !one.left && concerns(question, rank)) {
       ++gathering.missing;
       topic().send(rank, pack_where(gathering.question));
     }
@@ -108,7 +108,8 @@ void WatchHub::on_left(Rank from, const Departure& departure) {
   if (left_[static_cast<std::size_t>(from)]) return;  // said twice
   left_[static_cast<std::size_t>(from)] = true;
   note_departure(departure);
-  if (gathering_ && !gathering_->places[static_cast<std::size_t>(from)].place) {
+  if (gathering_ && concerns(gathering_->question, from) &&
+      !gathering_->places[static_cast<std::size_t>(from)].place) {
     gathering_->places[static_cast<std::size_t>(from)].left = true;
     if (--gathering_->missing == 0) answer_question();
   }

@@ -71,14 +71,16 @@ Status WatchSide::report_mismatch(const Call& call, Rank peer, const Status& fou
   return ask(question);
 }
 
-void WatchSide::doubt(const Call& call) noexcept {
+bool WatchSide::doubt(const Call& call) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!verdict_.ok() || ended_ || question_) return;
+  if (!verdict_.ok() || ended_) return true;
+  if (question_) return false;
   question_.emplace();
   question_->asker = rank_;
   question_->call = call;
   question_->reason = Question::Reason::doubt;
   topic_->ask();
+  return true;
 }
 
 Status WatchSide::ask(const Question& question) {

@@ -34,7 +34,7 @@ class WatchSide : public Watch, Topic::Handler {
   Status report(const Status& failure) noexcept override;
   Status report_deadline(const Call& call, double waited_s, std::string awaited) override;
   Status report_mismatch(const Call& call, Rank peer, const Status& found) override;
-  void doubt(const Call& call) noexcept override;
+  bool doubt(const Call& call) noexcept override;
   void start_leaving() noexcept override;
   void leave() noexcept override;
 

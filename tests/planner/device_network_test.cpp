@@ -124,6 +124,7 @@ TEST(DeviceNetwork, FusedKernelsTakeTheSameWays) {
     EXPECT_EQ(route.alpha_us, one.alpha_us) << one.host;
     EXPECT_EQ(route.long_us, one.long_us) << one.host;
     EXPECT_EQ(route.send_us, 0);
+    EXPECT_EQ(route.receive_us_per_byte, 0);
     EXPECT_EQ(route.inline_bytes, gpu.flagged_bytes);
     EXPECT_EQ(kernels.network->step_us, gpu.step_us);
     EXPECT_EQ(kernels.network->flagged_times, gpu.flagged_times);

@@ -2,9 +2,12 @@
 // What a communicator has where its ranks' GPUs move calls.
 #include "communicator/engine/device_mover.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 #include <thread>
 
+#include "base/log.hpp"
 #include "planner/plan_cut.hpp"
 #include "reduce/device/device_kernels.hpp"
 
@@ -23,18 +26,25 @@ World world_of_exchanges(const Membership& membership) {
   return world;
 }
 
-/// The ranks whose GPU this one's writes to in sends: those of its host, if there are few, since
-/// each takes some MiB of its GPU. The same answer at both ends.
+/// Have ranks of such a host sends that GPUs move? Each connection takes some MiB of a GPU.
+bool has_exchanges(const std::vector<Rank>& of_host) {
+  constexpr std::size_t kMost = 8;
+  return of_host.size() >= 2 && of_host.size() <= kMost;
+}
+
+bool any_host_has_exchanges(const Layout& layout) {
+  for (Rank host = 0; host < layout.hosts(); ++host)
+    if (has_exchanges(layout.members_of(host))) return true;
+  return false;
+}
+
+/// The ranks to whose GPU this one's writes in sends, by rank. The same answer at both ends.
 std::vector<bool> exchange_peers(Rank rank, const Membership& membership) {
-  constexpr std::size_t kMostOfHost = 8;
   const Layout& layout = membership.world.layout;
-  const std::vector<Rank> near = layout.members_of(layout.host[static_cast<std::size_t>(rank)]);
-  std::vector<bool> peers(membership.paths.size());
-  for (const Rank peer : near) {
-    const auto at = static_cast<std::size_t>(peer);
-    peers[at] = near.size() <= kMostOfHost && peer != rank &&
-                membership.paths[at].capabilities().shares_memory;
-  }
+  std::vector<bool> peers(layout.host.size());
+  const auto& near = layout.members_of(layout.host[static_cast<std::size_t>(rank)]);
+  if (!has_exchanges(near)) return peers;
+  for (const Rank peer : near) peers[static_cast<std::size_t>(peer)] = peer != rank;
   return peers;
 }
 
@@ -58,6 +68,7 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
       exchange_world_(world_of_exchanges(membership)),
       exchange_programs_(rank, membership, exchange_world_, kExchangeLanes, exchanges_, pool,
                          counts, &links_),
+      any_exchanges_(any_host_has_exchanges(membership.world.layout)),
       exchanges_with_(exchange_peers(rank, membership)) {
   if (membership.fused_world == nullptr) return;
   fused_ = std::make_unique<ProgramCache>(rank, membership, *membership.fused_world, kFusedLanes,
@@ -77,7 +88,25 @@ ProgramCache* DeviceMover::programs_for(const Call& call, const PlanKey& key) {
   return key.size_class >= least_class_ ? &programs_ : nullptr;
 }
 
-Status DeviceMover::connect_exchanges(Deadline deadline) {
+Status DeviceMover::agree_on_exchanges(const Assembly& meeting) {
+  if (!any_exchanges_) return {};
+  const Status connected = caught([this] { return connect_exchanges(); });
+  // No rank goes on before all are done: a call of it might wait on a stream by then.
+  COLL_ASSIGN(const std::vector<std::string> troubles,
+              meeting.exchange(connected.ok() ? "" : connected.text()));
+  for (std::size_t rank = 0; rank < troubles.size(); ++rank) {
+    if (troubles[rank].empty()) continue;
+    log(LogLevel::info, "the host moves sends and receives of GPUs: rank " + std::to_string(rank) +
+                            ": " + troubles[rank]);
+    exchanges_with_.assign(exchanges_with_.size(), false);
+    break;
+  }
+  return {};
+}
+
+Status DeviceMover::connect_exchanges() {
+  constexpr double kLongest_s = 10;
+  constexpr std::chrono::microseconds kPause{50};
   std::vector<PlanKey> keys;
   const auto ranks = static_cast<Rank>(exchanges_with_.size());
   for (Rank peer = 0; peer < ranks; ++peer) {
@@ -86,21 +115,21 @@ Status DeviceMover::connect_exchanges(Deadline deadline) {
       keys.push_back({{one, ranks, peer}, least_class_});
   }
   for (const PlanKey& key : keys) COLL_TRY(exchange_programs_.prepare(key));
-  while (!keys.empty()) {
+  const Deadline deadline = after(kLongest_s);
+  while (true) {
     for (std::size_t i = keys.size(); i-- > 0;) {
       COLL_ASSIGN(const bool connected, exchange_programs_.connect(keys[i]));
       if (connected) keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    if (keys.empty()) break;
+    if (keys.empty()) return {};
     if (Clock::now() > deadline) {
       const Rank peer = keys.front().spec.root;
-      return failed(Code::deadline, "the GPUs of this rank and of rank " + std::to_string(peer) +
+      return failed(Code::deadline, "its GPU and that of rank " + std::to_string(peer) +
                                         " were not connected in time")
           .at_rank(peer);
     }
-    std::this_thread::yield();
+    std::this_thread::sleep_for(kPause);
   }
-  return {};
 }
 
 void DeviceMover::stop_reading() {

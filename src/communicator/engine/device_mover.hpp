@@ -10,7 +10,6 @@
 #include "communicator/membership/device_links.hpp"
 #include "executor/device/exchange_executor.hpp"
 #include "executor/device/stream_executor.hpp"
-#include "sys/clock.hpp"
 
 namespace coll {
 
@@ -28,8 +27,9 @@ class DeviceMover {
   [[nodiscard]] const char* name_of(const ProgramCache& programs) const;
   [[nodiscard]] StreamDevice& gpu() const { return gpu_; }
   /// Makes the connections of sends and receives that GPUs move, while the ranks join: to take
-  /// memory later may wait for streams, and those for such an exchange. The ranks do it together.
-  Status connect_exchanges(Deadline deadline);
+  /// memory later may wait for streams, and those for such an exchange. All ranks call it. Where
+  /// one cannot, the host moves sends and receives, on all ranks. Fails if they cannot agree.
+  Status agree_on_exchanges(const Assembly& meeting);
   void stop_reading();
   /// Is there all of the GPU's that a call has in common with those that repeat it? From any
   /// thread.
@@ -41,6 +41,7 @@ class DeviceMover {
   /// A call's key, and which kernels it needs.
   using Prepared = std::tuple<PlanKey, ReduceOp, DataType>;
   static Prepared prepared(const Call& call, const PlanKey& key);
+  Status connect_exchanges();
 
   StreamDevice& gpu_;
   const std::uint32_t least_class_, least_fused_class_;
@@ -50,6 +51,7 @@ class DeviceMover {
   ProgramCache programs_;  ///< of the streams
   const World exchange_world_;
   ProgramCache exchange_programs_;       ///< of sends and receives
+  const bool any_exchanges_;             ///< between some ranks, perhaps not this one
   std::vector<bool> exchanges_with_;     ///< by rank
   std::unique_ptr<ProgramCache> fused_;  ///< null: the ranks have no fused kernels
   mutable std::mutex mutex_;

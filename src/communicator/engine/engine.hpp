@@ -47,9 +47,9 @@ class Engine {
   void finish() noexcept;
   /// Before the first call.
   void attend_to(Watch& watch) { watch_ = &watch; }
-  /// Before the first call: what GPUs have to have by then. The ranks do it together.
-  Status prepare_devices(Deadline deadline) {
-    return device_ ? device_->connect_exchanges(deadline) : Status();
+  /// Before the first call: what GPUs have to have by then. All ranks call it.
+  Status prepare_devices(const Assembly& meeting) {
+    return device_ ? device_->agree_on_exchanges(meeting) : Status();
   }
   /// For the watch.
   [[nodiscard]] const CallBoard& board() const { return board_; }

@@ -44,8 +44,9 @@ Status Engine::make_ready(const Request& request, const PlanKey& key, bool& read
   return PlacedBuffers::reserve(request, rank_, size_, scratch_, device_->gpu());
 }
 
-/// To make what a first call needs may wait for streams, and these for earlier calls. Exchanges
-/// keep no stream waiting.
+/// To make what a first call needs may wait for streams, and these for earlier calls; but those of
+/// exchanges wait for nothing. (A stream of the program's may wait for an exchange. To drain that
+/// too would stop programs whose ranks issue exchanges and collectives in different orders.)
 bool Engine::has_to_drain(const Call& call) const {
   if (device_->is_prepared(call, key_of(call))) return false;
   for (const OpenCall* other = open_.front(); other != nullptr; other = other->next)

@@ -78,8 +78,8 @@ bool Engine::look_at(OpenCall& call, Clock::time_point now) noexcept {
     return true;
   }
   if (waited_s >= call.patience_s) {
-    if (!call.call.tagged()) watch_->doubt(call.call);
-    call.patience_s = std::min(2 * waited_s, waited_s + kLongestPatience_s);
+    if (call.call.tagged() || watch_->doubt(call.call))
+      call.patience_s = std::min(2 * waited_s, waited_s + kLongestPatience_s);
   }
   return false;
 }

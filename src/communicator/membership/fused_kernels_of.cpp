@@ -25,7 +25,8 @@ FusedShape fused_shape() {
   return shape;
 }
 
-/// By what is known of one rank's GPU on another: does it reach that? `device` is the other's.
+/// Whether this rank's GPU, `own`, reaches `device`, another GPU of this process, as the driver
+/// says.
 Status check_reach(StreamDevice& gpu, const std::string& own, const std::string& device) {
   COLL_ASSIGN(const int ordinal, StreamDevice::ordinal_at_bus(device));
   int reaches = 0;

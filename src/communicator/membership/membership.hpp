@@ -48,8 +48,8 @@ struct Membership {
   World world;
   StreamDevice* gpu = nullptr;  ///< of this rank, where all ranks have one that moves calls:
   std::shared_ptr<const World> gpu_world;  ///< what plans of their streams are made from
-  /// Of this rank; used where all ranks have one. Elsewhere it stays: to free its memory may wait
-  /// for calls of other communicators.
+  /// Of this rank; used where all ranks have one and reach one another. Elsewhere it stays: to free
+  /// its memory may wait for calls of other communicators.
   std::unique_ptr<FusedExecutor> fused;
   std::shared_ptr<const World> fused_world;  ///< of fused kernels; null: not all ranks have them
   std::vector<Member> members;

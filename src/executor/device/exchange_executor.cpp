@@ -125,7 +125,9 @@ void ExchangeExecutor::begin(Run& run) {
   give(flight);
 }
 
-/// Tells the ports of what comes next, and gives the device what can run. True if there was any.
+/// Tells the ports of what comes next, and gives the device a message of each lane that can run:
+/// with memory that is not pinned the driver returns when it is copied, and others wait meanwhile.
+/// True if there was any.
 bool ExchangeExecutor::give(Flight& flight) {
   if (flight.whole || flight.program->first_way().first != &flight) return false;
   Run& run = *flight.run;
@@ -140,7 +142,7 @@ bool ExchangeExecutor::give(Flight& flight) {
     StreamQueue queue(device_);
     for (std::size_t lane = 0; lane < flight.lanes.size(); ++lane) {
       queue.enter(flight.program->ways[lane]->stream);
-      while (queue.ok() && can_run(flight, lane)) move_next(flight, lane, queue);
+      if (queue.ok() && can_run(flight, lane)) move_next(flight, lane, queue);
     }
     run.failure =
         current.error() != 0 ? device_.failed_to("its context", current.error()) : queue.status();

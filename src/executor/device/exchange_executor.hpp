@@ -17,9 +17,9 @@ struct ExchangeProgram;
 /// Of one communicator, on one GPU. A send and the receive that its peer needs may be issued in any
 /// order, so nothing on the device waits for another rank: the processor looks at the ports' words,
 /// and starts a copy when its slot may be used. The device tells the peer when the copy is done. So
-/// a message costs the processor three operations of a stream, and runs of different peers or
-/// directions move side by side. Those of one peer and direction move in the order of their begins.
-/// A run's buffers may lie in any memory.
+/// a message costs the processor three operations of a stream or more, and a run that stands holds
+/// up those of the same peer and direction only, which move in the order of their begins. A run's
+/// buffers may lie in any memory that the GPU's context can copy.
 ///
 /// A driver that refuses work is the run's `failure`. Runs are not held (Progress::hold).
 ///

@@ -66,6 +66,7 @@ struct Fabric {
   void give_kernels(Route& route, double alpha_us, double long_us) const {
     route.alpha_us = alpha_us;
     route.send_us = 0;
+    route.receive_us_per_byte = 0;
     route.long_us = long_us;
     route.inline_bytes = gpu.flagged_bytes;
   }

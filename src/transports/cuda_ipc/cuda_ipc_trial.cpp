@@ -2,9 +2,9 @@
 // Opens what another process's GPU has, and closes it again.
 #include "transports/cuda_ipc/cuda_ipc_trial.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "sys/cuda/current_context.hpp"
@@ -22,33 +22,30 @@ Result<CudaIpcHello> read_offer(std::string_view offer) {
   return hello;
 }
 
-/// What came of a trial. Processes that meet again do not try again: to close memory may wait for
-/// calls that are under way by then.
-struct Verdict {
+/// A device of another process that was reached. Processes that meet again do not try again: to
+/// close memory may wait for calls that are under way by then.
+struct Reached {
   CudaContext context;
   MemoryProof process;
   CudaUuid device;
-  Status said;
 };
 
-ForkSafeMutex g_verdicts_mutex;              // guards `g_verdicts`
-std::vector<Verdict>* g_verdicts = nullptr;  // stays for good
+ForkSafeMutex g_reached_mutex;              // guards `g_reached`
+std::vector<Reached>* g_reached = nullptr;  // stays for good
 
-std::optional<Status> known_verdict(CudaContext context, const CudaIpcHello& peer) {
-  const std::lock_guard lock(g_verdicts_mutex);
-  if (g_verdicts == nullptr) return std::nullopt;
-  for (const Verdict& each : *g_verdicts) {
-    if (each.context == context && is_same(each.process, peer.process) &&
-        std::memcmp(each.device.bytes, peer.device.bytes, sizeof peer.device.bytes) == 0)
-      return each.said;
-  }
-  return std::nullopt;
+bool was_reached(CudaContext context, const CudaIpcHello& peer) {
+  const std::lock_guard lock(g_reached_mutex);
+  if (g_reached == nullptr) return false;
+  return std::ranges::any_of(*g_reached, [&](const Reached& each) {
+    return each.context == context && is_same(each.process, peer.process) &&
+           std::memcmp(each.device.bytes, peer.device.bytes, sizeof peer.device.bytes) == 0;
+  });
 }
 
-void note_verdict(CudaContext context, const CudaIpcHello& peer, const Status& said) {
-  const std::lock_guard lock(g_verdicts_mutex);
-  if (g_verdicts == nullptr) g_verdicts = new std::vector<Verdict>;
-  g_verdicts->push_back({context, peer.process, peer.device, said});
+void note_reached(CudaContext context, const CudaIpcHello& peer) {
+  const std::lock_guard lock(g_reached_mutex);
+  if (g_reached == nullptr) g_reached = new std::vector<Reached>;
+  g_reached->push_back({context, peer.process, peer.device});
 }
 
 }  // namespace
@@ -72,10 +69,10 @@ Status try_offered_memory(CudaContext context, std::string_view own, std::string
   COLL_ASSIGN(const CudaIpcHello peer, read_offer(offered));
   COLL_TRY(CudaIpcReach::may_open(mine, peer));
   if (is_same(mine.process, peer.process)) return {};
-  if (const std::optional<Status> known = known_verdict(context, peer)) return *known;
-  const Status said = CudaPiece::open(context, peer.ring).status();
-  note_verdict(context, peer, said);
-  return said;
+  if (was_reached(context, peer)) return {};
+  COLL_TRY(CudaPiece::open(context, peer.ring).status());
+  note_reached(context, peer);
+  return {};
 }
 
 }  // namespace coll

@@ -267,6 +267,25 @@ TEST(GpuCalls, AnExchangeThatTheEndsMoveDifferentlyIsAnErrorOnBoth) {
   }
 }
 
+/// The two calls have waited for as long, so they are in doubt together, and the first one is fine.
+TEST(GpuCalls, AMismatchBesideACallThatIsOnlyLate) {
+  on_gpus(3, [](coll_comm_t comm, int rank, const BothStreams& stream) {
+    const TestMemory<float> data(Values(kCount, 1.F)), late(kCount);
+    if (rank == 0) {
+      EXPECT_COLL(coll_group_start());
+      EXPECT_COLL(coll_recv(late.pointer(), kCount, COLL_FLOAT32, 2, comm, stream));
+      EXPECT_COLL(coll_recv(data.pointer(), 1000, COLL_FLOAT32, 1, comm, stream));
+      EXPECT_COLL(coll_group_end());
+    } else if (rank == 1) {
+      static_cast<void>(coll_send(data.pointer(), kCount, COLL_FLOAT32, 0, comm, stream));
+    }
+    stream.synchronize();
+    static_cast<void>(coll_stream_synchronize(stream));
+    while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
+    EXPECT_EQ(coll_comm_status(comm, nullptr), COLL_MISMATCH);
+  });
+}
+
 /// The slots may hold the first sends, and then there are none left.
 TEST(GpuCalls, SendsThatNobodyReceivesHaveADeadline) {
   on_gpus(

@@ -208,6 +208,16 @@ TEST(GpuProcesses, Exchange) {
   ranks.expect_all_good();
 }
 
+/// Ranks whose sends cannot be connected join all the same, and their other calls are the GPUs'.
+TEST(GpuProcesses, JoinWithoutExchanges) {
+  const Meetings meetings;
+  RankProcesses ranks(kRanks, [place = meetings.place(0)](int rank) {
+    setenv("COLL_ALGORITHM", "send=ring", 1);  // which is no algorithm of sends
+    return on_gpu(place, kRanks, sums_moved_by("streams", kRanks))(rank);
+  });
+  ranks.expect_all_good();
+}
+
 /// The first exchanges of a ring on two streams of CUDA, none in a group: what they need of the GPU
 /// is there, as a driver may have who takes memory wait for all streams (EMUCUDA_ALLOCATING_WAITS).
 TEST(GpuProcesses, FirstExchangesOnStreams) {

@@ -30,8 +30,9 @@ class FusedExecutor final : public Executor {
   static Result<std::unique_ptr<FusedExecutor>> make(FusedDevice& device, unsigned ranks,
                                                      FusedShape shape);
   ~FusedExecutor() override;
-  /// Memory of its GPU, as long as it lives; for good once others may have it open.
+  /// Memory of its GPU, as long as it lives.
   [[nodiscard]] CudaAddress memory() const { return arrived_.address(); }
+  /// The memory stays for good: another process may have it open.
   void keep_memory() { arrived_.abandon(); }
   /// No program will ever be bound: others may have its blocks.
   void rest() { fused_.give_back(std::exchange(blocks_, 0)); }
