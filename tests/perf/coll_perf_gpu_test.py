@@ -98,7 +98,8 @@ class Gpu(unittest.TestCase):
     def test_the_limit_is_what_copies_reach(self):
         result, table = measured(2, "--device", "cuda:0", "-t", "all_reduce,all_gather,barrier", "--sizes", "1M")
         gpu, = result["gpus"]
-        self.assertEqual([copy["bytes"] for copy in gpu["copies"]], [64 << 20, 32 << 20, 16 << 20])
+        # The longest is a power of two, and at most a quarter of what communicators leave of 256 MiB.
+        self.assertEqual([copy["bytes"] for copy in gpu["copies"]], [32 << 20, 16 << 20, 8 << 20])
         self.assertEqual(gpu["limit_GBps"], max(copy["moved_GBps"] for copy in gpu["copies"]))
         self.assertGreater(gpu["limit_GBps"], 0)
         self.assertRegex(table, r"GPU-[0-9a-f-]{36} of 2 ranks copies [\d.]+ GB/s")
