@@ -68,7 +68,6 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
       exchange_world_(world_of_exchanges(membership)),
       exchange_programs_(rank, membership, exchange_world_, kExchangeLanes, exchanges_, pool,
                          counts, &links_),
-      any_exchanges_(any_host_has_exchanges(membership.world.layout)),
       exchanges_with_(exchange_peers(rank, membership)) {
   if (membership.fused_world == nullptr) return;
   fused_ = std::make_unique<ProgramCache>(rank, membership, *membership.fused_world, kFusedLanes,
@@ -89,7 +88,7 @@ ProgramCache* DeviceMover::programs_for(const Call& call, const PlanKey& key) {
 }
 
 Status DeviceMover::agree_on_exchanges(const Assembly& meeting) {
-  if (!any_exchanges_) return {};
+  if (!any_host_has_exchanges(exchange_world_.layout)) return {};
   const Status connected = caught([this] { return connect_exchanges(); });
   // No rank goes on before all are done: a call of it might wait on a stream by then.
   COLL_ASSIGN(const std::vector<std::string> troubles,

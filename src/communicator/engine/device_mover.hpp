@@ -51,7 +51,6 @@ class DeviceMover {
   ProgramCache programs_;  ///< of the streams
   const World exchange_world_;
   ProgramCache exchange_programs_;       ///< of sends and receives
-  const bool any_exchanges_;             ///< between some ranks, perhaps not this one
   std::vector<bool> exchanges_with_;     ///< by rank
   std::unique_ptr<ProgramCache> fused_;  ///< null: the ranks have no fused kernels
   mutable std::mutex mutex_;

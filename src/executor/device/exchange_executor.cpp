@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <string>
 #include <thread>
 #include <utility>
 
+#include "executor/device/device_run.hpp"
 #include "executor/window_pieces.hpp"
 #include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
@@ -21,7 +21,6 @@ struct ExchangeProgram final : Program {
   /// another.
   std::vector<std::unique_ptr<ExchangeExecutor::Flight>> flights;
 
-  [[nodiscard]] bool sends() const { return steps.front().sends; }
   [[nodiscard]] ExchangeExecutor::Way& first_way() const { return *ways.front(); }
   /// The device may go on with a run of it for good, and use what its ports have.
   void lose() const {
@@ -54,16 +53,9 @@ Result<std::unique_ptr<Program>> ExchangeExecutor::bind(const Schedule& schedule
                  program->scratch_bytes == 0 && program->steps.front().with_space == Space::none,
              "an exchange is one message, and each lane has a connection");
   for (std::size_t lane = 0; lane < program->lanes.size(); ++lane) {
-    Connection& of_lane = *program->connections[lane];
-    DevicePort* const port = of_lane.device_port();
-    COLL_TRY(of_lane.status());
-    if (port == nullptr) {
-      return failed(Code::unsupported, "the connection to rank " + std::to_string(of_lane.peer()) +
-                                           " serves no device")
-          .at_rank(of_lane.peer());
-    }
-    COLL_ASSIGN(Way* const way, way_of(*port, program->sends()));
-    COLL_CHECK(way->ring().stride >= shape.slice_bytes, "a message fits in a slot");
+    COLL_ASSIGN(DevicePort* const port,
+                device_port_of(*program->connections[lane], shape.slice_bytes));
+    COLL_ASSIGN(Way* const way, way_of(*port, program->steps.front().sends));
     program->ways.push_back(way);
   }
   program->flights.push_back(
@@ -112,12 +104,7 @@ ExchangeExecutor::Flight& ExchangeExecutor::take_flight(Run& run) {
 }
 
 void ExchangeExecutor::begin(Run& run) {
-  COLL_CHECK(!run.held, "a device's run moves from its begin on");
-  run.left = 1;
-  run.lost = false;
-  run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
-  run.failure = {};
-  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::moving;
+  begin_on_device(run);
   Flight& flight = take_flight(run);
   Flight** last = &flight.program->first_way().first;
   while (*last != nullptr) last = &(*last)->next;
@@ -233,8 +220,7 @@ bool ExchangeExecutor::advance(Run& run) {
   for (const Way* way : flight.program->ways) moved |= way->port->progress();
   if (is_over(flight)) {
     run.left = 0;
-    run.flushed = true;
-    for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;
+    end_on_device(run);
     flight.run = nullptr;
     return true;
   }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "executor/device/device_run.hpp"
 #include "executor/device/stream_steps.hpp"
 #include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
@@ -91,13 +92,8 @@ Status StreamExecutor::grow_events(std::size_t count) {
 }
 
 void StreamExecutor::begin(Run& run) {
-  COLL_CHECK(!run.held, "a device's run moves from its begin on");
-  run.left = 1;
-  run.lost = false;
-  run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
-  run.failure = {};
+  begin_on_device(run);
   run.flight = nullptr;
-  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::moving;
   pending_.push_back(&run);
   give_passes();
 }
@@ -190,8 +186,7 @@ void StreamExecutor::end(Run& run) {
   for (std::size_t i = 0; i < program.ports.size(); ++i) {
     if (!program.ports[i]->settled(run.marks[i])) return;
   }
-  run.flushed = true;
-  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;
+  end_on_device(run);
   run.flight->program = nullptr;
   run.flight = nullptr;
 }

@@ -6,22 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "executor/device/device_run.hpp"
+
 namespace coll {
 namespace {
 
 Status bind_ports(StreamProgram& program) {
   for (Connection* connection : program.connections) {
-    DevicePort* const port = connection->device_port();
-    COLL_TRY(connection->status());
-    if (port == nullptr) {
-      return failed(Code::unsupported, "the connection to rank " +
-                                           std::to_string(connection->peer()) + " serves no device")
-          .at_rank(connection->peer());
-    }
-    const std::uint32_t credits = std::min(port->sending().credits, port->receiving().credits);
-    const std::size_t slot = std::min(port->sending().stride, port->receiving().stride);
-    COLL_CHECK(credits > 0 && slot >= program.shape.slice_bytes,
-               "a port has slots, and a message fits in");
+    COLL_ASSIGN(DevicePort* const port, device_port_of(*connection, program.shape.slice_bytes));
     program.ports.push_back(port);
   }
   program.next_slots.resize(program.ports.size());

@@ -63,11 +63,14 @@ struct Fabric {
   GpuCost gpu;
 
   [[nodiscard]] Route route(Rank source, Rank target) const;
-  void give_kernels(Route& route, double alpha_us, double long_us) const {
-    route.alpha_us = alpha_us;
-    route.send_us = 0;
-    route.receive_us_per_byte = 0;
-    route.long_us = long_us;
+  /// What messages of fused kernels cost on these links, which are of one host: as on a described
+  /// machine.
+  void give_kernels(Route& route, const Gpu& sender) const {
+    const std::uint32_t first = route.links.front();
+    const bool by_pci = first == sender.up.front();
+    route.alpha_us = by_pci ? gpu.pci_alpha_us : gpu.link_alpha_us;
+    route.long_us = by_pci ? gpu.pci_long_us : first == sender.memory ? 0 : gpu.link_long_us;
+    route.send_us = route.receive_us_per_byte = 0;
     route.inline_bytes = gpu.flagged_bytes;
   }
 };
@@ -84,16 +87,10 @@ Route Fabric::route(Rank source, Rank target) const {
               .receive_us_per_byte = receiver.within_us_per_byte,
               .long_us = gpu.stream_words_us};
   if (from.host == to.host && from.number == to.number) {
-    if (moves == DeviceMoves::by_fused_kernels) give_kernels(route, gpu.link_alpha_us, 0);
     route.links = {sender.memory};
     route.receive_us_per_byte = 0;  // the link counts the copy out of the slot, too
   } else if (from.host == to.host) {
     route.links = here.between[from.number * here.gpus.size() + to.number];
-    if (moves == DeviceMoves::by_fused_kernels) {
-      const bool by_pci = route.links.front() == sender.up.front();
-      by_pci ? give_kernels(route, gpu.pci_alpha_us, gpu.pci_long_us)
-             : give_kernels(route, gpu.link_alpha_us, gpu.link_long_us);
-    }
   } else {
     // The streams of both sides and the threads between them notice one another.
     route.alpha_us = 2 * gpu.stream_alpha_us + between.alpha_us;
@@ -107,6 +104,7 @@ Route Fabric::route(Rank source, Rank target) const {
     route.links.push_back(to.in);
     route.links.insert(route.links.end(), receiver.down.begin(), receiver.down.end());
   }
+  if (moves == DeviceMoves::by_fused_kernels) give_kernels(route, sender);
   return route;
 }
 

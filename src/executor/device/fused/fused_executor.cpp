@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "executor/device/device_run.hpp"
 #include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
 
@@ -85,11 +86,7 @@ Result<std::unique_ptr<Program>> FusedExecutor::bind(const Schedule& schedule,
 }
 
 void FusedExecutor::begin(Run& run) {
-  run.left = 1;
-  run.lost = false;
-  run.queued = run.moved = run.lent = run.flushed = run.by_pass = false;
-  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::moving;
-  run.failure = {};
+  begin_on_device(run);
   if (pending_.empty() && !flights_.full()) {
     run.failure = start(run);
   } else {
@@ -203,8 +200,7 @@ void FusedExecutor::end(Run& run, FusedFlight& flight) {
   for (std::size_t i = 0; i < program.ports.size(); ++i) {
     if (!program.ports[i]->settled(run.marks[i])) return;
   }
-  run.flushed = true;
-  for (Run::Cursor& lane : run.lanes) lane.state = Run::Cursor::State::done;
+  end_on_device(run);
   FusedFlights::release(flight);
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "executor/device/device_run.hpp"
+
 namespace coll {
 namespace {
 
@@ -22,17 +24,8 @@ constexpr std::uint64_t round_up_to(std::uint64_t value, std::uint64_t unit) {
 
 Status bind_ports(FusedProgram& program) {
   for (Connection* connection : program.connections) {
-    DevicePort* const port = connection->device_port();
-    if (port == nullptr || port->sending().kernels.ready == 0) {
-      return failed(Code::unsupported, "the connection to rank " +
-                                           std::to_string(connection->peer()) +
-                                           " serves no kernels")
-          .at_rank(connection->peer());
-    }
-    const std::uint32_t credits = std::min(port->sending().credits, port->receiving().credits);
-    const std::size_t slot = std::min(port->sending().stride, port->receiving().stride);
-    COLL_CHECK(credits > 0 && slot >= program.shape.slice_bytes,
-               "a port has slots, and a message fits in");
+    COLL_ASSIGN(DevicePort* const port,
+                device_port_of(*connection, program.shape.slice_bytes, true));
     program.ports.push_back(port);
   }
   program.next_send.resize(program.ports.size());
