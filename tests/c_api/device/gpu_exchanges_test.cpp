@@ -11,16 +11,12 @@
 namespace collectives::testing {
 namespace gpu_exchanges_test {
 
-std::string who_sends(coll_comm_t comm, std::size_t count, int peer) {
-  coll_call_t call = COLL_CALL_INIT;
-  call.operation = COLL_SEND;
-  call.count = count;
-  call.type = COLL_FLOAT32;
-  call.root = peer;
-  std::vector<char> text(1 << 16);
-  size_t length = 0;
-  EXPECT_COLL(coll_comm_explain(comm, &call, text.data(), text.size(), &length));
-  return text.data();
+/// What the rank has issued ends, in whatever way; then the communicator fails by a mismatch.
+void expect_mismatch(coll_comm_t comm, const BothStreams& stream) {
+  stream.synchronize();
+  static_cast<void>(coll_stream_synchronize(stream));
+  while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
+  EXPECT_EQ(coll_comm_status(comm, nullptr), COLL_MISMATCH);
 }
 
 /// Each rank sends to all others and receives from all, whatever the order, and wherever its
@@ -29,9 +25,9 @@ TEST(GpuExchanges, MoveInAnyOrder) {
   constexpr int kSize = 3;
   on_gpus(kSize, [](coll_comm_t comm, int rank, const BothStreams& stream) {
     const int next = (rank + 1) % kSize, last = (rank + 2) % kSize;
-    const std::string by = who_sends(comm, kCount, next);
+    const std::string by = explained(comm, kCount, COLL_SEND, next);
     EXPECT_NE(by.find("moved by: copies of the ranks' GPUs"), std::string::npos) << by;
-    EXPECT_EQ(who_sends(comm, 10, next).find("of the ranks' GPUs"), std::string::npos);
+    EXPECT_EQ(explained(comm, 10, COLL_SEND, next).find("of the ranks' GPUs"), std::string::npos);
     const BothStreams second;
     const TestMemory<float> out(counting(kCount, rank)), from_next(kCount), from_last(kCount);
     Values host_out = counting(kCount, rank), host_in(kCount);
@@ -73,8 +69,8 @@ TEST(GpuExchanges, MoveInAnyOrder) {
 /// issues its part only after the exchange.
 TEST(GpuExchanges, PassCollectives) {
   on_gpus(2, [](coll_comm_t comm, int rank, const BothStreams&) {
-    coll_stream_t stream =
-        nullptr;  // of the library: the collective begins as soon as it is issued
+    // A stream of the library: the collective begins as soon as it is issued.
+    coll_stream_t stream = nullptr;
     EXPECT_COLL(coll_stream_create(&stream));
     const TestMemory<float> sums(counting(kCount, rank)), data(counting(kCount, rank));
     const auto sum = [&] {
@@ -128,8 +124,7 @@ TEST(GpuExchanges, TwoLengthsFailTheCommunicator) {
     stream.synchronize();
     if (said == COLL_SUCCESS) said = coll_stream_synchronize(stream);
     EXPECT_TRUE(said == COLL_MISMATCH || (rank == 0 && said == COLL_SUCCESS)) << said;
-    while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
-    EXPECT_EQ(coll_comm_status(comm, nullptr), COLL_MISMATCH);
+    expect_mismatch(comm, stream);
   });
 }
 
@@ -144,10 +139,7 @@ TEST(GpuExchanges, EndsThatMoveItDifferentlyFailBoth) {
       } else {
         static_cast<void>(coll_recv(data.pointer(), count, COLL_FLOAT32, 0, comm, stream));
       }
-      stream.synchronize();
-      static_cast<void>(coll_stream_synchronize(stream));
-      while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
-      EXPECT_EQ(coll_comm_status(comm, nullptr), COLL_MISMATCH);
+      expect_mismatch(comm, stream);
     });
   }
 }
@@ -164,10 +156,7 @@ TEST(GpuExchanges, AMismatchBesideACallThatIsOnlyLate) {
     } else if (rank == 1) {
       static_cast<void>(coll_send(data.pointer(), kCount, COLL_FLOAT32, 0, comm, stream));
     }
-    stream.synchronize();
-    static_cast<void>(coll_stream_synchronize(stream));
-    while (coll_comm_status(comm, nullptr) == COLL_SUCCESS) std::this_thread::yield();
-    EXPECT_EQ(coll_comm_status(comm, nullptr), COLL_MISMATCH);
+    expect_mismatch(comm, stream);
   });
 }
 

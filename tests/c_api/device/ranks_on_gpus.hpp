@@ -69,11 +69,14 @@ inline void on_gpus(int size, const std::function<void(coll_comm_t, int, const B
   for (std::thread& thread : threads) thread.join();
 }
 
-inline std::string explained(coll_comm_t comm, std::size_t count) {
+/// Of an operation of floats: an all_reduce, or a send to `peer`.
+inline std::string explained(coll_comm_t comm, std::size_t count,
+                             coll_operation_t operation = COLL_ALL_REDUCE, int peer = 0) {
   coll_call_t call = COLL_CALL_INIT;
-  call.operation = COLL_ALL_REDUCE;
+  call.operation = operation;
   call.count = count;
   call.type = COLL_FLOAT32;
+  call.root = peer;
   std::vector<char> text(1 << 16);
   size_t length = 0;
   EXPECT_COLL(coll_comm_explain(comm, &call, text.data(), text.size(), &length));
