@@ -72,20 +72,26 @@ int sums_wrongly(int ranks, int rank, coll_comm_t comm, const TestMemory<float>&
   return bad;
 }
 
-/// `by`: who moves a long all_reduce.
-int is_not_moved_by(const std::string& by, int rank, coll_comm_t comm) {
+/// What a long operation's explanation says.
+std::string explained(coll_operation_t operation, int peer, int rank, coll_comm_t comm) {
   coll_call_t call = COLL_CALL_INIT;
-  call.operation = COLL_ALL_REDUCE;
+  call.operation = operation;
+  call.root = peer;
   call.count = kCount;
   call.type = COLL_FLOAT32;
   std::vector<char> text(1 << 16);
   size_t length = 0;
-  const int bad =
-      wrong(rank, "explain", coll_comm_explain(comm, &call, text.data(), text.size(), &length),
-            COLL_SUCCESS);
-  if (std::string(text.data()).find("moved by: " + by) != std::string::npos) return bad;
-  std::cerr << "rank " << rank << ": not moved by " << by << ":\n" << text.data();
-  return bad + 1;
+  wrong(rank, "explain", coll_comm_explain(comm, &call, text.data(), text.size(), &length),
+        COLL_SUCCESS);
+  return text.data();
+}
+
+/// `by`: who moves a long all_reduce.
+int is_not_moved_by(const std::string& by, int rank, coll_comm_t comm) {
+  const std::string text = explained(COLL_ALL_REDUCE, 0, rank, comm);
+  if (text.find("moved by: " + by) != std::string::npos) return 0;
+  std::cerr << "rank " << rank << ": not moved by " << by << ":\n" << text;
+  return 1;
 }
 
 /// The body of ranks that sum some times and leave.
@@ -212,7 +218,13 @@ TEST(GpuProcesses, JoinWithoutExchanges) {
   const Meetings meetings;
   RankProcesses ranks(kRanks, [place = meetings.place(0)](int rank) {
     setenv("COLL_ALGORITHM", "send=ring", 1);  // which is no algorithm of sends
-    return on_gpu(place, kRanks, sums_moved_by("streams", kRanks))(rank);
+    return on_gpu(place, kRanks, [](int of, coll_comm_t comm) {
+      const std::string text = explained(COLL_RECV, (of + 1) % kRanks, of, comm);
+      const bool by_host = text.find("recv of up to") != std::string::npos &&
+                           text.find("of the ranks' GPUs") == std::string::npos;
+      if (!by_host) std::cerr << "rank " << of << ": not the host's:\n" << text;
+      return (by_host ? 0 : 1) + sums_moved_by("streams", kRanks)(of, comm);
+    })(rank);
   });
   ranks.expect_all_good();
 }

@@ -49,6 +49,21 @@ TEST(FusedLimits, AKernelHasNoMoreBlocksThanItsExecutor) {
   EXPECT_EQ(bound.status().failure()->code, Code::unsupported);
 }
 
+TEST(FusedLimits, AConnectionThatServesStreamsOnlyIsRefused) {
+  const OnDevice device;
+  FusedRanks ranks(2, usual_shape(), 8);
+  LoopNetwork network(256, 2);
+  network.end(0, 1, 0).port()->serve_no_kernels();
+  ScratchPool pool;
+  const auto bound = ranks.executor(0).bind(
+      schedules_of("recursive_doubling", Collective::all_reduce, 2)[0], {1, 1, 256, 0, Loans::none},
+      [&](Rank peer, std::uint32_t lane) { return &network.end(0, peer, lane); }, pool);
+  ASSERT_FALSE(bound.ok());
+  EXPECT_EQ(bound.status().code(), Code::unsupported);
+  EXPECT_NE(bound.status().text().find("rank 1 serves no kernels"), std::string::npos)
+      << bound.status().text();
+}
+
 /// Ranks whose kernels have different numbers of blocks understand each other.
 TEST(FusedLimits, RanksNeedNotHaveAsManyBlocks) {
   const OnDevice device;

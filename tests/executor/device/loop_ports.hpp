@@ -131,6 +131,11 @@ class LoopPort final : public DevicePort {
   }
 
   void keep_for_device() override { kept = true; }
+  void serve_no_kernels() {
+    DeviceRing sending = this->sending(), receiving = this->receiving();
+    sending.kernels = receiving.kernels = {};
+    set_rings(sending, may_send(), receiving, may_receive());
+  }
 
   std::vector<Announced> sent, received;
   bool kept = false;
