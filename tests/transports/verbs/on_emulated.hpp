@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verbs over emulated devices, for tests of the transport.
 #pragma once
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -14,7 +15,9 @@ namespace coll::test {
 /// Rank r on devices r, r + 2, … of a fabric that each test has anew.
 class Fabric : public testing::EmptyTestEventListener {
  public:
+  /// Ranks that are threads may ask at once.
   static EmulatedVerbs& now() {
+    const std::scoped_lock lock(making);
     if (fabric == nullptr) {
       // Registered once: whoever runs next gets another one.
       static const bool listens = [] {
@@ -33,6 +36,7 @@ class Fabric : public testing::EmptyTestEventListener {
   }
 
  private:
+  static inline std::mutex making;
   static inline EmulatedVerbs* fabric = nullptr;
 };
 
