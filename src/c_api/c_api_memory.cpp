@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI's memory.
 #include "c_api/c_api_door.hpp"
+#include "sys/cuda/registered_device_memory.hpp"
 #include "sys/memory/registered_memory.hpp"
 #include "sys/memory/shared_arena.hpp"
-#include "sys/memory/shared_segments.hpp"
+#include "transports/cuda_ipc/cuda_ipc_end.hpp"
 
 using coll::Code;
 using coll::failed;
@@ -45,7 +46,9 @@ coll_status_t coll_mem_register(const void* address, size_t bytes) {
 coll_status_t coll_mem_deregister(const void* address) {
   if (address == nullptr) return COLL_SUCCESS;
   return guarded([&]() -> Status {
-    return coll::SharedSegments::remove(static_cast<const std::byte*>(address))
+    // Memory of a GPU is kept by what was a connection, until the peer has closed it.
+    if (coll::RegisteredDeviceMemory::begins_at(address)) coll::CudaIpcEnd::free_closed();
+    return coll::deregister_memory(static_cast<const std::byte*>(address))
         .with_context("coll_mem_deregister");
   });
 }

@@ -18,8 +18,11 @@ constexpr std::size_t words_bytes(std::uint32_t credits) {
 constexpr std::size_t lines_bytes(std::uint32_t credits) {
   return std::size_t{credits} * 2 * KernelRing::kShortBytes;
 }
-/// The words of what was read, and the sender's count.
+inline constexpr std::size_t kReachesAt = 64;  ///< in a sender's part
+/// The words of what was read, the sender's count, and what it may lend.
 constexpr std::size_t sender_bytes() {
+  static_assert(KernelRing::kShares * sizeof(std::uint32_t) + sizeof(KernelCount) <= kReachesAt);
+  static_assert(kReachesAt + KernelRing::kReaches * sizeof(std::uint64_t) <= kAlignment);
   return kAlignment;
 }
 /// The words of what is ready, the lines, the receiver's count.
@@ -38,6 +41,7 @@ inline KernelRing ring_of(bool sends, std::uint64_t sender, std::uint64_t receiv
   ring.read = sender;
   ring.count = sends ? sender + KernelRing::kShares * sizeof(std::uint32_t)
                      : ring.lines + lines_bytes(credits);
+  if (sends) ring.reaches = sender + kReachesAt;
   return ring;
 }
 

@@ -18,6 +18,9 @@ using CudaModule = struct CUmod_st*;
 using CudaFunction = struct CUfunc_st*;
 /// An address that a device knows (CUdeviceptr).
 using CudaAddress = unsigned long long;
+inline CudaAddress cuda_address(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory);
+}
 
 /// What a stream or an event that is not done answers (CUDA_ERROR_NOT_READY).
 inline constexpr int kCudaNotReady = 600;

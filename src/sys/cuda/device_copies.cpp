@@ -16,10 +16,6 @@
 namespace coll {
 namespace {
 
-CudaAddress address_of(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer);
-}
-
 /// A device's primary context and the library's stream on it. Both stay for good.
 struct Device {
   CudaContext context = nullptr;
@@ -75,7 +71,7 @@ Owner owner_of(const CudaDriver& driver, const void* address) {
   constexpr int kContext = 1;  // CUpointer_attribute
   Owner owner{nullptr, place.device};
   void* values[] = {&owner.context};
-  if (driver.pointer_attributes(1, &kContext, values, address_of(address)) != 0)
+  if (driver.pointer_attributes(1, &kContext, values, cuda_address(address)) != 0)
     owner.context = nullptr;
   return owner;
 }
@@ -104,9 +100,9 @@ void DeviceCopies::add(void* to, const void* from, std::size_t bytes) {
   if (error == 0 && primary) {
     if (std::ranges::find(devices_, owner.device) == devices_.end())
       devices_.push_back(owner.device);
-    error = driver->copy_async(address_of(to), address_of(from), bytes, device->stream);
+    error = driver->copy_async(cuda_address(to), cuda_address(from), bytes, device->stream);
   } else if (error == 0) {  // whoever owns the context may end it: no stream of ours is left in it
-    error = driver->copy(address_of(to), address_of(from), bytes);
+    error = driver->copy(cuda_address(to), cuda_address(from), bytes);
     if (error == 0) error = driver->stream_synchronize(nullptr);  // it may return before its end
   }
   if (error == 0) return;

@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 
+#include "sys/cuda/registered_device_memory.hpp"
 #include "sys/fd.hpp"
 #include "sys/memory/memory_places.hpp"
 #include "sys/memory/memory_segment.hpp"
@@ -139,10 +140,6 @@ Status seal(const Fd& file, const Mapping& mapping) {
 }
 
 Status add(std::uintptr_t begin, const std::byte* data, std::size_t bytes) {
-  if (const MemoryPlace place = place_of_memory(data); place.kind == MemoryKind::device) {
-    return refuse("it is memory of CUDA device " + std::to_string(place.device),
-                  "register memory of the host");
-  }
   COLL_ASSIGN(const Mapping mapping, shared_mapping_of(begin, bytes));
   COLL_ASSIGN(Fd file, descriptor_of(mapping));
   COLL_TRY(seal(file, mapping));
@@ -158,11 +155,18 @@ Status add(std::uintptr_t begin, const std::byte* data, std::size_t bytes) {
 }  // namespace
 
 Status register_memory(const std::byte* data, std::size_t bytes) {
-  const Status added = add(reinterpret_cast<std::uintptr_t>(data), data, bytes);
+  const bool of_device = place_of_memory(data).kind == MemoryKind::device;
+  const Status added = of_device ? RegisteredDeviceMemory::add(data, bytes)
+                                 : add(reinterpret_cast<std::uintptr_t>(data), data, bytes);
   if (added.ok()) return {};
   char address[32];
   std::snprintf(address, sizeof address, "%p", static_cast<const void*>(data));
   return added.with_context(std::to_string(bytes) + " bytes at " + address);
+}
+
+Status deregister_memory(const std::byte* data) {
+  return RegisteredDeviceMemory::begins_at(data) ? RegisteredDeviceMemory::remove(data)
+                                                 : SharedSegments::remove(data);
 }
 
 }  // namespace coll

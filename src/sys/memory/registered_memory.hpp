@@ -7,9 +7,12 @@
 
 namespace coll {
 
-/// Lets others map [data, data + bytes), which must lie in one shared mapping of a descriptor that
-/// is open in this process, and is sealed against shrinking or can be. A copy of the descriptor is
-/// kept, so the program may close its own. SharedSegments::remove takes it back.
+/// Lets others map [data, data + bytes). It must lie in one allocation of a GPU
+/// (RegisteredDeviceMemory), or in one shared mapping of a descriptor that is open in this process,
+/// and is sealed against shrinking or can be. A copy of the descriptor is kept, so the program may
+/// close its own.
 Status register_memory(const std::byte* data, std::size_t bytes);
+/// Ends what began there.
+Status deregister_memory(const std::byte* data);
 
 }  // namespace coll

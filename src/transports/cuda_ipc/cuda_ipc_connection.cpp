@@ -2,9 +2,11 @@
 // Finds out whether two devices reach each other, and then watches that they are in the same call.
 #include "transports/cuda_ipc/cuda_ipc_connection.hpp"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
+#include "base/log.hpp"
 #include "sys/kept_for_good.hpp"
 
 namespace coll {
@@ -13,6 +15,8 @@ namespace {
 constexpr std::uint64_t kHelloDigest = 0x6375646120697063;    // "cuda ipc"
 constexpr std::uint64_t kMemoryDigest = 0x63756461206d656d;   // "cuda mem"
 constexpr std::uint64_t kVerdictDigest = 0x7665726469637421;  // "verdict!"
+constexpr std::uint64_t kOfferDigest = 0x6f666665722e2e2e;    // "offer..."
+constexpr std::uint64_t kFoundDigest = 0x666f756e642e2e2e;    // "found..."
 
 template <class T>
 std::byte* place_of_message(T& message) {
@@ -64,6 +68,31 @@ bool CudaIpcConnection::step() {
       CudaIpcText peers;
       if (!receive(place_of_message(peers), sizeof peers, kVerdictDigest)) return false;
       conclude(peers);
+      if (offer_ == offers_) stage_ = Stage::receive_found;  // the next stage is behind all offers
+      break;
+    }
+    case Stage::send_offer:
+      offer_made_ = end_->offer(offer_);
+      if (!send(place_of_message(offer_made_), sizeof offer_made_, kOfferDigest)) return false;
+      break;
+    case Stage::receive_offer: {
+      CudaIpcOffer peers;
+      if (!receive(place_of_message(peers), sizeof peers, kOfferDigest)) return false;
+      found_ = reach_.open_offer(context_, peers);
+      break;
+    }
+    case Stage::send_found:
+      if (!send(place_of_message(found_), sizeof found_, kFoundDigest)) return false;
+      break;
+    case Stage::receive_found: {
+      CudaAddress there = 0;
+      if (!receive(place_of_message(there), sizeof there, kFoundDigest)) return false;
+      end_->note_found(offer_, there);
+      if (++offer_ < offers_) {
+        stage_ = Stage::send_offer;
+        return true;
+      }
+      tell_kernels();
       break;
     }
     case Stage::flush:
@@ -95,12 +124,13 @@ void CudaIpcConnection::prepare(const CudaIpcHello& peer) {
     COLL_TRY(CudaIpcReach::may_open(own_, peer));
     end_ = std::make_shared<CudaIpcEnd>();
     COLL_TRY(end_->make(context_, slot_bytes(), credits_));
+    if (!is_same(own_.process, peer.process)) end_->will_offer(own_);
     return end_->describe(own_);
   }();
   own_.failure = CudaIpcText::of(made);
   if (!made.ok()) return;
-  offer_.emplace(end_);
-  own_.offered = offer_->number();
+  offered_end_.emplace(end_);
+  own_.offered = offered_end_->number();
 }
 
 /// Tries to reach the peer's end.
@@ -109,14 +139,21 @@ void CudaIpcConnection::judge(const CudaIpcHello& peer) {
   if (verdict_.text().empty()) verdict_ = peer.failure;
   if (!verdict_.text().empty()) return;
   verdict_ = CudaIpcText::of(reach_.open(context_, own_, peer));
+  offers_ = std::max(own_.offers, peer.offers);
+  if (!is_same(own_.process, peer.process)) return;
+  end_->note_same_process(own_.ordinal == peer.ordinal);
+  if (verdict_.text().empty()) verdict_ = CudaIpcText::of(end_->tell_kernels(slot_bytes()));
 }
 
 /// It works where both ends say so.
 void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
   refusal_ = verdict_.text();
   if (refusal_.empty()) refusal_ = verdict.text();
-  offer_.reset();
-  if (!refusal_.empty()) return;  // what it has is freed with it
+  offered_end_.reset();
+  if (!refusal_.empty()) {  // what it has is freed with it
+    offers_ = 0;
+    return;
+  }
   end_->close_file();
   const auto row = [this](CudaAddress words, int index) {
     return words + CudaIpcEnd::row(index, credits_);
@@ -139,6 +176,12 @@ void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
   set_rings(sending, end_->words(CudaIpcEnd::kMaySend), receiving,
             end_->words(CudaIpcEnd::kMayReceive));
   set_buffer_bytes(end_->ring_bytes() + end_->words_bytes());
+}
+
+/// If that fails, nothing is lent: all entries are 0, or the device has failed, and all calls do.
+void CudaIpcConnection::tell_kernels() {
+  const Status told = end_->tell_kernels(slot_bytes());
+  if (!told.ok()) log(LogLevel::warn, "registered memory of a GPU is not lent: " + told.text());
 }
 
 void CudaIpcConnection::will_send(std::uint32_t /*slot*/, std::size_t /*bytes*/,

@@ -62,6 +62,11 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
     receive_memory,
     send_verdict,
     receive_verdict,
+    // For each piece of registered memory that an end offers:
+    send_offer,
+    receive_offer,
+    send_found,
+    receive_found,
     flush,
     known
   };
@@ -84,6 +89,7 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
   void prepare(const CudaIpcHello& peer);
   void judge(const CudaIpcHello& peer);
   void conclude(const CudaIpcText& verdict);
+  void tell_kernels();
 
   const CudaContext context_;
   const std::uint32_t credits_;
@@ -91,8 +97,12 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
   std::string refusal_;
   CudaIpcHello own_;
   CudaIpcText verdict_;
+  // Offers in turn, one of each end:
+  CudaIpcOffer offer_made_;
+  CudaAddress found_ = 0;
+  std::uint32_t offers_ = 0, offer_ = 0;  ///< of who makes more; which is next
   std::shared_ptr<CudaIpcEnd> end_;
-  std::optional<OfferedObject> offer_;
+  std::optional<OfferedObject> offered_end_;
   CudaIpcReach reach_;
   Calls out_, in_;
   AnnouncedMessages messages_;  ///< the news

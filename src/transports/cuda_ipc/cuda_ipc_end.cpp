@@ -93,7 +93,7 @@ Status CudaIpcEnd::make(CudaContext context, std::size_t slot_bytes, std::uint32
   return {};
 }
 
-CudaIpcEnd::~CudaIpcEnd() {
+void CudaIpcEnd::free_closed() {
   OpenRings closed;  // freed behind the lock: that may wait
   const std::lock_guard lock(g_open_rings_mutex);
   for (OpenRings* at = &g_open_rings; *at != nullptr;) {
@@ -106,11 +106,17 @@ CudaIpcEnd::~CudaIpcEnd() {
     one.next = std::move(closed);
     closed = std::exchange(*at, std::move(behind));
   }
+}
+
+CudaIpcEnd::~CudaIpcEnd() {
+  free_closed();
+  const std::lock_guard lock(g_open_rings_mutex);
   if (place_when_open_ == nullptr || file_.data() == nullptr || !is_open(file_)) return;
   StillOpen& own = *place_when_open_;
   std::swap(own.ring, ring_);
   std::swap(own.file, file_);
   std::swap(own.pinned, pinned_);
+  std::swap(own.offered, offered_);
   own.next = std::exchange(g_open_rings, std::move(place_when_open_));
 }
 
@@ -127,6 +133,7 @@ bool CudaIpcEnd::is_open(const MemorySegment& file) {
 CudaIpcReach::~CudaIpcReach() {
   if (opened_ring_.address() == 0) return;
   opened_ring_ = {};
+  borrowed_.clear();
   CudaIpcEnd::set_open(file_, false);
 }
 
@@ -158,6 +165,39 @@ Status CudaIpcEnd::describe(CudaIpcHello& hello) const {
   hello.words = {.segment = 0, .descriptor = descriptor_.get(), .inode = file.st_ino, .offset = 0};
   std::memcpy(hello.words_key, key_, sizeof key_);
   return {};
+}
+
+void CudaIpcEnd::will_offer(CudaIpcHello& hello) {
+  offered_ = RegisteredDeviceMemory::of_device(static_cast<int>(hello.ordinal));
+  hello.offers = static_cast<std::uint32_t>(offered_.size());
+}
+
+CudaIpcOffer CudaIpcEnd::offer(std::size_t index) const {
+  if (index >= offered_.size()) return {};
+  const RegisteredDeviceMemory& one = *offered_[index];
+  return {one.exported, one.offset, one.bytes};
+}
+
+void CudaIpcEnd::note_found(std::size_t index, CudaAddress there) {
+  if (index >= offered_.size()) return;
+  const RegisteredDeviceMemory& one = *offered_[index];
+  const std::uint64_t further = there - one.begin;
+  if (there != 0 && further % 2 == 0) reaches_[one.entry] = further + 1;
+}
+
+void CudaIpcEnd::note_same_process(bool shares) {
+  reaches_.fill(1);
+  reaches_[0] = shares ? 1 : 0;
+}
+
+Status CudaIpcEnd::tell_kernels(std::size_t slot_bytes) const {
+  static_assert(KernelRing::kReaches == RegisteredDeviceMemory::kMost + 1);
+  const BesideCaptures beside(*loaded_cuda_driver());
+  const CudaAddress to =
+      kernel_parts(ring(), slot_bytes, credits_).sending + kernel_memory::kReachesAt;
+  DeviceCopies copies;  // which wait for no stream of the program's
+  copies.add(reinterpret_cast<void*>(to), reaches_.data(), sizeof reaches_);
+  return copies.finish();
 }
 
 Status CudaIpcReach::introduce(CudaContext context, CudaIpcHello& hello) {
@@ -213,6 +253,14 @@ Status CudaIpcReach::share(CudaContext context, const CudaIpcHello& own, const C
   ring = same_process_->ring();
   COLL_ASSIGN(words, device_address(context, same_process_->words_place()));
   return {};
+}
+
+CudaAddress CudaIpcReach::open_offer(CudaContext context, const CudaIpcOffer& offer) {
+  if (offer.bytes == 0) return 0;
+  Result<CudaPiece> opened = CudaPiece::open(context, offer.exported);
+  if (!opened.ok()) return 0;
+  borrowed_.push_back(*std::move(opened));
+  return borrowed_.back().address() + offer.offset;
 }
 
 /// Of another process this one has mappings of its own.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the two ends of a connection between devices give each other.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sys/cuda/device_memory.hpp"
+#include "sys/cuda/registered_device_memory.hpp"
 #include "sys/fd.hpp"
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/peer_memory.hpp"
@@ -31,12 +34,13 @@ bool is_same(const MemoryProof& one, const MemoryProof& other);
 /// What an end tells the other: first who it is, and then where its memory is, too. All of one
 /// host, so in its order of bytes.
 struct CudaIpcHello {
-  static constexpr std::uint64_t kVersion = 3;
+  static constexpr std::uint64_t kVersion = 4;
 
   std::uint64_t version = kVersion;
   MemoryProof process;
   CudaUuid device{};
   std::uint32_t ordinal = 0;  ///< the device, as that process counts
+  std::uint32_t offers = 0;   ///< it will make so many CudaIpcOffers
   std::uint32_t credits = 0;
   std::uint64_t context = 0;  ///< for an end in the same process
   std::uint64_t offered = 0;  ///< for an end in the same process: its CudaIpcEnd
@@ -45,6 +49,13 @@ struct CudaIpcHello {
   SharedPlace words;
   std::uint64_t words_key[2] = {0, 0};  ///< what the file with the words begins with
   CudaIpcText failure;
+};
+
+/// Registered memory that an end's device may lend to the other end's.
+struct CudaIpcOffer {
+  CudaIpcHandle exported{};
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;  ///< 0: there is none
 };
 
 /// An end's own part: the ring that its device receives in, and behind it what kernels need
@@ -75,8 +86,11 @@ class CudaIpcEnd {
     CudaPiece ring;
     MemorySegment file;
     CudaPiece pinned;  ///< unpinned first
+    std::vector<RegisteredDeviceMemory::Kept> offered;
     std::unique_ptr<StillOpen> next;
   };
+  /// Frees what the other processes have closed since.
+  static void free_closed();
   static std::size_t row(int index, std::uint32_t credits) {
     return kKeyBytes + static_cast<std::size_t>(index) * DeviceWords::bytes(credits);
   }
@@ -98,6 +112,17 @@ class CudaIpcEnd {
 
   /// Says in `hello` where all of it is, too.
   Status describe(CudaIpcHello& hello) const;
+  /// And that what is registered of its device will be offered to another process.
+  void will_offer(CudaIpcHello& hello);
+  /// What is to be offered, one by one; `index` may be too large.
+  [[nodiscard]] CudaIpcOffer offer(std::size_t index) const;
+  /// The other end finds there what was offered; 0: it does not.
+  void note_found(std::size_t index, CudaAddress there);
+  /// Of one process: the other end's device reaches what is registered here as this one does, and
+  /// all else if it `shares` the context.
+  void note_same_process(bool shares);
+  /// Lets kernels know what they may lend (KernelRing::reaches).
+  Status tell_kernels(std::size_t slot_bytes) const;
   /// The other end has opened the file with the words, or never will.
   void close_file() { descriptor_.reset(); }
 
@@ -105,6 +130,8 @@ class CudaIpcEnd {
   Status clear_kernel_parts(std::size_t slot_bytes);
 
   std::uint32_t credits_ = 0;
+  std::vector<RegisteredDeviceMemory::Kept> offered_;
+  std::array<std::uint64_t, KernelRing::kReaches> reaches_{};
   std::uint64_t key_[2] = {0, 0};
   std::size_t ring_bytes_ = 0;
   Fd descriptor_;
@@ -127,6 +154,7 @@ class CudaIpcReach {
     std::swap(file_, other.file_);
     std::swap(pinned_, other.pinned_);
     std::swap(opened_ring_, other.opened_ring_);
+    std::swap(borrowed_, other.borrowed_);
     return *this;
   }
   ~CudaIpcReach();
@@ -138,6 +166,9 @@ class CudaIpcReach {
   /// Once. Fails where the device cannot reach it; then keep this one as CudaIpcEnd says.
   Status open(CudaContext context, const CudaIpcHello& own, const CudaIpcHello& peer);
 
+  /// Opens what the other end offers; 0: it cannot be opened, and is not lent.
+  CudaAddress open_offer(CudaContext context, const CudaIpcOffer& offer);
+
   CudaAddress ring = 0;
   CudaAddress words = 0;  ///< where the file of words begins
 
@@ -147,6 +178,7 @@ class CudaIpcReach {
 
   std::shared_ptr<CudaIpcEnd> same_process_;
   CudaPiece opened_ring_;
+  std::vector<CudaPiece> borrowed_;
   MemorySegment file_;
   CudaPiece pinned_;
 };

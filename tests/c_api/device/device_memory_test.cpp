@@ -141,8 +141,9 @@ TEST(DeviceMemory, IsRefusedWhereverACallNamesIt) {
               COLL_SUCCESS)
         << coll_last_error();
   });
-  EXPECT_EQ(coll_mem_register(gpu.data(), 64), COLL_INVALID_ARGUMENT);
-  EXPECT_NE(std::strstr(coll_last_error(), "memory of CUDA device 3"), nullptr)
+  // This driver is too old for that.
+  EXPECT_EQ(coll_mem_register(gpu.data(), 64), COLL_UNSUPPORTED);
+  EXPECT_NE(std::strstr(coll_last_error(), "memory of CUDA device 3: the driver has no "), nullptr)
       << coll_last_error();
 }
 

@@ -18,6 +18,14 @@
 
 namespace coll::test {
 
+// Tests find these by name.
+extern "C" {
+/// While it is true no kernel begins, as if others had the whole device.
+__attribute__((visibility("default"))) inline std::atomic<bool> emulated_device_is_full{false};
+/// Called at every barrier, when all threads of the block are there. Set while no kernel runs.
+__attribute__((visibility("default"))) inline std::atomic<void (*)()> emulated_at_barrier{nullptr};
+}
+
 /// The threads of one block meet.
 class BlockBarrier {
  public:
@@ -30,7 +38,11 @@ class BlockBarrier {
   bool meet(bool yes) {
     // Three by turns: one is read, one may be written already, one is cleared.
     if (yes) any_[turn % 3].store(true, std::memory_order_relaxed);
-    pthread_barrier_wait(&barrier_);
+    const bool is_last = pthread_barrier_wait(&barrier_) == PTHREAD_BARRIER_SERIAL_THREAD;
+    if (void (*const at_barrier)() = emulated_at_barrier.load(std::memory_order_relaxed)) {
+      if (is_last) at_barrier();
+      pthread_barrier_wait(&barrier_);
+    }
     const bool any = any_[turn % 3].load(std::memory_order_relaxed);
     any_[(turn + 2) % 3].store(false, std::memory_order_relaxed);
     ++turn;
@@ -45,11 +57,6 @@ class BlockBarrier {
 inline thread_local unsigned BlockBarrier::turn = 0;
 
 inline thread_local BlockBarrier* g_block = nullptr;
-
-/// While it is true no kernel begins, as if others had the whole device. Tests find it by name.
-extern "C" {
-__attribute__((visibility("default"))) inline std::atomic<bool> emulated_device_is_full{false};
-}
 
 /// Runs `body(shared)` in all threads of the launch at once, where `shared` is the block's.
 template <class Shared, class Body>

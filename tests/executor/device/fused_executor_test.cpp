@@ -158,6 +158,7 @@ void run_every_algorithm(std::size_t most_ranks, const FusedShape& shape,
         settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
         settings.slice_bytes =
             std::max(least_slice << (random() % 4), longest_message(schedules) * 16);
+        settings.lends = random() % 4 != 0;
         ExecutorRanks::Settings of_cpu;
         of_cpu.copies = settings.copies;
         of_cpu.slice_bytes = settings.slice_bytes;
@@ -169,8 +170,8 @@ void run_every_algorithm(std::size_t most_ranks, const FusedShape& shape,
         for (const std::uint64_t count : counts) {
           const bool in_place = random() % 2 == 0;
           SCOPED_TRACE(describe(algorithm, spec) + ", count " + std::to_string(count) +
-                       (in_place ? ", in place" : ", apart") + ", copies " +
-                       std::to_string(settings.copies) + ", credits " +
+                       (in_place ? ", in place" : ", apart") + (settings.lends ? ", lent" : "") +
+                       ", copies " + std::to_string(settings.copies) + ", credits " +
                        std::to_string(settings.credits) + ", slices of " +
                        std::to_string(settings.slice_bytes));
           run_and_compare(spec, on_cpu, ranks, programs, arenas, count, in_place, random);

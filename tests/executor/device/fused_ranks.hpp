@@ -94,7 +94,7 @@ class FusedPrograms {
   using Settings = StreamPrograms::Settings;
   FusedPrograms(FusedRanks& ranks, const std::vector<std::vector<Schedule>>& lists,
                 const Settings& settings)
-      : network_(slice(lists, settings), settings.credits) {
+      : network_(slice(lists, settings), settings.credits, settings.lends) {
     for (const auto& schedules : lists) {
       const ProgramShape shape{settings.copies, longest_message(schedules), slice(lists, settings),
                                0, Loans::none};

@@ -24,7 +24,8 @@ using emulation_test::name_of;
 /// One direction of a connection.
 class LoopRing {
  public:
-  LoopRing(std::size_t slot_bytes, std::uint32_t credits)
+  /// `lends`: the sender may lend all memory.
+  LoopRing(std::size_t slot_bytes, std::uint32_t credits, bool lends)
       : slot_bytes_(slot_bytes), credits_(credits) {
     EXPECT_CUDA_OK(cuMemAlloc_v2(&slots_, slot_bytes * credits));
     void* words = nullptr;
@@ -33,10 +34,12 @@ class LoopRing {
     std::memset(words_, 0, 2 * kStride * credits);
     for (std::uint32_t slot = 0; slot < credits; ++slot) word(slot, true) = 1;
     EXPECT_CUDA_OK(cuMemHostGetDevicePointer_v2(&there_, words, 0));
-    const std::vector<std::byte> zeros(kernel_memory::sender_bytes() +
-                                       kernel_memory::receiver_bytes(credits));
-    EXPECT_CUDA_OK(cuMemAlloc_v2(&kernels_, zeros.size()));
-    EXPECT_CUDA_OK(cuMemcpyHtoD_v2(kernels_, zeros.data(), zeros.size()));
+    std::vector<std::byte> first(kernel_memory::sender_bytes() +
+                                 kernel_memory::receiver_bytes(credits));
+    for (std::uint32_t i = 0; lends && i < KernelRing::kReaches; ++i)
+      first[kernel_memory::kReachesAt + i * sizeof(std::uint64_t)] = std::byte{1};
+    EXPECT_CUDA_OK(cuMemAlloc_v2(&kernels_, first.size()));
+    EXPECT_CUDA_OK(cuMemcpyHtoD_v2(kernels_, first.data(), first.size()));
   }
   LoopRing(const LoopRing&) = delete;
   LoopRing& operator=(const LoopRing&) = delete;
@@ -73,6 +76,9 @@ class LoopRing {
   [[nodiscard]] std::uint32_t sent(std::uint32_t slot) {
     return std::atomic_ref(word(slot, false)).load(std::memory_order_acquire);
   }
+  [[nodiscard]] CUdeviceptr slots() const { return slots_; }
+  /// The word `ready` of slot 0 and share 0.
+  [[nodiscard]] CUdeviceptr ready() const { return kernels_ + kernel_memory::sender_bytes(); }
   /// All slots are free, and nothing is under way.
   [[nodiscard]] bool rests() {
     for (std::uint32_t slot = 0; slot < credits_; ++slot) {
@@ -178,8 +184,8 @@ class LoopConnection final : public Connection {
 /// Both ends of all connections that are asked for.
 class LoopNetwork {
  public:
-  LoopNetwork(std::size_t slot_bytes, std::uint32_t credits)
-      : slot_bytes_((slot_bytes + 63) / 64 * 64), credits_(credits) {}
+  LoopNetwork(std::size_t slot_bytes, std::uint32_t credits, bool lends = false)
+      : slot_bytes_((slot_bytes + 63) / 64 * 64), credits_(credits), lends_(lends) {}
   LoopConnection& end(Rank rank, Rank peer, std::uint32_t lane) {
     auto& place = ends_[{rank, peer, lane}];
     if (!place) {
@@ -196,6 +202,8 @@ class LoopNetwork {
   std::uint32_t sent(Rank from, Rank to, std::uint32_t lane, std::uint32_t slot) {
     return ring(from, to, lane)->sent(slot);
   }
+  CUdeviceptr slots(Rank from, Rank to) { return ring(from, to, 0)->slots(); }
+  CUdeviceptr ready(Rank from, Rank to) { return ring(from, to, 0)->ready(); }
   /// Both ends of each connection were told of the same messages, and none is under way.
   void expect_at_rest() {
     for (auto& [key, ring] : rings_) {
@@ -224,11 +232,12 @@ class LoopNetwork {
   using Key = std::tuple<Rank, Rank, std::uint32_t>;
   std::shared_ptr<LoopRing> ring(Rank from, Rank to, std::uint32_t lane) {
     auto& place = rings_[{from, to, lane}];
-    if (!place) place = std::make_shared<LoopRing>(slot_bytes_, credits_);
+    if (!place) place = std::make_shared<LoopRing>(slot_bytes_, credits_, lends_);
     return place;
   }
   std::size_t slot_bytes_;
   std::uint32_t credits_;
+  bool lends_;
   std::map<Key, std::shared_ptr<LoopRing>> rings_;
   std::map<Key, std::unique_ptr<LoopConnection>> ends_;
 };

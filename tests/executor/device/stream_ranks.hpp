@@ -95,6 +95,7 @@ class StreamPrograms {
  public:
   struct Settings {
     std::uint32_t copies = 1, credits = 2, slice_bytes = 256;
+    bool lends = false;  ///< kernels may lend all memory
   };
   StreamPrograms(const std::vector<std::vector<Schedule>>& lists, const Settings& settings)
       : network_(slice(lists, settings), settings.credits) {

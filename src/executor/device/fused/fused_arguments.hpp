@@ -16,6 +16,8 @@ struct FusedStep {
   // What `flags` has.
   static constexpr std::uint8_t kFinish = 1;
   static constexpr std::uint8_t kAwaited = 2;  ///< another step of this rank waits for it
+  // Its message may be lent until the call ends: in every call; in a call that is not in place.
+  static constexpr std::uint8_t kLends = 4, kLendsApart = 8;
 
   std::uint8_t from_space = 0, with_space = 0, into_space = 0, flags = 0;  ///< spaces: see Space
   std::uint16_t source = kNone, target = kNone;                            ///< links of the lane
@@ -28,7 +30,7 @@ struct FusedStep {
 
 /// One direction of a link, as DeviceRing and KernelRing have it.
 struct FusedWay {
-  std::uint64_t slots = 0, ready = 0, lines = 0, read = 0, count = 0;
+  std::uint64_t slots = 0, ready = 0, lines = 0, read = 0, count = 0, reaches = 0;
   std::uint32_t stride = 0, credits = 1;
   std::uint32_t messages = 0;  ///< of one pass of the lane
   std::uint32_t peer = 0;
@@ -58,6 +60,8 @@ struct FusedArguments {
   std::uint32_t lanes = 0;   ///< of the program; 0: there is nothing to do
   std::uint32_t shares = 1;  ///< 1 if messages are short
   std::uint32_t is_short = 0;
+  std::uint32_t lends = 0;  ///< those of kLends and kLendsApart that hold for this call; 0 if short
+  std::uint32_t input_reach = 0, output_reach = 0;  ///< entries of FusedWay::reaches
   std::uint32_t one_shot = 0;  ///< the program is one_shot's all_reduce, and kOneShotBytes suffice
   std::uint32_t ranks = 1, rank = 0;
   std::uint32_t op = 0, type = 0;

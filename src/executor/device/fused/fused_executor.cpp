@@ -11,6 +11,7 @@
 #include "executor/device/device_run.hpp"
 #include "sys/cuda/beside_captures.hpp"
 #include "sys/cuda/current_context.hpp"
+#include "sys/cuda/registered_device_memory.hpp"
 
 namespace coll {
 namespace {
@@ -117,6 +118,7 @@ Status FusedExecutor::start(Run& run) {
       cut_for_kernel(program, run.extents.windows, run.call.element_bytes, arguments);
   arguments.input = reinterpret_cast<std::uintptr_t>(run.call.input);
   arguments.output = reinterpret_cast<std::uintptr_t>(run.call.output);
+  lend(run, arguments);
   arguments.op = static_cast<std::uint32_t>(run.call.op);
   arguments.type = static_cast<std::uint32_t>(run.call.type);
   arguments.arrived = arrived_.address();
@@ -136,6 +138,19 @@ Status FusedExecutor::start(Run& run) {
   for (std::size_t i = 0; i < program.ports.size(); ++i)
     run.marks[i] = program.ports[i]->announced();
   return {};
+}
+
+/// Says what the kernel may lend of the caller's buffers.
+void FusedExecutor::lend(const Run& run, FusedArguments& arguments) {
+  if (arguments.is_short != 0) return;
+  arguments.lends = fused::FusedStep::kLends;
+  if (run.call.apart) arguments.lends |= fused::FusedStep::kLendsApart;
+  const auto entry_of = [&](Space space, const void* buffer) {
+    const std::size_t block = run.call.count * run.call.element_bytes;
+    return RegisteredDeviceMemory::entry_of(buffer, run.program->chunks.blocks(space) * block);
+  };
+  arguments.input_reach = entry_of(Space::input, run.call.input);
+  arguments.output_reach = entry_of(Space::output, run.call.output);
 }
 
 /// Tells the ports of all messages, those of each port in their order.

@@ -56,6 +56,7 @@ class FusedExecutor final : public Executor {
   Status open(unsigned ranks);
   bool start_pending();
   Status start(Run& run);
+  static void lend(const Run& run, fused::FusedArguments& arguments);
   static void announce(const Run& run, FusedProgram& program);
   static void end(Run& run, FusedFlight& flight);
   void look_for_errors(Run& run, FusedFlight& flight);

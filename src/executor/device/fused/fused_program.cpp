@@ -40,6 +40,7 @@ FusedWay way_of(const DeviceRing& ring, Rank peer) {
   way.lines = ring.kernels.lines;
   way.read = ring.kernels.read;
   way.count = ring.kernels.count;
+  way.reaches = ring.kernels.reaches;
   way.stride = static_cast<std::uint32_t>(ring.stride);
   way.credits = ring.credits;
   way.peer = static_cast<std::uint32_t>(peer);
@@ -52,6 +53,8 @@ FusedStep step_of(const BoundStep& step) {
   made.with_space = static_cast<std::uint8_t>(step.with_space);
   made.into_space = static_cast<std::uint8_t>(step.into_space);
   if (step.finish) made.flags = FusedStep::kFinish;
+  if (step.lend == BoundStep::When::always) made.flags |= FusedStep::kLends;
+  if (step.lend == BoundStep::When::if_apart) made.flags |= FusedStep::kLendsApart;
   if (step.receives) made.source = step.source;
   if (step.sends) made.target = step.target;
   made.from_block = step.from.block;
@@ -178,7 +181,9 @@ Result<std::unique_ptr<Program>> bind_fused(const Schedule& schedule, const Prog
   if (schedule.spec.unequal)
     return failed(Code::unsupported, "fused kernels take equal blocks only");
   auto program = std::make_unique<FusedProgram>();
-  COLL_TRY(bind_steps(*program, schedule, shape, connection));
+  ProgramShape lending = shape;  // whether it is lent, the kernel finds out for each message
+  lending.loans = Loans::shared;
+  COLL_TRY(bind_steps(*program, schedule, lending, connection));
   const auto lanes = static_cast<unsigned>(program->lanes.size());
   if (lanes > blocks) {
     return failed(Code::unsupported, "a fused kernel of " + std::to_string(lanes) +

@@ -19,7 +19,9 @@ struct FusedShared {
   alignas(16) unsigned char sent[KernelRing::kShortBytes];      ///< the same
   alignas(FusedStep) unsigned char steps[kSteps * sizeof(FusedStep)];
   static constexpr std::uint32_t kCounts = 32;
-  KernelCount counts[2 * kCounts];  ///< of the first links, both directions
+  KernelCount counts[2 * kCounts];     ///< of the first links, both directions
+  std::uint64_t reaches[2 * kCounts];  ///< of the first links: for the input, for the output
+  std::uint64_t lent;                  ///< where the message that is received lies; 0: in its slot
 };
 
 __device__ inline std::uint64_t least(std::uint64_t a, std::uint64_t b) {
@@ -83,9 +85,9 @@ class Interpreter {
     fetch_counts();
     std::uint64_t turn = 0;
     for (std::uint64_t pass = lane_.first_pass; pass < a_.passes; pass += a_.copies, ++turn) {
-      if (!run_pass(pass, turn)) return false;
+      if (!run_pass(pass, turn)) return take_loans_back();
     }
-    return true;
+    return await_loans(turn) || take_loans_back();
   }
 
  private:
@@ -117,6 +119,7 @@ class Interpreter {
       const FusedLink& link = links_[i / 2];
       shared_.counts[i] =
           *at<const KernelCount>(i % 2 == 0 ? link.receiving.count : link.sending.count);
+      if (a_.lends != 0) shared_.reaches[i] = reach_of(link.sending, i % 2 == 0);
     }
   }
   /// All threads together, since each word is far away.
@@ -138,6 +141,7 @@ class Interpreter {
     const FusedWay& out = links_[sends ? step.target : 0].sending;
     const Message received = receives ? message_of(in, step.source, 0, step.received) : Message{};
     const Message sent = sends ? message_of(out, step.target, 1, step.sent) : Message{};
+    const std::uint64_t lent = sends ? lent_by(step) : 0;
     const bool alone = threadIdx.x == 0;
     // Both ends leave out empty shares, but the first: a message is one in any case.
     const bool empty = share > 0 && is_empty(step, share);
@@ -150,19 +154,27 @@ class Interpreter {
     const std::uint64_t bytes = is_short ? bytes_of(step) : 0;
     bool intact = abort_ == 0;
     if (alone && step.wait_lane != FusedStep::kNone) intact = intact && await_step(step, share);
-    if (alone && receives && !empty && !is_short)
+    if (alone && receives && !empty && !is_short) {
       intact = intact && await_ready(a_.abort, in, received, share);
+      shared_.lent = lent_at(in, received, share);
+    }
     if (sends) intact = intact && await_slot(a_.abort, out, sent);
     if (receives && is_short) intact = intact && receive_lines(in, received, bytes);
     if (__syncthreads_or(intact ? 0 : 1) != 0) return false;
-    move(step, share,
-         is_short ? shared_.received
-                  : at<unsigned char>(in.slots + std::uint64_t{received.slot} * in.stride),
-         is_short ? shared_.sent
-                  : at<unsigned char>(out.slots + std::uint64_t{sent.slot} * out.stride));
+    const std::uint64_t borrowed = receives && !empty && !is_short ? shared_.lent : 0;
+    const std::uint64_t message =
+        borrowed != 0 ? borrowed : in.slots + std::uint64_t{received.slot} * in.stride;
+    const std::uint64_t slot = out.slots + std::uint64_t{sent.slot} * out.stride;
+    unsigned char* const sending = is_short ? shared_.sent : at<unsigned char>(slot);
+    move(step, share, is_short ? shared_.received : at<unsigned char>(message),
+         sends && lent == 0 ? sending : nullptr);
     __syncthreads();
+    if (borrowed != 0) {
+      const bool is_worthless = alone && !still_lent(in, received, share);
+      if (__syncthreads_or(is_worthless ? 1 : 0) != 0) return false;
+    }
     if (sends && is_short) send_lines(out, sent, bytes);
-    if (sends && !is_short) note_ready(out, sent, share, a_.shares);
+    if (sends && !is_short) note_ready(out, sent, lent, share, a_.shares);
     if (receives) note_read(in, received, share, a_.shares);
     if (alone) publish(step, number, share);
     return true;
@@ -174,6 +186,56 @@ class Interpreter {
     const KernelCount& count = link < FusedShared::kCounts ? shared_.counts[2 * link + direction]
                                                            : *at<const KernelCount>(way.count);
     return message_behind(way, count, turn_, of_turn);
+  }
+
+  // --- messages that are lent
+  /// Where the step's peer finds its message; 0: in the slot. A plain send lends its source, any
+  /// other step what it keeps.
+  __device__ std::uint64_t lent_by(const FusedStep& step) const {
+    if ((step.flags & a_.lends) == 0) return 0;
+    const bool plain = step.source == FusedStep::kNone &&
+                       step.with_space == static_cast<std::uint8_t>(Space::none);
+    const std::uint8_t space = plain ? step.from_space : step.into_space;
+    const std::uint32_t block = plain ? step.from_block : step.into_block;
+    const bool one_piece =
+        std::uint32_t{step.part} + step.count <= a_.parts || elements_ == a_.count;
+    const std::uint64_t reach =
+        reach_by(step.target, space == static_cast<std::uint8_t>(Space::input));
+    if (reach == 0 || !one_piece) return 0;
+    return reinterpret_cast<std::uintptr_t>(place(space, block, before(step.part))) + reach - 1;
+  }
+  __device__ std::uint64_t reach_of(const FusedWay& way, bool of_input) const {
+    if (way.reaches == 0) return 0;
+    return at<const std::uint64_t>(way.reaches)[of_input ? a_.input_reach : a_.output_reach];
+  }
+  __device__ std::uint64_t reach_by(std::uint32_t link, bool of_input) const {
+    return link < FusedShared::kCounts ? shared_.reaches[2 * link + (of_input ? 0 : 1)]
+                                       : reach_of(links_[link].sending, of_input);
+  }
+  __device__ bool may_lend(std::uint32_t link) const {
+    return a_.lends != 0 && links_[link].sending.messages != 0 &&
+           (reach_by(link, true) != 0 || reach_by(link, false) != 0);
+  }
+  /// What the block has lent is the caller's again when it has been read.
+  __device__ bool await_loans(std::uint64_t turns) const {
+    if (a_.lends == 0 || turns == 0) return true;
+    bool intact = true;
+    for (std::uint32_t i = threadIdx.x; i < lane_.links * KernelRing::kShares; i += blockDim.x) {
+      const std::uint32_t link = i / KernelRing::kShares, share = i % KernelRing::kShares;
+      if (share % gridDim.x != blockIdx.x || !may_lend(link)) continue;
+      const FusedWay& way = links_[link].sending;
+      const Message last = message_of(way, link, 1, way.messages - 1);
+      intact = intact && await_number(a_.abort, read_word(way, share), last.number);
+    }
+    return __syncthreads_or(intact ? 0 : 1) == 0;
+  }
+  /// The host has given up; false, as run() says then.
+  __device__ bool take_loans_back() const {
+    for (std::uint32_t link = 0; link < lane_.links; ++link) {
+      const FusedWay& way = links_[link].sending;
+      if (may_lend(link)) withdraw(way, *at<const KernelCount>(way.count));
+    }
+    return false;
   }
 
   // --- steps that wait for steps of other lanes
@@ -261,14 +323,14 @@ class Interpreter {
     return at<unsigned char>(begin + (block * period + element) * a_.element_bytes);
   }
 
-  /// The step's share of copying or combining; `message` and `slot` are where its message begins,
-  /// and that which it sends.
+  /// The step's share of copying or combining; `message` is where what it receives begins, `slot`
+  /// where it has to write what it sends; null: nowhere.
   __device__ void move(const FusedStep& step, std::uint32_t share, const unsigned char* message,
                        unsigned char* slot) const {
     constexpr auto kNowhere = static_cast<std::uint8_t>(Space::none);
-    const bool receives = step.source != FusedStep::kNone, sends = step.target != FusedStep::kNone;
+    const bool receives = step.source != FusedStep::kNone;
     const bool keeps = step.into_space != kNowhere;
-    if (!keeps && !sends) return;
+    if (!keeps && slot == nullptr) return;
     for_each_piece(
         step, share,
         [&](std::uint32_t block, std::uint64_t element, std::uint64_t n, std::uint64_t passed) {
@@ -277,7 +339,7 @@ class Interpreter {
           const unsigned char* const from =
               receives ? message + in_message
                        : place(step.from_space, step.from_block + block, element);
-          unsigned char* const sent = sends ? slot + in_message : nullptr;
+          unsigned char* const sent = slot != nullptr ? slot + in_message : nullptr;
           unsigned char* const kept =
               keeps ? place(step.into_space, step.into_block + block, element) : nullptr;
           unsigned char* const into = keeps ? kept : sent;

@@ -52,12 +52,39 @@ __device__ inline bool await_ready(std::uint64_t abort, const FusedWay& way, con
   const auto* const word = at<const std::uint32_t>(ready_word(way, message, share));
   return spin_until(abort, [&] { return load_acquire(word) == message.number; });
 }
-/// The share is there. All threads call it, behind a barrier.
-__device__ inline void note_ready(const FusedWay& way, const Message& message, std::uint32_t share,
-                                  std::uint32_t shares) {
+/// The share is there; `lent`: where its message begins, if that is not in the slot. All threads
+/// call it, behind a barrier.
+__device__ inline void note_ready(const FusedWay& way, const Message& message, std::uint64_t lent,
+                                  std::uint32_t share, std::uint32_t shares) {
   for (std::uint32_t i = threadIdx.x; i < KernelRing::kShares; i += blockDim.x) {
-    if (i == share || (i % shares == share && renews(way, message)))
-      store_release(at<std::uint32_t>(ready_word(way, message, i)), message.number);
+    if (i == share || (i % shares == share && renews(way, message))) {
+      const std::uint64_t word = ready_word(way, message, i);
+      *at<std::uint64_t>(word + KernelRing::kLentAt) = lent;
+      store_release(at<std::uint32_t>(word), message.number);
+    }
+  }
+}
+
+// --- messages that are lent
+/// Where the message of a share that is ready begins; 0: in the slot.
+__device__ inline std::uint64_t lent_at(const FusedWay& way, const Message& message,
+                                        std::uint32_t share) {
+  return *at<const std::uint64_t>(ready_word(way, message, share) + KernelRing::kLentAt);
+}
+/// Behind all that the block read of it: was the share lent until then?
+__device__ inline bool still_lent(const FusedWay& way, const Message& message,
+                                  std::uint32_t share) {
+  return load_after_reads(at<std::uint32_t>(ready_word(way, message, share))) == message.number;
+}
+/// Withdraws what the block has sent in this run and nobody may have read yet. All threads call it.
+__device__ inline void withdraw(const FusedWay& way, const KernelCount& count) {
+  constexpr std::uint32_t kFarOff = std::uint32_t{1} << 31;
+  for (std::uint32_t slot = 0; slot < way.credits; ++slot) {
+    for (std::uint32_t i = threadIdx.x; i < KernelRing::kShares; i += blockDim.x) {
+      auto* const word = at<std::uint32_t>(ready_word(way, {0, slot}, i));
+      const bool of_this_run = static_cast<std::int32_t>(load_relaxed(word) - count.messages) > 0;
+      if (i % gridDim.x == blockIdx.x && of_this_run) store_release(word, count.messages + kFarOff);
+    }
   }
 }
 

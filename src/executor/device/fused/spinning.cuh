@@ -39,6 +39,11 @@ __device__ inline void store_release(std::uint32_t* word, std::uint32_t value) {
 __device__ inline void store_after_reads(std::uint32_t* word, std::uint32_t value) {
   store_relaxed(word, value);
 }
+/// Behind what this block has read, which a barrier has shown to be there.
+__device__ inline std::uint32_t load_after_reads(std::uint32_t* word) {
+  __threadfence_system();
+  return load_relaxed(word);
+}
 // Within this device.
 __device__ inline std::uint64_t load_acquire(const std::uint64_t* word) {
   std::uint64_t value;
@@ -73,6 +78,10 @@ void store_release(Word* word, Word value) {
 }
 inline void store_after_reads(std::uint32_t* word, std::uint32_t value) {
   store_release(word, value);  // the thread sanitizer knows nothing weaker
+}
+inline std::uint32_t load_after_reads(std::uint32_t* word) {
+  // A load alone could come before the reads. Nobody else changes the word but to withdraw.
+  return std::atomic_ref(*word).fetch_add(0, std::memory_order_acq_rel);
 }
 /// A function of its own: of `x += fetch_add(x)` GCC 12 makes code that gives twice what was
 /// before, since it puts that in the register of x.
