@@ -26,13 +26,16 @@ class WatchHub final : public WatchSide {
 
   /// The first failure is everybody's.
   void decide(const Status& failure);
+  void gather(const Question& question);
+  void keep_doubt(const Question& question);
   void on_left(Rank from, const Departure& departure);
   void take_place(Rank from, const Whereabouts& place);
   void answer_question();
 
-  /// When hundreds of ranks are in doubt, each asks, and each question costs all of them. So the
-  /// hub rests after each, ten times as long as it took, within limits. A rank that is not heard
-  /// asks again later.
+  /// When hundreds of ranks are in doubt of a collective, each asks, and each question costs all of
+  /// them. So the hub rests after each, ten times as long as it took, within limits. A rank that is
+  /// not heard asks again later. A doubt of a send or receive costs one rank, and is nobody else's
+  /// to ask. So it waits until the question before it has been answered.
   static constexpr int kRest = 10;
   static constexpr Deadline::duration kLongestRest = std::chrono::milliseconds(300);
 
@@ -44,7 +47,9 @@ class WatchHub final : public WatchSide {
     Deadline until;
   };
   std::optional<Gathering> gathering_;
-  Deadline rest_until_;  ///< no mere doubts before
+  Deadline rest_until_;           ///< no mere doubts of collectives before
+  std::vector<Question> doubts_;  ///< of pairs, in the order in which they came
+  static constexpr std::size_t kMostDoubts = 64;
   std::uint32_t tickets_ = 0;
   std::vector<bool> left_;
   std::optional<Deadline> leaving_until_;
@@ -61,9 +66,27 @@ void WatchHub::on_question(const Question& question) {
   // One answer serves all who ask, unless what is under way is a mere doubt.
   const auto in_doubt = [](const Question& one) { return one.reason == Question::Reason::doubt; };
   if (concluded()) return;
-  if (gathering_ && (in_doubt(question) || !in_doubt(gathering_->question))) return;
+  if (in_doubt(question) && question.call.is_pair()) {
+    if (gathering_) return keep_doubt(question);
+  } else if (gathering_ && (in_doubt(question) || !in_doubt(gathering_->question))) {
+    return;
+  } else if (in_doubt(question) && Clock::now() < rest_until_) {
+    return;
+  }
+  gather(question);
+}
+
+/// Whoever asks again while it waits adds nothing.
+void WatchHub::keep_doubt(const Question& question) {
+  const auto same = [&](const Question& one) {
+    return one.asker == question.asker && one.call == question.call;
+  };
+  if (doubts_.size() < kMostDoubts && std::ranges::none_of(doubts_, same))
+    doubts_.push_back(question);
+}
+
+void WatchHub::gather(const Question& question) {
   const Deadline now = Clock::now();
-  if (in_doubt(question) && now < rest_until_) return;
   Gathering gathering;
   gathering.since = now;
   gathering.question = question;
@@ -97,8 +120,14 @@ void WatchHub::answer_question() {
   gathering_.reset();
   if (done.question.reason == Question::Reason::doubt) {
     const Deadline now = Clock::now();
-    rest_until_ = now + std::min<Deadline::duration>(kRest * (now - done.since), kLongestRest);
-    if (!calls_differ(done.question, done.places)) return;
+    if (!done.question.call.is_pair())
+      rest_until_ = now + std::min<Deadline::duration>(kRest * (now - done.since), kLongestRest);
+    if (!calls_differ(done.question, done.places)) {
+      if (doubts_.empty()) return;
+      const Question next = doubts_.front();
+      doubts_.erase(doubts_.begin());
+      return gather(next);
+    }
     done.question.reason = Question::Reason::mismatch;
   }
   decide(places_report(done.question, done.places, members_));

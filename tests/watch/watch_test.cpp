@@ -353,6 +353,40 @@ TEST(Watch, AHubThatDoesNotAnswerHoldsUpNoOther) {
   patient.join();
 }
 
+/// The hub asks about one call at a time, of a rank that answers late, or never.
+TEST(Watch, ADoubtOfAPairOutlastsTheQuestionBeforeIt) {
+  for (const bool from_hub : {true, false}) {
+    std::vector<Meeting> meetings = star(3);
+    const Rank hub = meetings[0].hub;
+    const Rank spoke = hub == 0 ? 1 : 0, silent = 3 - hub - spoke;
+    const auto pair_with = [](Rank peer, Collective which, std::uint64_t count) {
+      return Call{1, which, DataType::float32, ReduceOp::sum, CallForm::usual, peer, count};
+    };
+    CallBoard boards[2];
+    std::vector<std::unique_ptr<Watch>> watches;
+    for (const Rank rank : {hub, spoke}) {
+      auto watch = watch_over(std::move(meetings[static_cast<std::size_t>(rank)]), members_of(3),
+                              boards[rank == hub ? 0 : 1]);
+      ASSERT_TRUE(watch.ok());
+      watches.push_back(*std::move(watch));
+    }
+    const Call late = pair_with(silent, Collective::recv, 7);
+    const Call received = pair_with(spoke, Collective::recv, 8);
+    const Call sent = pair_with(hub, Collective::send, 9);
+    boards[0].enter(late);
+    boards[0].enter(received);
+    boards[1].enter(sent);
+    // The second is taken when the first has been.
+    for (const Call& call : {late, from_hub ? received : late})
+      while (!watches[0]->doubt(call)) std::this_thread::yield();
+    if (!from_hub) {
+      ASSERT_TRUE(watches[1]->doubt(sent));
+    }
+    for (const auto& watch : watches)
+      EXPECT_EQ(await_failure(*watch).code(), Code::mismatch) << "from the hub: " << from_hub;
+  }
+}
+
 TEST(Watch, GarbageFromARankFailsAllAndNamesIt) {
   std::vector<Meeting> meetings = star(3);
   const auto hub = static_cast<std::size_t>(meetings[0].hub);
