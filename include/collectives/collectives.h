@@ -667,22 +667,34 @@ COLL_API coll_status_t coll_mem_alloc(void** memory, size_t bytes);
 COLL_API coll_status_t coll_mem_free(void* memory);
 
 /* Registers memory of the program, so that the other ranks of this host can read it where it lies,
- * like memory of coll_mem_alloc. The range must be part of one shared mapping (mmap with
+ * like memory of coll_mem_alloc. Operations may use any part of the range.
+ *
+ * Memory of the host: the range must be part of one shared mapping (mmap with
  * MAP_SHARED) of a memfd whose descriptor is open now. The memfd must be sealed against shrinking
- * (F_SEAL_SHRINK), or allow that seal: then this call sets it, for ever. Operations may use any
- * part of the range. A rank that may not open this process's descriptors (/proc/PID/fd) copies the
- * memory like any other.
+ * (F_SEAL_SHRINK), or allow that seal: then this call sets it, for ever. A rank that may not open
+ * this process's descriptors (/proc/PID/fd) copies the memory like any other.
+ *
+ * Memory of a GPU: the range must be part of one allocation of cuMemAlloc or cudaMalloc. Fused
+ * kernels of other GPUs then read it, in communicators that had no operation of such a kernel
+ * before it was registered. Ranks of one process that share a GPU read each other's memory without
+ * that.
  *
  * COLL_INVALID_ARGUMENT: the memory is of another kind, or already registered; coll_last_error says
- * which, and what to do. Private memory needs no registration.
- * COLL_OUT_OF_RESOURCES: each registration keeps a descriptor open, and none is left.
+ * which, and what to do. Private memory of the host needs no registration.
+ * COLL_OUT_OF_RESOURCES: each registration of host memory keeps a descriptor open, and none is
+ * left; or 23 ranges of GPUs' memory are registered.
+ * COLL_UNSUPPORTED: the CUDA driver is too old to share memory of a GPU.
  *
  * A registration belongs to the process; a forked child does not inherit it. Thread-safe. */
 COLL_API coll_status_t coll_mem_register(const void* address, size_t bytes);
 /* Ends the registration that began at this address; null is no error. Call it before you unmap the
  * memory, and while no operation uses the memory. It does not unmap the caller's memory or close
  * the caller's descriptors. Other ranks may keep the memory's pages mapped until they next read
- * shared memory of this process, or until their communicator is destroyed. Thread-safe. */
+ * shared memory of this process, or until their communicator is destroyed.
+ *
+ * COLL_INVALID_USAGE: the memory is of a GPU, and other processes have it open for a communicator
+ * of this process. All ranks must have destroyed that before. Then try again, since another process
+ * may be about to. The memory stays registered; do not free it. Thread-safe. */
 COLL_API coll_status_t coll_mem_deregister(const void* address);
 
 #ifdef __cplusplus

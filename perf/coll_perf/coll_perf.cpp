@@ -221,6 +221,7 @@ int run(const Options& options, const Seat& seat) {
   if (options.device.cuda && !options.explain)
     gpu.emplace(options.program, options.device.number,
                 local_rank_or(std::max(0, launched_rank())) * seat.here + seat.index);
+  std::vector<std::unique_ptr<Buffers>> buffers;  // they go after the communicator
   Session session(options, gpu ? &*gpu : nullptr, seat);
   if (options.root >= session.size()) {
     if (session.rank() == 0)
@@ -242,7 +243,6 @@ int run(const Options& options, const Seat& seat) {
   std::optional<GpuMap> gpus;
   if (gpu) gpus = meet_on_gpus(session, *gpu);
   const std::size_t most = *std::max_element(options.sizes.begin(), options.sizes.end());
-  std::vector<std::unique_ptr<Buffers>> buffers;
   for (int i = 0; i < std::max(options.group, options.inflight); ++i)
     buffers.push_back(std::make_unique<Buffers>(most, options.memory, gpu ? &*gpu : nullptr));
   if (options.peers_csv) return measure_for_peers(session, options, buffers) ? 0 : 1;

@@ -32,7 +32,7 @@ Buffer::Buffer(std::size_t bytes, Memory memory, const Gpu* gpu) : memory_(memor
   } else {
     mapped_ = whole + kAlign;
     int file = -1;
-    if (memory == Memory::registered) {
+    if (memory == Memory::registered && gpu == nullptr) {
       file = memfd_create("coll-perf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
       if (file < 0 || ftruncate(file, static_cast<off_t>(mapped_)) != 0)
         give_up(std::strerror(errno));
@@ -52,6 +52,8 @@ Buffer::Buffer(std::size_t bytes, Memory memory, const Gpu* gpu) : memory_(memor
   if (gpu != nullptr) {
     gpu_ = std::make_unique<GpuMemory>(*gpu, bytes + kGuard);
     data_ = reinterpret_cast<unsigned char*>(gpu_->address());
+    if (memory == Memory::registered && coll_mem_register(data_, bytes + kGuard) != COLL_SUCCESS)
+      give_up(coll_last_error());
   } else {
     madvise(host_, whole, MADV_NOHUGEPAGE);
     std::memset(host_, 0, whole);
@@ -62,7 +64,10 @@ Buffer::~Buffer() {
   if (memory_ == Memory::allocated) {
     coll_mem_free(mapping_);
   } else {
-    if (memory_ == Memory::registered) coll_mem_deregister(host_);
+    if (memory_ == Memory::registered && coll_mem_deregister(data_) != COLL_SUCCESS) {
+      // A peer that has not left yet has it open. It ends with the process.
+      static_cast<void>(gpu_.release());
+    }
     munmap(mapping_, mapped_);
   }
 }

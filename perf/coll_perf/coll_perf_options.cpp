@@ -107,8 +107,8 @@ void understand(const Texts& texts, Options& options) {
     throw CLI::ValidationError(
         fmt::format("--device {}: say host, cuda or cuda:NUMBER", texts.device));
   options.device = *device;
-  if (options.device.cuda && options.memory != Memory::own)
-    throw CLI::ValidationError("-R is of the host's memory: leave it out, or --device");
+  if (options.device.cuda && options.memory == Memory::allocated)
+    throw CLI::ValidationError("-R 1 is of the host's memory: say -R 2, or leave it out");
   if (!texts.overlap.empty()) {
     if (texts.overlap != "work" && texts.overlap != "sleep")
       throw CLI::ValidationError("--overlap is work or sleep");
@@ -298,9 +298,10 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
                  "Whose memory buffers lie in: host; cuda:N, that CUDA device on every rank; cuda, "
                  "the device of the local rank, round and round")
       ->capture_default_str();
-  app.add_option("-R,--local_register,--local-register", memory,
-                 "Buffers that the ranks of a host read in place: 1 from coll_mem_alloc, 2 a memfd "
-                 "given to coll_mem_register; 0: neither")
+  app.add_option(
+         "-R,--local_register,--local-register", memory,
+         "Buffers that the ranks of a host read in place: 1 from coll_mem_alloc, 2 a memfd, "
+         "or with --device memory of the GPU, given to coll_mem_register; 0: neither")
       ->capture_default_str()
       ->check(CLI::Range(0, 2));
   app.add_option("--algorithm", options.algorithm,

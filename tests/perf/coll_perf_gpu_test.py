@@ -40,7 +40,8 @@ class Gpu(unittest.TestCase):
 
     def test_calls_together_and_on_streams_are_right_too(self):
         for more in (["--stream", "--percentiles"], ["--group", "3"], ["--inflight", "2"],
-                     ["--group", "3", "--coalesce"], ["--overlap", "work"], ["-c", "2"]):
+                     ["--group", "3", "--coalesce"], ["--overlap", "work"], ["-c", "2"],
+                     ["-R", "2"]):
             result, _ = measured(2, "--device", "cuda", "-t", "all_reduce,all_gather", "--sizes", "8,100K", *more)
             self.assertEqual((result["wrong"], len(result["results"])), (0, 8), more)
 

@@ -135,7 +135,7 @@ TEST(Options, BuffersLieOnTheHostOrOnADevice) {
        {"gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda:12345", "cuda1", "CUDA", "0", ""})
     EXPECT_NE(refusal({"--device", text}).find("host, cuda or cuda:NUMBER"), std::string::npos)
         << text;
-  EXPECT_NE(refusal({"--device", "cuda", "-R", "1"}).find("-R is of the host's memory"),
+  EXPECT_NE(refusal({"--device", "cuda", "-R", "1"}).find("-R 1 is of the host's memory"),
             std::string::npos);
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -129,6 +130,37 @@ TEST(GpuProcesses, OfAGpuEachSumByKernels) {
     const int count = devices();
     const std::string by = count < 2 ? "streams" : mover_of_processes();
     return count == 0 ? 1 : rank_on_gpu(place, 2, rank, rank % count, sums_moved_by(by, 2));
+  });
+  ranks.expect_all_good();
+}
+
+/// Registered memory is the connections' until both ends are gone.
+int sums_in_registered_memory(const std::string& place, int rank, int gpu) {
+  const OnDevice device(gpu);
+  const TestMemory<float> data(kCount);
+  const bool opens = std::getenv("EMUCUDA_IPC") == nullptr;
+  int bad = wrong(rank, "register", coll_mem_register(data.pointer(), data.bytes()), COLL_SUCCESS);
+  coll_comm_t comm = join_on_gpu(place, 2, rank, gpu);
+  if (comm == nullptr) return bad + 1;
+  for (int turn = 0; turn < 4; ++turn)
+    bad += sums_wrongly(2, rank, comm, data, static_cast<float>(turn));
+  if (opens)
+    bad += wrong(rank, "deregister", coll_mem_deregister(data.pointer()), COLL_INVALID_USAGE,
+                 "other processes have the memory open");
+  bad += wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (coll_mem_deregister(data.pointer()) != COLL_SUCCESS) {
+    if (std::chrono::steady_clock::now() > deadline) return bad + 1;
+    std::this_thread::yield();
+  }
+  return bad;
+}
+
+TEST(GpuProcesses, SumInRegisteredMemory) {
+  const Meetings meetings;
+  RankProcesses ranks(2, [place = meetings.place(0)](int rank) {
+    const int count = devices();
+    return count == 0 ? 1 : sums_in_registered_memory(place, rank, rank % count);
   });
   ranks.expect_all_good();
 }
