@@ -2,6 +2,7 @@
 // Messages that fused kernels lend: who reads them where, until when, and what a withdrawal does.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 
@@ -21,8 +22,8 @@ struct LendingRanks {
       : ranks(2, shape),
         programs(ranks, {schedules_of("binomial", Collective::broadcast, 2)},
                  {.copies = 1, .credits = 2, .slice_bytes = 4096, .lends = lends}) {}
-  RankCall& begin(std::size_t rank) {
-    RankCall& call = calls.emplace_back(kBroadcast, rank, kLentCount, false, 1);
+  RankCall& begin(std::size_t rank, std::uint64_t count = kLentCount) {
+    RankCall& call = calls.emplace_back(kBroadcast, rank, count, false, 1);
     call.bind(programs.program(rank));
     ranks.progress(rank).begin(call.run);
     return call;
@@ -88,20 +89,26 @@ TEST(FusedLending, AMessageInASlotIsNotWaitedFor) {
   two.finish(1, two.begin(1));
 }
 
-/// The root's call has failed, and its buffer holds something else by now.
+/// The root's call has failed, and its buffer holds something else by now. It had sent all, or
+/// waited for slots.
 TEST(FusedLending, NobodyTakesWhatWasWithdrawn) {
   const OnDevice device;
-  for (const FusedShape& shape : {shape_of_slots(), shape_of_shares()}) {
-    LendingRanks two(true, shape);
-    RankCall& root = two.begin(0);
-    two.expect_no_end(0, root);
-    two.ranks.progress(0).abandon(root.run);
-    EXPECT_FALSE(root.run.lost);
-    const std::vector<std::int64_t> others(kLentCount, 99);
-    root.arena.write(others.data(), kLentBytes);
-    RankCall& other = two.begin(1);
-    two.expect_no_end(1, other);
-    two.ranks.progress(1).abandon(other.run);
+  for (const std::uint64_t count : {kLentCount, 10 * kLentCount}) {
+    for (const FusedShape& shape : {shape_of_slots(), shape_of_shares()}) {
+      LendingRanks two(true, shape);
+      RankCall& root = two.begin(0, count);
+      two.expect_no_end(0, root);
+      two.ranks.progress(0).abandon(root.run);
+      EXPECT_FALSE(root.run.lost);
+      const std::vector<std::int64_t> others(count, 99);
+      root.arena.write(others.data(), count * sizeof(std::int64_t));
+      RankCall& other = two.begin(1, count);
+      two.expect_no_end(1, other);
+      two.ranks.progress(1).abandon(other.run);
+      std::vector<std::int64_t> taken(count);
+      other.arena.read(taken.data(), count * sizeof(std::int64_t));
+      EXPECT_EQ(std::ranges::count(taken, 99), 0);
+    }
   }
 }
 

@@ -197,8 +197,7 @@ class Interpreter {
                        step.with_space == static_cast<std::uint8_t>(Space::none);
     const std::uint8_t space = plain ? step.from_space : step.into_space;
     const std::uint32_t block = plain ? step.from_block : step.into_block;
-    const bool one_piece =
-        std::uint32_t{step.part} + step.count <= a_.parts || elements_ == a_.count;
+    const bool one_piece = std::uint32_t{step.part} + step.count <= a_.parts;
     const std::uint64_t reach =
         reach_by(step.target, space == static_cast<std::uint8_t>(Space::input));
     if (reach == 0 || !one_piece) return 0;
