@@ -47,7 +47,7 @@ coll_status_t coll_mem_deregister(const void* address) {
   if (address == nullptr) return COLL_SUCCESS;
   return guarded([&]() -> Status {
     // Memory of a GPU is kept by what was a connection, until the peer has closed it.
-    if (coll::RegisteredDeviceMemory::begins_at(address)) coll::CudaIpcEnd::free_closed();
+    if (coll::RegisteredDeviceMemory::begins_at(address)) coll::CudaIpcEnd::drop_closed_offers();
     return coll::deregister_memory(static_cast<const std::byte*>(address))
         .with_context("coll_mem_deregister");
   });

@@ -43,8 +43,8 @@ struct KernelRing {
   std::uint64_t read = 0;   ///< words of 4 bytes one behind the other, in the sender's device
   std::uint64_t count = 0;  ///< this end's KernelCount
   /// Which memory of its device the sender may lend: kReaches entries of 8 bytes, in that device.
-  /// 0: the receiver does not reach it. Else 1 more than what an address here differs by from the
-  /// receiver's, which is even. Of the receiver's end: 0.
+  /// 0: the receiver does not reach it. Else 1 + the receiver's address - the sender's; these
+  /// differ by an even number. Of the receiver's end: 0.
   std::uint64_t reaches = 0;
 };
 

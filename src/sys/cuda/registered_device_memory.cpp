@@ -42,7 +42,7 @@ Status describe(RegisteredDeviceMemory& made) {
                       std::to_string(whole - made.offset) + " from there on",
                   "register the allocations one by one");
   }
-  if (const int refused = driver.ipc_handle(&made.exported, made.begin); refused != 0) {
+  if (const int refused = driver.ipc_handle(&made.exported, base); refused != 0) {
     return failed(Code::invalid_argument, "it cannot be exported: " + driver.describe(refused),
                   "register memory of cuMemAlloc or cudaMalloc, not of a pool");
   }

@@ -68,8 +68,8 @@ bool CudaIpcConnection::step() {
       CudaIpcText peers;
       if (!receive(place_of_message(peers), sizeof peers, kVerdictDigest)) return false;
       conclude(peers);
-      if (offer_ == offers_) stage_ = Stage::receive_found;  // the next stage is behind all offers
-      break;
+      stage_ = offers_ == 0 ? Stage::flush : Stage::send_offer;
+      return true;
     }
     case Stage::send_offer:
       offer_made_ = end_->offer(offer_);
@@ -152,6 +152,7 @@ void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
   offered_end_.reset();
   if (!refusal_.empty()) {  // what it has is freed with it
     offers_ = 0;
+    if (end_ != nullptr) end_->drop_offers();
     return;
   }
   end_->close_file();

@@ -93,7 +93,13 @@ Status CudaIpcEnd::make(CudaContext context, std::size_t slot_bytes, std::uint32
   return {};
 }
 
-void CudaIpcEnd::free_closed() {
+void CudaIpcEnd::drop_closed_offers() {
+  const std::lock_guard lock(g_open_rings_mutex);
+  for (StillOpen* one = g_open_rings.get(); one != nullptr; one = one->next.get())
+    if (!is_open(one->file)) one->offered.clear();
+}
+
+CudaIpcEnd::~CudaIpcEnd() {
   OpenRings closed;  // freed behind the lock: that may wait
   const std::lock_guard lock(g_open_rings_mutex);
   for (OpenRings* at = &g_open_rings; *at != nullptr;) {
@@ -106,11 +112,6 @@ void CudaIpcEnd::free_closed() {
     one.next = std::move(closed);
     closed = std::exchange(*at, std::move(behind));
   }
-}
-
-CudaIpcEnd::~CudaIpcEnd() {
-  free_closed();
-  const std::lock_guard lock(g_open_rings_mutex);
   if (place_when_open_ == nullptr || file_.data() == nullptr || !is_open(file_)) return;
   StillOpen& own = *place_when_open_;
   std::swap(own.ring, ring_);

@@ -89,8 +89,8 @@ class CudaIpcEnd {
     std::vector<RegisteredDeviceMemory::Kept> offered;
     std::unique_ptr<StillOpen> next;
   };
-  /// Frees what the other processes have closed since.
-  static void free_closed();
+  /// Keeps no longer what was offered to processes that have closed it since. Frees nothing.
+  static void drop_closed_offers();
   static std::size_t row(int index, std::uint32_t credits) {
     return kKeyBytes + static_cast<std::size_t>(index) * DeviceWords::bytes(credits);
   }
@@ -116,6 +116,8 @@ class CudaIpcEnd {
   void will_offer(CudaIpcHello& hello);
   /// What is to be offered, one by one; `index` may be too large.
   [[nodiscard]] CudaIpcOffer offer(std::size_t index) const;
+  /// The ends do not reach each other.
+  void drop_offers() { offered_.clear(); }
   /// The other end finds there what was offered; 0: it does not.
   void note_found(std::size_t index, CudaAddress there);
   /// Of one process: the other end's device reaches what is registered here as this one does, and

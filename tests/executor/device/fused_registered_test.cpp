@@ -20,8 +20,13 @@ class RegisteringRank {
  public:
   RegisteringRank(const ProcessLink& link, Rank rank, bool registers)
       : rank_(static_cast<std::size_t>(rank)), device_(rank) {
+    // Beside other memory: rank 1 has one offer, and rank 0 two.
+    EXPECT_TRUE(RegisteredDeviceMemory::add(other_.pointer(), 64).ok());
     if (registers) {
       EXPECT_TRUE(RegisteredDeviceMemory::add(memory(), 2 * kArena - kRegisteredAt).ok());
+    }
+    if (rank == 1) {
+      EXPECT_TRUE(RegisteredDeviceMemory::remove(other_.pointer()).ok());
     }
     end_ = std::make_unique<test::RankOfTwo>(link, rank, rank);
     const auto stream_device = StreamDevice::of(rank);
@@ -64,6 +69,7 @@ class RegisteringRank {
     return now == filling();
   }
   std::byte* memory() { return arena_.pointer(kRegisteredAt); }
+  std::byte* other_memory() { return other_.pointer(); }
 
  private:
   static constexpr std::size_t kSlots = test::kSlot * test::kCredits;
@@ -74,7 +80,7 @@ class RegisteringRank {
 
   std::size_t rank_;
   const OnDevice device_;
-  DeviceArena arena_{2 * kArena};
+  DeviceArena arena_{2 * kArena}, other_{256};
   std::unique_ptr<test::RankOfTwo> end_;
   ScratchPool pool_;
   std::unique_ptr<FusedExecutor> executor_;
@@ -115,6 +121,7 @@ TEST(FusedRegistered, IsReadWhereItLies) {
     const OnDevice device;
     auto rank = std::make_unique<RegisteringRank>(process.link(), 0, true);
     std::byte* const memory = rank->memory();
+    std::byte* const other = rank->other_memory();
     run_calls(process.link(), *rank, both);
     process.link().meet();
     EXPECT_EQ(RegisteredDeviceMemory::remove(memory).code(), Code::invalid_usage);
@@ -123,8 +130,9 @@ TEST(FusedRegistered, IsReadWhereItLies) {
         << "the peer has it open";
     process.link().meet();
     process.link().meet();
-    CudaIpcEnd::free_closed();
+    CudaIpcEnd::drop_closed_offers();
     EXPECT_TRUE(RegisteredDeviceMemory::remove(memory).ok());
+    EXPECT_TRUE(RegisteredDeviceMemory::remove(other).ok());
     EXPECT_EQ(RegisteredDeviceMemory::remove(memory).code(), Code::invalid_argument);
   }
 }

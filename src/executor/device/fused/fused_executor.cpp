@@ -189,7 +189,10 @@ bool FusedExecutor::advance(Run& run) {
   if (run.left != 0) {
     const std::uint32_t how = flight->end();
     if (how == FusedArguments::kAborted) {
-      run.failure = failed(Code::aborted, "the call was ended with an earlier one that had failed");
+      run.failure =
+          failed(Code::aborted, flight->is_to_end()
+                                    ? "the call was ended with an earlier one that had failed"
+                                    : "a peer has ended its part, and withdrew what it sent");
       return true;
     }
     if (how == FusedArguments::kDone) {

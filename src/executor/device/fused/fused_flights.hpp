@@ -22,6 +22,9 @@ struct FusedFlight {
   std::uint64_t number = 0;  ///< kernels end in the order of their flights' numbers
   std::uint32_t vain = 0;    ///< looks in a row at which nothing had happened
 
+  [[nodiscard]] bool is_to_end() const {
+    return std::atomic_ref(*abort.here).load(std::memory_order_relaxed) != 0;
+  }
   [[nodiscard]] std::uint32_t end() const {
     return std::atomic_ref(*over.here).load(std::memory_order_acquire);
   }

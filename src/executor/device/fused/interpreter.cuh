@@ -21,7 +21,7 @@ struct FusedShared {
   static constexpr std::uint32_t kCounts = 32;
   KernelCount counts[2 * kCounts];     ///< of the first links, both directions
   std::uint64_t reaches[2 * kCounts];  ///< of the first links: for the input, for the output
-  std::uint64_t lent;                  ///< where the message that is received lies; 0: in its slot
+  std::uint64_t borrowed;              ///< where the message that is received lies; 0: in its slot
 };
 
 __device__ inline std::uint64_t least(std::uint64_t a, std::uint64_t b) {
@@ -87,7 +87,7 @@ class Interpreter {
     for (std::uint64_t pass = lane_.first_pass; pass < a_.passes; pass += a_.copies, ++turn) {
       if (!run_pass(pass, turn)) return take_loans_back();
     }
-    return await_loans(turn) || take_loans_back();
+    return await_loans() || take_loans_back();
   }
 
  private:
@@ -142,6 +142,7 @@ class Interpreter {
     const Message received = receives ? message_of(in, step.source, 0, step.received) : Message{};
     const Message sent = sends ? message_of(out, step.target, 1, step.sent) : Message{};
     const std::uint64_t lent = sends ? lent_by(step) : 0;
+    has_lent_ |= lent != 0;
     const bool alone = threadIdx.x == 0;
     // Both ends leave out empty shares, but the first: a message is one in any case.
     const bool empty = share > 0 && is_empty(step, share);
@@ -156,12 +157,12 @@ class Interpreter {
     if (alone && step.wait_lane != FusedStep::kNone) intact = intact && await_step(step, share);
     if (alone && receives && !empty && !is_short) {
       intact = intact && await_ready(a_.abort, in, received, share);
-      shared_.lent = lent_at(in, received, share);
+      if (intact) shared_.borrowed = lent_at(in, received, share);
     }
     if (sends) intact = intact && await_slot(a_.abort, out, sent);
     if (receives && is_short) intact = intact && receive_lines(in, received, bytes);
     if (__syncthreads_or(intact ? 0 : 1) != 0) return false;
-    const std::uint64_t borrowed = receives && !empty && !is_short ? shared_.lent : 0;
+    const std::uint64_t borrowed = receives && !empty && !is_short ? shared_.borrowed : 0;
     const std::uint64_t message =
         borrowed != 0 ? borrowed : in.slots + std::uint64_t{received.slot} * in.stride;
     const std::uint64_t slot = out.slots + std::uint64_t{sent.slot} * out.stride;
@@ -171,7 +172,10 @@ class Interpreter {
     __syncthreads();
     if (borrowed != 0) {
       const bool is_worthless = alone && !still_lent(in, received, share);
-      if (__syncthreads_or(is_worthless ? 1 : 0) != 0) return false;
+      if (__syncthreads_or(is_worthless ? 1 : 0) != 0) {
+        note_read(in, received, share, a_.shares);  // its owner may wait for that
+        return false;
+      }
     }
     if (sends && is_short) send_lines(out, sent, bytes);
     if (sends && !is_short) note_ready(out, sent, lent, share, a_.shares);
@@ -211,29 +215,43 @@ class Interpreter {
     return link < FusedShared::kCounts ? shared_.reaches[2 * link + (of_input ? 0 : 1)]
                                        : reach_of(links_[link].sending, of_input);
   }
-  __device__ bool may_lend(std::uint32_t link) const {
-    return a_.lends != 0 && links_[link].sending.messages != 0 &&
+  __device__ bool may_have_lent(std::uint32_t link) const {
+    return links_[link].sending.messages != 0 &&
            (reach_by(link, true) != 0 || reach_by(link, false) != 0);
   }
-  /// What the block has lent is the caller's again when it has been read.
-  __device__ bool await_loans(std::uint64_t turns) const {
-    if (a_.lends == 0 || turns == 0) return true;
-    bool intact = true;
+  /// Of each share of the block on each link that may have lent, calls
+  /// use(word, number): the word of what was read, and the number of the turn's last message.
+  template <class Use>
+  __device__ void for_each_loan(Use use) const {
     for (std::uint32_t i = threadIdx.x; i < lane_.links * KernelRing::kShares; i += blockDim.x) {
       const std::uint32_t link = i / KernelRing::kShares, share = i % KernelRing::kShares;
-      if (share % gridDim.x != blockIdx.x || !may_lend(link)) continue;
+      if (share % gridDim.x != blockIdx.x || !may_have_lent(link)) continue;
       const FusedWay& way = links_[link].sending;
-      const Message last = message_of(way, link, 1, way.messages - 1);
-      intact = intact && await_number(a_.abort, read_word(way, share), last.number);
+      use(read_word(way, share), message_of(way, link, 1, way.messages - 1).number);
     }
+  }
+  /// What the block has lent is the caller's again when it has been read.
+  __device__ bool await_loans() const {
+    if (!has_lent_) return true;
+    bool intact = true;
+    for_each_loan([&](std::uint64_t word, std::uint32_t number) {
+      intact = intact && await_number(a_.abort, word, number);
+    });
     return __syncthreads_or(intact ? 0 : 1) == 0;
   }
-  /// The host has given up; false, as run() says then.
+  /// The host has given up; false, as run() says then. Who is reading just now takes nothing of it,
+  /// but would fail if the caller freed the memory: so this waits for it, for a while.
   __device__ bool take_loans_back() const {
+    constexpr int kLooks = 4096;
+    if (!has_lent_) return false;
     for (std::uint32_t link = 0; link < lane_.links; ++link) {
       const FusedWay& way = links_[link].sending;
-      if (may_lend(link)) withdraw(way, *at<const KernelCount>(way.count));
+      if (may_have_lent(link)) withdraw(way, *at<const KernelCount>(way.count));
     }
+    int looks = 0;
+    for_each_loan([&](std::uint64_t word, std::uint32_t number) {
+      for (; looks < kLooks && !has_reached(word, number); ++looks) COLL_PAUSE();
+    });
     return false;
   }
 
@@ -367,6 +385,7 @@ class Interpreter {
   const FusedLane lane_;
   const FusedLink* const links_;
   std::uint32_t abort_ = 0;  ///< see ask_for_abort()
+  bool has_lent_ = false;    ///< this block, in this run
   // Of the pass:
   std::uint64_t turn_ = 0, elements_ = 0, input_ = 0, output_ = 0;
 };

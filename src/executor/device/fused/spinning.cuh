@@ -41,7 +41,7 @@ __device__ inline void store_after_reads(std::uint32_t* word, std::uint32_t valu
 }
 /// Behind what this block has read, which a barrier has shown to be there.
 __device__ inline std::uint32_t load_after_reads(std::uint32_t* word) {
-  __threadfence_system();
+  asm volatile("fence.acq_rel.sys;" : : : "memory");
   return load_relaxed(word);
 }
 // Within this device.
@@ -80,7 +80,8 @@ inline void store_after_reads(std::uint32_t* word, std::uint32_t value) {
   store_release(word, value);  // the thread sanitizer knows nothing weaker
 }
 inline std::uint32_t load_after_reads(std::uint32_t* word) {
-  // A load alone could come before the reads. Nobody else changes the word but to withdraw.
+  // A load alone could come before the reads. Until it is noted that the share was read, its owner
+  // changes the word only to withdraw.
   return std::atomic_ref(*word).fetch_add(0, std::memory_order_acq_rel);
 }
 /// A function of its own: of `x += fetch_add(x)` GCC 12 makes code that gives twice what was
@@ -108,11 +109,12 @@ __device__ inline std::uint32_t ask_for_abort(std::uint64_t abort) {
   return threadIdx.x == 0 ? load_relaxed(at<const std::uint32_t>(abort)) : 0;
 }
 
-/// Waits until the word has reached the number of a message. Numbers go round.
+/// Has the word reached the number of a message? Numbers go round.
+__device__ inline bool has_reached(std::uint64_t word, std::uint32_t number) {
+  return static_cast<std::int32_t>(load_acquire(at<const std::uint32_t>(word)) - number) >= 0;
+}
 __device__ inline bool await_number(std::uint64_t abort, std::uint64_t word, std::uint32_t number) {
-  auto* const place = at<std::uint32_t>(word);
-  return spin_until(abort,
-                    [=] { return static_cast<std::int32_t>(load_acquire(place) - number) >= 0; });
+  return spin_until(abort, [=] { return has_reached(word, number); });
 }
 
 }  // namespace coll::fused
