@@ -66,13 +66,10 @@ void WatchHub::on_question(const Question& question) {
   // One answer serves all who ask, unless what is under way is a mere doubt.
   const auto in_doubt = [](const Question& one) { return one.reason == Question::Reason::doubt; };
   if (concluded()) return;
-  if (in_doubt(question) && question.call.is_pair()) {
-    if (gathering_) return keep_doubt(question);
-  } else if (gathering_ && (in_doubt(question) || !in_doubt(gathering_->question))) {
-    return;
-  } else if (in_doubt(question) && Clock::now() < rest_until_) {
-    return;
-  }
+  const bool of_pair = in_doubt(question) && question.call.is_pair();
+  if (of_pair && gathering_) return keep_doubt(question);
+  if (gathering_ && (in_doubt(question) || !in_doubt(gathering_->question))) return;
+  if (in_doubt(question) && !of_pair && Clock::now() < rest_until_) return;
   gather(question);
 }
 
