@@ -674,10 +674,10 @@ COLL_API coll_status_t coll_mem_free(void* memory);
  * (F_SEAL_SHRINK), or allow that seal: then this call sets it, for ever. A rank that may not open
  * this process's descriptors (/proc/PID/fd) copies the memory like any other.
  *
- * Memory of a GPU: the range must be part of one allocation of cuMemAlloc or cudaMalloc. Fused
- * kernels of other GPUs then read it, in communicators that had no operation of such a kernel
- * before it was registered. Ranks of one process that share a GPU read each other's memory without
- * that.
+ * Memory of a GPU: the range must be part of one allocation of cuMemAlloc or cudaMalloc. Register
+ * it before a communicator's first operation that a fused kernel moves (coll_comm_explain): then
+ * such kernels of other GPUs read it where it lies. Later registrations change nothing for that
+ * communicator. Ranks of one process that share a GPU need no registration.
  *
  * COLL_INVALID_ARGUMENT: the memory is of another kind, or already registered; coll_last_error says
  * which, and what to do. Private memory of the host needs no registration.

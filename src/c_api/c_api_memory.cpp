@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI's memory.
 #include "c_api/c_api_door.hpp"
-#include "sys/cuda/registered_device_memory.hpp"
 #include "sys/memory/registered_memory.hpp"
 #include "sys/memory/shared_arena.hpp"
 #include "transports/cuda_ipc/cuda_ipc_end.hpp"
@@ -46,8 +45,8 @@ coll_status_t coll_mem_register(const void* address, size_t bytes) {
 coll_status_t coll_mem_deregister(const void* address) {
   if (address == nullptr) return COLL_SUCCESS;
   return guarded([&]() -> Status {
-    // Memory of a GPU is kept by what was a connection, until the peer has closed it.
-    if (coll::RegisteredDeviceMemory::begins_at(address)) coll::CudaIpcEnd::drop_closed_offers();
+    // What was a connection keeps memory of a GPU until somebody sees that the peer has closed it.
+    coll::CudaIpcEnd::drop_closed_offers();
     return coll::deregister_memory(static_cast<const std::byte*>(address))
         .with_context("coll_mem_deregister");
   });

@@ -21,7 +21,7 @@ struct IpcPair {
     for (const int i : {0, 1}) {
       const CudaContext context = context_of_device(i == 0 ? 0 : other_device);
       ends[i] = std::make_unique<CudaIpcConnection>(std::move(inner.ends[i]), context,
-                                                    i == 0 ? kCredits : other_credits);
+                                                    i == 0 ? kCredits : other_credits, true);
     }
   }
   bool settle() { return ends[1] != nullptr && settle_ipc(*ends[0], *ends[1]); }

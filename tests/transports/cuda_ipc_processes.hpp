@@ -36,7 +36,7 @@ class RankOfTwo {
                                    theirs.descriptor.data());
     EXPECT_TRUE(opened.ok()) << opened.status().text();
     ipc_ = std::make_unique<CudaIpcConnection>(*std::move(opened), context_of_device(device),
-                                               kCredits);
+                                               kCredits, true);
     EXPECT_TRUE(eventually([&] {
       transport_->poll();
       ipc_->poll();

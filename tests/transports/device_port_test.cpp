@@ -44,8 +44,8 @@ class PortPair {
         opened[i] =
             std::make_unique<StagingConnection>(std::move(opened[i]), context, backend.credits);
       } else {
-        auto made =
-            std::make_unique<CudaIpcConnection>(std::move(opened[i]), context, backend.credits);
+        auto made = std::make_unique<CudaIpcConnection>(std::move(opened[i]), context,
+                                                        backend.credits, false);
         ipc[i] = made.get();
         opened[i] = std::move(made);
       }

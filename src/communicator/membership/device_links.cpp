@@ -14,7 +14,7 @@ namespace coll {
 std::unique_ptr<Connection> DeviceLinks::wrap(std::unique_ptr<Connection> inner,
                                               const PathCapabilities& path) const {
   if (path.shares_memory)
-    return std::make_unique<CudaIpcConnection>(std::move(inner), context_, credits_);
+    return std::make_unique<CudaIpcConnection>(std::move(inner), context_, credits_, for_kernels_);
   return std::make_unique<StagingConnection>(std::move(inner), context_, credits_);
 }
 

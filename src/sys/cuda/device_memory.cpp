@@ -70,6 +70,19 @@ Result<CudaPiece> CudaPiece::open(CudaContext context, const CudaIpcHandle& expo
   return CudaPiece(undo, context, address);
 }
 
+Result<ExportedMemory> export_memory(CudaContext context, CudaAddress address) {
+  ExportedMemory made;
+  COLL_TRY(in_context(context, "exporting memory of a GPU", [&](const CudaDriver& driver) {
+    CudaAddress base = 0;
+    std::size_t whole = 0;
+    if (const int error = driver.address_range(&base, &whole, address)) return error;
+    made.offset = address - base;
+    made.bytes = whole - made.offset;
+    return driver.ipc_handle(&made.allocation, base);
+  }));
+  return made;
+}
+
 Result<CudaAddress> device_address(CudaContext context, const std::byte* pinned) {
   CudaAddress address = 0;
   COLL_TRY(

@@ -54,6 +54,15 @@ class CudaPiece {
   std::byte* host_ = nullptr;
 };
 
+/// Where another process finds memory of a device.
+struct ExportedMemory {
+  CudaIpcHandle allocation{};  ///< for CudaPiece::open
+  std::size_t offset = 0;      ///< in the allocation
+  std::size_t bytes = 0;       ///< that the allocation has from there on
+};
+/// Of memory that the context's device has allocated.
+Result<ExportedMemory> export_memory(CudaContext context, CudaAddress address);
+
 /// How a device of this context knows host memory that was pinned in any context.
 Result<CudaAddress> device_address(CudaContext context, const std::byte* pinned);
 

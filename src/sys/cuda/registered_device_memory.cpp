@@ -7,8 +7,6 @@
 #include <mutex>
 #include <string>
 
-#include "sys/cuda/beside_captures.hpp"
-#include "sys/cuda/current_context.hpp"
 #include "sys/cuda/primary_context.hpp"
 #include "sys/fork_safe_mutex.hpp"
 
@@ -28,23 +26,17 @@ Status describe(RegisteredDeviceMemory& made) {
     return failed(Code::unsupported, "the driver has no " + missing,
                   "use a driver of CUDA 11.7 or newer");
   COLL_ASSIGN(const PrimaryContext primary, PrimaryContext::retain(driver, made.device));
-  const CurrentContext current(driver, primary.context);
-  const BesideCaptures beside(driver);
-  CudaAddress base = 0;
-  std::size_t whole = 0;
-  int error = current.error();
-  if (error == 0) error = driver.address_range(&base, &whole, made.begin);
-  if (error != 0) return driver.failed_to("finding the allocation of a GPU's memory", error);
-  made.offset = made.begin - base;
-  if (made.bytes > whole - made.offset) {
+  const Result<ExportedMemory> exported = export_memory(primary.context, made.begin);
+  if (!exported.ok()) {
+    return failed(Code::invalid_argument, exported.status().failure()->what,
+                  "register memory of cuMemAlloc or cudaMalloc, not of a pool");
+  }
+  made.exported = *exported;
+  if (made.bytes > made.exported.bytes) {
     return failed(Code::invalid_argument,
                   std::to_string(made.bytes) + " bytes, and the allocation has only " +
-                      std::to_string(whole - made.offset) + " from there on",
+                      std::to_string(made.exported.bytes) + " from there on",
                   "register the allocations one by one");
-  }
-  if (const int refused = driver.ipc_handle(&made.exported, base); refused != 0) {
-    return failed(Code::invalid_argument, "it cannot be exported: " + driver.describe(refused),
-                  "register memory of cuMemAlloc or cudaMalloc, not of a pool");
   }
   return {};
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "sys/cuda/cuda_driver.hpp"
+#include "sys/cuda/device_memory.hpp"
 
 namespace coll {
 
@@ -19,8 +19,7 @@ struct RegisteredDeviceMemory {
   std::size_t bytes = 0;
   int device = -1;     ///< CUDA's number in this process
   unsigned entry = 0;  ///< 1 to kMost: of no other that is registered now
-  CudaIpcHandle exported{};
-  std::size_t offset = 0;  ///< of `begin` in what is exported
+  ExportedMemory exported;
 
   using Kept = std::shared_ptr<const RegisteredDeviceMemory>;
 

@@ -124,7 +124,7 @@ void CudaIpcConnection::prepare(const CudaIpcHello& peer) {
     COLL_TRY(CudaIpcReach::may_open(own_, peer));
     end_ = std::make_shared<CudaIpcEnd>();
     COLL_TRY(end_->make(context_, slot_bytes(), credits_));
-    if (!is_same(own_.process, peer.process)) end_->will_offer(own_);
+    if (for_kernels_ && !is_same(own_.process, peer.process)) end_->will_offer(own_);
     return end_->describe(own_);
   }();
   own_.failure = CudaIpcText::of(made);
@@ -140,9 +140,8 @@ void CudaIpcConnection::judge(const CudaIpcHello& peer) {
   if (!verdict_.text().empty()) return;
   verdict_ = CudaIpcText::of(reach_.open(context_, own_, peer));
   offers_ = std::max(own_.offers, peer.offers);
-  if (!is_same(own_.process, peer.process)) return;
-  end_->note_same_process(own_.ordinal == peer.ordinal);
-  if (verdict_.text().empty()) verdict_ = CudaIpcText::of(end_->tell_kernels(slot_bytes()));
+  if (for_kernels_ && is_same(own_.process, peer.process))
+    end_->note_same_process(own_.ordinal == peer.ordinal);
 }
 
 /// It works where both ends say so.
@@ -177,12 +176,13 @@ void CudaIpcConnection::conclude(const CudaIpcText& verdict) {
   set_rings(sending, end_->words(CudaIpcEnd::kMaySend), receiving,
             end_->words(CudaIpcEnd::kMayReceive));
   set_buffer_bytes(end_->ring_bytes() + end_->words_bytes());
+  if (offers_ == 0) tell_kernels();
 }
 
 /// If that fails, nothing is lent: all entries are 0, or the device has failed, and all calls do.
 void CudaIpcConnection::tell_kernels() {
   const Status told = end_->tell_kernels(slot_bytes());
-  if (!told.ok()) log(LogLevel::warn, "registered memory of a GPU is not lent: " + told.text());
+  if (!told.ok()) log(LogLevel::warn, "memory of a GPU is not lent: " + told.text());
 }
 
 void CudaIpcConnection::will_send(std::uint32_t /*slot*/, std::size_t /*bytes*/,

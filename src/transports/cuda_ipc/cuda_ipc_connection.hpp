@@ -24,8 +24,13 @@ namespace coll {
 class CudaIpcConnection final : public WrappedConnection, public DevicePort {
  public:
   /// Each direction gets `credits` slots. The driver has all that work on streams needs.
-  CudaIpcConnection(std::unique_ptr<Connection> inner, CudaContext context, std::uint32_t credits)
-      : WrappedConnection(std::move(inner)), context_(context), credits_(credits) {}
+  /// `for_kernels`: they may lend what the peer's device reaches. Both ends say the same.
+  CudaIpcConnection(std::unique_ptr<Connection> inner, CudaContext context, std::uint32_t credits,
+                    bool for_kernels)
+      : WrappedConnection(std::move(inner)),
+        context_(context),
+        credits_(credits),
+        for_kernels_(for_kernels) {}
 
   /// The next step of finding out, if one can be done now. Not while a stream of this thread is
   /// captured: it allocates memory.
@@ -93,6 +98,7 @@ class CudaIpcConnection final : public WrappedConnection, public DevicePort {
 
   const CudaContext context_;
   const std::uint32_t credits_;
+  const bool for_kernels_;
   Stage stage_ = Stage::begin;
   std::string refusal_;
   CudaIpcHello own_;

@@ -154,15 +154,11 @@ Status CudaIpcEnd::clear_kernel_parts(std::size_t slot_bytes) {
 }
 
 Status CudaIpcEnd::describe(CudaIpcHello& hello) const {
-  const CudaDriver& driver = *loaded_cuda_driver();
-  const CurrentContext current(driver, context_);
-  CudaAddress base = 0;
-  COLL_TRY(said("the context of a GPU", current.error()));
-  COLL_TRY(said("exporting memory of a GPU", driver.ipc_handle(&hello.ring, ring())));
-  COLL_TRY(said("the allocation of a ring", driver.address_range(&base, nullptr, ring())));
+  COLL_ASSIGN(const ExportedMemory exported, export_memory(context_, ring()));
   struct stat file {};
   if (::fstat(descriptor_.get(), &file) != 0) return system_failure("fstat of words", errno);
-  hello.ring_offset = ring() - base;
+  hello.ring = exported.allocation;
+  hello.ring_offset = exported.offset;
   hello.words = {.segment = 0, .descriptor = descriptor_.get(), .inode = file.st_ino, .offset = 0};
   std::memcpy(hello.words_key, key_, sizeof key_);
   return {};
@@ -176,7 +172,7 @@ void CudaIpcEnd::will_offer(CudaIpcHello& hello) {
 CudaIpcOffer CudaIpcEnd::offer(std::size_t index) const {
   if (index >= offered_.size()) return {};
   const RegisteredDeviceMemory& one = *offered_[index];
-  return {one.exported, one.offset, one.bytes};
+  return {one.exported.allocation, one.exported.offset, one.bytes};
 }
 
 void CudaIpcEnd::note_found(std::size_t index, CudaAddress there) {
@@ -193,6 +189,7 @@ void CudaIpcEnd::note_same_process(bool shares) {
 
 Status CudaIpcEnd::tell_kernels(std::size_t slot_bytes) const {
   static_assert(KernelRing::kReaches == RegisteredDeviceMemory::kMost + 1);
+  if (std::ranges::count(reaches_, 0U) == KernelRing::kReaches) return {};  // as it is already
   const BesideCaptures beside(*loaded_cuda_driver());
   const CudaAddress to =
       kernel_parts(ring(), slot_bytes, credits_).sending + kernel_memory::kReachesAt;

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <vector>
 
-#include "sys/cuda/current_context.hpp"
 #include "sys/fork_safe_mutex.hpp"
 #include "transports/cuda_ipc/cuda_ipc_end.hpp"
 
@@ -54,11 +53,8 @@ Result<std::string> offer_memory(CudaContext context, CudaAddress memory) {
   CudaIpcHello hello;
   hello.process = memory_proof();
   COLL_TRY(CudaIpcReach::introduce(context, hello));
-  const CudaDriver& driver = *loaded_cuda_driver();
-  const CurrentContext current(driver, context);
-  int error = current.error();
-  if (error == 0) error = driver.ipc_handle(&hello.ring, memory);
-  if (error != 0) return driver.failed_to("exporting memory of a GPU", error);
+  COLL_ASSIGN(const ExportedMemory exported, export_memory(context, memory));
+  hello.ring = exported.allocation;
   std::string text(sizeof hello, '\0');
   std::memcpy(text.data(), &hello, sizeof hello);
   return text;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that had no place on the device until nobody waited for them any more.
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 
 #include "fused_ranks.hpp"
@@ -16,12 +13,7 @@ constexpr unsigned kBlocks = 4;  // of each rank
 
 /// While it is full, kernels that were launched do not begin.
 void fill_device(bool full) {
-  static auto* const word = [] {
-    void* const twins = dlopen(std::getenv("EMUCUDA_KERNELS"), RTLD_NOW);
-    return static_cast<std::atomic<bool>*>(dlsym(twins, "emulated_device_is_full"));
-  }();
-  ASSERT_NE(word, nullptr);
-  word->store(full, std::memory_order_release);
+  of_twins<bool>("emulated_device_is_full").store(full, std::memory_order_release);
 }
 
 /// A rank with an executor of its own.

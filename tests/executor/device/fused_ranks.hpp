@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused executors of all ranks on one device.
 #pragma once
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +17,14 @@ namespace coll::testing {
 
 inline constexpr unsigned kProcessors = 132;  // of the emulated device
 inline constexpr CollectiveSpec kSumOfTwo{Collective::all_reduce, 2, 0};
+
+/// What the kernels' twins have by that name.
+template <class T>
+std::atomic<T>& of_twins(const char* name) {
+  void* const found = dlsym(dlopen(std::getenv("EMUCUDA_KERNELS"), RTLD_NOW), name);
+  COLL_CHECK(found != nullptr, "the twins have what tests name");
+  return *static_cast<std::atomic<T>*>(found);
+}
 
 struct FusedOperation {
   ReduceOp op;

@@ -15,18 +15,27 @@ using emulation_test::ProcessLink;
 constexpr CollectiveSpec kGatherOfTwo{Collective::all_gather, 2, 0};
 constexpr std::size_t kRegisteredAt = 512;  // of an allocation
 
+/// A process's memory, which outlives its rank.
+struct RegisteringMemory {
+  explicit RegisteringMemory(int ordinal) : device(ordinal) {}
+  std::byte* begin() { return arena.pointer(kRegisteredAt); }
+
+  const OnDevice device;
+  DeviceArena arena{2 * kArena}, other{256};
+};
+
 /// A process's rank, whose calls lie in memory that it registers before it connects, or not.
 class RegisteringRank {
  public:
-  RegisteringRank(const ProcessLink& link, Rank rank, bool registers)
-      : rank_(static_cast<std::size_t>(rank)), device_(rank) {
+  RegisteringRank(const ProcessLink& link, Rank rank, RegisteringMemory& memory, bool registers)
+      : rank_(static_cast<std::size_t>(rank)), memory_(memory.begin()) {
     // Beside other memory: rank 1 has one offer, and rank 0 two.
-    EXPECT_TRUE(RegisteredDeviceMemory::add(other_.pointer(), 64).ok());
+    EXPECT_TRUE(RegisteredDeviceMemory::add(memory.other.pointer(), 64).ok());
     if (registers) {
-      EXPECT_TRUE(RegisteredDeviceMemory::add(memory(), 2 * kArena - kRegisteredAt).ok());
+      EXPECT_TRUE(RegisteredDeviceMemory::add(memory_, 2 * kArena - kRegisteredAt).ok());
     }
     if (rank == 1) {
-      EXPECT_TRUE(RegisteredDeviceMemory::remove(other_.pointer()).ok());
+      EXPECT_TRUE(RegisteredDeviceMemory::remove(memory.other.pointer()).ok());
     }
     end_ = std::make_unique<test::RankOfTwo>(link, rank, rank);
     const auto stream_device = StreamDevice::of(rank);
@@ -47,9 +56,9 @@ class RegisteringRank {
   void run_call(std::uint64_t count, std::uint64_t turn, std::size_t from) {
     Buffers buffers(kGatherOfTwo, rank_, count, turn % 2 == 0, turn);
     const auto bytes = buffers.memory().size_bytes();
-    EXPECT_CUDA_OK(cuMemcpyHtoD_v2(cuda_address(memory() + from), buffers.memory().data(), bytes));
+    EXPECT_CUDA_OK(cuMemcpyHtoD_v2(cuda_address(memory_ + from), buffers.memory().data(), bytes));
     CallBinding call = buffers.call(100 + turn);
-    move(call, buffers.memory().data(), memory() + from);
+    move(call, buffers.memory().data(), memory_ + from);
     Run run;
     run.bind(*program_, call);
     progress_->begin(run);
@@ -58,7 +67,7 @@ class RegisteringRank {
       return run.done() || !run.failure.ok();
     }));
     EXPECT_TRUE(run.done()) << run.failure.text();
-    EXPECT_CUDA_OK(cuMemcpyDtoH_v2(buffers.memory().data(), cuda_address(memory() + from), bytes));
+    EXPECT_CUDA_OK(cuMemcpyDtoH_v2(buffers.memory().data(), cuda_address(memory_ + from), bytes));
     compare(buffers.take(), kGatherOfTwo, rank_, count, turn);
   }
   /// Fills the slots that its peer writes, and says after a call whether it wrote there.
@@ -68,8 +77,6 @@ class RegisteringRank {
     EXPECT_CUDA_OK(cuMemcpyDtoH_v2(now.data(), slots(), now.size()));
     return now == filling();
   }
-  std::byte* memory() { return arena_.pointer(kRegisteredAt); }
-  std::byte* other_memory() { return other_.pointer(); }
 
  private:
   static constexpr std::size_t kSlots = test::kSlot * test::kCredits;
@@ -79,8 +86,7 @@ class RegisteringRank {
   CUdeviceptr slots() { return end_->ipc().device_port()->receiving().slots; }
 
   std::size_t rank_;
-  const OnDevice device_;
-  DeviceArena arena_{2 * kArena}, other_{256};
+  std::byte* const memory_;
   std::unique_ptr<test::RankOfTwo> end_;
   ScratchPool pool_;
   std::unique_ptr<FusedExecutor> executor_;
@@ -100,14 +106,15 @@ void run_calls(const ProcessLink& link, RegisteringRank& rank, bool peer_registe
 TEST(FusedRegistered, DISABLED_BeRankOne) {
   const ProcessLink link(emulation_test::kSocketOfOther);
   const bool registers = link.receive<bool>();
+  RegisteringMemory memory(1);
   {
-    RegisteringRank rank(link, 1, registers);
+    RegisteringRank rank(link, 1, memory, registers);
     run_calls(link, rank, true);
     link.meet();
     link.meet();
-    EXPECT_EQ(RegisteredDeviceMemory::begins_at(rank.memory()), registers);
+    EXPECT_EQ(RegisteredDeviceMemory::begins_at(memory.begin()), registers);
     if (registers) {
-      EXPECT_EQ(RegisteredDeviceMemory::remove(rank.memory()).code(), Code::invalid_usage)
+      EXPECT_EQ(RegisteredDeviceMemory::remove(memory.begin()).code(), Code::invalid_usage)
           << "the peer has gone, but this end's connection may lend it still";
     }
   }
@@ -118,10 +125,9 @@ TEST(FusedRegistered, IsReadWhereItLies) {
   for (const bool both : {true, false}) {
     const emulation_test::OtherProcess process("FusedRegistered.DISABLED_BeRankOne");
     process.link().send(both);
-    const OnDevice device;
-    auto rank = std::make_unique<RegisteringRank>(process.link(), 0, true);
-    std::byte* const memory = rank->memory();
-    std::byte* const other = rank->other_memory();
+    RegisteringMemory both_ranges(0);
+    std::byte* const memory = both_ranges.begin();
+    auto rank = std::make_unique<RegisteringRank>(process.link(), 0, both_ranges, true);
     run_calls(process.link(), *rank, both);
     process.link().meet();
     EXPECT_EQ(RegisteredDeviceMemory::remove(memory).code(), Code::invalid_usage);
@@ -132,7 +138,7 @@ TEST(FusedRegistered, IsReadWhereItLies) {
     process.link().meet();
     CudaIpcEnd::drop_closed_offers();
     EXPECT_TRUE(RegisteredDeviceMemory::remove(memory).ok());
-    EXPECT_TRUE(RegisteredDeviceMemory::remove(other).ok());
+    EXPECT_TRUE(RegisteredDeviceMemory::remove(both_ranges.other.pointer()).ok());
     EXPECT_EQ(RegisteredDeviceMemory::remove(memory).code(), Code::invalid_argument);
   }
 }
