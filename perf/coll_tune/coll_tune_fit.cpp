@@ -22,10 +22,18 @@ constexpr double kNear = 1.25;
 constexpr double kLeastUs = 1e-6;  ///< a prediction of 0 has no logarithm
 
 /// The constants that a fit may change, by group.
-constexpr std::string_view kOfPath[] = {
-    "alpha_us",          "step_us",       "send_us", "send_us_per_byte", "receive_us_per_byte",
-    "slowdown",          "line_us",       "long_us", "page_us_per_byte", "fetch_us",
-    "fetch_us_per_byte", "fetch_slowdown"};
+constexpr std::string_view kOfPath[] = {"alpha_us",
+                                        "step_us",
+                                        "send_us",
+                                        "send_us_per_byte",
+                                        "receive_us_per_byte",
+                                        "slowdown",
+                                        "line_us",
+                                        "long_us",
+                                        "page_us_per_byte",
+                                        "fetch_us",
+                                        "fetch_us_per_byte",
+                                        "fetch_cold_us_per_byte"};
 constexpr std::string_view kOfCopy[] = {"us_per_byte", "slowdown"};
 constexpr std::string_view kOfCache[] = {"own_bytes", "slot_bytes", "cold_slots"};
 constexpr std::string_view kOfSharing[] = {"hand_over_us", "crowded_fetch", "crowded_copy"};

@@ -18,7 +18,7 @@ double predict_us(const Cost& cost, double bytes, double slice_bytes, Loans loan
   // behind.
   const double message = cost.rounds > 0 ? std::min(slice_bytes, moved / cost.rounds) : 0;
   const double beta = loans == Loans::all
-                          ? path.fetch_us_per_byte * fetch_slowdown(costs, path, bytes, crowd)
+                          ? fetched_us_per_byte(costs, path, bytes, crowd)
                           : (path.send_us_per_byte + path.receive_us_per_byte) *
                                 (in_own_cache(costs, bytes, crowd) ? 1 : path.slowdown);
   const double latency =

@@ -30,8 +30,7 @@ Route route_over(const CostConstants& costs, const PathCost& path, Loans loans, 
   if (loans == Loans::all) {
     route.lent_bytes = path.fetched_bytes;
     route.lent_us = path.fetch_us;
-    route.lent_us_per_byte =
-        path.fetch_us_per_byte * fetch_slowdown(costs, path, bytes, ranks_per_core);
+    route.lent_us_per_byte = fetched_us_per_byte(costs, path, bytes, ranks_per_core);
   }
   return route;
 }

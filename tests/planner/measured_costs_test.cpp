@@ -54,6 +54,14 @@ TEST(MeasuredCosts, FollowEachMeasurement) {
   expected.memory.fetch_us_per_byte *= 16;
   EXPECT_EQ(with(&ProbeCost::fetch_us_per_byte, std::numeric_limits<double>::infinity()), expected);
   expected = usual;
+  expected.copy.us_per_byte *= 2;
+  expected.memory.fetch_cold_us_per_byte *= 2;
+  for (double* each : {&expected.kernel.send_us_per_byte, &expected.kernel.receive_us_per_byte,
+                       &expected.kernel.page_us_per_byte}) {
+    *each *= 2;
+  }
+  EXPECT_EQ(with(&ProbeCost::copy_us_per_byte, 2), expected);
+  expected = usual;
   expected.memory.fetch_us *= 2;
   EXPECT_EQ(with(&ProbeCost::fetch_us, 2), expected);
   expected = usual;

@@ -35,8 +35,8 @@ CopyFactors copy_factors(const CostConstants& costs, const ProbeCost& measured) 
 
 CostConstants scaled(const CostConstants& costs, CopyFactors factors) {
   CostConstants of = costs;
-  for (double* copy :
-       {&of.copy.us_per_byte, &of.memory.send_us_per_byte, &of.memory.receive_us_per_byte}) {
+  for (double* copy : {&of.copy.us_per_byte, &of.memory.send_us_per_byte,
+                       &of.memory.receive_us_per_byte, &of.memory.fetch_cold_us_per_byte}) {
     *copy = std::ldexp(*copy, factors.copy);
   }
   of.memory.fetch_us_per_byte = std::ldexp(of.memory.fetch_us_per_byte, factors.fetch);

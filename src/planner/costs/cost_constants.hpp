@@ -30,8 +30,9 @@ struct PathCost {
   double page_us_per_byte = 0;  ///< extra time for each of them
   double fetched_bytes = 0;     ///< the shortest message that is fetched, where fetching is allowed
   double fetch_us = 0;          ///< fixed time of a fetch
-  double fetch_us_per_byte = 0;  ///< fetches a byte; replaces both copies
-  double fetch_slowdown = 1;     ///< the largest factor on it for calls larger than the caches
+  double fetch_us_per_byte = 0;       ///< fetches a byte; replaces both copies
+  double fetch_cold_us_per_byte = 0;  ///< what memory adds at most to a fetched byte of a call
+                                      ///< larger than the caches
   friend bool operator==(const PathCost&, const PathCost&) = default;
 };
 
@@ -183,10 +184,9 @@ struct CostConstants {
 /// Whether the buffers of a call fit into a core's own cache, which the core's ranks share.
 bool in_own_cache(const CostConstants& costs, double bytes, double ranks_per_core);
 
-/// Factor on the time to fetch a byte over `path` in a call of `bytes`, relative to a fetch in
-/// cache. Beyond a core's own cache, copies through slots slow down at once; fetches slow down
-/// gradually.
-double fetch_slowdown(const CostConstants& costs, const PathCost& path, double bytes,
-                      double ranks_per_core);
+/// The time to fetch a byte over `path` in a call of `bytes`. Beyond a core's own cache, copies
+/// through slots slow down at once; fetches slow down gradually.
+double fetched_us_per_byte(const CostConstants& costs, const PathCost& path, double bytes,
+                           double ranks_per_core);
 
 }  // namespace coll

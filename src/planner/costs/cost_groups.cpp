@@ -63,7 +63,7 @@ constexpr CostConstant kPath[] = {
     bytes<Of, &PathCost::fetched_bytes>("fetched_bytes"),
     us<Of, &PathCost::fetch_us>("fetch_us"),
     us_per_byte<Of, &PathCost::fetch_us_per_byte>("fetch_us_per_byte"),
-    times<Of, &PathCost::fetch_slowdown>("fetch_slowdown"),
+    us_per_byte<Of, &PathCost::fetch_cold_us_per_byte>("fetch_cold_us_per_byte"),
 };
 
 constexpr auto kOfCopy = &CostConstants::copy;

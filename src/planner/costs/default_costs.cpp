@@ -26,7 +26,7 @@ constexpr CostConstants kDefault{
                .fetched_bytes = 16 * kKiB,
                .fetch_us = 1,
                .fetch_us_per_byte = 32e-6,
-               .fetch_slowdown = 4.5},
+               .fetch_cold_us_per_byte = 112e-6},
     .kernel = {.alpha_us = 0.5,
                .step_us = 0.2,
                .send_us = 2.4,

@@ -66,7 +66,9 @@ CostConstants measured_costs(const CostConstants& costs, const ProbeCost& now,
   }
   memory.fetch_us *= ratio(&ProbeCost::fetch_us);
   memory.fetch_us_per_byte *= ratio(&ProbeCost::fetch_us_per_byte);
-  of.copy.us_per_byte *= crowded ? busy_copy : copy;
+  // The kernel's copies are slower on some machines, the memory that they read is not.
+  for (double* each : {&of.copy.us_per_byte, &memory.fetch_cold_us_per_byte})
+    *each *= crowded ? busy_copy : copy;
   for (double* each : {&of.kernel.alpha_us, &of.kernel.send_us}) *each *= send;
   for (double* each :
        {&of.kernel.send_us_per_byte, &of.kernel.receive_us_per_byte, &of.kernel.page_us_per_byte}) {
