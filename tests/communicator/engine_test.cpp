@@ -4,6 +4,7 @@
 #include "communicator/engine/engine.hpp"
 
 #include <gmock/gmock.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -316,6 +317,64 @@ TEST(Engine, WaitingForAnEarlierCallIsNoFailure) {
     over.notify_all();
   });
   others.join();
+}
+
+/// Shared memory that keeps in mind what connections were asked for.
+class Remembering final : public Transport {
+ public:
+  Remembering(std::unique_ptr<Transport> inner, std::atomic<int>& crowded, std::atomic<int>& alone)
+      : inner_(std::move(inner)), crowded_(crowded), alone_(alone) {}
+
+  [[nodiscard]] Limits limits() const override { return inner_->limits(); }
+  [[nodiscard]] const std::string& descriptor() const override { return inner_->descriptor(); }
+  [[nodiscard]] Status accepts(std::string_view peer) const override {
+    return inner_->accepts(peer);
+  }
+  [[nodiscard]] PathCapabilities path(std::string_view peer) const override {
+    return inner_->path(peer);
+  }
+  Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
+                                           std::string_view peer) override {
+    ++(spec.crowded ? crowded_ : alone_);
+    return inner_->open(spec, peer);
+  }
+  void poll() override { inner_->poll(); }
+
+ private:
+  std::unique_ptr<Transport> inner_;
+  std::atomic<int>& crowded_;
+  std::atomic<int>& alone_;
+};
+
+/// Their connections try nothing that only ranks with cores of their own gain by.
+TEST(Engine, RanksThatShareACoreSaySoToTheirConnections) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "one core only";
+  for (int cores = 1; cores <= 2; ++cores) {
+    cpu_set_t some;
+    CPU_ZERO(&some);
+    for (std::size_t cpu = 0; CPU_COUNT(&some) < cores; ++cpu) {
+      if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &some);
+    }
+    ASSERT_EQ(sched_setaffinity(0, sizeof some, &some), 0);  // the threads of ranks inherit it
+    std::atomic<int> crowded{0}, alone{0};
+    RanksOptions options;
+    options.choices = {
+        {"shm", [&](const TransportSpec& spec) -> Result<std::unique_ptr<Transport>> {
+           COLL_ASSIGN(std::unique_ptr<Transport> made, make_shm_transport(spec));
+           return std::unique_ptr<Transport>(
+               std::make_unique<Remembering>(std::move(made), crowded, alone));
+         }}};
+    run_ranks(2, options, [](Communicator& comm) {
+      const Values in(10, 1);
+      Values out(10);
+      ASSERT_EQ(comm.run(request_of(Collective::all_reduce, 0, 10, &in, &out)).text(), "ok");
+    });
+    EXPECT_EQ(crowded > 0, cores == 1);
+    EXPECT_EQ(alone > 0, cores == 2);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
 /// A stream that is full waits by driving.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <set>
 
 #include "lending_conformance_kept.hpp"
 #include "registered_resource.hpp"
@@ -155,6 +156,35 @@ TEST(ShmMemory, AReadyConnectionHoldsNoDescriptorAndHardlyAnyMemory) {
   EXPECT_EQ(open_files(), before);
   // Of 2 GiB mapped. An emulator's own tables of them take some 10 MiB.
   EXPECT_LT(resident(), memory_before + (64 << 20));
+}
+
+/// Ranks that share cores have many connections, and nothing to gain by more slots.
+TEST(ShmMemory, CrowdedConnectionsTryNoMoreSlots) {
+  for (const std::size_t bytes : {std::size_t{4000}, std::size_t{32} << 10}) {
+    for (const bool crowded : {true, false}) {
+      SCOPED_TRACE(testing::Message() << bytes << " bytes, crowded " << crowded);
+      Ranks ranks(kShm);
+      ConnectionSpec to_one = kToOne, to_zero = kToZero;
+      to_one.slot_bytes = to_zero.slot_bytes = 64 << 10;
+      to_one.credits = to_zero.credits = 4;
+      to_one.crowded = to_zero.crowded = crowded;
+      auto a = ranks.open(0, to_one);
+      auto b = ranks.open(1, to_zero);
+      ASSERT_TRUE(ranks.settle(*a, *b));
+      const std::vector<std::byte> message(bytes, std::byte{1});
+      std::set<const std::byte*> places;
+      // A trial comes after 4 MiB, and spreads 2 MiB and more.
+      for (std::size_t sent = 0; sent < std::size_t{8} << 20; sent += bytes) {
+        ASSERT_TRUE(a->send(message.data(), bytes, sent));
+        const std::byte* place = b->peek(bytes, sent);
+        ASSERT_NE(place, nullptr);
+        places.insert(place);
+        b->release();
+      }
+      const std::size_t few = bytes > ShmFifo::kSmallBytes ? 4 : ShmFifo::kSmallCredits;
+      EXPECT_EQ(places.size() <= few, crowded) << places.size();
+    }
+  }
 }
 
 }  // namespace

@@ -69,9 +69,12 @@ Status ProgramCache::prepare(const PlanKey& key) {
     const PeerPath& path = membership_->paths[static_cast<std::size_t>(pair.peer)];
     Transport& transport = *path.transport;
     const Transport::Limits limits = transport.limits();
-    COLL_ASSIGN(connection,
-                transport.open({pair.peer, lane, limits.slot_bytes, credits_of(transport)},
-                               path.descriptor));
+    const ConnectionSpec wanted{.peer = pair.peer,
+                                .lane = lane,
+                                .slot_bytes = limits.slot_bytes,
+                                .credits = credits_of(transport),
+                                .crowded = membership_->neighbours.per_core > 1};
+    COLL_ASSIGN(connection, transport.open(wanted, path.descriptor));
     if (links_ != nullptr) connection = links_->wrap(std::move(connection), path.capabilities());
   }
   if (spec.ranks == world_->layout.ranks() && log_enabled(LogLevel::debug)) {

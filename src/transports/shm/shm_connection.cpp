@@ -47,7 +47,8 @@ ShmConnection::~ShmConnection() {
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
                           const MemoryProof& peer, PeerSegments* segments) {
   segment_ = std::move(segment);
-  sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1));
+  const ShmFifo to_peer = layout.fifo(segment_.data(), dialled ? 0 : 1);
+  sender_ = crowded_ ? ShmSender::untried(to_peer) : ShmSender(to_peer);
   set_least_streamed(sender_.least_streamed());
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
   if (sender_.has_small_slots()) set_least_kept(ShmFifo::kSmallBytes + 1);

@@ -34,7 +34,7 @@ struct ShmLayout {
 class ShmConnection final : public Connection, public Lending {
  public:
   ShmConnection(const ConnectionSpec& spec, ShmTransport* transport)
-      : Connection(spec.peer, spec.slot_bytes), transport_(transport) {}
+      : Connection(spec.peer, spec.slot_bytes), transport_(transport), crowded_(spec.crowded) {}
   ~ShmConnection() override;
 
   std::byte* acquire(std::size_t bytes) override {
@@ -151,6 +151,7 @@ class ShmConnection final : public Connection, public Lending {
   alignas(kCacheLine) ShmReceiver receiver_;
   MemorySegment segment_;
   ShmTransport* transport_;  ///< null once the transport has no part in this any more
+  const bool crowded_;
 };
 
 }  // namespace coll
