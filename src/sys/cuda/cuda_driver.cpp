@@ -167,6 +167,13 @@ MemoryPlace place_of(const CudaDriver& driver, const void* address) {
   return {.kind = MemoryKind::device, .device = ordinal};
 }
 
+unsigned long long allocation_of(const CudaDriver& driver, CudaAddress address) {
+  constexpr int kBufferId = 7;  // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  unsigned long long id = 0;
+  void* value = &id;
+  return driver.pointer_attributes(1, &kBufferId, &value, address) == 0 ? id : 0;
+}
+
 const CudaDriver* loaded_cuda_driver() {
   const CudaDriver* const driver = found_cuda_driver();
   return driver != nullptr ? driver : find_driver();

@@ -136,5 +136,8 @@ inline const CudaDriver* found_cuda_driver() {
 /// Where the byte at `address` lies. Managed memory, and what the driver does not know, is the
 /// host's.
 MemoryPlace place_of(const CudaDriver& driver, const void* address);
+/// Of the allocation that the address lies in: no other one of the process ever has the same, also
+/// where it lies at the same address. 0: the driver knows none there.
+unsigned long long allocation_of(const CudaDriver& driver, CudaAddress address);
 
 }  // namespace coll

@@ -32,6 +32,7 @@ Status describe(RegisteredDeviceMemory& made) {
                   "register memory of cuMemAlloc or cudaMalloc, not of a pool");
   }
   made.exported = *exported;
+  made.allocation = allocation_of(driver, made.begin);
   if (made.bytes > made.exported.bytes) {
     return failed(Code::invalid_argument,
                   std::to_string(made.bytes) + " bytes, and the allocation has only " +
@@ -39,6 +40,11 @@ Status describe(RegisteredDeviceMemory& made) {
                   "register the allocations one by one");
   }
   return {};
+}
+
+/// Has it not been freed? Then other memory may lie there.
+bool is_there(const RegisteredDeviceMemory& one) {
+  return allocation_of(*loaded_cuda_driver(), one.begin) == one.allocation;
 }
 
 bool overlap(const RegisteredDeviceMemory& a, const RegisteredDeviceMemory& b) {
@@ -109,7 +115,7 @@ unsigned RegisteredDeviceMemory::entry_of(const void* address, std::size_t bytes
   for (const Kept& one : g_registered) {
     if (begin >= one->begin && begin - one->begin <= one->bytes &&
         bytes <= one->bytes - (begin - one->begin))
-      return one->entry;
+      return is_there(*one) ? one->entry : 0;
   }
   return 0;
 }
@@ -118,7 +124,7 @@ std::vector<Kept> RegisteredDeviceMemory::of_device(int device) {
   std::vector<Kept> found;
   const std::lock_guard lock(g_registered_mutex);
   std::ranges::copy_if(g_registered, std::back_inserter(found),
-                       [&](const Kept& one) { return one->device == device; });
+                       [&](const Kept& one) { return one->device == device && is_there(*one); });
   return found;
 }
 

@@ -17,8 +17,9 @@ struct RegisteredDeviceMemory {
 
   CudaAddress begin = 0;
   std::size_t bytes = 0;
-  int device = -1;     ///< CUDA's number in this process
-  unsigned entry = 0;  ///< 1 to kMost: of no other that is registered now
+  int device = -1;                    ///< CUDA's number in this process
+  unsigned entry = 0;                 ///< 1 to kMost: of no other that is registered now
+  unsigned long long allocation = 0;  ///< tells it from a later one at the same address
   ExportedMemory exported;
 
   using Kept = std::shared_ptr<const RegisteredDeviceMemory>;
@@ -29,7 +30,8 @@ struct RegisteredDeviceMemory {
   static Status remove(const void* address);
   /// Does one begin there?
   static bool begins_at(const void* address);
-  /// The entry of the one that all of these bytes are in; 0: there is none. Any thread.
+  /// The entry of the one that all of these bytes are in; 0: there is none, or its memory has been
+  /// freed, and what lies there now is other memory. Any thread.
   static unsigned entry_of(const void* address, std::size_t bytes);
   static std::vector<Kept> of_device(int device);
 };

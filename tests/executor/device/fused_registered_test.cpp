@@ -166,6 +166,27 @@ TEST(RegisteredDeviceMemory, IsFoundByAllItsBytesAndByNoOthers) {
   EXPECT_TRUE(RegisteredDeviceMemory::remove(second.pointer()).ok());
 }
 
+/// A program that frees registered memory may get other memory at the address, which no peer has
+/// open.
+TEST(RegisteredDeviceMemory, IsNotFoundOnceItHasBeenFreed) {
+  const OnDevice device;
+  constexpr std::size_t kBytes = 1 << 20;
+  CUdeviceptr freed = 0, again = 0;
+  EXPECT_CUDA_OK(cuMemAlloc_v2(&freed, kBytes));
+  auto* const memory = reinterpret_cast<std::byte*>(freed);
+  ASSERT_TRUE(RegisteredDeviceMemory::add(memory, kBytes).ok());
+  EXPECT_NE(RegisteredDeviceMemory::entry_of(memory, kBytes), 0U);
+  EXPECT_CUDA_OK(cuMemFree_v2(freed));
+  EXPECT_EQ(RegisteredDeviceMemory::entry_of(memory, kBytes), 0U);
+  EXPECT_CUDA_OK(cuMemAlloc_v2(&again, kBytes));
+  if (again == freed) {
+    EXPECT_EQ(RegisteredDeviceMemory::entry_of(memory, kBytes), 0U);
+  }
+  EXPECT_TRUE(RegisteredDeviceMemory::of_device(0).empty());
+  EXPECT_TRUE(RegisteredDeviceMemory::remove(memory).ok());
+  EXPECT_CUDA_OK(cuMemFree_v2(again));
+}
+
 TEST(RegisteredDeviceMemory, RefusesWhatOverlapsOrEndsTooLateOrIsTooMuch) {
   const OnDevice device;
   const DeviceArena arena(8192);
