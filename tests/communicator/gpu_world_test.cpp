@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "communicator/calls/local_steps.hpp"
 #include "emulation/cuda/cuda_on_test.hpp"
 #include "planner/planner.hpp"
 #include "rank_threads.hpp"
@@ -14,7 +15,10 @@
 namespace coll::testing {
 namespace {
 
+using emucuda::CUDA_SUCCESS;
+using emulation_test::cuda;
 using emulation_test::is_emulated;
+using emulation_test::name_of;
 using emulation_test::OnDevice;
 
 /// Two of the ranks share a GPU.
@@ -94,6 +98,28 @@ TEST_F(GpuWorld, IsWhatAJoinedCommunicatorPlansWith) {
     plans[static_cast<std::size_t>(comm.rank())] = text->substr(0, text->find("moved by:"));
   });
   for (const std::string& plan : plans) EXPECT_EQ(plan, plans[0]);
+}
+
+/// A call whose buffers lie where they should allocates nothing for them.
+TEST_F(GpuWorld, MovesBuffersOfTheGpuWithoutStepsOfTheProcessor) {
+  const OnDevice device;
+  const Result<StreamDevice*> gpu = StreamDevice::of(0);
+  ASSERT_TRUE(gpu.ok()) << gpu.status().text();
+  emucuda::CUdeviceptr memory = 0;
+  EXPECT_CUDA_OK(cuMemAlloc_v2(&memory, 8192));
+  std::vector<float> on_host(1024);
+  for (const bool placed : {false, true}) {
+    Request request;
+    request.call = {
+        .collective = Collective::all_reduce, .type = DataType::float32, .root = 0, .count = 1024};
+    request.input = reinterpret_cast<void*>(memory);
+    request.output = placed ? on_host.data() : reinterpret_cast<void*>(memory + 4096);
+    ScratchPool pool;
+    const auto steps = LocalSteps::prepare(request, 0, 2, pool, false, *gpu);
+    ASSERT_TRUE(steps.ok()) << steps.status().text();
+    EXPECT_EQ(*steps != nullptr, placed);
+  }
+  EXPECT_CUDA_OK(cuMemFree_v2(memory));
 }
 
 }  // namespace

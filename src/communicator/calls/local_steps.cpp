@@ -60,14 +60,17 @@ Result<std::unique_ptr<LocalSteps>> LocalSteps::prepare(Request& request, Rank r
   // The processor multiplies, whoever moves the products.
   const bool copies =
       !packs && !on_host && (gpu == nullptr || scales) && DeviceBuffers::any(request, rank, size);
-  if (gpu == nullptr && !packs && !copies && !scales) return std::unique_ptr<LocalSteps>();
+  const bool others = packs || copies || scales;
+  const auto places = [&] {
+    return gpu != nullptr && PlacedBuffers::any(request, rank, size, *gpu);
+  };
+  if (!others && !places()) return std::unique_ptr<LocalSteps>();
   auto steps = std::make_unique<LocalSteps>();
   steps->rank_ = rank;
   if (packs) steps->packed_.emplace(request, rank, size, pool, on_host);
   if (copies) steps->device_.emplace(request, rank, size, pool);
   if (scales) steps->scaled_.emplace(request, rank, size, pool);
-  if (gpu == nullptr) return steps;
-  if (PlacedBuffers::any(request, rank, size, *gpu)) {
+  if (!others || places()) {  // where the request points now
     Result<PlacedBuffers> placed = PlacedBuffers::place(request, rank, size, pool, *gpu);
     if (!placed.ok()) return said_by(rank, placed.status());
     steps->placed_ = *std::move(placed);

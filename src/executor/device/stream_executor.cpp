@@ -112,7 +112,7 @@ bool StreamExecutor::give_passes() {
     if (run.flight->passes < run.extents.windows.passes) return gave;
     const std::vector<DevicePort*>& ports = program_of(run).ports;
     for (std::size_t i = 0; i < ports.size(); ++i) run.marks[i] = ports[i]->announced();
-    pending_.pop_front();
+    pending_.erase(pending_.begin());  // keeps its memory
   }
   return gave;
 }

@@ -3,7 +3,6 @@
 // of memory order it between ranks.
 #pragma once
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -67,7 +66,7 @@ class StreamExecutor final : public Executor {
   AliveWord alive_;
   StreamFlights flights_;
   std::vector<CudaEvent> events_;  ///< for steps that wait for others
-  std::deque<Run*> pending_;       ///< runs that the device does not have as a whole
+  std::vector<Run*> pending_;      ///< runs that the device does not have as a whole
 };
 
 }  // namespace coll

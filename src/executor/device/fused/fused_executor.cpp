@@ -99,7 +99,7 @@ bool FusedExecutor::start_pending() {
   bool started = false;
   while (!pending_.empty() && !flights_.full()) {
     Run& run = *pending_.front();
-    pending_.pop_front();
+    pending_.erase(pending_.begin());  // keeps its memory
     run.failure = start(run);
     started = true;
   }

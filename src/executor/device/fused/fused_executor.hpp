@@ -2,9 +2,9 @@
 // Moves runs by one kernel each, which takes the program's steps on the device: for short messages,
 // and for links that copy engines do not fill.
 #pragma once
-#include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "executor/device/fused/fused_flights.hpp"
 #include "executor/device/fused/fused_program.hpp"
@@ -69,7 +69,7 @@ class FusedExecutor final : public Executor {
   CudaStream uploads_ = nullptr;
   CudaPiece arrived_;  ///< see FusedArguments; runs are one behind the other, so one will do
   FusedFlights flights_;
-  std::deque<Run*> pending_;  ///< runs that were begun and not launched
+  std::vector<Run*> pending_;  ///< runs that were begun and not launched
 };
 
 }  // namespace coll
