@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 namespace perf {
 
 std::string GpuDriver::describe(int error) const {
@@ -19,6 +21,9 @@ const GpuDriver* load_gpu_driver(std::string& why) {
   static std::string reason;
   static const GpuDriver* const driver = []() -> const GpuDriver* {
     static GpuDriver table;
+    // Streams of ranks that wait for each other must not share a queue of the hardware, and the
+    // driver has 8 of these by default (docs/gotchas.md). It looks when it is initialised.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // NOLINT(concurrency-mt-unsafe): before ranks
     // The handle is kept: the library finds the driver among those that are loaded.
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
