@@ -349,9 +349,9 @@ class Remembering final : public Transport {
 /// Their connections try nothing that only ranks with cores of their own gain by.
 TEST(Engine, RanksThatShareACoreSaySoToTheirConnections) {
   cpu_set_t all;
-  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  if (sched_getaffinity(0, sizeof all, &all) != 0) GTEST_SKIP() << "too many cores for the mask";
   if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "one core only";
-  for (int cores = 1; cores <= 2; ++cores) {
+  for (const int cores : {2, 1}) {  // a process's first join measures between two
     cpu_set_t some;
     CPU_ZERO(&some);
     for (std::size_t cpu = 0; CPU_COUNT(&some) < cores; ++cpu) {

@@ -107,6 +107,24 @@ TEST(ShmSlotTrial, ChoosesTheWayThatTakesTheLeastTimeOfBothEnds) {
   }
 }
 
+/// Of ranks that share cores.
+TEST(ShmSlotTrial, WithoutSpreadingChoosesOfTheOthers) {
+  const auto made = [](std::optional<ShmWay> way) {
+    return ShmSlotTrial(ShmSlotSize::large, way, ShmWays::without_spread);
+  };
+  ShmSlotTrial trial = made(ShmWay::streamed);
+  EXPECT_TRUE(trial.has_choice());
+  std::set<ShmWay> tried;
+  bytes_until_next(trial, 300);
+  EXPECT_EQ(chosen(trial, {{300, 100, 700}, {300, 100, 900}}, 5, &tried), ShmWay::few);
+  bytes_until_next(trial, 300);
+  EXPECT_EQ(chosen(trial, {{1600, 400, 600}, {400, 400, 400}}, 5, &tried), ShmWay::streamed);
+  EXPECT_EQ(tried, std::set({ShmWay::few, ShmWay::streamed}));
+  EXPECT_FALSE(made(ShmWay::spread).has_chosen()) << "another connection's choice";
+  EXPECT_FALSE(
+      ShmSlotTrial(ShmSlotSize::small, ShmWay::spread, ShmWays::without_spread).has_choice());
+}
+
 /// They are read at once, so they are not streamed, whatever that would take.
 TEST(ShmSlotTrial, ShortMessagesAreTriedInTwoWays) {
   const std::pair<Times, ShmWay> machines[] = {

@@ -159,7 +159,7 @@ TEST(ShmMemory, AReadyConnectionHoldsNoDescriptorAndHardlyAnyMemory) {
 }
 
 /// Ranks that share cores have many connections, and nothing to gain by more slots.
-TEST(ShmMemory, CrowdedConnectionsTryNoMoreSlots) {
+TEST(ShmMemory, CrowdedConnectionsSpreadOverNoMoreSlots) {
   for (const std::size_t bytes : {std::size_t{4000}, std::size_t{32} << 10}) {
     for (const bool crowded : {true, false}) {
       SCOPED_TRACE(testing::Message() << bytes << " bytes, crowded " << crowded);

@@ -299,6 +299,7 @@ Status DeviceStream::synchronize() {
 }
 
 Status DeviceStream::query() {
+  if (!calls_ended()) look_at_device();
   const int error = calls_ended() ? ask_behind(driver_.event_query) : kCudaNotReady;
   if (error == kCudaNotReady) return failed(Code::in_progress, "operations are outstanding");
   return take_failure(error);

@@ -48,7 +48,9 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
                           const MemoryProof& peer, PeerSegments* segments) {
   segment_ = std::move(segment);
   const ShmFifo to_peer = layout.fifo(segment_.data(), dialled ? 0 : 1);
-  sender_ = crowded_ ? ShmSender::untried(to_peer) : ShmSender(to_peer);
+  sender_ = ShmSender(to_peer, 1, ShmSlotTrial::latest(ShmSlotSize::small),
+                      ShmSlotTrial::latest(ShmSlotSize::large),
+                      crowded_ ? ShmWays::without_spread : ShmWays::all);
   set_least_streamed(sender_.least_streamed());
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
   if (sender_.has_small_slots()) set_least_kept(ShmFifo::kSmallBytes + 1);

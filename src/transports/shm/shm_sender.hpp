@@ -28,26 +28,19 @@ class ShmSender final : ShmCursor {
   ShmSender() = default;
   explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1,
                      std::optional<ShmWay> small = ShmSlotTrial::latest(ShmSlotSize::small),
-                     std::optional<ShmWay> large = ShmSlotTrial::latest(ShmSlotSize::large))
+                     std::optional<ShmWay> large = ShmSlotTrial::latest(ShmSlotSize::large),
+                     ShmWays ways = ShmWays::all)
       : ShmCursor(fifo, first),
         first_(first),
         cells_(fifo.cell_count()),
         small_slots_(fifo.slots[0].credits),
         large_slots_(fifo.slots[1].count),
-        tries_(has_small_slots()),
-        trials_{ShmSlotTrial(ShmSlotSize::small, small), ShmSlotTrial(ShmSlotSize::large, large)} {
+        trials_{ShmSlotTrial(ShmSlotSize::small, small, ways),
+                ShmSlotTrial(ShmSlotSize::large, large, ways)} {
     own_core_caches();  // reads files, which no call should wait for
     place_small();
     place_large();
   }
-  /// Writes few slots, and tries no other way. Of ranks that share cores: a trial would measure
-  /// whose turn it was, and touch memory for each of their many connections. (docs/performance.md)
-  static ShmSender untried(const ShmFifo& fifo) {
-    ShmSender sender(fifo, 1, ShmWay::few, ShmWay::few);
-    sender.tries_ = false;
-    return sender;
-  }
-
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {
     const bool slot = needs_slot(bytes);
@@ -134,7 +127,9 @@ class ShmSender final : ShmCursor {
   }
   /// Whether a message is timed, and so has a say in the way. Shorter ones go the same way, but
   /// what they take hardly depends on it.
-  [[nodiscard]] bool is_tried(std::size_t bytes) const { return bytes > kAhead && tries_; }
+  [[nodiscard]] bool is_tried(std::size_t bytes) const {
+    return bytes > kAhead && has_small_slots() && trials_[fifo_.size_of(bytes)].has_choice();
+  }
   [[nodiscard]] ShmSlotTrial& trial_of(std::size_t bytes) { return trials_[fifo_.size_of(bytes)]; }
   /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
   /// another way. Not inlined: that made messages without a slot slower.
@@ -216,7 +211,6 @@ class ShmSender final : ShmCursor {
   std::uint32_t small_slots_sent_ = 0;
   ShmSlotDeck large_slots_;
   ShmSlotRing small_ring_;
-  bool tries_ = false;
   ShmSlotTrial trials_[kShmSlotSizes] = {ShmSlotTrial(ShmSlotSize::small),
                                          ShmSlotTrial(ShmSlotSize::large)};
   std::uint64_t acquired_ns_ = 0;

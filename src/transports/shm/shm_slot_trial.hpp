@@ -24,6 +24,10 @@ enum class ShmWay : std::uint8_t {
 };
 inline constexpr std::size_t kShmWays = 3;
 
+/// What a trial may choose. Where ranks share cores, each has many connections: to spread would
+/// touch new memory for each of them, and gains nothing where the next rank uses the same caches.
+enum class ShmWays : std::uint8_t { all, without_spread };
+
 /// Which slots a trial is about. Short messages are not streamed: they are read at once. Where they
 /// are spread, they go over as many slots as hold so much memory.
 enum class ShmSlotSize : std::uint8_t { small, large };
@@ -67,9 +71,10 @@ class ShmReadTimes {
 /// shortest; after many bytes it tries again, because a virtual machine's cores move.
 class ShmSlotTrial {
  public:
-  /// Begins with this choice, or with a trial, which touches memory.
-  explicit ShmSlotTrial(ShmSlotSize size, std::optional<ShmWay> way) : size_(size) {
-    if (way) take(*way);
+  /// Begins with this choice if it may, or with a trial, which touches memory.
+  explicit ShmSlotTrial(ShmSlotSize size, std::optional<ShmWay> way, ShmWays ways = ShmWays::all)
+      : size_(size), ways_(ways) {
+    if (may_take(way)) take(*way);
   }
   explicit ShmSlotTrial(ShmSlotSize size) : ShmSlotTrial(size, latest(size)) {}
 
@@ -96,6 +101,10 @@ class ShmSlotTrial {
   [[nodiscard]] bool wants_times() const {
     return phase_ != Phase::chosen || messages_ % kWatched == 0;
   }
+  /// Whether there is more than one way.
+  [[nodiscard]] bool has_choice() const {
+    return ways_ == ShmWays::all || size_ == ShmSlotSize::large;
+  }
   /// Whether no trial is on.
   [[nodiscard]] bool has_chosen() const { return phase_ == Phase::chosen; }
 
@@ -114,7 +123,7 @@ class ShmSlotTrial {
       case Phase::settle_few:
         if (messages_ < (size_ == ShmSlotSize::large ? kSamples : kSettling)) break;
         // Another sender may have chosen meanwhile.
-        if (const std::optional<ShmWay> way = latest(size_); !choice_ && way) {
+        if (const std::optional<ShmWay> way = latest(size_); !choice_ && may_take(way)) {
           take(*way);
         } else {
           begin(Phase::few, ShmWay::few);
@@ -132,7 +141,12 @@ class ShmSlotTrial {
         if (messages_ == kSamples) begin(Phase::streamed, ShmWay::streamed);
         break;
       case Phase::streamed:
-        if (add(message_bytes, ns)) begin(Phase::fill, ShmWay::spread);
+        if (!add(message_bytes, ns)) break;
+        if (ways_ == ShmWays::all) {
+          begin(Phase::fill, ShmWay::spread);
+        } else {
+          begin(Phase::wait, ShmWay::streamed);
+        }
         break;
       case Phase::fill:  // the pages are new, and the lines were written long ago
         if (bytes_ >= spread_bytes()) begin(Phase::spread, ShmWay::spread);
@@ -187,6 +201,9 @@ class ShmSlotTrial {
     return ways[static_cast<std::size_t>(size)];
   }
 
+  [[nodiscard]] bool may_take(std::optional<ShmWay> way) const {
+    return way && (ways_ == ShmWays::all || *way != ShmWay::spread);
+  }
   [[nodiscard]] bool sampled() const {
     return phase_ == Phase::few || phase_ == Phase::streamed || phase_ == Phase::spread;
   }
@@ -202,7 +219,10 @@ class ShmSlotTrial {
   void choose(const ShmReadTimes& read) {
     std::array<float, kShmWays> ns{};
     for (std::size_t way = 0; way < kShmWays; ++way) {
-      if (size_ == ShmSlotSize::small && static_cast<ShmWay>(way) == ShmWay::streamed) {
+      const bool untried = size_ == ShmSlotSize::small
+                               ? static_cast<ShmWay>(way) == ShmWay::streamed
+                               : !may_take(static_cast<ShmWay>(way));
+      if (untried) {
         ns[way] = std::numeric_limits<float>::infinity();
         continue;
       }
@@ -231,6 +251,7 @@ class ShmSlotTrial {
   }
 
   ShmSlotSize size_;
+  ShmWays ways_;
   ShmWay way_ = ShmWay::few;
   Phase phase_ = Phase::settle_few;
   std::uint16_t trial_ = 1;
