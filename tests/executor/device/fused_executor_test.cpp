@@ -1,59 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fused kernel gives the bits that the CPU gives for the same schedules.
 #include "collectives/built.hpp"
+#include "device_calls.hpp"
 #include "executor/executor_ranks.hpp"
 #include "fused_ranks.hpp"
-#include "schedule/chunk_map.hpp"
 #include "test_seed.hpp"
 
 namespace coll::testing {
 namespace {
-
-FusedOperation draw_operation(std::mt19937_64& random) {
-  for (;;) {
-    const FusedOperation drawn{static_cast<ReduceOp>(random() % kReduceOps),
-                               static_cast<DataType>(random() % kDataTypes)};
-    if (has_meaning(drawn.op, drawn.type)) return drawn;
-  }
-}
-
-/// The bytes of one rank's call: its buffers apart, or one inside the other, anywhere.
-struct CallBytes {
-  std::vector<std::byte> bytes;
-  std::size_t input = 0, output = 0;
-  CallBinding call;
-
-  CallBytes(const CollectiveSpec& spec, Rank rank, std::uint64_t count, FusedOperation operation,
-            bool want_in_place, std::mt19937_64& random) {
-    const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, rank);
-    const InPlace place = in_place(spec.collective, spec.ranks, spec.root, rank);
-    const std::size_t size = size_of(operation.type), block = count * size;
-    const std::size_t begin = random() % 3 * size;
-    call.apart = !want_in_place || !place.allowed;
-    input = output = begin;
-    if (call.apart) {
-      output += shape.input * block + random() % 3 * size;
-      bytes.resize(output + shape.output * block);
-    } else {
-      bytes.resize(begin + std::max(shape.input, shape.output) * block);
-      (place.input_inside_output ? input : output) += place.offset_blocks * block;
-    }
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-    call.count = count;
-    call.element_bytes = size;
-    call.op = operation.op;
-    call.type = operation.type;
-    call.kernels = &reduce::kernels(operation.op, operation.type);
-    call.digest = 42;
-  }
-  /// With the buffers in memory that begins there.
-  [[nodiscard]] CallBinding at(std::byte* begin) const {
-    CallBinding moved = call;
-    moved.input = begin + input;
-    moved.output = begin + output;
-    return moved;
-  }
-};
 
 using Arenas = std::vector<std::unique_ptr<DeviceArena>>;
 
@@ -68,7 +22,7 @@ Arenas make_arenas() {
 void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& on_cpu, FusedRanks& ranks,
                      FusedPrograms& programs, Arenas& arenas, std::uint64_t count, bool in_place,
                      std::mt19937_64& random) {
-  const FusedOperation operation = draw_operation(random);
+  const DeviceOperation operation = draw_operation(random);
   const auto size = static_cast<std::size_t>(spec.ranks);
   std::vector<CallBytes> calls;
   for (std::size_t r = 0; r < size; ++r)
@@ -107,21 +61,6 @@ void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& on_cpu, FusedRan
         << results[r].size() << " (output at " << calls[r].output << "), " << name_of(operation.op)
         << " of " << coll::name_of(operation.type);
   }
-}
-
-/// A fused step holds the slot that it received until it gets one to send in (kLeastCredits).
-std::uint32_t least_credits(const std::vector<Schedule>& schedules) {
-  for (const Schedule& schedule : schedules)
-    for (const Lane& lane : schedule.lanes)
-      for (const Step& step : lane)
-        if (step.sends() && step.receives()) return kLeastCredits;
-  return 1;
-}
-
-Layout two_hosts(Rank ranks) {
-  std::vector<Place> places(static_cast<std::size_t>(ranks));
-  for (std::size_t r = 0; r < places.size(); ++r) places[r].host = 2 * r < places.size() ? 0 : 1;
-  return make_layout(places);
 }
 
 void expect_message_digests(FusedPrograms& programs) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/built.hpp"
+#include "device_calls.hpp"
 #include "executor/executor_ranks.hpp"
 #include "fused_ranks.hpp"
 #include "test_seed.hpp"
@@ -13,7 +14,7 @@ namespace {
 /// All ranks' inputs and outputs of one call, the former in place or not.
 class OneShotCall {
  public:
-  OneShotCall(std::size_t ranks, std::uint64_t count, FusedOperation operation, bool in_place,
+  OneShotCall(std::size_t ranks, std::uint64_t count, DeviceOperation operation, bool in_place,
               std::size_t off, std::mt19937_64& random)
       : count_(count), operation_(operation), in_place_(in_place), off_(off) {
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -55,7 +56,7 @@ class OneShotCall {
 
  private:
   std::uint64_t count_;
-  FusedOperation operation_;
+  DeviceOperation operation_;
   bool in_place_;
   std::size_t off_;
   std::vector<std::vector<std::byte>> memory_;
@@ -96,11 +97,7 @@ TEST(FusedOneShot, ClaimedAndInterpretedGiveTheBitsOfTheCpu) {
       ASSERT_FALSE(by_steps.program(r).one_shot);
     }
     for (int call = 0; call < 12; ++call) {
-      FusedOperation operation{};
-      do {
-        operation = {static_cast<ReduceOp>(random() % kReduceOps),
-                     static_cast<DataType>(random() % kDataTypes)};
-      } while (!has_meaning(operation.op, operation.type));
+      const DeviceOperation operation = draw_operation(random);
       const std::size_t element = size_of(operation.type);
       const std::uint64_t most = fused::kOneShotBytes / size / element;
       const std::uint64_t counts[] = {0, 1, random() % 40, most, most + 1, 8192 / element};
@@ -109,7 +106,8 @@ TEST(FusedOneShot, ClaimedAndInterpretedGiveTheBitsOfTheCpu) {
       SCOPED_TRACE(std::to_string(size) + " ranks, " + std::to_string(count) + " of " +
                    std::string(coll::name_of(operation.type)) + ", " +
                    std::string(coll::name_of(operation.op)));
-      OneShotCall data(size, count, operation, in_place, random() % 3 * element, random);
+      OneShotCall data(size, count, operation, in_place,
+                       draw_offset(element, random() % 3 == 0, random), random);
       ++calls;
       if (runs_one_shot(by_claim.program(0), count, operation.type)) ++claimed;
       ASSERT_FALSE(runs_one_shot(by_steps.program(0), count, operation.type));

@@ -26,11 +26,6 @@ std::atomic<T>& of_twins(const char* name) {
   return *static_cast<std::atomic<T>*>(found);
 }
 
-struct FusedOperation {
-  ReduceOp op;
-  DataType type;
-};
-
 inline FusedDevice& fused_device_of_test() {
   static FusedDevice* const device = [] {
     Result<FusedDevice*> found = FusedDevice::of(device_of_test(), any_image());

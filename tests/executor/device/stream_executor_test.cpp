@@ -1,67 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams of a device give the bits that the CPU gives for the same schedules.
 #include "collectives/built.hpp"
+#include "device_calls.hpp"
 #include "executor/executor_ranks.hpp"
 #include "executor/unequal_calls.hpp"
-#include "schedule/chunk_map.hpp"
 #include "stream_ranks.hpp"
 #include "test_seed.hpp"
 
 namespace coll::testing {
 namespace {
 
-struct Operation {
-  ReduceOp op;
-  DataType type;
-};
-
-/// The bytes of one rank's call: its buffers apart, or one inside the other.
-struct CallBytes {
-  std::vector<std::byte> bytes;
-  std::size_t input = 0, output = 0;
-  CallBinding call;
-
-  CallBytes(const CollectiveSpec& spec, Rank rank, std::uint64_t count, Operation operation,
-            bool want_in_place, std::mt19937_64& random) {
-    const BlockShape shape = block_shape(spec.collective, spec.ranks, spec.root, rank);
-    const InPlace place = in_place(spec.collective, spec.ranks, spec.root, rank);
-    const std::size_t block = count * size_of(operation.type);
-    call.apart = !want_in_place || !place.allowed;
-    if (call.apart) {
-      // Not aligned to more than an element.
-      output = shape.input * block + (random() % 3) * size_of(operation.type);
-      bytes.resize(output + shape.output * block);
-    } else {
-      bytes.resize(std::max(shape.input, shape.output) * block);
-      (place.input_inside_output ? input : output) = place.offset_blocks * block;
-    }
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-    call.count = count;
-    call.element_bytes = size_of(operation.type);
-    call.op = operation.op;
-    call.type = operation.type;
-    call.kernels = &reduce::kernels(operation.op, operation.type);
-    call.digest = 42;
-  }
-  /// With the buffers in memory that begins there.
-  [[nodiscard]] CallBinding at(std::byte* begin) const {
-    CallBinding moved = call;
-    moved.input = begin + input;
-    moved.output = begin + output;
-    return moved;
-  }
-};
-
 /// One call of all ranks on the CPU and on streams; compares all bytes of all buffers.
 void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& on_cpu, StreamPrograms& programs,
                      std::vector<std::unique_ptr<DeviceArena>>& arenas, std::uint64_t count,
                      bool in_place, std::mt19937_64& random) {
-  static constexpr Operation kOperations[] = {
-      {ReduceOp::sum, DataType::float32},  {ReduceOp::avg, DataType::float32},
-      {ReduceOp::sum, DataType::bfloat16}, {ReduceOp::max, DataType::int64},
-      {ReduceOp::avg, DataType::int32},    {ReduceOp::prod, DataType::float64},
-      {ReduceOp::avg, DataType::float16},  {ReduceOp::bxor, DataType::uint8}};
-  const Operation operation = kOperations[random() % std::size(kOperations)];
+  const DeviceOperation operation = draw_operation(random);
   const auto size = static_cast<std::size_t>(spec.ranks);
   std::vector<CallBytes> calls;
   for (std::size_t r = 0; r < size; ++r)
@@ -99,21 +52,6 @@ void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& on_cpu, StreamPr
         << results[r].size() << " (output at " << calls[r].output << "), " << name_of(operation.op)
         << " of " << coll::name_of(operation.type);
   }
-}
-
-/// A fused step holds the slot that it received until it gets one to send in (kLeastCredits).
-std::uint32_t least_credits(const std::vector<Schedule>& schedules) {
-  for (const Schedule& schedule : schedules)
-    for (const Lane& lane : schedule.lanes)
-      for (const Step& step : lane)
-        if (step.sends() && step.receives()) return kLeastCredits;
-  return 1;
-}
-
-Layout two_hosts(Rank ranks) {
-  std::vector<Place> places(static_cast<std::size_t>(ranks));
-  for (std::size_t r = 0; r < places.size(); ++r) places[r].host = 2 * r < places.size() ? 0 : 1;
-  return make_layout(places);
 }
 
 void run_every_algorithm(std::span<const Rank> sizes) {
