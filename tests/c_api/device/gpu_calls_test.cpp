@@ -38,6 +38,38 @@ TEST(GpuCalls, LongCallsAreMovedByTheGpus) {
   }
 }
 
+/// Neither joining nor its calls take any: the driver counts too. What calls copy through
+/// (call_bytes) is the host's.
+TEST(GpuCalls, OneRankTakesNoMemoryOfItsGpu) {
+  const OnDevice device;
+  const Values values = counting(kCount, 0);
+  const TestMemory<float> data(values), out(kCount);
+  const auto free_bytes = [] {
+    std::size_t free = 0, total = 0;
+    EXPECT_CUDA_OK(cuMemGetInfo_v2(&free, &total));
+    return free;
+  };
+  const std::size_t before = free_bytes();
+  on_gpus(1, [&](coll_comm_t comm, int, const BothStreams& stream) {
+    coll_mem_stats_t stats = COLL_MEM_STATS_INIT;
+    EXPECT_COLL(coll_comm_mem_stats(comm, &stats));
+    EXPECT_EQ(stats.connection_bytes + stats.staging_bytes + stats.call_bytes, 0U) << "joining";
+    for (const coll_stream_t on : {coll_stream_t{stream}, coll_stream_t{nullptr}}) {
+      EXPECT_COLL(
+          coll_all_reduce(data.pointer(), out.pointer(), kCount, COLL_FLOAT32, COLL_SUM, comm, on));
+      EXPECT_COLL(coll_broadcast(out.pointer(), out.pointer(), kCount, COLL_FLOAT32, 0, comm, on));
+      EXPECT_COLL(coll_stream_synchronize(stream));
+      EXPECT_EQ(out.read(), values);
+    }
+    EXPECT_COLL(coll_comm_mem_stats(comm, &stats));
+    EXPECT_EQ(stats.connections + stats.connection_bytes + stats.staging_bytes, 0U);
+    // Of a real GPU other processes take memory too.
+    if (is_emulated()) {
+      EXPECT_EQ(free_bytes(), before);
+    }
+  });
+}
+
 /// Buffers of a GPU and of the host, in any mixture of ranks, blocking or on streams.
 TEST(GpuCalls, BuffersMayLieAnywhere) {
   constexpr int kSize = 3;
