@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How two ends find out whether their devices reach each other, and that they are in one call.
+#include <initializer_list>
+
 #include "cuda_ipc_pair.hpp"
 
 namespace coll::test {
 namespace {
 
-TEST(CudaIpcHandshake, WorksForOneGpuAndForTwo) {
-  for (const int other : {0, 1, 1}) {
+void expect_handshakes(std::initializer_list<int> others) {
+  for (const int other : others) {
     IpcPair pair(shm(), other);
     EXPECT_FALSE(pair.ends[0]->ready());
     EXPECT_EQ(pair.ends[0]->device_port(), nullptr);
@@ -26,6 +28,13 @@ TEST(CudaIpcHandshake, WorksForOneGpuAndForTwo) {
     const OnDevice device;
     EXPECT_CUDA(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(peer, 0));
   }
+}
+TEST(CudaIpcHandshake, WorksForOneGpu) {
+  expect_handshakes({0});
+}
+TEST(CudaIpcHandshake, WorksForTwoGpus) {
+  NEEDS_TWO_GPUS_THAT_REACH_EACH_OTHER();
+  expect_handshakes({1, 1});
 }
 
 /// The end that is ready first may not look after the connection for long.
@@ -88,6 +97,8 @@ TEST(CudaIpcHandshake, LeavesTheEndsTheirMemoryWhenOneGoes) {
 }
 
 TEST(CudaIpcHandshake, RefusesAtBothEndsWhereOneHasNoMemory) {
+  NEEDS_TWO_GPUS();
+  if (!is_emulated()) GTEST_SKIP() << "others use a real device's memory";
   const OnDevice device(1);
   std::size_t free = 0, total = 0;
   EXPECT_CUDA_OK(cuMemGetInfo_v2(&free, &total));

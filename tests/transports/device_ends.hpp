@@ -17,6 +17,8 @@
 namespace coll::test {
 
 using emulation_test::cuda;
+using emulation_test::is_emulated;
+using emulation_test::lack_of_second_gpu;
 using emulation_test::name_of;
 using emulation_test::OnDevice;
 using emulation_test::TestMemory;

@@ -116,8 +116,16 @@ std::vector<PortBackend> all_backends(bool with_hosts) {
   return all;
 }
 
-class DevicePorts : public testing::TestWithParam<PortBackend> {};
-class DevicePairs : public testing::TestWithParam<PortBackend> {};  // a device at either end
+class DevicePorts : public testing::TestWithParam<PortBackend> {
+ protected:
+  void SetUp() override {
+    const PortBackend& backend = GetParam();
+    if (backend.devices[1] == 0) return;
+    const bool ipc = backend.sides[0] == Side::cuda_ipc;
+    if (const std::string lack = lack_of_second_gpu(ipc); !lack.empty()) GTEST_SKIP() << lack;
+  }
+};
+class DevicePairs : public DevicePorts {};  // a device at either end
 std::string name_of_port(const testing::TestParamInfo<PortBackend>& info) {
   return info.param.name;
 }

@@ -55,6 +55,23 @@ inline bool is_emulated() {
          std::strstr(info.dli_fname, "/emulation/") != nullptr;
 }
 
+/// Why a test that needs a second GPU cannot run; empty if it can. `reached`: the two must reach
+/// each other's memory, too.
+inline std::string lack_of_second_gpu(bool reached) {
+  int devices = 0, there = 1, back = 1;
+  EXPECT_CUDA_OK(cuInit(0));
+  EXPECT_CUDA_OK(cuDeviceGetCount(&devices));
+  if (devices < 2) return "there is one GPU only";
+  if (!reached) return {};
+  EXPECT_CUDA_OK(cuDeviceCanAccessPeer(&there, 0, 1));
+  EXPECT_CUDA_OK(cuDeviceCanAccessPeer(&back, 1, 0));
+  return there != 0 && back != 0 ? "" : "the GPUs do not reach each other's memory";
+}
+#define NEEDS_TWO_GPUS() \
+  if (const std::string lack = lack_of_second_gpu(false); !lack.empty()) GTEST_SKIP() << lack
+#define NEEDS_TWO_GPUS_THAT_REACH_EACH_OTHER() \
+  if (const std::string lack = lack_of_second_gpu(true); !lack.empty()) GTEST_SKIP() << lack
+
 /// The driver is initialized, and the context of a device is current in this thread; then the one
 /// before is again.
 class OnDevice {
