@@ -91,7 +91,7 @@ void run_every_algorithm(std::size_t most_ranks, const FusedShape& shape,
         const std::vector<Schedule> schedules = build_all(algorithm, spec, layout);
         FusedPrograms::Settings settings;
         // More lanes than blocks have no program.
-        const std::size_t most_lanes = 132 / most_ranks;
+        const std::size_t most_lanes = processors() / most_ranks;
         settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
         while (settings.copies * schedules[0].lanes.size() > most_lanes) --settings.copies;
         settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);

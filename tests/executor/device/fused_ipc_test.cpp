@@ -58,20 +58,25 @@ TEST(FusedIpc, RanksReduceOverIpc) {
 }
 
 /// Of one GPU all memory may be lent, of two what is registered.
-TEST(FusedIpc, EndsOfOneProcessMayLendWhatTheOtherReaches) {
+void expect_loans(int other_device) {
   const OnDevice device;
-  for (const int other_device : {0, 1}) {
-    test::IpcPair pair(test::shm(), other_device);
-    ASSERT_TRUE(pair.settle());
-    ASSERT_TRUE(pair.ends[0]->reaches()) << pair.ends[0]->refusal();
-    std::vector<std::uint64_t> reaches(KernelRing::kReaches);
-    EXPECT_CUDA_OK(cuMemcpyDtoH_v2(reaches.data(),
-                                   pair.ends[0]->device_port()->sending().kernels.reaches,
-                                   reaches.size() * sizeof(std::uint64_t)));
-    std::vector<std::uint64_t> expected(KernelRing::kReaches, 1);
-    if (other_device != 0) expected[0] = 0;
-    EXPECT_EQ(reaches, expected) << "device " << other_device;
-  }
+  test::IpcPair pair(test::shm(), other_device);
+  ASSERT_TRUE(pair.settle());
+  ASSERT_TRUE(pair.ends[0]->reaches()) << pair.ends[0]->refusal();
+  std::vector<std::uint64_t> reaches(KernelRing::kReaches);
+  EXPECT_CUDA_OK(cuMemcpyDtoH_v2(reaches.data(),
+                                 pair.ends[0]->device_port()->sending().kernels.reaches,
+                                 reaches.size() * sizeof(std::uint64_t)));
+  std::vector<std::uint64_t> expected(KernelRing::kReaches, 1);
+  if (other_device != 0) expected[0] = 0;
+  EXPECT_EQ(reaches, expected) << "device " << other_device;
+}
+TEST(FusedIpc, EndsOfOneGpuMayLendAll) {
+  expect_loans(0);
+}
+TEST(FusedIpc, EndsOfTwoGpusMayLendWhatIsRegistered) {
+  NEEDS_TWO_GPUS_THAT_REACH_EACH_OTHER();
+  expect_loans(1);
 }
 
 /// Ranks that are in different calls find out, and their kernels end.

@@ -20,7 +20,7 @@ class RankOfProcess {
       : device_(rank), end_(link, rank, rank) {
     const auto stream_device = StreamDevice::of(rank);
     EXPECT_TRUE(stream_device.ok()) << stream_device.status().text();
-    const auto device = FusedDevice::of(**stream_device, any_image());
+    const auto device = FusedDevice::of(**stream_device, fused_image());
     EXPECT_TRUE(device.ok()) << device.status().text();
     auto made = FusedExecutor::make(**device, 1, shape);
     EXPECT_TRUE(made.ok()) << made.status().text();
@@ -81,6 +81,7 @@ TEST(FusedProcesses, DISABLED_BeRankOne) {
 }
 
 TEST(FusedProcesses, ReduceOverIpc) {
+  NEEDS_TWO_GPUS_THAT_REACH_EACH_OTHER();
   for (const int shape : {0, 1}) {
     const emulation_test::OtherProcess process("FusedProcesses.DISABLED_BeRankOne");
     process.link().send(shape);
@@ -99,6 +100,7 @@ TEST(FusedProcesses, DISABLED_BeGone) {
 
 /// A kernel that waits for a peer whose process is gone ends when the host says so.
 TEST(FusedProcesses, APeerThatIsGone) {
+  NEEDS_TWO_GPUS_THAT_REACH_EACH_OTHER();
   for (const int shape : {0, 1}) {
     const emulation_test::OtherProcess process("FusedProcesses.DISABLED_BeGone");
     process.link().send(shape);

@@ -11,14 +11,14 @@
 
 #include "collectives/built.hpp"
 #include "executor/device/fused/fused_executor.hpp"
+#include "executor/device/fused/fused_kernels.hpp"
 #include "stream_ranks.hpp"
 
 namespace coll::testing {
 
-inline constexpr unsigned kProcessors = 132;  // of the emulated device
 inline constexpr CollectiveSpec kSumOfTwo{Collective::all_reduce, 2, 0};
 
-/// What the kernels' twins have by that name.
+/// What the kernels' twins have by that name. Only the emulated driver runs twins.
 template <class T>
 std::atomic<T>& of_twins(const char* name) {
   void* const found = dlsym(dlopen(std::getenv("EMUCUDA_KERNELS"), RTLD_NOW), name);
@@ -26,13 +26,20 @@ std::atomic<T>& of_twins(const char* name) {
   return *static_cast<std::atomic<T>*>(found);
 }
 
+inline std::span<const std::byte> fused_image() {
+  return image_or_any(fused_kernels());
+}
+
 inline FusedDevice& fused_device_of_test() {
   static FusedDevice* const device = [] {
-    Result<FusedDevice*> found = FusedDevice::of(device_of_test(), any_image());
+    Result<FusedDevice*> found = FusedDevice::of(device_of_test(), fused_image());
     EXPECT_TRUE(found.ok()) << found.status().text();
     return *found;
   }();
   return *device;
+}
+inline unsigned processors() {
+  return device_of_test().multiprocessors();
 }
 
 /// As the library makes it: short messages as lines, and one_shot claimed.

@@ -40,7 +40,7 @@ class RegisteringRank {
     end_ = std::make_unique<test::RankOfTwo>(link, rank, rank);
     const auto stream_device = StreamDevice::of(rank);
     EXPECT_TRUE(stream_device.ok()) << stream_device.status().text();
-    const auto device = FusedDevice::of(**stream_device, any_image());
+    const auto device = FusedDevice::of(**stream_device, fused_image());
     EXPECT_TRUE(device.ok()) << device.status().text();
     auto made = FusedExecutor::make(**device, 1, shape_of_shares());
     EXPECT_TRUE(made.ok()) << made.status().text();
@@ -57,6 +57,7 @@ class RegisteringRank {
     Buffers buffers(kGatherOfTwo, rank_, count, turn % 2 == 0, turn);
     const auto bytes = buffers.memory().size_bytes();
     EXPECT_CUDA_OK(cuMemcpyHtoD_v2(cuda_address(memory_ + from), buffers.memory().data(), bytes));
+    EXPECT_CUDA_OK(cuStreamSynchronize(nullptr));  // as in DeviceArena::write
     CallBinding call = buffers.call(100 + turn);
     move(call, buffers.memory().data(), memory_ + from);
     Run run;
@@ -122,6 +123,7 @@ TEST(FusedRegistered, DISABLED_BeRankOne) {
 }
 
 TEST(FusedRegistered, IsReadWhereItLies) {
+  NEEDS_TWO_GPUS_THAT_REACH_EACH_OTHER();
   for (const bool both : {true, false}) {
     const emulation_test::OtherProcess process("FusedRegistered.DISABLED_BeRankOne");
     process.link().send(both);

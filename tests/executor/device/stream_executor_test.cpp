@@ -75,7 +75,10 @@ void run_every_algorithm(std::span<const Rank> sizes) {
 #endif
         const std::vector<Schedule> schedules = build_all(algorithm, spec, layout);
         StreamPrograms::Settings settings;
+        if (schedules[0].lanes.size() > most_lanes_of_rank()) continue;
         settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
+        while (settings.copies * schedules[0].lanes.size() > most_lanes_of_rank())
+          --settings.copies;
         settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
         settings.slice_bytes = 64U << (random() % 4);
         ExecutorRanks::Settings of_cpu;
@@ -155,7 +158,10 @@ TEST(StreamExecutor, BlocksOfAnyLengths) {
         if (!algorithm.serves(spec, Layout::flat(size))) continue;
         const std::vector<Schedule> schedules = build_all(algorithm, spec);
         StreamPrograms::Settings settings;
+        if (schedules[0].lanes.size() > most_lanes_of_rank()) continue;
         settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
+        while (settings.copies * schedules[0].lanes.size() > most_lanes_of_rank())
+          --settings.copies;
         settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
         settings.slice_bytes = 64U << (random() % 4);
         StreamPrograms programs({schedules}, settings);

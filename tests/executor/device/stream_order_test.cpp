@@ -151,7 +151,7 @@ TEST(StreamOrder, WhatWasGivenUpMayRunAfterItsExecutor) {
   RankCall call(spec, 0, 10, false, 1);
   LoopNetwork network(256, 2);
   {
-    StreamExecutor executor(device_of_test(), any_image());
+    StreamExecutor executor(device_of_test(), stream_image());
     ScratchPool pool;
     const auto connection = [&](Rank peer, std::uint32_t lane) -> Connection* {
       return &network.end(0, peer, lane);

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -13,16 +14,40 @@
 #include "executor/device/stream_executor.hpp"
 #include "executor/progress.hpp"
 #include "loop_ports.hpp"
+#include "reduce/device/device_kernels.hpp"
 #include "schedule/schedule.hpp"
 
 namespace coll::testing {
 
 inline constexpr std::size_t kMostRanks = 8;
 
-/// The emulated driver takes anything for an image. It finds kernels by name.
-inline std::span<const std::byte> any_image() {
-  static constexpr std::byte image[16]{};
-  return image;
+/// The emulated driver takes anything for an image, as it finds kernels by name. So without nvcc it
+/// gets this.
+inline std::span<const std::byte> image_or_any(std::span<const std::byte> image) {
+  static constexpr std::byte any[16]{};
+  return image.empty() ? any : image;
+}
+inline std::span<const std::byte> stream_image() {
+  return image_or_any(reduce::device_kernels());
+}
+
+/// For a real driver: its GPU has room for the streams of all ranks, and there are kernels.
+class RealDriver : public ::testing::Environment {
+ public:
+  // Before the driver is there; the program has one thread.
+  RealDriver() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }  // NOLINT
+  void SetUp() override {
+    if (reduce::device_kernels().empty() && !is_emulated())
+      GTEST_SKIP() << "this build has no kernels: it was made without nvcc";
+  }
+};
+inline ::testing::Environment* const kRealDriver =
+    ::testing::AddGlobalTestEnvironment(new RealDriver);
+
+/// Of a rank, so that all ranks' streams get queues of their own: streams that share one of a real
+/// GPU's 32 hold each other up, and may wait for each other for ever.
+inline std::size_t most_lanes_of_rank() {
+  return is_emulated() ? ~std::size_t{0} : 32 / kMostRanks - 1;
 }
 
 inline StreamDevice& device_of_test() {
@@ -37,7 +62,7 @@ inline StreamDevice& device_of_test() {
 
 /// What each rank of all tests has: a stream is a thread here, so they are made once.
 struct StreamRank {
-  StreamExecutor executor{device_of_test(), any_image()};
+  StreamExecutor executor{device_of_test(), stream_image()};
   Progress progress;
 };
 inline StreamRank& stream_rank(std::size_t rank) {
@@ -60,6 +85,8 @@ class DeviceArena {
     ASSERT_LE(bytes, bytes_);
     if (bytes == 0) return;
     EXPECT_CUDA_OK(cuMemcpyHtoD_v2(begin_, from, bytes));
+    // A real driver may return before the bytes are there, and other streams do not wait for it.
+    EXPECT_CUDA_OK(cuStreamSynchronize(nullptr));
   }
   void read(void* into, std::size_t bytes) const {
     if (bytes == 0) return;
