@@ -84,16 +84,6 @@ std::vector<DataType> scaled_types() {
   return all;
 }
 
-Bytes any_elements(DataType type, std::size_t count, std::mt19937_64& random) {
-  const std::size_t size = size_of(part_of(type));
-  Bytes all(count * size_of(type));
-  for (std::size_t at = 0; at < all.size(); at += size) {
-    const Element e = any_element(part_of(type), random);
-    std::memcpy(&all[at], &e, size);
-  }
-  return all;
-}
-
 std::size_t any_ranks(std::mt19937_64& random) {
   return random() % 4 ? 1 + random() % 40 : 1 + random() % 100000;
 }

@@ -72,4 +72,16 @@ inline Element any_element(DataType type, std::mt19937_64& random) {
   return sign | odd[random() % std::size(odd)];
 }
 
+/// The bytes of so many of them, of complex types too.
+inline std::vector<std::byte> any_elements(DataType type, std::size_t count,
+                                           std::mt19937_64& random) {
+  const std::size_t size = size_of(part_of(type));
+  std::vector<std::byte> all(count * size_of(type));
+  for (std::size_t at = 0; at < all.size(); at += size) {
+    const Element e = any_element(part_of(type), random);
+    std::memcpy(&all[at], &e, size);
+  }
+  return all;
+}
+
 }  // namespace coll::test
