@@ -78,9 +78,22 @@ void GpuMemory::read(void* to, std::size_t bytes) const {
   if (bytes > 0) gpu_.require(gpu_.driver().to_host(to, address_, bytes), "copying from it");
 }
 
-GpuQueue::GpuQueue(const Gpu& gpu) : gpu_(gpu) {
-  constexpr unsigned kDefault = 0;  // CU_STREAM_DEFAULT
-  gpu_.require(gpu_.driver().stream_create(&stream_, kDefault), "making a stream");
+GpuHostMemory::GpuHostMemory(const Gpu& gpu, std::size_t bytes) : gpu_(gpu) {
+  gpu_.require(gpu_.driver().host_allocate(&memory_, bytes, 0),
+               fmt::format("allocating {} bytes of pinned memory", bytes));
+}
+
+GpuHostMemory::~GpuHostMemory() {
+  gpu_.driver().host_free(memory_);
+}
+
+GpuQueue::GpuQueue(const Gpu& gpu, bool behind_default) : gpu_(gpu) {
+  const unsigned flags = behind_default ? 0 : 1;  // CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING
+  gpu_.require(gpu_.driver().stream_create(&stream_, flags), "making a stream");
+}
+
+void GpuQueue::synchronize() const {
+  gpu_.require(gpu_.driver().stream_synchronize(stream_), "waiting for a stream");
 }
 
 GpuQueue::~GpuQueue() {

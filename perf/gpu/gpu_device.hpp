@@ -61,15 +61,31 @@ class GpuMemory {
   GpuAddress address_ = 0;
 };
 
-/// A stream, behind what the default stream does.
+/// Memory of the host that the GPU copies from and to without help.
+class GpuHostMemory {
+ public:
+  GpuHostMemory(const Gpu& gpu, std::size_t bytes);
+  ~GpuHostMemory();
+  GpuHostMemory(const GpuHostMemory&) = delete;
+  GpuHostMemory& operator=(const GpuHostMemory&) = delete;
+
+  [[nodiscard]] void* at() const { return memory_; }
+
+ private:
+  const Gpu& gpu_;
+  void* memory_ = nullptr;
+};
+
+/// A stream, behind what the default stream does unless it is told not to be.
 class GpuQueue {
  public:
-  explicit GpuQueue(const Gpu& gpu);
+  explicit GpuQueue(const Gpu& gpu, bool behind_default = true);
   ~GpuQueue();
   GpuQueue(const GpuQueue&) = delete;
   GpuQueue& operator=(const GpuQueue&) = delete;
 
   [[nodiscard]] GpuStream handle() const { return stream_; }
+  void synchronize() const;
 
  private:
   const Gpu& gpu_;

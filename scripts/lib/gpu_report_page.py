@@ -2,7 +2,7 @@
 # The page and the charts of `scripts/gpu-report`.
 import subprocess
 
-WORDS = {"ran": "ran", "failed": "**failed**", "missing": "**did not run**"}
+WORDS = {"ran": "ran", "left out": "left out", "failed": "**failed**", "missing": "**did not run**"}
 
 
 def size_text(size):
@@ -97,6 +97,31 @@ def limit_text(gpu):
             table(["copied", "GB/s"], [[size_text(each["bytes"]), number(each["moved_GBps"])] for each in gpu["copies"]])]
 
 
+def limits_text(found):
+    if not found:
+        return []
+    staging = found["staging"]
+    needed = [["an empty kernel", found["launch_us"]], ["a word to the other stream and one back", found["exchange_us"]],
+              ["both, one behind the other", found["launch_and_exchange_us"]]]
+    ways = [[f"all_gather by {each['way']}", each["moved_by"], number(each["GBps"]), number(each["percent"])]
+            for each in staging["calls"]]
+    return ["Two ranks, threads of one process, whose streams share the GPU. Medians of the slower rank, by the host: from "
+            "the first call of the driver until the stream is done. What any implementation needs:", "",
+            table(["on each of two streams", "time (us)"],
+                  [[what, "no kernels in this build" if took is None else number(took)] for what, took in needed]), "",
+            "Calls on a stream of CUDA, beside the last of these, or the exchange alone in a build without kernels:", "",
+            table(["all_reduce", "moved by", "time (us)", "of what it needs"],
+                  [[size_text(each["bytes"]), each["moved_by"], number(each["time_us"]), number(each["of_needed"])]
+                   for each in found["small_all_reduce"]]), "",
+            f"Graphs with one all_reduce, {found['graphs'][0]['replays']} replays, whose results are right:", "",
+            table(["all_reduce", "moved by", "each waited for (us)", "launched one after another (us)"],
+                  [[size_text(each["bytes"]), each["moved_by"], number(each["replay_us"]), number(each["replay_in_a_row_us"])]
+                   for each in found["graphs"]]), "",
+            f"Through memory of the host, {size_text(staging['bytes'])} from the GPU and as much to it at once. GB/s: each way.",
+            "", table(["", "moved by", "GB/s", "of the copies (%)"],
+                      [["copies of the driver, pinned memory", "the driver", number(staging["copy_GBps"]), 100], *ways])]
+
+
 def calls_text(results):
     text = ["Buffers lie in the GPU's memory, all ranks use the one GPU, and calls block. Ranks are processes, whose calls "
             "streams move, or threads of one process, whose calls fused kernels move. time: of the slowest rank, "
@@ -125,7 +150,8 @@ def page(report, drawn):
     facts = data.get("machine") or {}
     start = data.get("start of a process") or [{}]
     device = start[0].get("device", "no device")
-    bad = [part for part in report.parts if part["state"] != "ran"]
+    bad = [part for part in report.parts if part["state"] not in ("ran", "left out")]
+    ran = "All parts ran" + (", but those left out." if any(part["state"] == "left out" for part in report.parts) else ".")
     text = [f"# libcollectives on {device}", "",
             table(["", ""], [["date", report.date], ["device", device],
                              ["driver", facts.get("driver", "unknown")],
@@ -134,13 +160,14 @@ def page(report, drawn):
                              ["command", f"`{report.command}`"]]), ""]
     if report.quick:
         text += ["`--quick`: shows that everything runs. The numbers mean nothing.", ""]
-    text += ["All parts ran." if not bad else f"**{len(bad)} of {len(report.parts)} parts did not run, or found an error.**",
+    text += [ran if not bad else f"**{len(bad)} of {len(report.parts)} parts did not run, or found an error.**",
              "", table(["part", "", "what", "s"], [[part["part"], WORDS[part["state"]], part["found"], part["seconds"]]
                                                     for part in report.parts])]
     for title, key, lines in (
             ("Tests that need a driver", "tests that need a driver", tests_text),
             ("Start of a process", "start of a process", start_text), ("Kernels", "kernels", kernels_text),
-            ("Copies within the device: the limit", "copies within the device", limit_text)):
+            ("Copies within the device: the limit", "copies within the device", limit_text),
+            ("Small calls, graphs and staging", "small calls, graphs and staging", limits_text)):
         text += ["", f"## {title}", "", *(lines(data.get(key)) or ["There is no result: see the first table."])]
     text += ["", "## Calls", "", *(calls_text(report.results) if report.results else
                                    ["There is no result: see the first table."])]

@@ -16,7 +16,8 @@ COMMAND = os.path.join(ROOT, "scripts/gpu-report")
 # A build without nvcc has no kernels, nor tests of calls that GPUs move; the report says so, and the exit status too.
 WITHOUT = set() if KERNELS == "kernels" else {"kernels", "tests that need a driver"}
 PARTS = ["machine", "tests that need a driver", "start of a process", "kernels", "copies within the device",
-         "calls, 1 rank", "calls, 2 ranks", "calls, 2 threads", "charts"]
+         "small calls, graphs and staging", "calls, 1 rank", "calls, 2 ranks", "calls, 2 threads", "compute-sanitizer",
+         "charts"]
 
 
 class Reported:
@@ -41,13 +42,13 @@ class Reported:
                 self.charts[name] = ET.parse(os.path.join(out, name)).getroot()
 
     def bad(self):
-        return {name for name, part in self.parts.items() if part["state"] != "ran"}
+        return {name for name, part in self.parts.items() if part["state"] not in ("ran", "left out")}
 
 
 def links_to(place, without=()):
     """A build directory that has only what the report runs, and not all of that."""
-    for name in ["perf/coll-run", "perf/coll-perf", "perf/coll-plot", "perf/gpu-start-benchmark", "src",
-                 "tests/emulation/cuda"]:
+    for name in ["perf/coll-run", "perf/coll-perf", "perf/coll-plot", "perf/gpu-start-benchmark",
+                 "perf/gpu-limits-benchmark", "src", "tests/emulation/cuda"]:
         if name in without:
             continue
         os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
@@ -66,9 +67,12 @@ class GpuReport(unittest.TestCase):
         self.assertEqual(report.bad(), WITHOUT, report.errors)
         self.assertEqual((report.status, report.json["ok"]), (1, False) if WITHOUT else (0, True))
         self.assertEqual([*report.parts], PARTS)
+        self.assertEqual(report.parts["compute-sanitizer"]["state"], "left out")
+        self.check_limits(report.parts["small calls, graphs and staging"]["data"])
         for words in (["# libcollectives on Emulated GPU", "| date | 20", "| command | `scripts/gpu-report --quick"],
                       ["emulated_ipc_test | 4 | 0 | 0 |", "device_calls_test |"], ["cuInit |", "the first all_reduce"],
-                      ["copied | GB/s |", "64 MiB |"], ["### all_reduce", "2 ranks: limit (%)", "2 threads: limit (%)",
+                      ["copied | GB/s |", "64 MiB |"],
+                      ["| an empty kernel |", "| all_gather by sockets between GPUs |"], ["### all_reduce", "2 ranks: limit (%)", "2 threads: limit (%)",
                                                                             "| 256 KiB |"],
                       ["](busbw.svg)", "](busbw-threads.svg)", "](limit.svg)"],
                       ["perf/coll-run -n 2 -- perf/coll-perf --device cuda:0 -t all_reduce,",
@@ -98,14 +102,26 @@ class GpuReport(unittest.TestCase):
             self.assertAlmostEqual(float(line.split("|")[column]) / one["time_us"], 1, places=2)
             self.assertAlmostEqual(float(line.split("|")[column + 2]) / one["gpu"]["limit_percent"], 1, places=2)
 
+    def check_limits(self, found):
+        self.assertEqual([each["bytes"] for each in found["small_all_reduce"]], [8, 64, 512, 1024, 4096])
+        needed = found["exchange_us" if WITHOUT else "launch_and_exchange_us"]
+        for each in found["small_all_reduce"]:
+            self.assertAlmostEqual(each["time_us"] / needed, each["of_needed"], places=6)
+        self.assertEqual([each["bytes"] for each in found["graphs"]], [8, 1024])
+        for each in found["staging"]["calls"]:
+            self.assertAlmostEqual(each["GBps"] / found["staging"]["copy_GBps"], each["percent"] / 100, places=6)
+        if not WITHOUT:
+            self.assertIn("streams", found["staging"]["calls"][0]["moved_by"])
+
     def test_without_a_device_it_says_so_in_every_part(self):
         report = Reported(self.place, "--build", BUILD, EMUCUDA_DEVICES="0")
         self.assertEqual(report.status, 1)
-        self.assertEqual(report.bad(), set(PARTS) - {"machine"})
-        for name in ("start of a process", "copies within the device", "calls, 2 ranks", "calls, 2 threads"):
+        self.assertEqual(report.bad(), set(PARTS) - {"machine", "compute-sanitizer"})
+        for name in ("start of a process", "copies within the device", "small calls, graphs and staging", "calls, 2 ranks",
+                     "calls, 2 threads"):
             self.assertIn("CUDA_ERROR_NO_DEVICE", report.parts[name]["found"])
             self.assertIn(report.parts[name]["found"].replace("|", "\\|"), report.page)
-        self.assertIn("**8 of 9 parts did not run, or found an error.**", report.page)
+        self.assertIn("**9 of 11 parts did not run, or found an error.**", report.page)
         found = report.parts["tests that need a driver"]["found"]
         self.assertIn("emulated_devices_test: EmulatedDevices.SayWhatTheyAre", found)
         for name in ("memory", "ipc"):  # whether it fails or dies
