@@ -109,9 +109,8 @@ TEST(FusedProcesses, APeerThatIsGone) {
     process.link().meet();
     for (int i = 0; i < 1000; ++i) rank.progress().poll();
     EXPECT_FALSE(call.run.done());
-    const auto begin = std::chrono::steady_clock::now();
     rank.progress().abandon(call.run);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+    EXPECT_FALSE(call.run.lost) << "the kernel still runs";
   }
 }
 
