@@ -34,6 +34,7 @@ constexpr std::string_view kOfPath[] = {"alpha_us",
                                         "fetch_us",
                                         "fetch_us_per_byte",
                                         "fetch_cold_us_per_byte"};
+constexpr std::string_view kOfFetches[] = {"fetch_us_per_byte", "fetch_cold_us_per_byte"};
 constexpr std::string_view kOfCopy[] = {"us_per_byte", "slowdown"};
 constexpr std::string_view kOfCache[] = {"own_bytes", "slot_bytes", "cold_slots"};
 constexpr std::string_view kOfSharing[] = {"hand_over_us", "crowded_fetch", "crowded_copy"};
@@ -65,15 +66,24 @@ bool scales_fitted(std::string_view probe, std::string_view path) {
   return std::ranges::find(names, probe) != names.end();
 }
 
-/// Constants that times of this path can tell.
-std::vector<coll::CostConstant> fitted_constants(std::string_view path) {
-  std::vector<coll::CostConstant> list;
+/// Constants that are changed by one factor.
+using Together = std::vector<coll::CostConstant>;
+
+/// Those that times of this path can tell: each alone, but fetches also as a whole, because a step
+/// of one of their two constants must not undo what the other one fits.
+std::vector<Together> fitted_constants(std::string_view path) {
+  std::vector<Together> list;
+  Together fetches;
   for (const coll::CostGroup& group : coll::cost_groups()) {
     const auto names = fitted_names(group.name, path);
     for (const coll::CostConstant& constant : group.constants) {
-      if (std::ranges::find(names, constant.name) != names.end()) list.push_back(constant);
+      if (std::ranges::find(names, constant.name) == names.end()) continue;
+      list.push_back({constant});
+      if (std::ranges::find(kOfFetches, constant.name) != std::end(kOfFetches))
+        fetches.push_back(constant);
     }
   }
+  if (!fetches.empty()) list.insert(list.begin(), fetches);
   return list;
 }
 
@@ -121,10 +131,10 @@ class Search {
       bool changed = true;
       for (int pass = 0; pass < kPasses && changed; ++pass) {
         changed = false;
-        for (const coll::CostConstant& constant : constants_) {
+        for (const Together& constants : constants_) {
           out_of_time_ = Clock::now() >= end;
           if (out_of_time_) return;
-          if (change(constant, factor, times, least)) changed = true;
+          if (change(constants, factor, times, least)) changed = true;
         }
       }
     }
@@ -137,13 +147,13 @@ class Search {
   using Clock = std::chrono::steady_clock;
 
   /// Keeps what makes the error less than `least`.
-  bool change(const coll::CostConstant& constant, double factor,
-              const std::vector<TimedPlan>& times, double& least) {
-    const double value = constant.of(costs_);
-    for (const double other : {value * factor, value / factor}) {
+  bool change(const Together& constants, double factor, const std::vector<TimedPlan>& times,
+              double& least) {
+    for (const double times_as_much : {factor, 1 / factor}) {
       coll::CostConstants tried = costs_;
-      constant.of(tried) = std::clamp(other, constant.least, constant.most);
-      if (constant.of(tried) == value) continue;
+      for (const coll::CostConstant& each : constants)
+        each.of(tried) = std::clamp(each.of(tried) * times_as_much, each.least, each.most);
+      if (tried == costs_) continue;
       const double error = mean_log(tried, times);
       if (error >= least) continue;
       least = error;
@@ -154,7 +164,7 @@ class Search {
   }
 
   coll::CostConstants costs_;
-  std::vector<coll::CostConstant> constants_;
+  std::vector<Together> constants_;
   bool out_of_time_ = false;
 };
 
