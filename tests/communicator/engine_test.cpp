@@ -17,6 +17,7 @@
 #include "communicator/host_stream.hpp"
 #include "rank_threads.hpp"
 #include "test_seed.hpp"
+#include "wrapped_transport.hpp"
 
 namespace coll::testing {
 namespace {
@@ -320,28 +321,18 @@ TEST(Engine, WaitingForAnEarlierCallIsNoFailure) {
 }
 
 /// Shared memory that keeps in mind what connections were asked for.
-class Remembering final : public Transport {
+class Remembering final : public WrappedTransport {
  public:
   Remembering(std::unique_ptr<Transport> inner, std::atomic<int>& crowded, std::atomic<int>& alone)
-      : inner_(std::move(inner)), crowded_(crowded), alone_(alone) {}
+      : WrappedTransport(std::move(inner)), crowded_(crowded), alone_(alone) {}
 
-  [[nodiscard]] Limits limits() const override { return inner_->limits(); }
-  [[nodiscard]] const std::string& descriptor() const override { return inner_->descriptor(); }
-  [[nodiscard]] Status accepts(std::string_view peer) const override {
-    return inner_->accepts(peer);
-  }
-  [[nodiscard]] PathCapabilities path(std::string_view peer) const override {
-    return inner_->path(peer);
-  }
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer) override {
     ++(spec.crowded ? crowded_ : alone_);
     return inner_->open(spec, peer);
   }
-  void poll() override { inner_->poll(); }
 
  private:
-  std::unique_ptr<Transport> inner_;
   std::atomic<int>& crowded_;
   std::atomic<int>& alone_;
 };

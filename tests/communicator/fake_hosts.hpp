@@ -6,18 +6,17 @@
 #include <utility>
 #include <vector>
 
-#include "communicator/membership/membership.hpp"
+#include "wrapped_transport.hpp"
 
 namespace coll::testing {
 
 /// A transport that reaches the ranks of one host only.
-class WithinHost final : public Transport {
+class WithinHost final : public WrappedTransport {
  public:
   WithinHost(std::unique_ptr<Transport> inner, int host)
-      : inner_(std::move(inner)),
+      : WrappedTransport(std::move(inner)),
         descriptor_(static_cast<char>('a' + host) + inner_->descriptor()) {}
 
-  [[nodiscard]] Limits limits() const override { return inner_->limits(); }
   [[nodiscard]] const std::string& descriptor() const override { return descriptor_; }
   [[nodiscard]] Status accepts(std::string_view peer) const override {
     if (peer.empty() || peer[0] != descriptor_[0]) {
@@ -32,10 +31,8 @@ class WithinHost final : public Transport {
                                            std::string_view peer) override {
     return inner_->open(spec, peer.substr(1));
   }
-  void poll() override { inner_->poll(); }
 
  private:
-  std::unique_ptr<Transport> inner_;
   std::string descriptor_;
 };
 
