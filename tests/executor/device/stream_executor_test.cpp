@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams of a device give the bits that the CPU gives for the same schedules.
+#include <iostream>
+
 #include "collectives/built.hpp"
 #include "device_calls.hpp"
 #include "executor/executor_ranks.hpp"
@@ -54,6 +56,22 @@ void run_and_compare(const CollectiveSpec& spec, ExecutorRanks& on_cpu, StreamPr
   }
 }
 
+/// Of schedules whose lanes have queues.
+StreamPrograms::Settings draw_settings(const std::vector<Schedule>& schedules,
+                                       std::mt19937_64& random) {
+  StreamPrograms::Settings settings;
+  settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
+  while (settings.copies * schedules[0].lanes.size() > most_lanes_of_rank()) --settings.copies;
+  settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
+  settings.slice_bytes = 64U << (random() % 4);
+  return settings;
+}
+
+/// A real GPU has too few queues for its lanes.
+void say_passed_over(const Algorithm& algorithm, const CollectiveSpec& spec) {
+  std::cout << "passed over, for want of queues: " << describe(algorithm, spec) << '\n';
+}
+
 void run_every_algorithm(std::span<const Rank> sizes) {
   const emulation_test::OnDevice device;
   std::mt19937_64 random(test::test_seed());
@@ -74,13 +92,11 @@ void run_every_algorithm(std::span<const Rank> sizes) {
         if (random() % 3 != 0) continue;
 #endif
         const std::vector<Schedule> schedules = build_all(algorithm, spec, layout);
-        StreamPrograms::Settings settings;
-        if (schedules[0].lanes.size() > most_lanes_of_rank()) continue;
-        settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
-        while (settings.copies * schedules[0].lanes.size() > most_lanes_of_rank())
-          --settings.copies;
-        settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
-        settings.slice_bytes = 64U << (random() % 4);
+        if (schedules[0].lanes.size() > most_lanes_of_rank()) {
+          say_passed_over(algorithm, spec);
+          continue;
+        }
+        const StreamPrograms::Settings settings = draw_settings(schedules, random);
         ExecutorRanks::Settings of_cpu;
         of_cpu.copies = settings.copies;
         of_cpu.slice_bytes = settings.slice_bytes;
@@ -157,13 +173,11 @@ TEST(StreamExecutor, BlocksOfAnyLengths) {
         if (shape.input <= 1 && shape.output <= 1) continue;
         if (!algorithm.serves(spec, Layout::flat(size))) continue;
         const std::vector<Schedule> schedules = build_all(algorithm, spec);
-        StreamPrograms::Settings settings;
-        if (schedules[0].lanes.size() > most_lanes_of_rank()) continue;
-        settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
-        while (settings.copies * schedules[0].lanes.size() > most_lanes_of_rank())
-          --settings.copies;
-        settings.credits = least_credits(schedules) + static_cast<std::uint32_t>(random() % 3);
-        settings.slice_bytes = 64U << (random() % 4);
+        if (schedules[0].lanes.size() > most_lanes_of_rank()) {
+          say_passed_over(algorithm, spec);
+          continue;
+        }
+        const StreamPrograms::Settings settings = draw_settings(schedules, random);
         StreamPrograms programs({schedules}, settings);
         for (int call = 0; call < 4; ++call) {
           const bool in_place = call % 2 != 0;
