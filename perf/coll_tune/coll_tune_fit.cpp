@@ -34,6 +34,7 @@ constexpr std::string_view kOfPath[] = {"alpha_us",
                                         "fetch_us",
                                         "fetch_us_per_byte",
                                         "fetch_cold_us_per_byte"};
+/// Of these, both parts of the time to fetch a byte.
 constexpr std::string_view kOfFetches[] = {"fetch_us_per_byte", "fetch_cold_us_per_byte"};
 constexpr std::string_view kOfCopy[] = {"us_per_byte", "slowdown"};
 constexpr std::string_view kOfCache[] = {"own_bytes", "slot_bytes", "cold_slots"};

@@ -295,7 +295,7 @@ struct ConnectionSpec {
   std::uint32_t lane = 0;      ///< distinguishes connections to the same peer
   std::size_t slot_bytes = 0;  ///< the longest message, a multiple of 64
   std::uint32_t credits = 0;   ///< messages in flight per direction, at least 1
-  bool crowded = false;        ///< ranks of this host share cores
+  bool crowded = false;        ///< the communicator's ranks on this host share cores
 };
 
 /// What messages between two ranks pass through, cheapest first: the cost class of their path.

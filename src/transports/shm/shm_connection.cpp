@@ -47,9 +47,7 @@ ShmConnection::~ShmConnection() {
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
                           const MemoryProof& peer, PeerSegments* segments) {
   segment_ = std::move(segment);
-  const ShmFifo to_peer = layout.fifo(segment_.data(), dialled ? 0 : 1);
-  sender_ = ShmSender(to_peer, 1, ShmSlotTrial::latest(ShmSlotSize::small),
-                      ShmSlotTrial::latest(ShmSlotSize::large),
+  sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1),
                       crowded_ ? ShmWays::without_spread : ShmWays::all);
   set_least_streamed(sender_.least_streamed());
   receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));

@@ -41,6 +41,11 @@ class ShmSender final : ShmCursor {
     place_small();
     place_large();
   }
+  /// Begins with the latest choices of the process.
+  ShmSender(const ShmFifo& fifo, ShmWays ways)
+      : ShmSender(fifo, 1, ShmSlotTrial::latest(ShmSlotSize::small),
+                  ShmSlotTrial::latest(ShmSlotSize::large), ways) {}
+
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {
     const bool slot = needs_slot(bytes);

@@ -74,7 +74,7 @@ class ShmSlotTrial {
   /// Begins with this choice if it may, or with a trial, which touches memory.
   explicit ShmSlotTrial(ShmSlotSize size, std::optional<ShmWay> way, ShmWays ways = ShmWays::all)
       : size_(size), ways_(ways) {
-    if (may_take(way)) take(*way);
+    if (way && tries(*way)) take(*way);
   }
   explicit ShmSlotTrial(ShmSlotSize size) : ShmSlotTrial(size, latest(size)) {}
 
@@ -102,9 +102,7 @@ class ShmSlotTrial {
     return phase_ != Phase::chosen || messages_ % kWatched == 0;
   }
   /// Whether there is more than one way.
-  [[nodiscard]] bool has_choice() const {
-    return ways_ == ShmWays::all || size_ == ShmSlotSize::large;
-  }
+  [[nodiscard]] bool has_choice() const { return tries(ShmWay::spread) || tries(ShmWay::streamed); }
   /// Whether no trial is on.
   [[nodiscard]] bool has_chosen() const { return phase_ == Phase::chosen; }
 
@@ -123,7 +121,7 @@ class ShmSlotTrial {
       case Phase::settle_few:
         if (messages_ < (size_ == ShmSlotSize::large ? kSamples : kSettling)) break;
         // Another sender may have chosen meanwhile.
-        if (const std::optional<ShmWay> way = latest(size_); !choice_ && may_take(way)) {
+        if (const std::optional<ShmWay> way = latest(size_); !choice_ && way && tries(*way)) {
           take(*way);
         } else {
           begin(Phase::few, ShmWay::few);
@@ -131,7 +129,7 @@ class ShmSlotTrial {
         break;
       case Phase::few:
         if (!add(message_bytes, ns)) break;
-        if (size_ == ShmSlotSize::large) {
+        if (tries(ShmWay::streamed)) {
           begin(Phase::settle_streamed, ShmWay::streamed);
         } else {
           begin(Phase::fill, ShmWay::spread);
@@ -142,7 +140,7 @@ class ShmSlotTrial {
         break;
       case Phase::streamed:
         if (!add(message_bytes, ns)) break;
-        if (ways_ == ShmWays::all) {
+        if (tries(ShmWay::spread)) {
           begin(Phase::fill, ShmWay::spread);
         } else {
           begin(Phase::wait, ShmWay::streamed);
@@ -201,8 +199,10 @@ class ShmSlotTrial {
     return ways[static_cast<std::size_t>(size)];
   }
 
-  [[nodiscard]] bool may_take(std::optional<ShmWay> way) const {
-    return way && (ways_ == ShmWays::all || *way != ShmWay::spread);
+  /// Whether a trial is also about this way.
+  [[nodiscard]] bool tries(ShmWay way) const {
+    if (way == ShmWay::spread) return ways_ == ShmWays::all;
+    return way == ShmWay::few || size_ == ShmSlotSize::large;
   }
   [[nodiscard]] bool sampled() const {
     return phase_ == Phase::few || phase_ == Phase::streamed || phase_ == Phase::spread;
@@ -219,10 +219,7 @@ class ShmSlotTrial {
   void choose(const ShmReadTimes& read) {
     std::array<float, kShmWays> ns{};
     for (std::size_t way = 0; way < kShmWays; ++way) {
-      const bool untried = size_ == ShmSlotSize::small
-                               ? static_cast<ShmWay>(way) == ShmWay::streamed
-                               : !may_take(static_cast<ShmWay>(way));
-      if (untried) {
+      if (!tries(static_cast<ShmWay>(way))) {
         ns[way] = std::numeric_limits<float>::infinity();
         continue;
       }
