@@ -74,18 +74,26 @@ ACTIONS = {
 # --- a rank that is killed ---
 
 
+def about_to_call(victim):
+    """Lets the other ranks go on to the call that the victim's death ends. The victim waits for all
+    of them: whoever is still in the call before would fail in that one."""
+    rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
+    if rank == victim:
+        others = [other for other in range(dist.get_world_size()) if other != victim]
+        store.wait([f"{other} calls" for other in others], timedelta(seconds=20))
+    else:
+        store.set(f"{rank} calls", "")
+
+
 def one_is_killed(action, note):
     rank, victim = dist.get_rank(), dist.get_world_size() - 1
     group = dist.new_group()
     dist.all_reduce(torch.ones(5), group=group)
+    about_to_call(victim)
     if rank == victim:
-        dist.recv(torch.ones(1), 0)  # the others are about to call
         with open(note, "w", encoding="utf-8") as file:
             file.write(str(time.monotonic()))
         os.kill(os.getpid(), signal.SIGKILL)
-    if rank == 0:
-        sent = dist.isend(torch.ones(1), victim)
-        sent.wait()
     return *failure(lambda: ACTIONS[action](group, victim)), group.group_name
 
 
@@ -121,10 +129,10 @@ def a_future_fails(note):
     rank = dist.get_rank()
     dist.all_reduce(torch.ones(5))
     if rank == 1:
-        dist.recv(torch.ones(1), 0)
+        about_to_call(1)
         os.kill(os.getpid(), signal.SIGKILL)
     work = dist.all_reduce(torch.ones(5), async_op=True)
-    dist.isend(torch.ones(1), 1).wait()
+    about_to_call(1)
     _, _, text = failure(lambda: work.get_future().wait())
     assert "rank 1" in text and note == ""
     assert work.is_completed() and not work.is_success()

@@ -192,10 +192,15 @@ TEST(GpuProcesses, OfSeveralRanksSumByKernels) {
 TEST(GpuProcesses, ADeadRankEndsTheCallsOfOthers) {
   for (const int size : {2, kRanks}) {
     const Meetings meetings;
-    RankProcesses ranks(size, on_gpu(meetings.place(0), size, [size](int rank, coll_comm_t comm) {
+    const Signal summed;  // once for each rank that lives on
+    RankProcesses ranks(size, on_gpu(meetings.place(0), size, [&](int rank, coll_comm_t comm) {
                           const TestMemory<float> data(kCount);
                           int bad = sums_wrongly(size, rank, comm, data, 1);
-                          if (rank == 1) raise(SIGKILL);
+                          if (rank == 1) {
+                            for (int other = 1; other < size; ++other) summed.wait();
+                            raise(SIGKILL);
+                          }
+                          summed.give();
                           bad += wrong(rank, "all_reduce",
                                        coll_all_reduce(data.pointer(), data.pointer(), kCount,
                                                        COLL_FLOAT32, COLL_SUM, comm, nullptr),
@@ -315,10 +320,15 @@ TEST(GpuProcesses, FirstExchangesOnStreams) {
 
 TEST(GpuProcesses, ADeadRankEndsAnExchange) {
   const Meetings meetings;
-  RankProcesses ranks(2, on_gpu(meetings.place(0), 2, [](int rank, coll_comm_t comm) {
+  const Signal exchanged;
+  RankProcesses ranks(2, on_gpu(meetings.place(0), 2, [&](int rank, coll_comm_t comm) {
                         const TestMemory<float> out(kCount), in(kCount);
                         int bad = exchange(2, rank, comm, out, in, COLL_SUCCESS);
-                        if (rank == 1) raise(SIGKILL);
+                        if (rank == 1) {
+                          exchanged.wait();
+                          raise(SIGKILL);
+                        }
+                        exchanged.give();
                         bad += exchange(2, rank, comm, out, in, COLL_PEER_LOST);
                         return bad + wrong(rank, "destroy", coll_comm_destroy(comm), COLL_SUCCESS);
                       }));

@@ -236,13 +236,17 @@ class TaggedPeers : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TaggedPeers, AKilledRankEndsTheWait) {
   const Meetings meetings;
+  const Signal met;  // once for each rank that lives on
   RankProcesses ranks(3, [&](int rank) {
     const coll_comm_t comm = join(meetings.place(0), GetParam(), 3, rank);
     if (comm == nullptr) return 1;
     if (coll_barrier(comm, nullptr) != COLL_SUCCESS) return 2;
     if (rank == 1) {
+      met.wait();
+      met.wait();
       raise(SIGKILL);
     }
+    met.give();
     Values data(1);
     const coll_status_t status = recv_tagged(data, COLL_ANY_SOURCE, 0, comm);
     const bool bad = wrong(rank, "recv", status, COLL_PEER_LOST, "rank 1");
