@@ -134,7 +134,7 @@ void run_sample(Communicator& comm, const Sample& sample) {
 
 /// Sanitizers look at memory and threads, for which fewer arguments do.
 #ifdef TRY_LESS
-constexpr int kFewer = 3;
+constexpr int kFewer = 6;
 #else
 constexpr int kFewer = 1;
 #endif

@@ -28,7 +28,7 @@ using coll::test::FailingAllocations;
 using Mode = FailingAllocations::Mode;
 
 #ifdef TRY_LESS
-constexpr std::uint64_t kFewer = 3;  ///< a sample
+constexpr std::uint64_t kFewer = 6;  ///< a sample
 #else
 constexpr std::uint64_t kFewer = 1;
 #endif
