@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 import collectives_torch
 
-from pool import Pool, Setting, lacks, on_ranks
+from pool import Pool, Setting, about_to_call, lacks, on_ranks
 
 SOON = 1.0  # seconds until the others know of a death, or of an abort
 TRIES = 3   # where other programs keep the cores busy, one of them is in time
@@ -72,17 +72,6 @@ ACTIONS = {
 
 
 # --- a rank that is killed ---
-
-
-def about_to_call(victim):
-    """Lets the other ranks go on to the call that the victim's death ends. The victim waits for all
-    of them: whoever is still in the call before would fail in that one."""
-    rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
-    if rank == victim:
-        others = [other for other in range(dist.get_world_size()) if other != victim]
-        store.wait([f"{other} calls" for other in others], timedelta(seconds=20))
-    else:
-        store.set(f"{rank} calls", "")
 
 
 def one_is_killed(action, note):

@@ -39,6 +39,17 @@ def lacks(*backends, reason):
         raise unittest.SkipTest(f"{Setting.backend}: {reason}")
 
 
+def about_to_call(victim):
+    """In the ranks of a world that goes on to a call which the victim's death ends. The victim
+    returns last: who is still in the call before would fail in that one."""
+    rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
+    if rank == victim:
+        others = [other for other in range(dist.get_world_size()) if other != victim]
+        store.wait([f"{other} calls" for other in others], timedelta(seconds=20))
+    else:
+        store.set(f"{rank} calls", "")
+
+
 def join(rank, ranks, port_pipe):
     """Joins the world over a store that rank 0 serves, as under torchrun. Some PyTorch
     builds lack libuv."""

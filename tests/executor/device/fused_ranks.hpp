@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.hpp"
 #include "collectives/built.hpp"
 #include "executor/device/fused/fused_executor.hpp"
 #include "executor/device/fused/fused_kernels.hpp"
@@ -33,7 +34,7 @@ inline std::span<const std::byte> fused_image() {
 inline FusedDevice& fused_device_of_test() {
   static FusedDevice* const device = [] {
     Result<FusedDevice*> found = FusedDevice::of(device_of_test(), fused_image());
-    EXPECT_TRUE(found.ok()) << found.status().text();
+    COLL_CHECK(found.ok(), found.status().text().c_str());
     return *found;
   }();
   return *device;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.hpp"
 #include "executor/device/stream_executor.hpp"
 #include "executor/progress.hpp"
 #include "loop_ports.hpp"
@@ -54,7 +55,7 @@ inline StreamDevice& device_of_test() {
   static StreamDevice* const device = [] {
     EXPECT_CUDA_OK(cuInit(0));
     Result<StreamDevice*> found = StreamDevice::of(0);
-    EXPECT_TRUE(found.ok()) << found.status().text();
+    COLL_CHECK(found.ok(), found.status().text().c_str());
     return *found;
   }();
   return *device;
