@@ -60,7 +60,7 @@ typedef struct coll_config {
   coll_order_t order;     /* COLL_ORDER */
   double deadline_s;      /* COLL_DEADLINE_S, in seconds; 0: wait for ever */
   double connect_s;       /* COLL_CONNECT_S, in seconds */
-  const char* transports; /* COLL_TRANSPORTS: "shm,verbs,tcp" */
+  const char* transports; /* COLL_TRANSPORTS: "cuda_ipc,shm,verbs,tcp" */
   const char* interface;  /* COLL_INTERFACE */
   const char* algorithm;  /* COLL_ALGORITHM */
   const char* rendezvous; /* COLL_RENDEZVOUS: "tcp://host:port", "file:///path" */

@@ -306,7 +306,8 @@ std::optional<Ending> parse_options(int argc, const char* const* argv, Options& 
       ->check(CLI::Range(0, 2));
   app.add_option("--algorithm", options.algorithm,
                  "Force an algorithm: NAME or OPERATION=NAME, a comma list");
-  app.add_option("--transports", options.transports, "Only these, best first: shm,verbs,tcp");
+  app.add_option("--transports", options.transports,
+                 "Only these, best first: cuda_ipc,shm,verbs,tcp");
   app.add_flag("--explain", options.explain,
                "Say what each call would do, and why, instead of measuring");
   app.add_option("--json", options.json,

@@ -260,7 +260,8 @@ int main(int argc, char** argv) {
   app.add_option("-t,--operations", options.operations, "A comma list, as coll-perf has them")
       ->capture_default_str();
   app.add_option("--sizes", options.sizes, "A comma list of sizes")->capture_default_str();
-  app.add_option("--transports", options.transports, "Only these, best first: shm,verbs,tcp");
+  app.add_option("--transports", options.transports,
+                 "Only these, best first: cuda_ipc,shm,verbs,tcp");
   app.add_option("--table", options.table,
                  "Another file than the one that the library finds by itself");
   app.add_flag("--pin", options.pin, "Bind each rank that is started to its share of the cores");

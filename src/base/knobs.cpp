@@ -51,7 +51,9 @@ constexpr Knob kTable[] = {
      "The processors that the progress thread may run on, as 0-3,8; empty: those of the thread "
      "that starts it.",
      &Knobs::progress_cpus},
-    {"COLL_TRANSPORTS", "shm,verbs,tcp", "", "The transports that may be used, best first.",
+    {"COLL_TRANSPORTS", "cuda_ipc,shm,verbs,tcp", "",
+     "The transports that may be used, best first; without cuda_ipc, messages between GPUs go "
+     "through memory of the host.",
      &Knobs::transports},
     {"COLL_VERBS", "", "",
      "Settings of RDMA queue pairs, as timeout=18,tc=106: gid (index), sl, tc, pkey (index), "

@@ -29,7 +29,7 @@ TEST(Knobs, NothingSetGivesTheDefaultsOfTheTable) {
   ASSERT_TRUE(knobs.ok()) << knobs.status().text();
   EXPECT_EQ(knobs->rank, -1);
   EXPECT_EQ(knobs->deadline_s, 600);
-  EXPECT_EQ(knobs->transports, "shm,verbs,tcp");
+  EXPECT_EQ(knobs->transports, "cuda_ipc,shm,verbs,tcp");
   for (const Knob& row : knob_table()) EXPECT_EQ(knob_value(row, *knobs), row.fallback) << row.name;
 }
 

@@ -33,13 +33,13 @@ class GpuWorld : public ::testing::Test {
   }
 };
 
-std::vector<Membership> members_on_gpus() {
+std::vector<Membership> members_on_gpus(const char* transports = "cuda_ipc,shm,tcp") {
   std::vector<Meeting> meetings = star(static_cast<Rank>(kGpus.size()));
   std::vector<Membership> all(kGpus.size());
   std::vector<std::jthread> threads;
   for (std::size_t rank = 0; rank < kGpus.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      const auto choices = transport_choices("shm,tcp");
+      const auto choices = transport_choices(transports);
       Result<Membership> made =
           agree_on_membership(assembly_of(meetings[rank], in(seconds(100))), *choices, "", {},
                               own_place({.name = kGpus[rank], .visible = {}}));
@@ -98,6 +98,30 @@ TEST_F(GpuWorld, IsWhatAJoinedCommunicatorPlansWith) {
     plans[static_cast<std::size_t>(comm.rank())] = text->substr(0, text->find("moved by:"));
   });
   for (const std::string& plan : plans) EXPECT_EQ(plan, plans[0]);
+}
+
+/// Sockets join the processes; the GPUs are on one machine all the same.
+TEST_F(GpuWorld, PlansOfGpusNeedNoMemoryThatProcessesShare) {
+  const std::vector<Membership> sharing = members_on_gpus(),
+                                apart = members_on_gpus("cuda_ipc,tcp");
+  for (std::size_t rank = 0; rank < kGpus.size(); ++rank) {
+    const Membership& each = apart[rank];
+    ASSERT_NE(each.gpu_world, nullptr);
+    EXPECT_EQ(each.world.layout.hosts(), 3);
+    EXPECT_EQ(each.gpu_world->layout, sharing[rank].gpu_world->layout);
+    EXPECT_EQ(each.gpu_world->network->links.size(),
+              sharing[rank].gpu_world->network->links.size());
+    EXPECT_EQ(each.fused_world == nullptr, sharing[rank].fused_world == nullptr);
+    for (std::size_t peer = 0; peer < kGpus.size(); ++peer)
+      EXPECT_EQ(each.paths[peer].of_gpus, peer != rank);
+  }
+}
+
+TEST_F(GpuWorld, WithoutCudaIpcNoGpuReachesAnother) {
+  for (const Membership& each : members_on_gpus("shm,tcp")) {
+    EXPECT_EQ(each.fused_world, nullptr);
+    for (const PeerPath& path : each.paths) EXPECT_FALSE(path.of_gpus);
+  }
 }
 
 /// A call whose buffers lie where they should allocates nothing for them.

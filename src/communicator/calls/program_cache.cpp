@@ -75,7 +75,7 @@ Status ProgramCache::prepare(const PlanKey& key) {
                                 .credits = credits_of(transport),
                                 .crowded = membership_->neighbours.per_core > 1};
     COLL_ASSIGN(connection, transport.open(wanted, path.descriptor));
-    if (links_ != nullptr) connection = links_->wrap(std::move(connection), path.capabilities());
+    if (links_ != nullptr) connection = links_->wrap(std::move(connection), path.of_gpus);
   }
   if (spec.ranks == world_->layout.ranks() && log_enabled(LogLevel::debug)) {
     log(LogLevel::debug, explain(*world_, plan, size_class));

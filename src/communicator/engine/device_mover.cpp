@@ -40,7 +40,7 @@ bool any_host_has_exchanges(const Layout& layout) {
 
 /// The ranks to whose GPU this one's writes in sends, by rank. The same answer at both ends.
 std::vector<bool> exchange_peers(Rank rank, const Membership& membership) {
-  const Layout& layout = membership.world.layout;
+  const Layout& layout = membership.gpu_world->layout;
   std::vector<bool> peers(layout.host.size());
   const auto& near = layout.members_of(layout.host[static_cast<std::size_t>(rank)]);
   if (!has_exchanges(near)) return peers;

@@ -12,7 +12,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 16;
+constexpr std::uint32_t kCardVersion = 17;
 constexpr std::uint32_t kMostOffers = 32;
 /// Four bytes each are enough: all ranks use what the card has.
 constexpr double ProbeCost::*kCardProbes[] = {
@@ -67,7 +67,8 @@ std::string write_card(const Card& card) {
   out.u32(static_cast<std::uint32_t>(card.numa))
       .text(card.device)
       .u8(card.by_gpu ? 1 : 0)
-      .u64(card.process);
+      .u64(card.process)
+      .u8(card.cuda_ipc ? 1 : 0);
   for (const auto probe : kCardProbes) {
     out.u32(std::bit_cast<std::uint32_t>(static_cast<float>(card.measured.*probe)));
   }
@@ -135,6 +136,7 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   card.device = in.text();
   card.by_gpu = in.u8() != 0;
   card.process = in.u64();
+  card.cuda_ipc = in.u8() != 0;
   for (const auto probe : kCardProbes) {
     const auto value = std::bit_cast<float>(in.u32());
     sensible = sensible && value >= 0;  // and no NaN

@@ -12,8 +12,8 @@
 namespace coll {
 
 std::unique_ptr<Connection> DeviceLinks::wrap(std::unique_ptr<Connection> inner,
-                                              const PathCapabilities& path) const {
-  if (path.shares_memory)
+                                              bool direct) const {
+  if (direct)
     return std::make_unique<CudaIpcConnection>(std::move(inner), context_, credits_, for_kernels_);
   return std::make_unique<StagingConnection>(std::move(inner), context_, credits_);
 }

@@ -10,9 +10,10 @@
 
 namespace coll {
 
-/// Makes them of connections between the ranks' processes. On one host the GPU writes into the
-/// memory of its peer's GPU, if both reach each other. Elsewhere, and between hosts, messages are
-/// staged in pinned memory of the host.
+/// Makes them of connections between the ranks' processes. On one machine the GPU writes into the
+/// memory of its peer's GPU, if both may and do reach each other, whatever transport made the
+/// connection. Elsewhere, and between machines, messages are staged in pinned memory of the host.
+
 class DeviceLinks {
  public:
   /// Each has `credits` slots in each direction. `for_kernels`: messages that are staged are of no
@@ -21,8 +22,9 @@ class DeviceLinks {
       : context_(context), credits_(credits), for_kernels_(for_kernels) {}
   [[nodiscard]] std::uint32_t credits() const { return credits_; }
 
+  /// `direct`: as PeerPath::of_gpus.
   [[nodiscard]] std::unique_ptr<Connection> wrap(std::unique_ptr<Connection> inner,
-                                                 const PathCapabilities& path) const;
+                                                 bool direct) const;
   /// A step of connecting, until `connection` is ready. It may be another one then.
   Status poll(std::unique_ptr<Connection>& connection);
 

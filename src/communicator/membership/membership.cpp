@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "communicator/membership/fused_kernels_of.hpp"
 #include "communicator/membership/membership_steps.hpp"
 #include "communicator/membership/settings_on_cards.hpp"
-#include "planner/networks/device_network.hpp"
 #include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"
@@ -82,8 +80,10 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
       chosen = {transport, there->descriptor, wanted.transport};
       const PathCapabilities path = chosen.capabilities();
       reach.used |= std::uint32_t{1} << i;
+      chosen.of_gpus = path.one_machine() && mine.cuda_ipc && theirs.cuda_ipc;
       reach.kinds.add(path);
       if (path.shares_memory) reach.host = std::min(reach.host, peer);
+      if (path.one_machine()) reach.machine = std::min(reach.machine, peer);
       return {};
     }
   }
@@ -97,45 +97,33 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
       .at_rank(at_fault);
 }
 
-/// This rank, and the other ranks whose paths are `such`.
-template <class Such>
-std::vector<Rank> with_peers(Rank rank, const Membership& membership, Such such) {
-  std::vector<Rank> ranks;
-  for (std::size_t peer = 0; peer < membership.paths.size(); ++peer) {
-    if (static_cast<Rank>(peer) == rank || such(membership.paths[peer].capabilities())) {
-      ranks.push_back(static_cast<Rank>(peer));
-    }
-  }
-  return ranks;
+bool share_memory(const PathCapabilities& path) {
+  return path.shares_memory;
+}
+/// Writes the seating of this rank's host, if it is the first there, and that of its machine, if it
+/// is the first there and its host has fewer ranks.
+void write_seatings(const std::vector<Card>& cards, Rank rank, const Reach& reach,
+                    const Membership& membership, const OwnPlace& own, MessageWriter& out) {
+  const std::vector<Rank> host = with_peers(rank, membership, share_memory);
+  const std::vector<Rank> machine = with_peers(rank, membership, share_machine);
+  const auto seat = [&](Rank first, const std::vector<Rank>& ranks) {
+    if (first != rank) return Seating{};
+    return seat_host(cards, ranks, ranks.size() == cards.size(), own.described);
+  };
+  seat(reach.host, host).write(out);
+  const bool apart = reach.machine == rank && machine != host;
+  out.u8(apart ? 1 : 0);
+  if (apart) seat(reach.machine, machine).write(out);
 }
 
-/// The seating of this rank's host, if it is the first there.
-Seating own_seating(const std::vector<Card>& cards, Rank rank, const Reach& reach,
-                    const Membership& membership, const OwnPlace& own) {
-  if (reach.host != rank) return {};
-  const std::vector<Rank> ranks =
-      with_peers(rank, membership, [](const PathCapabilities& path) { return path.shares_memory; });
-  return seat_host(cards, ranks, ranks.size() == cards.size(), own.described);
-}
-
-/// How many these ranks may use.
-int cores_of(const std::vector<Card>& cards, std::span<const Rank> ranks) {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  for (const Rank rank : ranks) CPU_OR(&all, &all, &cards[static_cast<std::size_t>(rank)].cpus);
-  return std::max(1, CPU_COUNT(&all));
-}
-
-double ranks_per_core(const std::vector<Card>& cards, std::span<const Rank> ranks) {
-  return static_cast<double>(ranks.size()) / cores_of(cards, ranks);
-}
-
-Neighbours neighbours_of(const std::vector<Card>& cards, Rank rank, const Membership& membership) {
-  const std::vector<Rank> ranks = with_peers(rank, membership, [](const PathCapabilities& path) {
-    return path.medium < PathMedium::rdma;
-  });
-  return {.ranks = static_cast<std::uint32_t>(ranks.size()),
-          .per_core = ranks_per_core(cards, ranks)};
+/// False where they make no sense.
+bool read_seatings(MessageReader& in, Seating& of_host, Seating& of_machine) {
+  std::optional<Seating> host = Seating::read(in);
+  std::optional<Seating> machine = in.u8() != 0 ? Seating::read(in) : host;
+  if (!host || !machine) return false;
+  of_host = *std::move(host);
+  of_machine = *std::move(machine);
+  return true;
 }
 
 /// What this process measures of its machine, once. Sockets only where they come first.
@@ -151,110 +139,15 @@ ProbeCost own_measurements(bool sockets) {
           .send_us = sockets ? loopback_send_us() : 0};
 }
 
-Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                  const std::vector<Seating>& seatings, Rank rank, Membership& out) {
-  World& world = out.world;
-  world.layout = layout_of(cards, reaches, seatings, rank);
-  std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
-  std::uint32_t used = 0;
-  PathKinds kinds;
-  for (const Reach& reach : reaches) {
-    used |= reach.used;
-    kinds.add(reach.kinds);
-  }
-  for (std::size_t i = 0; i < cards[0].offers.size(); ++i) {
-    if ((used >> i & 1) == 0) continue;
-    const Card::Offer& offer = cards[0].offers[i];
-    slot = std::min(slot, offer.slot_bytes);
-    slice = std::min(slice, offer.slice_bytes);
-  }
-  if (slot != ~std::uint64_t{0}) {
-    world.slot_bytes = static_cast<std::uint32_t>(slot);
-    world.passing_bytes = static_cast<std::uint32_t>(slice);
-  }
-  world.shared_memory = kinds.all_share_memory();
-  world.view.path = cost_of(kinds.costliest());
-  world.view.between = cost_of(std::max(kinds.costliest(), PathMedium::kernel));
-  const auto crowd = [&](std::span<const Rank> ranks) {
-    world.view.ranks_per_core = std::max(world.view.ranks_per_core, ranks_per_core(cards, ranks));
-    world.view.cores.push_back(static_cast<std::uint32_t>(cores_of(cards, ranks)));
-  };
-  if (kinds.costliest() == PathMedium::kernel) {
-    // All on one machine, whatever memory they share.
-    std::vector<Rank> all(cards.size());
-    std::iota(all.begin(), all.end(), 0);
-    crowd(all);
-  } else {
-    for (Rank host = 0; host < world.layout.hosts(); ++host) crowd(world.layout.members_of(host));
-  }
-  std::vector<ProbeCost> measured;
-  for (const Card& card : cards) measured.push_back(card.measured);
-  world.view.measured = agreed(measured, world.layout);
-  const SharedSettings& settings = cards[0].settings;
-  world.algorithm = settings.algorithm;
-  world.cut = {settings.lanes, settings.slice_bytes};
-  world.order = settings.order;
-  if (settings.credits != 0)
-    out.credits = world.credits = std::max(settings.credits, kLeastCredits);
-  if (!cards[0].tuning.empty()) {
-    Result<TuningTable> tuning = read_tuning_json(cards[0].tuning, "rank 0's tuning table");
-    if (!tuning.ok()) return unreadable(0, "tuning table").with_context(tuning.status().text());
-    world.tuning =
-        tuning->points_for(scope_of(world.layout, world.shared_memory, world.view.ranks_per_core));
-    world.tuning_file = cards[0].tuning_file;
-    if (tuning->model) world.model = std::make_shared<const CostModel>(*tuning->model);
-  }
-  if (kinds.costliest() == PathMedium::rdma)
-    world.model = with_rdma_links(world.model, slowest_links(cards, used));
-  world.view.factors = copy_factors(world.costs(), world.view.measured);
-  return {};
-}
-
-/// Slots of a connection between GPUs, in each direction: of a megabyte each, in a GPU's memory.
-constexpr std::uint32_t kGpuCredits = 4;
-
-/// The same ranks, for plans of calls that their GPUs move, over these ways of each host.
-std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
-                                           std::span<const DeviceWays> ways, DeviceMoves moves) {
-  World world = hosts;
-  std::vector<DeviceCopyCosts> measured;
-  for (const Card& card : cards) measured.push_back(card.copies);
-  set_device_network(world, ways, measured, moves);
-  world.passing_bytes =
-      std::min(world.slot_bytes, static_cast<std::uint32_t>(world.costs().gpu.slice_bytes));
-  world.credits = kGpuCredits;
-  // Each lane of streams is one, and a GPU has few queues for all streams of a process: in one
-  // queue, a stream that waits holds up others. Each lane of a kernel needs blocks, and these are
-  // few.
-  world.max_lanes = 2;
-  world.tuning.clear();
-  return std::make_shared<const World>(std::move(world));
-}
-
 std::string known_transports() {
   std::string text = "the known ones are:";
   for (const NamedTransport& known : named_transports()) {
     text.append(" ").append(known.name);
   }
-  return text;
+  return text.append(", and ").append(kCudaIpc).append(" beside them");
 }
 
 }  // namespace
-
-Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                         const std::vector<Seating>& seatings, Rank rank, Membership& out) {
-  if (rank == 0) warn_of_other_settings(cards);
-  for (const Card& card : cards) out.members.push_back(card.member);
-  COLL_TRY(make_world(cards, reaches, seatings, rank, out));
-  out.neighbours = neighbours_of(cards, rank, out);
-  if (std::ranges::all_of(cards, &Card::by_gpu)) {
-    out.gpu_world =
-        world_of_gpus(out.world, cards, ways_by_host(reaches, seatings), DeviceMoves::by_streams);
-  } else {
-    out.gpu = nullptr;
-  }
-  return {};
-}
 
 Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
   std::vector<TransportChoice> choices;
@@ -262,6 +155,10 @@ Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
     const std::size_t comma = names.find(',');
     const std::string_view name = names.substr(0, comma);
     names = comma == std::string_view::npos ? std::string_view{} : names.substr(comma + 1);
+    if (name == kCudaIpc) {
+      choices.push_back({std::string(name), nullptr});
+      continue;
+    }
     const auto found = std::ranges::find(named_transports(), name, &NamedTransport::name);
     if (found == named_transports().end()) {
       return failed(Code::invalid_argument,
@@ -270,8 +167,12 @@ Result<std::vector<TransportChoice>> transport_choices(std::string_view names) {
     }
     choices.push_back({std::string(found->name), found->make});
   }
-  if (choices.empty()) {
-    return failed(Code::invalid_argument, "COLL_TRANSPORTS is empty", known_transports());
+  if (std::ranges::none_of(choices,
+                           [](const TransportChoice& each) { return each.make != nullptr; })) {
+    return failed(Code::invalid_argument,
+                  choices.empty() ? "COLL_TRANSPORTS is empty"
+                                  : "COLL_TRANSPORTS names no transport between processes",
+                  known_transports());
   }
   return choices;
 }
@@ -306,6 +207,8 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   std::vector<Offered> offered;
   for (const TransportChoice& choice : choices) {
     if (size == 1) break;  // one rank costs nothing
+    if (choice.name == kCudaIpc) mine.cuda_ipc = true;
+    if (!choice.make) continue;
     Result<std::unique_ptr<Transport>> made = choice.make(spec);
     if (!made.ok()) {
       // All ranks go on without it. If only a resource is lacking, that deserves a warning.
@@ -342,7 +245,8 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
 
   // Every rank publishes what its choices mean for all, or why it has none, so that all fail
   // together and see one world.
-  Reach reach{.host = meeting.rank, .used = 0, .kinds = {}, .fused = false};
+  Reach reach;
+  reach.host = reach.machine = meeting.rank;
   Status trouble;
   if (!own.ok()) {
     trouble = own.status()
@@ -355,7 +259,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     }
   }
   if (trouble.ok() && out.gpu != nullptr) {
-    out.fused = fused_kernels_of(cards, reach.kinds.all_share_memory(), meeting.rank, *out.gpu,
+    out.fused = fused_kernels_of(cards, reach.kinds.all_on_one_machine(), meeting.rank, *out.gpu,
                                  reach.gpu_memory);
     reach.fused = out.fused != nullptr;
   }
@@ -363,13 +267,13 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   verdict.u8(trouble.ok() ? 1 : 0);
   if (trouble.ok()) {
     reach.write(verdict);
-    own_seating(cards, meeting.rank, reach, out, *own).write(verdict);
+    write_seatings(cards, meeting.rank, reach, out, *own, verdict);
   } else {
     verdict.failure(*trouble.failure());
   }
   COLL_ASSIGN(const std::vector<std::string> verdicts, meeting.exchange(verdict.bytes()));
   std::vector<Reach> reaches(size);
-  std::vector<Seating> seatings(size);
+  Seatings seatings{std::vector<Seating>(size), std::vector<Seating>(size)};
   for (std::size_t r = 0; r < size && size > 1; ++r) {
     MessageReader in(verdicts[r]);
     if (in.u8() == 0 && in.good()) {
@@ -377,18 +281,16 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
       return in.whole() ? failure : unreadable(static_cast<Rank>(r), "reason to fail");
     }
     const auto one = Reach::read(in, static_cast<Rank>(r), cards[0]);
-    auto seating = Seating::read(in);
-    if (!one || !seating || !in.whole()) {
+    if (!one || !read_seatings(in, seatings.hosts[r], seatings.machines[r]) || !in.whole()) {
       return unreadable(static_cast<Rank>(r), "choice of paths");
     }
     reaches[r] = *one;
-    seatings[r] = *std::move(seating);
   }
   COLL_TRY(finish_membership(cards, reaches, seatings, meeting.rank, out));
   COLL_ASSIGN(const bool fused,
               all_ranks_have_fused_kernels(meeting, reaches, out.gpu, out.fused.get()));
   if (fused) {
-    out.fused_world = world_of_gpus(out.world, cards, ways_by_host(reaches, seatings),
+    out.fused_world = world_of_gpus(out.world, cards, reaches, seatings, meeting.rank,
                                     DeviceMoves::by_fused_kernels);
   }
   return out;

@@ -17,11 +17,13 @@
 
 namespace coll {
 
-/// A transport that the ranks may use: its name on the cards, and how to make it.
+/// A transport that the ranks may use: its name on the cards, and how to make it. `make` is empty
+/// for cuda_ipc, by which GPUs use connections of the others.
 struct TransportChoice {
   std::string name;
   std::function<Result<std::unique_ptr<Transport>>(const TransportSpec&)> make;
 };
+inline constexpr std::string_view kCudaIpc = "cuda_ipc";
 
 /// The transports that COLL_TRANSPORTS names, in its order. An unknown name is an error that lists
 /// the known ones.
@@ -39,6 +41,7 @@ struct PeerPath {
   Transport* transport = nullptr;
   std::string descriptor;  ///< the peer's
   std::string name;        ///< of the transport, for explanations
+  bool of_gpus = false;    ///< their GPUs may reach each other: on one machine, by cuda_ipc
 
   [[nodiscard]] PathCapabilities capabilities() const { return transport->path(descriptor); }
 };

@@ -1,17 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all ways to a membership have in common.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "communicator/membership/membership.hpp"
 #include "communicator/membership/reach.hpp"
 #include "communicator/membership/seating.hpp"
+#include "planner/networks/device_network.hpp"
 
 namespace coll {
+
+/// This rank, and the other ranks whose paths are `such`.
+template <class Such>
+std::vector<Rank> with_peers(Rank rank, const Membership& membership, Such such) {
+  std::vector<Rank> ranks;
+  for (std::size_t peer = 0; peer < membership.paths.size(); ++peer) {
+    if (static_cast<Rank>(peer) == rank || such(membership.paths[peer].capabilities())) {
+      ranks.push_back(static_cast<Rank>(peer));
+    }
+  }
+  return ranks;
+}
+
+inline bool share_machine(const PathCapabilities& path) {
+  return path.one_machine();
+}
+
+/// The same ranks, for plans of calls that their GPUs move. Where all may use cuda_ipc, those of a
+/// machine are on one host of its layout, whatever memory of the host they share.
+std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
+                                           const std::vector<Reach>& reaches,
+                                           const Seatings& seatings, Rank rank, DeviceMoves moves);
 
 /// Makes the world that all ranks plan by, from what they say of themselves, of their paths and of
 /// their hosts; the paths of `out` are there.
 Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
-                         const std::vector<Seating>& seatings, Rank rank, Membership& out);
+                         const Seatings& seatings, Rank rank, Membership& out);
 
 }  // namespace coll

@@ -34,11 +34,11 @@ bool is_permutation(const std::vector<std::int32_t>& order, std::size_t size) {
 }
 
 /// The ranks of each host, in order; hosts count by their first rank.
-std::vector<std::vector<Rank>> ranks_by_host(const std::vector<Reach>& reaches) {
+std::vector<std::vector<Rank>> ranks_by_host(const std::vector<Reach>& reaches, Together of) {
   std::vector<std::vector<Rank>> hosts;
   std::vector<std::size_t> host_of;
   for (std::size_t r = 0; r < reaches.size(); ++r) {
-    const auto each = static_cast<Rank>(r), first = reaches[r].host;
+    const auto each = static_cast<Rank>(r), first = reaches[r].*of;
     const std::size_t host = first < each ? host_of[static_cast<std::size_t>(first)] : hosts.size();
     if (host == hosts.size()) hosts.emplace_back();
     hosts[host].push_back(each);
@@ -142,10 +142,10 @@ Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, b
   return seating;
 }
 
-Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
+Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches, Together first,
                  const std::vector<Seating>& seatings, Rank rank) {
   std::vector<Place> places(cards.size());
-  const std::vector<std::vector<Rank>> hosts = ranks_by_host(reaches);
+  const std::vector<std::vector<Rank>> hosts = ranks_by_host(reaches, first);
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     for (const Rank each : hosts[host]) {
       const auto at = static_cast<std::size_t>(each);
@@ -170,18 +170,18 @@ Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reach
     paths.push_back(seating.paths);
   }
   if (!misfits.empty() && rank == 0) {
-    log(LogLevel::warn,
-        "the ranks on the hosts of " + ranks_text(misfits) +
-            " are placed by NUMA node only: not every two of them share memory, so one of them "
-            "could not place them all");
+    log(LogLevel::warn, "the ranks on the hosts of " + ranks_text(misfits) +
+                            " are placed by NUMA node only: not every two of them share " +
+                            (first == &Reach::host ? "memory" : "a machine") +
+                            ", so one of them could not place them all");
   }
   return make_layout(places, paths);
 }
 
-std::vector<DeviceWays> ways_by_host(const std::vector<Reach>& reaches,
+std::vector<DeviceWays> ways_by_host(const std::vector<Reach>& reaches, Together first,
                                      const std::vector<Seating>& seatings) {
   std::vector<DeviceWays> ways;
-  for (const std::vector<Rank>& ranks : ranks_by_host(reaches)) {
+  for (const std::vector<Rank>& ranks : ranks_by_host(reaches, first)) {
     const Seating& seating = seatings[static_cast<std::size_t>(ranks.front())];
     ways.push_back(seating.fits(ranks.size()) ? seating.ways : DeviceWays{});
   }

@@ -39,15 +39,24 @@ inline constexpr std::size_t kMostOnPath = 256;
 Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, bool alone,
                   bool described);
 
-/// The layout of all ranks. Ranks that share memory share a host (Reach::host); `seatings` are by
-/// rank, and count if the rank is its host's first and they fit the ranks there (which two ranks
+/// The seatings that ranks published, by rank: of the first rank of each host, and of each machine.
+struct Seatings {
+  std::vector<Seating> hosts, machines;
+};
+
+/// What makes ranks share a host of a layout: memory, for plans of what processors move, or the
+/// machine, for plans of what GPUs move.
+using Together = Rank Reach::*;
+
+/// The layout of all ranks. Those with the same first rank, `first`, share a host; `seatings` are
+/// by rank, and count if the rank is its host's first and they fit the ranks there (which two ranks
 /// may see differently, where memory is shared by some pairs only); `rank` 0 warns of others.
 /// Elsewhere the NUMA nodes are the cards'.
-Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
+Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches, Together first,
                  const std::vector<Seating>& seatings, Rank rank);
 
 /// The ways on each host of that layout; none on one whose seating does not fit its ranks.
-std::vector<DeviceWays> ways_by_host(const std::vector<Reach>& reaches,
+std::vector<DeviceWays> ways_by_host(const std::vector<Reach>& reaches, Together first,
                                      const std::vector<Seating>& seatings);
 
 }  // namespace coll

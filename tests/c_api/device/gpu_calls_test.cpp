@@ -14,15 +14,17 @@
 namespace collectives::testing {
 namespace gpu_calls_test {
 
+/// Kernels that wait for one another need GPUs that reach each other.
+std::string mover_of_threads() {
+  const char* const peers = std::getenv("EMUCUDA_PEERS");
+  return peers == nullptr || std::string(peers) != "0" ? "kernels" : "streams";
+}
+
 TEST(GpuCalls, LongCallsAreMovedByTheGpus) {
   for (const int size : {2, 3, 5}) {
     on_gpus(size, [size](coll_comm_t comm, int rank, const BothStreams& stream) {
-      // Kernels that wait for one another need GPUs that reach each other.
-      const char* const peers = std::getenv("EMUCUDA_PEERS");
-      const bool fused = peers == nullptr || std::string(peers) != "0";
       const std::string by = explained(comm, kCount);
-      EXPECT_NE(by.find(fused ? "moved by: kernels" : "moved by: streams"), std::string::npos)
-          << by;
+      EXPECT_NE(by.find("moved by: " + mover_of_threads()), std::string::npos) << by;
       EXPECT_FALSE(moved_by_gpus(comm, 10));
       const TestMemory<float> data(counting(kCount, rank)), out(kCount);
       for (int turn = 0; turn < 3; ++turn) {
@@ -290,21 +292,27 @@ TEST(GpuCalls, OneRankWithoutAGpuAndAllGoThroughTheHost) {
       config_with(), [](int rank) { return rank == 0; });
 }
 
-TEST(GpuCalls, KernelsNeedRanksThatShareMemory) {
-  coll_config_t by_sockets = config_with();
-  by_sockets.transports = "tcp";
-  on_gpus(
-      2,
-      [](coll_comm_t comm, int rank, const BothStreams& stream) {
-        const std::string by = explained(comm, kCount);
-        EXPECT_NE(by.find("moved by: streams"), std::string::npos) << by;
-        const TestMemory<float> data(counting(kCount, rank));
-        EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), kCount, COLL_FLOAT32, COLL_SUM,
-                                    comm, stream));
-        EXPECT_COLL(coll_stream_synchronize(stream));
-        EXPECT_EQ(data.read(), sum_of(kCount, 2));
-      },
-      by_sockets);
+/// GPUs of a machine reach each other whatever joins the ranks' processes, where cuda_ipc may.
+TEST(GpuCalls, KernelsNeedCudaIpcAndNoSharedMemory) {
+  const std::pair<const char*, std::string> cases[] = {
+      {"cuda_ipc,tcp", mover_of_threads()}, {"tcp", "streams"}, {"shm", "streams"}};
+  for (const auto& [transports, mover] : cases) {
+    SCOPED_TRACE(transports);
+    coll_config_t config = config_with();
+    config.transports = transports;
+    on_gpus(
+        2,
+        [&](coll_comm_t comm, int rank, const BothStreams& stream) {
+          const std::string by = explained(comm, kCount);
+          EXPECT_NE(by.find("moved by: " + mover), std::string::npos) << by;
+          const TestMemory<float> data(counting(kCount, rank));
+          EXPECT_COLL(coll_all_reduce(data.pointer(), data.pointer(), kCount, COLL_FLOAT32,
+                                      COLL_SUM, comm, stream));
+          EXPECT_COLL(coll_stream_synchronize(stream));
+          EXPECT_EQ(data.read(), sum_of(kCount, 2));
+        },
+        config);
+  }
 }
 
 TEST(GpuCalls, DifferentCallsAreAnErrorOnBothRanks) {

@@ -21,11 +21,13 @@ using namespace emulation_test;  // NOLINT: the driver's names
 constexpr int kRanks = 3;
 constexpr std::size_t kCount = 400'000;
 
-coll_comm_t join_on_gpu(const std::string& place, int ranks, int rank, int gpu) {
+coll_comm_t join_on_gpu(const std::string& place, int ranks, int rank, int gpu,
+                        const char* transports = nullptr) {
   const std::string name = std::to_string(gpu);
   coll_config_t config = COLL_CONFIG_INIT;
   config.rendezvous = place.c_str();
   config.device = name.c_str();
+  config.transports = transports;
   config.deadline_s = config.connect_s = 30;
   coll_comm_t comm = nullptr;
   if (wrong(rank, "join", coll_comm_init(&comm, ranks, rank, &config), COLL_SUCCESS))
@@ -113,6 +115,21 @@ TEST(GpuProcesses, SumsOverIpc) {
   const Meetings meetings;
   RankProcesses ranks(kRanks, on_gpu(meetings.place(0), kRanks, sums_moved_by("streams", kRanks)));
   ranks.expect_all_good();
+}
+
+/// Whatever joins the ranks' processes. Without cuda_ipc messages are staged.
+TEST(GpuProcesses, SumsOfProcessesThatShareNoMemory) {
+  for (const char* const transports : {"cuda_ipc,tcp", "tcp"}) {
+    const Meetings meetings;
+    RankProcesses ranks(kRanks, [place = meetings.place(0), transports](int rank) {
+      const int count = devices();
+      if (count == 0) return 1;
+      const OnDevice device(rank % count);
+      coll_comm_t comm = join_on_gpu(place, kRanks, rank, rank % count, transports);
+      return comm == nullptr ? 1 : sums_moved_by("streams", kRanks)(rank, comm);
+    });
+    ranks.expect_all_good();
+  }
 }
 
 /// Kernels that wait for one another need GPUs that reach each other.
