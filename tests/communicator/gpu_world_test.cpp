@@ -118,9 +118,12 @@ TEST_F(GpuWorld, PlansOfGpusNeedNoMemoryThatProcessesShare) {
 }
 
 TEST_F(GpuWorld, WithoutCudaIpcNoGpuReachesAnother) {
-  for (const Membership& each : members_on_gpus("shm,tcp")) {
-    EXPECT_EQ(each.fused_world, nullptr);
-    for (const PeerPath& path : each.paths) EXPECT_FALSE(path.of_gpus);
+  for (const char* const transports : {"shm,tcp", "tcp"}) {
+    for (const Membership& each : members_on_gpus(transports)) {
+      EXPECT_EQ(each.fused_world, nullptr);
+      EXPECT_EQ(each.gpu_world->layout, each.world.layout);
+      for (const PeerPath& path : each.paths) EXPECT_FALSE(path.of_gpus);
+    }
   }
 }
 

@@ -117,16 +117,22 @@ TEST(GpuProcesses, SumsOverIpc) {
   ranks.expect_all_good();
 }
 
-/// Whatever joins the ranks' processes. Without cuda_ipc messages are staged.
+/// Whatever joins the ranks' processes. Without cuda_ipc messages are staged, and the host moves
+/// sends.
 TEST(GpuProcesses, SumsOfProcessesThatShareNoMemory) {
-  for (const char* const transports : {"cuda_ipc,tcp", "tcp"}) {
+  for (const std::string transports : {"cuda_ipc,tcp", "tcp"}) {
     const Meetings meetings;
     RankProcesses ranks(kRanks, [place = meetings.place(0), transports](int rank) {
       const int count = devices();
       if (count == 0) return 1;
       const OnDevice device(rank % count);
-      coll_comm_t comm = join_on_gpu(place, kRanks, rank, rank % count, transports);
-      return comm == nullptr ? 1 : sums_moved_by("streams", kRanks)(rank, comm);
+      coll_comm_t comm = join_on_gpu(place, kRanks, rank, rank % count, transports.c_str());
+      if (comm == nullptr) return 1;
+      const std::string text = explained(COLL_RECV, (rank + 1) % kRanks, rank, comm);
+      const bool by_gpus = text.find("of the ranks' GPUs") != std::string::npos;
+      const bool wrongly = by_gpus != transports.starts_with("cuda_ipc");
+      if (wrongly) std::cerr << "rank " << rank << ": moved by another:\n" << text;
+      return (wrongly ? 1 : 0) + sums_moved_by("streams", kRanks)(rank, comm);
     });
     ranks.expect_all_good();
   }
