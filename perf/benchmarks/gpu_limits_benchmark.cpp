@@ -80,8 +80,8 @@ class Limits {
     const double copy = copies(memory[0].address(), memory[1].address());
     staging["copy_GBps"] = copy;
     using Way = std::tuple<const char*, const char*, bool>;
-    // Ranks that share memory reach each other's GPU, which is this one: staging needs sockets. Of
-    // ranks on cores the whole call is on the host, and the buffers are copied around it.
+    // Without cuda_ipc messages between GPUs are staged; here by the sockets of a host. Of ranks on
+    // cores the whole call is on the host, and the buffers are copied around it.
     for (const auto& [way, transports, on_gpu] :
          {Way{"sockets between GPUs", "tcp", true}, Way{"ranks on cores", nullptr, false}}) {
       std::string by;

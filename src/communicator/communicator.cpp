@@ -141,7 +141,7 @@ Result<std::string> Communicator::explain_call(const Call& call) const {
   text += explain(world, plan, key.size_class);
   if (engine_.gpu_of(call) != nullptr)
     text.append("moved by: ").append(engine_.mover_of(call)).append("\n");
-  text += to_text(membership_.world.layout, rank_);
+  text += to_text(world.layout, rank_);
   text += "transports of rank " + std::to_string(rank_) + ":";
   for (Rank peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;

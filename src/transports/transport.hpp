@@ -312,8 +312,6 @@ struct PathCapabilities {
   bool shares_memory = false;  ///< the ranks are on one host, and can read memory of each other
   PathMedium medium = PathMedium::network;
 
-  /// The ranks are on one machine, whatever they share.
-  [[nodiscard]] bool one_machine() const { return medium < PathMedium::rdma; }
   friend bool operator==(const PathCapabilities&, const PathCapabilities&) = default;
 };
 

@@ -65,13 +65,14 @@ std::uint32_t kinds_of(const PathCapabilities& path) {
   return kinds.bits();
 }
 
-/// No trouble, then the first rank that shares memory with it, the first on its machine, the offers
-/// it uses, the kinds of its paths, and the seating of its host and machine.
+/// No trouble, then the first rank that shares memory with it, the offers it uses, the kinds of its
+/// paths, the seating of its host, and that of the GPUs which its GPU reaches, if it is another
+/// one.
 std::string choice(Rank host, std::uint32_t used,
                    std::uint32_t kinds = kinds_of({.medium = PathMedium::kernel}),
-                   const Seating& seating = {}, std::optional<Rank> machine = {}) {
+                   const Seating& seating = {}) {
   MessageWriter out;
-  out.u8(1).rank(host).rank(machine.value_or(host)).u32(used).u32(kinds).u8(0).text("");
+  out.u8(1).rank(host).u32(used).u32(kinds).u8(0).text("");
   seating.write(out);
   out.u8(0);
   return out.bytes();
@@ -272,10 +273,6 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
   ASSERT_EQ(told({"", choice(1, 1)}, &card).code(), Code::mismatch);
   ASSERT_FALSE(card.empty());
   // A card of rank 0's own making is good, also as rank 1's; what follows shows it.
-  const std::uint32_t near = kinds_of({.medium = PathMedium::kernel});
-  const std::uint32_t far = kinds_of({.medium = PathMedium::network});
-  for (const std::string& published : {choice(1, 1), choice(1, 1, near, {}, 0), choice(1, 1, far)})
-    EXPECT_TRUE(told({card, published}).ok());
   const Status good = told({card, choice(1, 1)});
   EXPECT_TRUE(good.ok()) << good.text();
 
@@ -305,9 +302,7 @@ TEST(Membership, WhatMakesNoSenseIsAFailureThatNamesTheRank) {
       {card, choice(-1, 1)},
       {card, choice(1, 1, 0)},                                          // no kind of path
       {card, choice(1, 1, 2 * kinds_of({true, PathMedium::network}))},  // none that there is
-      {card, choice(1, 1, near, {}, 2)},  // a machine whose first rank comes later
-      {card, choice(1, 1, near, {}, -1)},
-      {card, choice(1, 1, far, {}, 0)},  // one machine over a network
+      {card, choice(1, 1).substr(0, choice(1, 1).size() - 1) + "\1"},   // no second seating
       {card, choice(1, 1) + "x"},
       {card, choice(1, 1).substr(0, 8)},
       {card, ""},
@@ -368,10 +363,10 @@ TEST(Membership, RanksThatShareMemoryInPairsOnlyArePlacedByNumaNode) {
                                    {.host = 1, .used = 0, .kinds = {}}};
   std::vector<Seating> seatings(3);
   seatings[0] = {{{0, 7, 0, 0}, {0, 7, 0, 0}}, {{{1, 0}, 0, 0}}};
-  const Layout of_one = layout_of(cards, reaches, &Reach::host, seatings, 1);
+  const Layout of_one = layout_of(cards, firsts_of_hosts(reaches), seatings, 1);
   EXPECT_EQ(of_one.numa, (std::vector<std::int32_t>{0, 1, 2}));
   EXPECT_EQ(of_one.hosts(), 1);
-  EXPECT_EQ(of_one, layout_of(cards, reaches, &Reach::host, seatings, 2));
+  EXPECT_EQ(of_one, layout_of(cards, firsts_of_hosts(reaches), seatings, 2));
 }
 
 TEST(Membership, PublishesNoMorePathsThanAPlanHasLanes) {

@@ -41,7 +41,7 @@ def lacks(*backends, reason):
 
 def about_to_call(victim):
     """In the ranks of a world that goes on to a call which the victim's death ends. The victim
-    returns last: who is still in the call before would fail in that one."""
+    returns last: who is still in the call before would fail in that one. Once in a pool."""
     rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
     if rank == victim:
         others = [other for other in range(dist.get_world_size()) if other != victim]

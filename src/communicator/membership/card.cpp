@@ -68,7 +68,7 @@ std::string write_card(const Card& card) {
       .text(card.device)
       .u8(card.by_gpu ? 1 : 0)
       .u64(card.process)
-      .u8(card.cuda_ipc ? 1 : 0);
+      .text(card.ipc_domain);
   for (const auto probe : kCardProbes) {
     out.u32(std::bit_cast<std::uint32_t>(static_cast<float>(card.measured.*probe)));
   }
@@ -136,7 +136,7 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   card.device = in.text();
   card.by_gpu = in.u8() != 0;
   card.process = in.u64();
-  card.cuda_ipc = in.u8() != 0;
+  card.ipc_domain = in.text();
   for (const auto probe : kCardProbes) {
     const auto value = std::bit_cast<float>(in.u32());
     sensible = sensible && value >= 0;  // and no NaN

@@ -32,9 +32,10 @@ struct Card {
   std::string device;         ///< the GPU that it uses, by a lasting_name; "": none
   bool by_gpu = false;        ///< that GPU can move the rank's calls
   std::uint64_t process = 0;  ///< then: a number of its process that no other has
-  bool cuda_ipc = false;      ///< its COLL_TRANSPORTS lets GPUs reach each other
-  ProbeCost measured;         ///< by this process; 0: not known
-  DeviceCopyCosts copies;     ///< of `device`, by this process; 0: not known
+  /// GPUs of ranks with the same text here may reach each other by cuda_ipc; "": none may.
+  std::string ipc_domain;
+  ProbeCost measured;      ///< by this process; 0: not known
+  DeviceCopyCosts copies;  ///< of `device`, by this process; 0: not known
   SharedSettings settings;
   /// A transport that the rank was told to use.
   struct Offer {

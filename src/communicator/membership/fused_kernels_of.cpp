@@ -40,14 +40,18 @@ bool are_several_processes(const std::vector<Card>& cards) {
       cards, [&](const Card& card) { return card.process != cards.front().process; });
 }
 
-Result<std::unique_ptr<FusedExecutor>> make_fused(const std::vector<Card>& cards, bool one_machine,
-                                                  Rank rank, StreamDevice& gpu) {
+Result<std::unique_ptr<FusedExecutor>> make_fused(const std::vector<Card>& cards, Rank rank,
+                                                  StreamDevice& gpu) {
   const Card& own = cards[static_cast<std::size_t>(rank)];
-  if (!one_machine) return failed(Code::unsupported, "the ranks are on several machines");
   std::set<std::string> devices;
   for (const Card& card : cards) {
     if (!card.by_gpu) return failed(Code::unsupported, "not all ranks have a GPU that moves calls");
-    if (!card.cuda_ipc) return failed(Code::unsupported, "not all ranks may use cuda_ipc");
+    if (card.ipc_domain.empty() || card.ipc_domain != own.ipc_domain)
+      return failed(Code::unsupported,
+                    "cuda_ipc does not join rank " + std::to_string(&card - cards.data()) +
+                        " and rank " + std::to_string(rank) +
+                        ": not on one machine, of other users or namespaces of processes, or "
+                        "COLL_TRANSPORTS does not name it");
     if (card.process == 0) return failed(Code::unsupported, "a process has no number of its own");
     const bool same_gpu = card.device == own.device;
     if (card.process == own.process && !same_gpu) devices.insert(card.device);
@@ -73,10 +77,10 @@ std::uint64_t number_of_process() {
   });
 }
 
-std::unique_ptr<FusedExecutor> fused_kernels_of(const std::vector<Card>& cards, bool one_machine,
-                                                Rank rank, StreamDevice& gpu, std::string& offer) {
+std::unique_ptr<FusedExecutor> fused_kernels_of(const std::vector<Card>& cards, Rank rank,
+                                                StreamDevice& gpu, std::string& offer) {
   Result<std::unique_ptr<FusedExecutor>> made = [&]() -> Result<std::unique_ptr<FusedExecutor>> {
-    COLL_ASSIGN(std::unique_ptr<FusedExecutor> executor, make_fused(cards, one_machine, rank, gpu));
+    COLL_ASSIGN(std::unique_ptr<FusedExecutor> executor, make_fused(cards, rank, gpu));
     if (are_several_processes(cards)) {
       COLL_ASSIGN(offer, offer_memory(gpu.context(), executor->memory()));
     }

@@ -17,11 +17,11 @@ std::uint64_t number_of_process();
 
 /// The executor of fused kernels of this rank, which is on that GPU; null, with a line in the log:
 /// it has none. Such kernels wait for one another, so all must run at once, and each must reach the
-/// others' GPUs. So ranks that share a GPU must be threads of one process, and `one_machine`:
-/// all ranks are on one. `offer`: what ranks of other processes need to find out whether they reach
-/// this one's GPU; "" if there are none.
-std::unique_ptr<FusedExecutor> fused_kernels_of(const std::vector<Card>& cards, bool one_machine,
-                                                Rank rank, StreamDevice& gpu, std::string& offer);
+/// others' GPUs. So all ranks must have one Card::ipc_domain, and those that share a GPU must be
+/// threads of one process. `offer`: what ranks of other processes need to find out whether they
+/// reach this one's GPU; "" if there are none.
+std::unique_ptr<FusedExecutor> fused_kernels_of(const std::vector<Card>& cards, Rank rank,
+                                                StreamDevice& gpu, std::string& offer);
 
 /// Once all ranks have published their reaches: do they all have such kernels, which reach one
 /// another's GPUs? The same answer on all ranks. Where they are of several processes, each tries to

@@ -18,6 +18,7 @@
 #include "sys/machine/core_costs.hpp"
 #include "sys/machine/memory_costs.hpp"
 #include "sys/machine/numa_node.hpp"
+#include "sys/memory/peer_file.hpp"
 #include "sys/net/loopback_costs.hpp"
 #include "sys/net/net_interfaces.hpp"
 
@@ -80,10 +81,9 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
       chosen = {transport, there->descriptor, wanted.transport};
       const PathCapabilities path = chosen.capabilities();
       reach.used |= std::uint32_t{1} << i;
-      chosen.of_gpus = path.one_machine() && mine.cuda_ipc && theirs.cuda_ipc;
+      chosen.of_gpus = !mine.ipc_domain.empty() && mine.ipc_domain == theirs.ipc_domain;
       reach.kinds.add(path);
       if (path.shares_memory) reach.host = std::min(reach.host, peer);
-      if (path.one_machine()) reach.machine = std::min(reach.machine, peer);
       return {};
     }
   }
@@ -100,29 +100,34 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
 bool share_memory(const PathCapabilities& path) {
   return path.shares_memory;
 }
-/// Writes the seating of this rank's host, if it is the first there, and that of its machine, if it
-/// is the first there and its host has fewer ranks.
+
+/// Writes the seating of this rank's host, if it is the first there; and that of the ranks whose
+/// GPUs may reach each other, if it is the first of them and they are not the same ranks.
 void write_seatings(const std::vector<Card>& cards, Rank rank, const Reach& reach,
                     const Membership& membership, const OwnPlace& own, MessageWriter& out) {
-  const std::vector<Rank> host = with_peers(rank, membership, share_memory);
-  const std::vector<Rank> machine = with_peers(rank, membership, share_machine);
   const auto seat = [&](Rank first, const std::vector<Rank>& ranks) {
     if (first != rank) return Seating{};
     return seat_host(cards, ranks, ranks.size() == cards.size(), own.described);
   };
-  seat(reach.host, host).write(out);
-  const bool apart = reach.machine == rank && machine != host;
+  const std::vector<Rank> near = with_peers(rank, membership, share_memory);
+  seat(reach.host, near).write(out);
+  const std::vector<Rank> firsts = firsts_of_gpus(cards);
+  const Rank first = firsts[static_cast<std::size_t>(rank)];
+  std::vector<Rank> reached;
+  for (std::size_t r = 0; r < firsts.size(); ++r)
+    if (firsts[r] == first) reached.push_back(static_cast<Rank>(r));
+  const bool apart = first == rank && reached != near && std::ranges::all_of(cards, &Card::by_gpu);
   out.u8(apart ? 1 : 0);
-  if (apart) seat(reach.machine, machine).write(out);
+  if (apart) seat(first, reached).write(out);
 }
 
 /// False where they make no sense.
-bool read_seatings(MessageReader& in, Seating& of_host, Seating& of_machine) {
+bool read_seatings(MessageReader& in, Seating& of_host, Seating& of_gpus) {
   std::optional<Seating> host = Seating::read(in);
-  std::optional<Seating> machine = in.u8() != 0 ? Seating::read(in) : host;
-  if (!host || !machine) return false;
+  std::optional<Seating> gpus = in.u8() != 0 ? Seating::read(in) : host;
+  if (!host || !gpus) return false;
   of_host = *std::move(host);
-  of_machine = *std::move(machine);
+  of_gpus = *std::move(gpus);
   return true;
 }
 
@@ -197,6 +202,8 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     mine.by_gpu = out.gpu != nullptr;
     if (mine.by_gpu) {
       mine.process = number_of_process();
+      if (std::ranges::find(choices, kCudaIpc, &TransportChoice::name) != choices.end())
+        mine.ipc_domain = domain_of_peer_files();
       mine.copies = device_copy_costs(out.gpu->ordinal());
     }
   }
@@ -207,7 +214,6 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   std::vector<Offered> offered;
   for (const TransportChoice& choice : choices) {
     if (size == 1) break;  // one rank costs nothing
-    if (choice.name == kCudaIpc) mine.cuda_ipc = true;
     if (!choice.make) continue;
     Result<std::unique_ptr<Transport>> made = choice.make(spec);
     if (!made.ok()) {
@@ -245,8 +251,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
 
   // Every rank publishes what its choices mean for all, or why it has none, so that all fail
   // together and see one world.
-  Reach reach;
-  reach.host = reach.machine = meeting.rank;
+  Reach reach{.host = meeting.rank, .used = 0, .kinds = {}, .fused = false};
   Status trouble;
   if (!own.ok()) {
     trouble = own.status()
@@ -259,8 +264,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
     }
   }
   if (trouble.ok() && out.gpu != nullptr) {
-    out.fused = fused_kernels_of(cards, reach.kinds.all_on_one_machine(), meeting.rank, *out.gpu,
-                                 reach.gpu_memory);
+    out.fused = fused_kernels_of(cards, meeting.rank, *out.gpu, reach.gpu_memory);
     reach.fused = out.fused != nullptr;
   }
   MessageWriter verdict;
@@ -281,7 +285,7 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
       return in.whole() ? failure : unreadable(static_cast<Rank>(r), "reason to fail");
     }
     const auto one = Reach::read(in, static_cast<Rank>(r), cards[0]);
-    if (!one || !read_seatings(in, seatings.hosts[r], seatings.machines[r]) || !in.whole()) {
+    if (!one || !read_seatings(in, seatings.hosts[r], seatings.gpus[r]) || !in.whole()) {
       return unreadable(static_cast<Rank>(r), "choice of paths");
     }
     reaches[r] = *one;

@@ -23,6 +23,7 @@ struct TransportChoice {
   std::string name;
   std::function<Result<std::unique_ptr<Transport>>(const TransportSpec&)> make;
 };
+/// It lets GPUs reach each other.
 inline constexpr std::string_view kCudaIpc = "cuda_ipc";
 
 /// The transports that COLL_TRANSPORTS names, in its order. An unknown name is an error that lists
@@ -41,7 +42,7 @@ struct PeerPath {
   Transport* transport = nullptr;
   std::string descriptor;  ///< the peer's
   std::string name;        ///< of the transport, for explanations
-  bool of_gpus = false;    ///< their GPUs may reach each other: on one machine, by cuda_ipc
+  bool of_gpus = false;    ///< their GPUs may reach each other (Card::ipc_domain)
 
   [[nodiscard]] PathCapabilities capabilities() const { return transport->path(descriptor); }
 };

@@ -23,12 +23,8 @@ std::vector<Rank> with_peers(Rank rank, const Membership& membership, Such such)
   return ranks;
 }
 
-inline bool share_machine(const PathCapabilities& path) {
-  return path.one_machine();
-}
-
-/// The same ranks, for plans of calls that their GPUs move. Where all may use cuda_ipc, those of a
-/// machine are on one host of its layout, whatever memory of the host they share.
+/// The same ranks, for plans of calls that their GPUs move. Those whose GPUs may reach each other
+/// are on one host of its layout, whatever memory their processes share.
 std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
                                            const std::vector<Reach>& reaches,
                                            const Seatings& seatings, Rank rank, DeviceMoves moves);

@@ -54,7 +54,7 @@ Status make_transports(const Assembly& part, const Kinship& kin,
 }
 
 Reach reach_of(const Kinship& kin, Rank rank) {
-  Reach reach{.host = rank, .machine = rank, .used = 0, .kinds = {}, .fused = false};
+  Reach reach{.host = rank, .used = 0, .kinds = {}, .fused = false};
   for (std::size_t peer = 0; peer < kin.ways.size(); ++peer) {
     const Kinship::Way& way = kin.ways[peer];
     if (static_cast<Rank>(peer) == rank) continue;
@@ -63,7 +63,6 @@ Reach reach_of(const Kinship& kin, Rank rank) {
     }
     reach.kinds.add(way.path);
     if (way.path.shares_memory) reach.host = std::min(reach.host, static_cast<Rank>(peer));
-    if (way.path.one_machine()) reach.machine = std::min(reach.machine, static_cast<Rank>(peer));
   }
   return reach;
 }

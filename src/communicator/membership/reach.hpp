@@ -25,9 +25,6 @@ class PathKinds {
   [[nodiscard]] bool any_shares_memory() const { return (bits_ & kSharing) != 0; }
   /// Also where there are no paths, in a world of one rank.
   [[nodiscard]] bool all_share_memory() const { return (bits_ & ~kSharing) == 0; }
-  [[nodiscard]] bool any_on_one_machine() const { return (bits_ & kOneMachine) != 0; }
-  /// Also where there are no paths.
-  [[nodiscard]] bool all_on_one_machine() const { return (bits_ & ~kOneMachine) == 0; }
   [[nodiscard]] PathMedium costliest() const {
     if (bits_ == 0) return PathMedium::memory;
     return static_cast<PathMedium>((31 - std::countl_zero(bits_)) / 2);
@@ -45,8 +42,6 @@ class PathKinds {
   static constexpr std::uint32_t kAll =
       (1U << (2 * (static_cast<std::uint32_t>(PathMedium::network) + 1))) - 1;
   static constexpr std::uint32_t kSharing = 0xAAAAAAAA & kAll;
-  static constexpr std::uint32_t kOneMachine =
-      (1U << (2 * static_cast<std::uint32_t>(PathMedium::rdma))) - 1;
 
   std::uint32_t bits_ = 0;  ///< bit 2 * medium + (shares memory)
 };
@@ -69,20 +64,18 @@ inline PathCost CostConstants::*cost_of(PathMedium medium) {
 /// What all ranks must know of one rank's paths; the rest is its own affair.
 struct Reach {
   Rank host = 0;           ///< the first rank that it shares memory with; itself, if none before it
-  Rank machine = 0;        ///< the first rank on its machine, whatever they share; at most `host`
   std::uint32_t used = 0;  ///< bit i: it has a path by rank 0's offer i
   PathKinds kinds;         ///< of its paths
   bool fused = false;      ///< it has room for fused kernels
   std::string gpu_memory = {};  ///< then: how others try to reach its GPU (offer_memory), or ""
 
   void write(MessageWriter& out) const {
-    out.rank(host).rank(machine).u32(used).u32(kinds.bits()).u8(fused ? 1 : 0).text(gpu_memory);
+    out.rank(host).u32(used).u32(kinds.bits()).u8(fused ? 1 : 0).text(gpu_memory);
   }
   /// What rank `rank` published; nothing where it makes no sense beside rank 0's offers.
   static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
     Reach reach;
     reach.host = in.rank();
-    reach.machine = in.rank();
     reach.used = in.u32();
     const std::optional<PathKinds> kinds = PathKinds::of(in.u32());
     reach.fused = in.u8() != 0;
@@ -95,9 +88,7 @@ struct Reach {
     }
     const bool used = reach.used != 0 && std::uint64_t{reach.used} >> zero.offers.size() == 0;
     const bool shares = reach.host == rank || kinds->any_shares_memory();
-    const bool beside = reach.machine == rank || kinds->any_on_one_machine();
-    const bool first = reach.machine >= 0 && reach.machine <= reach.host && reach.host <= rank;
-    const bool sensible = viable && used && shares && beside && first;
+    const bool sensible = viable && used && shares && reach.host >= 0 && reach.host <= rank;
     return sensible ? std::optional(reach) : std::nullopt;
   }
 };

@@ -3,6 +3,8 @@
 #include "communicator/membership/seating.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "base/log.hpp"
 #include "communicator/membership/own_place.hpp"
@@ -34,11 +36,11 @@ bool is_permutation(const std::vector<std::int32_t>& order, std::size_t size) {
 }
 
 /// The ranks of each host, in order; hosts count by their first rank.
-std::vector<std::vector<Rank>> ranks_by_host(const std::vector<Reach>& reaches, Together of) {
+std::vector<std::vector<Rank>> ranks_by_host(const std::vector<Rank>& firsts) {
   std::vector<std::vector<Rank>> hosts;
   std::vector<std::size_t> host_of;
-  for (std::size_t r = 0; r < reaches.size(); ++r) {
-    const auto each = static_cast<Rank>(r), first = reaches[r].*of;
+  for (std::size_t r = 0; r < firsts.size(); ++r) {
+    const auto each = static_cast<Rank>(r), first = firsts[r];
     const std::size_t host = first < each ? host_of[static_cast<std::size_t>(first)] : hosts.size();
     if (host == hosts.size()) hosts.emplace_back();
     hosts[host].push_back(each);
@@ -142,10 +144,27 @@ Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, b
   return seating;
 }
 
-Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches, Together first,
+std::vector<Rank> firsts_of_hosts(const std::vector<Reach>& reaches) {
+  std::vector<Rank> firsts;
+  for (const Reach& reach : reaches) firsts.push_back(reach.host);
+  return firsts;
+}
+
+std::vector<Rank> firsts_of_gpus(const std::vector<Card>& cards) {
+  std::vector<Rank> firsts;
+  std::map<std::string_view, Rank> first_of;
+  for (std::size_t r = 0; r < cards.size(); ++r) {
+    const auto rank = static_cast<Rank>(r);
+    const std::string& domain = cards[r].ipc_domain;
+    firsts.push_back(domain.empty() ? rank : first_of.try_emplace(domain, rank).first->second);
+  }
+  return firsts;
+}
+
+Layout layout_of(const std::vector<Card>& cards, const std::vector<Rank>& firsts,
                  const std::vector<Seating>& seatings, Rank rank) {
   std::vector<Place> places(cards.size());
-  const std::vector<std::vector<Rank>> hosts = ranks_by_host(reaches, first);
+  const std::vector<std::vector<Rank>> hosts = ranks_by_host(firsts);
   for (std::size_t host = 0; host < hosts.size(); ++host) {
     for (const Rank each : hosts[host]) {
       const auto at = static_cast<std::size_t>(each);
@@ -170,18 +189,18 @@ Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reach
     paths.push_back(seating.paths);
   }
   if (!misfits.empty() && rank == 0) {
-    log(LogLevel::warn, "the ranks on the hosts of " + ranks_text(misfits) +
-                            " are placed by NUMA node only: not every two of them share " +
-                            (first == &Reach::host ? "memory" : "a machine") +
-                            ", so one of them could not place them all");
+    log(LogLevel::warn,
+        "the ranks on the hosts of " + ranks_text(misfits) +
+            " are placed by NUMA node only: not every two of them share memory, so one of them "
+            "could not place them all");
   }
   return make_layout(places, paths);
 }
 
-std::vector<DeviceWays> ways_by_host(const std::vector<Reach>& reaches, Together first,
+std::vector<DeviceWays> ways_by_host(const std::vector<Rank>& firsts,
                                      const std::vector<Seating>& seatings) {
   std::vector<DeviceWays> ways;
-  for (const std::vector<Rank>& ranks : ranks_by_host(reaches, first)) {
+  for (const std::vector<Rank>& ranks : ranks_by_host(firsts)) {
     const Seating& seating = seatings[static_cast<std::size_t>(ranks.front())];
     ways.push_back(seating.fits(ranks.size()) ? seating.ways : DeviceWays{});
   }

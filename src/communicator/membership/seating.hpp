@@ -39,24 +39,28 @@ inline constexpr std::size_t kMostOnPath = 256;
 Seating seat_host(const std::vector<Card>& cards, std::span<const Rank> ranks, bool alone,
                   bool described);
 
-/// The seatings that ranks published, by rank: of the first rank of each host, and of each machine.
+/// The seatings that ranks published, by rank: those of the first rank of each host, and of the
+/// first rank of those whose GPUs may reach each other.
 struct Seatings {
-  std::vector<Seating> hosts, machines;
+  std::vector<Seating> hosts, gpus;
 };
 
-/// What makes ranks share a host of a layout: memory, for plans of what processors move, or the
-/// machine, for plans of what GPUs move.
-using Together = Rank Reach::*;
+/// The first rank of those that share a host of a layout, by rank. Processors move messages in
+/// memory that ranks share (Reach::host).
+std::vector<Rank> firsts_of_hosts(const std::vector<Reach>& reaches);
+/// For what GPUs move, a host is the ranks whose GPUs may reach each other (Card::ipc_domain).
+/// Messages of others are staged as between hosts.
+std::vector<Rank> firsts_of_gpus(const std::vector<Card>& cards);
 
-/// The layout of all ranks. Those with the same first rank, `first`, share a host; `seatings` are
-/// by rank, and count if the rank is its host's first and they fit the ranks there (which two ranks
-/// may see differently, where memory is shared by some pairs only); `rank` 0 warns of others.
-/// Elsewhere the NUMA nodes are the cards'.
-Layout layout_of(const std::vector<Card>& cards, const std::vector<Reach>& reaches, Together first,
+/// The layout of all ranks, whose hosts have these first ranks. `seatings` are by rank, and count
+/// if the rank is its host's first and they fit the ranks there (which two ranks may see
+/// differently, where memory is shared by some pairs only); `rank` 0 warns of others. Elsewhere the
+/// NUMA nodes are the cards'.
+Layout layout_of(const std::vector<Card>& cards, const std::vector<Rank>& firsts,
                  const std::vector<Seating>& seatings, Rank rank);
 
 /// The ways on each host of that layout; none on one whose seating does not fit its ranks.
-std::vector<DeviceWays> ways_by_host(const std::vector<Reach>& reaches, Together first,
+std::vector<DeviceWays> ways_by_host(const std::vector<Rank>& firsts,
                                      const std::vector<Seating>& seatings);
 
 }  // namespace coll

@@ -31,7 +31,9 @@ double ranks_per_core(const std::vector<Card>& cards, std::span<const Rank> rank
 }
 
 Neighbours neighbours_of(const std::vector<Card>& cards, Rank rank, const Membership& membership) {
-  const std::vector<Rank> ranks = with_peers(rank, membership, share_machine);
+  const std::vector<Rank> ranks = with_peers(rank, membership, [](const PathCapabilities& path) {
+    return path.medium < PathMedium::rdma;
+  });
   return {.ranks = static_cast<std::uint32_t>(ranks.size()),
           .per_core = ranks_per_core(cards, ranks)};
 }
@@ -39,7 +41,7 @@ Neighbours neighbours_of(const std::vector<Card>& cards, Rank rank, const Member
 Status make_world(const std::vector<Card>& cards, const std::vector<Reach>& reaches,
                   const std::vector<Seating>& seatings, Rank rank, Membership& out) {
   World& world = out.world;
-  world.layout = layout_of(cards, reaches, &Reach::host, seatings, rank);
+  world.layout = layout_of(cards, firsts_of_hosts(reaches), seatings, rank);
   std::uint64_t slot = ~std::uint64_t{0}, slice = slot;
   std::uint32_t used = 0;
   PathKinds kinds;
@@ -104,15 +106,10 @@ std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector
                                            const std::vector<Reach>& reaches,
                                            const Seatings& seatings, Rank rank, DeviceMoves moves) {
   World world = hosts;
-  std::vector<DeviceWays> ways;
-  if (std::ranges::all_of(cards, &Card::cuda_ipc)) {
-    const auto apart = [](const Reach& reach) { return reach.machine != reach.host; };
-    if (std::ranges::any_of(reaches, apart))
-      world.layout = layout_of(cards, reaches, &Reach::machine, seatings.machines, rank);
-    ways = ways_by_host(reaches, &Reach::machine, seatings.machines);
-  } else {
-    ways = ways_by_host(reaches, &Reach::host, seatings.hosts);
-  }
+  const std::vector<Rank> firsts = firsts_of_gpus(cards);
+  if (firsts != firsts_of_hosts(reaches))
+    world.layout = layout_of(cards, firsts, seatings.gpus, rank);
+  const std::vector<DeviceWays> ways = ways_by_host(firsts, seatings.gpus);
   std::vector<DeviceCopyCosts> measured;
   for (const Card& card : cards) measured.push_back(card.copies);
   set_device_network(world, ways, measured, moves);

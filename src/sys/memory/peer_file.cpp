@@ -4,9 +4,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
+
+#include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
@@ -16,6 +19,13 @@ std::string name_of_file(std::int64_t pid, const SharedPlace& place) {
 }
 
 }  // namespace
+
+std::string domain_of_peer_files() {
+  const std::string boot = first_line_of("/proc/sys/kernel/random/boot_id");
+  struct stat processes {};
+  if (boot.empty() || ::stat("/proc/self/ns/pid", &processes) != 0) return "";
+  return boot + " " + std::to_string(processes.st_ino) + " " + std::to_string(::geteuid());
+}
 
 Result<Fd> find_peer_file(std::int64_t pid, const SharedPlace& place) {
   const std::string name = name_of_file(pid, place);

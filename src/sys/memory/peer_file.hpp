@@ -13,6 +13,9 @@ namespace coll {
 /// process's namespace of processes, and the kernel must let us see its descriptors. Whoever has
 /// the number of the process by hearsay checks besides that the content is what it was told.
 Result<Fd> find_peer_file(std::int64_t pid, const SharedPlace& place);
+/// Which processes may: those with the same text, of one kernel, namespace of processes and user.
+/// "": it cannot be found out.
+std::string domain_of_peer_files();
 /// The same for reading, or also for writing.
 enum class PeerFileUse : std::uint8_t { read, write };
 Result<Fd> open_peer_file(std::int64_t pid, const SharedPlace& place,

@@ -296,13 +296,13 @@ TEST(GpuCalls, OneRankWithoutAGpuAndAllGoThroughTheHost) {
 TEST(GpuCalls, KernelsNeedCudaIpcAndNoSharedMemory) {
   const std::pair<const char*, std::string> cases[] = {
       {"cuda_ipc,tcp", mover_of_threads()}, {"tcp", "streams"}, {"shm", "streams"}};
-  for (const auto& [transports, mover] : cases) {
+  for (const auto& [transports, by_whom] : cases) {
     SCOPED_TRACE(transports);
     coll_config_t config = config_with();
     config.transports = transports;
     on_gpus(
         2,
-        [&](coll_comm_t comm, int rank, const BothStreams& stream) {
+        [&mover = by_whom](coll_comm_t comm, int rank, const BothStreams& stream) {
           const std::string by = explained(comm, kCount);
           EXPECT_NE(by.find("moved by: " + mover), std::string::npos) << by;
           const TestMemory<float> data(counting(kCount, rank));

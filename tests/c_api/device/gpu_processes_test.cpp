@@ -44,9 +44,10 @@ int devices() {
 
 /// What a rank does: body(rank, comm), with its GPU current. It returns how much went wrong.
 template <class Body>
-int rank_on_gpu(const std::string& place, int ranks, int rank, int gpu, Body body) {
+int rank_on_gpu(const std::string& place, int ranks, int rank, int gpu, Body body,
+                const char* transports = nullptr) {
   const OnDevice device(gpu);
-  coll_comm_t comm = join_on_gpu(place, ranks, rank, gpu);
+  coll_comm_t comm = join_on_gpu(place, ranks, rank, gpu, transports);
   return comm == nullptr ? 1 : body(rank, comm);
 }
 
@@ -122,17 +123,17 @@ TEST(GpuProcesses, SumsOverIpc) {
 TEST(GpuProcesses, SumsOfProcessesThatShareNoMemory) {
   for (const std::string transports : {"cuda_ipc,tcp", "tcp"}) {
     const Meetings meetings;
-    RankProcesses ranks(kRanks, [place = meetings.place(0), transports](int rank) {
+    RankProcesses ranks(kRanks, [place = meetings.place(0), transports](int of) {
+      const auto body = [&](int rank, coll_comm_t comm) {
+        const std::string text = explained(COLL_RECV, (rank + 1) % kRanks, rank, comm);
+        const bool by_gpus = text.find("of the ranks' GPUs") != std::string::npos;
+        const bool wrongly = by_gpus != transports.starts_with("cuda_ipc");
+        if (wrongly) std::cerr << "rank " << rank << ": moved by another:\n" << text;
+        return (wrongly ? 1 : 0) + sums_moved_by("streams", kRanks)(rank, comm);
+      };
       const int count = devices();
       if (count == 0) return 1;
-      const OnDevice device(rank % count);
-      coll_comm_t comm = join_on_gpu(place, kRanks, rank, rank % count, transports.c_str());
-      if (comm == nullptr) return 1;
-      const std::string text = explained(COLL_RECV, (rank + 1) % kRanks, rank, comm);
-      const bool by_gpus = text.find("of the ranks' GPUs") != std::string::npos;
-      const bool wrongly = by_gpus != transports.starts_with("cuda_ipc");
-      if (wrongly) std::cerr << "rank " << rank << ": moved by another:\n" << text;
-      return (wrongly ? 1 : 0) + sums_moved_by("streams", kRanks)(rank, comm);
+      return rank_on_gpu(place, kRanks, of, of % count, body, transports.c_str());
     });
     ranks.expect_all_good();
   }
@@ -148,11 +149,26 @@ std::string mover_of_processes() {
 }
 
 TEST(GpuProcesses, OfAGpuEachSumByKernels) {
+  for (const char* const transports : {"cuda_ipc,shm", "cuda_ipc,tcp"}) {
+    const Meetings meetings;
+    RankProcesses ranks(2, [place = meetings.place(0), transports](int rank) {
+      const int count = devices();
+      const std::string by = count < 2 ? "streams" : mover_of_processes();
+      if (count == 0) return 1;
+      return rank_on_gpu(place, 2, rank, rank % count, sums_moved_by(by, 2), transports);
+    });
+    ranks.expect_all_good();
+  }
+}
+
+/// The list of a single rank keeps kernels from all.
+TEST(GpuProcesses, OneWithoutCudaIpcSumsByStreamsWithTheOthers) {
   const Meetings meetings;
   RankProcesses ranks(2, [place = meetings.place(0)](int rank) {
     const int count = devices();
-    const std::string by = count < 2 ? "streams" : mover_of_processes();
-    return count == 0 ? 1 : rank_on_gpu(place, 2, rank, rank % count, sums_moved_by(by, 2));
+    if (count == 0) return 1;
+    return rank_on_gpu(place, 2, rank, rank % count, sums_moved_by("streams", 2),
+                       rank == 0 ? "cuda_ipc,shm" : "shm");
   });
   ranks.expect_all_good();
 }
