@@ -57,6 +57,7 @@ std::uint32_t class_of(double bytes) {
 DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& pool,
                          MemoryCounts& counts)
     : gpu_(*membership.gpu),
+      reduces_(membership.gpu_reduces),
       least_class_(class_of(membership.gpu_world->costs().gpu.device_least_bytes)),
       least_fused_class_(class_of(membership.gpu_world->costs().gpu.fused_least_bytes)),
       streams_(gpu_, reduce::device_kernels()),
@@ -75,8 +76,8 @@ DeviceMover::DeviceMover(Rank rank, const Membership& membership, ScratchPool& p
 }
 
 ProgramCache* DeviceMover::programs_for(const Call& call, const PlanKey& key) {
-  const bool by_kernels = !reduces(call.collective) || !is_own(call.op);
-  if (key.spec.ranks == 1 || call.tagged() || !by_kernels) return nullptr;
+  if (reduces(call.collective) && (!reduces_ || is_own(call.op))) return nullptr;
+  if (key.spec.ranks == 1 || call.tagged()) return nullptr;
   if (call.is_pair()) {
     const auto peer = static_cast<std::size_t>(call.root);
     const bool near = peer < exchanges_with_.size() && exchanges_with_[peer];

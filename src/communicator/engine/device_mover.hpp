@@ -44,6 +44,7 @@ class DeviceMover {
   Status connect_exchanges();
 
   StreamDevice& gpu_;
+  const bool reduces_;  ///< all ranks' GPUs do
   const std::uint32_t least_class_, least_fused_class_;
   StreamExecutor streams_;
   ExchangeExecutor exchanges_;

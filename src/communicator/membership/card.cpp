@@ -12,7 +12,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 17;
+constexpr std::uint32_t kCardVersion = 18;
 constexpr std::uint32_t kMostOffers = 32;
 /// Four bytes each are enough: all ranks use what the card has.
 constexpr double ProbeCost::*kCardProbes[] = {
@@ -66,7 +66,7 @@ std::string write_card(const Card& card) {
   write_cpus(card.cpus, out);
   out.u32(static_cast<std::uint32_t>(card.numa))
       .text(card.device)
-      .u8(card.by_gpu ? 1 : 0)
+      .u8(static_cast<std::uint8_t>(card.gpu_moves))
       .u64(card.process)
       .text(card.ipc_domain);
   for (const auto probe : kCardProbes) {
@@ -103,6 +103,10 @@ double slowest_links(const std::vector<Card>& cards, std::uint32_t used) {
   return slowest;
 }
 
+GpuMoves moved_by_all(const std::vector<Card>& cards) {
+  return std::ranges::min_element(cards, {}, &Card::gpu_moves)->gpu_moves;
+}
+
 Status unreadable(Rank rank, const char* what) {
   return failed(Code::mismatch, "rank " + std::to_string(rank) + " published an unreadable " + what,
                 "use the same libcollectives on all ranks")
@@ -134,7 +138,9 @@ Result<Card> read_card(std::string_view bytes, Rank rank) {
   bool sensible = read_cpus(in, card.cpus) && order <= 1;
   card.numa = static_cast<std::int32_t>(in.u32());
   card.device = in.text();
-  card.by_gpu = in.u8() != 0;
+  const std::uint8_t gpu_moves = in.u8();
+  card.gpu_moves = static_cast<GpuMoves>(gpu_moves);
+  sensible = sensible && gpu_moves <= static_cast<std::uint8_t>(GpuMoves::everything);
   card.process = in.u64();
   card.ipc_domain = in.text();
   for (const auto probe : kCardProbes) {

@@ -24,14 +24,21 @@ struct SharedSettings {
   FoundTuning tuning;
 };
 
+/// Which calls of a rank its GPU can move; each has the ones before it too.
+enum class GpuMoves : std::uint8_t {
+  nothing,
+  copies,      ///< those that do not reduce: it has no kernels
+  everything,  ///< those that reduce, too
+};
+
 /// What one rank says of itself.
 struct Card {
   Member member;
   cpu_set_t cpus{};
-  std::int32_t numa = -1;     ///< the NUMA node that `cpus` are of, if it is one
-  std::string device;         ///< the GPU that it uses, by a lasting_name; "": none
-  bool by_gpu = false;        ///< that GPU can move the rank's calls
-  std::uint64_t process = 0;  ///< then: a number of its process that no other has
+  std::int32_t numa = -1;                  ///< the NUMA node that `cpus` are of, if it is one
+  std::string device;                      ///< the GPU that it uses, by a lasting_name; "": none
+  GpuMoves gpu_moves = GpuMoves::nothing;  ///< by that GPU
+  std::uint64_t process = 0;  ///< where it moves some: a number of its process that no other has
   /// GPUs of ranks with the same text here may reach each other by cuda_ipc; "": none may.
   std::string ipc_domain;
   ProbeCost measured;      ///< by this process; 0: not known
@@ -57,6 +64,9 @@ struct Card {
     return nullptr;
   }
 };
+
+/// What is moved by the GPUs of all ranks.
+GpuMoves moved_by_all(const std::vector<Card>& cards);
 
 /// What all ranks share comes first, and what the ranks of a host share comes last: `exchange`
 /// sends only how a text differs from the text before it.

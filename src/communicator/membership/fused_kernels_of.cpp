@@ -45,7 +45,10 @@ Result<std::unique_ptr<FusedExecutor>> make_fused(const std::vector<Card>& cards
   const Card& own = cards[static_cast<std::size_t>(rank)];
   std::set<std::string> devices;
   for (const Card& card : cards) {
-    if (!card.by_gpu) return failed(Code::unsupported, "not all ranks have a GPU that moves calls");
+    if (card.gpu_moves == GpuMoves::nothing)
+      return failed(Code::unsupported, "not all ranks have a GPU that moves calls");
+    if (card.gpu_moves != GpuMoves::everything)
+      return failed(Code::unsupported, "not all ranks' GPUs have kernels");
     if (card.ipc_domain.empty() || card.ipc_domain != own.ipc_domain)
       return failed(Code::unsupported,
                     "cuda_ipc does not join rank " + std::to_string(&card - cards.data()) +

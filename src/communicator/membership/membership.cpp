@@ -116,7 +116,7 @@ void write_seatings(const std::vector<Card>& cards, Rank rank, const Reach& reac
   std::vector<Rank> reached;
   for (std::size_t r = 0; r < firsts.size(); ++r)
     if (firsts[r] == first) reached.push_back(static_cast<Rank>(r));
-  const bool apart = first == rank && reached != near && std::ranges::all_of(cards, &Card::by_gpu);
+  const bool apart = first == rank && reached != near && moved_by_all(cards) != GpuMoves::nothing;
   out.u8(apart ? 1 : 0);
   if (apart) seat(first, reached).write(out);
 }
@@ -198,9 +198,10 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   if (size > 1) mine.numa = numa_node_of(mine.cpus);
   if (own.ok()) {
     mine.device = own->device;
-    if (size > 1) out.gpu = gpu_of(*own);
-    mine.by_gpu = out.gpu != nullptr;
-    if (mine.by_gpu) {
+    const OwnGpu gpu = size > 1 ? gpu_of(*own) : OwnGpu{};
+    mine.gpu_moves = gpu.moves;
+    out.gpu = gpu.device;
+    if (out.gpu != nullptr) {
       mine.process = number_of_process();
       if (std::ranges::find(choices, kCudaIpc, &TransportChoice::name) != choices.end())
         mine.ipc_domain = domain_of_peer_files();

@@ -51,6 +51,7 @@ struct PeerPath {
 struct Membership {
   World world;
   StreamDevice* gpu = nullptr;  ///< of this rank, where all ranks have one that moves calls:
+  bool gpu_reduces = false;     ///< and all of these move calls that reduce, too
   std::shared_ptr<const World> gpu_world;  ///< what plans of their streams are made from
   /// Of this rank; used where all ranks have one and reach one another. Elsewhere it stays: to free
   /// its memory may wait for calls of other communicators.

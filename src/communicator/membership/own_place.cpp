@@ -29,6 +29,20 @@ Result<Topology> look() {
   return read;
 }
 
+Result<StreamDevice*> device_of(const OwnPlace& place) {
+  // Then each launch waits for its kernel, and kernels wait for other ranks'.
+  if (const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+      blocking != nullptr && std::string_view(blocking) != "0" && *blocking != '\0')
+    return failed(Code::unsupported, "CUDA_LAUNCH_BLOCKING is set");
+  return StreamDevice::at_bus(place.device);
+}
+
+Status load_kernels(StreamDevice& gpu) {
+  if (reduce::device_kernels().empty())
+    return failed(Code::unsupported, "this build has no kernels for GPUs");
+  return gpu.load_kernels(reduce::device_kernels());
+}
+
 }  // namespace
 
 const Result<Topology>& own_machine() {
@@ -48,23 +62,19 @@ Result<OwnPlace> own_place(const NamedDevice& device) {
   return place;
 }
 
-StreamDevice* gpu_of(const OwnPlace& place) {
-  if (place.device.empty() || loaded_cuda_driver() == nullptr) return nullptr;
-  const Result<StreamDevice*> gpu = [&]() -> Result<StreamDevice*> {
-    // Then each launch waits for its kernel, and kernels wait for other ranks'.
-    if (const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
-        blocking != nullptr && std::string_view(blocking) != "0" && *blocking != '\0')
-      return failed(Code::unsupported, "CUDA_LAUNCH_BLOCKING is set");
-    if (reduce::device_kernels().empty())
-      return failed(Code::unsupported, "this build has no kernels for GPUs");
-    COLL_ASSIGN(StreamDevice* const found, StreamDevice::at_bus(place.device));
-    COLL_TRY(found->load_kernels(reduce::device_kernels()));
-    return found;
-  }();
-  if (gpu.ok()) return *gpu;
+OwnGpu gpu_of(const OwnPlace& place) {
+  if (place.device.empty() || loaded_cuda_driver() == nullptr) return {};
+  const Result<StreamDevice*> gpu = device_of(place);
+  if (!gpu.ok()) {
+    log(LogLevel::info,
+        "the host moves the calls of GPU " + place.device + ": " + gpu.status().text());
+    return {};
+  }
+  const Status loaded = load_kernels(**gpu);
+  if (loaded.ok()) return {*gpu, GpuMoves::everything};
   log(LogLevel::info,
-      "the host moves the calls of GPU " + place.device + ": " + gpu.status().text());
-  return nullptr;
+      "the host moves the calls of GPU " + place.device + " that reduce: " + loaded.text());
+  return {*gpu, GpuMoves::copies};
 }
 
 }  // namespace coll

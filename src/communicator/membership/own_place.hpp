@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "communicator/membership/card.hpp"
 #include "executor/device/stream_device.hpp"
 #include "topology/topology.hpp"
 
@@ -25,9 +26,15 @@ struct OwnPlace {
 /// others (agree_on_membership).
 Result<OwnPlace> own_place(const NamedDevice& device);
 
-/// The GPU of that place, if it can move calls; else null. It can where the program has loaded and
-/// initialized CUDA before, and this build has kernels.
-StreamDevice* gpu_of(const OwnPlace& place);
+struct OwnGpu {
+  StreamDevice* device = nullptr;  ///< null: it moves nothing
+  GpuMoves moves = GpuMoves::nothing;
+};
+
+/// The GPU of that place, and which calls it can move. It can move those that do not reduce where
+/// the program has loaded and initialized CUDA before, and all where CUDA has also loaded the
+/// kernels of this build. A line in the log says why it cannot.
+OwnGpu gpu_of(const OwnPlace& place);
 
 /// The host of this process: what COLL_TOPOLOGY describes, else what is found here. Looked at once
 /// in a process.

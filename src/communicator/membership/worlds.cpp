@@ -130,7 +130,9 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   for (const Card& card : cards) out.members.push_back(card.member);
   COLL_TRY(make_world(cards, reaches, seatings.hosts, rank, out));
   out.neighbours = neighbours_of(cards, rank, out);
-  if (std::ranges::all_of(cards, &Card::by_gpu)) {
+  const GpuMoves by_all = moved_by_all(cards);
+  out.gpu_reduces = by_all == GpuMoves::everything;
+  if (by_all != GpuMoves::nothing) {
     out.gpu_world =
         world_of_gpus(out.world, cards, reaches, seatings, rank, DeviceMoves::by_streams);
   } else {

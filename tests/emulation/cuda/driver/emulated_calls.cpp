@@ -33,6 +33,8 @@ constexpr ErrorName kErrors[] = {
     EMUCUDA_ERROR(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
     EMUCUDA_ERROR(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
     EMUCUDA_ERROR(CUDA_ERROR_MAP_FAILED, "mapping of buffer object failed"),
+    EMUCUDA_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU,
+                  "no kernel image is available for execution on the device"),
     EMUCUDA_ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
                   "peer access is not supported between these two devices"),
     EMUCUDA_ERROR(CUDA_ERROR_OPERATING_SYSTEM,

@@ -123,10 +123,12 @@ CUresult launch_kernel(const EmulatedLaunch& launch, Stream* stream, const Funct
 
 extern "C" {
 
-/// The image is not read: the kernels are those that have a twin.
+/// The image is not read: the kernels are those that have a twin. Without any, it is an image for
+/// other devices.
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (const CUresult refused = refuse(Needs::context)) return refused;
   if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (twins() == nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   *module = reinterpret_cast<CUmodule>(new Module);
   return CUDA_SUCCESS;
 }
