@@ -12,7 +12,7 @@
 namespace coll {
 namespace {
 
-constexpr std::uint32_t kCardVersion = 18;
+constexpr std::uint32_t kCardVersion = 17;
 constexpr std::uint32_t kMostOffers = 32;
 /// Four bytes each are enough: all ranks use what the card has.
 constexpr double ProbeCost::*kCardProbes[] = {

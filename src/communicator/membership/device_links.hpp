@@ -10,10 +10,8 @@
 
 namespace coll {
 
-/// Makes them of connections between the ranks' processes. On one machine the GPU writes into the
-/// memory of its peer's GPU, if both may and do reach each other, whatever transport made the
-/// connection. Elsewhere, and between machines, messages are staged in pinned memory of the host.
-
+/// Makes them of connections between the ranks' processes. Where two GPUs reach each other, each
+/// writes into the other's memory. Elsewhere messages are staged in pinned memory of the host.
 class DeviceLinks {
  public:
   /// Each has `credits` slots in each direction. `for_kernels`: messages that are staged are of no
