@@ -62,7 +62,8 @@ TEST(PublishedWays, AreThoseOfEachHost) {
   for (const Rank host : {0, 1, 0, 1, 0}) reaches.push_back({.host = host, .used = 0, .kinds = {}});
   std::vector<Seating> seatings(5);
   seatings[0] = seatings[1] = {{{}, {}, {}}, {}, some_ways()};
-  EXPECT_EQ(ways_by_host(reaches, seatings), (std::vector{some_ways(), DeviceWays{}}));
+  EXPECT_EQ(ways_by_host(firsts_of_hosts(reaches), seatings),
+            (std::vector{some_ways(), DeviceWays{}}));
 }
 
 /// Every rank receives them, of each host that is not like the one before.
