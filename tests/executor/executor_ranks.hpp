@@ -44,8 +44,9 @@ class ExecutorRanks {
       progress_.push_back(std::make_unique<Progress>());
       runs_.push_back(std::make_unique<Run>());
     }
-    slice_bytes_ =
-        std::max({settings.slice_bytes, message_chunks(schedules) * 8, message_chunks(others) * 8});
+    constexpr std::uint32_t kElement = 16;  // the longest: a chunk is no shorter
+    slice_bytes_ = std::max({settings.slice_bytes, message_chunks(schedules) * kElement,
+                             message_chunks(others) * kElement});
     open(schedules, settings);
     open(others, settings);
     for (int round = 0; round < 10; ++round) {

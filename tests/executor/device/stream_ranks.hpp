@@ -153,7 +153,7 @@ class StreamPrograms {
   static std::uint32_t slice(const std::vector<std::vector<Schedule>>& lists,
                              const Settings& settings) {
     std::uint32_t bytes = settings.slice_bytes;
-    for (const auto& schedules : lists) bytes = std::max(bytes, longest_message(schedules) * 8);
+    for (const auto& schedules : lists) bytes = std::max(bytes, longest_message(schedules) * 16);
     return bytes;
   }
   LoopNetwork network_;
