@@ -100,6 +100,9 @@ constexpr std::size_t size_of(DataType type) {
   return sizes[static_cast<std::size_t>(type)];
 }
 
+/// A chunk of a message is never shorter.
+inline constexpr std::size_t kLongestElement = size_of(DataType::complex128);
+
 constexpr std::string_view name_of(DataType type) {
   constexpr std::array<std::string_view, kDataTypes> names{
       "int8", "uint8", "int16", "uint16", "int32",  "uint32", "int64",     "uint64",    "f16",

@@ -180,9 +180,8 @@ Status bind_steps(Program& program, const Schedule& schedule, const ProgramShape
     mark_last_uses(std::span(program.steps).subspan(begin), peers[lane].size());
     ranges.emplace_back(begin, program.steps.size());
   }
-  constexpr std::size_t kElement = 16;  // the longest: a chunk is no shorter
   const std::size_t chunk_bytes =
-      std::max<std::size_t>(shape.slice_bytes / shape.message_chunks, kElement);
+      std::max<std::size_t>(shape.slice_bytes / shape.message_chunks, kLongestElement);
   program.scratch_bytes = (chunk_bytes * schedule.scratch_chunks + 63) / 64 * 64;
   program.lanes.resize(static_cast<std::size_t>(lanes) * copies);
   program.places.resize(program.lanes.size());

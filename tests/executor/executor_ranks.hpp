@@ -44,9 +44,8 @@ class ExecutorRanks {
       progress_.push_back(std::make_unique<Progress>());
       runs_.push_back(std::make_unique<Run>());
     }
-    constexpr std::uint32_t kElement = 16;  // the longest: a chunk is no shorter
-    slice_bytes_ = std::max({settings.slice_bytes, message_chunks(schedules) * kElement,
-                             message_chunks(others) * kElement});
+    const std::uint32_t chunks = std::max(message_chunks(schedules), message_chunks(others));
+    slice_bytes_ = std::max(settings.slice_bytes, chunks * std::uint32_t{kLongestElement});
     open(schedules, settings);
     open(others, settings);
     for (int round = 0; round < 10; ++round) {

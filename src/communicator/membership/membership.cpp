@@ -80,8 +80,8 @@ Status choose_path(const std::vector<Card>& cards, const std::vector<Offered>& o
       PeerPath& chosen = out.paths[static_cast<std::size_t>(peer)];
       chosen = {transport, there->descriptor, wanted.transport};
       const PathCapabilities path = chosen.capabilities();
-      reach.used |= std::uint32_t{1} << i;
       chosen.of_gpus = !mine.ipc_domain.empty() && mine.ipc_domain == theirs.ipc_domain;
+      reach.used |= std::uint32_t{1} << i;
       reach.kinds.add(path);
       if (path.shares_memory) reach.host = std::min(reach.host, peer);
       return {};
@@ -295,8 +295,8 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   COLL_ASSIGN(const bool fused,
               all_ranks_have_fused_kernels(meeting, reaches, out.gpu, out.fused.get()));
   if (fused) {
-    out.fused_world = world_of_gpus(out.world, cards, reaches, seatings, meeting.rank,
-                                    DeviceMoves::by_fused_kernels);
+    out.fused_world =
+        world_of_gpus(out.world, cards, seatings.gpus, meeting.rank, DeviceMoves::by_fused_kernels);
   }
   return out;
 }

@@ -24,10 +24,10 @@ std::vector<Rank> with_peers(Rank rank, const Membership& membership, Such such)
 }
 
 /// The same ranks, for plans of calls that their GPUs move. Those whose GPUs may reach each other
-/// are on one host of its layout, whatever memory their processes share.
+/// are on one host of its layout, whatever memory their processes share. `seatings` are theirs.
 std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
-                                           const std::vector<Reach>& reaches,
-                                           const Seatings& seatings, Rank rank, DeviceMoves moves);
+                                           const std::vector<Seating>& seatings, Rank rank,
+                                           DeviceMoves moves);
 
 /// Makes the world that all ranks plan by, from what they say of themselves, of their paths and of
 /// their hosts; the paths of `out` are there.

@@ -74,9 +74,7 @@ struct Reach {
   }
   /// What rank `rank` published; nothing where it makes no sense beside rank 0's offers.
   static std::optional<Reach> read(MessageReader& in, Rank rank, const Card& zero) {
-    Reach reach;
-    reach.host = in.rank();
-    reach.used = in.u32();
+    Reach reach{.host = in.rank(), .used = in.u32(), .kinds = {}, .fused = false};
     const std::optional<PathKinds> kinds = PathKinds::of(in.u32());
     reach.fused = in.u8() != 0;
     reach.gpu_memory = in.text();

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -103,13 +102,12 @@ constexpr std::uint32_t kGpuCredits = 4;
 }  // namespace
 
 std::shared_ptr<const World> world_of_gpus(const World& hosts, const std::vector<Card>& cards,
-                                           const std::vector<Reach>& reaches,
-                                           const Seatings& seatings, Rank rank, DeviceMoves moves) {
+                                           const std::vector<Seating>& seatings, Rank rank,
+                                           DeviceMoves moves) {
   World world = hosts;
   const std::vector<Rank> firsts = firsts_of_gpus(cards);
-  if (firsts != firsts_of_hosts(reaches))
-    world.layout = layout_of(cards, firsts, seatings.gpus, rank);
-  const std::vector<DeviceWays> ways = ways_by_host(firsts, seatings.gpus);
+  world.layout = layout_of(cards, firsts, seatings, rank);
+  const std::vector<DeviceWays> ways = ways_by_host(firsts, seatings);
   std::vector<DeviceCopyCosts> measured;
   for (const Card& card : cards) measured.push_back(card.copies);
   set_device_network(world, ways, measured, moves);
@@ -133,8 +131,7 @@ Status finish_membership(const std::vector<Card>& cards, const std::vector<Reach
   const GpuMoves by_all = moved_by_all(cards);
   out.gpu_reduces = by_all == GpuMoves::everything;
   if (by_all != GpuMoves::nothing) {
-    out.gpu_world =
-        world_of_gpus(out.world, cards, reaches, seatings, rank, DeviceMoves::by_streams);
+    out.gpu_world = world_of_gpus(out.world, cards, seatings.gpus, rank, DeviceMoves::by_streams);
   } else {
     out.gpu = nullptr;
   }

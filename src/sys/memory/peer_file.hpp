@@ -13,8 +13,8 @@ namespace coll {
 /// process's namespace of processes, and the kernel must let us see its descriptors. Whoever has
 /// the number of the process by hearsay checks besides that the content is what it was told.
 Result<Fd> find_peer_file(std::int64_t pid, const SharedPlace& place);
-/// Which processes may: those with the same text, of one kernel, namespace of processes and user.
-/// "": it cannot be found out.
+/// Processes with the same text here may open each other's files. They have one kernel, one
+/// namespace of processes and one user. "": it cannot be found out.
 std::string domain_of_peer_files();
 /// The same for reading, or also for writing.
 enum class PeerFileUse : std::uint8_t { read, write };

@@ -153,7 +153,8 @@ class StreamPrograms {
   static std::uint32_t slice(const std::vector<std::vector<Schedule>>& lists,
                              const Settings& settings) {
     std::uint32_t bytes = settings.slice_bytes;
-    for (const auto& schedules : lists) bytes = std::max(bytes, longest_message(schedules) * 16);
+    for (const auto& schedules : lists)
+      bytes = std::max(bytes, longest_message(schedules) * std::uint32_t{kLongestElement});
     return bytes;
   }
   LoopNetwork network_;
