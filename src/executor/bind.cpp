@@ -240,6 +240,40 @@ void bind_turns(Program& program) {
   }
 }
 
+/// Finds the messages of each lane that peers may write to their places.
+void bind_landings(Program& program, const Schedule& schedule) {
+  std::vector<Landing*> landings;
+  for (Connection* one : program.connections) landings.push_back(one->landing());
+  if (std::ranges::all_of(landings, [](const Landing* one) { return one == nullptr; })) return;
+  const std::vector<std::vector<BoundStep::When>> may_land = find_landings(schedule);
+  std::vector<std::size_t> first;
+  for (std::size_t at = 0; at < program.lanes.size(); ++at) {
+    Program::Lane& lane = program.lanes[at];
+    first.push_back(program.expected.size());
+    std::vector<std::uint32_t> received(lane.connections.size());
+    for (const BoundStep* step = lane.begin; step != lane.end; ++step) {
+      if (!step->receives) continue;
+      const std::uint32_t nth = received[step->source]++;
+      const auto of_lane =
+          static_cast<std::size_t>(lane.connections.data() - program.connections.data());
+      Landing* const landing = landings[of_lane + step->source];
+      const BoundStep::When when =
+          may_land[at % schedule.lanes.size()][static_cast<std::size_t>(step - lane.begin)];
+      if (landing != nullptr && when != BoundStep::When::never)
+        program.expected.push_back({landing, step, nth, 0, when});
+    }
+    for (std::size_t i = first.back(); i < program.expected.size(); ++i) {
+      Expected& one = program.expected[i];
+      one.of = received[one.step->source];
+      lane.told_passes = std::max(lane.told_passes, (one.landing->ahead() + one.of - 1) / one.of);
+    }
+  }
+  first.push_back(program.expected.size());
+  for (std::size_t at = 0; at < program.lanes.size(); ++at)
+    program.lanes[at].expected =
+        std::span(program.expected).subspan(first[at], first[at + 1] - first[at]);
+}
+
 Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramShape& shape,
                                       const ConnectionSource& connection, ScratchPool& pool) {
   auto program = std::make_unique<Program>();
@@ -251,6 +285,7 @@ Result<std::unique_ptr<Program>> bind(const Schedule& schedule, const ProgramSha
     give_scratch(*program, program->scratch.data());
   }
   give_places(*program, pool);
+  if (shape.loans != Loans::none) bind_landings(*program, schedule);
   bind_turns(*program);
   return program;
 }

@@ -28,15 +28,26 @@ void CpuExecutor::begin(Run& run) {
       continue;
     }
     lane.state = Cursor::State::moving;
+    lane.told = lane.pass;
     mover::enter_window(run, lane);
   }
+  run.expects = !run.program->expected.empty() && run.extents.blocks == nullptr;
 }
 
 void CpuExecutor::queue(Run& run) {
   take_turns(run);
 }
 
+/// Only a lane that has its turns knows which messages come next.
+void CpuExecutor::expect_first(Run& run) {
+  run.expects = false;
+  for (Cursor& lane : run.lanes)
+    if (lane.state == Cursor::State::moving) mover::expect_messages(run, lane);
+}
+
 bool CpuExecutor::advance(Run& run) {
+  if (run.expects) [[unlikely]]
+    expect_first(run);
   bool moved =
       run.extents.blocks == nullptr ? mover::advance_lanes<false>(run) : advance_unequal_lanes(run);
   if (run.left == 0 && !run.flushed) {
@@ -50,6 +61,7 @@ void CpuExecutor::abandon(Run& run) {
   for (Lending* lending : run.program->lendings) {
     if (lending != nullptr) lending->withdraw();
   }
+  for (const Expected& one : run.program->expected) one.landing->cancel();
 }
 
 }  // namespace coll

@@ -16,6 +16,9 @@ class CpuExecutor final : public Executor {
   void queue(Run& run) override;
   bool advance(Run& run) override;
   void abandon(Run& run) override;
+
+ private:
+  static void expect_first(Run& run);
 };
 
 }  // namespace coll

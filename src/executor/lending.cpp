@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which messages may be lent instead of copied.
+// Which messages need no copy.
 #include "executor/lending.hpp"
 
 #include <algorithm>
@@ -85,6 +85,71 @@ bool is_complete(const Schedule& schedule, const Writes& writes, std::size_t ind
   return step.receives() ? !step.with.present() : writes.complete(lent_operand(step), index);
 }
 
+/// Which steps touch each chunk of the output first: before them it may be written to.
+class FirstTouches {
+ public:
+  explicit FirstTouches(const Schedule& schedule)
+      : parts_(schedule.chunks.parts),
+        place_(in_place(schedule.spec.collective, schedule.spec.ranks, schedule.spec.root,
+                        schedule.rank)),
+        apart_(schedule.chunks.chunks(Space::output)),
+        aliased_(apart_.size()) {
+    for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+      for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index) {
+        const Step step = schedule.lanes[lane][index];
+        for (const Operand& operand : {step.from, step.with, step.into})
+          touch(operand, step.count, lane, index);
+      }
+    }
+  }
+  [[nodiscard]] BoundStep::When lands(const Step& step, std::size_t lane, std::size_t index) const {
+    using enum BoundStep::When;
+    if (!step.receives() || step.with.present() || step.finish || step.count == 0) return never;
+    if (step.into.space != Space::output || !is_first(apart_, step, lane, index)) return never;
+    return !place_.allowed || is_first(aliased_, step, lane, index) ? always : if_apart;
+  }
+
+ private:
+  struct Touch {
+    std::size_t lane = 0, index = 0;
+    bool any = false, several_lanes = false;
+
+    void add(std::size_t of_lane, std::size_t at) {
+      several_lanes = several_lanes || (any && lane != of_lane);
+      if (any) return;
+      any = true;
+      lane = of_lane;
+      index = at;
+    }
+  };
+
+  /// Each lane's steps come in their order.
+  void touch(const Operand& operand, std::uint32_t count, std::size_t lane, std::size_t index) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (operand.space == Space::output) {
+        apart_[operand.chunk + i].add(lane, index);
+        aliased_[operand.chunk + i].add(lane, index);
+      } else if (operand.space == Space::input && place_.allowed) {
+        const std::int64_t chunk = place_.output_chunk(operand.chunk, parts_) + i;
+        if (chunk < 0 || chunk >= static_cast<std::int64_t>(aliased_.size())) continue;
+        aliased_[static_cast<std::size_t>(chunk)].add(lane, index);
+      }
+    }
+  }
+  static bool is_first(const std::vector<Touch>& touches, const Step& step, std::size_t lane,
+                       std::size_t index) {
+    for (std::uint32_t chunk = step.into.chunk; chunk < step.into.chunk + step.count; ++chunk) {
+      const Touch& first = touches[chunk];
+      if (first.several_lanes || first.lane != lane || first.index != index) return false;
+    }
+    return true;
+  }
+
+  const std::uint32_t parts_;
+  const InPlace place_;
+  std::vector<Touch> apart_, aliased_;  ///< by chunk of the output: in calls apart, in place
+};
+
 }  // namespace
 
 std::vector<std::vector<Loan>> find_loans(const Schedule& schedule) {
@@ -99,6 +164,17 @@ std::vector<std::vector<Loan>> find_loans(const Schedule& schedule) {
     }
   }
   return loans;
+}
+
+std::vector<std::vector<BoundStep::When>> find_landings(const Schedule& schedule) {
+  const FirstTouches touches(schedule);
+  std::vector<std::vector<BoundStep::When>> landings;
+  for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+    std::vector<BoundStep::When>& of_lane = landings.emplace_back();
+    for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index)
+      of_lane.push_back(touches.lands(schedule.lanes[lane][index], lane, index));
+  }
+  return landings;
 }
 
 }  // namespace coll

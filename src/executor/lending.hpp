@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of a schedule's messages may be lent instead of copied.
+// Which of a schedule's messages need no copy: they are read where the sender has them, or written
+// where the receiver wants them.
 #pragma once
 #include "executor/program.hpp"
 #include "schedule/schedule.hpp"
@@ -20,5 +21,11 @@ struct Loan {
 
 /// The loans of a schedule, for each lane and step.
 std::vector<std::vector<Loan>> find_loans(const Schedule& schedule);
+
+/// For each lane and step: in which calls may the peer write the step's message to its place in the
+/// output as soon as the call, and then the window, has begun? Before the step, no step of its lane
+/// may touch these chunks, also by the other name that a buffer has in a call in place; of other
+/// lanes no step at all may. The step must only keep the message, and perhaps pass it on.
+std::vector<std::vector<BoundStep::When>> find_landings(const Schedule& schedule);
 
 }  // namespace coll

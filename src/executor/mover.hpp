@@ -117,6 +117,10 @@ template <bool kUnequal>
     return false;
   }
   enter_window(run_, lane);
+  if constexpr (!kUnequal) {
+    if (!lane.lane->expected.empty()) [[unlikely]]
+      expect_messages(run_, lane);
+  }
   return true;
 }
 

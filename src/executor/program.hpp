@@ -73,6 +73,15 @@ struct StepExtent {
 };
 static_assert(sizeof(StepExtent) <= 40);
 
+/// A message whose place the peer may be told of: in each pass its lane receives `of` messages from
+/// that peer, and this is the n-th.
+struct Expected {
+  Landing* landing = nullptr;
+  const BoundStep* step = nullptr;
+  std::uint32_t nth = 0, of = 0;
+  BoundStep::When when = BoundStep::When::never;  ///< in which calls
+};
+
 /// What a plan adds to its schedule.
 struct ProgramShape {
   std::uint32_t copies = 1;          ///< of the schedule's lanes, on interleaved windows
@@ -122,6 +131,8 @@ struct Program {
     Lending* const* lendings = nullptr;  ///< of these connections, null where they cannot
     /// What its runs take turns on (call_turns.hpp).
     std::span<CallTurns* const> turns;
+    std::span<const Expected> expected;  ///< in the order of the steps
+    std::uint64_t told_passes = 0;       ///< to tell of, ahead of those that the lane is through
     std::byte* scratch = nullptr;
     std::uint32_t first_sibling = 0;  ///< lane 0 of the same copy, for waits
     std::uint64_t first_pass = 0;
@@ -136,6 +147,7 @@ struct Program {
   std::vector<StagePlaces> places;       ///< by lane
   std::vector<Connection*> connections;  ///< by lane, each once
   std::vector<Lending*> lendings;        ///< as `connections`
+  std::vector<Expected> expected;        ///< by lane
   std::vector<CallTurns> own_turns;      ///< of each lane: on its scratch, and on its places
   std::vector<CallTurns*> lane_turns;
   std::size_t scratch_bytes = 0;  ///< of each lane

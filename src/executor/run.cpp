@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "executor/window_pieces.hpp"
+
 namespace coll {
 
 void Run::bind(Program& of, const CallBinding& with) {
@@ -49,6 +51,26 @@ void Run::bind(Program& of, const CallBinding& with) {
   }
   call = with;
   program = &of;
+}
+
+void mover::expect_messages(const Run& run, Cursor& lane) {
+  const Windows& windows = run.extents.windows;
+  const std::uint64_t copies = run.program->shape.copies;
+  const std::uint64_t end = std::min(windows.passes, lane.pass + lane.lane->told_passes * copies);
+  for (lane.told = std::max(lane.told, lane.pass); lane.told < end; lane.told += copies) {
+    const StepExtent* const extents =
+        lane.told + 1 == windows.passes ? lane.last_extents : lane.extents;
+    std::byte* const output =
+        run.call.output + lane.told * windows.elements * run.call.element_bytes;
+    for (const Expected& one : lane.lane->expected) {
+      const bool lands = one.when == BoundStep::When::always || run.call.apart;
+      const StepExtent& extent = extents[one.step - lane.lane->begin];
+      if (!lands || !extent.one_piece) continue;
+      const std::uint64_t passes = (lane.told - lane.pass) / copies;
+      one.landing->expect(one.landing->next() + passes * one.of + one.nth, output + extent.into,
+                          extent.bytes);
+    }
+  }
 }
 
 const Connection* failed_connection(const Run& run) {

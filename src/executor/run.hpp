@@ -51,6 +51,7 @@ struct Run {
     const StepExtent* last_extents = nullptr;  ///< the same in the last window
     StagePlaces* places = nullptr;
     std::uint64_t pass = 0;
+    std::uint64_t told = 0;              ///< the first pass whose places no peer was told of
     std::uint64_t entered = kNone;       ///< the pass that the extents of unequal blocks are of
     const Cursor* siblings = nullptr;    ///< lane 0 of the same copy, for waits
     std::uint32_t* tickets = nullptr;    ///< by turn of the lane
@@ -97,6 +98,7 @@ struct Run {
   /// that issues the call and does not wait for it would otherwise move all of it. Set after the
   /// begin.
   bool by_pass = false;
+  bool expects = false;      ///< peers are to be told where the first messages go
   bool lent = false;         ///< a peer may still read the caller's memory
   bool flushed = true;       ///< it has reached its marks
   Run* next_open = nullptr;  ///< of those in flight, the one begun after it

@@ -35,6 +35,10 @@ inline std::byte* at(const Cursor& lane, Space space, std::uint64_t offset) {
   lane.base[kOutput] = reinterpret_cast<std::uintptr_t>(run.call.output) + offset;
 }
 
+/// Tells the lane's peers where it will want the messages of this pass and the next ones. Blocks
+/// are equal. All messages of earlier passes were received.
+void expect_messages(const Run& run, Cursor& lane);
+
 /// Calls use(from, with, into, elements) for each contiguous piece of the step's chunks; the places
 /// of operands that the step lacks mean nothing. Out of line: inlined, it changes what the compiler
 /// makes of the steps of one piece.

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/kept_queue.hpp"
-#include "transports/transport.hpp"
+#include "transports/device_port.hpp"
 
 namespace coll {
 

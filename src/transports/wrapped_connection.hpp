@@ -29,6 +29,7 @@ class WrappedConnection : public Connection {
     return usable() && inner_->receive(into, bytes, digest);
   }
   Lending* lending() override { return inner_->lending(); }
+  Landing* landing() override { return inner_->landing(); }
   [[nodiscard]] bool ready() const override { return inner_->ready(); }
   [[nodiscard]] ProgressSource* progress_source() override { return inner_->progress_source(); }
   [[nodiscard]] std::size_t buffer_bytes() const override {

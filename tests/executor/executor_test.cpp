@@ -69,6 +69,46 @@ TEST(CpuExecutor, EveryAlgorithmOnAPromptNetworkThatLends) {
   run_every_algorithm({.least_loan = 1});
 }
 
+/// Messages are written to their places before the steps that wait for them.
+TEST(CpuExecutor, EveryAlgorithmOnANetworkWhereMessagesLand) {
+  run_every_algorithm({.max_delay = 3, .max_refusals = 2, .least_landing = 1});
+  run_every_algorithm({.least_loan = 1, .least_landing = 100});
+}
+
+/// Of a broadcast in four windows rank 1 tells the fake's five messages ahead: all.
+TEST(CpuExecutor, TellsWhereTheMessagesOfLaterWindowsGo) {
+  const CollectiveSpec spec{Collective::broadcast, 2, 0};
+  ExecutorRanks ranks(build_all(*find_algorithm("chain"), spec),
+                      {.script = {.least_landing = 1}, .credits = 4});
+  const std::uint64_t count = 4 * 256 / 8;
+  Buffers root(spec, 0, count, false), other(spec, 1, count, false);
+  ranks.start(1, other.call(42));
+  EXPECT_FALSE(ranks.progress(1).poll());
+  ranks.start(0, root.call(42));
+  EXPECT_TRUE(ranks.progress(0).poll());
+  EXPECT_TRUE(ranks.run(0).done());
+  const auto there = other.memory();
+  for (std::uint64_t i = 0; i < count; ++i)
+    ASSERT_EQ(there[i], input_at(0, i, 0)) << "element " << i << " before rank 1 looks";
+  EXPECT_TRUE(ranks.progress(1).poll());
+  EXPECT_TRUE(ranks.run(1).done());
+}
+
+/// A call that is given up has its memory to itself.
+TEST(CpuExecutor, AnAbandonedCallExpectsNothing) {
+  const CollectiveSpec spec{Collective::broadcast, 2, 0};
+  ExecutorRanks ranks(build_all(*find_algorithm("chain"), spec), {.script = {.least_landing = 1}});
+  Buffers root(spec, 0, 32, false), other(spec, 1, 32, false);
+  ranks.start(1, other.call(42));
+  EXPECT_FALSE(ranks.progress(1).poll());
+  ranks.progress(1).abandon(ranks.run(1));
+  ASSERT_NE(failed_connection(ranks.run(1)), nullptr);
+  std::ranges::fill(other.memory(), 7);
+  ranks.start(0, root.call(42));
+  ranks.progress(0).poll();
+  EXPECT_EQ(std::ranges::count(other.memory(), 7), 32);
+}
+
 /// What several ranks get is written once, and stays until all of them have read it.
 TEST(CpuExecutor, EveryAlgorithmThatStages) {
   run_every_algorithm({.max_delay = 3, .max_refusals = 2, .least_loan = 1}, true);

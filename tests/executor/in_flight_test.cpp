@@ -115,6 +115,7 @@ TEST(InFlight, CallsOfTwoProgramsOverTheSameConnectionsKeepTheirOrder) {
     settings.script.seed = random();
     settings.script.max_delay = random() % 2 == 0 ? 3 : 0;
     settings.script.least_loan = random() % 2 == 0 ? 1 : settings.script.least_loan;
+    settings.script.least_landing = random() % 2 == 0 ? 1 : settings.script.least_landing;
     settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);
     settings.credits = kLeastCredits + static_cast<std::uint32_t>(random() % 3);
     settings.slice_bytes = 64U << (random() % 4);

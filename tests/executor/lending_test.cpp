@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message is lent only where nothing overwrites it, and where it matters it is.
+// A message is lent only where nothing overwrites it, and lands only where nothing needs the place
+// before; where it matters both happen.
 #include "executor/lending.hpp"
 
 #include <gtest/gtest.h>
@@ -63,6 +64,52 @@ TEST(Lending, IsOfMemoryThatNothingOverwrites) {
       }
     }
   });
+}
+
+/// May the message be written to its place before any lane has begun, whatever their order?
+bool is_free(const Schedule& schedule, const Memory& memory, std::size_t lane, std::size_t index) {
+  const Step own = schedule.lanes[lane][index];
+  const Extent message = extent_of(memory, own.into, own.count);
+  for (std::size_t l = 0; l < schedule.lanes.size(); ++l) {
+    const std::size_t end = l == lane ? index : schedule.lanes[l].size();
+    for (std::size_t i = 0; i < schedule.lanes[l].size(); ++i) {
+      if (l == lane && i >= end) break;
+      const Step step = schedule.lanes[l][i];
+      for (const Operand& operand : {step.from, step.with, step.into})
+        if (extent_of(memory, operand, step.count).meets(message)) return false;
+    }
+  }
+  return true;
+}
+
+TEST(Landing, IsWhereNothingNeedsThePlaceBefore) {
+  std::map<When, int> found;
+  for_each_call([&](const std::vector<Schedule>& schedules) {
+    for (const Schedule& schedule : schedules) {
+      const auto landings = find_landings(schedule);
+      ASSERT_EQ(landings.size(), schedule.lanes.size());
+      const CollectiveSpec& spec = schedule.spec;
+      const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
+      for (std::size_t lane = 0; lane < landings.size(); ++lane) {
+        ASSERT_EQ(landings[lane].size(), schedule.lanes[lane].size());
+        for (std::size_t index = 0; index < landings[lane].size(); ++index) {
+          const Step step = schedule.lanes[lane][index];
+          When expected = When::never;
+          if (step.receives() && !step.with.present() && !step.finish && step.count > 0 &&
+              step.into.space == Space::output &&
+              is_free(schedule, Memory::apart(schedule), lane, index)) {
+            const bool in_one_too =
+                !place.allowed || is_free(schedule, Memory::in_one(schedule, place), lane, index);
+            expected = in_one_too ? When::always : When::if_apart;
+          }
+          EXPECT_EQ(landings[lane][index], expected)
+              << "rank " << schedule.rank << " lane " << lane << " step " << index;
+          ++found[expected];
+        }
+      }
+    }
+  });
+  for (const When when : {When::never, When::if_apart, When::always}) EXPECT_GT(found[when], 0);
 }
 
 TEST(Lending, CallsNoMessageCompleteThatIsCombined) {

@@ -2,6 +2,7 @@
 // Fake does, under every script, and its faults are what they say.
 #include "transports/fake/fake_transport.hpp"
 
+#include "landing_conformance.hpp"
 #include "lending_conformance_kept.hpp"
 #include "transport_conformance.hpp"
 
@@ -27,14 +28,17 @@ Backend fake(std::string name, FakeScript script) {
 const Backend kLending = fake("lending", {.least_loan = 1});
 const Backend kAll =
     fake("all", {.max_delay = 3, .max_refusals = 2, .vary_credits = true, .least_loan = 100});
+const Backend kLanding = fake("landing", {.least_loan = 1, .least_landing = 100});
 
 INSTANTIATE_TEST_SUITE_P(Fake, TransportConformance,
                          testing::Values(fake("prompt", {}), fake("late", {.max_delay = 7}),
                                          fake("refusing", {.max_refusals = 3}),
-                                         fake("stingy", {.vary_credits = true}), kLending, kAll),
+                                         fake("stingy", {.vary_credits = true}), kLending, kAll,
+                                         kLanding),
                          name_of_backend);
 INSTANTIATE_TEST_SUITE_P(Fake, LendingConformance, testing::Values(kLending, kAll),
                          name_of_backend);
+INSTANTIATE_TEST_SUITE_P(Fake, LandingConformance, testing::Values(kLanding), name_of_backend);
 
 FakeScript with_fault(FakeFault::Kind kind) {
   return {.faults = {{.kind = kind, .from = 0, .to = 1, .lane = 0, .message = 2}}};

@@ -83,15 +83,24 @@ class Traffic {
     }
     const std::byte* place = from.peek(bytes, digest);
     if (place == nullptr) return Got::nothing;
-    const bool right = is_whole(place);
+    if (place == room()) ++landings_ever;
+    const bool right = is_whole(place) && (place != room() || guards_whole());
     from.release();
     return right ? Got::right : Got::wrong;
   }
+
+  /// For about half of the messages says that they will be received to this one's memory.
+  void expect(Landing& landing, std::uint64_t number) {
+    if (digest % 2 == 0) landing.expect(number, room(), bytes);
+  }
+  /// The other one is of the same seed, at the same message, and its memory is as `expect` left it.
+  void trade_memory(Traffic& other) { std::swap(room_, other.room_); }
 
   std::size_t bytes = 0;
   std::uint64_t digest = 0;
   std::vector<std::byte> data;
   int loans_ever = 0;
+  int landings_ever = 0;  ///< that were looked at where they landed
 
  private:
   enum class Way : std::uint8_t { in_place, sent, lent };
@@ -145,18 +154,29 @@ class Exchange {
         out_(out_seed, end.slot_bytes()),
         in_(in_seed, end.slot_bytes()),
         to_send_(count),
-        to_receive_(count) {}
+        to_receive_(count),
+        to_expect_(count) {
+    for (int i = 0; end.landing() != nullptr && i < std::min(count, kScouts); ++i) {
+      scouts_.emplace_back(in_seed, end.slot_bytes());
+      for (int at = 0; at < i; ++at) scouts_.back().next();
+    }
+  }
 
   /// Tries both directions once. Stops counting at the first wrong message.
   void step() {
+    scout();
     if (to_send_ > 0 && out_.send(end_) && --to_send_ > 0) out_.next();
     if (to_receive_ > 0 && !wrong_) {
       const auto got = in_.receive(end_);
       wrong_ = got == Traffic::Got::wrong;
-      if (got == Traffic::Got::right && --to_receive_ > 0) in_.next();
+      if (got == Traffic::Got::right && --to_receive_ > 0) {
+        in_.next();
+        meets_scout_ = true;
+      }
     }
     nudge(end_);
   }
+  [[nodiscard]] int landings() const { return in_.landings_ever; }
   [[nodiscard]] int loans() const { return out_.loans_ever; }
   [[nodiscard]] bool done() const {
     return wrong_ || !end_.status().ok() ||
@@ -167,11 +187,36 @@ class Exchange {
   }
 
  private:
+  static constexpr int kScouts = 3;
+
+  /// The i-th of the scouts is i messages ahead, and expects its message.
+  void scout() {
+    if (scouts_.empty()) return;
+    if (met_ < scouts_.size()) {  // at first all of them
+      for (; met_ < scouts_.size(); ++met_) expect(scouts_[met_], met_);
+      in_.trade_memory(scouts_.front());
+    } else if (std::exchange(meets_scout_, false)) {
+      Traffic& past = scouts_[first_];
+      for (std::size_t i = 0; i < scouts_.size(); ++i) past.next();
+      expect(past, scouts_.size() - 1);
+      first_ = (first_ + 1) % scouts_.size();
+      in_.trade_memory(scouts_[first_]);
+    }
+  }
+
+  void expect(Traffic& scout, std::size_t ahead) {
+    if (to_expect_-- > 0) scout.expect(*end_.landing(), end_.landing()->next() + ahead);
+  }
+
   Connection& end_;
+  std::vector<Traffic> scouts_;
+  std::size_t first_ = 0, met_ = 0;
+  bool meets_scout_ = false;
   Traffic out_;
   Traffic in_;
   int to_send_;
   int to_receive_;
+  int to_expect_;
   bool wrong_ = false;
 };
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "executor/run.hpp"
-#include "transports/transport.hpp"
+#include "transports/device_port.hpp"
 
 namespace coll {
 

@@ -9,6 +9,7 @@
 #include "executor/device/stream_queue.hpp"
 #include "executor/executor.hpp"
 #include "sys/cuda/pinned_words.hpp"
+#include "transports/device_port.hpp"
 
 namespace coll {
 

@@ -8,6 +8,7 @@
 #include "executor/device/stream_device.hpp"
 #include "executor/program.hpp"
 #include "sys/cuda/device_memory.hpp"
+#include "transports/device_port.hpp"
 
 namespace coll {
 

@@ -176,10 +176,10 @@ bool FakeConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t d
   const FakeFifo::Message* message = incoming(bytes, digest);
   if (message == nullptr) return false;
   if (in().refuses_receive()) {
-    std::fill_n(into, bytes, std::byte{0xbd});  // undefined meanwhile
+    if (message->place() != into) std::fill_n(into, bytes, std::byte{0xbd});  // undefined meanwhile
     return false;
   }
-  std::copy_n(message->place(), bytes, into);
+  if (message->place() != into) std::copy_n(message->place(), bytes, into);
   in().release();
   return true;
 }
@@ -189,11 +189,33 @@ void FakeConnection::stop_reading() {
   link_->stopped[side_] = true;
 }
 
+// --- landing
+
+std::uint64_t FakeConnection::next() const {
+  const std::lock_guard lock(link_->mutex);
+  return link_->fifos[1 - side_].consumed();
+}
+
+void FakeConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+  const std::lock_guard lock(link_->mutex);
+  if (status().ok()) in().expect(number, into, bytes);
+}
+
+void FakeConnection::cancel() {
+  const std::lock_guard lock(link_->mutex);
+  if (in().cancel()) return;
+  fail(failed(Code::aborted, "a call has failed, and messages were expected in its memory"));
+}
+
 // --- state
 
 /// The script holds for both ends, so both have it or neither.
 Lending* FakeConnection::lending() {
   return network_->script().least_loan == FakeScript::kNever ? nullptr : this;
+}
+
+Landing* FakeConnection::landing() {
+  return network_->script().least_landing == FakeScript::kNever ? nullptr : this;
 }
 
 void FakeConnection::progress() {

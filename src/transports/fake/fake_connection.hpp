@@ -10,7 +10,10 @@ namespace coll {
 
 class FakeTransport;
 
-class FakeConnection final : public Connection, public Lending, public ProgressSource {
+class FakeConnection final : public Connection,
+                             public Lending,
+                             public Landing,
+                             public ProgressSource {
  public:
   /// `side` is 0 for the lower rank.
   FakeConnection(const ConnectionSpec& spec, FakeTransport* transport,
@@ -34,7 +37,13 @@ class FakeConnection final : public Connection, public Lending, public ProgressS
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
   void stop_reading() override;
 
+  [[nodiscard]] std::uint64_t next() const override;
+  [[nodiscard]] std::uint64_t ahead() const override { return kAhead; }
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes) override;
+  void cancel() override;
+
   Lending* lending() override;
+  Landing* landing() override;
   [[nodiscard]] bool ready() const override { return ready_; }
   void progress() override;
   [[nodiscard]] ProgressSource* progress_source() override {
@@ -46,6 +55,8 @@ class FakeConnection final : public Connection, public Lending, public ProgressS
   bool connect();
 
  private:
+  static constexpr std::uint64_t kAhead = 5;
+
   FakeFifo& out() { return link_->fifos[side_]; }
   FakeFifo& in() { return link_->fifos[1 - side_]; }
   FakeFifo::Message* outgoing(std::size_t bytes);

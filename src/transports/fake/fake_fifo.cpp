@@ -50,12 +50,36 @@ bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest, const std::byte* 
     if (fault.kind == FakeFault::Kind::digest) message.digest ^= 1;
     if (fault.kind == FakeFault::Kind::length) ++message.bytes;
   }
+  land(message);
   acquired_ = false;
   ++committed_;
   if (lent != nullptr) (kept ? kept_ : lent_) = committed_;
   plan_send();
   settle();
   return true;
+}
+
+/// At once, whenever the receiver looks: so a step that still needed what lay there is found out.
+void FakeFifo::land(Message& message) {
+  message.landed = nullptr;
+  const auto found = expected_.find(committed_);
+  if (found == expected_.end() || found->second.bytes != message.bytes) return;
+  message.landed = found->second.into;
+  std::copy_n(message.sent_from(), message.bytes, message.landed);
+}
+
+/// What lies there is undefined from now on.
+void FakeFifo::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+  if (number < told_ || number < committed_ || bytes < script_.least_landing) return;
+  told_ = number + 1;
+  std::fill_n(into, bytes, std::byte{0xbd});
+  expected_[number] = {into, bytes};
+}
+
+bool FakeFifo::cancel() {
+  const bool none = expected_.empty();
+  expected_.clear();
+  return none;
 }
 
 /// Lets go what need not wait (any more), in order.
@@ -87,7 +111,7 @@ FakeFifo::Message* FakeFifo::next() {
 }
 
 void FakeFifo::release() {
-  ++consumed_;
+  expected_.erase(consumed_++);
   plan_receive();
 }
 

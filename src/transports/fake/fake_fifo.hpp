@@ -42,6 +42,9 @@ struct FakeScript {
   std::map<Rank, std::size_t> least_loan_to = {};  ///< instead, of messages to these ranks
   /// What lies on both sides of an address that this divides may not be lent; 0: everything may.
   std::size_t loan_window = 0;
+  /// Messages of at least this many bytes are written where the receiver expects them. kNever:
+  /// connections have no `landing`.
+  std::size_t least_landing = kNever;
   PathCapabilities path{.shares_memory = true, .medium = PathMedium::memory};
   Transport::Limits limits{.slot_bytes = 4096, .slice_bytes = 4096, .credits = 4};
   std::vector<FakeFault> faults = {};
@@ -54,12 +57,18 @@ class FakeFifo {
     std::vector<std::byte> payload;   ///< slot_bytes long
     const std::byte* lent = nullptr;  ///< where it lies instead
     bool kept = false;                ///< and its memory outlives the call
+    std::byte* landed = nullptr;      ///< where the receiver expected it
     std::size_t bytes = 0;
     std::uint64_t digest = 0;
     std::uint32_t leaves_in = 0;   ///< calls of the sender's progress()
     std::uint32_t arrives_in = 0;  ///< and then of the receiver's
 
-    [[nodiscard]] const std::byte* place() const { return lent != nullptr ? lent : payload.data(); }
+    [[nodiscard]] const std::byte* sent_from() const {
+      return lent != nullptr ? lent : payload.data();
+    }
+    [[nodiscard]] const std::byte* place() const {
+      return landed != nullptr ? landed : sent_from();
+    }
   };
 
   FakeFifo(const FakeScript& script, Rank from, Rank to, const ConnectionSpec& spec);
@@ -83,6 +92,11 @@ class FakeFifo {
     return withdrawn_ && message.lent != nullptr && !message.kept;
   }
 
+  /// Messages ever consumed.
+  [[nodiscard]] std::uint64_t consumed() const { return consumed_; }
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes);
+  /// False: somebody may still have written to an expected place.
+  bool cancel();
   /// The next message, null while there is none.
   Message* next();
   bool refuses_receive() { return refuse(receive_refusals_); }
@@ -99,6 +113,7 @@ class FakeFifo {
   }
   Message& at(std::uint64_t index) { return ring_[index % ring_.size()]; }
   void settle();
+  void land(Message& message);
   void plan_send();
   void plan_receive();
 
@@ -119,6 +134,13 @@ class FakeFifo {
   std::uint64_t lent_ = 0;  ///< up to the last one that was lent until the call ends
   std::uint64_t kept_ = 0;  ///< up to the last one whose memory outlives it
   bool withdrawn_ = false;
+
+  struct Place {
+    std::byte* into;
+    std::size_t bytes;
+  };
+  std::map<std::uint64_t, Place> expected_;  ///< by the number of the message
+  std::uint64_t told_ = 0;                   ///< behind the last message that was expected
 };
 
 }  // namespace coll

@@ -159,16 +159,21 @@ std::optional<ibv_sge> VerbsConnection::lent(std::uint64_t message,
   const std::byte* const data = lent_[message % spec_.credits];
   if (data == nullptr) return {};
   return ibv_sge{reinterpret_cast<std::uint64_t>(data), slots_.header_out(message).bytes,
-                 regions_.key(data, device)};
+                 regions_.at(data, device).lkey};
 }
 
-/// Nothing less than the error state keeps a device from reading on, so the connection ends.
+/// A connection that has failed may read on, too.
 void VerbsConnection::withdraw() {
-  if (!status().ok() || ways_.arrived(lent_end_)) return;
+  if (access_ended_ || all_read()) return;
   progress_.take_completions();
-  if (ways_.arrived(lent_end_)) return;
+  if (!all_read()) end_access("what it had lent was withdrawn");
+}
+
+/// Nothing less than the error state keeps devices from going on, so the connection ends.
+void VerbsConnection::end_access(const std::string& why) {
+  access_ended_ = true;
   ways_.stop([this] { progress_.take_completions(); });
-  fail(failed(Code::aborted, "a call has failed, and what it had lent was withdrawn"));
+  fail(failed(Code::aborted, "a call has failed, and " + why));
 }
 
 /// Words may come late, and tell less than is known.
@@ -190,6 +195,38 @@ void VerbsConnection::has_arrived(std::uint32_t message) {
   has_consumed(slots_.header_in(number).released);
 }
 
+void VerbsConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+  if (status().ok() && bytes >= kLeastLanding && regions_.has_writable(into, bytes))
+    landings_.add({number, into, bytes});
+}
+
+std::uint32_t VerbsConnection::landing_key(const std::byte* into, const VerbsDevice& device) const {
+  return regions_.at(into, device).rkey;
+}
+
+/// As many at once as their hints lie in a row.
+void VerbsConnection::tell_landings() {
+  const std::uint64_t end = consumed_ + slots_.hints();
+  while (const VerbsLandings::Place* place = landings_.untold(end)) {
+    const std::uint64_t first = place->number;
+    const std::uint64_t row = first + slots_.hints() - first % slots_.hints();
+    std::uint64_t next = first;
+    for (; place != nullptr && place->number == next && next < row; ++next) {
+      ways_.note_landing(*place);
+      landings_.tell();
+      place = landings_.untold(end);
+    }
+    if (!ways_.tell_landings(first, next - first)) return;
+  }
+}
+
+void VerbsConnection::cancel() {
+  landings_.forget_before(consumed_);
+  const bool any = landings_.any_told();
+  landings_.clear();
+  if (any && !access_ended_) end_access("messages were expected in its memory");
+}
+
 bool VerbsConnection::has_come(std::size_t bytes) {
   if (arrived_[consumed_ % spec_.credits]) return true;
   if (!ways_.has_stamp(consumed_, bytes)) return false;
@@ -204,6 +241,7 @@ bool VerbsConnection::has_come(std::size_t bytes) {
 
 /// What came before the peer went is here by now.
 void VerbsConnection::not_there() {
+  if (landings_.any_untold()) tell_landings();
   if (ways_.peer_gone() && !progress_.take_completions()) lost();
 }
 
@@ -211,8 +249,18 @@ const std::byte* VerbsConnection::peek(std::size_t bytes, std::uint64_t digest) 
   if (!status().ok()) return nullptr;
   if (!has_come(bytes)) return not_there(), nullptr;
   const VerbsHeader header = slots_.header_in(consumed_);
-  if (header.bytes == bytes && header.digest == digest) return slots_.payload_in(consumed_);
+  if (header.bytes == bytes && header.digest == digest)
+    return (header.released & VerbsHeader::kLanded) == 0 ? slots_.payload_in(consumed_)
+                                                         : landed(bytes);
   fail(message_mismatch(peer(), bytes, digest, header.bytes, header.digest));
+  return nullptr;
+}
+
+/// The peer says that the message is where it is expected.
+const std::byte* VerbsConnection::landed(std::size_t bytes) {
+  const VerbsLandings::Place* const place = landings_.told(consumed_);
+  if (place != nullptr && place->bytes == bytes) return place->into;
+  fail(failed(Code::internal, "verbs: a message was written to a place that nobody told of"));
   return nullptr;
 }
 
@@ -220,6 +268,8 @@ const std::byte* VerbsConnection::peek(std::size_t bytes, std::uint64_t digest) 
 void VerbsConnection::release() {
   arrived_[consumed_ % spec_.credits] = false;
   ++consumed_;
+  landings_.forget_before(consumed_);
+  if (landings_.any_untold()) tell_landings();
   if (2 * (consumed_ - told_) < spec_.credits) return;
   told_ = consumed_;
   ways_.say_consumed();
@@ -228,7 +278,7 @@ void VerbsConnection::release() {
 bool VerbsConnection::receive(std::byte* into, std::size_t bytes, std::uint64_t digest) {
   const std::byte* const place = peek(bytes, digest);
   if (place == nullptr) return false;
-  copy_bytes(into, place, bytes);
+  if (place != into) copy_bytes(into, place, bytes);
   release();
   return true;
 }

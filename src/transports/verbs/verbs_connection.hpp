@@ -13,7 +13,10 @@ namespace coll {
 
 /// Messages are written into the peer's slots, each slot again when the peer has said that it has
 /// consumed what lay there.
-class VerbsConnection final : public Connection, private Lending, private VerbsReceiver {
+class VerbsConnection final : public Connection,
+                              private Lending,
+                              private Landing,
+                              private VerbsReceiver {
  public:
   /// Connections that are not yet ready; each takes itself out when it ends.
   using Waiting = std::vector<VerbsConnection*>;
@@ -36,6 +39,7 @@ class VerbsConnection final : public Connection, private Lending, private VerbsR
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
 
   Lending* lending() override { return this; }
+  Landing* landing() override { return this; }
   [[nodiscard]] bool ready() const override { return ready_; }
   [[nodiscard]] ProgressSource* progress_source() override { return &progress_; }
 
@@ -59,11 +63,21 @@ class VerbsConnection final : public Connection, private Lending, private VerbsR
   [[nodiscard]] std::optional<ibv_sge> lent(std::uint64_t message,
                                             const VerbsDevice& device) const override;
 
+  [[nodiscard]] std::uint64_t next() const override { return consumed_; }
+  [[nodiscard]] std::uint64_t ahead() const override { return slots_.hints(); }
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes) override;
+  void cancel() override;
+  [[nodiscard]] std::uint32_t landing_key(const std::byte* into,
+                                          const VerbsDevice& device) const override;
+
   void has_arrived(std::uint32_t message) override;
   void has_consumed(std::uint32_t messages) override;
   [[nodiscard]] std::uint64_t consumed() const override { return consumed_; }
   void send_from(const std::byte* lent, std::size_t bytes, std::uint64_t digest);
   bool has_come(std::size_t bytes);
+  const std::byte* landed(std::size_t bytes);
+  void tell_landings();
+  void end_access(const std::string& why);
   void not_there();
   void lost();
   void drain();
@@ -85,6 +99,8 @@ class VerbsConnection final : public Connection, private Lending, private VerbsR
   std::uint64_t consumed_ = 0, told_ = 0;
   std::uint32_t stamped_ = 0;  ///< messages found by their stamps since completions were taken
   std::vector<bool> arrived_;  ///< for each slot: the next message there has come
+  VerbsLandings landings_;
+  bool access_ended_ = false;
 };
 
 }  // namespace coll

@@ -12,9 +12,9 @@
 namespace coll {
 
 /// Both ends must speak the same; raised whenever what they exchange changes its meaning.
-inline constexpr std::uint32_t kVerbsWireVersion = 1;
+inline constexpr std::uint32_t kVerbsWireVersion = 2;
 
-/// As text: "verbs/1 PAIRS RAIL … | DIAL", a rail as "e:fe80…" or "i:fe80…" (Ethernet or
+/// As text: "verbs/2 PAIRS RAIL … | DIAL", a rail as "e:fe80…" or "i:fe80…" (Ethernet or
 /// InfiniBand, and the 32 digits of its GID). DIAL is how the rank is dialled.
 struct VerbsDescriptor {
   struct Rail {

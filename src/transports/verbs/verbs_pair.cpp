@@ -25,9 +25,9 @@ VerbsPair::VerbsPair(const VerbsRail& rail, std::uint32_t credits, const VerbsOp
     : rail_(rail),
       options_(options),
       verbs_(rail.device->verbs()),
-      // Messages, credits of the other direction, and as much of a margin that completions may be
-      // few.
-      depth_(4 * credits + 8),
+      // Messages in two parts, credits of the other direction and hints, and as much of a margin
+      // that completions may be few.
+      depth_(8 * credits + 8),
       // Under way are messages and credits; as many may have been found by their stamps, with their
       // completions not taken yet. A batch more, so that receives may be posted in batches.
       receives_(4 * credits + std::max(4U, credits)),
@@ -174,7 +174,11 @@ std::uint64_t VerbsPair::work_id(std::uint64_t number, bool receive) const {
 }
 
 /// `is_awaited`: somebody will ask whether it has arrived.
-Status VerbsPair::post(ibv_send_wr& work, bool is_awaited) {
+Status VerbsPair::post(ibv_send_wr& work, bool is_awaited, ibv_send_wr* before) {
+  if (before != nullptr) {
+    before->wr_id = work_id(++posted_, false);
+    before->next = &work;
+  }
   ++posted_;
   work.wr_id = work_id(posted_, false);
   // A lone message tells when it has arrived. Of a stream some do, to make room.
@@ -182,24 +186,35 @@ Status VerbsPair::post(ibv_send_wr& work, bool is_awaited) {
     work.send_flags |= IBV_SEND_SIGNALED;
   if ((work.send_flags & IBV_SEND_SIGNALED) != 0) last_signalled_ = posted_;
   ibv_send_wr* bad = nullptr;
-  if (const int error = verbs_.post_send(pair_.get(), &work, &bad))
+  if (const int error = verbs_.post_send(pair_.get(), before != nullptr ? before : &work, &bad))
     return rail_.device->failed_to("ibv_post_send", error).with_context(text());
   return {};
 }
 
-Status VerbsPair::write(std::span<const ibv_sge> pieces, std::uint64_t into, std::uint32_t key,
-                        std::uint32_t immediate) {
+ibv_send_wr VerbsPair::work_of(const VerbsWrite& write, ibv_wr_opcode opcode) const {
   ibv_send_wr work{};
-  work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  work.sg_list = const_cast<ibv_sge*>(pieces.data());
-  work.num_sge = static_cast<int>(pieces.size());
-  work.imm_data = immediate;
-  work.wr.rdma.remote_addr = into;
-  work.wr.rdma.rkey = key;
+  work.opcode = opcode;
+  work.sg_list = const_cast<ibv_sge*>(write.pieces.data());
+  work.num_sge = static_cast<int>(write.pieces.size());
+  work.wr.rdma.remote_addr = write.into;
+  work.wr.rdma.rkey = write.key;
   std::uint64_t bytes = 0;
-  for (const ibv_sge& piece : pieces) bytes += piece.length;
+  for (const ibv_sge& piece : write.pieces) bytes += piece.length;
   if (bytes <= inline_bytes_) work.send_flags |= IBV_SEND_INLINE;
-  return post(work, true);
+  return work;
+}
+
+Status VerbsPair::send(const VerbsWrite& write, std::uint32_t immediate, const VerbsWrite* before) {
+  ibv_send_wr work = work_of(write, IBV_WR_RDMA_WRITE_WITH_IMM);
+  work.imm_data = immediate;
+  if (before == nullptr) return post(work, true);
+  ibv_send_wr first = work_of(*before, IBV_WR_RDMA_WRITE);
+  return post(work, true, &first);
+}
+
+Status VerbsPair::write(const VerbsWrite& write) {
+  ibv_send_wr work = work_of(write, IBV_WR_RDMA_WRITE);
+  return post(work, false);
 }
 
 Status VerbsPair::say(std::uint32_t immediate) {

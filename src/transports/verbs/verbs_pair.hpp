@@ -30,6 +30,13 @@ struct VerbsEnd {
   std::array<std::uint8_t, 16> gid{};
 };
 
+/// Memory of this end to be written to memory of the other one.
+struct VerbsWrite {
+  std::span<const ibv_sge> pieces;
+  std::uint64_t into = 0;
+  std::uint32_t key = 0;
+};
+
 /// Sends messages and credits by RDMA writes with immediate data, in order; whoever sends through
 /// it counts, so that after a failure both ends can tell what has arrived.
 ///
@@ -60,13 +67,15 @@ class VerbsPair {
   Status begin_anew();
 
   // --- sending: only while it is open and has `room`
-  /// For so many messages, or credits.
+  /// For so much work: a message takes up to two, all else one.
   [[nodiscard]] bool room(std::uint32_t work = 1) const {
     return posted_ - completed_ + work <= depth_;
   }
-  /// A write of a whole message. Copies it at once if it is short.
-  Status write(std::span<const ibv_sge> pieces, std::uint64_t into, std::uint32_t key,
-               std::uint32_t immediate);
+  /// Writes a message, of which the peer is told; `before` of it, unless null. Copies at once what
+  /// is short.
+  Status send(const VerbsWrite& write, std::uint32_t immediate, const VerbsWrite* before);
+  /// Writes, and nobody is told. Copies as `send`.
+  Status write(const VerbsWrite& write);
   /// An immediate value by itself.
   Status say(std::uint32_t immediate);
   /// Without a message: makes what was sent before be acknowledged.
@@ -74,8 +83,8 @@ class VerbsPair {
   /// Work posted in this life of the pair; and of this, so much the peer's device has.
   [[nodiscard]] std::uint64_t posted() const { return posted_; }
   [[nodiscard]] std::uint64_t completed() const { return completed_; }
-  /// Is the end of what was posted a completion?
-  [[nodiscard]] bool will_tell() const { return last_signalled_ == posted_; }
+  /// Will a completion tell that this work, and all before it, has arrived?
+  [[nodiscard]] bool will_tell(std::uint64_t work) const { return last_signalled_ >= work; }
 
   // --- completions: `work` is the id of a completion (wr_id)
   [[nodiscard]] static std::uint32_t id_of(std::uint64_t work) {
@@ -106,7 +115,8 @@ class VerbsPair {
   Status to_receive(const VerbsEnd& there);
   Status to_send();
   Status modify(ibv_qp_attr& attributes, int mask, std::string_view to);
-  Status post(ibv_send_wr& work, bool is_awaited);
+  [[nodiscard]] ibv_send_wr work_of(const VerbsWrite& write, ibv_wr_opcode opcode) const;
+  Status post(ibv_send_wr& work, bool is_awaited, ibv_send_wr* before = nullptr);
   Status post_receives(std::uint32_t count);
   [[nodiscard]] std::uint64_t work_id(std::uint64_t number, bool receive) const;
 

@@ -60,7 +60,7 @@ void VerbsWays::settle(Way& way) {
 
 void VerbsWays::send_again() {
   while (!again_.empty()) {
-    Way* const way = way_with_room(2);
+    Way* const way = way_with_room(kMostWork);
     if (way == nullptr) return;
     const std::uint64_t message = again_.front();
     again_.erase(again_.begin());
@@ -167,13 +167,15 @@ void VerbsWays::look() {
   lose_patience(now);
 }
 
-/// A pair in the error state reads no more once all its work has ended.
+/// A pair in the error state reads no more once all its work has ended, and writes no more once all
+/// its receives have.
 void VerbsWays::stop(const std::function<void()>& take_completions) {
   const std::uint64_t begin = now_ns();
   for (Way& way : ways_)
     if (way.pair->state() == VerbsPair::State::open) way.pair->break_off();
   const auto has_ended = [](const Way& way) {
-    return way.pair->state() != VerbsPair::State::broken || way.pair->all_ended();
+    return way.pair->state() != VerbsPair::State::broken ||
+           (way.pair->all_ended() && way.pair->drained());
   };
   while (!std::ranges::all_of(ways_, has_ended) && now_ns() - begin < kSecondNs) take_completions();
   hang_up();

@@ -18,35 +18,57 @@ void VerbsRegions::forget_ended() {
   });
 }
 
+Status VerbsRegions::register_at_all(Region& region, int access) const {
+  region.keys.clear();
+  for (const auto& device : devices_) {
+    COLL_ASSIGN(VerbsOwned<ibv_mr> key,
+                device->register_memory(const_cast<std::byte*>(region.range.begin),
+                                        region.range.bytes, access));
+    region.keys.push_back(std::move(key));
+  }
+  return {};
+}
+
+/// Memory that the program may only read is refused for writes, but not for want of room.
 const VerbsRegions::Region& VerbsRegions::add(const HeldRange& range) {
   Region region{range, {}};
-  for (const auto& device : devices_) {
-    Result<VerbsOwned<ibv_mr>> key =
-        device->register_memory(const_cast<std::byte*>(range.begin), range.bytes, 0);
-    if (!key.ok()) {
-      log(LogLevel::info, "verbs: memory is copied into slots: " + key.status().text());
-      region.keys.clear();
-      break;
-    }
-    region.keys.push_back(*std::move(key));
+  Status registered = register_at_all(region, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  region.writable = registered.ok();
+  if (!registered.ok() && registered.code() != Code::out_of_resources)
+    registered = register_at_all(region, 0);
+  if (!registered.ok()) {
+    log(LogLevel::info, "verbs: memory is copied from and to slots: " + registered.text());
+    region.keys.clear();
   }
   return regions_.emplace_back(std::move(region));
 }
 
-bool VerbsRegions::has(const std::byte* data, std::size_t bytes) {
+/// Null if the devices cannot use it.
+const VerbsRegions::Region* VerbsRegions::find(const std::byte* data, std::size_t bytes) {
   forget_ended();
   for (const Region& one : regions_)
-    if (one.range.has(data, bytes)) return !one.keys.empty();
+    if (one.range.has(data, bytes)) return one.keys.empty() ? nullptr : &one;
   const std::optional<HeldRange> range = held_range(data, bytes);
-  return range && !add(*range).keys.empty();
+  if (!range) return nullptr;
+  const Region& added = add(*range);
+  return added.keys.empty() ? nullptr : &added;
 }
 
-std::uint32_t VerbsRegions::key(const std::byte* data, const VerbsDevice& device) const {
+bool VerbsRegions::has(const std::byte* data, std::size_t bytes) {
+  return find(data, bytes) != nullptr;
+}
+
+bool VerbsRegions::has_writable(const std::byte* data, std::size_t bytes) {
+  const Region* const region = find(data, bytes);
+  return region != nullptr && region->writable;
+}
+
+const ibv_mr& VerbsRegions::at(const std::byte* data, const VerbsDevice& device) const {
   const auto region =
       std::ranges::find_if(regions_, [&](const Region& one) { return one.range.has(data, 1); });
   const auto place =
       std::ranges::find_if(devices_, [&](const auto& one) { return one.get() == &device; });
-  return region->keys[static_cast<std::size_t>(place - devices_.begin())]->lkey;
+  return *region->keys[static_cast<std::size_t>(place - devices_.begin())];
 }
 
 }  // namespace coll

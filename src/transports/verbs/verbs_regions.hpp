@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's memory that devices may read where it lies.
+// The program's memory that devices may read, and write, where it lies.
 #pragma once
 #include <memory>
 #include <vector>
@@ -10,9 +10,9 @@
 namespace coll {
 
 /// Of one transport. Only memory from coll_mem_alloc, or that coll_mem_register registered: devices
-/// keep reading the pages that they were told of, and of other memory nobody says when it is freed
-/// and its addresses are other pages'. A range is registered when it is first sent from, as a
-/// whole, and forgotten once it was freed or deregistered.
+/// keep using the pages that they were told of, and of other memory nobody says when it is freed
+/// and its addresses are other pages'. A range is registered when it is first used, as a whole, and
+/// forgotten once it was freed or deregistered.
 class VerbsRegions {
  public:
   /// The devices outlive it.
@@ -21,16 +21,21 @@ class VerbsRegions {
 
   /// Can all devices read [data, data + bytes)? Registers its range if they could not yet.
   bool has(const std::byte* data, std::size_t bytes);
-  /// The device's key for memory that `has` said yes to.
-  [[nodiscard]] std::uint32_t key(const std::byte* data, const VerbsDevice& device) const;
+  /// Can they, and those of peers, write there too?
+  bool has_writable(const std::byte* data, std::size_t bytes);
+  /// What the device has of memory that `has` said yes to.
+  [[nodiscard]] const ibv_mr& at(const std::byte* data, const VerbsDevice& device) const;
 
  private:
   struct Region {
     HeldRange range;
     std::vector<VerbsOwned<ibv_mr>> keys;  ///< as the devices; none if they have no room for it
+    bool writable = false;
   };
   void forget_ended();
+  const Region* find(const std::byte* data, std::size_t bytes);
   const Region& add(const HeldRange& range);
+  [[nodiscard]] Status register_at_all(Region& region, int access) const;
 
   const std::vector<std::unique_ptr<VerbsDevice>>& devices_;
   std::vector<Region> regions_;

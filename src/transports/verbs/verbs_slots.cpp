@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 
 namespace coll {
 
@@ -39,6 +40,32 @@ Status VerbsSlots::register_at(const VerbsDevice& device) {
       device.register_memory(memory_, mapped_, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
   regions_.push_back({&device, std::move(region)});
   return {};
+}
+
+void VerbsSlots::set_hint_out(VerbsHint hint, std::uint64_t secret) const {
+  auto* const begin = reinterpret_cast<std::byte*>(&hint);
+  hint.check = stamp(begin, offsetof(VerbsHint, check), secret);
+  std::memcpy(hint_place(hint.number, true), begin, sizeof hint);
+}
+
+VerbsSlots::Whole VerbsSlots::hints_out(std::uint64_t first, std::uint64_t count,
+                                        std::uint32_t key) const {
+  return {{reinterpret_cast<std::uint64_t>(hint_place(first, true)),
+           static_cast<std::uint32_t>(count * sizeof(VerbsHint)), key},
+          static_cast<std::uint64_t>(hint_place(first, false) - in(0))};
+}
+
+/// A copy of it is checked, since the device may be writing another one there.
+std::optional<VerbsHint> VerbsSlots::hint_in(std::uint64_t message, std::uint64_t secret) const {
+  VerbsHint hint;
+  auto* const begin = reinterpret_cast<std::byte*>(&hint);
+  for (std::size_t at = 0; at < sizeof hint; at += sizeof(std::uint64_t)) {
+    const std::uint64_t here = word(hint_place(message, false) + at);
+    std::memcpy(begin + at, &here, sizeof here);
+  }
+  if (hint.number != message || hint.check != stamp(begin, offsetof(VerbsHint, check), secret))
+    return {};
+  return hint;
 }
 
 const VerbsSlots::Region& VerbsSlots::region_of(const VerbsDevice& device) const {

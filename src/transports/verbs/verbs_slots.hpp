@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "transports/verbs/verbs_device.hpp"
@@ -14,10 +15,27 @@ namespace coll {
 
 /// What precedes the payload in a slot.
 struct VerbsHeader {
+  /// In `released`: the payload is where the receiver wanted it.
+  static constexpr std::uint32_t kLanded = 0x80000000;
+
   std::uint32_t bytes = 0;
-  std::uint32_t released = 0;  ///< messages of the other direction that the sender has consumed
+  /// Messages of the other direction that the sender has consumed, by the low 31 bits.
+  std::uint32_t released = 0;
   std::uint64_t digest = 0;
 };
+
+/// Where a receiver wants a message, as it lies in the sender's memory. What checks it is like the
+/// stamp of a message.
+struct VerbsHint {
+  static constexpr std::size_t kMostPairs = 8;
+  std::uint64_t number = 0;  ///< of the message
+  std::uint64_t address = 0;
+  std::array<std::uint32_t, kMostPairs> keys{};  ///< by pair, of the receiver's memory
+  std::uint32_t bytes = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t check = 0;
+};
+static_assert(sizeof(VerbsHint) == 64);
 
 /// A message travels as one piece: its header, its payload, and behind a short payload a stamp, so
 /// who finds the stamp has the message, and need not wait for its completion. A stamp is made of a
@@ -82,7 +100,19 @@ class VerbsSlots {
   }
   /// Where the peer writes.
   [[nodiscard]] std::uint64_t address_in() const { return reinterpret_cast<std::uint64_t>(in(0)); }
-  [[nodiscard]] std::size_t bytes() const { return 2 * stride_ * credits_; }
+  [[nodiscard]] std::size_t bytes() const {
+    return 2 * (stride_ * credits_ + hints() * sizeof(VerbsHint));
+  }
+
+  /// Messages for which there is a hint at a time: enough that the hint for a message is there
+  /// before the credit for it.
+  [[nodiscard]] std::uint64_t hints() const { return std::uint64_t{4} * credits_; }
+  void set_hint_out(VerbsHint hint, std::uint64_t secret) const;
+  /// What the peer has to be told of `count` messages whose hints lie in a row, and its place from
+  /// the begin of the peer's slots to receive into.
+  [[nodiscard]] Whole hints_out(std::uint64_t first, std::uint64_t count, std::uint32_t key) const;
+  /// Of that message, if it has come.
+  [[nodiscard]] std::optional<VerbsHint> hint_in(std::uint64_t message, std::uint64_t secret) const;
 
  private:
   static constexpr std::size_t kPayloadAt = 64, kHeaderAt = kPayloadAt - sizeof(VerbsHeader);
@@ -111,6 +141,11 @@ class VerbsSlots {
   }
   [[nodiscard]] std::byte* in(std::uint64_t message) const {
     return memory_ + (credits_ + message % credits_) * stride_;
+  }
+  /// All hints in, then all hints out, behind the slots.
+  [[nodiscard]] std::byte* hint_place(std::uint64_t message, bool outgoing) const {
+    const std::uint64_t index = message % hints() + (outgoing ? hints() : 0);
+    return memory_ + 2 * stride_ * credits_ + index * sizeof(VerbsHint);
   }
   [[nodiscard]] const Region& region_of(const VerbsDevice& device) const;
 

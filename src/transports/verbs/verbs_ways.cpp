@@ -48,6 +48,11 @@ std::uint64_t VerbsWays::stamp_of(std::uint64_t secret, std::uint32_t era, std::
   return x ^ x >> 31;
 }
 
+/// Of a hint for that message.
+std::uint64_t VerbsWays::hint_secret(std::uint64_t secret, std::uint64_t message) {
+  return stamp_of(~secret, 0, message);
+}
+
 // --- connecting
 
 Status VerbsWays::add(const VerbsRail& rail, std::uint32_t id) {
@@ -102,12 +107,12 @@ VerbsWays::Way* VerbsWays::way_with_room(std::uint32_t work) {
 }
 
 bool VerbsWays::has_room() {
-  return again_.empty() && way_with_room(2) != nullptr;  // one stays for what was consumed
+  return again_.empty() && way_with_room(kMostWork) != nullptr;
 }
 
 void VerbsWays::send(std::uint64_t message) {
   // A pair may have broken since there was room.
-  Way* const way = again_.empty() ? way_with_room(1) : nullptr;
+  Way* const way = again_.empty() ? way_with_room(kMessageWork) : nullptr;
   if (way == nullptr) {
     attention_ = true;
     return again_.push_back(message);
@@ -116,21 +121,62 @@ void VerbsWays::send(std::uint64_t message) {
   turn_ = turn_ + 1 == ways_.size() ? 0 : turn_ + 1;
 }
 
+/// Hints are of no era: until the message is consumed its place stays what it is.
+std::optional<VerbsHint> VerbsWays::hint_for(std::uint64_t message, std::uint32_t bytes) const {
+  if (bytes < kLeastLanding) return {};
+  const std::optional<VerbsHint> hint = slots_.hint_in(message, hint_secret(secret_in_, message));
+  return hint && hint->bytes == bytes ? hint : std::nullopt;
+}
+
+/// A message goes to the peer's slot. Or its payload goes to where the peer wants it, and the
+/// header alone to the slot behind it.
 void VerbsWays::post(Way& way, std::uint64_t message) {
   VerbsHeader header = slots_.header_out(message);
+  const std::optional<VerbsHint> hint = hint_for(message, header.bytes);
   header.released = static_cast<std::uint32_t>(receiver_.consumed()) & kVerbsNumberBits;
+  if (hint) header.released |= VerbsHeader::kLanded;
   slots_.set_header_out(message, header);
   owes_ = false;
   const VerbsDevice& device = *way.pair->rail().device;
+  const std::uint32_t key = slots_.local_key(device);
   const std::optional<ibv_sge> lent = receiver_.lent(message, device);
-  const VerbsSlots::Whole whole = slots_.finish(message, stamp_of(secret_out_, era_out_, message),
-                                                slots_.local_key(device), lent.has_value());
-  const std::array<ibv_sge, 2> pieces{whole.piece, lent.value_or(ibv_sge{})};
+  const ibv_sge payload = lent.value_or(
+      ibv_sge{reinterpret_cast<std::uint64_t>(slots_.payload_out(message)), header.bytes, key});
+  const VerbsSlots::Whole whole =
+      slots_.finish(message, stamp_of(secret_out_, era_out_, message), key, lent || hint);
+  const std::array<ibv_sge, 2> pieces{whole.piece, payload};
+  const VerbsWrite slot{std::span(pieces).first(lent && !hint ? 2 : 1), slots_there_ + whole.offset,
+                        way.there.key};
+  VerbsWrite landing;
+  if (hint)
+    landing = {std::span(pieces).last(1), hint->address,
+               hint->keys[static_cast<std::size_t>(&way - ways_.data())]};
   const Status posted =
-      way.pair->write(std::span(pieces).first(lent ? 2 : 1), slots_there_ + whole.offset,
-                      way.there.key, htonl(static_cast<std::uint32_t>(message) & kVerbsNumberBits));
+      way.pair->send(slot, htonl(static_cast<std::uint32_t>(message) & kVerbsNumberBits),
+                     hint ? &landing : nullptr);
   way.under_way.push_back({message, way.sent++, way.pair->posted()});
   if (!posted.ok()) break_off(way, posted.text());
+}
+
+void VerbsWays::note_landing(const VerbsLandings::Place& place) {
+  VerbsHint hint;
+  hint.number = place.number;
+  hint.address = reinterpret_cast<std::uint64_t>(place.into);
+  hint.bytes = static_cast<std::uint32_t>(place.bytes);
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    hint.keys[i] = receiver_.landing_key(place.into, *ways_[i].pair->rail().device);
+  slots_.set_hint_out(hint, hint_secret(secret_out_, place.number));
+}
+
+bool VerbsWays::tell_landings(std::uint64_t first, std::uint64_t count) {
+  Way* const way = way_with_room(2);  // one stays for what was consumed
+  if (way == nullptr) return false;
+  const VerbsSlots::Whole hints =
+      slots_.hints_out(first, count, slots_.local_key(*way->pair->rail().device));
+  const Status posted =
+      way->pair->write({std::span(&hints.piece, 1), slots_there_ + hints.offset, way->there.key});
+  if (!posted.ok()) break_off(*way, posted.text());
+  return true;
 }
 
 void VerbsWays::say_consumed() {
@@ -150,10 +196,12 @@ bool VerbsWays::arrived(std::uint64_t end) {
   for (Way& way : ways_) {
     VerbsPair& pair = *way.pair;
     std::erase_if(way.under_way, [&](const Sent& one) { return one.work <= pair.completed(); });
-    const auto is_before = [&](const Sent& one) { return one.message < end; };
-    if (std::ranges::none_of(way.under_way, is_before)) continue;
+    std::uint64_t last = 0;
+    for (const Sent& one : way.under_way)
+      if (one.message < end) last = std::max(last, one.work);
+    if (last == 0) continue;
     all = false;
-    if (!way.usable || pair.will_tell() || !pair.room()) continue;
+    if (!way.usable || pair.will_tell(last) || !pair.room()) continue;
     if (const Status posted = pair.fence(); !posted.ok()) break_off(way, posted.text());
   }
   return all;

@@ -10,6 +10,7 @@
 
 #include "sys/clock.hpp"
 #include "transports/verbs/verbs_control.hpp"
+#include "transports/verbs/verbs_landings.hpp"
 #include "transports/verbs/verbs_slots.hpp"
 
 namespace coll {
@@ -17,9 +18,13 @@ namespace coll {
 /// Of a message's number, in immediate values.
 inline constexpr std::uint32_t kVerbsNumberBits = 0x7fffffff;
 
+/// Of payloads that are written to where the receiver wants them: shorter ones are copied there
+/// sooner than the sender's device has done one more write (an estimate).
+inline constexpr std::size_t kLeastLanding = 8192;
+
 /// What an end tells the other when they meet, under the proof of their greeting.
 struct VerbsMeeting {
-  static constexpr std::size_t kMostPairs = 8;
+  static constexpr std::size_t kMostPairs = VerbsHint::kMostPairs;
   struct Pair {
     VerbsEnd end;
     std::uint32_t key = 0;  ///< of the slots, for writes through this pair
@@ -44,6 +49,9 @@ class VerbsReceiver {
   /// The payload of a message that was sent and not consumed, if it lies in the program's memory.
   [[nodiscard]] virtual std::optional<ibv_sge> lent(std::uint64_t message,
                                                     const VerbsDevice& device) const = 0;
+  /// The device's key of the program's memory, for the peer to write there.
+  [[nodiscard]] virtual std::uint32_t landing_key(const std::byte* into,
+                                                  const VerbsDevice& device) const = 0;
 
   VerbsReceiver(const VerbsReceiver&) = delete;
   VerbsReceiver& operator=(const VerbsReceiver&) = delete;
@@ -78,6 +86,11 @@ class VerbsWays {
   [[nodiscard]] bool has_room();
   /// Sends what lies in its slot.
   void send(std::uint64_t message);
+  /// Writes down where this end wants a message, for `tell`.
+  void note_landing(const VerbsLandings::Place& place);
+  /// Tells the peer where this end wants `count` messages, whose hints lie in a row. False: not
+  /// now. What is lost with its pair is not told again: without it a message goes to a slot.
+  bool tell_landings(std::uint64_t first, std::uint64_t count);
   /// Tells the peer, as soon as it can, how much this end has consumed.
   void say_consumed();
   /// All before `end` have arrived. False: if they have, it will be known soon.
@@ -130,9 +143,14 @@ class VerbsWays {
     std::string why;
   };
 
+  /// A message, a word for what was consumed, and one for landings.
+  static constexpr std::uint32_t kMessageWork = 2, kMostWork = kMessageWork + 2;
+
   static std::uint64_t stamp_of(std::uint64_t secret, std::uint32_t era, std::uint64_t message);
+  static std::uint64_t hint_secret(std::uint64_t secret, std::uint64_t message);
   Way* way_with_room(std::uint32_t work);
   void post(Way& way, std::uint64_t message);
+  [[nodiscard]] std::optional<VerbsHint> hint_for(std::uint64_t message, std::uint32_t bytes) const;
   void send_again();
   void break_off(Way& way, const std::string& why);
   void tell_broken(Way& way);

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "emulation/cuda/cuda_on_test.hpp"
+#include "transports/device_port.hpp"
 #include "transports/kernel_memory.hpp"
-#include "transports/transport.hpp"
 
 namespace coll::testing {
 

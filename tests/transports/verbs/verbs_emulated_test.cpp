@@ -2,7 +2,7 @@
 // The conformance suite over emulated devices, and what a message costs there.
 #include <gmock/gmock.h>
 
-#include "transports/transport_conformance.hpp"
+#include "transports/landing_conformance.hpp"
 #include "transports/verbs/on_emulated.hpp"
 
 namespace coll::test {
@@ -13,6 +13,12 @@ INSTANTIATE_TEST_SUITE_P(EmulatedVerbs, TransportConformance,
                                          on_emulated("two_ports_of_two_pairs", 2, {.pairs = 2}),
                                          lending(on_emulated("lending", 2, {}))),
                          name_of_backend);
+INSTANTIATE_TEST_SUITE_P(EmulatedVerbs, LandingConformance,
+                         testing::Values(lending(on_emulated("one_port", 1, {})),
+                                         lending(on_emulated("two_of_two", 2, {.pairs = 2}))),
+                         name_of_backend);
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LendingConformance);
 
 // --- what a message costs
 
@@ -57,6 +63,31 @@ TEST(VerbsCosts, AStreamTellsOfItsCreditsHalfAsOftenAsItHasSlots) {
   const auto after = Fabric::now().counts();
   EXPECT_EQ(after.writes - before.writes, kRounds);
   EXPECT_EQ(after.sends - before.sends, kRounds / 4);
+}
+
+TEST(VerbsCosts, AMessageThatLandsIsTwoWritesInOneDoorbellAndItsPlaceIsToldWithOthers) {
+  std::pmr::set_default_resource(RegisteredResource::of_process());
+  constexpr std::uint64_t kRounds = 64, kTold = 8, kBytes = 64 << 10;
+  {
+    Pair pair(on_emulated("landing", 1, {}), kBytes);
+    ASSERT_TRUE(pair.ready);
+    const std::pmr::vector<std::byte> data(kBytes);
+    std::pmr::vector<std::byte> wanted(kBytes);
+    Landing& landing = *pair.ends[1]->landing();
+    const auto before = Fabric::now().counts();
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      for (std::uint64_t i = 0; round % kTold == 0 && i < kTold; ++i)
+        landing.expect(landing.next() + i, wanted.data(), wanted.size());
+      ASSERT_EQ(pair.ends[1]->peek(kBytes, round), nullptr);
+      ASSERT_TRUE(pair.drive([&] { return pair.ends[0]->send(data.data(), data.size(), round); }));
+      ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(wanted.data(), kBytes, round); }));
+    }
+    const auto after = Fabric::now().counts();
+    EXPECT_EQ(after.writes - before.writes, 2 * kRounds + kRounds / kTold);
+    EXPECT_EQ(after.post_send_calls - before.post_send_calls,
+              kRounds + kRounds / kTold + after.sends - before.sends);
+  }
+  std::pmr::set_default_resource(nullptr);
 }
 
 }  // namespace

@@ -65,6 +65,60 @@ TEST(VerbsLending, ABlockThatTookTheAddressesOfAFreedOneIsRegisteredAnew) {
   }
 }
 
+/// Where the receiver has the message, and not in the connection.
+bool lands(Pair& pair, std::byte* into, std::size_t bytes) {
+  Landing& landing = *pair.ends[1]->landing();
+  landing.expect(landing.next(), into, bytes);
+  const std::byte* place = pair.ends[1]->peek(bytes, 1);  // tells the peer
+  const std::vector<std::byte> data(bytes, std::byte{1});
+  EXPECT_TRUE(pair.drive([&] { return pair.ends[0]->send(data.data(), bytes, 1); }));
+  EXPECT_TRUE(pair.drive([&] { return (place = pair.ends[1]->peek(bytes, 1)) != nullptr; }));
+  EXPECT_EQ(std::count(place, place + bytes, std::byte{1}), static_cast<std::ptrdiff_t>(bytes));
+  pair.ends[1]->release();
+  return place == into;
+}
+
+TEST(VerbsLanding, OnlyLongMessagesLandAndOnlyInMemoryThatStays) {
+  Pair pair(on_emulated("lands", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  std::vector<std::byte> own(64 << 10);
+  EXPECT_FALSE(lands(pair, own.data(), own.size()));
+  const Block block(64 << 10);
+  EXPECT_TRUE(lands(pair, block.data, block.bytes));
+  EXPECT_TRUE(lands(pair, block.data + 13, 8192));
+  EXPECT_FALSE(lands(pair, block.data, 8191)) << "is copied sooner";
+}
+
+TEST(VerbsLanding, MemoryThatMayOnlyBeReadIsLentAndNeverWritten) {
+  Pair pair(on_emulated("reads", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  const Block block(64 << 10);
+  Fabric::now().fail("ibv_reg_mr", EFAULT);
+  EXPECT_FALSE(lands(pair, block.data, block.bytes));
+  lend_and_receive(pair, block, std::byte{1});
+}
+
+/// The peer learns of places through a connection that may break before it has.
+TEST(VerbsLanding, AHintThatIsLostCostsACopy) {
+  Pair pair(on_emulated("lost", 1, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  const Block block(64 << 10);
+  Landing& landing = *pair.ends[1]->landing();
+  Fabric::now().hold(1);
+  landing.expect(landing.next(), block.data, block.bytes);
+  EXPECT_EQ(pair.ends[1]->peek(block.bytes, 1), nullptr);
+  Fabric::now().exceed_retries(1);
+  Fabric::now().go_on(1);
+  const std::vector<std::byte> data(block.bytes, std::byte{1});
+  ASSERT_TRUE(pair.drive([&] { return pair.ends[0]->send(data.data(), data.size(), 1); }));
+  const std::byte* place = nullptr;
+  ASSERT_TRUE(pair.drive([&] { return (place = pair.ends[1]->peek(block.bytes, 1)) != nullptr; }));
+  EXPECT_NE(place, block.data);
+  ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(block.data, block.bytes, 1); }));
+  EXPECT_EQ(std::count(block.data, block.data + block.bytes, std::byte{1}),
+            static_cast<std::ptrdiff_t>(block.bytes));
+}
+
 TEST(VerbsLending, WhatADeviceHasNoRoomForIsCopied) {
   Pair pair(on_emulated("no_room", 1, {}), 64 << 10);
   ASSERT_TRUE(pair.ready);

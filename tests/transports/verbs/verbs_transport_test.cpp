@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conformance suite over verbs, on real devices.
+#include "transports/landing_conformance.hpp"
 #include "transports/registered_resource.hpp"
-#include "transports/transport_conformance.hpp"
 #include "transports/verbs/verbs_backends.hpp"
 
 namespace coll::test {
@@ -22,6 +22,9 @@ Backend verbs(std::string name, bool lends) {
 INSTANTIATE_TEST_SUITE_P(Verbs, TransportConformance,
                          testing::Values(verbs("slots", false), verbs("lending", true)),
                          name_of_backend);
+INSTANTIATE_TEST_SUITE_P(Verbs, LandingConformance, testing::Values(verbs("lending", true)),
+                         name_of_backend);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LendingConformance);
 
 }  // namespace
 }  // namespace coll::test
