@@ -666,10 +666,14 @@ COLL_API coll_status_t coll_mem_alloc(void** memory, size_t bytes);
 /* Frees memory of coll_mem_alloc; null is no error. No operation may be using the memory. */
 COLL_API coll_status_t coll_mem_free(void* memory);
 
-/* Registers memory of the program, so that the other ranks of this host can read it where it lies,
- * like memory of coll_mem_alloc. Operations may use any part of the range.
+/* Registers memory of the program, like memory of coll_mem_alloc: the other ranks of this host can
+ * read it where it lies, and RDMA devices read and write it there. Operations may use any part of
+ * the range.
  *
- * Memory of the host: the range must be part of one shared mapping (mmap with
+ * Private memory of the host, as of malloc: RDMA devices use it. Other ranks of this host cannot
+ * map it, and fetch or copy it as before.
+ *
+ * Shared memory of the host: the range must be part of one shared mapping (mmap with
  * MAP_SHARED) of a memfd whose descriptor is open now. The memfd must be sealed against shrinking
  * (F_SEAL_SHRINK), or allow that seal: then this call sets it, for ever. A rank that may not open
  * this process's descriptors (/proc/PID/fd) copies the memory like any other.
@@ -680,8 +684,8 @@ COLL_API coll_status_t coll_mem_free(void* memory);
  * communicator. Ranks of one process that share a GPU need no registration.
  *
  * COLL_INVALID_ARGUMENT: the memory is of another kind, or already registered; coll_last_error says
- * which, and what to do. Private memory of the host needs no registration.
- * COLL_OUT_OF_RESOURCES: each registration of host memory keeps a descriptor open, and none is
+ * which, and what to do.
+ * COLL_OUT_OF_RESOURCES: each registration of shared memory keeps a descriptor open, and none is
  * left; or 23 ranges of GPUs' memory are registered.
  * COLL_UNSUPPORTED: the CUDA driver is too old to share memory of a GPU.
  *

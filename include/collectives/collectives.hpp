@@ -333,8 +333,8 @@ class Memory {
 };
 
 /// Registers memory of the program (coll_mem_register): while this object lives, the other ranks of
-/// this host read the memory where it lies. Destroy it before you unmap or free the memory. For
-/// memory of a GPU use coll_mem_deregister, which may be refused.
+/// this host read the memory where it lies, and RDMA devices use it there. Destroy it before you
+/// unmap or free the memory. For memory of a GPU use coll_mem_deregister, which may be refused.
 class Registration {
  public:
   static Result<Registration> of(const void* data, std::size_t bytes) {

@@ -102,14 +102,17 @@ TEST(CApi, MemoryIsRegisteredAndGivenBackAsItWas) {
   EXPECT_EQ(coll_mem_deregister(nullptr), COLL_SUCCESS);
 }
 
+TEST(CApi, PrivateMemoryIsRegisteredForDevices) {
+  const std::vector<char> heap(Pages::kBytes);
+  ASSERT_EQ(coll_mem_register(heap.data(), heap.size()), COLL_SUCCESS) << coll_last_error();
+  expect_refused(heap.data() + 1, 1, "registered already", "deregister");
+  EXPECT_EQ(coll_mem_deregister(heap.data()), COLL_SUCCESS) << coll_last_error();
+}
+
 TEST(CApi, RegisteringRefusesWhatItCannotTakeWithAReason) {
   expect_refused(nullptr, 1, "address is null", "");
   const Pages pages;
   expect_refused(pages.data, 0, "bytes is 0", "register memory");
-  const std::vector<char> heap(Pages::kBytes);
-  expect_refused(heap.data(), heap.size(), "private memory", "needs no registration");
-  const Pages copied(MFD_ALLOW_SEALING, MAP_PRIVATE);
-  expect_refused(copied.data, Pages::kBytes, "private memory", "coll_mem_alloc");
   Pages closed;
   closed.close_file();
   expect_refused(closed.data, Pages::kBytes, "no descriptor", "after it is registered");
@@ -162,10 +165,11 @@ TEST(CppFace, ARegistrationEndsWithItsOwner) {
     EXPECT_TRUE(is_registered());
   }
   EXPECT_FALSE(is_registered());
-  const auto refused = Registration::of(&pages, 1);
+  const Registration again = *Registration::of(pages.data, 1);
+  const auto refused = Registration::of(pages.data, 1);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, COLL_INVALID_ARGUMENT);
-  EXPECT_NE(refused.error().text.find("private memory"), std::string::npos);
+  EXPECT_NE(refused.error().text.find("registered already"), std::string::npos);
 }
 
 TEST(CppFace, MemoryHasOneOwner) {

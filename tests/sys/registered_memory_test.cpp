@@ -10,6 +10,7 @@
 
 #include "child_process.hpp"
 #include "mapped_file.hpp"
+#include "sys/memory/held_ranges.hpp"
 #include "sys/memory/shared_arena.hpp"
 #include "sys/memory/shared_segments.hpp"
 
@@ -109,13 +110,39 @@ TEST(RegisteredMemory, AMappingInPiecesIsOne) {
   EXPECT_EQ(SharedSegments::find(file.data, 8 * kPage)->offset, 0U);
 }
 
-TEST(RegisteredMemory, PrivateMemoryIsRefused) {
+/// Devices may use it, and nobody else can map it.
+TEST(RegisteredMemory, PrivateMemoryIsHeldForDevicesAlone) {
   const std::string heap(100'000, 'x');
-  expect_refused(reinterpret_cast<const std::byte*>(heap.data()), heap.size(), "private memory",
-                 "needs no registration");
-  const MappedFile file(kPage);
-  const MappedFile copied(Fd(::dup(file.file.get())), kPage, MAP_PRIVATE);
-  expect_refused(copied, "private memory: /memfd:coll-test", "coll_mem_alloc");
+  const auto* const data = reinterpret_cast<const std::byte*>(heap.data());
+  EXPECT_FALSE(held_range(data, heap.size()));
+  const std::uint64_t ended = held_ranges_ended();
+  {
+    const Registered all(data, heap.size());
+    const std::optional<HeldRange> held = held_range(data + 5, 100);
+    ASSERT_TRUE(held);
+    EXPECT_EQ(held->begin, data);
+    EXPECT_EQ(held->bytes, heap.size());
+    EXPECT_FALSE(held_range(data + 5, heap.size())) << "beyond its end";
+    EXPECT_EQ(SharedSegments::find(data, 1), std::nullopt);
+    const MappedFile file(kPage);  // whose place is found beside it
+    const Registered shared(file.data, kPage);
+    EXPECT_TRUE(SharedSegments::find(file.data, kPage));
+    EXPECT_FALSE(register_memory(data + 50, 10).ok()) << "is registered already";
+    EXPECT_EQ(in_child([&] { return held_range(data, 1) ? 1 : 0; }), 0);
+  }
+  EXPECT_FALSE(held_range(data, 1));
+  EXPECT_EQ(held_ranges_ended() - ended, 2U);
+}
+
+TEST(RegisteredMemory, PrivateMemoryMayBeOfSeveralMappings) {
+  const MappedFile file(3 * kPage);
+  const MappedFile copied(Fd(::dup(file.file.get())), 3 * kPage, MAP_PRIVATE);
+  ASSERT_NE(
+      ::mmap(copied.data + kPage, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+      MAP_FAILED);
+  { const Registered all(copied.data, 3 * kPage); }
+  ASSERT_EQ(::munmap(copied.data + kPage, kPage), 0);
+  expect_refused(copied, "only 4096 bytes of it are private memory", "by itself");
 }
 
 TEST(RegisteredMemory, MemoryWithoutADescriptorIsRefused) {

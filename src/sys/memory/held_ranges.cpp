@@ -8,14 +8,10 @@
 namespace coll {
 
 std::optional<HeldRange> held_range(const std::byte* data, std::size_t bytes) {
-  const std::optional<SharedPlace> place = SharedSegments::find(data, bytes);
-  if (!place) return {};
-  std::optional<HeldRange> range;
-  if (place->segment == SharedPlace::kArena) {
+  std::optional<HeldRange> range = SharedSegments::range_of(data);
+  if (range && range->number == SharedPlace::kArena) {
     const Result<SharedArena*> arena = SharedArena::of_this_process();
-    if (arena.ok()) range = (*arena)->block_of(data);
-  } else {
-    range = SharedSegments::range_of(data);
+    range = arena.ok() ? (*arena)->block_of(data) : std::nullopt;
   }
   return range && range->has(data, bytes) ? range : std::nullopt;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the program's own, made one of the segments that others can map.
+// Memory of the program's own, made one of the segments of this process.
 #include "sys/memory/registered_memory.hpp"
 
 #include <dirent.h>
@@ -25,9 +25,6 @@
 namespace coll {
 namespace {
 
-constexpr const char* kPrivateHint =
-    "private memory needs no registration, it is fetched by a system call or copied; "
-    "coll_mem_alloc gives memory that the other ranks read in place";
 constexpr const char* kMakeHint =
     "make it by memfd_create with MFD_ALLOW_SEALING and map it with MAP_SHARED, or use "
     "coll_mem_alloc";
@@ -56,10 +53,11 @@ struct Mapping {
     mapping.name = line.substr(static_cast<std::size_t>(name));
     return true;
   }
-  /// Is `next` the same file's next part?
+  /// Does `next` follow, private like this one or the same file's next part?
   [[nodiscard]] bool goes_on_in(const Mapping& next) const {
-    return next.begin == end && next.shared == shared && next.device == device &&
-           next.inode == inode && next.offset == offset + (end - begin);
+    if (next.begin != end || next.shared != shared) return false;
+    return !shared ||
+           (next.device == device && next.inode == inode && next.offset == offset + (end - begin));
   }
   [[nodiscard]] std::string text() const {
     return name.empty() ? std::string("memory without a file") : name;
@@ -70,9 +68,9 @@ Status refuse(const std::string& what, const char* hint, int error = 0) {
   return failed(Code::invalid_argument, what, hint, error);
 }
 
-/// The shared mapping of [begin, begin + bytes); one that the kernel keeps in pieces, as after a
-/// madvise for a part of it, is one. The failure says what lies there instead.
-Result<Mapping> shared_mapping_of(std::uintptr_t begin, std::size_t bytes) {
+/// The mapping of [begin, begin + bytes); one that the kernel keeps in pieces, as after a madvise
+/// for a part of it, is one. The failure says what lies there instead.
+Result<Mapping> mapping_of(std::uintptr_t begin, std::size_t bytes) {
   COLL_ASSIGN(const std::string maps, read_file("/proc/self/maps"));
   Mapping whole;
   for (std::string_view rest = maps; !rest.empty();) {
@@ -80,7 +78,6 @@ Result<Mapping> shared_mapping_of(std::uintptr_t begin, std::size_t bytes) {
     if (!Mapping::parse(std::string(take_line(rest)), next) || next.end <= begin) continue;
     if (whole.end == 0) {
       if (next.begin > begin) break;
-      if (!next.shared) return refuse("it is private memory: " + next.text(), kPrivateHint);
       whole = next;
     } else if (whole.goes_on_in(next)) {
       whole.end = next.end;
@@ -90,8 +87,8 @@ Result<Mapping> shared_mapping_of(std::uintptr_t begin, std::size_t bytes) {
     if (bytes <= whole.end - begin) return whole;
   }
   if (whole.end == 0) return refuse("nothing is mapped there", "give mapped memory");
-  return refuse("only " + std::to_string(whole.end - begin) +
-                    " bytes of it are one shared mapping: " + whole.text(),
+  return refuse("only " + std::to_string(whole.end - begin) + " bytes of it are " +
+                    (whole.shared ? "one shared mapping: " : "private memory: ") + whole.text(),
                 "register each mapping by itself");
 }
 
@@ -140,7 +137,8 @@ Status seal(const Fd& file, const Mapping& mapping) {
 }
 
 Status add(std::uintptr_t begin, const std::byte* data, std::size_t bytes) {
-  COLL_ASSIGN(const Mapping mapping, shared_mapping_of(begin, bytes));
+  COLL_ASSIGN(const Mapping mapping, mapping_of(begin, bytes));
+  if (!mapping.shared) return SharedSegments::add_private(data, bytes);
   COLL_ASSIGN(Fd file, descriptor_of(mapping));
   COLL_TRY(seal(file, mapping));
   COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(file));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memory of this process the others of this host can map.
+// Which memory of this process stays where it is, and how the others of this host map it.
 #include "sys/memory/shared_segments.hpp"
 
 #include <pthread.h>
@@ -24,8 +24,8 @@ using Address = std::uintptr_t;
 /// One segment, as its owner knows it.
 struct Segment {
   Address end = 0;
-  SharedPlace place;  ///< of its first byte
-  Fd descriptor = Fd();
+  SharedPlace place;     ///< of its first byte
+  Fd descriptor = Fd();  ///< none: it is private
 };
 using Segments = std::map<Address, Segment>;
 
@@ -43,6 +43,7 @@ class Table {
     version_.store(version + 1, std::memory_order_relaxed);
     Range* range = ranges_.get();
     for (const auto& [begin, segment] : segments) {
+      if (!segment.descriptor) continue;  // nobody can map it
       range->begin.store(begin, std::memory_order_release);
       range->end.store(segment.end, std::memory_order_release);
       range->segment.store(segment.place.segment, std::memory_order_release);
@@ -51,7 +52,7 @@ class Table {
       range->offset.store(segment.place.offset, std::memory_order_release);
       ++range;
     }
-    count_.store(segments.size(), std::memory_order_release);
+    count_.store(static_cast<std::size_t>(range - ranges_.get()), std::memory_order_release);
     version_.store(version + 2, std::memory_order_release);
   }
 
@@ -166,7 +167,8 @@ Result<SharedPlace> add_segment(const std::byte* data, std::size_t bytes, Fd des
   const auto begin = reinterpret_cast<Address>(data);
   const Address end = begin + bytes;
   struct stat file {};
-  if (::fstat(descriptor.get(), &file) != 0) return system_failure("fstat of shared memory", errno);
+  if (descriptor && ::fstat(descriptor.get(), &file) != 0)
+    return system_failure("fstat of shared memory", errno);
   Book& book = Book::of_process();
   const std::lock_guard lock(book.mutex);
   const auto after = book.segments.lower_bound(begin);
@@ -199,6 +201,10 @@ std::optional<SharedPlace> SharedSegments::find(const std::byte* data, std::size
 Result<SharedPlace> SharedSegments::add(const std::byte* data, std::size_t bytes, Fd descriptor,
                                         std::uint64_t offset) {
   return add_segment(data, bytes, std::move(descriptor), offset, false);
+}
+
+Status SharedSegments::add_private(const std::byte* data, std::size_t bytes) {
+  return add_segment(data, bytes, Fd(), 0, false).status();
 }
 
 Result<SharedPlace> SharedSegments::add_arena(const std::byte* data, std::size_t bytes,

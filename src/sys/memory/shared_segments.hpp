@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memory of this process the others of this host can map.
+// Which memory of this process stays where it is, and how the others of this host map it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +31,9 @@ struct SharedPlace {
   }
 };
 
-/// The segments of this process: ranges of its addresses, each backed by a descriptor that is
-/// sealed against shrinking. The arena is one, what users register are the others. A fork starts
-/// without any.
+/// The segments of this process: ranges of its addresses, backed by descriptors that are sealed
+/// against shrinking, or private, for devices alone. The arena is one, what users register are the
+/// others. A fork starts without any.
 class SharedSegments {
  public:
   /// Where others read [data, data + bytes), bytes > 0, in place, if they can. Any thread, no lock,
@@ -44,7 +44,9 @@ class SharedSegments {
   /// the place of the first. Refused: a range that overlaps another one.
   static Result<SharedPlace> add(const std::byte* data, std::size_t bytes, Fd descriptor,
                                  std::uint64_t offset);
-  /// The same for the process's arena.
+  /// Private memory, which `find` finds nowhere. Refused like the others.
+  static Status add_private(const std::byte* data, std::size_t bytes);
+  /// Like `add`, for the process's arena.
   static Result<SharedPlace> add_arena(const std::byte* data, std::size_t bytes, Fd descriptor);
   /// Who looks for the process's arena, or makes it, holds this one. No fork happens meanwhile.
   static std::mutex& arena_mutex();
