@@ -31,16 +31,10 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attribute
       context, port, reinterpret_cast<_compat_ibv_port_attr*>(attributes));
 }
 
-/// As the header's macro: kernels may not know the optional flags (IBV_ACCESS_RELAXED_ORDERING),
-/// and only the newer function leaves those out.
 ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) {
-  constexpr int kOptional = IBV_ACCESS_OPTIONAL_RANGE;
-  auto* const newer = g_reg_mr_iova2.load(std::memory_order_acquire);
-  if ((access & kOptional) != 0 && newer != nullptr) {
-    return newer(domain, address, bytes, reinterpret_cast<std::uintptr_t>(address),
-                 static_cast<unsigned>(access));
-  }
-  return g_reg_mr.load(std::memory_order_acquire)(domain, address, bytes, access & ~kOptional);
+  return register_by(g_reg_mr.load(std::memory_order_acquire),
+                     g_reg_mr_iova2.load(std::memory_order_acquire), domain, address, bytes,
+                     access);
 }
 
 Result<VerbsTable> verbs_of_library() {
@@ -106,6 +100,16 @@ Result<VerbsTable> verbs_of_library() {
 }
 
 }  // namespace
+
+ibv_mr* register_by(decltype(ibv_reg_mr)* plain, decltype(ibv_reg_mr_iova2)* newer, ibv_pd* domain,
+                    void* address, std::size_t bytes, int access) {
+  constexpr int kOptional = IBV_ACCESS_OPTIONAL_RANGE;
+  if ((access & kOptional) != 0 && newer != nullptr) {
+    return newer(domain, address, bytes, reinterpret_cast<std::uintptr_t>(address),
+                 static_cast<unsigned>(access));
+  }
+  return plain(domain, address, bytes, access & ~kOptional);
+}
 
 const Result<VerbsTable>& load_verbs() {
   return made_once([] { return verbs_of_library(); });

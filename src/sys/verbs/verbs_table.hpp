@@ -49,6 +49,12 @@ struct VerbsTable {
   int (*post_recv)(ibv_qp* pair, ibv_recv_wr* work, ibv_recv_wr** bad) = nullptr;
 };
 
+/// As the header's macro ibv_reg_mr. Kernels may not know the optional flags, as
+/// IBV_ACCESS_RELAXED_ORDERING is; only `newer` keeps those from them. Where it is null, in a
+/// library from before rdma-core 28, memory is registered without these flags.
+ibv_mr* register_by(decltype(ibv_reg_mr)* plain, decltype(ibv_reg_mr_iova2)* newer, ibv_pd* domain,
+                    void* address, std::size_t bytes, int access);
+
 /// Loads the library at most once, for good. Fails, and says so, where it is not installed.
 const Result<VerbsTable>& load_verbs();
 

@@ -167,6 +167,14 @@ EmulatedVerbs::Counts EmulatedVerbs::counts() const {
   return fabric_->counts;
 }
 
+std::vector<int> EmulatedVerbs::access_to(const std::byte* place) const {
+  const std::lock_guard lock(fabric_->mutex);
+  std::vector<int> found;
+  for (const auto& [key, region] : fabric_->regions)
+    if (region->holds(reinterpret_cast<std::uint64_t>(place), 1)) found.push_back(region->access);
+  return found;
+}
+
 std::vector<std::uint32_t> EmulatedVerbs::pairs() const {
   const std::lock_guard lock(fabric_->mutex);
   std::vector<std::uint32_t> numbers;

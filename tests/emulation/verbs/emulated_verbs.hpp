@@ -61,6 +61,8 @@ class EmulatedVerbs {
     std::uint64_t post_send_calls = 0, post_recv_calls = 0, poll_calls = 0;
   };
   [[nodiscard]] Counts counts() const;
+  /// The access flags with which the memory that this place lies in was registered, of each region.
+  [[nodiscard]] std::vector<int> access_to(const std::byte* place) const;
   /// The numbers of living queue pairs, oldest first.
   [[nodiscard]] std::vector<std::uint32_t> pairs() const;
 

@@ -72,6 +72,28 @@ TEST_F(Verbs, TheFastPathIsTheProviders) {
   EXPECT_EQ(verbs_.req_notify_cq(&queue, 1), 15);
 }
 
+ibv_mr g_by_plain{}, g_by_newer{};
+int g_access = -1;
+
+TEST(RegisterBy, OptionalFlagsGoToTheNewerFunctionAndNeverToTheOlderOne) {
+  const auto plain = [](ibv_pd*, void*, std::size_t, int access) {
+    g_access = access;
+    return &g_by_plain;
+  };
+  const auto newer = [](ibv_pd*, void* address, std::size_t, std::uint64_t at, unsigned access) {
+    EXPECT_EQ(at, reinterpret_cast<std::uintptr_t>(address)) << "keys are for the same addresses";
+    g_access = static_cast<int>(access);
+    return &g_by_newer;
+  };
+  char memory = 0;
+  constexpr int kWrite = IBV_ACCESS_LOCAL_WRITE, kRelaxed = kWrite | IBV_ACCESS_RELAXED_ORDERING;
+  EXPECT_EQ(register_by(plain, newer, nullptr, &memory, 1, kRelaxed), &g_by_newer);
+  EXPECT_EQ(g_access, kRelaxed);
+  EXPECT_EQ(register_by(plain, newer, nullptr, &memory, 1, kWrite), &g_by_plain);
+  EXPECT_EQ(register_by(plain, nullptr, nullptr, &memory, 1, kRelaxed), &g_by_plain);
+  EXPECT_EQ(g_access, kWrite) << "kernels of then refuse what they do not know";
+}
+
 /// On a machine with devices: each port and address that the kernel's tree has is there.
 TEST_F(Verbs, DevicesAreThoseOfTheKernelsTree) {
   int count = 0;

@@ -129,6 +129,20 @@ TEST(VerbsLending, WhatADeviceHasNoRoomForIsCopied) {
   EXPECT_TRUE(pair.ends[0]->status().ok());
 }
 
+TEST(VerbsLending, BytesOfTheProgramsMemoryMayPassEachOtherOnTheBusAndThoseOfSlotsMayNot) {
+  Pair pair(on_emulated("relaxed", 2, {}), 64 << 10);
+  ASSERT_TRUE(pair.ready);
+  const Block block(64 << 10);
+  ASSERT_TRUE(pair.ends[0]->lending()->lends(block.data, block.bytes, false));
+  constexpr int kWritten = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  constexpr int kRelaxed = kWritten | IBV_ACCESS_RELAXED_ORDERING;
+  EXPECT_THAT(Fabric::now().access_to(block.data), testing::ElementsAre(kRelaxed, kRelaxed))
+      << "at each device";
+  std::byte* slot = nullptr;
+  ASSERT_TRUE(pair.drive([&] { return (slot = pair.ends[0]->acquire(64)) != nullptr; }));
+  EXPECT_THAT(Fabric::now().access_to(slot), testing::ElementsAre(kWritten, kWritten));
+}
+
 TEST(VerbsLending, WhatIsWithdrawnIsReadNoMore) {
   Pair pair(on_emulated("withdrawn", 1, {}), 64 << 10);
   ASSERT_TRUE(pair.ready);
