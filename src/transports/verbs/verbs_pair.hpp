@@ -17,7 +17,8 @@ namespace coll {
 struct VerbsRail {
   RdmaRail rail;
   VerbsDevice* device = nullptr;
-  std::uint8_t mtu = 0;  ///< ibv_mtu of the port
+  std::uint8_t mtu = 0;          ///< ibv_mtu of the port
+  std::uint32_t most_bytes = 0;  ///< of a message; 0: the port does not say
 };
 
 /// How the peer's end of a queue pair is reached.

@@ -44,6 +44,7 @@ Result<std::unique_ptr<Transport>> VerbsTransport::make(const TransportSpec& spe
     COLL_TRY(choose_gid(rail, options.gid));
     COLL_TRY(made->add_rail(verbs, rail));
   }
+  COLL_TRY(made->check_length(made->limits().slot_bytes));
   COLL_TRY(made->try_memory());
   COLL_ASSIGN(made->progress_, VerbsProgress::make(made->devices_));
   COLL_ASSIGN(made->dial_, Dial::open(spec, {"verbs", kVerbsWireVersion}));
@@ -64,7 +65,22 @@ Status VerbsTransport::add_rail(const VerbsTable& verbs, const RdmaRail& rail) {
     found = devices_.end() - 1;
   }
   COLL_ASSIGN(const ibv_port_attr port, (*found)->port(rail.port.number));
-  rails_.push_back({rail, found->get(), static_cast<std::uint8_t>(port.active_mtu)});
+  rails_.push_back(
+      {rail, found->get(), static_cast<std::uint8_t>(port.active_mtu), port.max_msg_sz});
+  return {};
+}
+
+/// A port that takes shorter messages only would break its pairs at the first long one.
+Status VerbsTransport::check_length(std::size_t slot_bytes) const {
+  const std::size_t longest = sizeof(VerbsHeader) + slot_bytes;
+  for (const VerbsRail& one : rails_)
+    if (one.most_bytes != 0 && one.most_bytes < longest) {
+      const std::string name = one.rail.port.name();
+      return failed(Code::unsupported,
+                    name + " takes messages of up to " + std::to_string(one.most_bytes) +
+                        " bytes, and those of a connection have up to " + std::to_string(longest),
+                    "leave the port out: COLL_INTERFACE=^" + name);
+    }
   return {};
 }
 
@@ -98,6 +114,7 @@ PathCapabilities VerbsTransport::path(std::string_view /*peer_descriptor*/) cons
 Result<std::unique_ptr<Connection>> VerbsTransport::open(const ConnectionSpec& spec,
                                                          std::string_view peer_descriptor) {
   COLL_TRY(check_connection(spec_, spec));
+  COLL_TRY(check_length(spec.slot_bytes));
   COLL_ASSIGN(const VerbsDescriptor peer, VerbsDescriptor::parse(peer_descriptor));
   COLL_TRY(verbs_accepts(descriptor_, peer));
   // Completions of connections that are gone may take the room that new ones are promised.

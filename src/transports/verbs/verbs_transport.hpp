@@ -30,6 +30,7 @@ class VerbsTransport final : public Transport {
   VerbsTransport(const TransportSpec& spec, const VerbsOptions& options)
       : spec_(spec), options_(options) {}
   Status add_rail(const VerbsTable& verbs, const RdmaRail& rail);
+  [[nodiscard]] Status check_length(std::size_t slot_bytes) const;
   Status try_memory() const;
 
   const TransportSpec spec_;

@@ -79,7 +79,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* into) {
   into->active_mtu = EmulatedFabric::kMtu;
   into->gid_tbl_len = static_cast<int>(device.gids.size());
   into->pkey_tbl_len = 1;
-  into->max_msg_sz = 1U << 31;
+  into->max_msg_sz = device.most_bytes;
   into->active_width = 2;   // 4 lanes
   into->active_speed = 32;  // of 25 Gbit/s
   into->link_layer = IBV_LINK_LAYER_ETHERNET;

@@ -53,6 +53,7 @@ class EmulatedBell {
 struct EmulatedDevice : ibv_device {
   std::array<ibv_gid, 2> gids;  ///< link-local; IPv4
   bool up = true, held = false;
+  std::uint32_t most_bytes = 1U << 31;  ///< of a message
   [[nodiscard]] bool blocked() const { return held || !up; }
 };
 

@@ -129,6 +129,11 @@ void EmulatedVerbs::forget_unmet() {
   fabric_->faults.clear();
 }
 
+void EmulatedVerbs::set_most_bytes(int device, std::uint32_t bytes) {
+  const std::lock_guard lock(fabric_->mutex);
+  fabric_->device(device).most_bytes = bytes;
+}
+
 void EmulatedVerbs::set_port(int device, bool up) {
   const std::lock_guard lock(fabric_->mutex);
   EmulatedDevice& one = fabric_->device(device);

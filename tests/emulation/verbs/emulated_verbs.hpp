@@ -43,6 +43,8 @@ class EmulatedVerbs {
   [[nodiscard]] int unmet() const;
   void forget_unmet();
 
+  /// Its port says that it takes no longer messages.
+  void set_most_bytes(int device, std::uint32_t bytes);
   /// Down: an event says so, and work through the port is held. Up: an event, and it goes on.
   void set_port(int device, bool up);
   /// Holds work to and from the device, without an event; and lets it go on, in order.

@@ -71,6 +71,29 @@ TEST_F(VerbsFaults, WhatAPeerSentBeforeItWentArrivesThoughThisEndWasStillConnect
   EXPECT_TRUE(ends[0]->status().ok()) << ends[0]->status().text();
 }
 
+TEST_F(VerbsFaults, APortIsRefusedIfItTakesNoMessageAsLongAsASlot) {
+  const auto made = [&] { return backend(2).make(spec_of(0, 2, 5)); };
+  ASSERT_TRUE(made().ok());
+  const auto longest = static_cast<std::uint32_t>((*made())->limits().slot_bytes + 16);
+  fabric.set_most_bytes(2, longest - 1);
+  const Status refused = made().status();
+  EXPECT_EQ(refused.code(), Code::unsupported);
+  EXPECT_THAT(refused.text(), testing::AllOf(testing::HasSubstr("emu2:1 takes messages of up to " +
+                                                                std::to_string(longest - 1)),
+                                             testing::HasSubstr("COLL_INTERFACE=^emu2:1")));
+  for (const std::uint32_t enough : {0U, longest}) {
+    fabric.set_most_bytes(2, enough);
+    EXPECT_TRUE(made().ok()) << enough << " (0: the port does not say)";
+  }
+  // However long the slots that somebody asks for.
+  Ranks ranks(backend(2));
+  ConnectionSpec spec{.peer = 1, .lane = 0, .slot_bytes = longest - 16, .credits = 2};
+  EXPECT_NE(ranks.open(0, spec), nullptr);
+  spec.slot_bytes += 64;
+  const auto opened = ranks.transports[0]->open(spec, ranks.transports[1]->descriptor());
+  EXPECT_EQ(opened.status().code(), Code::unsupported) << opened.status().text();
+}
+
 TEST_F(VerbsFaults, ALastPairThatBreaksWhileAnotherIsSettledIsWaitedFor) {
   Pair pair(backend(2), 1024);
   ASSERT_TRUE(pair.ready);
