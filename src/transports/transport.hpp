@@ -305,6 +305,8 @@ struct TransportSpec {
   std::uint64_t job[2] = {0, 0};
   std::string interface;     ///< as the knob COLL_INTERFACE
   bool one_network = false;  ///< all ranks reach each other over this host's loopback
+  int numa_node = -1;        ///< that all processors of the rank are of; -1: unknown, or several
+  std::string gpu = {};      ///< that the rank uses, by a lasting_name; "": none
 };
 
 /// Can this rank have such a connection? Every transport gives this answer.

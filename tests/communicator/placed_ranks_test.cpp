@@ -12,7 +12,9 @@
 #include "fake_hosts.hpp"
 #include "rank_threads.hpp"
 #include "schedule/chunk_map.hpp"
+#include "sys/machine/numa_node.hpp"
 #include "test_seed.hpp"
+#include "topology/find_gpu.hpp"
 #include "topology/machine_of.hpp"
 #include "topology/rings/placement.hpp"
 
@@ -57,6 +59,24 @@ TEST(PlacedRanks, HaveTheLayoutOfTheDescribedMachine) {
       EXPECT_EQ(layout.rail[3], 1);
     });
   }
+}
+
+/// So that they may take what is near.
+TEST(PlacedRanks, TellTheirTransportsWhereTheySit) {
+  std::vector<TransportSpec> specs(2);
+  RanksOptions options;
+  options.devices = {"1", ""};
+  options.choices = {{"shm", [&](const TransportSpec& spec) {
+                        specs[static_cast<std::size_t>(spec.rank)] = spec;
+                        return make_shm_transport(spec);
+                      }}};
+  run_ranks(2, options, [](Communicator&) {});
+  const Topology& machine = *own_machine();
+  EXPECT_EQ(specs[0].gpu, lasting_name(machine, machine.all(NodeKind::gpu)[1]));
+  EXPECT_EQ(specs[1].gpu, "");
+  cpu_set_t cpus;
+  ASSERT_EQ(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+  for (const TransportSpec& spec : specs) EXPECT_EQ(spec.numa_node, numa_node_of(cpus));
 }
 
 TEST(PlacedRanks, OnCoresHaveRailsAndNoIslands) {

@@ -210,8 +210,10 @@ Result<Membership> agree_on_membership(const Assembly& meeting,
   }
   out.own = mine;
   put_settings(settings, meeting.rank, meeting.size, mine);
-  const TransportSpec spec{
+  TransportSpec spec{
       meeting.rank, meeting.size, {meeting.job[0], meeting.job[1]}, interface, meeting.one_network};
+  spec.numa_node = mine.numa;
+  spec.gpu = mine.device;
   std::vector<Offered> offered;
   for (const TransportChoice& choice : choices) {
     if (size == 1) break;  // one rank costs nothing

@@ -35,8 +35,8 @@ Status keep_room() {
 Status make_transports(const Assembly& part, const Kinship& kin,
                        const std::vector<TransportChoice>& choices, const std::string& interface,
                        Card& card, Membership& out) {
-  const TransportSpec spec{
-      part.rank, part.size, {part.job[0], part.job[1]}, interface, part.one_network};
+  TransportSpec spec{part.rank, part.size, {part.job[0], part.job[1]}, interface, part.one_network};
+  spec.numa_node = card.numa;
   for (const TransportChoice& choice : choices) {
     if (std::ranges::find(kin.ways, choice.name, &Kinship::Way::transport) == kin.ways.end()) {
       continue;

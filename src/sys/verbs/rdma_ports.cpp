@@ -16,6 +16,7 @@
 #include "sys/net/net_interfaces.hpp"
 #include "sys/net/rdma_interfaces.hpp"
 #include "sys/text_file.hpp"
+#include "sys/verbs/pci_path.hpp"
 
 namespace coll {
 namespace {
@@ -37,21 +38,6 @@ std::optional<T> leading(std::string_view text) {
   }
   if (result.ec != std::errc()) return std::nullopt;
   return value;
-}
-
-/// "0000:0f:00.0": the last such part of the device's path; a device may lie below its function.
-std::string pci_address_of(const fs::path& device) {
-  std::error_code none;
-  std::string address;
-  for (const fs::path& part : fs::canonical(device, none)) {
-    const std::string name = part.string();
-    const bool is_address = name.size() >= 12 &&
-                            name.find_first_not_of("0123456789abcdef:.") == std::string::npos &&
-                            name[name.size() - 2] == '.' && name[name.size() - 5] == ':' &&
-                            name[name.size() - 8] == ':';
-    if (is_address) address = name;
-  }
-  return address;
 }
 
 /// "fe80:0000:…": eight groups of four digits. Nothing for another text.
@@ -119,7 +105,8 @@ RdmaPort port_at(const fs::path& folder, std::uint8_t number) {
   port.gigabits_per_s = std::max(0.0, leading<double>(first_line_of(folder / "rate")).value_or(0));
   port.lid = leading<std::uint16_t>(first_line_of(folder / "lid")).value_or(0);
   port.numa_node = leading<int>(first_line_of(device / "device" / "numa_node")).value_or(-1);
-  port.bus = pci_address_of(device / "device");
+  port.pci_path = pci_path_of(device / "device");
+  port.bus = port.pci_path.substr(port.pci_path.rfind('/') + 1);
   const std::vector<RdmaGidText> filled = filled_rdma_gids(folder);
   port.gids = gids_of(folder, filled, port.ethernet);
   port.interfaces = interfaces_of_rdma_port(folder, filled);

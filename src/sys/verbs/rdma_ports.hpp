@@ -41,7 +41,8 @@ struct RdmaPort {
   std::vector<RdmaGid> gids;  ///< without the empty entries
   /// The network interfaces over it; on InfiniBand those of IP over it.
   std::vector<std::string> interfaces = {};
-  std::string state = {};  ///< as the kernel calls it: "ACTIVE", "DOWN, Disabled"
+  std::string state = {};     ///< as the kernel calls it: "ACTIVE", "DOWN, Disabled"
+  std::string pci_path = {};  ///< pci_path_of the device; empty: not on PCI
   std::string unfit = {};  ///< why no connection can use it in any state: "is …"; empty: it can
 
   /// As "mlx5_0:1".
@@ -56,6 +57,7 @@ std::vector<RdmaPort> rdma_ports(const std::string& sysfs = "/sys");
 struct RdmaRail {
   RdmaPort port;
   RdmaGid gid;
+  bool near = true;  ///< to the rank; see mark_near
 };
 /// The address that connections over this port use, or why there is none; see rdma_rails.
 Result<RdmaGid> rdma_gid(const RdmaPort& port, std::string_view interface);

@@ -13,12 +13,16 @@ namespace {
 
 std::string rail_text(const VerbsDescriptor::Rail& rail) {
   const std::string_view bytes(reinterpret_cast<const char*>(rail.gid.data()), rail.gid.size());
-  return (rail.ethernet ? "e:" : "i:") + to_hex(bytes);
+  const char* const kind = rail.near ? (rail.ethernet ? "e:" : "i:") : rail.ethernet ? "E:" : "I:";
+  return kind + to_hex(bytes);
 }
 
 bool read_rail(std::string_view word, VerbsDescriptor::Rail& rail) {
-  if (!word.starts_with("e:") && !word.starts_with("i:")) return false;
-  rail.ethernet = word.front() == 'e';
+  if (word.size() < 2 || word[1] != ':') return false;
+  const std::size_t kind = std::string_view("eiEI").find(word[0]);
+  if (kind == std::string_view::npos) return false;
+  rail.ethernet = kind % 2 == 0;
+  rail.near = kind < 2;
   const std::string bytes = from_hex(std::string(word.substr(2)));
   if (bytes.size() != rail.gid.size()) return false;
   std::ranges::copy(bytes, reinterpret_cast<char*>(rail.gid.data()));
@@ -67,15 +71,14 @@ Status verbs_accepts(const VerbsDescriptor& one, const VerbsDescriptor& other) {
                   "verbs wire versions differ: " + std::to_string(one.version) + " here, " +
                       std::to_string(other.version) + " there",
                   "run the same version of the library on all ranks");
-  const std::size_t rails = std::min(one.rails.size(), other.rails.size());
-  for (std::size_t i = 0; i < rails; ++i) {
+  for (const std::size_t i : verbs_shape(one, other).rails) {
     const auto &a = one.rails[i], &b = other.rails[i];
     if (a.ethernet == b.ethernet && (!a.ethernet || is_ipv4_gid(a.gid) == is_ipv4_gid(b.gid)))
       continue;
     return failed(Code::unreachable,
                   "the ports of number " + std::to_string(i) + " do not reach each other: GID " +
                       rail_text(a) + " here, " + rail_text(b) +
-                      " there (e: Ethernet, i: InfiniBand)",
+                      " there (e, E: Ethernet, i, I: InfiniBand)",
                   "choose ports with COLL_INTERFACE, or addresses of one kind with gid=INDEX in "
                   "COLL_VERBS");
   }
@@ -83,10 +86,17 @@ Status verbs_accepts(const VerbsDescriptor& one, const VerbsDescriptor& other) {
 }
 
 VerbsShape verbs_shape(const VerbsDescriptor& one, const VerbsDescriptor& other) {
-  const std::size_t rails =
-      std::min({one.rails.size(), other.rails.size(), VerbsMeeting::kMostPairs});
-  const std::size_t pairs = rails * std::min(one.pairs, other.pairs);
-  return {rails, std::min(pairs, VerbsMeeting::kMostPairs)};
+  const std::size_t common = std::min(one.rails.size(), other.rails.size());
+  VerbsShape shape;
+  // Near both ends; near either; whatever there is.
+  for (const int least : {2, 1, 0}) {
+    for (std::size_t i = 0; i < common && shape.rails.size() < VerbsMeeting::kMostPairs; ++i)
+      if (int{one.rails[i].near} + int{other.rails[i].near} >= least) shape.rails.push_back(i);
+    if (!shape.rails.empty()) break;
+  }
+  shape.pairs = std::min<std::size_t>(shape.rails.size() * std::min(one.pairs, other.pairs),
+                                      VerbsMeeting::kMostPairs);
+  return shape;
 }
 
 }  // namespace coll

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/knobs.hpp"
+#include "base/log.hpp"
+#include "sys/verbs/near_rails.hpp"
 
 namespace coll {
 namespace {
@@ -28,7 +30,9 @@ Status choose_gid(RdmaRail& rail, int index) {
 
 Result<std::unique_ptr<Transport>> make_verbs_transport(const TransportSpec& spec) {
   // The ports first: without any, nothing is loaded.
-  COLL_ASSIGN(const std::vector<RdmaRail> rails, rdma_rails(rdma_ports(), spec.interface));
+  COLL_ASSIGN(std::vector<RdmaRail> rails, rdma_rails(rdma_ports(), spec.interface));
+  const std::string why = mark_near(rails, rank_seat(spec.numa_node, spec.gpu), spec.interface);
+  if (rails.size() > 1 && log_enabled(LogLevel::info)) log(LogLevel::info, "verbs: " + why);
   COLL_ASSIGN(const VerbsOptions options, VerbsOptions::parse(knobs().verbs));
   const Result<VerbsTable>& verbs = load_verbs();
   if (!verbs.ok()) return verbs.status();
@@ -50,7 +54,8 @@ Result<std::unique_ptr<Transport>> VerbsTransport::make(const TransportSpec& spe
   COLL_ASSIGN(made->dial_, Dial::open(spec, {"verbs", kVerbsWireVersion}));
   made->descriptor_.pairs = options.pairs;
   for (const VerbsRail& rail : made->rails_)
-    made->descriptor_.rails.push_back({rail.rail.port.ethernet, rail.rail.gid.bytes});
+    made->descriptor_.rails.push_back(
+        {rail.rail.port.ethernet, rail.rail.gid.bytes, rail.rail.near});
   made->descriptor_.dial = made->dial_->descriptor();
   made->text_ = made->descriptor_.text();
   return std::unique_ptr<Transport>(std::move(made));
@@ -93,7 +98,8 @@ Status VerbsTransport::try_memory() const {
 
 Transport::Limits VerbsTransport::limits() const {
   double gigabits = 0;
-  for (const VerbsRail& rail : rails_) gigabits += rail.rail.port.gigabits_per_s;
+  for (const VerbsRail& rail : rails_)
+    if (rail.rail.near) gigabits += rail.rail.port.gigabits_per_s;
   // Of these slots one is on the wire while the peer empties another one.
   return {.slot_bytes = 256 << 10,
           .slice_bytes = 128 << 10,
@@ -122,8 +128,10 @@ Result<std::unique_ptr<Connection>> VerbsTransport::open(const ConnectionSpec& s
   auto connection =
       std::make_unique<VerbsConnection>(spec, options_, waiting_, *progress_, regions_);
   const VerbsShape shape = verbs_shape(descriptor_, peer);
-  COLL_ASSIGN(const VerbsMeeting meeting,
-              connection->prepare(std::span(rails_).first(shape.rails), shape.pairs));
+  std::vector<VerbsRail>& rails = chosen_[shape.rails];
+  if (rails.empty())
+    for (const std::size_t number : shape.rails) rails.push_back(rails_[number]);
+  COLL_ASSIGN(const VerbsMeeting meeting, connection->prepare(rails, shape.pairs));
   DialOffer offer;
   static_assert(sizeof meeting <= DialOffer::kBytes);
   std::memcpy(offer.bytes.data(), &meeting, sizeof meeting);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InfiniBand and RoCE between hosts.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ class VerbsTransport final : public Transport {
   std::vector<std::unique_ptr<VerbsDevice>> devices_;
   VerbsRegions regions_{devices_};
   std::vector<VerbsRail> rails_;
+  /// What connections use of these, by the numbers of them (VerbsShape).
+  std::map<std::vector<std::size_t>, std::vector<VerbsRail>> chosen_;
   std::unique_ptr<VerbsProgress> progress_;
   std::unique_ptr<Dial> dial_;
   VerbsDescriptor descriptor_;

@@ -90,5 +90,37 @@ TEST(VerbsCosts, AMessageThatLandsIsTwoWritesInOneDoorbellAndItsPlaceIsToldWithO
   std::pmr::set_default_resource(nullptr);
 }
 
+// --- ports that are near
+
+/// Two ports for each rank; of which rank 0 has only this one near.
+Backend near_port(std::size_t near) {
+  Backend backend = on_emulated("near", 2, {});
+  backend.make = [near](const TransportSpec& spec) {
+    auto rails = Fabric::now().rails({spec.rank, spec.rank + 2});
+    if (spec.rank == 0) rails[1 - near].near = false;
+    return VerbsTransport::make(spec, Fabric::now().table(), {}, rails);
+  };
+  return backend;
+}
+
+TEST(VerbsPorts, MessagesTakeThePortsThatAreNear) {
+  for (const std::size_t near : {0U, 1U}) {
+    Pair pair(near_port(near));
+    ASSERT_TRUE(pair.ready);
+    EXPECT_EQ(Fabric::now().pairs().size(), 2U) << "one at each end";
+    EXPECT_EQ(pair.ranks.transports[0]->limits().gbytes_per_s, 12.5);
+    EXPECT_EQ(pair.ranks.transports[1]->limits().gbytes_per_s, 25);
+    const int far = near == 0 ? 2 : 0;
+    Fabric::now().hold(far);
+    std::array<std::byte, 8> word{};
+    for (std::uint64_t round = 0; round < 4; ++round) {
+      ASSERT_TRUE(pair.drive([&] { return pair.ends[0]->send(word.data(), word.size(), round); }));
+      ASSERT_TRUE(
+          pair.drive([&] { return pair.ends[1]->receive(word.data(), word.size(), round); }));
+    }
+    Fabric::now().go_on(far);
+  }
+}
+
 }  // namespace
 }  // namespace coll::test

@@ -9,6 +9,7 @@
 namespace coll {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(VerbsOptions, EveryKeyIsTaken) {
@@ -64,12 +65,15 @@ VerbsDescriptor of_ipv4() {
 }
 
 TEST(VerbsDescriptor, ComesBackFromItsText) {
-  const VerbsDescriptor mine = described({"abc", "xyz"});
+  VerbsDescriptor mine = described({"abc", "xyz"});
+  mine.rails[1].near = false;
   const auto read = VerbsDescriptor::parse(mine.text());
   ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(read->text(), mine.text());
   EXPECT_EQ(read->rails.size(), 2U);
   EXPECT_EQ(read->rails[1].gid, mine.rails[1].gid);
+  EXPECT_TRUE(read->rails[0].near);
+  EXPECT_FALSE(read->rails[1].near);
   EXPECT_EQ(read->dial, mine.dial);
 }
 
@@ -77,8 +81,8 @@ TEST(VerbsDescriptor, OtherTextIsRefused) {
   const std::string good = described({"abc"}).text();
   for (std::size_t end = 0; end < good.find('|') + 2; ++end)
     EXPECT_FALSE(VerbsDescriptor::parse(good.substr(0, end)).ok()) << good.substr(0, end);
-  for (const char* text :
-       {"tcp/1 1 x", "verbs/1 0 | x", "verbs/1 1 | x", "verbs/1 1 e:00 | x", "verbs/x 1 | x"})
+  for (const char* text : {"tcp/1 1 x", "verbs/1 0 | x", "verbs/1 1 | x", "verbs/1 1 e:00 | x",
+                           "verbs/1 1 f:00 | x", "verbs/x 1 | x"})
     EXPECT_FALSE(VerbsDescriptor::parse(text).ok()) << text;
 }
 
@@ -105,13 +109,42 @@ TEST(VerbsDescriptor, PortsOfDifferentKindsDoNotReachEachOther) {
 TEST(VerbsDescriptor, BothEndsCountTheSameQueuePairs) {
   VerbsDescriptor one = described({"a", "b", "c"}), other = described({"d", "e"});
   other.pairs = 3;
-  EXPECT_EQ(verbs_shape(one, other).rails, 2U);
+  EXPECT_THAT(verbs_shape(one, other).rails, ElementsAre(0, 1));
   EXPECT_EQ(verbs_shape(one, other).pairs, 4U);
   EXPECT_EQ(verbs_shape(other, one).pairs, 4U);
   one.pairs = other.pairs = 4;
   one.rails.resize(9, one.rails[0]);
   other.rails.resize(9, other.rails[0]);
   EXPECT_EQ(verbs_shape(one, other).pairs, 8U) << "as many as a greeting has room for";
+}
+
+/// With a mark for each port: n for near, - for far.
+VerbsDescriptor seated(std::string_view marks, bool ethernet = true) {
+  VerbsDescriptor made = described(std::vector<std::string_view>(marks.size(), "g"), ethernet);
+  for (std::size_t i = 0; i < marks.size(); ++i) made.rails[i].near = marks[i] == 'n';
+  return made;
+}
+
+TEST(VerbsDescriptor, RailsThatAreNearBothRanksAreUsedElseThoseThatAreNearOne) {
+  const auto used = [](std::string_view one, std::string_view other) {
+    const auto rails = verbs_shape(seated(one), seated(other)).rails;
+    EXPECT_EQ(verbs_shape(seated(other), seated(one)).rails, rails) << "both ends agree";
+    return rails;
+  };
+  EXPECT_THAT(used("nn--", "nn--"), ElementsAre(0, 1));
+  EXPECT_THAT(used("-nn-", "--nn"), ElementsAre(2));
+  EXPECT_THAT(used("n---", "nnnn"), ElementsAre(0));
+  EXPECT_THAT(used("n---", "--n-"), ElementsAre(0, 2)) << "numbers are not crossed";
+  EXPECT_THAT(used("---n", "n-"), ElementsAre(0));
+  EXPECT_THAT(used("--n", "--"), ElementsAre(0, 1)) << "the other rank has no such number";
+  EXPECT_THAT(used("--------nn", "--------nn"), ElementsAre(8, 9));
+}
+
+TEST(VerbsDescriptor, PortsThatNoMessageTakesNeedNotReachEachOther) {
+  VerbsDescriptor one = seated("-n");
+  one.rails[0].ethernet = false;
+  EXPECT_TRUE(verbs_accepts(one, seated("nn")).ok());
+  EXPECT_EQ(verbs_accepts(one, seated("n-")).code(), Code::unreachable);
 }
 
 }  // namespace
