@@ -15,6 +15,10 @@ class KeptQueue {
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] const T& front() const { return room_[first_]; }
+  /// Behind the front.
+  [[nodiscard]] const T& at(std::size_t index) const {
+    return room_[(first_ + index) % room_.size()];
+  }
 
   void push(const T& value) {
     if (size_ == room_.size()) grow();

@@ -100,8 +100,11 @@ std::vector<PortBackend> all_backends(bool with_hosts) {
                      {0, device_b},
                      credits});
     };
-    const FakeScript script{
-        .max_delay = 3, .max_refusals = 2, .vary_credits = true, .least_loan = 100};
+    const FakeScript script{.max_delay = 3,
+                            .max_refusals = 2,
+                            .vary_credits = true,
+                            .least_loan = 100,
+                            .least_landing = 100};
     add("staging_shm", shm(), Side::staging, Side::staging, 0);
     add("staging_tcp", tcp(), Side::staging, Side::staging, 1);
     add("staging_fake", fake(script), Side::staging, Side::staging, 0);

@@ -74,6 +74,7 @@ bool StagingConnection::progress() {
   // A round of slots at most, as other connections have messages too.
   for (std::uint32_t i = 0; i < credits_ && take_back_loan(); ++i) moved = true;
   for (std::uint32_t i = 0; i < credits_ && send_next(); ++i) moved = true;
+  expect_next();
   for (std::uint32_t i = 0; i < credits_ && receive_next(); ++i) moved = true;
   moved |= messages_.flush([this](Mark behind) { return flushed(behind); });
   return moved;
@@ -108,17 +109,24 @@ bool StagingConnection::take_back_loan() {
   return true;
 }
 
+/// Takes the slots that the device has freed, for the messages that come next.
+void StagingConnection::expect_next() {
+  Landing* const lands = landing();
+  for (; freed_ < credits_ && freed_ < to_receive_.size(); ++freed_) {
+    const auto& [slot, bytes, digest] = to_receive_.at(freed_);
+    if (!in_.signalled.is_set(slot)) return;
+    in_.signalled.clear(slot);
+    if (lands != nullptr && usable())
+      lands->expect(lands->next() + freed_, place(in_, slot), bytes);
+  }
+}
+
 /// Receives the next message into its slot, if the device has freed that.
 bool StagingConnection::receive_next() {
-  if (to_receive_.empty()) return false;
+  if (freed_ == 0) return false;
   const auto [slot, bytes, digest] = to_receive_.front();
-  if (!has_slot_) {
-    if (!in_.signalled.is_set(slot)) return false;
-    in_.signalled.clear(slot);
-    has_slot_ = true;
-  }
   if (!receive(place(in_, slot), bytes, digest)) return false;
-  has_slot_ = false;
+  --freed_;
   in_.awaited.set(slot);
   to_receive_.pop();
   messages_.received();

@@ -18,13 +18,17 @@ namespace coll {
 /// the peer may be a rank without a device, and need not know.
 ///
 /// The slots lie in memory that other processes map: where the inner connection can lend, the peer
-/// reads them where they lie. They are made when `device_port` is asked for.
+/// reads them where they lie, and where messages may land, it writes them there. They are made when
+/// `device_port` is asked for.
 class StagingConnection final : public WrappedConnection, public DevicePort {
  public:
   /// Each direction gets `credits` slots. The driver has all that work on streams needs.
   StagingConnection(std::unique_ptr<Connection> inner, CudaContext context, std::uint32_t credits)
       : WrappedConnection(std::move(inner)), context_(context), credits_(credits) {}
-  ~StagingConnection() override { withdraw_loans(); }
+  ~StagingConnection() override {
+    withdraw_loans();
+    if (freed_ > 0 && landing() != nullptr) landing()->cancel();
+  }
 
   /// The first time it pins memory, so not while a stream of this thread is captured. Null: there
   /// is no memory for it, and the connection has failed.
@@ -64,6 +68,7 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
     return direction.slots + slot * slot_bytes();
   }
   bool send_next();
+  void expect_next();
   bool receive_next();
   bool take_back_loan();
   void withdraw_loans();
@@ -76,7 +81,7 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
   KeptQueue<Announced> to_send_, to_receive_;
   KeptQueue<Loan> loans_;
   AnnouncedMessages messages_;
-  bool has_slot_ = false;  ///< the device has freed the slot of the next message to receive
+  std::uint32_t freed_ = 0;  ///< messages to receive whose slots the device has freed
 };
 
 }  // namespace coll
