@@ -16,7 +16,6 @@
 #include "sys/memory/peer_memory.hpp"
 #include "sys/memory/shared_arena.hpp"
 #include "test_seed.hpp"
-#include "transports/device_port.hpp"
 
 namespace coll::testing {
 namespace {

@@ -200,6 +200,7 @@ std::optional<SharedPlace> SharedSegments::find(const std::byte* data, std::size
 
 Result<SharedPlace> SharedSegments::add(const std::byte* data, std::size_t bytes, Fd descriptor,
                                         std::uint64_t offset) {
+  if (!descriptor) return system_failure("shared memory without a descriptor", EBADF);
   return add_segment(data, bytes, std::move(descriptor), offset, false);
 }
 

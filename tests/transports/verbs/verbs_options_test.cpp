@@ -47,7 +47,7 @@ TEST(VerbsOptions, WhatIsNotUnderstoodIsRefusedByName) {
 VerbsDescriptor described(const std::vector<std::string_view>& gids, bool ethernet = true) {
   VerbsDescriptor made;
   made.pairs = 2;
-  made.dial = "verbs/1 4242 - 10.0.0.1";
+  made.dial = "verbs/2 4242 - 10.0.0.1";
   for (const std::string_view digits : gids) {
     VerbsDescriptor::Rail rail{.ethernet = ethernet};
     for (std::size_t i = 0; i < rail.gid.size(); ++i)
@@ -81,8 +81,8 @@ TEST(VerbsDescriptor, OtherTextIsRefused) {
   const std::string good = described({"abc"}).text();
   for (std::size_t end = 0; end < good.find('|') + 2; ++end)
     EXPECT_FALSE(VerbsDescriptor::parse(good.substr(0, end)).ok()) << good.substr(0, end);
-  for (const char* text : {"tcp/1 1 x", "verbs/1 0 | x", "verbs/1 1 | x", "verbs/1 1 e:00 | x",
-                           "verbs/1 1 f:00 | x", "verbs/x 1 | x"})
+  for (const char* text : {"tcp/1 1 x", "verbs/2 0 | x", "verbs/2 1 | x", "verbs/2 1 e:00 | x",
+                           "verbs/2 1 f:00 | x", "verbs/x 1 | x"})
     EXPECT_FALSE(VerbsDescriptor::parse(text).ok()) << text;
 }
 
