@@ -167,9 +167,10 @@ class Connection {
   virtual bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
   /// Behind all that has been sent so far.
   [[nodiscard]] virtual Mark mark() const = 0;
-  /// True once all messages before the mark will arrive without more work by this process, and the
-  /// peer has read those of them that `Lending::lend` lent. What was sent after the mark changes
-  /// nothing: it belongs to later calls, for which no earlier call waits.
+  /// True once all messages before the mark will arrive without more work by this process (unless a
+  /// link breaks that the transport mends), and the peer has read those of them that
+  /// `Lending::lend` lent. What was sent after the mark changes nothing: it belongs to later calls,
+  /// for which no earlier call waits.
   virtual bool flushed(Mark mark) = 0;
 
   // --- receiving

@@ -90,11 +90,13 @@ void VerbsConnection::lost() {
                     ways_.control().error()));
 }
 
-/// What was sent has to arrive before the queue pairs go. The peer need do nothing for that.
+/// What was sent has to arrive before the queue pairs go. The peer need do nothing for that. If a
+/// pair is broken, it has to help, and the patience is the limit.
 void VerbsConnection::drain() {
   constexpr std::uint64_t kLongestNs = 3'000'000'000;
   const std::uint64_t begin = now_ns();
-  while (!ways_.arrived(sent_) && status().ok() && now_ns() - begin < kLongestNs) {
+  const auto may_go_on = [&] { return ways_.wants_look() || now_ns() - begin < kLongestNs; };
+  while (!ways_.arrived(sent_) && status().ok() && may_go_on()) {
     progress_.take_completions();
     ways_.look();
     if (ways_.peer_gone()) return;
@@ -134,9 +136,12 @@ bool VerbsConnection::send(const std::byte* data, std::size_t bytes, std::uint64
   return status().ok();
 }
 
+/// Only memory that is lent has to wait until the peer's device has it. Slots stay as they are, so
+/// no call pays for the way of an acknowledgement back.
 bool VerbsConnection::flushed(Mark mark) {
   if (!status().ok()) return false;
-  if (mark <= credited_ || ways_.arrived(mark)) return true;
+  if (mark <= credited_) return true;
+  if (ways_.given(mark) && ways_.arrived(std::min(mark, lent_end_))) return true;
   if (ways_.peer_gone()) lost();
   return false;
 }

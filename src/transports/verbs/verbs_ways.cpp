@@ -191,6 +191,14 @@ void VerbsWays::say_consumed() {
   break_off(*way, posted.text());
 }
 
+bool VerbsWays::given(std::uint64_t end) const {
+  if (!again_.empty() && again_.front() < end) return false;
+  const auto is_before = [&](const Sent& one) { return one.message < end; };
+  return std::ranges::none_of(ways_, [&](const Way& way) {
+    return !way.usable && std::ranges::any_of(way.under_way, is_before);
+  });
+}
+
 bool VerbsWays::arrived(std::uint64_t end) {
   bool all = again_.empty() || again_.front() >= end;
   for (Way& way : ways_) {

@@ -93,6 +93,8 @@ class VerbsWays {
   bool tell_landings(std::uint64_t first, std::uint64_t count);
   /// Tells the peer, as soon as it can, how much this end has consumed.
   void say_consumed();
+  /// Devices see to the arrival of all before `end`. False: this end may have to send some again.
+  [[nodiscard]] bool given(std::uint64_t end) const;
   /// All before `end` have arrived. False: if they have, it will be known soon.
   bool arrived(std::uint64_t end);
   /// The peer has consumed all before `end`, so they have arrived.

@@ -26,7 +26,10 @@ void lend_and_receive(Pair& pair, const Block& block, std::byte value) {
   Connection& to = *pair.ends[0];
   std::fill_n(block.data, block.bytes, value);
   ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, false));
+  Fabric::now().hold(0);
   ASSERT_TRUE(pair.drive([&] { return to.lending()->lend(block.data, block.bytes, 1); }));
+  ASSERT_FALSE(all_flushed(to)) << "the device has not read it";
+  Fabric::now().go_on(0);
   ASSERT_TRUE(pair.drive([&] { return all_flushed(to); }));
   std::fill_n(block.data, block.bytes, std::byte{0xbd});
   std::vector<std::byte> got(block.bytes);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory_resource>
+#include <thread>
 
 #include "transports/traffic.hpp"
 #include "transports/verbs/on_emulated.hpp"
@@ -66,10 +67,41 @@ TEST(VerbsRecovery, WhatHasArrivedIsNotSentAgain) {
   Fabric::now().lose_ack(Fabric::now().pairs()[0]);
   const std::uint64_t before = Fabric::now().counts().writes;
   ASSERT_TRUE(to.send(kWord.data(), kWord.size(), 1));
+  nudge(to);
+  ASSERT_FALSE(all_flushed(to)) << "it may have to be sent again";
   ASSERT_TRUE(pair.drive([&] { return all_flushed(to); })) << "the peer has told";
   EXPECT_EQ(Fabric::now().counts().writes - before, 1U);
   std::array<std::byte, 4> got{};
   EXPECT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
+}
+
+/// Its way takes as long as the message's.
+TEST(VerbsRecovery, NobodyWaitsForTheAcknowledgementOfWhatLiesInASlot) {
+  Pair pair(on_emulated("slow", 1, {}), 64);
+  ASSERT_TRUE(pair.ready);
+  Fabric::now().hold(0);
+  ASSERT_TRUE(pair.ends[0]->send(kWord.data(), kWord.size(), 1));
+  EXPECT_TRUE(all_flushed(*pair.ends[0]));
+  Fabric::now().go_on(0);
+  std::array<std::byte, 4> got{};
+  EXPECT_TRUE(pair.drive([&] { return pair.ends[1]->receive(got.data(), got.size(), 1); }));
+}
+
+TEST(VerbsRecovery, WhoLeavesSendsAgainWhatABrokenPairHasLost) {
+  Pair pair(on_emulated("leaves", 1, {}), 64);
+  ASSERT_TRUE(pair.ready);
+  Fabric::now().set_port(0, false);
+  ASSERT_TRUE(pair.ends[0]->send(kWord.data(), kWord.size(), 1));
+  ASSERT_TRUE(all_flushed(*pair.ends[0]));
+  Fabric::now().exceed_retries(0);
+  std::thread leaves([&] { pair.ends[0].reset(); });
+  Fabric::now().set_port(0, true);
+  std::array<std::byte, 4> got{};
+  EXPECT_TRUE(eventually([&] {
+    nudge(*pair.ends[1]);
+    return pair.ends[1]->receive(got.data(), got.size(), 1);
+  })) << pair.ends[1]->status().text();
+  leaves.join();
 }
 
 /// Soon after it is up, a port may have no address yet.
