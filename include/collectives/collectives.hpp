@@ -332,9 +332,10 @@ class Memory {
   std::size_t bytes_;
 };
 
-/// Registers memory of the program (coll_mem_register): while this object lives, the other ranks of
-/// this host read the memory where it lies, and RDMA devices use it there. Destroy it before you
-/// unmap or free the memory. For memory of a GPU use coll_mem_deregister, which may be refused.
+/// Registers memory of the program (coll_mem_register): while this object lives, RDMA devices use
+/// the memory where it lies, and the other ranks of this host read it there if it is shared.
+/// Destroy it before you unmap or free the memory. For memory of a GPU use coll_mem_deregister,
+/// which may be refused.
 class Registration {
  public:
   static Result<Registration> of(const void* data, std::size_t bytes) {

@@ -94,6 +94,30 @@ TEST(CpuExecutor, TellsWhereTheMessagesOfLaterWindowsGo) {
   EXPECT_TRUE(ranks.run(1).done());
 }
 
+/// Rank 1 of a ring gets two messages in each window.
+TEST(CpuExecutor, TellsOfEachMessageOfLaterWindowsWhereItGoes) {
+  const CollectiveSpec spec{Collective::all_gather, 3, 0};
+  ExecutorRanks ranks(build_all(*find_algorithm("ring"), spec),
+                      {.script = {.least_landing = 1}, .credits = 4});
+  const std::uint64_t count = 3 * 256 / 8;
+  std::vector<Buffers> buffers;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    buffers.emplace_back(spec, rank, count, false);
+    ranks.start(rank, buffers[rank].call(42));
+  }
+  ranks.progress(1).poll();
+  for (int turn = 0; turn < 20; ++turn) {
+    ranks.progress(0).poll();
+    ranks.progress(2).poll();
+  }
+  EXPECT_FALSE(ranks.run(0).done());
+  const auto output = buffers[1].memory().subspan(count);
+  // Rank 0 is two windows far, and rank 2, which waits for rank 1, one.
+  for (const std::uint64_t from : {0U, 2U})
+    for (std::uint64_t i = 0; i < (from == 0 ? 2 : 1) * 256 / 8; ++i)
+      ASSERT_EQ(output[from * count + i], input_at(from, i, 0)) << "of rank " << from << ": " << i;
+}
+
 /// A call that is given up has its memory to itself.
 TEST(CpuExecutor, AnAbandonedCallExpectsNothing) {
   const CollectiveSpec spec{Collective::broadcast, 2, 0};

@@ -112,6 +112,18 @@ TEST(Landing, IsWhereNothingNeedsThePlaceBefore) {
   for (const When when : {When::never, When::if_apart, When::always}) EXPECT_GT(found[when], 0);
 }
 
+/// Another lane may be at its step at any time.
+TEST(Landing, IsNotWhereAnotherLaneTouchesThePlace) {
+  const CollectiveSpec spec{Collective::broadcast, 2, 0};
+  Schedule schedule = build_all(*find_algorithm("chain"), spec)[1];
+  ASSERT_EQ(find_landings(schedule)[0][0], When::always);
+  const Step first = schedule.lanes[0][0];
+  Lane other;
+  other.append({.target = 0, .from = first.into, .count = first.count}).wait_lane = 0;
+  schedule.lanes.push_back(other);
+  EXPECT_EQ(find_landings(schedule)[0][0], When::never);
+}
+
 TEST(Lending, CallsNoMessageCompleteThatIsCombined) {
   for_each_call([](const std::vector<Schedule>& schedules) {
     std::map<std::tuple<Rank, Rank, std::size_t>, std::deque<bool>> complete;

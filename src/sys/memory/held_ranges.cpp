@@ -8,6 +8,7 @@
 namespace coll {
 
 std::optional<HeldRange> held_range(const std::byte* data, std::size_t bytes) {
+  if (!SharedSegments::has(data)) return {};
   std::optional<HeldRange> range = SharedSegments::range_of(data);
   if (range && range->number == SharedPlace::kArena) {
     const Result<SharedArena*> arena = SharedArena::of_this_process();

@@ -20,7 +20,7 @@ struct HeldRange {
   }
 };
 
-/// The one that has [data, data + bytes), bytes > 0. Any thread; takes a lock.
+/// The one that has [data, data + bytes), bytes > 0. Any thread; takes a lock where there is one.
 std::optional<HeldRange> held_range(const std::byte* data, std::size_t bytes);
 
 /// How many were ever freed or deregistered: who has told a device of some looks when this has

@@ -43,7 +43,6 @@ class Table {
     version_.store(version + 1, std::memory_order_relaxed);
     Range* range = ranges_.get();
     for (const auto& [begin, segment] : segments) {
-      if (!segment.descriptor) continue;  // nobody can map it
       range->begin.store(begin, std::memory_order_release);
       range->end.store(segment.end, std::memory_order_release);
       range->segment.store(segment.place.segment, std::memory_order_release);
@@ -52,7 +51,7 @@ class Table {
       range->offset.store(segment.place.offset, std::memory_order_release);
       ++range;
     }
-    count_.store(static_cast<std::size_t>(range - ranges_.get()), std::memory_order_release);
+    count_.store(segments.size(), std::memory_order_release);
     version_.store(version + 2, std::memory_order_release);
   }
 
@@ -96,8 +95,18 @@ class Table {
   const std::unique_ptr<Range[]> ranges_;
 };
 
+constexpr std::int64_t kNobodys = -1;  // the descriptor of private memory
 constinit std::atomic<const Table*> g_current{nullptr};
 constinit std::atomic<std::uint64_t> g_removals{0};
+
+std::optional<SharedPlace> look_up(const std::byte* data, std::size_t bytes) {
+  std::optional<SharedPlace> found;
+  const Table* table = nullptr;
+  do {
+    table = g_current.load(std::memory_order_acquire);
+  } while (table != nullptr && !table->find(reinterpret_cast<Address>(data), bytes, found));
+  return found;
+}
 
 /// What threads that change it share; its mutexes are also held over a fork.
 class Book {
@@ -190,12 +199,12 @@ Result<SharedPlace> add_segment(const std::byte* data, std::size_t bytes, Fd des
 }  // namespace
 
 std::optional<SharedPlace> SharedSegments::find(const std::byte* data, std::size_t bytes) {
-  std::optional<SharedPlace> found;
-  const Table* table = nullptr;
-  do {
-    table = g_current.load(std::memory_order_acquire);
-  } while (table != nullptr && !table->find(reinterpret_cast<Address>(data), bytes, found));
-  return found;
+  const std::optional<SharedPlace> found = look_up(data, bytes);
+  return found && found->descriptor == kNobodys ? std::nullopt : found;
+}
+
+bool SharedSegments::has(const std::byte* data) {
+  return look_up(data, 1).has_value();
 }
 
 Result<SharedPlace> SharedSegments::add(const std::byte* data, std::size_t bytes, Fd descriptor,

@@ -44,6 +44,8 @@ class SharedSegments {
   /// the place of the first. Refused: a range that overlaps another one.
   static Result<SharedPlace> add(const std::byte* data, std::size_t bytes, Fd descriptor,
                                  std::uint64_t offset);
+  /// Is the byte in any segment? Like `find`.
+  static bool has(const std::byte* data);
   /// Private memory, which `find` finds nowhere. Refused like the others.
   static Status add_private(const std::byte* data, std::size_t bytes);
   /// Like `add`, for the process's arena.

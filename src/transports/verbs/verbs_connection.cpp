@@ -174,10 +174,10 @@ void VerbsConnection::withdraw() {
   if (!all_read()) end_access("what it had lent was withdrawn");
 }
 
-/// Nothing less than the error state keeps devices from going on, so the connection ends.
+/// Nothing less keeps devices from going on.
 void VerbsConnection::end_access(const std::string& why) {
   access_ended_ = true;
-  ways_.stop([this] { progress_.take_completions(); });
+  ways_.stop();
   fail(failed(Code::aborted, "a call has failed, and " + why));
 }
 
@@ -213,6 +213,7 @@ std::uint32_t VerbsConnection::landing_key(const std::byte* into, const VerbsDev
 void VerbsConnection::tell_landings() {
   const std::uint64_t end = consumed_ + slots_.hints();
   while (const VerbsLandings::Place* place = landings_.untold(end)) {
+    if (!ways_.may_tell()) return;
     const std::uint64_t first = place->number;
     const std::uint64_t row = first + slots_.hints() - first % slots_.hints();
     std::uint64_t next = first;
@@ -221,7 +222,7 @@ void VerbsConnection::tell_landings() {
       landings_.tell();
       place = landings_.untold(end);
     }
-    if (!ways_.tell_landings(first, next - first)) return;
+    ways_.tell_landings(first, next - first);
   }
 }
 

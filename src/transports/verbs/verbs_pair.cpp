@@ -98,7 +98,7 @@ Status VerbsPair::to_init() {
   COLL_TRY(modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
                   "INIT"));
   state_ = State::idle;
-  posted_ = completed_ = ended_ = last_signalled_ = 0;
+  posted_ = completed_ = last_signalled_ = 0;
   posted_receives_ = received_ = 0;
   return post_receives(receives_);
 }
@@ -156,6 +156,11 @@ void VerbsPair::break_off() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   verbs_.modify_qp(pair_.get(), &attributes, IBV_QP_STATE);
+  state_ = State::broken;
+}
+
+void VerbsPair::destroy() {
+  pair_.reset();
   state_ = State::broken;
 }
 
@@ -234,10 +239,6 @@ Status VerbsPair::fence() {
 /// The number in `work` is short, but no more are under way than it can tell.
 void VerbsPair::sent(std::uint64_t work) {
   completed_ += ((work >> 1) - completed_) & kWorkBits;
-}
-
-void VerbsPair::note_ended(std::uint64_t work) {
-  ended_ += ((work >> 1) - ended_) & kWorkBits;
 }
 
 Status VerbsPair::replenish() {

@@ -64,6 +64,8 @@ class VerbsPair {
   Status open_to(const VerbsEnd& there);
   /// Sends and receives nothing more. Work that was posted completes, in vain.
   void break_off();
+  /// For good: the device reads and writes no more for it, when this returns.
+  void destroy();
   /// From broken: idle, with other packet numbers.
   Status begin_anew();
 
@@ -94,9 +96,6 @@ class VerbsPair {
   [[nodiscard]] static bool is_receive(std::uint64_t work) { return (work & 1) != 0; }
   /// A send of this pair completed, and all before it.
   void sent(std::uint64_t work);
-  /// A send completed, in vain or not, and all before it.
-  void note_ended(std::uint64_t work);
-  [[nodiscard]] bool all_ended() const { return ended_ == posted_; }
   /// A receive completed, in vain or not.
   void note_received() { ++received_; }
   /// Posts receives in place of those that completed, if they are enough.
@@ -134,7 +133,7 @@ class VerbsPair {
   VerbsEnd here_;
   const std::uint32_t id_;
   std::uint32_t life_ = 0;  ///< how often it was begun anew
-  std::uint64_t posted_ = 0, completed_ = 0, ended_ = 0, last_signalled_ = 0;
+  std::uint64_t posted_ = 0, completed_ = 0, last_signalled_ = 0;
 
   std::uint64_t posted_receives_ = 0, received_ = 0;
 };

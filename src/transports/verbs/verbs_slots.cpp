@@ -42,10 +42,10 @@ Status VerbsSlots::register_at(const VerbsDevice& device) {
   return {};
 }
 
-void VerbsSlots::set_hint_out(VerbsHint hint, std::uint64_t secret) const {
+void VerbsSlots::set_hint_out(std::uint64_t message, VerbsHint hint, std::uint64_t secret) const {
   auto* const begin = reinterpret_cast<std::byte*>(&hint);
   hint.check = stamp(begin, offsetof(VerbsHint, check), secret);
-  std::memcpy(hint_place(hint.number, true), begin, sizeof hint);
+  std::memcpy(hint_place(message, true), begin, sizeof hint);
 }
 
 VerbsSlots::Whole VerbsSlots::hints_out(std::uint64_t first, std::uint64_t count,
@@ -63,9 +63,8 @@ std::optional<VerbsHint> VerbsSlots::hint_in(std::uint64_t message, std::uint64_
     const std::uint64_t here = word(hint_place(message, false) + at);
     std::memcpy(begin + at, &here, sizeof here);
   }
-  if (hint.number != message || hint.check != stamp(begin, offsetof(VerbsHint, check), secret))
-    return {};
-  return hint;
+  return hint.check == stamp(begin, offsetof(VerbsHint, check), secret) ? std::optional(hint)
+                                                                        : std::nullopt;
 }
 
 const VerbsSlots::Region& VerbsSlots::region_of(const VerbsDevice& device) const {

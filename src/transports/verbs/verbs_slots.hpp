@@ -25,14 +25,13 @@ struct VerbsHeader {
 };
 
 /// Where a receiver wants a message, as it lies in the sender's memory. What checks it is like the
-/// stamp of a message.
+/// stamp of a message, so that a hint for another one is none.
 struct VerbsHint {
   static constexpr std::size_t kMostPairs = 8;
-  std::uint64_t number = 0;  ///< of the message
   std::uint64_t address = 0;
   std::array<std::uint32_t, kMostPairs> keys{};  ///< by pair, of the receiver's memory
   std::uint32_t bytes = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t reserved[3] = {};
   std::uint64_t check = 0;
 };
 static_assert(sizeof(VerbsHint) == 64);
@@ -107,7 +106,7 @@ class VerbsSlots {
   /// Messages for which there is a hint at a time: enough that the hint for a message is there
   /// before the credit for it.
   [[nodiscard]] std::uint64_t hints() const { return std::uint64_t{4} * credits_; }
-  void set_hint_out(VerbsHint hint, std::uint64_t secret) const;
+  void set_hint_out(std::uint64_t message, VerbsHint hint, std::uint64_t secret) const;
   /// What the peer has to be told of `count` messages whose hints lie in a row, and its place from
   /// the begin of the peer's slots to receive into.
   [[nodiscard]] Whole hints_out(std::uint64_t first, std::uint64_t count, std::uint32_t key) const;

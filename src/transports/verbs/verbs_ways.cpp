@@ -160,23 +160,21 @@ void VerbsWays::post(Way& way, std::uint64_t message) {
 
 void VerbsWays::note_landing(const VerbsLandings::Place& place) {
   VerbsHint hint;
-  hint.number = place.number;
   hint.address = reinterpret_cast<std::uint64_t>(place.into);
   hint.bytes = static_cast<std::uint32_t>(place.bytes);
   for (std::size_t i = 0; i < ways_.size(); ++i)
     hint.keys[i] = receiver_.landing_key(place.into, *ways_[i].pair->rail().device);
-  slots_.set_hint_out(hint, hint_secret(secret_out_, place.number));
+  slots_.set_hint_out(place.number, hint, hint_secret(secret_out_, place.number));
 }
 
-bool VerbsWays::tell_landings(std::uint64_t first, std::uint64_t count) {
-  Way* const way = way_with_room(2);  // one stays for what was consumed
-  if (way == nullptr) return false;
+void VerbsWays::tell_landings(std::uint64_t first, std::uint64_t count) {
+  Way* const way = way_with_room(kTellWork);
+  if (way == nullptr) return;
   const VerbsSlots::Whole hints =
       slots_.hints_out(first, count, slots_.local_key(*way->pair->rail().device));
   const Status posted =
       way->pair->write({std::span(&hints.piece, 1), slots_there_ + hints.offset, way->there.key});
   if (!posted.ok()) break_off(*way, posted.text());
-  return true;
 }
 
 void VerbsWays::say_consumed() {
@@ -228,11 +226,7 @@ void VerbsWays::complete(const ibv_wc& completion) {
   if (found == ways_.end() || found->pair->is_old(completion.wr_id)) return;
   Way& way = *found;
   const bool receive = VerbsPair::is_receive(completion.wr_id);
-  if (receive) {
-    way.pair->note_received();
-  } else {
-    way.pair->note_ended(completion.wr_id);
-  }
+  if (receive) way.pair->note_received();
   if (completion.status != IBV_WC_SUCCESS) {
     if (way.pair->state() == VerbsPair::State::open) break_off(way, text_of(completion.status));
     return;

@@ -2,7 +2,6 @@
 // The queue pairs of one connection, as one way that survives the loss of some.
 #pragma once
 #include <array>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,9 +87,11 @@ class VerbsWays {
   void send(std::uint64_t message);
   /// Writes down where this end wants a message, for `tell`.
   void note_landing(const VerbsLandings::Place& place);
-  /// Tells the peer where this end wants `count` messages, whose hints lie in a row. False: not
-  /// now. What is lost with its pair is not told again: without it a message goes to a slot.
-  bool tell_landings(std::uint64_t first, std::uint64_t count);
+  /// Is there a pair to `tell_landings`?
+  [[nodiscard]] bool may_tell() { return way_with_room(kTellWork) != nullptr; }
+  /// Tells the peer where this end wants `count` messages, whose hints lie in a row. What is lost
+  /// with its pair is not told again: without it a message goes to a slot.
+  void tell_landings(std::uint64_t first, std::uint64_t count);
   /// Tells the peer, as soon as it can, how much this end has consumed.
   void say_consumed();
   /// Devices see to the arrival of all before `end`. False: this end may have to send some again.
@@ -114,7 +115,7 @@ class VerbsWays {
   [[nodiscard]] bool peer_gone() const { return control_.ended(); }
   [[nodiscard]] const VerbsControl& control() const { return control_; }
   /// Ends what is under way: devices read and write no more for this connection.
-  void stop(const std::function<void()>& take_completions);
+  void stop();
   /// Lets the peer know that this end has failed.
   void hang_up() { control_ = {}; }
   /// Tells the peer that this end goes in order.
@@ -145,8 +146,9 @@ class VerbsWays {
     std::string why;
   };
 
-  /// A message, a word for what was consumed, and one for landings.
-  static constexpr std::uint32_t kMessageWork = 2, kMostWork = kMessageWork + 2;
+  /// What a message takes of a pair; and with room for a word of what was consumed, places, and a
+  /// message.
+  static constexpr std::uint32_t kMessageWork = 2, kTellWork = 2, kMostWork = 4;
 
   static std::uint64_t stamp_of(std::uint64_t secret, std::uint32_t era, std::uint64_t message);
   static std::uint64_t hint_secret(std::uint64_t secret, std::uint64_t message);

@@ -68,8 +68,8 @@ TEST(VerbsCosts, AStreamTellsOfItsCreditsHalfAsOftenAsItHasSlots) {
 TEST(VerbsCosts, AMessageThatLandsIsTwoWritesInOneDoorbellAndItsPlaceIsToldWithOthers) {
   std::pmr::set_default_resource(RegisteredResource::of_process());
   constexpr std::uint64_t kRounds = 64, kTold = 8, kBytes = 64 << 10;
-  {
-    Pair pair(on_emulated("landing", 1, {}), kBytes);
+  for (const int ports : {1, 2}) {
+    Pair pair(on_emulated("landing", ports, {}), kBytes);
     ASSERT_TRUE(pair.ready);
     const std::pmr::vector<std::byte> data(kBytes);
     std::pmr::vector<std::byte> wanted(kBytes);
@@ -86,6 +86,31 @@ TEST(VerbsCosts, AMessageThatLandsIsTwoWritesInOneDoorbellAndItsPlaceIsToldWithO
     EXPECT_EQ(after.writes - before.writes, 2 * kRounds + kRounds / kTold);
     EXPECT_EQ(after.post_send_calls - before.post_send_calls,
               kRounds + kRounds / kTold + after.sends - before.sends);
+  }
+  std::pmr::set_default_resource(nullptr);
+}
+
+/// A message that is alone tells when it has arrived, whatever is sent behind it.
+TEST(VerbsCosts, PlacesThatAreToldBehindALoanAskForNothingMore) {
+  std::pmr::set_default_resource(RegisteredResource::of_process());
+  constexpr std::uint64_t kBytes = 64 << 10;
+  {
+    Pair pair(on_emulated("behind", 1, {}), kBytes);
+    ASSERT_TRUE(pair.ready);
+    const std::pmr::vector<std::byte> data(kBytes);
+    std::pmr::vector<std::byte> wanted(kBytes);
+    Connection& to = *pair.ends[0];
+    Fabric::now().hold(0);
+    const auto before = Fabric::now().counts();
+    ASSERT_TRUE(to.lending()->lends(data.data(), kBytes, false));
+    ASSERT_TRUE(to.lending()->lend(data.data(), kBytes, 1));
+    to.landing()->expect(to.landing()->next(), wanted.data(), kBytes);
+    EXPECT_EQ(to.peek(kBytes, 1), nullptr);
+    EXPECT_FALSE(all_flushed(to));
+    EXPECT_EQ(Fabric::now().counts().writes - before.writes, 2U);
+    Fabric::now().go_on(0);
+    EXPECT_TRUE(pair.drive([&] { return all_flushed(to); }));
+    to.landing()->cancel();
   }
   std::pmr::set_default_resource(nullptr);
 }
