@@ -96,7 +96,7 @@ MOST = 25  # files of a room, meson.build apart
 LONG = {
     "include/collectives/collectives.h": "the whole C interface, one function after another",
     "include/collectives/collectives.hpp": "the whole C++ interface, one class after another",
-    "tests/transports/transport_conformance.hpp": "one suite, read from top to bottom",
+    "tests/transports/conformance/transport_conformance.hpp": "one suite, read from top to bottom",
     "tests/rendezvous/rendezvous_test.cpp": "every way a meeting can go wrong, one short case each",
     "tests/watch/watch_test.cpp": "every way ranks can part, one short case each",
 }

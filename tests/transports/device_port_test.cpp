@@ -353,27 +353,6 @@ TEST(StagingPort, LendsWhereItCan) {
   EXPECT_EQ(network->loans(), long_ones);
 }
 
-/// Without room for slots the connection fails as a whole.
-TEST(StagingPort, FailsWithoutMemory) {
-  Pair pair(shm(), kSlotBytes, kInnerCredits);
-  ASSERT_TRUE(pair.ready);
-  StagingConnection none(std::move(pair.ends[0]), context_of_device(0), 1U << 30);
-  StagingConnection unpinned(std::move(pair.ends[1]), nullptr, 2);
-  for (Connection* connection :
-       {static_cast<Connection*>(&none), static_cast<Connection*>(&unpinned)}) {
-    std::byte byte{};
-    ASSERT_TRUE(connection->send(&byte, 1, 1));
-    EXPECT_EQ(connection->device_port(), nullptr);
-    EXPECT_FALSE(connection->status().ok());
-    EXPECT_EQ(connection->device_port(), nullptr);
-    EXPECT_FALSE(connection->send(&byte, 1, 1));
-    EXPECT_FALSE(connection->receive(&byte, 1, 1));
-    EXPECT_EQ(connection->acquire(1), nullptr);
-    EXPECT_EQ(connection->peek(1, 1), nullptr);
-  }
-  EXPECT_EQ(none.status().code(), Code::out_of_resources);
-}
-
 TEST(StagingPort, HasItsOwnMemoryInItsBufferBytes) {
   const PortBackend backend{"", shm(), {Side::staging, Side::host}, {0, 0}, 3};
   PortPair pair(backend);

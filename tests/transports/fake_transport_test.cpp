@@ -2,9 +2,9 @@
 // Fake does, under every script, and its faults are what they say.
 #include "transports/fake/fake_transport.hpp"
 
-#include "landing_conformance.hpp"
-#include "lending_conformance_kept.hpp"
-#include "transport_conformance.hpp"
+#include "transports/conformance/landing_conformance.hpp"
+#include "transports/conformance/lending_conformance_kept.hpp"
+#include "transports/conformance/transport_conformance.hpp"
 
 namespace coll::test {
 namespace {

@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <set>
 
-#include "lending_conformance_kept.hpp"
 #include "registered_resource.hpp"
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/peer_memory.hpp"
 #include "sys/net/unix_socket.hpp"
-#include "transport_conformance.hpp"
+#include "transports/conformance/lending_conformance_kept.hpp"
+#include "transports/conformance/transport_conformance.hpp"
 #include "transports/shm/shm_handshake.hpp"
 
 namespace coll::test {

@@ -3,7 +3,7 @@
 #include "transports/tcp/tcp_transport.hpp"
 
 #include "sys/net/socket.hpp"
-#include "transport_conformance.hpp"
+#include "transports/conformance/transport_conformance.hpp"
 #include "transports/dial/dial_descriptor.hpp"
 
 namespace coll::test {

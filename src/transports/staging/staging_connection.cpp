@@ -112,7 +112,7 @@ bool StagingConnection::take_back_loan() {
 /// Takes the slots that the device has freed, for the messages that come next.
 void StagingConnection::expect_next() {
   Landing* const lands = landing();
-  for (; freed_ < credits_ && freed_ < to_receive_.size(); ++freed_) {
+  for (; freed_ < to_receive_.size(); ++freed_) {
     const auto& [slot, bytes, digest] = to_receive_.at(freed_);
     if (!in_.signalled.is_set(slot)) return;
     in_.signalled.clear(slot);

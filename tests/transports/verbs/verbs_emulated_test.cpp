@@ -2,7 +2,7 @@
 // The conformance suite over emulated devices, and what a message costs there.
 #include <gmock/gmock.h>
 
-#include "transports/landing_conformance.hpp"
+#include "transports/conformance/landing_conformance.hpp"
 #include "transports/verbs/on_emulated.hpp"
 
 namespace coll::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conformance suite over verbs, on real devices.
-#include "transports/landing_conformance.hpp"
+#include "transports/conformance/landing_conformance.hpp"
 #include "transports/registered_resource.hpp"
 #include "transports/verbs/verbs_backends.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite of connections that write messages to where their receiver wants them.
 #pragma once
-#include "lending_conformance.hpp"
+#include "transports/conformance/lending_conformance.hpp"
 
 namespace coll::test {
 

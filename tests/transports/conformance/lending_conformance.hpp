@@ -3,7 +3,7 @@
 // instead, which must keep the same promises.
 #pragma once
 #include "sys/memory/peer_memory.hpp"
-#include "transport_conformance.hpp"
+#include "transports/conformance/transport_conformance.hpp"
 
 namespace coll::test {
 

@@ -8,8 +8,8 @@
 #include <array>
 #include <filesystem>
 
-#include "traffic.hpp"
-#include "transport_backend.hpp"
+#include "transports/traffic.hpp"
+#include "transports/transport_backend.hpp"
 
 namespace coll::test {
 
@@ -465,5 +465,5 @@ TEST_P(TransportConformance, TooFewDescriptorsIsAClearFailure) {
 
 }  // namespace coll::test
 
-#include "mark_conformance.hpp"
-#include "transport_conformance_ranks.hpp"
+#include "transports/conformance/mark_conformance.hpp"
+#include "transports/conformance/transport_conformance_ranks.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the suite of connections that lend about payloads that outlive their call.
 #pragma once
-#include "lending_conformance.hpp"
+#include "transports/conformance/lending_conformance.hpp"
 
 namespace coll::test {
 

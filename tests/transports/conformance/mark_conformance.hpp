@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the suite about marks: what is sent later keeps nobody waiting.
 #pragma once
-#include "transport_conformance.hpp"
+#include "transports/conformance/transport_conformance.hpp"
 
 namespace coll::test {
 
