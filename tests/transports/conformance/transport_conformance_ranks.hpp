@@ -7,9 +7,9 @@
 #include <csignal>
 #include <thread>
 
+#include "transports/conformance/transport_conformance.hpp"
 #include "transports/traffic.hpp"
 #include "transports/transport_backend.hpp"
-#include "transports/conformance/transport_conformance.hpp"
 
 namespace coll::test {
 
