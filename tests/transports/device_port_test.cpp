@@ -108,6 +108,10 @@ std::vector<PortBackend> all_backends(bool with_hosts) {
     add("staging_shm", shm(), Side::staging, Side::staging, 0);
     add("staging_tcp", tcp(), Side::staging, Side::staging, 1);
     add("staging_fake", fake(script), Side::staging, Side::staging, 0);
+    // The fake network's processor reaches the memory of emulated GPUs only.
+    FakeScript direct = script;
+    direct.serves_gpus = is_emulated();
+    add("staging_direct_fake", fake(direct), Side::staging, Side::staging, 1);
     add("ipc_shm", shm(), Side::cuda_ipc, Side::cuda_ipc, 0);
     add("ipc_tcp_two_gpus", tcp(), Side::cuda_ipc, Side::cuda_ipc, 1);
     add("ipc_fake", fake(script), Side::cuda_ipc, Side::cuda_ipc, 0);
@@ -115,6 +119,7 @@ std::vector<PortBackend> all_backends(bool with_hosts) {
     add("staging_to_host_shm", shm(), Side::staging, Side::host, 0);
     add("host_to_staging_tcp", tcp(), Side::host, Side::staging, 0);
     add("staging_to_host_fake", fake(script), Side::staging, Side::host, 0);
+    add("staging_direct_to_host_fake", fake(direct), Side::staging, Side::host, 0);
   }
   return all;
 }

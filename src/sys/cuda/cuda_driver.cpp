@@ -118,6 +118,7 @@ const CudaDriver* find_driver() {
       };
       for_each_copying(table, find);
       for_each_streaming(table, find);
+      find("cuMemGetHandleForAddressRange", table.range_handle);
       return table;
     });
     if (driver.pointer_attributes != nullptr)

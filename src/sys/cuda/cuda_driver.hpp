@@ -108,6 +108,10 @@ struct CudaDriver {
                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                 CudaStream stream, void** parameters, void** extra) = nullptr;  ///< cuLaunchKernel
 
+  /// Without this one, there are no dma-bufs of a GPU's memory.
+  int (*range_handle)(void* handle, CudaAddress begin, std::size_t bytes, int type,
+                      unsigned long long flags) = nullptr;  ///< cuMemGetHandleForAddressRange
+
   /// An event that keeps no time.
   int create_untimed(CudaEvent* event) const {
     constexpr unsigned kUntimed = 2;  // CU_EVENT_DISABLE_TIMING

@@ -2,6 +2,8 @@
 // Allocates, pins and opens memory in a context, and undoes it there.
 #include "sys/cuda/device_memory.hpp"
 
+#include <unistd.h>
+
 #include <string>
 
 #include "sys/cuda/beside_captures.hpp"
@@ -81,6 +83,26 @@ Result<ExportedMemory> export_memory(CudaContext context, CudaAddress address) {
     return driver.ipc_handle(&made.allocation, base);
   }));
   return made;
+}
+
+std::size_t dma_buf_unit() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+Result<Fd> export_dma_buf(CudaContext context, CudaAddress begin, std::size_t bytes) {
+  constexpr int kDmaBufSupported = 124;  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
+  constexpr int kDmaBufDescriptor = 1;   // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+  constexpr int kNotSupported = 801;     // CUDA_ERROR_NOT_SUPPORTED
+  int descriptor = -1;
+  COLL_TRY(in_context(context, "a dma-buf of memory of a GPU", [&](const CudaDriver& driver) {
+    int device = 0, supported = 0;
+    if (const int error = driver.context_device(&device)) return error;
+    if (const int error = driver.device_attribute(&supported, kDmaBufSupported, device))
+      return error;
+    if (supported == 0 || driver.range_handle == nullptr) return kNotSupported;
+    return driver.range_handle(&descriptor, begin, bytes, kDmaBufDescriptor, 0);
+  }));
+  return Fd(descriptor);
 }
 
 Result<CudaAddress> device_address(CudaContext context, const std::byte* pinned) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sys/cuda/cuda_driver.hpp"
+#include "sys/fd.hpp"
 
 namespace coll {
 
@@ -62,6 +63,12 @@ struct ExportedMemory {
 };
 /// Of memory that the context's device has allocated.
 Result<ExportedMemory> export_memory(CudaContext context, CudaAddress address);
+
+/// What a dma-buf begins at and ends at is a multiple of this: a page of the host.
+std::size_t dma_buf_unit();
+/// A descriptor by which other devices of the machine reach memory that the context's device has
+/// allocated (a dma-buf).
+Result<Fd> export_dma_buf(CudaContext context, CudaAddress begin, std::size_t bytes);
 
 /// How a device of this context knows host memory that was pinned in any context.
 Result<CudaAddress> device_address(CudaContext context, const std::byte* pinned);

@@ -48,17 +48,18 @@ RankSeat rank_seat(int numa_node, const std::string& gpu, const std::string& sys
 
 std::string mark_near(std::vector<RdmaRail>& rails, const RankSeat& seat,
                       std::string_view interface) {
+  const auto shared = [&](const RdmaRail& rail) {
+    return shared_pci_levels(seat.gpu, rail.port.pci_path);
+  };
   double fastest = 0;
   for (RdmaRail& rail : rails) {
     rail.near = true;
+    rail.beside_gpu = shared(rail) > 0;
     fastest = std::max(fastest, rail.port.gigabits_per_s);
   }
   if (!interface.empty() && !interface.starts_with('^'))
     return "all that COLL_INTERFACE names are used";
   std::size_t longest = 0;
-  const auto shared = [&](const RdmaRail& rail) {
-    return shared_pci_levels(seat.gpu, rail.port.pci_path);
-  };
   for (const RdmaRail& rail : rails)
     if (is_fast(rail, fastest)) longest = std::max(longest, shared(rail));
   if (longest > 0 && mark(rails, [&](const RdmaRail& rail) {

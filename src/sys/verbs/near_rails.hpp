@@ -21,7 +21,7 @@ RankSeat rank_seat(int numa_node, const std::string& gpu, const std::string& sys
 /// Marks the rails that are near the rank, and says which and why. Near are, of the fastest ports,
 /// those that share the longest part of the PCI bus with the rank's GPU; where that tells nothing,
 /// those of the rank's NUMA node. If none of them is, or `interface` (COLL_INTERFACE) names ports
-/// and does not only exclude some, all are.
+/// and does not only exclude some, all are. Marks as well those that are beside the GPU.
 std::string mark_near(std::vector<RdmaRail>& rails, const RankSeat& seat,
                       std::string_view interface);
 

@@ -57,7 +57,8 @@ std::vector<RdmaPort> rdma_ports(const std::string& sysfs = "/sys");
 struct RdmaRail {
   RdmaPort port;
   RdmaGid gid;
-  bool near = true;  ///< to the rank; see mark_near
+  bool near = true;         ///< to the rank; see mark_near
+  bool beside_gpu = false;  ///< behind one host bridge of the PCI bus with the rank's GPU
 };
 /// The address that connections over this port use, or why there is none; see rdma_rails.
 Result<RdmaGid> rdma_gid(const RdmaPort& port, std::string_view interface);

@@ -77,6 +77,7 @@ Result<VerbsTable> verbs_of_library() {
   decltype(ibv_reg_mr_iova2)* newer_reg_mr = nullptr;
   find("ibv_query_port", exported_query_port);
   find("ibv_reg_mr", exported_reg_mr);
+  library->find("ibv_reg_dmabuf_mr", table.reg_dmabuf_mr);
   library->find("ibv_reg_mr_iova2", newer_reg_mr);  // from rdma-core 28 on
   if (!missing.empty()) {
     return failed(Code::unsupported, "libibverbs.so.1 lacks " + missing,

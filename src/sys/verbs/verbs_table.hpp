@@ -28,6 +28,9 @@ struct VerbsTable {
   ibv_pd* (*alloc_pd)(ibv_context* context) = nullptr;
   int (*dealloc_pd)(ibv_pd* domain) = nullptr;
   ibv_mr* (*reg_mr)(ibv_pd* domain, void* address, std::size_t bytes, int access) = nullptr;
+  /// Null where the library has none: it is from rdma-core 34 on.
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
+                           std::uint64_t address, int descriptor, int access) = nullptr;
   int (*dereg_mr)(ibv_mr* region) = nullptr;
 
   ibv_comp_channel* (*create_comp_channel)(ibv_context* context) = nullptr;

@@ -45,6 +45,8 @@ struct FakeScript {
   /// Messages of at least this many bytes are written where the receiver expects them. kNever:
   /// connections have no `landing`.
   std::size_t least_landing = kNever;
+  /// Messages are lent from memory of emulated GPUs.
+  bool serves_gpus = false;
   PathCapabilities path{.shares_memory = true, .medium = PathMedium::memory};
   Transport::Limits limits{.slot_bytes = 4096, .slice_bytes = 4096, .credits = 4};
   std::vector<FakeFault> faults = {};

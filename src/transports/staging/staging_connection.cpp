@@ -24,25 +24,27 @@ DevicePort* StagingConnection::device_port() {
   return this;
 }
 
-/// One block: four rows of words, then the slots to send from, then those to receive into.
+/// One block: four rows of words, then the slots to receive into, then those to send from, unless
+/// they lie on the device.
 Status StagingConnection::make_slots() {
   const std::size_t row = DeviceWords::bytes(credits_);
   const std::size_t words = round_up(4 * row, kPinnedUnit);
   const std::size_t slots = round_up(credits_ * slot_bytes(), kPinnedUnit);
-  const std::size_t bytes = words + 2 * slots;
+  on_device_ = DeviceSlots::make(lending(), context_, slots);
+  const std::size_t bytes = words + (sends_from_device() ? slots : 2 * slots);
   memory_ = SharedArena::own(bytes);
   if (!memory_)
     return failed(Code::out_of_resources, "no " + std::to_string(bytes) + " bytes to share");
   COLL_ASSIGN(pinned_, CudaPiece::pin(context_, memory_.get(), bytes));
   const auto direction = [&](std::size_t index) {
     std::byte* const rows = memory_.get() + 2 * index * row;
-    return Direction{.slots = memory_.get() + words + index * slots,
+    return Direction{.slots = memory_.get() + words + (1 - index) * slots,
                      .awaited = DeviceWords(rows, credits_),
                      .signalled = DeviceWords(rows + row, credits_)};
   };
   const auto ring = [&](std::size_t index) {
     const CudaAddress rows = pinned_.address() + 2 * index * row;
-    return DeviceRing{.slots = pinned_.address() + words + index * slots,
+    return DeviceRing{.slots = pinned_.address() + words + (1 - index) * slots,
                       .stride = slot_bytes(),
                       .credits = credits_,
                       .awaited = rows,
@@ -54,8 +56,13 @@ Status StagingConnection::make_slots() {
   in_ = direction(1);
   out_.awaited.set_all();   // the device may write every slot,
   in_.signalled.set_all();  // and is not reading any
-  set_rings(ring(0), out_.awaited, ring(1), in_.awaited);
-  set_buffer_bytes(bytes);
+  DeviceRing sending = ring(0);
+  if (sends_from_device()) {
+    out_.slots = on_device_->begin();
+    sending.slots = on_device_->address();
+  }
+  set_rings(sending, out_.awaited, ring(1), in_.awaited);
+  set_buffer_bytes(words + 2 * slots);
   return {};
 }
 
@@ -87,8 +94,9 @@ bool StagingConnection::send_next() {
   if (!out_.signalled.is_set(slot)) return false;
   const std::byte* const data = place(out_, slot);
   Lending* const lender = lending();
-  const bool lends =
-      lender != nullptr && bytes >= lender->least_loan() && lender->lends(data, bytes, true);
+  const bool lends = sends_from_device() ? bytes > 0
+                                         : lender != nullptr && bytes >= lender->least_loan() &&
+                                               lender->lends(data, bytes, true);
   if (!(lends ? lender->lend(data, bytes, digest) : send(data, bytes, digest))) return false;
   out_.signalled.clear(slot);
   if (lends) {
@@ -141,6 +149,7 @@ void StagingConnection::release_all() {
 
 void StagingConnection::keep_for_device() {
   pinned_.abandon();
+  if (on_device_) on_device_->abandon();
   static_cast<void>(memory_.release());
 }
 

@@ -9,6 +9,7 @@
 #include "sys/memory/shared_arena.hpp"
 #include "transports/announced_messages.hpp"
 #include "transports/device_words.hpp"
+#include "transports/staging/device_slots.hpp"
 #include "transports/wrapped_connection.hpp"
 
 namespace coll {
@@ -18,8 +19,9 @@ namespace coll {
 /// the peer may be a rank without a device, and need not know.
 ///
 /// The slots lie in memory that other processes map: where the inner connection can lend, the peer
-/// reads them where they lie, and where messages may land, it writes them there. They are made when
-/// `device_port` is asked for.
+/// reads them where they lie, and where messages may land, it writes them there. Where its devices
+/// reach the GPU's memory, the slots to send from lie there. All are made when `device_port` is
+/// asked for.
 class StagingConnection final : public WrappedConnection, public DevicePort {
  public:
   /// Each direction gets `credits` slots. The driver has all that work on streams needs.
@@ -64,6 +66,7 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
   };
 
   Status make_slots();
+  [[nodiscard]] bool sends_from_device() const { return on_device_ && on_device_->served(); }
   [[nodiscard]] std::byte* place(const Direction& direction, std::uint32_t slot) const {
     return direction.slots + slot * slot_bytes();
   }
@@ -76,7 +79,8 @@ class StagingConnection final : public WrappedConnection, public DevicePort {
   const CudaContext context_;
   const std::uint32_t credits_;
   SharedArena::OwnedBlock memory_;
-  CudaPiece pinned_;  ///< `memory_`, which is unpinned first
+  CudaPiece pinned_;                        ///< `memory_`, which is unpinned first
+  std::unique_ptr<DeviceSlots> on_device_;  ///< to send from, if they are `served()`
   Direction out_, in_;
   KeptQueue<Announced> to_send_, to_receive_;
   KeptQueue<Loan> loans_;

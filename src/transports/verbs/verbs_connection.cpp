@@ -13,6 +13,8 @@ namespace {
 
 /// Shorter payloads are copied sooner than a device has read one more piece (an estimate).
 constexpr std::size_t kLeastLoan = 8192;
+/// And these sooner than the sender's device has done one more write (an estimate).
+constexpr std::size_t kLeastLanding = 8192;
 
 }  // namespace
 
@@ -43,6 +45,7 @@ Result<VerbsMeeting> VerbsConnection::prepare(std::span<const VerbsRail> rails, 
   for (std::size_t i = 0; i < pairs; ++i) {
     const VerbsRail& rail = rails[i % rails.size()];
     COLL_TRY(slots_.register_at(*rail.device));
+    if (std::ranges::find(devices_, rail.device) == devices_.end()) devices_.push_back(rail.device);
     COLL_TRY(ways_.add(rail, progress_.take_id(*this)));
   }
   return ways_.meeting();
@@ -149,7 +152,7 @@ bool VerbsConnection::flushed(Mark mark) {
 // --- lending
 
 bool VerbsConnection::lends(const std::byte* data, std::size_t bytes, bool /*fetch*/) const {
-  return regions_.has(data, bytes);
+  return regions_.find(data, bytes, devices_) != nullptr;
 }
 
 bool VerbsConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) {
@@ -165,6 +168,15 @@ std::optional<ibv_sge> VerbsConnection::lent(std::uint64_t message,
   if (data == nullptr) return {};
   return ibv_sge{reinterpret_cast<std::uint64_t>(data), slots_.header_out(message).bytes,
                  regions_.at(data, device).lkey};
+}
+
+bool VerbsConnection::may_serve_gpu() const {
+  return std::ranges::all_of(devices_, [](const VerbsDevice* one) { return one->beside_gpu(); });
+}
+
+bool VerbsConnection::serves_gpu(const std::byte* begin, std::size_t bytes) {
+  const VerbsRegion* const region = regions_.find(begin, bytes, devices_);
+  return region != nullptr && region->of_gpu;
 }
 
 /// A connection that has failed may read on, too.
@@ -201,8 +213,9 @@ void VerbsConnection::has_arrived(std::uint32_t message) {
 }
 
 void VerbsConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
-  if (status().ok() && bytes >= kLeastLanding && regions_.has_writable(into, bytes))
-    landings_.add({number, into, bytes});
+  if (!status().ok() || bytes < kLeastLanding) return;
+  const VerbsRegion* const region = regions_.find(into, bytes, devices_);
+  if (region != nullptr && region->writable) landings_.add({number, into, bytes});
 }
 
 std::uint32_t VerbsConnection::landing_key(const std::byte* into, const VerbsDevice& device) const {

@@ -56,6 +56,9 @@ class VerbsConnection final : public Connection,
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     return lend(data, bytes, digest);
   }
+  [[nodiscard]] bool may_serve_gpu() const override;
+  bool serves_gpu(const std::byte* begin, std::size_t bytes) override;
+  void forget_ended() override { regions_.forget_ended(); }
   void withdraw() override;
   bool all_read() override { return ways_.peer_gone() || ways_.arrived(lent_end_); }
   bool intact() override { return true; }  // what came lies in this end's memory
@@ -88,6 +91,7 @@ class VerbsConnection final : public Connection,
   VerbsRegions& regions_;
   std::unique_ptr<DialledEnd> dialled_;
   VerbsSlots slots_;
+  std::vector<const VerbsDevice*> devices_;  ///< that messages go through
   VerbsWays ways_;
   bool met_ = false;
   bool ready_ = false;

@@ -98,6 +98,20 @@ Result<VerbsOwned<ibv_mr>> VerbsDevice::register_memory(std::byte* data, std::si
   return region;
 }
 
+Result<VerbsOwned<ibv_mr>> VerbsDevice::register_dma_buf(int descriptor, std::uint64_t address,
+                                                         std::size_t bytes, int access) const {
+  if (verbs_.reg_dmabuf_mr == nullptr)
+    return failed(Code::unsupported, "libibverbs has no ibv_reg_dmabuf_mr",
+                  "install rdma-core 34 or newer");
+  errno = 0;
+  VerbsOwned<ibv_mr> region(verbs_.reg_dmabuf_mr(domain(), 0, bytes, address, descriptor, access),
+                            verbs_.dereg_mr);
+  if (region == nullptr)
+    return failed_to("ibv_reg_dmabuf_mr", errno)
+        .with_context("registering " + std::to_string(bytes) + " bytes of a GPU");
+  return region;
+}
+
 Status VerbsDevice::add_queue(int entries) {
   errno = 0;
   const int size = std::min(std::max(entries, kQueueEntries), most_entries_);

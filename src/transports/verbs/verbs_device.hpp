@@ -29,6 +29,9 @@ class VerbsDevice {
 
   [[nodiscard]] const VerbsTable& verbs() const { return verbs_; }
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// Is the way to the rank's GPU worth taking?
+  [[nodiscard]] bool beside_gpu() const { return beside_gpu_; }
+  void set_beside_gpu() { beside_gpu_ = true; }
   [[nodiscard]] ibv_pd* domain() const { return domain_.get(); }
   [[nodiscard]] Status failed_to(std::string_view verb, int error) const {
     return verb_failure(verb, name_, error);
@@ -36,6 +39,10 @@ class VerbsDevice {
 
   /// [data, data + bytes), with the access flags of ibv_reg_mr(3).
   Result<VerbsOwned<ibv_mr>> register_memory(std::byte* data, std::size_t bytes, int access) const;
+
+  /// The same for memory of a GPU at this address, whose dma-buf that is.
+  Result<VerbsOwned<ibv_mr>> register_dma_buf(int descriptor, std::uint64_t address,
+                                              std::size_t bytes, int access) const;
 
   /// A completion queue with room for so many more entries, which are taken. Makes another queue
   /// where none has room: some drivers cannot resize a queue.
@@ -68,6 +75,7 @@ class VerbsDevice {
 
   const VerbsTable& verbs_;
   const std::string name_;
+  bool beside_gpu_ = false;
   int most_entries_ = 0;  ///< of a completion queue
   VerbsOwned<ibv_context> context_;
   VerbsOwned<ibv_pd> domain_;

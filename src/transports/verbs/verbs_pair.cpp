@@ -205,7 +205,7 @@ ibv_send_wr VerbsPair::work_of(const VerbsWrite& write, ibv_wr_opcode opcode) co
   work.wr.rdma.rkey = write.key;
   std::uint64_t bytes = 0;
   for (const ibv_sge& piece : write.pieces) bytes += piece.length;
-  if (bytes <= inline_bytes_) work.send_flags |= IBV_SEND_INLINE;
+  if (bytes <= inline_bytes_ && !write.of_program) work.send_flags |= IBV_SEND_INLINE;
   return work;
 }
 

@@ -36,6 +36,7 @@ struct VerbsWrite {
   std::span<const ibv_sge> pieces;
   std::uint64_t into = 0;
   std::uint32_t key = 0;
+  bool of_program = false;  ///< some of it may be a GPU's, which the processor does not reach
 };
 
 /// Sends messages and credits by RDMA writes with immediate data, in order; whoever sends through
@@ -75,7 +76,7 @@ class VerbsPair {
     return posted_ - completed_ + work <= depth_;
   }
   /// Writes a message, of which the peer is told; `before` of it, unless null. Copies at once what
-  /// is short.
+  /// is short and not the program's.
   Status send(const VerbsWrite& write, std::uint32_t immediate, const VerbsWrite* before);
   /// Writes, and nobody is told. Copies as `send`.
   Status write(const VerbsWrite& write);

@@ -56,15 +56,21 @@ VerbsSlots::Whole VerbsSlots::hints_out(std::uint64_t first, std::uint64_t count
 }
 
 /// A copy of it is checked, since the device may be writing another one there.
-std::optional<VerbsHint> VerbsSlots::hint_in(std::uint64_t message, std::uint64_t secret) const {
+std::optional<VerbsHint> VerbsSlots::hint_in(std::uint64_t message, std::uint32_t bytes,
+                                             std::uint64_t secret) const {
   VerbsHint hint;
+  // Most messages are short, and have none.
+  if (bytes == 0 || static_cast<std::uint32_t>(
+                        word(hint_place(message, false) + offsetof(VerbsHint, bytes))) != bytes)
+    return {};
   auto* const begin = reinterpret_cast<std::byte*>(&hint);
   for (std::size_t at = 0; at < sizeof hint; at += sizeof(std::uint64_t)) {
     const std::uint64_t here = word(hint_place(message, false) + at);
     std::memcpy(begin + at, &here, sizeof here);
   }
-  return hint.check == stamp(begin, offsetof(VerbsHint, check), secret) ? std::optional(hint)
-                                                                        : std::nullopt;
+  const bool whole =
+      hint.bytes == bytes && hint.check == stamp(begin, offsetof(VerbsHint, check), secret);
+  return whole ? std::optional(hint) : std::nullopt;
 }
 
 const VerbsSlots::Region& VerbsSlots::region_of(const VerbsDevice& device) const {
@@ -85,7 +91,7 @@ VerbsSlots::Whole VerbsSlots::finish(std::uint64_t message, std::uint64_t secret
   std::byte* const begin = out(message) + kHeaderAt;
   const std::uint32_t payload = header_out(message).bytes;
   std::size_t bytes = sizeof(VerbsHeader) + (is_lent ? 0 : payload);
-  if (payload <= kStampedBytes) {
+  if (payload <= kStampedBytes && !is_lent) {
     bytes = sizeof(VerbsHeader) + stamp_at(payload);
     const std::uint64_t last = stamp(begin, bytes, secret);
     std::memcpy(begin + bytes, &last, sizeof last);

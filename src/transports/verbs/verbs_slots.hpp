@@ -110,8 +110,9 @@ class VerbsSlots {
   /// What the peer has to be told of `count` messages whose hints lie in a row, and its place from
   /// the begin of the peer's slots to receive into.
   [[nodiscard]] Whole hints_out(std::uint64_t first, std::uint64_t count, std::uint32_t key) const;
-  /// Of that message, if it has come.
-  [[nodiscard]] std::optional<VerbsHint> hint_in(std::uint64_t message, std::uint64_t secret) const;
+  /// Of that message of so many bytes, if it has come.
+  [[nodiscard]] std::optional<VerbsHint> hint_in(std::uint64_t message, std::uint32_t bytes,
+                                                 std::uint64_t secret) const;
 
  private:
   static constexpr std::size_t kPayloadAt = 64, kHeaderAt = kPayloadAt - sizeof(VerbsHeader);

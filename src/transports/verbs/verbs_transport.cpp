@@ -69,6 +69,7 @@ Status VerbsTransport::add_rail(const VerbsTable& verbs, const RdmaRail& rail) {
     devices_.push_back(std::move(device));
     found = devices_.end() - 1;
   }
+  if (rail.beside_gpu) (*found)->set_beside_gpu();
   COLL_ASSIGN(const ibv_port_attr port, (*found)->port(rail.port.number));
   rails_.push_back(
       {rail, found->get(), static_cast<std::uint8_t>(port.active_mtu), port.max_msg_sz});

@@ -121,18 +121,13 @@ void VerbsWays::send(std::uint64_t message) {
   turn_ = turn_ + 1 == ways_.size() ? 0 : turn_ + 1;
 }
 
-/// Hints are of no era: until the message is consumed its place stays what it is.
-std::optional<VerbsHint> VerbsWays::hint_for(std::uint64_t message, std::uint32_t bytes) const {
-  if (bytes < kLeastLanding) return {};
-  const std::optional<VerbsHint> hint = slots_.hint_in(message, hint_secret(secret_in_, message));
-  return hint && hint->bytes == bytes ? hint : std::nullopt;
-}
-
 /// A message goes to the peer's slot. Or its payload goes to where the peer wants it, and the
 /// header alone to the slot behind it.
 void VerbsWays::post(Way& way, std::uint64_t message) {
   VerbsHeader header = slots_.header_out(message);
-  const std::optional<VerbsHint> hint = hint_for(message, header.bytes);
+  // Hints are of no era: until the message is consumed its place stays what it is.
+  const std::optional<VerbsHint> hint =
+      slots_.hint_in(message, header.bytes, hint_secret(secret_in_, message));
   header.released = static_cast<std::uint32_t>(receiver_.consumed()) & kVerbsNumberBits;
   if (hint) header.released |= VerbsHeader::kLanded;
   slots_.set_header_out(message, header);
@@ -146,11 +141,11 @@ void VerbsWays::post(Way& way, std::uint64_t message) {
       slots_.finish(message, stamp_of(secret_out_, era_out_, message), key, lent || hint);
   const std::array<ibv_sge, 2> pieces{whole.piece, payload};
   const VerbsWrite slot{std::span(pieces).first(lent && !hint ? 2 : 1), slots_there_ + whole.offset,
-                        way.there.key};
+                        way.there.key, lent && !hint};
   VerbsWrite landing;
   if (hint)
     landing = {std::span(pieces).last(1), hint->address,
-               hint->keys[static_cast<std::size_t>(&way - ways_.data())]};
+               hint->keys[static_cast<std::size_t>(&way - ways_.data())], lent.has_value()};
   const Status posted =
       way.pair->send(slot, htonl(static_cast<std::uint32_t>(message) & kVerbsNumberBits),
                      hint ? &landing : nullptr);

@@ -17,10 +17,6 @@ namespace coll {
 /// Of a message's number, in immediate values.
 inline constexpr std::uint32_t kVerbsNumberBits = 0x7fffffff;
 
-/// Of payloads that are written to where the receiver wants them: shorter ones are copied there
-/// sooner than the sender's device has done one more write (an estimate).
-inline constexpr std::size_t kLeastLanding = 8192;
-
 /// What an end tells the other when they meet, under the proof of their greeting.
 struct VerbsMeeting {
   static constexpr std::size_t kMostPairs = VerbsHint::kMostPairs;
@@ -154,7 +150,6 @@ class VerbsWays {
   static std::uint64_t hint_secret(std::uint64_t secret, std::uint64_t message);
   Way* way_with_room(std::uint32_t work);
   void post(Way& way, std::uint64_t message);
-  [[nodiscard]] std::optional<VerbsHint> hint_for(std::uint64_t message, std::uint32_t bytes) const;
   void send_again();
   void break_off(Way& way, const std::string& why);
   void tell_broken(Way& way);

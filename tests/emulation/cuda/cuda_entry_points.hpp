@@ -60,6 +60,8 @@
   X(cuIpcCloseMemHandle, (CUdeviceptr pointer))                                                   \
   X(cuIpcGetEventHandle, (CUipcEventHandle * handle, CUevent event))                              \
   X(cuIpcOpenEventHandle, (CUevent * event, CUipcEventHandle handle))                             \
+  X(cuMemGetHandleForAddressRange, (void* handle, CUdeviceptr pointer, std::size_t bytes,         \
+                                    CUmemRangeHandleType type, unsigned long long flags))         \
   X(cuMemCreate, (CUmemGenericAllocationHandle * handle, std::size_t bytes,                       \
                   const CUmemAllocationProp* properties, unsigned long long flags))               \
   X(cuMemRelease, (CUmemGenericAllocationHandle handle))                                          \

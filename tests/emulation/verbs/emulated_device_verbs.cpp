@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The emulated verbs for devices, ports and memory, each as the man page of its name has it.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -132,8 +134,8 @@ int dealloc_pd(ibv_pd* domain) {
   return 0;
 }
 
-ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) {
-  EmulatedCall call("ibv_reg_mr");
+ibv_mr* make_region(EmulatedCall& call, ibv_pd* domain, void* address, std::size_t bytes,
+                    int access) {
   if (call.error() != 0) return null_for<ibv_mr>(call.error());
   if ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     return null_for<ibv_mr>(EINVAL);
@@ -148,6 +150,22 @@ ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) {
   call->next_region += 2;
   ++of(domain).uses;
   return (call->regions[made->rkey] = std::move(made)).get();
+}
+
+ibv_mr* reg_mr(ibv_pd* domain, void* address, std::size_t bytes, int access) {
+  EmulatedCall call("ibv_reg_mr");
+  return make_region(call, domain, address, bytes, access);
+}
+
+/// Of an emulated GPU, whose memory has the same addresses for all.
+ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
+                      std::uint64_t address, int descriptor, int access) {
+  EmulatedCall call("ibv_reg_dmabuf_mr");
+  struct stat file {};
+  if (fstat(descriptor, &file) != 0) return null_for<ibv_mr>(EBADF);
+  if (offset + bytes > static_cast<std::uint64_t>(file.st_size) || address % 4096 != offset % 4096)
+    return null_for<ibv_mr>(EINVAL);
+  return make_region(call, domain, reinterpret_cast<void*>(address), bytes, access);
 }
 
 int dereg_mr(ibv_mr* region) {
@@ -174,6 +192,7 @@ void set_device_verbs(VerbsTable& table) {
   table.alloc_pd = alloc_pd;
   table.dealloc_pd = dealloc_pd;
   table.reg_mr = reg_mr;
+  table.reg_dmabuf_mr = reg_dmabuf_mr;
   table.dereg_mr = dereg_mr;
 }
 

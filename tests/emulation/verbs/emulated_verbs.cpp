@@ -23,7 +23,8 @@ constexpr std::array kVerbs = {"ibv_get_device_list", "ibv_open_device", "ibv_cl
                                "ibv_create_cq",       "ibv_destroy_cq",  "ibv_destroy_comp_channel",
                                "ibv_get_cq_event",    "ibv_poll_cq",     "ibv_req_notify_cq",
                                "ibv_create_qp",       "ibv_modify_qp",   "ibv_query_qp",
-                               "ibv_destroy_qp",      "ibv_post_send",   "ibv_post_recv"};
+                               "ibv_destroy_qp",      "ibv_post_send",   "ibv_post_recv",
+                               "ibv_reg_dmabuf_mr"};
 
 std::atomic<EmulatedFabric*> the_fabric{nullptr};
 
@@ -100,7 +101,7 @@ std::vector<RdmaRail> EmulatedVerbs::rails(std::initializer_list<int> devices) c
       std::memcpy(gid.bytes.data(), device.gids[i].raw, gid.bytes.size());
     }
     RdmaGid gid = port.gids.back();
-    made.push_back({std::move(port), std::move(gid)});
+    made.push_back({std::move(port), std::move(gid), true, true});
   }
   return made;
 }

@@ -31,7 +31,7 @@ class EmulatedVerbs {
   ~EmulatedVerbs();
 
   [[nodiscard]] const VerbsTable& table() const;
-  /// As `rdma_rails` would give them.
+  /// As `rdma_rails` would give them, beside a GPU.
   [[nodiscard]] std::vector<RdmaRail> rails(std::initializer_list<int> devices) const;
 
   // --- faults: a verb is called as "ibv_reg_mr"; `after` so many more calls of it

@@ -87,6 +87,18 @@ TEST(NearRails, ARankWithAGpuHasThePortsBesideIt) {
   EXPECT_THAT(near_of(nested, {0, bus + "0000:02:08.0/0000:06:00.0"}), ElementsAre(0, 1));
 }
 
+/// Whatever is near, and whatever a person names.
+TEST(NearRails, PortsBelowTheHostBridgeOfTheGpuAreBesideIt) {
+  for (const char* interface : {"", "nic"}) {
+    std::vector<RdmaRail> rails = rails_of(eight_on_two_nodes());
+    mark_near(rails, {0, "pci0000:30/0000:09:00.0"}, interface);
+    for (std::size_t i = 0; i < rails.size(); ++i)
+      EXPECT_EQ(rails[i].beside_gpu, i == 4 || i == 5) << i;
+    mark_near(rails, {0}, interface);
+    for (const RdmaRail& rail : rails) EXPECT_FALSE(rail.beside_gpu) << "there is no GPU";
+  }
+}
+
 /// As in virtual machines, where all devices hang below one bridge.
 TEST(NearRails, WhereTheBusTellsNothingTheNodeDoes) {
   const std::vector<MadeUp> flat = {{"pci0000:00/0000:00:05.0", 0}, {"pci0000:00/0000:00:06.0", 1}};

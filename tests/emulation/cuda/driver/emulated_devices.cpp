@@ -46,6 +46,8 @@ int attribute_of(CUdevice_attribute attribute, int device) {
       return machine().major;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
       return machine().minor;
+    case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
+      return machine().dma_bufs ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:

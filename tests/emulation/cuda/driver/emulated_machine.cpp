@@ -34,6 +34,7 @@ Machine read() {
   read.memory = static_cast<std::size_t>(number("EMUCUDA_MEMORY", 16.0 * (1U << 30U)));
   read.ipc = number("EMUCUDA_IPC", 1) != 0;
   read.peers = number("EMUCUDA_PEERS", 1) != 0;
+  read.dma_bufs = number("EMUCUDA_DMA_BUFS", 1) != 0;
   read.allocating_waits = number("EMUCUDA_ALLOCATING_WAITS", 0) != 0;
   read.watchdog_s = number("EMUCUDA_WATCHDOG_S", 60);
   read.lag_us = number("EMUCUDA_LAG_US", 0);

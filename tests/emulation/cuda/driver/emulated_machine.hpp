@@ -16,6 +16,7 @@ struct Machine {
   std::size_t memory;                  // bytes of a device
   bool ipc;                            // a process opens memory of another
   bool peers;                          // one device reaches the memory of another
+  bool dma_bufs;                       // other devices reach a device's memory
   bool allocating_waits;               // for all streams, like freeing
   double watchdog_s;
   double lag_us;        // by which calls that give a stream work return late

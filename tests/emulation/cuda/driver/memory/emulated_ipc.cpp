@@ -25,6 +25,7 @@ struct Ticket {
   std::int32_t process, descriptor;
   std::uint64_t number, bytes;
 };
+constexpr std::size_t kHostPage = 4096;
 constexpr std::uint64_t kMemory = 0x6d656d6f72792121, kEvent = 0x6576656e74212121;
 
 /// The descriptor that a ticket of another process names; otherwise an error.
@@ -126,6 +127,22 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
     return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_VALUE;
+}
+
+/// A descriptor of the allocation's file, for who reaches the memory by the same addresses.
+CUresult cuMemGetHandleForAddressRange(void* handle, CUdeviceptr pointer, std::size_t bytes,
+                                       CUmemRangeHandleType type, unsigned long long flags) {
+  if (const CUresult refused = refuse(Needs::context)) return refused;
+  if (!machine().dma_bufs) return CUDA_ERROR_NOT_SUPPORTED;
+  const auto memory = allocations().find(pointer);
+  if (handle == nullptr || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 || !memory ||
+      memory->kind != Kind::device || pointer % kHostPage != 0 || bytes % kHostPage != 0 ||
+      bytes == 0 || bytes > memory->begin + memory->mapping - pointer)
+    return CUDA_ERROR_INVALID_VALUE;
+  const int descriptor = fcntl(memory->descriptor, F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *static_cast<int*>(handle) = descriptor;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
