@@ -242,9 +242,8 @@ void bind_turns(Program& program) {
 
 /// Finds the messages of each lane that peers may write to their places.
 void bind_landings(Program& program, const Schedule& schedule) {
-  std::vector<Landing*> landings;
-  for (Connection* one : program.connections) landings.push_back(one->landing());
-  if (std::ranges::all_of(landings, [](const Landing* one) { return one == nullptr; })) return;
+  const auto lands = [](Connection* one) { return one->landing() != nullptr; };
+  if (std::ranges::none_of(program.connections, lands)) return;
   const std::vector<std::vector<BoundStep::When>> may_land = find_landings(schedule);
   std::vector<std::size_t> first;
   for (std::size_t at = 0; at < program.lanes.size(); ++at) {
@@ -254,9 +253,7 @@ void bind_landings(Program& program, const Schedule& schedule) {
     for (const BoundStep* step = lane.begin; step != lane.end; ++step) {
       if (!step->receives) continue;
       const std::uint32_t nth = received[step->source]++;
-      const auto of_lane =
-          static_cast<std::size_t>(lane.connections.data() - program.connections.data());
-      Landing* const landing = landings[of_lane + step->source];
+      Landing* const landing = lane.connections[step->source]->landing();
       const BoundStep::When when =
           may_land[at % schedule.lanes.size()][static_cast<std::size_t>(step - lane.begin)];
       if (landing != nullptr && when != BoundStep::When::never)

@@ -132,7 +132,7 @@ struct Program {
     /// What its runs take turns on (call_turns.hpp).
     std::span<CallTurns* const> turns;
     std::span<const Expected> expected;  ///< in the order of the steps
-    std::uint64_t told_passes = 0;       ///< to tell of, ahead of those that the lane is through
+    std::uint64_t told_passes = 0;       ///< how many passes peers are told of at a time
     std::byte* scratch = nullptr;
     std::uint32_t first_sibling = 0;  ///< lane 0 of the same copy, for waits
     std::uint64_t first_pass = 0;

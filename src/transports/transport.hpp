@@ -59,12 +59,9 @@ class Lending {
   /// does not take it back. The memory must stay unchanged until the message's credit has come back
   /// or `all_read` is true.
   virtual bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
-  /// May it be that `serves_gpu` says yes to some memory of the rank's GPU? Then it is worth
-  /// asking.
-  [[nodiscard]] virtual bool may_serve_gpu() const { return false; }
-  /// Can messages of any length be lent from this memory of a GPU, which is held (held_ranges.hpp)?
-  /// Then the processor never touches it.
-  virtual bool serves_gpu(const std::byte* /*begin*/, std::size_t /*bytes*/) { return false; }
+  /// May messages of any length be lent from memory of the rank's GPU, if it is held
+  /// (held_ranges.hpp) and `lends` agrees to it as a whole? Then the processor never touches it.
+  [[nodiscard]] virtual bool may_lend_of_gpu() const { return false; }
   /// Some memory is held no more: what devices know of it ends now, and not with a later message.
   virtual void forget_ended() {}
   /// A call has failed, and its memory may change from now on. The peer fails if it reads what

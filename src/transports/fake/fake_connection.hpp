@@ -26,10 +26,7 @@ class FakeConnection final : public Connection,
   [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
-  [[nodiscard]] bool may_serve_gpu() const override { return network_->script().serves_gpus; }
-  bool serves_gpu(const std::byte* /*begin*/, std::size_t /*bytes*/) override {
-    return network_->script().serves_gpus;
-  }
+  [[nodiscard]] bool may_lend_of_gpu() const override { return network_->script().serves_gpus; }
   void withdraw() override;
   bool all_read() override;
   [[nodiscard]] Mark mark() const override;

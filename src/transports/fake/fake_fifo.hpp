@@ -97,7 +97,7 @@ class FakeFifo {
   /// Messages ever consumed.
   [[nodiscard]] std::uint64_t consumed() const { return consumed_; }
   void expect(std::uint64_t number, std::byte* into, std::size_t bytes);
-  /// False: somebody may still have written to an expected place.
+  /// Nothing lands any more. False: something was still to land.
   bool cancel();
   /// The next message, null while there is none.
   Message* next();

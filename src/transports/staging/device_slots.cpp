@@ -5,22 +5,15 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "sys/memory/memory_segment.hpp"
 #include "sys/memory/shared_segments.hpp"
 
 namespace coll {
-namespace {
-
-/// Up to a begin that a dma-buf may have.
-CudaAddress aligned(CudaAddress address) {
-  return (address + dma_buf_unit() - 1) / dma_buf_unit() * dma_buf_unit();
-}
-
-}  // namespace
 
 std::unique_ptr<DeviceSlots> DeviceSlots::make(Lending* lending, CudaContext context,
                                                std::size_t bytes) {
-  if (lending == nullptr || !lending->may_serve_gpu()) return nullptr;
-  const std::size_t whole = aligned(bytes);
+  if (lending == nullptr || !lending->may_lend_of_gpu()) return nullptr;
+  const std::size_t whole = round_up(bytes, dma_buf_unit());
   auto memory = CudaPiece::allocate(context, whole + dma_buf_unit());
   if (memory.ok())
     return std::unique_ptr<DeviceSlots>(new DeviceSlots(*lending, *std::move(memory), whole));
@@ -30,9 +23,11 @@ std::unique_ptr<DeviceSlots> DeviceSlots::make(Lending* lending, CudaContext con
 }
 
 DeviceSlots::DeviceSlots(Lending& lending, CudaPiece memory, std::size_t bytes)
-    : lending_(lending), memory_(std::move(memory)), address_(aligned(memory_.address())) {
+    : lending_(lending),
+      memory_(std::move(memory)),
+      address_(round_up(memory_.address(), dma_buf_unit())) {
   held_ = SharedSegments::add_private(begin(), bytes).ok();
-  served_ = held_ && lending_.serves_gpu(begin(), bytes);
+  served_ = held_ && lending_.lends(begin(), bytes, false);
 }
 
 /// Devices of the network forget the memory before it is freed.

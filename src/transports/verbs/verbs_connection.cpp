@@ -170,13 +170,8 @@ std::optional<ibv_sge> VerbsConnection::lent(std::uint64_t message,
                  regions_.at(data, device).lkey};
 }
 
-bool VerbsConnection::may_serve_gpu() const {
+bool VerbsConnection::may_lend_of_gpu() const {
   return std::ranges::all_of(devices_, [](const VerbsDevice* one) { return one->beside_gpu(); });
-}
-
-bool VerbsConnection::serves_gpu(const std::byte* begin, std::size_t bytes) {
-  const VerbsRegion* const region = regions_.find(begin, bytes, devices_);
-  return region != nullptr && region->of_gpu;
 }
 
 /// A connection that has failed may read on, too.

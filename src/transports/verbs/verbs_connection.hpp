@@ -56,8 +56,7 @@ class VerbsConnection final : public Connection,
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     return lend(data, bytes, digest);
   }
-  [[nodiscard]] bool may_serve_gpu() const override;
-  bool serves_gpu(const std::byte* begin, std::size_t bytes) override;
+  [[nodiscard]] bool may_lend_of_gpu() const override;
   void forget_ended() override { regions_.forget_ended(); }
   void withdraw() override;
   bool all_read() override { return ways_.peer_gone() || ways_.arrived(lent_end_); }

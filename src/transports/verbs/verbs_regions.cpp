@@ -48,9 +48,8 @@ void VerbsRegions::register_of_host(VerbsRegion& region) const {
 
 /// By a dma-buf; where that is not to be had, by its address, which a device understands if the
 /// kernel has nvidia-peermem. Past a host bridge the way from device to device is slow, or closed.
-/// Only to be read: who receives needs more than a write to a GPU's memory, that the GPU sees it.
+/// Peers may not write there: a GPU need not see what another device has written to its memory.
 void VerbsRegions::register_of_gpu(VerbsRegion& region, int gpu) const {
-  region.of_gpu = true;
   region.writable = false;
   auto* const begin = const_cast<std::byte*>(region.range.begin);
   const std::size_t bytes = region.range.bytes;

@@ -15,7 +15,6 @@ struct VerbsRegion {
   HeldRange range;
   std::vector<VerbsOwned<ibv_mr>> keys;  ///< as the devices; null of one that has no room for it
   bool writable = true;                  ///< peers may write there
-  bool of_gpu = false;                   ///< the processor does not reach it, nor do peers
 };
 
 /// Of one transport. Only memory from coll_mem_alloc, or that was registered (held_ranges.hpp):

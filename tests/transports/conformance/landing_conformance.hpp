@@ -27,6 +27,15 @@ class LandingPair : public Pair {
     ASSERT_TRUE(drive([&] { return ends[0]->send(data.data(), data.size(), digest); }));
     ASSERT_TRUE(drive([&] { return all_flushed(*ends[0]); }));
   }
+  /// Sends if the connection still does.
+  void send_in_vain(std::uint64_t digest) {
+    const Payload data = filled(1);
+    for (int turn = 0; turn < 100; ++turn) {
+      (void)ends[0]->send(data.data(), data.size(), digest);
+      nudge(*ends[0]);
+      nudge(*ends[1]);
+    }
+  }
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) {
     const std::byte* place = nullptr;
     EXPECT_TRUE(drive([&] { return (place = ends[1]->peek(bytes, digest)) != nullptr; }));
@@ -139,12 +148,7 @@ TEST_P(LandingConformance, MemoryOfACallThatHasFailedIsWrittenNoMore) {
     pair.landing().cancel();
     EXPECT_EQ(pair.ends[1]->status().ok(), !expects);
     std::ranges::fill(wanted, std::byte{3});
-    const Payload data = filled(1);
-    for (int turn = 0; turn < 100; ++turn) {
-      (void)pair.ends[0]->send(data.data(), data.size(), 1);
-      nudge(*pair.ends[0]);
-      nudge(*pair.ends[1]);
-    }
+    pair.send_in_vain(1);
     EXPECT_EQ(wanted, filled(3));
     if (expects) continue;
     EXPECT_TRUE(pair.drive([&] { return pair.ends[1]->receive(wanted.data(), wanted.size(), 1); }));
@@ -167,12 +171,7 @@ TEST_P(LandingConformance, AConnectionThatHasFailedWritesNoMoreOnceItIsCancelled
   }));
   pair.landing().cancel();
   std::ranges::fill(wanted, std::byte{3});
-  const Payload data = filled(1);
-  for (int turn = 0; turn < 100; ++turn) {
-    (void)pair.ends[0]->send(data.data(), data.size(), 2);
-    nudge(*pair.ends[0]);
-    nudge(*pair.ends[1]);
-  }
+  pair.send_in_vain(2);
   EXPECT_EQ(wanted, filled(3));
   EXPECT_EQ(pair.ends[1]->status().code(), Code::mismatch) << "the first failure stays";
 }
