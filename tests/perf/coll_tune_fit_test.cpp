@@ -100,7 +100,8 @@ TEST(TuneFit, IsJudgedByTimesThatItHasNotSeen) {
   const auto other = timed_plans(measured_on(other_machine(), {world}, 0.1), world);
   const ModelFit found = fit(usual, other);
   EXPECT_TRUE(found.better());
-  EXPECT_LT(found.after.error, 1.25);
+  // 100 seeds gave 0.17 to 0.49 of the mean error before. The median of so few times varies more.
+  EXPECT_LT(found.after.mean_log, 0.65 * found.before.mean_log);
   EXPECT_GT(found.before.error, 1.4);
   // Every other size is of another machine: what fits the half says nothing of the rest.
   std::vector<TimedPlan> mixed;
