@@ -25,8 +25,11 @@ struct Backend {
   std::function<Result<std::unique_ptr<Transport>>(const TransportSpec&)> make;
   bool crosses_processes = true;  ///< ranks can be processes
   bool sees_death = false;        ///< reports peer_lost when the peer's process dies
-  bool can_lend = false;          ///< its connections have `lending`
-  bool lends = false;             ///< … which lends long messages here, wherever they lie
+  /// A message that a call has ended with arrives even if its sender is killed: memory or the
+  /// kernel has it. A queue pair ends with its process, and what was not acknowledged is lost.
+  bool outlives_sender = true;
+  bool can_lend = false;  ///< its connections have `lending`
+  bool lends = false;     ///< … which lends long messages here, wherever they lie
   /// Of payloads that are lent.
   std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
   bool uses_descriptors = true;  ///< cannot connect without file descriptors

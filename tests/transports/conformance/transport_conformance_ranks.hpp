@@ -161,6 +161,12 @@ TEST_P(TransportConformance, DeathOfThePeerIsBounded) {
     LoneRank self(GetParam(), survivor, job, table, spec);
     EXPECT_TRUE(self.ready);
     EXPECT_TRUE(table.meet(survivor));
+    if (self.ready && !GetParam().outlives_sender) {
+      EXPECT_TRUE(eventually([&] {
+        nudge(*self.end);
+        return self.end->peek(last.size(), 1) != nullptr;
+      }));
+    }
     ::kill(child, SIGKILL);
     EXPECT_TRUE(WIFSIGNALED(status_of(child)));
     if (!self.ready) continue;

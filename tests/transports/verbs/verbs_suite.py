@@ -53,7 +53,7 @@ class Suite:
             status = run.finish(seconds)
         except Wrong:
             status, late = None, f"not done within {seconds * verbs_programs.PATIENCE[0]} s; "
-        begun, good, bad, skipped = (set(re.findall(rf"^\[ +{word} +\] (Verbs/\S+)", run.text(), re.M))
+        begun, good, bad, skipped = (set(re.findall(rf"^\[ +{word} +\] (Verbs/[^\s,]+)", run.text(), re.M))
                                      for word in ("RUN", "OK", "FAILED", "SKIPPED"))
         bad |= begun - good - skipped  # where it ended, or hangs
         if status == 0 and not bad and good:

@@ -11,6 +11,7 @@ Backend verbs(std::string name, bool lends) {
   Backend backend{.name = std::move(name),
                   .make = make_on_own_port,
                   .sees_death = true,
+                  .outlives_sender = false,
                   .can_lend = true,
                   .lends = lends,
                   .messages = 400 / patience(),
