@@ -13,13 +13,11 @@
 #include "base/knobs.hpp"
 #include "coll_perf/coll_perf_table.hpp"
 #include "coll_run/coll_run_ranks.hpp"
-#include "coll_tune/coll_tune_fit.hpp"
-#include "coll_tune/coll_tune_measure.hpp"
 #include "coll_tune/coll_tune_report.hpp"
+#include "coll_tune/coll_tune_tuner.hpp"
 #include "command_line.hpp"
 #include "planner/tuning_file.hpp"
 #include "sys/folder.hpp"
-#include "sys/machine/machine_signature.hpp"
 #include "topology/read/discover.hpp"
 #include "topology/topology_hash.hpp"
 
@@ -114,63 +112,15 @@ coll::Result<std::string> place_of_table(const TuneOptions& options, const std::
   return path;
 }
 
-/// Fits the model to all times that the table has of worlds like this one, and puts it into the
-/// table if it predicts better than the default model. An old one that has become worse than that
-/// goes.
-void fit_table(const coll::World& world, const std::string& date, coll::TuningTable& table) {
-  const std::vector<TimedPlan> times = timed_plans(table, world);
-  if (table.model && is_outdated(*table.model, times)) {
-    fmt::print(stderr,
-               "coll-tune: the old fitted model goes: it predicts these times worse than the "
-               "default model\n");
-    table.model.reset();
-  }
-  const coll::CostModel from = table.model.value_or(*coll::default_cost_model());
-  fmt::print(stderr, "coll-tune: fitting the cost model to {} times, at most {:.0f} s\n",
-             times.size(), kMostFitSeconds);
-  const ModelFit made = fit(on_this_machine(from.constants, world), times);
-  fmt::print(stderr,
-             "coll-tune: of every other size predictions are off by {:.2f} in the "
-             "median, {:.0f} % within 25 %; with a model fitted to the rest {:.2f}, {:.0f} %{}\n",
-             made.before.error, 100 * made.before.within, made.after.error, 100 * made.after.within,
-             made.better() ? "" : ": not written, it is no better");
-  if (made.out_of_time)
-    fmt::print(stderr,
-               "coll-tune: the fit ran out of time ({:.0f} s); a longer one may be better\n",
-               kMostFitSeconds);
-  if (made.better()) table.model = fitted_model(made, from, world, table.machine, date);
-}
-
-/// Adds what was measured to the table; says on standard error where that is.
-int write_table(const TuneOptions& options, const std::vector<Race>& races,
-                const coll::World& world, const std::string& topology, const std::string& path) {
-  const coll::TuningScope scope =
-      coll::scope_of(world.layout, world.shared_memory, world.view.ranks_per_core);
-  coll::TuningTable table;
-  table.topology = topology;
-  table.machine = coll::machine_signature();
-  const int version = coll_version();
-  table.library = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-  const std::string date = time_now();
-  for (const Race& race : races) table.points.push_back(to_point(race, scope, date));
-  if (access(path.c_str(), F_OK) == 0) {
-    coll::Result<coll::TuningTable> old = coll::read_tuning_file(path);
-    if (!old.ok())
-      fmt::print(stderr, "coll-tune: the old table goes: {}\n", old.status().text());
-    else if (old->machine != table.machine)
-      fmt::print(stderr, "coll-tune: the old table goes: it was measured on {}\n", old->machine);
-    else {
-      old->library = table.library;
-      old->topology = table.topology;
-      old->merge(table);
-      table = *std::move(old);
-    }
-  }
-  fit_table(world, date, table);
+/// Says on standard error where the table is.
+int write_table(const TuneOptions& options, Tuner& tuner, const std::string& topology,
+                const std::string& path) {
+  const coll::TuningTable table = tuner.make_table(topology, path, time_now());
+  if (!tuner.leader()) return 0;
   if (const coll::Status written = coll::write_tuning_file(path, table); !written.ok())
     return fail(written.text());
-  fmt::print(stderr, "coll-tune: {} points for {} written to {}\n", races.size(), scope.text(),
-             path);
+  fmt::print(stderr, "coll-tune: {} points for {} written to {}\n", tuner.points(),
+             tuner.scope().text(), path);
   if (options.json) fmt::print("{}", to_json(table));
   return 0;
 }
@@ -194,26 +144,18 @@ int measure(const TuneOptions& options, const Tuning& tuning) {
   with.transports = options.transports;
   const Session session(with);
   if (session.size() < 2) return fail("one rank has nothing to choose; start two or more");
-  const bool leader = session.rank() == 0;
-  const bool person = leader && isatty(STDERR_FILENO) == 1;
-  const coll::World& world = world_of(session.comm());
-  const coll::TuningScope scope =
-      coll::scope_of(world.layout, world.shared_memory, world.view.ranks_per_core);
-  const bool writes = leader && !options.regret;
-  const std::string topology = writes ? this_topology() : std::string();
-  const coll::Result<std::string> path = writes ? place_of_table(options, topology) : std::string();
-  if (session.sum(path.ok() ? 0 : 1) != 0) return leader ? fail(path.status().text()) : kFailed;
-  if (leader) fmt::print(stderr, "coll-tune: {}, about {:.0f} s\n", scope.text(), tuning.seconds);
-  const std::vector<Race> races =
-      measure_races(session, with, tuning, [&](Operation operation, std::size_t bytes) {
-        if (person)
-          fmt::print(stderr, "\r\033[K# {} {}… ", traits(operation).name,
-                     bytes_text(static_cast<double>(bytes)));
-      });
-  if (person) fmt::print(stderr, "\r\033[K");
-  if (!leader) return 0;
-  return options.regret ? show_regret(options, races, scope, world.tuning_file)
-                        : write_table(options, races, world, topology, *path);
+  Tuner tuner(session, with, tuning);
+  if (options.regret) {
+    const std::vector<Race> races = tuner.races();
+    return tuner.leader() ? show_regret(options, races, tuner.scope(), tuner.world().tuning_file)
+                          : 0;
+  }
+  const std::string topology = tuner.leader() ? this_topology() : std::string();
+  const coll::Result<std::string> path =
+      tuner.leader() ? place_of_table(options, topology) : std::string();
+  if (session.sum(path.ok() ? 0 : 1) != 0)
+    return tuner.leader() ? fail(path.status().text()) : kFailed;
+  return write_table(options, tuner, topology, *path);
 }
 
 int run(const TuneOptions& options, int argc, char** argv) {

@@ -8,6 +8,7 @@
 
 #include "coll_perf/coll_perf_call.hpp"
 #include "coll_perf/coll_perf_compute.hpp"
+#include "planner/tuning_file.hpp"
 
 namespace perf {
 namespace {
@@ -117,6 +118,18 @@ class Track {
   double start_s_ = 0;
 };
 
+std::size_t longest(const Tuning& tuning) {
+  return *std::max_element(tuning.sizes.begin(), tuning.sizes.end());
+}
+
+/// The sum is of floats, the root rank 0.
+Runner runner_of(Contender& contender, Operation operation, std::uint64_t bytes,
+                 const Session& session, Buffers& buffers) {
+  const Point point{operation, COLL_FLOAT32, COLL_SUM, 0,
+                    shape_of(operation, bytes, session.size(), sizeof(float))};
+  return {&contender, std::make_unique<Call>(session, point, false, buffers, session.stream())};
+}
+
 /// A communicator for each recipe that is forced, made when first asked for.
 class Forced {
  public:
@@ -170,20 +183,13 @@ class Course {
   }
 
  private:
-  static std::size_t longest(const Tuning& tuning) {
-    return *std::max_element(tuning.sizes.begin(), tuning.sizes.end());
-  }
-
   void run(Operation operation, Race& race, Forced& forced, int heat, double seconds) {
     progress_(operation, race.bytes);
     std::vector<Runner> runners;
     for (Contender& contender : race.contenders) {
-      if (contender.out) continue;
-      const Point point{operation, COLL_FLOAT32, COLL_SUM, 0,
-                        shape_of(operation, race.bytes, session_.size(), sizeof(float))};
-      const Session& session = forced.of(contender.recipe);
-      runners.push_back(
-          {&contender, std::make_unique<Call>(session, point, false, buffers_, session.stream())});
+      if (!contender.out)
+        runners.push_back(
+            runner_of(contender, operation, race.bytes, forced.of(contender.recipe), buffers_));
     }
     if (heat == 0) runners.front().call->prepare(0);
     Track(session_, race, runners).run(seconds);
@@ -206,20 +212,78 @@ std::vector<std::size_t> sizes_of(Operation operation, const Tuning& tuning, int
   return sizes;
 }
 
+/// A communicator that plans with this table.
+Session session_with(const coll::TuningTable& table, const Options& options) {
+  coll::try_tuning({table, "what is tried"});
+  return Session(options);
+}
+
+coll::Collective collective_of(Operation operation) {
+  return static_cast<coll::Collective>(traits(operation).api);
+}
+
+/// A heat of one duel.
+void fight(Duel& duel, Operation operation, const Session& before, const Session& after,
+           Buffers& buffers, double seconds) {
+  Race race;
+  race.contenders = {{duel.before, {}, 0, true, false, {}}, {duel.after, {}, 0, true, false, {}}};
+  Contender &old = race.contenders[0], &young = race.contenders[1];
+  std::vector<Runner> runners;
+  runners.push_back(runner_of(old, operation, duel.bytes, before, buffers));
+  runners.push_back(runner_of(young, operation, duel.bytes, after, buffers));
+  if (duel.ratios.empty()) runners.front().call->prepare(0);
+  Track(before, race, runners).run(seconds);
+  std::vector<double>& ratios = duel.ratios.emplace_back();
+  for (std::size_t i = 0; i < old.rounds.size(); ++i) {
+    ratios.push_back(young.rounds[i] / old.rounds[i]);
+    duel.before_us.push_back(old.rounds[i]);
+  }
+}
+
 }  // namespace
 
+std::vector<Duel> measure_duels(const Options& options, const Tuning& tuning,
+                                const coll::TuningTable& before, const coll::TuningTable& after,
+                                double seconds, const Progress& progress) {
+  Buffers buffers(longest(tuning), options.memory);
+  std::vector<std::pair<Operation, Duel>> duels;
+  const double start = now();
+  for (int heat = 0; heat < kHeats; ++heat) {
+    const Session old = session_with(before, options), young = session_with(after, options);
+    for (const Operation operation : tuning.operations) {
+      if (heat > 0) break;
+      for (const std::size_t bytes : sizes_of(operation, tuning, old.size())) {
+        std::optional<Duel> duel = line_up_duel(world_of(old.comm()), world_of(young.comm()),
+                                                collective_of(operation), bytes);
+        if (duel) duels.emplace_back(operation, *std::move(duel));
+      }
+    }
+    for (std::size_t i = 0; i < duels.size(); ++i) {
+      auto& [operation, duel] = duels[i];
+      progress(operation, duel.bytes);
+      std::vector<double> spent{now() - start};
+      old.combine(spent, Average::slowest);
+      const std::size_t left = (kHeats - static_cast<std::size_t>(heat)) * duels.size() - i;
+      fight(duel, operation, old, young, buffers,
+            std::max(0.0, seconds - spent[0]) / static_cast<double>(left));
+    }
+  }
+  std::vector<Duel> fought;
+  for (auto& [operation, duel] : duels) fought.push_back(std::move(duel));
+  return fought;
+}
+
 std::vector<Race> measure_races(const Session& session, const Options& options,
-                                const Tuning& tuning, const Progress& progress) {
+                                const Tuning& tuning, double seconds, const Progress& progress) {
   const coll::World& world = world_of(session.comm());
   std::vector<Event> algorithms, cuts;
   for (const Operation operation : tuning.operations) {
-    const auto collective = static_cast<coll::Collective>(traits(operation).api);
     Event& event = algorithms.emplace_back(Event{operation, {}});
     for (const std::size_t bytes : sizes_of(operation, tuning, session.size()))
-      event.races.push_back(line_up(world, collective, bytes));
+      event.races.push_back(line_up(world, collective_of(operation), bytes));
   }
   Course course(session, options, tuning, progress);
-  course.run(algorithms, kForAlgorithms * tuning.seconds);
+  course.run(algorithms, kForAlgorithms * seconds);
   for (const Event& event : algorithms) {
     for (const Race& race : event.races) {
       // Two sizes share few cuts, so each size has communicators of its own.
@@ -227,7 +291,7 @@ std::vector<Race> measure_races(const Session& session, const Options& options,
       if (!of_cuts.contenders.empty()) cuts.push_back({event.operation, {std::move(of_cuts)}});
     }
   }
-  course.run(cuts, (1 - kForAlgorithms) * tuning.seconds);
+  course.run(cuts, (1 - kForAlgorithms) * seconds);
   std::vector<Race> all;
   for (Event& event : algorithms)
     std::move(event.races.begin(), event.races.end(), std::back_inserter(all));

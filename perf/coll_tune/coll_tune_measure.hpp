@@ -6,7 +6,9 @@
 
 #include "coll_perf/coll_perf_buffer.hpp"
 #include "coll_perf/coll_perf_session.hpp"
+#include "coll_tune/coll_tune_duel.hpp"
 #include "coll_tune/coll_tune_race.hpp"
+#include "planner/tuning_table.hpp"
 
 namespace perf {
 
@@ -25,8 +27,14 @@ using Progress = std::function<void(Operation, std::size_t bytes)>;
 /// Every operation with every size, all algorithms of a point in turns: round after round, so that
 /// what disturbs the machine disturbs them all. Then, where a call can be cut in several ways, the
 /// cuts of the fastest. Each recipe has a communicator of its own that it is forced on. Collective;
-/// equal on all ranks.
+/// equal on all ranks. About `seconds`.
 std::vector<Race> measure_races(const Session& session, const Options& options,
-                                const Tuning& tuning, const Progress& progress);
+                                const Tuning& tuning, double seconds, const Progress& progress);
+
+/// The calls that these tables plan differently, in turns: first as before, then as after. The
+/// tables are the same on all ranks. Collective; equal on all ranks. About `seconds`.
+std::vector<Duel> measure_duels(const Options& options, const Tuning& tuning,
+                                const coll::TuningTable& before, const coll::TuningTable& after,
+                                double seconds, const Progress& progress);
 
 }  // namespace perf

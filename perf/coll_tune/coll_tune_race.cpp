@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "coll_tune/coll_tune_planning.hpp"
+
 namespace perf {
 namespace {
 
@@ -14,8 +16,6 @@ constexpr double kHopeless = 20;
 /// other cut of it will win.
 constexpr double kFarBehind = 1.3;
 constexpr std::size_t kRoundsToJudge = 5;
-/// Rounds may agree better than runs do: what is nearer than this is no difference.
-constexpr double kLeastNoise = 0.01;
 
 /// To four digits: more would be noise, and longer to read and to send.
 double rounded(double value) {
@@ -34,58 +34,6 @@ double quantile(const std::vector<double>& sorted, double part) {
 coll::Recipe uncut(const coll::Algorithm& algorithm) {
   return {std::string(algorithm.name)};
 }
-
-/// What the planner makes of calls of one operation and size, whatever COLL_ALGORITHM says.
-class Planning {
- public:
-  Planning(const coll::World& world, coll::Collective collective, std::uint64_t bytes)
-      : world_(world),
-        spec_{collective, world.layout.ranks(), 0},
-        bytes_(static_cast<double>(bytes)),
-        size_class_(coll::size_class(bytes)) {}
-
-  [[nodiscard]] coll::Plan tuned() const { return plan({}, true); }
-  [[nodiscard]] coll::Plan untuned() const { return plan({}, false); }
-  [[nodiscard]] coll::Plan forced(const coll::Recipe& recipe) const {
-    return plan(recipe.text(), false);
-  }
-  /// Do two plans run the same, whatever their algorithms are called? Of many ranks, some are
-  /// asked.
-  [[nodiscard]] bool alike(const coll::Plan& a, const coll::Plan& b) const {
-    if (a.lanes != b.lanes || a.slice_bytes != b.slice_bytes || a.loans != b.loans ||
-        a.message_chunks != b.message_chunks)
-      return false;
-    const coll::Rank stride = std::max(1, spec_.ranks / 16);
-    for (coll::Rank rank = 0; rank < spec_.ranks; rank += stride) {
-      const coll::Schedule one = a.algorithm->build(spec_, world_.layout, rank);
-      coll::Schedule other = b.algorithm->build(spec_, world_.layout, rank);
-      other.algorithm = one.algorithm;
-      if (one != other) return false;
-    }
-    return true;
-  }
-  /// The time of a call among many in a row, as they are measured.
-  [[nodiscard]] double expected_us(const coll::Plan& plan) const {
-    return expect(world_, plan, bytes_).each_us;
-  }
-  [[nodiscard]] const coll::CollectiveSpec& spec() const { return spec_; }
-  [[nodiscard]] std::uint32_t size_class() const { return size_class_; }
-
- private:
-  [[nodiscard]] coll::Plan plan(std::string algorithm, bool tuned) const {
-    coll::World with = world_;
-    with.algorithm = std::move(algorithm);
-    if (!tuned) with.tuning.clear();
-    const coll::Result<coll::Plan> plan = make_plan(with, {spec_, size_class_});
-    COLL_CHECK(plan.ok(), "nobody is forced to what it cannot");
-    return *plan;
-  }
-
-  const coll::World& world_;
-  coll::CollectiveSpec spec_;
-  double bytes_;
-  std::uint32_t size_class_;
-};
 
 /// The contenders of a race, while they are named: equal plans run once.
 class Field {
@@ -158,11 +106,8 @@ Race line_up(const coll::World& world, coll::Collective collective, std::uint64_
   }
   if (!world.tuning.empty()) {
     const coll::Plan plan = planning.tuned();
-    race.by_table = uncut(*plan.algorithm);
-    if (!planning.alike(plan, planning.forced(*race.by_table))) {
-      race.by_table->cut = {plan.lanes, plan.slice_bytes};
-      able.push_back(*race.by_table);
-    }
+    race.by_table = planning.recipe_of(plan);
+    if (race.by_table->cut != coll::Cut{}) able.push_back(*race.by_table);
   }
   Field field(planning, race);
   for (const coll::Recipe& recipe : able) {

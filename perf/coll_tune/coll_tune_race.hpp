@@ -13,6 +13,8 @@ namespace perf {
 double median(std::vector<double> values);  ///< 0 of none
 /// Half the range that the middle half of the values lies in.
 double noise(std::vector<double> values);
+/// Rounds may agree better than runs do: what is nearer than this, relatively, is no difference.
+constexpr double kLeastNoise = 0.01;
 
 /// One recipe for one operation and size, and those whose schedules are the same there: nothing but
 /// noise could tell them apart.

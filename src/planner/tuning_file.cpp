@@ -3,6 +3,8 @@
 #include "planner/tuning_file.hpp"
 
 #include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
@@ -17,6 +19,8 @@ namespace {
 namespace files = std::filesystem;
 
 constexpr std::size_t kLargestFile = 64 << 20;  // a table of everything is a hundredth of it
+
+constinit std::unique_ptr<const FoundTuning> g_tried;
 
 /// Those that coll-tune writes by itself, in order.
 std::vector<std::string> tables_in(const std::string& directory) {
@@ -84,9 +88,14 @@ FoundTuning find_tuning(std::string_view knob, const std::string& directory,
 }
 
 const FoundTuning& process_tuning() {
+  if (g_tried) return *g_tried;
   return made_once([] {
     return find_tuning(knobs().tuning, cache_folder(), [] { return machine_signature(); });
   });
+}
+
+void try_tuning(FoundTuning tuning) {
+  g_tried = std::make_unique<const FoundTuning>(std::move(tuning));
 }
 
 }  // namespace coll

@@ -30,7 +30,10 @@ Status write_tuning_file(const std::string& path, const TuningTable& table);
 FoundTuning find_tuning(std::string_view knob, const std::string& directory,
                         const std::function<std::string()>& signature);
 
-/// find_tuning with the environment and machine of this process; looked up once.
+/// find_tuning with the environment and machine of this process, looked up once; or what is tried.
 const FoundTuning& process_tuning();
+/// Communicators that this process makes from now on plan with this table, whatever COLL_TUNING
+/// says: for tools that judge a table before they write it. No other thread may be joining.
+void try_tuning(FoundTuning tuning);
 
 }  // namespace coll
