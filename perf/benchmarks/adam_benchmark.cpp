@@ -37,9 +37,11 @@ void scalar(const AdamStep& step, std::size_t n, const float* gradient, float* w
   }
 }
 
-__attribute__((optimize("O3"))) void triad(const AdamStep& step, std::size_t n,
-                                           const float* __restrict b, float* __restrict c,
-                                           float* __restrict a, float* /*unused*/) {
+#ifndef __clang__
+__attribute__((optimize("O3")))  // GCC vectorizes from there on; clang does so at -O2
+#endif
+void triad(const AdamStep& step, std::size_t n, const float* __restrict b, float* __restrict c,
+           float* __restrict a, float* /*unused*/) {
   const float factor = step.scale;
   for (std::size_t i = 0; i < n; ++i) a[i] = b[i] + factor * c[i];
 }
