@@ -106,7 +106,8 @@ coll::TuningTable Tuner::make_table(const std::string& topology, const std::stri
 
 std::vector<Race> Tuner::races(double part) {
   if (leader_)
-    fmt::print(stderr, "coll-tune: {}, about {:.0f} s\n", scope_.text(), tuning_.seconds);
+    fmt::print(stderr, "coll-tune: {}, about {:.0f} s{}\n", scope_.text(), tuning_.seconds,
+               part < 1 ? fmt::format(", then at most {:.0f} s for a fit", kMostFitSeconds) : "");
   std::vector<Race> races =
       measure_races(session_, options_, tuning_, part * tuning_.seconds, shown_to_person());
   clear_line();
