@@ -16,6 +16,9 @@ namespace {
 /// machine that was described, where only a person waits.
 constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 
+/// The shortest message that both sides copy: ShmConnection::kSharedBytes.
+constexpr double kLeastHelped = 128 << 10;
+
 /// In calls of `bytes`.
 Route route_over(const CostConstants& costs, const PathCost& path, Loans loans, double bytes,
                  double slots_bytes, double ranks_per_core) {
@@ -126,6 +129,19 @@ Route route_over(const PathCost& path) {
           .page_us_per_byte = path.page_us_per_byte};
 }
 
+bool senders_help(const World& world, const CollectiveSpec& spec, double bytes) {
+  if (!world.shared_memory || spec.ranks != 2 || world.view.ranks_per_core > 1) return false;
+  switch (spec.collective) {
+    case Collective::broadcast:
+      return bytes >= kLeastHelped;
+    case Collective::gather:
+    case Collective::scatter:
+      return bytes / 2 >= kLeastHelped;
+    default:
+      return false;
+  }
+}
+
 Network network_of(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
   if (world.measured_network && !reduces(plan.spec.collective)) return *world.measured_network;
   if (world.network) return *world.network;
@@ -140,8 +156,9 @@ Network network_of(const World& world, const CostConstants& costs, const Plan& p
   if (world.shared_memory) network.staged_bytes = costs.copy.staged_bytes;
   network.copy_us_per_byte =
       costs.copy.us_per_byte * (in_own_cache(costs, bytes, crowd) ? 1 : costs.copy.slowdown);
-  const Route inside =
+  Route inside =
       route_over(costs, costs.memory, plan.loans, bytes, slots_of(world, plan, bytes), crowd);
+  if (senders_help(world, plan.spec, bytes)) inside.lent_us_per_byte *= kHelped;
   const Route outside = route_over(costs, costs.*world.view.between, Loans::none, bytes, 0, crowd);
   const bool fetched = plan.loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {

@@ -82,8 +82,11 @@ TEST(CopyFactors, AreNotOfMemory) {
       EXPECT_EQ(planned(2, collective, bytes, {0, 3}).loans, Loans::shared) << name_of(collective);
     }
   }
-  // One side would make all copies.
-  EXPECT_EQ(planned(2, Collective::broadcast, 16 << 20, {0, 1}).loans, Loans::shared);
+  // One way, two sides make the copies. Of more ranks one side would make them all.
+  EXPECT_EQ(planned(2, Collective::broadcast, 16 << 20, {0, 1}).loans, Loans::all);
+  EXPECT_EQ(planned(2, Collective::broadcast, 16 << 20, {0, 2}).loans, Loans::shared);
+  EXPECT_EQ(planned(3, Collective::broadcast, 16 << 20, {0, 1}).loans, Loans::shared);
+  EXPECT_EQ(planned(2, Collective::broadcast, 16 << 20, {0, 1}, 2).loans, Loans::shared);
 }
 
 TEST(CopyFactors, ScaleWhatIsPredictedOfCopies) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of another process, read without its help.
+// Memory of another process, read and written without its help.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +23,11 @@ MemoryProof memory_proof();
 /// the process is gone; Code::unsupported: the kernel forbids it.
 Status read_peer_memory(std::int64_t pid, std::uint64_t address, std::byte* into,
                         std::size_t bytes);
+
+/// Writes `bytes` of this process to `address` of process `pid`, all of them (process_vm_writev).
+/// Fails as read_peer_memory does.
+Status write_peer_memory(std::int64_t pid, std::uint64_t address, const std::byte* from,
+                         std::size_t bytes);
 
 /// Can this process read the memory of the process that gave `proof`?
 bool can_read_memory_of(const MemoryProof& proof);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/log.hpp"
+#include "sys/clock.hpp"
 #include "transports/shm/shm_transport.hpp"
 
 namespace coll {
@@ -30,12 +32,15 @@ ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
   const auto index = static_cast<std::size_t>(direction);
   const std::size_t control = ShmFifo::control_bytes(credits);
   std::byte* consumed = segment + index * control;
+  std::byte* lender = consumed + sizeof(ShmConsumed);
+  std::byte* share = lender + sizeof(ShmLender);
   std::byte* slots = segment + round_up(2 * control, kPage) + index * slots_bytes();
   const ShmSlots small{slots, ShmFifo::kSmallStride, small_slots(),
                        std::min(small_slots(), ShmFifo::kSmallCredits)};
   return {.consumed = reinterpret_cast<ShmConsumed*>(consumed),
-          .lender = reinterpret_cast<ShmLender*>(consumed + sizeof(ShmConsumed)),
-          .cells = reinterpret_cast<ShmCell*>(consumed + sizeof(ShmConsumed) + sizeof(ShmLender)),
+          .lender = reinterpret_cast<ShmLender*>(lender),
+          .share = reinterpret_cast<ShmShare*>(share),
+          .cells = reinterpret_cast<ShmCell*>(share + sizeof(ShmShare)),
           .slots = {small, {slots + small.bytes(), slot_bytes, credits, credits}}};
 }
 
@@ -131,23 +136,101 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
   if (!fetched_) {
     if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
       return *place;
-    fetched_ = fetch(receiver_.payload(bytes), bytes);
+    fetched_ = fetch(receiver_.payload(bytes), 0, bytes);
   }
   return fetched_ ? receiver_.payload(bytes) : nullptr;
 }
 
 /// Copies the lent payload to `into`: from where it lies in place, or else by fetching it.
 bool ShmConnection::take(std::byte* into, std::size_t bytes) {
-  const auto place = in_place(bytes);
-  if (!place.ok() || *place == nullptr) return fetch(into, bytes);
-  copy_bytes(into, *place, bytes);
+  const auto found = in_place(bytes);
+  const std::byte* const place = found.ok() ? *found : nullptr;
+  if (bytes >= kSharedBytes && !crowded_) {
+    if (!peer_reach_.said) [[unlikely]]
+      learn_reach();
+    if (peer_reach_.copies && (sharing_ || receiver_.may_share()))
+      return take_together(into, place, bytes);
+  }
+  return take_piece(into, place, {.begin = 0, .bytes = bytes}) && intact();
+}
+
+bool ShmConnection::take_piece(std::byte* into, const std::byte* place, const ShmPiece& piece) {
+  if (place == nullptr) return fetch(into + piece.begin, piece.begin, piece.bytes);
+  copy_bytes(into + piece.begin, place + piece.begin, piece.bytes);
+  return true;
+}
+
+/// Copies the payload, together with its sender once that waits. False also while the sender has
+/// not finished its part.
+bool ShmConnection::take_together(std::byte* into, const std::byte* place, std::size_t bytes) {
+  const std::uint32_t units = share_units(bytes);
+  // Few pieces, as each is a system call, but soon a look at the sender.
+  for (std::uint32_t taken = 0, next = kLeastShare; !sharing_; next *= 4) {
+    const std::uint32_t left = units - taken;
+    if (left >= 2 * kLeastShare && receiver_.peer_waits()) {
+      sharing_ = true;
+      if (!take_piece(into, place, receiver_.share_out(into, taken, bytes))) return false;
+      break;
+    }
+    const std::uint32_t now = left < next + kLeastShare ? left : next;
+    if (!take_piece(into, place, piece_of(taken, now, bytes))) return false;
+    taken += now;
+    if (taken == units) return intact();
+  }
+  while (const auto piece = receiver_.claim(bytes))
+    if (!take_piece(into, place, *piece)) return false;
+  if (!receiver_.peer_has_copied()) return false;
+  const ShmPiece left = receiver_.left_by_peer(bytes);
+  if (left.units != 0 && !take_piece(into, place, left)) return false;
+  receiver_.end_share();
+  sharing_ = false;
   return intact();
 }
 
-/// Copies the lent payload out of the sender's process. Also the fallback for a segment that cannot
-/// be mapped.
-bool ShmConnection::fetch(std::byte* into, std::size_t bytes) {
-  const Status read = read_peer_memory(peer_pid_, receiver_.loan().address, into, bytes);
+/// Copies a part of a lent message for the peer, if that is copying one.
+void ShmConnection::help() {
+  if (!helps_) return;
+  sender_.say_waits();
+  auto loan = sender_.shared_loan();
+  if (!loan) return;
+  while (helps_) {
+    const auto piece = sender_.claim(*loan);
+    if (!piece) return;
+    const Status written = write_peer_memory(peer_pid_, loan->into + piece->begin,
+                                             loan->data + piece->begin, piece->bytes);
+    helps_ = written.ok();
+    sender_.has_copied(*loan, *piece, helps_);
+  }
+}
+
+/// The sender of a message writes no more into memory of this process.
+void ShmConnection::end_sharing() {
+  constexpr std::uint64_t kMostNs = 1'000'000'000;
+  sharing_ = false;
+  receiver_.close_share();
+  const std::uint64_t begin = now_ns();
+  while (!receiver_.peer_has_copied()) {
+    std::byte nothing{};
+    const Status alive = read_peer_memory(peer_pid_, 0, &nothing, 1);
+    if (alive.code() == Code::peer_lost) return;
+    if (now_ns() - begin > kMostNs) {
+      log(LogLevel::warn, "rank " + std::to_string(peer()) +
+                              " stands still while it writes a message into memory of this rank, "
+                              "which may change once that goes on");
+      return;
+    }
+  }
+}
+
+void ShmConnection::no_credit() {
+  if (sender_.broken()) return fail_credits();
+  help();
+}
+
+/// Copies the lent payload's bytes from `begin` on out of the sender's process. Also the fallback
+/// for a segment that cannot be mapped.
+bool ShmConnection::fetch(std::byte* into, std::size_t begin, std::size_t bytes) {
+  const Status read = read_peer_memory(peer_pid_, receiver_.loan().address + begin, into, bytes);
   // Withdrawn memory may be unmapped: that failure is not the story.
   if (!intact()) return false;
   if (read.ok()) return true;

@@ -44,8 +44,8 @@ class ShmConnection final : public Connection, public Lending {
     if (needs_slot(bytes) && !peer_reach_.said) [[unlikely]]
       learn_reach();
     std::byte* place = sender_.acquire(bytes);
-    if (place == nullptr && sender_.broken()) [[unlikely]]
-      fail_credits();
+    if (place == nullptr) [[unlikely]]
+      no_credit();
     return place;
   }
   void commit(std::size_t bytes, std::uint64_t digest) override {
@@ -68,10 +68,17 @@ class ShmConnection final : public Connection, public Lending {
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     return lend(data, bytes, digest, true);
   }
-  void withdraw() override { sender_.withdraw(); }
+  void withdraw() override {
+    sender_.withdraw();
+    if (sharing_) end_sharing();
+  }
   bool all_read() override;
   [[nodiscard]] Mark mark() const override { return sender_.mark(); }
-  bool flushed(Mark mark) override { return sender_.returned(mark); }
+  bool flushed(Mark mark) override {
+    if (sender_.returned(mark)) return true;
+    help();
+    return sender_.returned(mark);
+  }
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override {
     const auto next = look(bytes, digest);
@@ -112,6 +119,8 @@ class ShmConnection final : public Connection, public Lending {
   /// that reads in place, and for a peer that copies.
   static constexpr std::size_t kReadingBytes = 1024;
   static constexpr std::size_t kCopyingBytes = 16 << 10;
+  /// From this size on, both sides copy what is lent.
+  static constexpr std::size_t kSharedBytes = 2 * kLeastShare * kShareUnit;
 
  private:
   // A loan takes the credit of a slot, which comes back only when it has been read.
@@ -135,7 +144,12 @@ class ShmConnection final : public Connection, public Lending {
   Result<const std::byte*> in_place(std::size_t bytes);
   const std::byte* borrow(std::size_t bytes);
   bool take(std::byte* into, std::size_t bytes);
-  bool fetch(std::byte* into, std::size_t bytes);
+  bool take_piece(std::byte* into, const std::byte* place, const ShmPiece& piece);
+  bool take_together(std::byte* into, const std::byte* place, std::size_t bytes);
+  bool fetch(std::byte* into, std::size_t begin, std::size_t bytes);
+  void help();
+  void end_sharing();
+  void no_credit();
   void fail_credits();
   void fail_message(std::size_t bytes, std::uint64_t digest);
 
@@ -143,6 +157,8 @@ class ShmConnection final : public Connection, public Lending {
   bool ready_ = false;
   bool streaming_ = false;  ///< nothing was received since the last message went out
   bool fetched_ = false;    ///< the next message was lent, and its slot has a copy of it
+  bool sharing_ = false;    ///< the next message is being copied together with the peer
+  bool helps_ = true;       ///< this end can write into the peer's memory, as far as known
   ShmReach reach_;          ///< of this end to the peer's memory
   ShmReach peer_reach_;     ///< of the peer to ours
   std::int64_t peer_pid_ = 0;

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "transports/shm/shm_line.hpp"
 #include "transports/shm/shm_reach.hpp"
+#include "transports/shm/shm_share.hpp"
 #include "transports/shm/shm_slot_deck.hpp"
 
 namespace coll {
@@ -28,11 +30,9 @@ namespace coll {
 //    slots are under way;
 //  - what only one side needs is not in the segment at all;
 //  - a payload whose memory stays as it is may be lent: the cell says where it lies in the sender's
-//    process, and the receiver, where it can reach that memory, copies it once instead of twice.
+//    process, and the receiver, where it can reach that memory, copies it once instead of twice;
+//  - a sender that waits for a long one to be read copies a part of it (shm_share.hpp).
 
-inline constexpr std::size_t kCacheLine = 64;
-/// Processors fetch lines in pairs, so what two sides write stands at least this far apart.
-inline constexpr std::size_t kLinePair = 128;
 inline constexpr std::size_t kInlineBytes = 112;
 
 /// "Message `sequence`, of `bytes` bytes, is in this cell"; zeroed memory says nothing, as the
@@ -63,6 +63,7 @@ struct alignas(kLinePair) ShmConsumed {
 /// Written by the sender only.
 struct alignas(kLinePair) ShmLender {
   std::atomic<std::uint32_t> withdrawn;  ///< what was lent, and not kept, is no more what it was
+  std::atomic<std::uint32_t> waits;      ///< for the messages before this sequence to be read
 };
 
 /// What a cell holds in place of a lent payload.
@@ -91,6 +92,7 @@ struct ShmSlots {
 struct ShmFifo {
   ShmConsumed* consumed = nullptr;
   ShmLender* lender = nullptr;
+  ShmShare* share = nullptr;
   ShmCell* cells = nullptr;
   ShmSlots slots[2];  ///< small ones, if large ones are larger; large ones, the spec's credits
 
@@ -111,7 +113,8 @@ struct ShmFifo {
   [[nodiscard]] std::uint32_t cell_count() const { return cells_for(slots[1].count); }
   /// Bytes of counts and cells, a multiple of kLinePair.
   static constexpr std::size_t control_bytes(std::uint32_t credits) {
-    return sizeof(ShmConsumed) + sizeof(ShmLender) + cells_for(credits) * sizeof(ShmCell);
+    return sizeof(ShmConsumed) + sizeof(ShmLender) + sizeof(ShmShare) +
+           cells_for(credits) * sizeof(ShmCell);
   }
 };
 

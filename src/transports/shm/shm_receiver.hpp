@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "transports/shm/shm_fifo.hpp"
 
@@ -88,6 +89,56 @@ class ShmReceiver final : ShmCursor {
     std::memcpy(&loan, cell().payload, sizeof loan);
     return loan;
   }
+
+  // --- of the next message, which is lent: both sides copy it (shm_share.hpp)
+  /// Not if what the sender said last might be of this message: its number is short.
+  [[nodiscard]] bool may_share() const {
+    return ShmParts::of(fifo_.share->copied.load(std::memory_order_relaxed)).message != message();
+  }
+  /// The sender waits for it.
+  [[nodiscard]] bool peer_waits() const {
+    const std::uint32_t before = fifo_.lender->waits.load(std::memory_order_relaxed);
+    return static_cast<std::int32_t>(before - sequence()) > 0;
+  }
+  /// Lets the sender copy from the back, of all but the first `taken` units. The next piece for
+  /// this end.
+  [[nodiscard]] ShmPiece share_out(std::byte* into, std::uint32_t taken, std::size_t bytes) const {
+    const std::uint32_t next = (share_units(bytes) - taken) / 2;
+    fifo_.share->into.store(reinterpret_cast<std::uint64_t>(into), std::memory_order_relaxed);
+    fifo_.share->claims.store(ShmParts{message(), taken + next, 0}.word(),
+                              std::memory_order_release);
+    return piece_of(taken, next, bytes);
+  }
+  [[nodiscard]] std::optional<ShmPiece> claim(std::size_t bytes) const {
+    return claim_piece(*fifo_.share, message(), bytes, true);
+  }
+  /// The sender is done with all that it has claimed.
+  [[nodiscard]] bool peer_has_copied() const {
+    const std::uint32_t claimed = claims().back;
+    return claimed == 0 || copied().front + copied().back == claimed;
+  }
+  /// What it could not copy.
+  [[nodiscard]] ShmPiece left_by_peer(std::size_t bytes) const {
+    const std::uint32_t claimed = claims().back;
+    if (claimed == 0 || copied().front == 0) return {};
+    return piece_of(share_units(bytes) - claimed, copied().front, bytes);
+  }
+  /// The sender can claim nothing more.
+  void close_share() const {
+    ShmParts parts = claims();
+    std::uint64_t word = parts.word();
+    do {
+      parts = ShmParts::of(word);
+      parts.front = ShmParts::kAll;
+    } while (!fifo_.share->claims.compare_exchange_weak(
+        word, parts.word(), std::memory_order_acq_rel, std::memory_order_relaxed));
+  }
+  /// All is copied.
+  void end_share() const {
+    fifo_.share->claims.store(ShmParts{message(), ShmParts::kAll, 0}.word(),
+                              std::memory_order_relaxed);
+  }
+
   /// Length and digest of the next message, which is there.
   [[nodiscard]] std::size_t bytes() const {
     return static_cast<std::uint32_t>(cell().tag.load(std::memory_order_relaxed)) & ~kLent;
@@ -124,6 +175,16 @@ class ShmReceiver final : ShmCursor {
   }
 
  private:
+  [[nodiscard]] std::uint16_t message() const { return static_cast<std::uint16_t>(sequence()); }
+  [[nodiscard]] ShmParts claims() const {
+    return ShmParts::of(fifo_.share->claims.load(std::memory_order_relaxed));
+  }
+  /// Of an earlier message nothing counts.
+  [[nodiscard]] ShmParts copied() const {
+    const ShmParts said = ShmParts::of(fifo_.share->copied.load(std::memory_order_acquire));
+    return said.message == message() ? said : ShmParts{message(), 0, 0};
+  }
+
   static constexpr std::size_t kForeseen = 2048;
 
   std::uint32_t foreseen_ = 0;  ///< the message before which it was done last

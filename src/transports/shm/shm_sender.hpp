@@ -2,11 +2,13 @@
 // ShmSender: the end of a FIFO that writes messages.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "sys/clock.hpp"
 #include "transports/shm/shm_fifo.hpp"
@@ -78,9 +80,48 @@ class ShmSender final : ShmCursor {
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
     loan.slot = slot_for(bytes);
     write(loan);
+    long_loans_[sequence() % kLongLoans] = {static_cast<std::uint16_t>(sequence()),
+                                            reinterpret_cast<const std::byte*>(loan.address),
+                                            bytes};
     publish(bytes, bytes | kLent, digest);
     (loan.kept != 0 ? kept_ : lent_) = Loans{.some = true, .end = position()};
   }
+
+  // --- help with a lent message that the receiver is copying (shm_share.hpp)
+  struct SharedLoan {
+    std::uint16_t message = 0;
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::uint64_t into = 0;  ///< in the receiver's process
+    std::uint32_t done = 0;  ///< units from the back
+  };
+  /// Lets the receiver know that this end waits, and could help.
+  void say_waits() {
+    if (std::exchange(waited_for_, sequence()) == sequence()) return;
+    fifo_.lender->waits.store(sequence(), std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::optional<SharedLoan> shared_loan() const {
+    const ShmParts claims = ShmParts::of(fifo_.share->claims.load(std::memory_order_acquire));
+    if (claims.front == ShmParts::kAll || claims.front == 0) return std::nullopt;
+    SharedLoan loan = long_loans_[claims.message % kLongLoans];
+    if (loan.message != claims.message || loan.data == nullptr) return std::nullopt;
+    return loan;
+  }
+  /// The next piece to copy.
+  [[nodiscard]] std::optional<ShmPiece> claim(SharedLoan& loan) const {
+    const auto piece = claim_piece(*fifo_.share, loan.message, loan.bytes, false);
+    // Written before the message was shared: this end's claim has seen that.
+    if (piece) loan.into = fifo_.share->into.load(std::memory_order_relaxed);
+    return piece;
+  }
+  void has_copied(SharedLoan& loan, const ShmPiece& piece, bool copied) {
+    ShmParts parts{loan.message, 0, 0};
+    const ShmParts before = ShmParts::of(fifo_.share->copied.load(std::memory_order_relaxed));
+    if (before.message == loan.message) parts = before;
+    (copied ? parts.back : parts.front) += piece.units;
+    fifo_.share->copied.store(parts.word(), std::memory_order_release);
+  }
+
   [[nodiscard]] bool has_small_slots() const { return fifo_.slots[0].count > 0; }
   /// Behind all that was lent until its call ends. Not behind later messages: the receiver may keep
   /// the credits of small ones back.
@@ -210,6 +251,7 @@ class ShmSender final : ShmCursor {
   }
 
   static constexpr std::size_t kAhead = 2048;
+  static constexpr std::uint32_t kLongLoans = 64;  ///< that are known, of the latest
 
   std::uint32_t first_ = 0;
   std::uint32_t cells_ = 0, small_slots_ = 0;  ///< free
@@ -220,6 +262,8 @@ class ShmSender final : ShmCursor {
                                          ShmSlotTrial(ShmSlotSize::large)};
   std::uint64_t acquired_ns_ = 0;
   Loans lent_, kept_;
+  std::array<SharedLoan, kLongLoans> long_loans_ = {};
+  std::uint32_t waited_for_ = 0;
   bool broken_ = false;
 };
 

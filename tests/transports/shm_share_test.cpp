@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both sides copy a lent message. The system calls that copy are the test's: so it decides which
+// side copies when, and whether it can.
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <functional>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "sys/memory/peer_memory.hpp"
+#include "transports/shm/shm_connection.hpp"
+#include "transports/transport_backend.hpp"
+
+namespace coll::test {
+namespace {
+
+thread_local std::function<void()> before_read, before_write;
+thread_local std::size_t bytes_read = 0;
+std::atomic<std::size_t> bytes_written = 0;
+bool may_write = true;
+
+void call_once(std::function<void()>& what) {
+  if (const auto now = std::exchange(what, nullptr)) now();
+}
+
+}  // namespace
+}  // namespace coll::test
+
+extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* here, unsigned long count,
+                                    const iovec* there, unsigned long there_count,
+                                    unsigned long flags) noexcept {
+  coll::test::call_once(coll::test::before_read);
+  coll::test::bytes_read += here->iov_len;
+  return ::syscall(SYS_process_vm_readv, pid, here, count, there, there_count, flags);
+}
+
+extern "C" ssize_t process_vm_writev(pid_t pid, const iovec* here, unsigned long count,
+                                     const iovec* there, unsigned long there_count,
+                                     unsigned long flags) noexcept {
+  coll::test::call_once(coll::test::before_write);
+  if (!coll::test::may_write) {
+    errno = EPERM;
+    return -1;
+  }
+  coll::test::bytes_written += here->iov_len;
+  return ::syscall(SYS_process_vm_writev, pid, here, count, there, there_count, flags);
+}
+
+namespace coll::test {
+namespace {
+
+constexpr std::size_t kLongest = 1 << 20;
+
+std::string why_not() {
+  return can_read_memory_of(memory_proof()) ? "" : "this machine forbids to read another process";
+}
+
+/// Rank 0 lends, rank 1 receives.
+class SharedCopy : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_not().empty()) GTEST_SKIP() << why_not();
+    may_write = true;
+    open(false);
+  }
+  void open(bool crowded) {
+    sender.reset();
+    receiver.reset();
+    ranks.emplace(Backend{.name = "shm", .make = make_shm_transport});
+    ConnectionSpec spec{
+        .peer = 1, .lane = 0, .slot_bytes = kLongest, .credits = 4, .crowded = crowded};
+    sender = ranks->open(0, spec);
+    spec.peer = 0;
+    receiver = ranks->open(1, spec);
+    ASSERT_TRUE(ranks->settle(*sender, *receiver) && sender->ready() && receiver->ready());
+    // Only with a message that needs a slot do they learn how they reach each other.
+    std::vector<std::byte> word(512);
+    ASSERT_TRUE(sender->send(word.data(), word.size(), 0));
+    ASSERT_TRUE(receiver->receive(word.data(), word.size(), 0));
+    ASSERT_TRUE(receiver->send(word.data(), word.size(), 0));
+    ASSERT_TRUE(sender->receive(word.data(), word.size(), 0));
+    bytes_read = bytes_written = 0;
+  }
+  void TearDown() override { before_read = before_write = nullptr; }
+
+  /// The next message, lent.
+  std::vector<std::byte> lend(std::size_t bytes) {
+    std::vector<std::byte> data(bytes);
+    for (std::byte& each : data) each = static_cast<std::byte>(random());
+    EXPECT_TRUE(sender->lending()->lend(data.data(), bytes, 1));
+    return data;
+  }
+  bool receive(std::vector<std::byte>& into) {
+    return receiver->receive(into.data(), into.size(), 1);
+  }
+  /// The sender waits for what it has lent.
+  bool waits() { return all_flushed(*sender); }
+
+  std::mt19937_64 random{test_seed()};
+  std::optional<Ranks> ranks;
+  std::unique_ptr<Connection> sender, receiver;
+};
+
+TEST_F(SharedCopy, TheSenderCopiesTheBackWhileItWaits) {
+  for (const std::size_t bytes :
+       {kLongest, kLongest - 1, kLongest - 4097, ShmConnection::kSharedBytes,
+        ShmConnection::kSharedBytes + 1, std::size_t{300'001}}) {
+    bytes_read = bytes_written = 0;
+    const auto lent = lend(bytes);
+    std::vector<std::byte> got(bytes);
+    EXPECT_FALSE(waits());
+    before_read = [&] { EXPECT_FALSE(waits()); };
+    EXPECT_TRUE(receive(got));
+    EXPECT_EQ(got, lent) << bytes;
+    EXPECT_EQ(bytes_read + bytes_written, bytes) << "nothing twice";
+    EXPECT_GE(bytes_written, bytes / 2 - kShareUnit);
+    EXPECT_TRUE(waits());
+  }
+}
+
+TEST_F(SharedCopy, ASenderThatComesLaterCopiesLess) {
+  const auto lent = lend(kLongest);
+  std::vector<std::byte> got(kLongest);
+  before_read = [&] {
+    EXPECT_FALSE(waits());  // says so
+    before_read = [&] { EXPECT_FALSE(waits()); };
+  };
+  EXPECT_TRUE(receive(got));
+  EXPECT_EQ(got, lent);
+  EXPECT_EQ(bytes_read + bytes_written, kLongest);
+  EXPECT_GT(bytes_written, kLongest / 4);
+  EXPECT_LT(bytes_written, kLongest / 2);
+}
+
+TEST_F(SharedCopy, WhoeverDoesNotHelpIsNotWaitedFor) {
+  for (const bool said : {false, true}) {
+    const auto lent = lend(kLongest);
+    std::vector<std::byte> got(kLongest);
+    if (said) {
+      EXPECT_FALSE(waits());
+    }
+    EXPECT_TRUE(receive(got));
+    EXPECT_EQ(got, lent);
+    EXPECT_EQ(bytes_written, 0U);
+    EXPECT_TRUE(waits());
+    EXPECT_EQ(bytes_written, 0U) << "it comes too late";
+  }
+}
+
+TEST_F(SharedCopy, TheReceiverWaitsForWhatItsSenderHasBegun) {
+  const auto lent = lend(kLongest);
+  std::vector<std::byte> got(kLongest);
+  EXPECT_FALSE(waits());
+  before_read = [&] { EXPECT_FALSE(waits()); };
+  int looked = 0;
+  before_write = [&] {
+    ++looked;
+    EXPECT_FALSE(receive(got)) << "the back is missing";
+    EXPECT_EQ(bytes_written, 0U);
+  };
+  EXPECT_TRUE(receive(got));
+  EXPECT_EQ(looked, 1);
+  EXPECT_EQ(got, lent);
+}
+
+TEST_F(SharedCopy, WhatTheSenderCannotCopyTheReceiverCopies) {
+  may_write = false;
+  for (int message = 0; message < 3; ++message) {
+    bytes_read = 0;
+    const auto lent = lend(kLongest);
+    std::vector<std::byte> got(kLongest);
+    int tried = 0;
+    EXPECT_FALSE(waits());
+    before_read = [&] { EXPECT_FALSE(waits()); };
+    before_write = [&] { ++tried; };
+    EXPECT_TRUE(receive(got));
+    EXPECT_EQ(got, lent);
+    EXPECT_EQ(bytes_read, kLongest);
+    EXPECT_EQ(tried, message == 0 ? 1 : 0) << "it tries once";
+    EXPECT_TRUE(waits());
+  }
+}
+
+TEST_F(SharedCopy, ASenderThatWaitsForACreditHelps) {
+  std::vector<std::vector<std::byte>> lent;
+  for (int i = 0; i < 4; ++i) lent.push_back(lend(kLongest));
+  for (const auto& each : lent) {
+    bytes_written = 0;
+    std::vector<std::byte> got(kLongest);
+    // Of the first message only: then there is a credit.
+    const auto wait = [&] {
+      EXPECT_EQ(sender->acquire(kLongest) == nullptr, &each == lent.data());
+    };
+    wait();
+    before_read = wait;
+    EXPECT_TRUE(receive(got));
+    EXPECT_EQ(got, each);
+    EXPECT_EQ(bytes_written > 0, &each == lent.data());
+  }
+}
+
+/// On shared cores the sender would take the receiver's.
+TEST_F(SharedCopy, RanksThatShareCoresCopyAlone) {
+  open(true);
+  const auto lent = lend(kLongest);
+  std::vector<std::byte> got(kLongest);
+  EXPECT_FALSE(waits());
+  before_read = [&] { EXPECT_FALSE(waits()); };
+  EXPECT_TRUE(receive(got));
+  EXPECT_EQ(got, lent);
+  EXPECT_EQ(bytes_written, 0U);
+}
+
+TEST_F(SharedCopy, WhatHasFailedIsWrittenNoMore) {
+  const auto lent = lend(kLongest);
+  std::vector<std::byte> got(kLongest);
+  EXPECT_FALSE(waits());
+  // The sender's call fails while the receiver copies.
+  before_read = [&] { sender->lending()->withdraw(); };
+  EXPECT_FALSE(receive(got));
+  EXPECT_EQ(receiver->status().code(), Code::peer_lost);
+  receiver->lending()->withdraw();
+  std::ranges::fill(got, std::byte{3});
+  EXPECT_FALSE(waits());
+  EXPECT_EQ(got, std::vector(kLongest, std::byte{3}));
+}
+
+/// Numbers of messages are short: what is left of one long ago must not count.
+TEST_F(SharedCopy, AMessageIsNotTakenForAnEarlierOneOfItsNumber) {
+  std::byte word{};
+  for (int round = 0; round < 2; ++round) {
+    const auto lent = lend(kLongest);
+    std::vector<std::byte> got(kLongest);
+    EXPECT_FALSE(waits());
+    bytes_written = 0;
+    before_read = [&] { EXPECT_FALSE(waits()); };
+    EXPECT_TRUE(receive(got));
+    EXPECT_EQ(got, lent);
+    EXPECT_EQ(bytes_written > 0, round == 0) << "the second one is not shared";
+    for (int i = 0; i < (1 << 16) - 1; ++i) {
+      ASSERT_TRUE(sender->send(&word, 1, 0));
+      ASSERT_TRUE(receiver->receive(&word, 1, 0));
+    }
+  }
+}
+
+TEST_F(SharedCopy, TwoThreadsCopyAllThatIsLentBothWays) {
+  constexpr int kMessages = 200;
+  const std::uint64_t seed = test_seed();
+  const auto talk = [&](Connection& end, std::uint64_t out, std::uint64_t in) {
+    std::mt19937_64 sent(out), expected(in);
+    const auto next = [](std::mt19937_64& from, std::vector<std::byte>& into) {
+      into.resize(1 + from() % kLongest);
+      for (std::byte& each : into) each = static_cast<std::byte>(from());
+    };
+    std::vector<std::byte> lent, got, right;
+    for (int i = 0; i < kMessages; ++i) {
+      next(sent, lent);
+      next(expected, right);
+      got.assign(right.size(), std::byte{});
+      bool gone = false, come = false, back = false;
+      const bool done = eventually([&] {
+        gone = gone || (lent.size() >= end.lending()->least_loan()
+                            ? end.lending()->lend(lent.data(), lent.size(), 1)
+                            : end.send(lent.data(), lent.size(), 1));
+        come = come || end.receive(got.data(), got.size(), 1);
+        back = gone && (back || all_flushed(end));
+        return come && back;
+      });
+      if (!done || got != right) return false;
+    }
+    return true;
+  };
+  bool good[2] = {false, false};
+  std::thread other([&] { good[1] = talk(*receiver, ~seed, seed); });
+  good[0] = talk(*sender, seed, ~seed);
+  other.join();
+  EXPECT_TRUE(good[0] && good[1]);
+}
+
+}  // namespace
+}  // namespace coll::test
