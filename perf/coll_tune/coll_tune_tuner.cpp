@@ -164,7 +164,7 @@ void Tuner::share(coll::TuningTable& table) const {
   session_.require(coll_broadcast(text.data(), text.data(), text.size(), COLL_UINT8, 0,
                                   session_.comm(), nullptr),
                    "telling the table");
-  if (leader_) return;
+  // Rank 0 reads it, too: what is left out in reading is left out on all ranks.
   coll::Result<coll::TuningTable> told = coll::read_tuning_json(text, "rank 0's table");
   COLL_CHECK(told.ok(), "what was written can be read");
   table = *std::move(told);

@@ -66,7 +66,9 @@ class Lending {
   virtual void forget_ended() {}
   /// A call has failed, and its memory may change from now on. The peer fails if it reads what
   /// `lend` lent and it had not read yet. This takes back the loans of all calls on the connection,
-  /// not only those of that call: a failure ends every call of the communicator.
+  /// not only those of that call: a failure ends every call of the communicator. The receiver of a
+  /// loan calls it, too: from then on the peer writes nothing into the memory to which a `receive`
+  /// was under way. That may wait for a write of the peer's, a second at most.
   virtual void withdraw() = 0;
   /// Has the peer read all that was ever lent? Also true once the peer has stopped reading, or its
   /// process is known to be gone. May be called after a failure.

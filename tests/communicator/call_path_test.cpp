@@ -78,10 +78,11 @@ void trap_system_calls() {
   };
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
-      allow(__NR_clock_gettime, 6),     // where the vDSO cannot read the clock
-      allow(__NR_process_vm_readv, 5),  // the copy of what was lent
-      allow(__NR_ppoll, 4),             // the nap
-      allow(__NR_sched_yield, 3),       // ranks that share a core
+      allow(__NR_clock_gettime, 7),     // where the vDSO cannot read the clock
+      allow(__NR_process_vm_readv, 6),  // the copy of what was lent
+      allow(__NR_process_vm_writev, 5),
+      allow(__NR_ppoll, 4),        // the nap
+      allow(__NR_sched_yield, 3),  // ranks that share a core
       allow(__NR_rt_sigreturn, 2),
       allow(__NR_exit, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),

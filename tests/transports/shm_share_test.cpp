@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 #include <optional>
 #include <random>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "sys/memory/peer_memory.hpp"
+#include "transports/lone_rank.hpp"
 #include "transports/shm/shm_connection.hpp"
 #include "transports/transport_backend.hpp"
 
@@ -35,8 +37,10 @@ void call_once(std::function<void()>& what) {
 extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* here, unsigned long count,
                                     const iovec* there, unsigned long there_count,
                                     unsigned long flags) noexcept {
-  coll::test::call_once(coll::test::before_read);
-  coll::test::bytes_read += here->iov_len;
+  if (here->iov_len > 16) {  // not the proof of who a process is
+    coll::test::call_once(coll::test::before_read);
+    coll::test::bytes_read += here->iov_len;
+  }
   return ::syscall(SYS_process_vm_readv, pid, here, count, there, there_count, flags);
 }
 
@@ -108,9 +112,8 @@ class SharedCopy : public testing::Test {
 };
 
 TEST_F(SharedCopy, TheSenderCopiesTheBackWhileItWaits) {
-  for (const std::size_t bytes :
-       {kLongest, kLongest - 1, kLongest - 4097, ShmConnection::kSharedBytes,
-        ShmConnection::kSharedBytes + 1, std::size_t{300'001}}) {
+  for (const std::size_t bytes : {kLongest, kLongest - 1, kLongest - 4097, kSharedBytes,
+                                  kSharedBytes + 1, std::size_t{300'001}}) {
     bytes_read = bytes_written = 0;
     const auto lent = lend(bytes);
     std::vector<std::byte> got(bytes);
@@ -154,19 +157,64 @@ TEST_F(SharedCopy, WhoeverDoesNotHelpIsNotWaitedFor) {
 }
 
 TEST_F(SharedCopy, TheReceiverWaitsForWhatItsSenderHasBegun) {
+  for (int message = 0; message < 2;
+       ++message) {  // what was said of the first is not of the second
+    bytes_written = 0;
+    const auto lent = lend(kLongest);
+    std::vector<std::byte> got(kLongest);
+    EXPECT_FALSE(waits());
+    before_read = [&] { EXPECT_FALSE(waits()); };
+    int looked = 0;
+    before_write = [&] {
+      ++looked;
+      EXPECT_FALSE(receive(got)) << "the back is missing";
+      EXPECT_EQ(bytes_written, 0U);
+    };
+    EXPECT_TRUE(receive(got));
+    EXPECT_EQ(looked, 1);
+    EXPECT_EQ(got, lent);
+  }
+}
+
+/// Its memory is the program's again once `withdraw` has returned.
+TEST_F(SharedCopy, AReceiverWhoseCallFailsWaitsForAWriteOfItsPeers) {
+  const auto lent = lend(kLongest);
+  std::vector<std::byte> got(kLongest);
+  EXPECT_FALSE(waits());
+  std::atomic<bool> claimed = false, gives_up = false;
+  before_read = [&] { EXPECT_TRUE(eventually([&] { return claimed.load(); })); };
+  std::thread other([&] {
+    before_write = [&] {
+      claimed = true;
+      EXPECT_TRUE(eventually([&] { return gives_up.load(); }));
+    };
+    EXPECT_TRUE(eventually([&] {
+      (void)waits();
+      return bytes_written > 0;
+    }));
+  });
+  EXPECT_TRUE(eventually([&] { return receive(got) || claimed; }));
+  EXPECT_FALSE(receive(got));
+  EXPECT_EQ(bytes_written, 0U);
+  gives_up = true;
+  receiver->lending()->withdraw();
+  const std::size_t written = bytes_written;
+  EXPECT_GT(written, 0U);
+  other.join();
+  EXPECT_FALSE(waits());
+  EXPECT_EQ(bytes_written, written) << "nothing more was claimed";
+}
+
+TEST_F(SharedCopy, WhatTheSenderCannotCopyInTheMiddleTheReceiverCopies) {
   const auto lent = lend(kLongest);
   std::vector<std::byte> got(kLongest);
   EXPECT_FALSE(waits());
   before_read = [&] { EXPECT_FALSE(waits()); };
-  int looked = 0;
-  before_write = [&] {
-    ++looked;
-    EXPECT_FALSE(receive(got)) << "the back is missing";
-    EXPECT_EQ(bytes_written, 0U);
-  };
+  before_write = [&] { before_write = [&] { may_write = false; }; };
   EXPECT_TRUE(receive(got));
-  EXPECT_EQ(looked, 1);
   EXPECT_EQ(got, lent);
+  EXPECT_GT(bytes_written, 0U);
+  EXPECT_EQ(bytes_read + bytes_written, kLongest);
 }
 
 TEST_F(SharedCopy, WhatTheSenderCannotCopyTheReceiverCopies) {
@@ -235,8 +283,8 @@ TEST_F(SharedCopy, WhatHasFailedIsWrittenNoMore) {
 TEST_F(SharedCopy, AMessageIsNotTakenForAnEarlierOneOfItsNumber) {
   std::byte word{};
   for (int round = 0; round < 2; ++round) {
-    const auto lent = lend(kLongest);
-    std::vector<std::byte> got(kLongest);
+    const auto lent = lend(round == 0 ? kLongest / 2 : kLongest);
+    std::vector<std::byte> got(lent.size());
     EXPECT_FALSE(waits());
     bytes_written = 0;
     before_read = [&] { EXPECT_FALSE(waits()); };
@@ -282,6 +330,61 @@ TEST_F(SharedCopy, TwoThreadsCopyAllThatIsLentBothWays) {
   good[0] = talk(*sender, seed, ~seed);
   other.join();
   EXPECT_TRUE(good[0] && good[1]);
+}
+
+TEST(SharedCopyOfProcesses, IsWholeAndOutlivesItsSender) {
+  if (!why_not().empty()) GTEST_SKIP() << why_not();
+  const Backend shm{.name = "shm", .make = make_shm_transport};
+  constexpr std::size_t kBytes = 3 * kLongest / 4 + 1;
+  const ConnectionSpec spec{.peer = 0, .lane = 0, .slot_bytes = kLongest, .credits = 4};
+  const auto filled = [](int message) {
+    return std::vector<std::byte>(kBytes, static_cast<std::byte>(message));
+  };
+  const std::uint64_t job = fresh_job();
+  Table table;
+  const pid_t child = in_child([&] {
+    table.leave(0);
+    LoneRank self(shm, 1, job, table, spec);
+    if (!self.ready) return false;
+    Connection& end = *self.end;
+    std::vector<std::byte> word(512);
+    bool good = eventually([&] { return end.send(word.data(), word.size(), 0); }) &&
+                eventually([&] { return end.receive(word.data(), word.size(), 0); });
+    int helped = 0;
+    const std::function<void()> dies_at_last = [&] {
+      if (++helped > 20) ::raise(SIGKILL);  // it has claimed a piece
+      before_write = dies_at_last;
+    };
+    before_write = dies_at_last;
+    for (int message = 0; good; ++message) {
+      const auto lent = filled(message);
+      good = eventually([&] { return end.lending()->lend(lent.data(), lent.size(), 1); }) &&
+             eventually([&] { return all_flushed(end); });
+    }
+    return false;
+  });
+  table.leave(1);
+  LoneRank self(shm, 0, job, table, spec);
+  ASSERT_TRUE(self.ready);
+  Connection& end = *self.end;
+  std::vector<std::byte> word(512), got(kBytes);
+  EXPECT_TRUE(eventually([&] { return end.send(word.data(), word.size(), 0); }));
+  EXPECT_TRUE(eventually([&] { return end.receive(word.data(), word.size(), 0); }));
+  int messages = 0, status = 0;
+  EXPECT_TRUE(eventually([&] {
+    if (end.receive(got.data(), got.size(), 1)) {
+      EXPECT_EQ(got, filled(messages));
+      ++messages;
+      return false;
+    }
+    return ::waitpid(child, &status, WNOHANG) == child;
+  }));
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_GT(messages, 0);
+  // Like a message that does not come, if it has nothing left to fetch itself.
+  EXPECT_FALSE(end.receive(got.data(), got.size(), 1));
+  EXPECT_TRUE(end.status().ok() || end.status().code() == Code::peer_lost) << end.status().text();
+  end.lending()->withdraw();  // does not wait for a process that is gone
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
 }
 
 ShmConnection::~ShmConnection() {
+  if (sharing_) end_sharing();
   if (transport_ != nullptr) transport_->forget(this);
   ShmConnection::stop_reading();
 }
@@ -61,7 +62,9 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   reach_.copies = can_read_memory_of(peer);
   reach_.maps = segments != nullptr;
   reach_.opens = segments != nullptr && segments->opens();
+  helps_ = reach_.copies;
   peer_pid_ = peer.pid;
+  peer_proof_ = peer;
   peer_segments_ = segments;
   receiver_.say(reach_);
   transport_ = nullptr;
@@ -180,8 +183,12 @@ bool ShmConnection::take_together(std::byte* into, const std::byte* place, std::
   while (const auto piece = receiver_.claim(bytes))
     if (!take_piece(into, place, *piece)) return false;
   if (!receiver_.peer_has_copied()) return false;
-  const ShmPiece left = receiver_.left_by_peer(bytes);
-  if (left.units != 0 && !take_piece(into, place, left)) return false;
+  const std::optional<ShmPiece> left = receiver_.left_by_peer(bytes);
+  if (!left) {
+    fail_credits();
+    return false;
+  }
+  if (left->units != 0 && !take_piece(into, place, *left)) return false;
   receiver_.end_share();
   sharing_ = false;
   return intact();
@@ -189,18 +196,35 @@ bool ShmConnection::take_together(std::byte* into, const std::byte* place, std::
 
 /// Copies a part of a lent message for the peer, if that is copying one.
 void ShmConnection::help() {
-  if (!helps_) return;
+  if (!helps_ || crowded_ || !sender_.can_help()) return;
   sender_.say_waits();
   auto loan = sender_.shared_loan();
-  if (!loan) return;
-  while (helps_) {
-    const auto piece = sender_.claim(*loan);
-    if (!piece) return;
-    const Status written = write_peer_memory(peer_pid_, loan->into + piece->begin,
-                                             loan->data + piece->begin, piece->bytes);
-    helps_ = written.ok();
-    sender_.has_copied(*loan, *piece, helps_);
+  if (!loan || loan->message == refused_) return;
+  while (const auto piece = sender_.claim(*loan)) {
+    Status written;
+    if (is_peer_still()) {
+      written = write_peer_memory(peer_pid_, loan->into + piece->begin, loan->data + piece->begin,
+                                  piece->bytes);
+    } else {
+      written = failed(Code::peer_lost, "another process has its number");
+    }
+    sender_.has_copied(*loan, *piece, written.ok());
+    if (written.ok()) continue;
+    // There is memory that cannot be written from elsewhere.
+    refused_ = loan->message;
+    helps_ = written.code() != Code::peer_lost && written.code() != Code::unsupported;
+    return;
   }
+}
+
+/// Its number may have become another process's while this one stood still.
+bool ShmConnection::is_peer_still() {
+  constexpr std::uint64_t kProvedNs = 100'000'000;
+  const std::uint64_t now = now_ns();
+  if (now - proved_ns_ < kProvedNs) return true;
+  if (!can_read_memory_of(peer_proof_)) return false;
+  proved_ns_ = now;
+  return true;
 }
 
 /// The sender of a message writes no more into memory of this process.

@@ -119,8 +119,6 @@ class ShmConnection final : public Connection, public Lending {
   /// that reads in place, and for a peer that copies.
   static constexpr std::size_t kReadingBytes = 1024;
   static constexpr std::size_t kCopyingBytes = 16 << 10;
-  /// From this size on, both sides copy what is lent.
-  static constexpr std::size_t kSharedBytes = 2 * kLeastShare * kShareUnit;
 
  private:
   // A loan takes the credit of a slot, which comes back only when it has been read.
@@ -148,6 +146,7 @@ class ShmConnection final : public Connection, public Lending {
   bool take_together(std::byte* into, const std::byte* place, std::size_t bytes);
   bool fetch(std::byte* into, std::size_t begin, std::size_t bytes);
   void help();
+  bool is_peer_still();
   void end_sharing();
   void no_credit();
   void fail_credits();
@@ -155,13 +154,16 @@ class ShmConnection final : public Connection, public Lending {
 
   bool usable_ = false;  ///< ready and not failed
   bool ready_ = false;
-  bool streaming_ = false;  ///< nothing was received since the last message went out
-  bool fetched_ = false;    ///< the next message was lent, and its slot has a copy of it
-  bool sharing_ = false;    ///< the next message is being copied together with the peer
-  bool helps_ = true;       ///< this end can write into the peer's memory, as far as known
-  ShmReach reach_;          ///< of this end to the peer's memory
-  ShmReach peer_reach_;     ///< of the peer to ours
+  bool streaming_ = false;     ///< nothing was received since the last message went out
+  bool fetched_ = false;       ///< the next message was lent, and its slot has a copy of it
+  bool sharing_ = false;       ///< the next message is being copied together with the peer
+  bool helps_ = false;         ///< this end can write into the peer's memory, as far as known
+  std::int32_t refused_ = -1;  ///< the shared message that it could not write
+  ShmReach reach_;             ///< of this end to the peer's memory
+  ShmReach peer_reach_;        ///< of the peer to ours
   std::int64_t peer_pid_ = 0;
+  MemoryProof peer_proof_;
+  std::uint64_t proved_ns_ = 0;  ///< when the process of that number was last known to be the peer
   PeerSegments* peer_segments_ = nullptr;  ///< the transport's
   ShmSender sender_;
   alignas(kCacheLine) ShmReceiver receiver_;

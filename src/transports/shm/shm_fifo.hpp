@@ -63,7 +63,6 @@ struct alignas(kLinePair) ShmConsumed {
 /// Written by the sender only.
 struct alignas(kLinePair) ShmLender {
   std::atomic<std::uint32_t> withdrawn;  ///< what was lent, and not kept, is no more what it was
-  std::atomic<std::uint32_t> waits;      ///< for the messages before this sequence to be read
 };
 
 /// What a cell holds in place of a lent payload.

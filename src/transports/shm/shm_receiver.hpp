@@ -97,7 +97,7 @@ class ShmReceiver final : ShmCursor {
   }
   /// The sender waits for it.
   [[nodiscard]] bool peer_waits() const {
-    const std::uint32_t before = fifo_.lender->waits.load(std::memory_order_relaxed);
+    const std::uint32_t before = fifo_.share->waits.load(std::memory_order_relaxed);
     return static_cast<std::int32_t>(before - sequence()) > 0;
   }
   /// Lets the sender copy from the back, of all but the first `taken` units. The next piece for
@@ -117,11 +117,15 @@ class ShmReceiver final : ShmCursor {
     const std::uint32_t claimed = claims().back;
     return claimed == 0 || copied().front + copied().back == claimed;
   }
-  /// What it could not copy.
-  [[nodiscard]] ShmPiece left_by_peer(std::size_t bytes) const {
-    const std::uint32_t claimed = claims().back;
-    if (claimed == 0 || copied().front == 0) return {};
-    return piece_of(share_units(bytes) - claimed, copied().front, bytes);
+  /// What it could not copy: the last piece that it claimed. Nothing of a peer that has claimed
+  /// more than there is, or says nonsense.
+  [[nodiscard]] std::optional<ShmPiece> left_by_peer(std::size_t bytes) const {
+    const std::uint32_t units = share_units(bytes), claimed = claims().back;
+    if (claimed == 0) return ShmPiece{};
+    const std::uint32_t failed = copied().front;
+    if (claimed > units || failed > claimed) return std::nullopt;
+    if (failed == 0) return ShmPiece{};
+    return piece_of(units - claimed, failed, bytes);
   }
   /// The sender can claim nothing more.
   void close_share() const {

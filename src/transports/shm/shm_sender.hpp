@@ -80,9 +80,12 @@ class ShmSender final : ShmCursor {
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
     loan.slot = slot_for(bytes);
     write(loan);
-    long_loans_[sequence() % kLongLoans] = {static_cast<std::uint16_t>(sequence()),
-                                            reinterpret_cast<const std::byte*>(loan.address),
-                                            bytes};
+    if (bytes >= kSharedBytes) {
+      long_loans_[sequence() % kLongLoans] = {static_cast<std::uint16_t>(sequence()),
+                                              reinterpret_cast<const std::byte*>(loan.address),
+                                              bytes};
+      long_ = {.some = true, .end = position() + 1};
+    }
     publish(bytes, bytes | kLent, digest);
     (loan.kept != 0 ? kept_ : lent_) = Loans{.some = true, .end = position()};
   }
@@ -93,12 +96,13 @@ class ShmSender final : ShmCursor {
     const std::byte* data = nullptr;
     std::size_t bytes = 0;
     std::uint64_t into = 0;  ///< in the receiver's process
-    std::uint32_t done = 0;  ///< units from the back
   };
+  /// Is a long loan not read yet?
+  [[nodiscard]] bool can_help() { return !is_read(long_); }
   /// Lets the receiver know that this end waits, and could help.
   void say_waits() {
     if (std::exchange(waited_for_, sequence()) == sequence()) return;
-    fifo_.lender->waits.store(sequence(), std::memory_order_relaxed);
+    fifo_.share->waits.store(sequence(), std::memory_order_relaxed);
   }
   [[nodiscard]] std::optional<SharedLoan> shared_loan() const {
     const ShmParts claims = ShmParts::of(fifo_.share->claims.load(std::memory_order_acquire));
@@ -261,7 +265,7 @@ class ShmSender final : ShmCursor {
   ShmSlotTrial trials_[kShmSlotSizes] = {ShmSlotTrial(ShmSlotSize::small),
                                          ShmSlotTrial(ShmSlotSize::large)};
   std::uint64_t acquired_ns_ = 0;
-  Loans lent_, kept_;
+  Loans lent_, kept_, long_;
   std::array<SharedLoan, kLongLoans> long_loans_ = {};
   std::uint32_t waited_for_ = 0;
   bool broken_ = false;

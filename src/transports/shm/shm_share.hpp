@@ -20,6 +20,7 @@ struct alignas(kLinePair) ShmShare {
   /// ShmParts, written by the sender: `back` is what it has copied of its claims, `front` what it
   /// could not copy.
   alignas(kLinePair) std::atomic<std::uint64_t> copied;
+  std::atomic<std::uint32_t> waits;  ///< the sender does, for messages before this sequence
 };
 
 /// Of a message, in units of kShareUnit from either end.
@@ -43,6 +44,8 @@ struct ShmParts {
 inline constexpr std::size_t kShareUnit = 4096;
 /// Shorter pieces cost more system calls than they save.
 inline constexpr std::uint32_t kLeastShare = (64 << 10) / kShareUnit;
+/// From this length on, both sides copy what is lent.
+inline constexpr std::size_t kSharedBytes = 2 * kLeastShare * kShareUnit;
 
 /// A piece of a message, claimed by one side.
 struct ShmPiece {

@@ -154,8 +154,7 @@ void StagingConnection::keep_for_device() {
 }
 
 void StagingConnection::withdraw_loans() {
-  if (loans_.empty()) return;
-  lending()->withdraw();
+  if (Lending* const lending = this->lending()) lending->withdraw();
   loans_.clear();
 }
 
