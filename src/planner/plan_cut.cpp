@@ -70,11 +70,9 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
 /// Up to this many bytes a call's messages are better fetched than passed through slots. Data that
 /// is combined on arrival gains nothing by being fetched first. Data for several ranks is copied
 /// once for all of them, which is less work for ranks that share cores.
-double most_fetched(const World& world, const CollectiveSpec& spec, double bytes, bool crowded) {
-  const CutRules& rules = world.costs().cut;
+double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crowded) {
   const Collective collective = spec.collective;
   if (reduces(collective)) return 0;
-  if (senders_help(world, spec, bytes)) return bytes;
   const bool same_to_all =
       collective == Collective::broadcast || collective == Collective::all_gather;
   if (crowded && spec.ranks > 2 && same_to_all) return 0;
@@ -100,12 +98,14 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   const PathCost cost = world.costs_for(spec.collective).memory;
   // Both sides at once copy into slots and out of them, too.
   const bool helped = senders_help(world, spec, bytes);
-  const double fetch_us_per_byte = cost.fetch_us_per_byte * (helped ? kHelped : 1);
+  const double fetch_us_per_byte =
+      cost.fetch_us_per_byte * (helped ? world.costs().sharing.helped_fetch : 1);
   const double slots_us_per_byte = helped
                                        ? std::max(cost.send_us_per_byte, cost.receive_us_per_byte)
                                        : cost.send_us_per_byte + cost.receive_us_per_byte;
   const bool dear = fetch_us_per_byte > slots_us_per_byte;
-  return bytes <= most_fetched(world, spec, bytes, crowded) && !dear ? Loans::all : Loans::shared;
+  const bool pays = helped || bytes <= most_fetched(rules, spec, crowded);
+  return pays && !dear ? Loans::all : Loans::shared;
 }
 
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the

@@ -16,7 +16,7 @@ namespace {
 /// machine that was described, where only a person waits.
 constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 
-/// The shortest message that both sides copy: ShmConnection::kSharedBytes.
+/// The shortest message that both sides copy: kSharedBytes of shm_share.hpp.
 constexpr double kLeastHelped = 128 << 10;
 
 /// In calls of `bytes`.
@@ -158,7 +158,7 @@ Network network_of(const World& world, const CostConstants& costs, const Plan& p
       costs.copy.us_per_byte * (in_own_cache(costs, bytes, crowd) ? 1 : costs.copy.slowdown);
   Route inside =
       route_over(costs, costs.memory, plan.loans, bytes, slots_of(world, plan, bytes), crowd);
-  if (senders_help(world, plan.spec, bytes)) inside.lent_us_per_byte *= kHelped;
+  if (senders_help(world, plan.spec, bytes)) inside.lent_us_per_byte *= costs.sharing.helped_fetch;
   const Route outside = route_over(costs, costs.*world.view.between, Loans::none, bytes, 0, crowd);
   const bool fetched = plan.loans == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {

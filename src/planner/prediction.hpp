@@ -33,10 +33,9 @@ inline constexpr double kAnyScore = std::numeric_limits<double>::infinity();
 Route route_over(const PathCost& path);
 
 /// Do long messages go one way between two ranks with a core each, in calls of `bytes`? Then the
-/// sender, which waits, copies half of what the receiver fetches (shm_share.hpp), and fetching a
-/// byte takes `kHelped` of its time.
+/// sender, which waits, copies a part of what the receiver fetches (shm_share.hpp), and fetching a
+/// byte takes SharingCost::helped_fetch of its time.
 bool senders_help(const World& world, const CollectiveSpec& spec, double bytes);
-inline constexpr double kHelped = 0.5;
 
 /// The network between the ranks of a world for calls of `bytes` by this plan: the world's own if
 /// it has one, else shared memory within hosts and TCP between them, at these costs.

@@ -73,6 +73,9 @@ struct SharingCost {
   /// for Multi-/Many-Core Systems", Cluster 2017): this many readers together cost as much time as
   /// one.
   double readers_at_once = 1;
+  /// Factor on the time to fetch a byte of a long message that goes one way between two ranks with
+  /// a core each: its sender, which waits, copies a part of it.
+  double helped_fetch = 1;
   friend bool operator==(const SharingCost&, const SharingCost&) = default;
 };
 

@@ -87,6 +87,7 @@ constexpr CostConstant kSharing[] = {
     times<kOfSharing, &SharingCost::crowded_fetch>("crowded_fetch"),
     times<kOfSharing, &SharingCost::crowded_copy>("crowded_copy"),
     times<kOfSharing, &SharingCost::readers_at_once>("readers_at_once"),
+    share<kOfSharing, &SharingCost::helped_fetch>("helped_fetch"),
 };
 
 constexpr auto kOfCut = &CostConstants::cut;

@@ -51,7 +51,11 @@ constexpr CostConstants kDefault{
               .fetch_doublings = 5,
               .slot_bytes = 4 * kMiB,
               .cold_slots = 2.2},
-    .sharing = {.hand_over_us = 1.3, .crowded_fetch = 2, .crowded_copy = 1, .readers_at_once = 8},
+    .sharing = {.hand_over_us = 1.3,
+                .crowded_fetch = 2,
+                .crowded_copy = 1,
+                .readers_at_once = 8,
+                .helped_fetch = 0.5},
     // To have messages fetched halves the copies, but the receiver makes them all. Where messages
     // go both ways at once that is half the work for either side. Where they go one way it shortens
     // the way of a single slice, and loses against two sides that copy slice after slice in step.
@@ -133,7 +137,10 @@ CostModel made() {
               // sharing
               "hand_over_us, crowded_fetch and crowded_copy: the best fit on 4 and 8 ranks of 2 "
               "cores; "
-              "readers_at_once: an estimate for hosts of many cores, without effect on two",
+              "readers_at_once: an estimate for hosts of many cores, without effect on two; "
+              "helped_fetch: broadcast, scatter and gather of 256 KiB to 16 MiB on 2 ranks, 0.33 "
+              "to "
+              "0.76 of the time, not yet measured on others",
               // cut
               "cuts compared on 2 to 8 ranks (docs/performance.md); pair_lanes, pair_slices, "
               "pair_socket_lanes, pair_socket_slices and fetch_border: of an AMD EPYC of Zen 3, "

@@ -120,8 +120,12 @@ bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t
 bool ShmConnection::all_read() {
   if (!ready_ || sender_.all_read()) return true;
   // A process id is worth asking about only if it was proved to be the peer's.
+  return reach_.copies && peer_is_gone();
+}
+
+bool ShmConnection::peer_is_gone() const {
   std::byte nothing{};
-  return reach_.copies && read_peer_memory(peer_pid_, 0, &nothing, 1).code() == Code::peer_lost;
+  return read_peer_memory(peer_pid_, 0, &nothing, 1).code() == Code::peer_lost;
 }
 
 /// Where this process can read the lent payload in place. Null if the loan names no segment, and a
@@ -234,9 +238,7 @@ void ShmConnection::end_sharing() {
   receiver_.close_share();
   const std::uint64_t begin = now_ns();
   while (!receiver_.peer_has_copied()) {
-    std::byte nothing{};
-    const Status alive = read_peer_memory(peer_pid_, 0, &nothing, 1);
-    if (alive.code() == Code::peer_lost) return;
+    if (peer_is_gone()) return;
     if (now_ns() - begin > kMostNs) {
       log(LogLevel::warn, "rank " + std::to_string(peer()) +
                               " stands still while it writes a message into memory of this rank, "

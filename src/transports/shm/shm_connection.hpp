@@ -147,6 +147,7 @@ class ShmConnection final : public Connection, public Lending {
   bool fetch(std::byte* into, std::size_t begin, std::size_t bytes);
   void help();
   bool is_peer_still();
+  [[nodiscard]] bool peer_is_gone() const;
   void end_sharing();
   void no_credit();
   void fail_credits();

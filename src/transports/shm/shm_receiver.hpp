@@ -129,13 +129,7 @@ class ShmReceiver final : ShmCursor {
   }
   /// The sender can claim nothing more.
   void close_share() const {
-    ShmParts parts = claims();
-    std::uint64_t word = parts.word();
-    do {
-      parts = ShmParts::of(word);
-      parts.front = ShmParts::kAll;
-    } while (!fifo_.share->claims.compare_exchange_weak(
-        word, parts.word(), std::memory_order_acq_rel, std::memory_order_relaxed));
+    fifo_.share->claims.fetch_or(ShmParts{0, ShmParts::kAll, 0}.word(), std::memory_order_acq_rel);
   }
   /// All is copied.
   void end_share() const {
@@ -183,11 +177,7 @@ class ShmReceiver final : ShmCursor {
   [[nodiscard]] ShmParts claims() const {
     return ShmParts::of(fifo_.share->claims.load(std::memory_order_relaxed));
   }
-  /// Of an earlier message nothing counts.
-  [[nodiscard]] ShmParts copied() const {
-    const ShmParts said = ShmParts::of(fifo_.share->copied.load(std::memory_order_acquire));
-    return said.message == message() ? said : ShmParts{message(), 0, 0};
-  }
+  [[nodiscard]] ShmParts copied() const { return copied_of(*fifo_.share, message()); }
 
   static constexpr std::size_t kForeseen = 2048;
 

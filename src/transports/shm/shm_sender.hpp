@@ -118,10 +118,8 @@ class ShmSender final : ShmCursor {
     if (piece) loan.into = fifo_.share->into.load(std::memory_order_relaxed);
     return piece;
   }
-  void has_copied(SharedLoan& loan, const ShmPiece& piece, bool copied) {
-    ShmParts parts{loan.message, 0, 0};
-    const ShmParts before = ShmParts::of(fifo_.share->copied.load(std::memory_order_relaxed));
-    if (before.message == loan.message) parts = before;
+  void has_copied(const SharedLoan& loan, const ShmPiece& piece, bool copied) const {
+    ShmParts parts = copied_of(*fifo_.share, loan.message);
     (copied ? parts.back : parts.front) += piece.units;
     fifo_.share->copied.store(parts.word(), std::memory_order_release);
   }

@@ -62,6 +62,12 @@ constexpr ShmPiece piece_of(std::uint32_t first, std::uint32_t units, std::size_
   return {begin, std::min(units * kShareUnit, bytes - begin), units};
 }
 
+/// What the sender has said of this message. What it said of an earlier one does not count.
+inline ShmParts copied_of(const ShmShare& share, std::uint16_t message) {
+  const ShmParts said = ShmParts::of(share.copied.load(std::memory_order_acquire));
+  return said.message == message ? said : ShmParts{message, 0, 0};
+}
+
 /// Claims half of what is left of the message, at the front or at the back: few claims, and both
 /// sides are done at nearly the same time. Nothing if all is claimed, or another message is meant.
 inline std::optional<ShmPiece> claim_piece(ShmShare& share, std::uint16_t message,
