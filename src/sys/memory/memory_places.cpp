@@ -2,8 +2,9 @@
 // Tells the memory of GPUs from the memory of processors.
 #include "sys/memory/memory_places.hpp"
 
+#include <algorithm>
 #include <array>
-#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "sys/cuda/cuda_driver.hpp"
@@ -17,25 +18,45 @@ std::uintptr_t block_of(const void* address) {
   return reinterpret_cast<std::uintptr_t>(address) >> kBlockBits;
 }
 
-/// This thread's place for a block that it asked for when there was no driver. So calls that repeat
-/// take no lock.
-std::uintptr_t& place_for(std::uintptr_t block) {
-  static thread_local std::array<std::uintptr_t, 64> asked{};
-  static_assert(std::has_single_bit(asked.size()));
-  const std::uint64_t key = block * 0x9e3779b97f4a7c15ULL;
-  return asked[key >> (64 - std::countr_zero(asked.size()))];  // Fibonacci hashing
-}
+/// The blocks that this thread asked for when there was no driver. Calls that repeat find theirs
+/// here and take no lock of the loader's, as long as no more than `kWays` of them meet in a set.
+class HostBlocks {
+ public:
+  [[nodiscard]] bool has(std::uintptr_t block) {
+    return std::ranges::count(set_of(block), block) != 0;
+  }
+  /// The set's oldest goes.
+  void add(std::uintptr_t block) {
+    Set& set = set_of(block);
+    std::ranges::copy_backward(set.begin(), set.end() - 1, set.end());
+    set.front() = block;
+  }
+
+ private:
+  static constexpr int kSetBits = 4;
+  static constexpr std::size_t kWays = 4;
+  using Set = std::array<std::uintptr_t, kWays>;
+
+  Set& set_of(std::uintptr_t block) {
+    const std::uint64_t key = block * 0x9e3779b97f4a7c15ULL;  // Fibonacci hashing
+    return sets_[key >> (64 - kSetBits)];
+  }
+
+  std::array<Set, 1 << kSetBits> sets_{};
+};
+
+thread_local constinit HostBlocks t_host_blocks;
 
 }  // namespace
 
 MemoryPlace place_of_memory(const void* address) {
   const CudaDriver* driver = found_cuda_driver();
   if (driver == nullptr) {
-    std::uintptr_t& place = place_for(block_of(address));
-    if (place == block_of(address)) return {};
+    const std::uintptr_t block = block_of(address);
+    if (t_host_blocks.has(block)) return {};
     driver = loaded_cuda_driver();
     if (driver == nullptr) {
-      place = block_of(address);
+      t_host_blocks.add(block);
       return {};
     }
   }
