@@ -23,7 +23,7 @@ namespace coll::test {
 namespace {
 
 thread_local std::function<void()> before_read, before_write;
-thread_local std::size_t bytes_read = 0;
+thread_local std::size_t bytes_read = 0, reads = 0;
 std::atomic<std::size_t> bytes_written = 0;
 bool may_write = true;
 
@@ -40,6 +40,7 @@ extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* here, unsigned long 
   if (here->iov_len > 16) {  // not the proof of who a process is
     coll::test::call_once(coll::test::before_read);
     coll::test::bytes_read += here->iov_len;
+    ++coll::test::reads;
   }
   return ::syscall(SYS_process_vm_readv, pid, here, count, there, there_count, flags);
 }
@@ -154,6 +155,34 @@ TEST_F(SharedCopy, WhoeverDoesNotHelpIsNotWaitedFor) {
     EXPECT_TRUE(waits());
     EXPECT_EQ(bytes_written, 0U) << "it comes too late";
   }
+}
+
+TEST_F(SharedCopy, AReceiverWhoseSenderNeverWaitsSeldomLooks) {
+  std::vector<std::byte> got(kLongest);
+  std::vector<std::size_t> pieces;
+  for (int message = 0; message < 18; ++message) {
+    const auto lent = lend(kLongest);
+    reads = 0;
+    EXPECT_TRUE(receive(got));
+    EXPECT_EQ(got, lent);
+    pieces.push_back(reads);
+  }
+  for (std::size_t message = 0; message < pieces.size(); ++message) {
+    const bool looks = message < 2 || message % 8 == 0;
+    EXPECT_EQ(pieces[message] > 1, looks) << message << ": " << pieces[message];
+  }
+  // Who waits already is seen in any case, and after it the receiver looks again.
+  const auto lent = lend(kLongest);
+  EXPECT_FALSE(waits());
+  before_read = [&] { EXPECT_FALSE(waits()); };
+  EXPECT_TRUE(receive(got));
+  EXPECT_EQ(got, lent);
+  EXPECT_GT(bytes_written, 0U);
+  const auto next = lend(kLongest);
+  reads = 0;
+  EXPECT_TRUE(receive(got));
+  EXPECT_EQ(got, next);
+  EXPECT_GT(reads, 1U);
 }
 
 TEST_F(SharedCopy, TheReceiverWaitsForWhatItsSenderHasBegun) {

@@ -155,13 +155,14 @@ class ShmConnection final : public Connection, public Lending {
 
   bool usable_ = false;  ///< ready and not failed
   bool ready_ = false;
-  bool streaming_ = false;     ///< nothing was received since the last message went out
-  bool fetched_ = false;       ///< the next message was lent, and its slot has a copy of it
-  bool sharing_ = false;       ///< the next message is being copied together with the peer
-  bool helps_ = false;         ///< this end can write into the peer's memory, as far as known
-  std::int32_t refused_ = -1;  ///< the shared message that it could not write
-  ShmReach reach_;             ///< of this end to the peer's memory
-  ShmReach peer_reach_;        ///< of the peer to ours
+  bool streaming_ = false;         ///< nothing was received since the last message went out
+  bool fetched_ = false;           ///< the next message was lent, and its slot has a copy of it
+  bool sharing_ = false;           ///< the next message is being copied together with the peer
+  bool helps_ = false;             ///< this end can write into the peer's memory, as far as known
+  std::uint32_t taken_alone_ = 0;  ///< long messages since the peer last waited for one
+  std::int32_t refused_ = -1;      ///< the shared message that it could not write
+  ShmReach reach_;                 ///< of this end to the peer's memory
+  ShmReach peer_reach_;            ///< of the peer to ours
   std::int64_t peer_pid_ = 0;
   MemoryProof peer_proof_;
   std::uint64_t proved_ns_ = 0;  ///< when the process of that number was last known to be the peer
