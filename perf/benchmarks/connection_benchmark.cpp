@@ -184,8 +184,9 @@ void stream(benchmark::State& state, Pair::Make make, bool both) {
 }
 
 bool is_lent(Connection& to, const std::byte* data, std::size_t bytes) {
-  const coll::Lending* lending = to.lending();
-  return lending != nullptr && bytes >= lending->least_loan() && lending->lends(data, bytes, true);
+  coll::Lending* lending = to.lending();
+  return lending != nullptr && bytes >= lending->least_loan() &&
+         lending->lends(data, bytes, coll::Fetch::always);
 }
 /// Through a slot, or fetched by the receiver if `lend` and the connection agrees.
 bool give(Connection& to, const std::byte* data, std::size_t bytes, bool lend) {

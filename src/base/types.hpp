@@ -89,8 +89,9 @@ inline constexpr int kCollectives = COLL_OPERATION_COUNT;
 /// can do that; the others go through slots, copied in by the sender and out by the receiver.
 enum class Loans : std::uint8_t {
   none,
-  shared,  ///< those in memory that the receiver reads in place
-  all,     ///< also those it has to fetch: one copy, made by the receiver
+  shared,     ///< those in memory that the receiver reads in place
+  if_faster,  ///< also those that it fetches and combines, where connections find that faster
+  all,        ///< also those that it only copies: it has to fetch them, in place of two copies
 };
 
 /// Bytes of one element.

@@ -57,6 +57,11 @@ void mark_last_uses(std::span<BoundStep> steps, std::size_t connections) {
   }
 }
 
+Fetch fetch_of(Loans loans, const Loan& loan) {
+  if (loan.complete) return loans == Loans::all ? Fetch::always : Fetch::never;
+  return loans == Loans::if_faster ? Fetch::if_faster : Fetch::never;
+}
+
 BoundStep::Stage stage_of(const FanOut& fan_out) {
   if (fan_out.readers == 0) return BoundStep::Stage::none;
   return fan_out.first ? BoundStep::Stage::first : BoundStep::Stage::again;
@@ -175,7 +180,7 @@ Status bind_steps(Program& program, const Schedule& schedule, const ProgramShape
       program.steps.back().stage = stage_of(fan_out[index]);
       readers[lane] = std::max(readers[lane], fan_out[index].readers);
       if (shape.loans != Loans::none) program.steps.back().lend = loan.lend;
-      program.steps.back().fetch = shape.loans == Loans::all && loan.complete;
+      program.steps.back().fetch = fetch_of(shape.loans, loan);
     }
     mark_last_uses(std::span(program.steps).subspan(begin), peers[lane].size());
     ranges.emplace_back(begin, program.steps.size());

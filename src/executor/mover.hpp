@@ -206,7 +206,7 @@ bool Mover<kUnequal>::send_or_lend(Cursor& lane, const BoundStep& step, const St
   Lending* lending = lane.lane->lendings[step.target];
   const std::byte* staged = lane.places->staged;
   if (step.stage == BoundStep::Stage::again && staged != nullptr && lending != nullptr &&
-      extent.bytes >= lending->least_kept() && lending->lends(staged, extent.bytes, false)) {
+      extent.bytes >= lending->least_kept() && lending->lends(staged, extent.bytes, Fetch::never)) {
     return lending->lend_kept(staged, extent.bytes, digest_of(extent));
   }
   if (extent.one_piece) {
@@ -236,12 +236,12 @@ inline std::byte* Mover<kUnequal>::acquire(Cursor& lane, const BoundStep& step,
   if (step.stage != BoundStep::Stage::first) return slot;
   StagePlaces& places = *lane.places;
   places.staged = nullptr;
-  const Lending* lending = lane.lane->lendings[step.target];
+  Lending* lending = lane.lane->lendings[step.target];
   if (slot == nullptr || places.begin == nullptr || lending == nullptr ||
       extent.bytes < std::max(places.least, lending->least_kept())) {
     return slot;
   }
-  if (!lending->lends(places.next(), extent.bytes, false)) {
+  if (!lending->lends(places.next(), extent.bytes, Fetch::never)) {
     places.pass();  // the next one may lie better
     return slot;
   }

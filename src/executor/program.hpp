@@ -51,7 +51,7 @@ struct BoundStep {
   When lend = When::never;
   When stream = When::never;  ///< a result that need not stay in cache
   Stage stage = Stage::none;
-  bool fetch = false;  ///< lend private memory too, for the receiver to copy
+  Fetch fetch = Fetch::never;  ///< of private memory that is lent
   std::uint8_t wait_lane = 0xff;
   std::uint16_t source = kNone, target = kNone;  ///< indices into the lane's connections
   BoundOperand from, with, into, length;  ///< `length`: the chunk that gives the message's length

@@ -83,6 +83,15 @@ double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crow
   return rules.fetched_bytes;
 }
 
+/// Is what the receiver combines perhaps better fetched? Only where each rank writes as many
+/// messages as it reads: where they go one way, one rank can write while another one reads. And
+/// only while the caches hold the data of both ends. (docs/performance.md)
+bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
+  const bool all_send =
+      spec.collective == Collective::all_reduce || spec.collective == Collective::reduce_scatter;
+  return all_send && world.view.ranks_per_core <= 1 && in_own_cache(world.costs(), 2 * bytes, 1);
+}
+
 /// Lending saves copies but costs waiting: the sender's call ends only when the receiver has taken
 /// what was lent.
 Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
@@ -105,7 +114,8 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
                                        : cost.send_us_per_byte + cost.receive_us_per_byte;
   const bool dear = fetch_us_per_byte > slots_us_per_byte;
   const bool pays = helped || bytes <= most_fetched(rules, spec, crowded);
-  return pays && !dear ? Loans::all : Loans::shared;
+  if (pays && !dear) return Loans::all;
+  return may_be_fetched_faster(spec, bytes, world) ? Loans::if_faster : Loans::shared;
 }
 
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the

@@ -25,6 +25,9 @@ std::string_view text_of(Loans loans) {
       return "through slots";
     case Loans::shared:
       return "read in place where shared, else through slots";
+    case Loans::if_faster:
+      return "read in place where shared, else fetched to be combined where the connection finds "
+             "that faster, else through slots";
     case Loans::all:
       return "read in place where shared, else fetched where possible, else through slots";
   }

@@ -27,6 +27,13 @@ struct CallTurns {
 /// the connection knows how it counts; it never counts down.
 using Mark = std::uint64_t;
 
+/// May a receiver copy a message out of its sender's process?
+enum class Fetch : std::uint8_t {
+  never,
+  if_faster,  ///< than through a slot, as the connection finds
+  always,
+};
+
 /// Lets the peer read messages out of this process's memory, so that they need not be copied into
 /// the connection first. A connection that can do this hands it out by `Connection::lending()`; it
 /// lives as long as the connection. Either both ends of a connection have it or neither has.
@@ -46,9 +53,9 @@ class Lending {
   /// The same for `lend_kept`. While all messages are at least this long, no more of them are under
   /// way than the connection has credits.
   [[nodiscard]] std::size_t least_kept() const { return std::max(least_loan_, least_kept_); }
-  /// Can the message be lent? The peer reads it in place where it can, and may copy it out of this
-  /// process only if `fetch` allows that. Ask only for `least_loan()` bytes or more.
-  [[nodiscard]] virtual bool lends(const std::byte* data, std::size_t bytes, bool fetch) const = 0;
+  /// Can the next message be lent? The peer reads it in place where it can, and may copy it out of
+  /// this process only if `fetch` allows that. Ask only for `least_loan()` bytes or more.
+  [[nodiscard]] virtual bool lends(const std::byte* data, std::size_t bytes, Fetch fetch) = 0;
   /// Sends a message that `lends` agreed to. False: not now, call again with the same arguments.
   /// True: the memory must stay unchanged until a `Connection::mark` taken now is `flushed`.
   ///

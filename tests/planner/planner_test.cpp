@@ -272,9 +272,15 @@ TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
     EXPECT_EQ(loans(all_gather, 1 << 30), Loans::shared);
     EXPECT_EQ(loans(broadcast, 64 << 20), ranks == 2 ? Loans::all : Loans::shared)
         << "of two ranks, both copy";
-    for (const std::uint64_t bytes : {64ULL << 10, 16ULL << 20, 1ULL << 30}) {
+    for (const std::uint64_t bytes : {1ULL << 20, 16ULL << 20, 1ULL << 30}) {
       EXPECT_EQ(loans(all_reduce, bytes), Loans::shared) << bytes;
       EXPECT_EQ(loans(reduce_scatter, bytes), Loans::shared) << bytes;
+    }
+    // While the caches hold all, connections try both.
+    for (const std::uint64_t bytes : {64ULL << 10, 512ULL << 10}) {
+      EXPECT_EQ(loans(all_reduce, bytes), Loans::if_faster) << bytes;
+      EXPECT_EQ(loans(reduce_scatter, bytes), Loans::if_faster) << bytes;
+      EXPECT_EQ(loans(reduce, bytes), Loans::shared) << bytes;
     }
     for (const Collective collective : {all_gather, all_reduce, broadcast}) {
       EXPECT_EQ(loans(collective, 8), Loans::none) << name_of(collective);
@@ -289,6 +295,7 @@ TEST(Planner, LendsLaterWhereRanksShareCores) {
   EXPECT_EQ(plan_of(world, all_to_all, 8 << 10).loans, Loans::none);
   EXPECT_EQ(plan_of(world, all_to_all, 64 << 10).loans, Loans::all);
   EXPECT_EQ(plan_of(world, all_to_all, 64 << 20).loans, Loans::shared);
+  EXPECT_EQ(plan_of(world, all_reduce, 64 << 10).loans, Loans::shared);
   // What all get is rather copied once for all of them.
   EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::shared);
   EXPECT_EQ(plan_of(world, broadcast, 64 << 10).loans, Loans::shared);

@@ -42,7 +42,8 @@ class ShmSegments : public testing::Test, public Pair {
   Connection& receiver() { return *ends[1]; }
   Lending& lender() { return *sender().lending(); }
   bool lends(const Payload& data) {
-    return data.size() >= lender().least_loan() && lender().lends(data.data(), data.size(), true);
+    return data.size() >= lender().least_loan() &&
+           lender().lends(data.data(), data.size(), Fetch::always);
   }
   bool lend(const Payload& data) { return lender().lend(data.data(), data.size(), 1); }
   bool receives(int value, std::size_t bytes) {
@@ -69,8 +70,8 @@ TEST_F(ShmSegments, OnlyRegisteredMemoryIs) {
   const Payload own(kShort);
   EXPECT_FALSE(lends(own));
   Payload data = registered(1, 2 * kShort);
-  EXPECT_TRUE(lender().lends(data.data() + kShort, kShort, false));
-  EXPECT_FALSE(lender().lends(data.data() + kShort, kShort + 1, false));
+  EXPECT_TRUE(lender().lends(data.data() + kShort, kShort, Fetch::never));
+  EXPECT_FALSE(lender().lends(data.data() + kShort, kShort + 1, Fetch::never));
   ASSERT_TRUE(SharedSegments::remove(data.data()).ok());
   EXPECT_FALSE(lends(data));
 }
@@ -126,7 +127,7 @@ TEST_F(ShmWrongSegments, ADescriptorThatIsGoneIsAFailureOnlyWhereTheMemoryIsToo)
     Fd file(::memfd_create("coll-test", MFD_CLOEXEC));
     const int number = file.get();
     ASSERT_TRUE(SharedSegments::add(data, kLong, std::move(file), 0).ok());
-    ASSERT_TRUE(lender().lends(data, kLong, true) && lender().lend(data, kLong, 1));
+    ASSERT_TRUE(lender().lends(data, kLong, Fetch::always) && lender().lend(data, kLong, 1));
     ::close(number);
     if (gone) ::munmap(memory, kLong);
     EXPECT_EQ(receives(0, kLong), !gone);

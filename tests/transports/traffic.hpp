@@ -16,8 +16,9 @@
 namespace coll::test {
 
 inline bool would_lend(Connection& to, const std::byte* data, std::size_t bytes) {
-  const Lending* lending = to.lending();
-  return lending != nullptr && bytes >= lending->least_loan() && lending->lends(data, bytes, true);
+  Lending* lending = to.lending();
+  return lending != nullptr && bytes >= lending->least_loan() &&
+         lending->lends(data, bytes, Fetch::always);
 }
 
 /// One message after the other, the same on both sides for the same seed.

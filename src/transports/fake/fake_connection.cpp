@@ -91,7 +91,7 @@ bool FakeConnection::send(const std::byte* data, std::size_t bytes, std::uint64_
   return put(bytes, digest);
 }
 
-bool FakeConnection::lends(const std::byte* data, std::size_t bytes, bool /*fetch*/) const {
+bool FakeConnection::lends(const std::byte* data, std::size_t bytes, Fetch /*fetch*/) {
   const std::size_t window = network_->script().loan_window;
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   if (network_->script().serves_gpus) return true;
@@ -100,7 +100,8 @@ bool FakeConnection::lends(const std::byte* data, std::size_t bytes, bool /*fetc
 
 bool FakeConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest,
                           bool kept) {
-  COLL_CHECK(data != nullptr && lends(data, bytes, true), "a message is lent that may not be");
+  COLL_CHECK(data != nullptr && lends(data, bytes, Fetch::always),
+             "a message is lent that may not be");
   const std::lock_guard lock(link_->mutex);
   if (outgoing(bytes) == nullptr || !put(bytes, digest, data, kept)) return false;
   network_->count_loan();

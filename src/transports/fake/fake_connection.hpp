@@ -23,7 +23,7 @@ class FakeConnection final : public Connection,
   std::byte* acquire(std::size_t bytes) override;
   void commit(std::size_t bytes, std::uint64_t digest) override;
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
-  [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
+  [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, Fetch fetch) override;
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   [[nodiscard]] bool may_lend_of_gpu() const override { return network_->script().serves_gpus; }

@@ -95,12 +95,13 @@ void ShmConnection::learn_reach() {
   if (peer_reach_.maps) set_least_loan(kReadingBytes);
 }
 
-bool ShmConnection::lends(const std::byte* data, std::size_t bytes, bool fetch) const {
+bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch) {
   if (peer_reach_.maps) {
     const auto place = SharedSegments::find(data, bytes);
     if (place && peer_reach_.in_place(*place)) return true;
   }
-  return peer_reach_.copies && fetch && bytes >= kCopyingBytes;
+  if (!peer_reach_.copies || fetch == Fetch::never || bytes < kCopyingBytes) return false;
+  return fetch == Fetch::always || (!crowded_ && sender_.lends_either_way());
 }
 
 bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest,
@@ -140,12 +141,12 @@ Result<const std::byte*> ShmConnection::in_place(std::size_t bytes) {
 
 /// The lent payload: in place, or else fetched into the slot that its sender left unused.
 const std::byte* ShmConnection::borrow(std::size_t bytes) {
-  if (!fetched_) {
-    if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
-      return *place;
-    fetched_ = fetch(receiver_.payload(bytes), 0, bytes);
-  }
-  return fetched_ ? receiver_.payload(bytes) : nullptr;
+  if (fetched_ != nullptr) return fetched_;
+  if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
+    return *place;
+  std::byte* const slot = receiver_.payload(bytes);  // its time begins
+  if (fetch(slot, 0, bytes)) fetched_ = slot;
+  return fetched_;
 }
 
 /// Copies the lent payload to `into`: from where it lies in place, or else by fetching it.

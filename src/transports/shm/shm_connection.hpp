@@ -61,7 +61,7 @@ class ShmConnection final : public Connection, public Lending {
     return true;
   }
 
-  [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
+  [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, Fetch fetch) override;
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     return lend(data, bytes, digest, false);
   }
@@ -90,7 +90,7 @@ class ShmConnection final : public Connection, public Lending {
   void release() override {
     receiver_.release();
     streaming_ = false;
-    fetched_ = false;
+    fetched_ = nullptr;
   }
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override {
     const auto next = look(bytes, digest);
@@ -156,7 +156,7 @@ class ShmConnection final : public Connection, public Lending {
   bool usable_ = false;  ///< ready and not failed
   bool ready_ = false;
   bool streaming_ = false;         ///< nothing was received since the last message went out
-  bool fetched_ = false;           ///< the next message was lent, and its slot has a copy of it
+  std::byte* fetched_ = nullptr;   ///< where the next message, which was lent, has been copied to
   bool sharing_ = false;           ///< the next message is being copied together with the peer
   bool helps_ = false;             ///< this end can write into the peer's memory, as far as known
   std::uint32_t taken_alone_ = 0;  ///< long messages since the peer last waited for one

@@ -16,7 +16,7 @@
 namespace coll {
 namespace {
 
-constexpr std::string_view kVersion = "shm5";
+constexpr std::string_view kVersion = "shm6";
 
 Result<std::string> read_boot_id() {
   std::string id = first_line_of("/proc/sys/kernel/random/boot_id");

@@ -12,6 +12,7 @@
 
 #include "sys/clock.hpp"
 #include "transports/shm/shm_fifo.hpp"
+#include "transports/shm/shm_loan_trial.hpp"
 
 namespace coll {
 
@@ -57,7 +58,7 @@ class ShmSender final : ShmCursor {
       if (broken_ || !has_credit(bytes)) return nullptr;
     }
     if (!slot) return cell().payload;
-    if (is_tried(bytes) && trial_of(bytes).wants_times()) [[unlikely]]
+    if (is_tried(bytes) && (trial_of(bytes).wants_times() || loans_.wants_times())) [[unlikely]]
       acquired_ns_ = now_ns();
     return place(slots_for(bytes), slot_for(bytes));
   }
@@ -75,10 +76,19 @@ class ShmSender final : ShmCursor {
     const bool streams = trials_[1].way() == ShmWay::streamed;
     return streams ? ShmFifo::kSmallBytes + 1 : std::numeric_limits<std::size_t>::max();
   }
+  /// Whether to lend the next message, which may as well go through a slot.
+  bool lends_either_way() {
+    either_way_ = has_small_slots() && trials_[1].has_chosen();
+    return either_way_ && loans_.lends();
+  }
   /// Sends where the payload lies instead of the payload; after `acquire`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
     loan.slot = slot_for(bytes);
+    if (either_way_) {
+      loan.slot.timed = loans_.timed();
+      count_either_way(bytes, 0);
+    }
     write(loan);
     if (bytes >= kSharedBytes) {
       long_loans_[sequence() % kLongLoans] = {static_cast<std::uint16_t>(sequence()),
@@ -185,13 +195,22 @@ class ShmSender final : ShmCursor {
     ShmSlot slot = slot_for(bytes);
     if (!is_tried(bytes)) return write(slot);
     ShmSlotTrial& trial = trial_of(bytes);
+    const bool wants_times = trial.wants_times() || (either_way_ && loans_.wants_times());
+    const std::uint64_t ns = wants_times ? now_ns() - acquired_ns_ : 0;
     slot.timed = trial.timed();
+    if (either_way_ && slot.timed.trial == 0) {
+      slot.timed = loans_.timed();
+      count_either_way(bytes, ns);
+    }
     write(slot);
     const ShmWay before = trial.way();
-    trial.wrote(bytes, trial.wants_times() ? now_ns() - acquired_ns_ : 0,
-                fifo_.consumed->times[fifo_.size_of(bytes)]);
+    trial.wrote(bytes, ns, fifo_.consumed->times[fifo_.size_of(bytes)]);
     if (trial.way() != before) [[unlikely]]
       needs_large_slot(bytes) ? place_large() : place_small();
+  }
+  void count_either_way(std::size_t bytes, std::uint64_t ns) {
+    either_way_ = false;
+    loans_.sent(bytes, ns, fifo_.consumed->times[fifo_.size_of(bytes)]);
   }
   void place_small() {
     const ShmSlots& slots = fifo_.slots[0];
@@ -262,6 +281,8 @@ class ShmSender final : ShmCursor {
   ShmSlotRing small_ring_;
   ShmSlotTrial trials_[kShmSlotSizes] = {ShmSlotTrial(ShmSlotSize::small),
                                          ShmSlotTrial(ShmSlotSize::large)};
+  ShmLoanTrial loans_;
+  bool either_way_ = false;  ///< the next message may be lent, or go through a slot
   std::uint64_t acquired_ns_ = 0;
   Loans lent_, kept_, long_;
   std::array<SharedLoan, kLongLoans> long_loans_ = {};

@@ -21,8 +21,12 @@ enum class ShmWay : std::uint8_t {
   few,       ///< into few slots, which stay in the caches
   spread,    ///< over as much memory as leaves both cores' own caches before it is written again
   streamed,  ///< into few slots, past the caches
+  // Of messages that may also be lent (shm_loan_trial.hpp):
+  unlent,  ///< in the way that is chosen of these
+  lent,    ///< not at all: the receiver fetches it
 };
-inline constexpr std::size_t kShmWays = 3;
+inline constexpr std::size_t kShmWays = 3;       ///< to write a message
+inline constexpr std::size_t kShmTimedWays = 5;  ///< that receivers time
 
 /// What a trial may choose. Where ranks share cores, each has many connections: to spread would
 /// touch new memory for each of them, and gains nothing where the next rank uses the same caches.
@@ -43,7 +47,7 @@ struct ShmTimed {
 class ShmReadTimes {
  public:
   void add(ShmTimed timed, std::size_t bytes, std::uint64_t ns) {
-    if (timed.way >= kShmWays || bytes == 0) return;  // a peer may write anything
+    if (timed.way >= kShmTimedWays || bytes == 0) return;  // a peer may write anything
     std::atomic<std::uint64_t>& entry = entries_[timed.way];
     const std::uint64_t before = entry.load(std::memory_order_relaxed);
     const bool same = before >> 48 == timed.trial;
@@ -63,7 +67,7 @@ class ShmReadTimes {
   }
 
  private:
-  std::atomic<std::uint64_t> entries_[kShmWays];
+  std::atomic<std::uint64_t> entries_[kShmTimedWays];
 };
 
 /// The sender's side. It writes some messages each way, adds the time that it takes to write them

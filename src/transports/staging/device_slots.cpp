@@ -27,7 +27,7 @@ DeviceSlots::DeviceSlots(Lending& lending, CudaPiece memory, std::size_t bytes)
       memory_(std::move(memory)),
       address_(round_up(memory_.address(), dma_buf_unit())) {
   held_ = SharedSegments::add_private(begin(), bytes).ok();
-  served_ = held_ && lending_.lends(begin(), bytes, false);
+  served_ = held_ && lending_.lends(begin(), bytes, Fetch::never);
 }
 
 /// Devices of the network forget the memory before it is freed.

@@ -96,7 +96,7 @@ bool StagingConnection::send_next() {
   Lending* const lender = lending();
   const bool lends = sends_from_device() ? bytes > 0
                                          : lender != nullptr && bytes >= lender->least_loan() &&
-                                               lender->lends(data, bytes, true);
+                                               lender->lends(data, bytes, Fetch::always);
   if (!(lends ? lender->lend(data, bytes, digest) : send(data, bytes, digest))) return false;
   out_.signalled.clear(slot);
   if (lends) {

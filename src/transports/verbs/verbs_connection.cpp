@@ -151,7 +151,7 @@ bool VerbsConnection::flushed(Mark mark) {
 
 // --- lending
 
-bool VerbsConnection::lends(const std::byte* data, std::size_t bytes, bool /*fetch*/) const {
+bool VerbsConnection::lends(const std::byte* data, std::size_t bytes, Fetch /*fetch*/) {
   return regions_.find(data, bytes, devices_) != nullptr;
 }
 

@@ -51,7 +51,7 @@ class VerbsConnection final : public Connection,
 
  private:
   // A lent message is written out of the program's memory, and has been read when it has arrived.
-  [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, bool fetch) const override;
+  [[nodiscard]] bool lends(const std::byte* data, std::size_t bytes, Fetch fetch) override;
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     return lend(data, bytes, digest);

@@ -102,7 +102,7 @@ TEST(VerbsCosts, PlacesThatAreToldBehindALoanAskForNothingMore) {
     Connection& to = *pair.ends[0];
     Fabric::now().hold(0);
     const auto before = Fabric::now().counts();
-    ASSERT_TRUE(to.lending()->lends(data.data(), kBytes, false));
+    ASSERT_TRUE(to.lending()->lends(data.data(), kBytes, Fetch::never));
     ASSERT_TRUE(to.lending()->lend(data.data(), kBytes, 1));
     to.landing()->expect(to.landing()->next(), wanted.data(), kBytes);
     EXPECT_EQ(to.peek(kBytes, 1), nullptr);

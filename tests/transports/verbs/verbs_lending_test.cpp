@@ -25,7 +25,7 @@ struct Block {
 void lend_and_receive(Pair& pair, const Block& block, std::byte value) {
   Connection& to = *pair.ends[0];
   std::fill_n(block.data, block.bytes, value);
-  ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, false));
+  ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, Fetch::never));
   Fabric::now().hold(0);
   ASSERT_TRUE(pair.drive([&] { return to.lending()->lend(block.data, block.bytes, 1); }));
   ASSERT_FALSE(all_flushed(to)) << "the device has not read it";
@@ -42,9 +42,9 @@ TEST(VerbsLending, OnlyMemoryThatStaysIsLentAndItsOwnerHasItBackOnceItIsWritten)
   ASSERT_TRUE(pair.ready);
   Lending& lending = *pair.ends[0]->lending();
   const std::vector<std::byte> own(64 << 10);
-  EXPECT_FALSE(lending.lends(own.data(), own.size(), true));
+  EXPECT_FALSE(lending.lends(own.data(), own.size(), Fetch::always));
   const Block block(64 << 10);
-  EXPECT_FALSE(lending.lends(block.data + 4096, block.bytes, true)) << "beyond its end";
+  EXPECT_FALSE(lending.lends(block.data + 4096, block.bytes, Fetch::always)) << "beyond its end";
   lend_and_receive(pair, block, std::byte{1});
   EXPECT_TRUE(lending.all_read());
 }
@@ -127,8 +127,9 @@ TEST(VerbsLending, WhatADeviceHasNoRoomForIsCopied) {
   ASSERT_TRUE(pair.ready);
   const Block block(64 << 10);
   Fabric::now().fail("ibv_reg_mr", ENOMEM);
-  EXPECT_FALSE(pair.ends[0]->lending()->lends(block.data, block.bytes, false));
-  EXPECT_FALSE(pair.ends[0]->lending()->lends(block.data, block.bytes, false)) << "not asked again";
+  EXPECT_FALSE(pair.ends[0]->lending()->lends(block.data, block.bytes, Fetch::never));
+  EXPECT_FALSE(pair.ends[0]->lending()->lends(block.data, block.bytes, Fetch::never))
+      << "not asked again";
   EXPECT_TRUE(pair.ends[0]->status().ok());
 }
 
@@ -136,7 +137,7 @@ TEST(VerbsLending, BytesOfTheProgramsMemoryMayPassEachOtherOnTheBusAndThoseOfSlo
   Pair pair(on_emulated("relaxed", 2, {}), 64 << 10);
   ASSERT_TRUE(pair.ready);
   const Block block(64 << 10);
-  ASSERT_TRUE(pair.ends[0]->lending()->lends(block.data, block.bytes, false));
+  ASSERT_TRUE(pair.ends[0]->lending()->lends(block.data, block.bytes, Fetch::never));
   constexpr int kWritten = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   constexpr int kRelaxed = kWritten | IBV_ACCESS_RELAXED_ORDERING;
   EXPECT_THAT(Fabric::now().access_to(block.data), testing::ElementsAre(kRelaxed, kRelaxed))
@@ -151,7 +152,7 @@ TEST(VerbsLending, WhatIsWithdrawnIsReadNoMore) {
   ASSERT_TRUE(pair.ready);
   const Block block(64 << 10);
   Connection& to = *pair.ends[0];
-  ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, false));
+  ASSERT_TRUE(to.lending()->lends(block.data, block.bytes, Fetch::never));
   to.lending()->withdraw();
   EXPECT_TRUE(to.status().ok()) << "there was nothing";
   Fabric::now().hold(0);
