@@ -244,7 +244,7 @@ TEST(PlanFile, SkipsLinesThatMakeNoSense) {
   add(7, std::to_string(world.max_lanes + 1));
   add(8, "63");  // less than a slice
   add(8, std::to_string(world.slot_bytes + 1));
-  add(9, "3");  // loans
+  add(9, "4");  // loans
   bad.push_back(line_for(world, good));
   const auto read = read_plans(add_plans("", bad), kBuild, world);
   ASSERT_EQ(read.size(), 1U) << read.begin()->second.algorithm->name;
