@@ -8,8 +8,8 @@
 
 #include <string>
 
-#include "child_process.hpp"
 #include "mapped_file.hpp"
+#include "sys/child_process.hpp"
 #include "sys/memory/held_ranges.hpp"
 #include "sys/memory/shared_arena.hpp"
 #include "sys/memory/shared_segments.hpp"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "child_process.hpp"
+#include "sys/child_process.hpp"
 #include "test_seed.hpp"
 
 namespace coll {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/check.hpp"
-#include "child_process.hpp"
+#include "sys/child_process.hpp"
 
 namespace coll {
 namespace {

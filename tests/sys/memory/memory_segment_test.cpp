@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <string>
 
-#include "child_process.hpp"
+#include "sys/child_process.hpp"
 
 namespace coll {
 namespace {

@@ -14,8 +14,8 @@
 #include <memory>
 #include <string>
 
-#include "child_process.hpp"
 #include "mapped_file.hpp"
+#include "sys/child_process.hpp"
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/registered_memory.hpp"
 #include "sys/memory/shared_arena.hpp"
