@@ -90,8 +90,8 @@ inline constexpr int kCollectives = COLL_OPERATION_COUNT;
 enum class Loans : std::uint8_t {
   none,
   shared,     ///< those in memory that the receiver reads in place
-  if_faster,  ///< also those that it fetches and combines, where connections find that faster
-  all,        ///< also those that it only copies: it has to fetch them, in place of two copies
+  if_faster,  ///< these, and those that it combines, which it fetches if that is found faster
+  all,        ///< `shared`, and those that it only copies, which it fetches: one copy, not two
 };
 
 /// Bytes of one element.

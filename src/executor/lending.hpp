@@ -15,7 +15,7 @@ struct Loan {
   /// never lent.)
   BoundStep::When lend = BoundStep::When::never;
   /// Is the message a result, which its receiver copies, rather than a part that it combines? (A
-  /// part is better combined where it lies than fetched first.)
+  /// part that is fetched first is combined from the slot then.)
   bool complete = false;
 };
 

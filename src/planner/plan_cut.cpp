@@ -68,7 +68,7 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
 }
 
 /// Up to this many bytes a call's messages are better fetched than passed through slots. Data that
-/// is combined on arrival gains nothing by being fetched first. Data for several ranks is copied
+/// is combined on arrival gains no copy by being fetched first. Data for several ranks is copied
 /// once for all of them, which is less work for ranks that share cores.
 double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crowded) {
   const Collective collective = spec.collective;
@@ -83,13 +83,14 @@ double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crow
   return rules.fetched_bytes;
 }
 
-/// Is what the receiver combines perhaps better fetched? Only where each rank writes as many
-/// messages as it reads: where they go one way, one rank can write while another one reads. And
-/// only while the caches hold the data of both ends. (docs/performance.md)
+/// Is what the receiver combines perhaps better fetched? Measured for two ranks with a core each.
+/// Both have to send: where messages go one way, one rank can write while the other one reads. And
+/// the caches have to hold the data of both. (docs/performance.md)
 bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
   const bool all_send =
       spec.collective == Collective::all_reduce || spec.collective == Collective::reduce_scatter;
-  return all_send && world.view.ranks_per_core <= 1 && in_own_cache(world.costs(), 2 * bytes, 1);
+  return all_send && spec.ranks == 2 && world.view.ranks_per_core <= 1 &&
+         in_own_cache(world.costs(), 2 * bytes, 1);
 }
 
 /// Lending saves copies but costs waiting: the sender's call ends only when the receiver has taken

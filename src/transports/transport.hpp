@@ -54,7 +54,8 @@ class Lending {
   /// way than the connection has credits.
   [[nodiscard]] std::size_t least_kept() const { return std::max(least_loan_, least_kept_); }
   /// Can the next message be lent? The peer reads it in place where it can, and may copy it out of
-  /// this process only if `fetch` allows that. Ask only for `least_loan()` bytes or more.
+  /// this process only if `fetch` allows that. Ask only for `least_loan()` bytes or more, and right
+  /// before sending: the answer is for that message.
   [[nodiscard]] virtual bool lends(const std::byte* data, std::size_t bytes, Fetch fetch) = 0;
   /// Sends a message that `lends` agreed to. False: not now, call again with the same arguments.
   /// True: the memory must stay unchanged until a `Connection::mark` taken now is `flushed`.

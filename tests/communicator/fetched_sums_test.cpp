@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <random>
 #include <thread>
 #include <vector>
 

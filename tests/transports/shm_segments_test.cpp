@@ -7,7 +7,7 @@
 #include <string>
 
 #include "registered_resource.hpp"
-#include "sys/mapped_file.hpp"
+#include "sys/memory/mapped_file.hpp"
 #include "sys/memory/memory_segment.hpp"
 #include "sys/memory/peer_memory.hpp"
 #include "transport_backend.hpp"

@@ -22,12 +22,12 @@ std::uintptr_t block_of(const void* address) {
 /// here and take no lock of the loader's, as long as no more than `kWays` of them meet in a set.
 class HostBlocks {
  public:
-  [[nodiscard]] bool has(std::uintptr_t block) {
-    return std::ranges::count(set_of(block), block) != 0;
+  [[nodiscard]] bool has(std::uintptr_t block) const {
+    return std::ranges::count(sets_[set_of(block)], block) != 0;
   }
   /// The set's oldest goes.
   void add(std::uintptr_t block) {
-    Set& set = set_of(block);
+    Set& set = sets_[set_of(block)];
     std::ranges::copy_backward(set.begin(), set.end() - 1, set.end());
     set.front() = block;
   }
@@ -37,9 +37,9 @@ class HostBlocks {
   static constexpr std::size_t kWays = 4;
   using Set = std::array<std::uintptr_t, kWays>;
 
-  Set& set_of(std::uintptr_t block) {
+  static std::size_t set_of(std::uintptr_t block) {
     const std::uint64_t key = block * 0x9e3779b97f4a7c15ULL;  // Fibonacci hashing
-    return sets_[key >> (64 - kSetBits)];
+    return key >> (64 - kSetBits);
   }
 
   std::array<Set, 1 << kSetBits> sets_{};

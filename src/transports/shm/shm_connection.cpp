@@ -96,6 +96,7 @@ void ShmConnection::learn_reach() {
 }
 
 bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch) {
+  sender_.goes_one_way();
   if (peer_reach_.maps) {
     const auto place = SharedSegments::find(data, bytes);
     if (place && peer_reach_.in_place(*place)) return true;

@@ -57,7 +57,7 @@ struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> slots[2];  ///< ever read, by size: those of the messages that had one
   std::atomic<std::uint32_t> reach;     ///< a ShmReach
   std::atomic<std::uint32_t> stopped;   ///< nothing will be read any more
-  ShmReadTimes times[kShmSlotSizes];    ///< of reading from slots, where the sender asks
+  ShmReadTimes times[kShmSlotSizes];    ///< of reading messages, where the sender asks
 };
 
 /// Written by the sender only.

@@ -58,7 +58,7 @@ class ShmSender final : ShmCursor {
       if (broken_ || !has_credit(bytes)) return nullptr;
     }
     if (!slot) return cell().payload;
-    if (is_tried(bytes) && (trial_of(bytes).wants_times() || loans_.wants_times())) [[unlikely]]
+    if (is_tried(bytes) && wants_times(bytes)) [[unlikely]]
       acquired_ns_ = now_ns();
     return place(slots_for(bytes), slot_for(bytes));
   }
@@ -78,9 +78,11 @@ class ShmSender final : ShmCursor {
   }
   /// Whether to lend the next message, which may as well go through a slot.
   bool lends_either_way() {
-    either_way_ = has_small_slots() && trials_[1].has_chosen();
+    either_way_ = trials_[1].has_chosen();
     return either_way_ && loans_.lends();
   }
+  /// It goes as its caller says.
+  void goes_one_way() { either_way_ = false; }
   /// Sends where the payload lies instead of the payload; after `acquire`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
@@ -188,6 +190,10 @@ class ShmSender final : ShmCursor {
   [[nodiscard]] bool is_tried(std::size_t bytes) const {
     return bytes > kAhead && has_small_slots() && trials_[fifo_.size_of(bytes)].has_choice();
   }
+  /// Whether it matters how long the message takes to write.
+  [[nodiscard]] bool wants_times(std::size_t bytes) {
+    return trial_of(bytes).wants_times() || (needs_large_slot(bytes) && loans_.wants_times());
+  }
   [[nodiscard]] ShmSlotTrial& trial_of(std::size_t bytes) { return trials_[fifo_.size_of(bytes)]; }
   /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
   /// another way. Not inlined: that made messages without a slot slower.
@@ -195,12 +201,12 @@ class ShmSender final : ShmCursor {
     ShmSlot slot = slot_for(bytes);
     if (!is_tried(bytes)) return write(slot);
     ShmSlotTrial& trial = trial_of(bytes);
-    const bool wants_times = trial.wants_times() || (either_way_ && loans_.wants_times());
-    const std::uint64_t ns = wants_times ? now_ns() - acquired_ns_ : 0;
-    slot.timed = trial.timed();
-    if (either_way_ && slot.timed.trial == 0) {
+    const std::uint64_t ns = wants_times(bytes) ? now_ns() - acquired_ns_ : 0;
+    if (either_way_) {
       slot.timed = loans_.timed();
       count_either_way(bytes, ns);
+    } else {
+      slot.timed = trial.timed();
     }
     write(slot);
     const ShmWay before = trial.way();

@@ -22,11 +22,12 @@ enum class ShmWay : std::uint8_t {
   spread,    ///< over as much memory as leaves both cores' own caches before it is written again
   streamed,  ///< into few slots, past the caches
   // Of messages that may also be lent (shm_loan_trial.hpp):
-  unlent,  ///< in the way that is chosen of these
+  unlent,  ///< into slots, in whichever of the ways above is chosen
   lent,    ///< not at all: the receiver fetches it
 };
-inline constexpr std::size_t kShmWays = 3;       ///< to write a message
-inline constexpr std::size_t kShmTimedWays = 5;  ///< that receivers time
+inline constexpr auto kShmWays = static_cast<std::size_t>(ShmWay::unlent);  ///< to write a message
+/// That receivers time.
+inline constexpr auto kShmTimedWays = static_cast<std::size_t>(ShmWay::lent) + 1;
 
 /// What a trial may choose. Where ranks share cores, each has many connections: to spread would
 /// touch new memory for each of them, and gains nothing where the next rank uses the same caches.
@@ -264,7 +265,8 @@ class ShmSlotTrial {
   std::array<float, kSamples> samples_[kShmWays]{};
 };
 
-/// The receiver's side. Its times may include what it writes meanwhile, if it passes a message on.
+/// The receiver's side. Its times may include what it writes meanwhile, if it passes a message on,
+/// and of a message that it fetched, a wait for a credit to do that.
 class ShmReadTimer {
  public:
   /// A message has been found that says `timed`, and is about to be read.
