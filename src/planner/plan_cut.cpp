@@ -85,12 +85,13 @@ double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crow
 
 /// Is what the receiver combines perhaps better fetched? Measured for two ranks with a core each.
 /// Both have to send: where messages go one way, one rank can write while the other one reads. And
-/// the caches have to hold the data of both. (docs/performance.md)
+/// the caches have to hold what they exchange. (docs/performance.md)
 bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
-  const bool all_send =
-      spec.collective == Collective::all_reduce || spec.collective == Collective::reduce_scatter;
-  return all_send && spec.ranks == 2 && world.view.ranks_per_core <= 1 &&
-         in_own_cache(world.costs(), 2 * bytes, 1);
+  if (spec.ranks != 2 || world.view.ranks_per_core > 1) return false;
+  const double sent = spec.collective == Collective::all_reduce       ? bytes
+                      : spec.collective == Collective::reduce_scatter ? bytes / 2
+                                                                      : HUGE_VAL;
+  return in_own_cache(world.costs(), 2 * sent, 1);
 }
 
 /// Lending saves copies but costs waiting: the sender's call ends only when the receiver has taken

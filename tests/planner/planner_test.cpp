@@ -274,13 +274,13 @@ TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
         << "of two ranks, both copy";
     for (const std::uint64_t bytes : {1ULL << 20, 16ULL << 20, 1ULL << 30}) {
       EXPECT_EQ(loans(all_reduce, bytes), Loans::shared) << bytes;
-      EXPECT_EQ(loans(reduce_scatter, bytes), Loans::shared) << bytes;
+      EXPECT_EQ(loans(reduce_scatter, 2 * bytes), Loans::shared) << bytes;
     }
     // While the caches hold all, two ranks try both.
     const Loans combined = ranks == 2 ? Loans::if_faster : Loans::shared;
     for (const std::uint64_t bytes : {64ULL << 10, 512ULL << 10}) {
       EXPECT_EQ(loans(all_reduce, bytes), combined) << bytes;
-      EXPECT_EQ(loans(reduce_scatter, bytes), combined) << bytes;
+      EXPECT_EQ(loans(reduce_scatter, 2 * bytes), combined) << bytes;
       EXPECT_EQ(loans(reduce, bytes), Loans::shared) << bytes;
     }
     for (const Collective collective : {all_gather, all_reduce, broadcast}) {
