@@ -1,121 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both sides copy a lent message. The system calls that copy are the test's: so it decides which
-// side copies when, and whether it can.
+// Both sides copy a lent message.
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <csignal>
-#include <functional>
-#include <optional>
-#include <random>
 #include <thread>
-#include <utility>
-#include <vector>
 
-#include "sys/memory/peer_memory.hpp"
 #include "transports/lone_rank.hpp"
+#include "transports/shared_copy.hpp"
 #include "transports/shm/shm_connection.hpp"
-#include "transports/transport_backend.hpp"
 
 namespace coll::test {
 namespace {
-
-thread_local std::function<void()> before_read, before_write;
-thread_local std::size_t bytes_read = 0, reads = 0;
-std::atomic<std::size_t> bytes_written = 0;
-bool may_write = true;
-
-void call_once(std::function<void()>& what) {
-  if (const auto now = std::exchange(what, nullptr)) now();
-}
-
-}  // namespace
-}  // namespace coll::test
-
-extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* here, unsigned long count,
-                                    const iovec* there, unsigned long there_count,
-                                    unsigned long flags) noexcept {
-  if (here->iov_len > 16) {  // not the proof of who a process is
-    coll::test::call_once(coll::test::before_read);
-    coll::test::bytes_read += here->iov_len;
-    ++coll::test::reads;
-  }
-  return ::syscall(SYS_process_vm_readv, pid, here, count, there, there_count, flags);
-}
-
-extern "C" ssize_t process_vm_writev(pid_t pid, const iovec* here, unsigned long count,
-                                     const iovec* there, unsigned long there_count,
-                                     unsigned long flags) noexcept {
-  coll::test::call_once(coll::test::before_write);
-  if (!coll::test::may_write) {
-    errno = EPERM;
-    return -1;
-  }
-  coll::test::bytes_written += here->iov_len;
-  return ::syscall(SYS_process_vm_writev, pid, here, count, there, there_count, flags);
-}
-
-namespace coll::test {
-namespace {
-
-constexpr std::size_t kLongest = 1 << 20;
-
-std::string why_not() {
-  return can_read_memory_of(memory_proof()) ? "" : "this machine forbids to read another process";
-}
-
-/// Rank 0 lends, rank 1 receives.
-class SharedCopy : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_not().empty()) GTEST_SKIP() << why_not();
-    may_write = true;
-    open(false);
-  }
-  void open(bool crowded) {
-    sender.reset();
-    receiver.reset();
-    ranks.emplace(Backend{.name = "shm", .make = make_shm_transport});
-    ConnectionSpec spec{
-        .peer = 1, .lane = 0, .slot_bytes = kLongest, .credits = 4, .crowded = crowded};
-    sender = ranks->open(0, spec);
-    spec.peer = 0;
-    receiver = ranks->open(1, spec);
-    ASSERT_TRUE(ranks->settle(*sender, *receiver) && sender->ready() && receiver->ready());
-    // Only with a message that needs a slot do they learn how they reach each other.
-    std::vector<std::byte> word(512);
-    ASSERT_TRUE(sender->send(word.data(), word.size(), 0));
-    ASSERT_TRUE(receiver->receive(word.data(), word.size(), 0));
-    ASSERT_TRUE(receiver->send(word.data(), word.size(), 0));
-    ASSERT_TRUE(sender->receive(word.data(), word.size(), 0));
-    bytes_read = bytes_written = 0;
-  }
-  void TearDown() override { before_read = before_write = nullptr; }
-
-  /// The next message, lent.
-  std::vector<std::byte> lend(std::size_t bytes) {
-    std::vector<std::byte> data(bytes);
-    for (std::byte& each : data) each = static_cast<std::byte>(random());
-    EXPECT_TRUE(sender->lending()->lend(data.data(), bytes, 1));
-    return data;
-  }
-  bool receive(std::vector<std::byte>& into) {
-    return receiver->receive(into.data(), into.size(), 1);
-  }
-  /// The sender waits for what it has lent.
-  bool waits() { return all_flushed(*sender); }
-
-  std::mt19937_64 random{test_seed()};
-  std::optional<Ranks> ranks;
-  std::unique_ptr<Connection> sender, receiver;
-};
 
 TEST_F(SharedCopy, TheSenderCopiesTheBackWhileItWaits) {
   for (const std::size_t bytes : {kLongest, kLongest - 1, kLongest - 4097, kSharedBytes,
                                   kSharedBytes + 1, std::size_t{300'001}}) {
     bytes_read = bytes_written = 0;
+    writes = 0;
     const auto lent = lend(bytes);
     std::vector<std::byte> got(bytes);
     EXPECT_FALSE(waits());
@@ -124,6 +25,7 @@ TEST_F(SharedCopy, TheSenderCopiesTheBackWhileItWaits) {
     EXPECT_EQ(got, lent) << bytes;
     EXPECT_EQ(bytes_read + bytes_written, bytes) << "nothing twice";
     EXPECT_GE(bytes_written, bytes / 2 - kShareUnit);
+    EXPECT_EQ(writes > 1, bytes > 4 * kLeastShare * kShareUnit) << "it leaves some to the receiver";
     EXPECT_TRUE(waits());
   }
 }
@@ -219,7 +121,7 @@ TEST_F(SharedCopy, WhatTheSenderCannotCopyInTheMiddleTheReceiverCopies) {
   std::vector<std::byte> got(kLongest);
   EXPECT_FALSE(waits());
   before_read = [&] { EXPECT_FALSE(waits()); };
-  before_write = [&] { before_write = [&] { may_write = false; }; };
+  before_write = [&] { before_write = [&] { write_error = EPERM; }; };
   EXPECT_TRUE(receive(got));
   EXPECT_EQ(got, lent);
   EXPECT_GT(bytes_written, 0U);
@@ -227,7 +129,7 @@ TEST_F(SharedCopy, WhatTheSenderCannotCopyInTheMiddleTheReceiverCopies) {
 }
 
 TEST_F(SharedCopy, WhatTheSenderCannotCopyTheReceiverCopies) {
-  may_write = false;
+  write_error = EPERM;
   for (int message = 0; message < 3; ++message) {
     bytes_read = 0;
     const auto lent = lend(kLongest);
@@ -242,6 +144,44 @@ TEST_F(SharedCopy, WhatTheSenderCannotCopyTheReceiverCopies) {
     EXPECT_EQ(tried, message == 0 ? 1 : 0) << "it tries once";
     EXPECT_TRUE(waits());
   }
+}
+
+TEST_F(SharedCopy, OneBufferThatCannotBeWrittenEndsNoHelpForOthers) {
+  std::vector<std::byte> got(kLongest);
+  for (const int error : {EFAULT, EFAULT, 0}) {
+    const auto lent = lend(kLongest);
+    EXPECT_FALSE(waits());
+    int tried = 0;
+    write_error = error;
+    const std::function<void()> count = [&] {
+      ++tried;
+      before_write = count;
+    };
+    before_write = count;
+    const std::function<void()> wait = [&] {
+      EXPECT_FALSE(waits());
+      before_read = wait;
+    };
+    before_read = wait;
+    EXPECT_TRUE(receive(got) && got == lent);
+    before_read = nullptr;
+    EXPECT_EQ(tried == 1, error != 0) << tried;
+    EXPECT_EQ(bytes_written > 0, error == 0);
+  }
+}
+
+/// Another process may have its number by now.
+TEST_F(SharedCopy, ASenderWritesToNobodyWhoIsNotItsPeer) {
+  std::vector<std::byte> got(kLongest);
+  for (const bool proved : {false, true}) {
+    is_proved = proved;
+    const auto lent = lend(kLongest);
+    EXPECT_FALSE(waits());
+    before_read = [&] { EXPECT_FALSE(waits()); };
+    EXPECT_TRUE(receive(got) && got == lent);
+    EXPECT_EQ(bytes_written, 0U) << "nor later, once it was not";
+  }
+  EXPECT_EQ(bytes_read, 2 * kLongest);
 }
 
 TEST_F(SharedCopy, ASenderThatWaitsForACreditHelps) {
