@@ -285,6 +285,7 @@ TEST(SharedCopyOfProcesses, IsWholeAndOutlivesItsSender) {
   if (!why_not().empty()) GTEST_SKIP() << why_not();
   const Backend shm{.name = "shm", .make = make_shm_transport};
   constexpr std::size_t kBytes = 3 * kLongest / 4 + 1;
+  constexpr int kShared = 3;  // messages before the sender dies
   const ConnectionSpec spec{.peer = 0, .lane = 0, .slot_bytes = kLongest, .credits = 4};
   const auto filled = [](int message) {
     return std::vector<std::byte>(kBytes, static_cast<std::byte>(message));
@@ -299,16 +300,15 @@ TEST(SharedCopyOfProcesses, IsWholeAndOutlivesItsSender) {
     std::vector<std::byte> word(512);
     bool good = eventually([&] { return end.send(word.data(), word.size(), 0); }) &&
                 eventually([&] { return end.receive(word.data(), word.size(), 0); });
-    int helped = 0;
-    const std::function<void()> dies_at_last = [&] {
-      if (++helped > 20) ::raise(SIGKILL);  // it has claimed a piece
-      before_write = dies_at_last;
-    };
-    before_write = dies_at_last;
     for (int message = 0; good; ++message) {
       const auto lent = filled(message);
-      good = eventually([&] { return end.lending()->lend(lent.data(), lent.size(), 1); }) &&
-             eventually([&] { return all_flushed(end); });
+      good = eventually([&] { return end.lending()->lend(lent.data(), lent.size(), 1); });
+      (void)all_flushed(end);  // says that it waits
+      before_write = [&] {
+        table.meet(1);  // it has claimed a piece
+        if (message == kShared) ::raise(SIGKILL);
+      };
+      good = good && table.meet(1) && eventually([&] { return all_flushed(end); });
     }
     return false;
   });
@@ -319,17 +319,20 @@ TEST(SharedCopyOfProcesses, IsWholeAndOutlivesItsSender) {
   std::vector<std::byte> word(512), got(kBytes);
   EXPECT_TRUE(eventually([&] { return end.send(word.data(), word.size(), 0); }));
   EXPECT_TRUE(eventually([&] { return end.receive(word.data(), word.size(), 0); }));
-  int messages = 0, status = 0;
-  EXPECT_TRUE(eventually([&] {
-    if (end.receive(got.data(), got.size(), 1)) {
-      EXPECT_EQ(got, filled(messages));
-      ++messages;
-      return false;
-    }
-    return ::waitpid(child, &status, WNOHANG) == child;
-  }));
+  const auto begin = [&] {
+    EXPECT_TRUE(table.meet(0));  // it is lent, and its sender waits
+    before_read = [&] { EXPECT_TRUE(table.meet(0)); };
+  };
+  for (int message = 0; message < kShared; ++message) {
+    begin();
+    EXPECT_TRUE(eventually([&] { return end.receive(got.data(), got.size(), 1); }));
+    EXPECT_EQ(got, filled(message));
+  }
+  begin();
+  EXPECT_FALSE(end.receive(got.data(), got.size(), 1)) << "what the sender claimed is missing";
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status));
-  EXPECT_GT(messages, 0);
   // Like a message that does not come, if it has nothing left to fetch itself.
   EXPECT_FALSE(end.receive(got.data(), got.size(), 1));
   EXPECT_TRUE(end.status().ok() || end.status().code() == Code::peer_lost) << end.status().text();
