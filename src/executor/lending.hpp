@@ -15,7 +15,7 @@ struct Loan {
   /// never lent.)
   BoundStep::When lend = BoundStep::When::never;
   /// Is the message a result, which its receiver copies, rather than a part that it combines? (A
-  /// part that is fetched first is combined from the slot then.)
+  /// part that is fetched is combined from the slot that it was copied to.)
   bool complete = false;
 };
 

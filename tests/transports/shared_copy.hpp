@@ -10,16 +10,13 @@
 #include <atomic>
 #include <cerrno>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sys/memory/peer_memory.hpp"
 #include "transports/shm/shm_share.hpp"
-#include "transports/transport_backend.hpp"
+#include "transports/shm_pair.hpp"
 
 namespace coll::test {
 namespace {
@@ -75,7 +72,7 @@ std::string why_not() {
 }
 
 /// Rank 0 lends, rank 1 receives.
-class SharedCopy : public testing::Test {
+class SharedCopy : public ShmPair {
  protected:
   void SetUp() override {
     if (!why_not().empty()) GTEST_SKIP() << why_not();
@@ -84,15 +81,7 @@ class SharedCopy : public testing::Test {
     open(false);
   }
   void open(bool crowded) {
-    sender.reset();
-    receiver.reset();
-    ranks.emplace(Backend{.name = "shm", .make = make_shm_transport});
-    ConnectionSpec spec{
-        .peer = 1, .lane = 0, .slot_bytes = kLongest, .credits = 4, .crowded = crowded};
-    sender = ranks->open(0, spec);
-    spec.peer = 0;
-    receiver = ranks->open(1, spec);
-    ASSERT_TRUE(ranks->settle(*sender, *receiver) && sender->ready() && receiver->ready());
+    ASSERT_NO_FATAL_FAILURE(ShmPair::open(kLongest, crowded));
     // Only with a message that needs a slot do they learn how they reach each other.
     std::vector<std::byte> word(512);
     ASSERT_TRUE(sender->send(word.data(), word.size(), 0));
@@ -118,10 +107,6 @@ class SharedCopy : public testing::Test {
   }
   /// The sender waits for what it has lent.
   bool waits() { return all_flushed(*sender); }
-
-  std::mt19937_64 random{test_seed()};
-  std::optional<Ranks> ranks;
-  std::unique_ptr<Connection> sender, receiver;
 };
 
 }  // namespace

@@ -9,15 +9,11 @@
 
 #include <chrono>
 #include <deque>
-#include <optional>
-#include <random>
 #include <vector>
 
 #include "sys/memory/peer_memory.hpp"
-#include "test_seed.hpp"
-#include "transport_backend.hpp"
-#include "transports/lone_rank.hpp"
 #include "transports/shm/shm_connection.hpp"
+#include "transports/shm_pair.hpp"
 
 namespace {
 std::size_t g_fetches = 0;
@@ -111,22 +107,12 @@ TEST(ShmLoanTrial, LendsNothingIfTheReceiverSaysNothing) {
   EXPECT_EQ(lent_of(trial, kTrial, any, kSilent), 0U);
 }
 
-class LoanTrialOfConnection : public testing::Test {
+class LoanTrialOfConnection : public ShmPair {
  protected:
   void SetUp() override {
     if (!can_read_memory_of(memory_proof())) GTEST_SKIP() << "no process may read another one";
   }
-  void open(bool crowded) {
-    sender.reset();
-    receiver.reset();
-    ranks.emplace(Backend{.name = "shm", .make = make_shm_transport});
-    ConnectionSpec spec{
-        .peer = 1, .lane = 0, .slot_bytes = kLongest, .credits = 4, .crowded = crowded};
-    sender = ranks->open(0, spec);
-    spec.peer = 0;
-    receiver = ranks->open(1, spec);
-    ASSERT_TRUE(ranks->settle(*sender, *receiver) && sender->ready() && receiver->ready());
-  }
+  void open(bool crowded) { ShmPair::open(kLongest, crowded); }
   /// Which messages the receiver takes long to read.
   enum class Slow { none, lent, unlent };
   /// Sends and receives a message that may go either way. Whether it was lent.
@@ -157,11 +143,8 @@ class LoanTrialOfConnection : public testing::Test {
   }
 
   static constexpr std::size_t kLongest = 64 << 10;
-  static constexpr std::size_t kTries =
-      400;  ///< messages of the longest: more than both trials take
-  std::mt19937_64 random{test_seed()};
-  std::optional<Ranks> ranks;
-  std::unique_ptr<Connection> sender, receiver;
+  /// Messages of the longest: more than both trials take.
+  static constexpr std::size_t kTries = 400;
 };
 
 TEST_F(LoanTrialOfConnection, MessagesArriveWholeAndGoTheFasterWay) {

@@ -265,8 +265,8 @@ class ShmSlotTrial {
   std::array<float, kSamples> samples_[kShmWays]{};
 };
 
-/// The receiver's side. Its times may include what it writes meanwhile, if it passes a message on,
-/// and of a message that it fetched, a wait for a credit to do that.
+/// The receiver's side. Its times may include what it writes meanwhile, if it passes a message on.
+/// The time of a message that it fetched may include a wait for a credit.
 class ShmReadTimer {
  public:
   /// A message has been found that says `timed`, and is about to be read.
