@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/knobs.hpp"
+#include "coll_info/huge_pages.hpp"
 #include "command_line.hpp"
 #include "reduce/reduce.hpp"
 #include "sys/machine/core_caches.hpp"
@@ -94,6 +95,7 @@ Json machine() {
           // What a core reaches. sysconf(3) would count all caches of a package, so 0 if unknown.
           {"l3_bytes", caches.shared},
           {"memory_bytes", bytes_of(_SC_PHYS_PAGES) * bytes_of(_SC_PAGESIZE)},
+          {"huge_pages", huge_pages()},
           {"interfaces", interfaces},
           {"rdma_ports", rdma()}};
 }
@@ -165,6 +167,7 @@ void print_overview(const Json& info) {
                  : fmt::format(" of {}", machine["cores_online"].get<int>()),
              cache_text(machine["l2_bytes"]), cache_text(machine["l3_bytes"]),
              bytes_text(machine["memory_bytes"]));
+  fmt::print("huge pages: {}\n", huge_pages_text(machine["huge_pages"]));
   std::string names;
   for (const Json& name : machine["interfaces"])
     names += (names.empty() ? "" : ", ") + name.get<std::string>();

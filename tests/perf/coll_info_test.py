@@ -22,7 +22,7 @@ class CollInfo(unittest.TestCase):
     def test_the_overview(self):
         done = run(COLL_LANES="3")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for start in ("libcollectives ", "machine: ", "network interfaces: ", "transport shm: viable",
+        for start in ("libcollectives ", "machine: ", "huge pages: ", "network interfaces: ", "transport shm: viable",
                       "transport tcp: viable", "knob COLL_LANES=3"):
             self.assertRegex(done.stdout, rf"(?m)^{start}")
 
@@ -40,6 +40,23 @@ class CollInfo(unittest.TestCase):
         knobs = {knob["name"]: knob for knob in info["knobs"]}
         self.assertEqual((knobs["COLL_LANES"]["value"], knobs["COLL_LANES"]["set"]), ("3", True))
         self.assertEqual((knobs["COLL_LOG"]["value"], knobs["COLL_LOG"]["set"]), ("warn", False))
+
+    def test_huge_pages_are_tried(self):
+        pages = json.loads(run("--json").stdout)["machine"]["huge_pages"]
+        folder = "/sys/kernel/mm/transparent_hugepage"
+        for of, name in (("coll_mem_alloc", "shmem_enabled"), ("own_memory", "enabled")):
+            setting = ""
+            if os.path.exists(f"{folder}/{name}"):
+                with open(f"{folder}/{name}", encoding="ascii") as file:
+                    setting = file.read().split("[")[1].split("]")[0]
+            row = pages[of]
+            self.assertEqual((row["setting"], row["tried_bytes"]), (setting, 4 << 20), of)
+            self.assertEqual(row["had_bytes"] % (64 << 10), 0, of)
+            self.assertLessEqual(row["had_bytes"], row["tried_bytes"], of)
+            if setting in ("", "never", "deny"):
+                self.assertEqual(row["had_bytes"], 0, of)
+        part = {0: "no", 4 << 20: "yes"}.get(pages["own_memory"]["had_bytes"], r"\d of 4 MiB")
+        self.assertRegex(run().stdout, rf"(?m)^huge pages: .*, other memory that asks for them {part} \(")
 
     def test_the_secret_stays_one(self):
         for form in ([], ["--json"], ["--knobs"], ["--markdown"]):

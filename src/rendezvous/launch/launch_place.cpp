@@ -198,10 +198,11 @@ Result<MeetingPlace> own_place(Launcher launcher, Rank size, const GetVariable& 
     case Launcher::coll:
       break;
   }
-  return failed(
-      Code::invalid_usage,
-      std::string(kNames[static_cast<int>(launcher)]) + " say who this is, but not where to meet",
-      "set COLL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT");
+  return failed(Code::invalid_usage,
+                "this process has its rank from " +
+                    std::string(kNames[static_cast<int>(launcher)]) +
+                    ", but nothing says where to meet",
+                "set COLL_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT");
 }
 
 }  // namespace
