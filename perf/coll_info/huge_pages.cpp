@@ -8,9 +8,11 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
+#include <optional>
+#include <string_view>
 
 #include "sys/memory/shared_arena.hpp"
+#include "sys/text_file.hpp"
 
 namespace {
 
@@ -20,45 +22,42 @@ constexpr std::size_t kBlock = std::size_t{4} << 20;
 
 /// The word in brackets of a setting such as "always [madvise] never".
 std::string chosen(const std::string& name) {
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/" + name);
-  std::string line;
-  std::getline(file, line);
+  const std::string line = coll::first_line_of("/sys/kernel/mm/transparent_hugepage/" + name);
   const std::size_t begin = line.find('['), end = line.find(']');
   if (begin == std::string::npos || end == std::string::npos) return "";
   return line.substr(begin + 1, end - begin - 1);
 }
 
-/// The bytes in huge pages of the mappings that have a byte of [begin, begin + kBlock), which are
-/// touched nowhere else.
-std::size_t bytes_in_huge_pages(const std::byte* begin) {
-  const auto first = reinterpret_cast<std::uintptr_t>(begin);
-  std::ifstream lines("/proc/self/smaps");
+/// Is it a range of addresses, such as "7f00-7fff", that has a byte of the block?
+std::optional<bool> meets_block(std::string_view range, std::uintptr_t block) {
+  std::uintptr_t from = 0, to = 0;
+  const char* const end = range.data() + range.size();
+  const auto [dash, error] = std::from_chars(range.data(), end, from, 16);
+  if (error != std::errc() || dash == end || *dash != '-') return {};
+  if (std::from_chars(dash + 1, end, to, 16).ec != std::errc()) return {};
+  return from < block + kBlock && block < to;
+}
+
+/// The bytes in huge pages of the mappings that meet the block. The rest of them is untouched.
+std::size_t bytes_in_huge_pages(const std::byte* block) {
+  const auto text = coll::read_file("/proc/self/smaps");
+  if (!text.ok()) return 0;
   std::size_t kib = 0;
   bool of_block = false;
-  for (std::string line; std::getline(lines, line);) {
-    const char* const end = line.data() + line.size();
-    std::uintptr_t from = 0, to = 0;
-    const auto [dash, no_range] = std::from_chars(line.data(), end, from, 16);
-    if (no_range == std::errc() && dash != end && *dash == '-' &&
-        std::from_chars(dash + 1, end, to, 16).ec == std::errc()) {
-      of_block = from < first + kBlock && first < to;
-      continue;
-    }
-    if (!of_block) continue;
-    for (const char* const key : {"AnonHugePages:", "ShmemPmdMapped:"}) {
-      if (!line.starts_with(key)) continue;
-      std::size_t amount = 0;
-      const std::size_t digits = line.find_first_of("0123456789");
-      if (digits == std::string::npos) continue;
-      std::from_chars(line.data() + digits, end, amount);
+  for (std::string_view rest = *text; !rest.empty();) {
+    std::string_view line = coll::take_line(rest);
+    const std::string_view key = coll::take_word(line);
+    if (const auto meets = meets_block(key, reinterpret_cast<std::uintptr_t>(block)))
+      of_block = *meets;
+    std::size_t amount = 0;
+    if (of_block && (key == "AnonHugePages:" || key == "ShmemPmdMapped:") &&
+        coll::is_number(coll::take_word(line), amount))
       kib += amount;
-    }
   }
   return kib << 10;
 }
 
-/// What the block that `begin` points to has, after its pages were touched. Null: nothing was
-/// tried.
+/// What the block at `begin` has once its pages are touched. Null: there is no block to try.
 Json row_of(const std::string& setting, std::byte* begin) {
   if (begin != nullptr) std::memset(begin, 1, kBlock);
   return {{"setting", setting},

@@ -2,6 +2,7 @@
 # Coll-info says what is here, hides the secret, and refuses what it does not know.
 """usage: coll_info_test.py COLL_INFO"""
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -16,6 +17,15 @@ def run(*arguments, **knobs):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COLL_")}
     return subprocess.run([COLL_INFO, *arguments], env=environment | knobs, capture_output=True,
                           text=True, check=False, timeout=60)
+
+
+def huge_bytes_had():
+    """What this process gets of 8 MiB, where it asks for huge pages."""
+    room = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    room.madvise(mmap.MADV_HUGEPAGE)
+    room.write(b"x" * len(room))
+    with open("/proc/self/smaps", encoding="ascii", errors="replace") as smaps:
+        return sum(int(line.split()[1]) << 10 for line in smaps if line.startswith("AnonHugePages:"))
 
 
 class CollInfo(unittest.TestCase):
@@ -55,6 +65,8 @@ class CollInfo(unittest.TestCase):
             self.assertLessEqual(row["had_bytes"], row["tried_bytes"], of)
             if setting in ("", "never", "deny"):
                 self.assertEqual(row["had_bytes"], 0, of)
+        if os.path.exists(folder) and huge_bytes_had() > 0:
+            self.assertGreater(pages["own_memory"]["had_bytes"], 0)
         part = {0: "no", 4 << 20: "yes"}.get(pages["own_memory"]["had_bytes"], r"\d of 4 MiB")
         self.assertRegex(run().stdout, rf"(?m)^huge pages: .*, other memory that asks for them {part} \(")
 

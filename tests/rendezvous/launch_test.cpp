@@ -195,6 +195,9 @@ TEST(Launch, CollVariablesDecide) {
   EXPECT_EQ(where->place.addresses, std::vector<std::string>{"[::1]:99"});
 
   EXPECT_THAT(read(mine).status().text(), HasSubstr("COLL_RENDEZVOUS"));
+  const Status no_place = read({{"RANK", "3"}, {"WORLD_SIZE", "8"}}).status();
+  EXPECT_EQ(no_place.code(), Code::invalid_usage);
+  EXPECT_THAT(no_place.text(), HasSubstr("has its rank from torchrun, but nothing says where"));
   EXPECT_TRUE(read({{"COLL_RANK", "0"}, {"COLL_SIZE", "1"}}).ok()) << "one rank meets nobody";
 }
 
