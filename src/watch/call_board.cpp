@@ -95,14 +95,15 @@ CallBoard::Reading CallBoard::read() const {
     for (std::size_t slot = 0; slot < kKept; ++slot) {
       if ((state & bit_of(slot)) == 0) continue;
       const std::optional<Noted> one = read_entry(slot);
-      if (!one) continue;
+      if (!one || one->number > number_of(state)) continue;
       ++open;
       if (!oldest || one->number < oldest->number) oldest = one;
     }
     const bool inside = oldest.has_value();
     if (!inside) oldest = read_entry(number_of(state) % kKept);
-    // The entry was overwritten meanwhile, so there is a newer call.
-    if (!oldest) continue;
+    // The entry was overwritten meanwhile, so there is a newer call. Its writer may not have noted
+    // it in the state: whoever read it here could read the older one next.
+    if (!oldest || oldest->number > number_of(state)) continue;
     return {oldest->call, inside, inside ? open - 1 : 0, number_of(state),
             collectives_.load(std::memory_order_acquire)};
   }

@@ -68,15 +68,19 @@ void VerbsWays::send_again() {
   }
 }
 
+/// Then that is why the way does not work.
+bool VerbsWays::finds_port_down(Way& way) {
+  const VerbsRail& rail = way.pair->rail();
+  const Result<ibv_port_attr> port = rail.device->port(rail.rail.port.number);
+  if (port.ok() && port->state == IBV_PORT_ACTIVE) return false;
+  way.why = rail.rail.port.name() + " is down";
+  return true;
+}
+
 /// If its port can carry traffic.
 void VerbsWays::begin_anew(Way& way) {
-  const VerbsRail& rail = way.pair->rail();
   way.next_try = now_ns() + kBetweenTriesNs;
-  const Result<ibv_port_attr> port = rail.device->port(rail.rail.port.number);
-  if (!port.ok() || port->state != IBV_PORT_ACTIVE) {
-    way.why = rail.rail.port.name() + " is down";
-    return;
-  }
+  if (finds_port_down(way)) return;
   if (const Status begun = way.pair->begin_anew(); !begun.ok()) {
     way.pair->break_off();
     way.why = begun.text();
@@ -140,8 +144,10 @@ void VerbsWays::lose_patience(std::uint64_t now) {
   if (trouble_ns_ == 0 || now < trouble_ns_ + options_.patience_s * kSecondNs) return;
   if (std::ranges::any_of(ways_, [](const Way& one) { return one.usable; })) return;
   std::string text;
-  for (const Way& way : ways_)
+  for (Way& way : ways_) {
+    finds_port_down(way);  // perhaps nobody has asked yet
     text += (text.empty() ? "" : "; ") + way.pair->text() + ": " + way.why;
+  }
   receiver_.has_failed(
       failed(Code::unreachable,
              "verbs: no port has reached the peer for " + std::to_string(options_.patience_s) +

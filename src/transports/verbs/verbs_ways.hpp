@@ -154,6 +154,7 @@ class VerbsWays {
   void break_off(Way& way, const std::string& why);
   void tell_broken(Way& way);
   void settle(Way& way);
+  bool finds_port_down(Way& way);
   void begin_anew(Way& way);
   void open_anew(Way& way);
   void hear(const VerbsWord& word);

@@ -139,6 +139,20 @@ TEST_F(VerbsFaults, PatienceEndsThoughSomethingOldIsFoundAfterTheBreak) {
   EXPECT_FALSE(b.status().ok()) << "its own patience";
 }
 
+TEST_F(VerbsFaults, PatienceNamesAPortThatIsDownThoughThePeerSaysNothing) {
+  Pair pair(backend(1, {.patience_s = 1}), 1024);
+  ASSERT_TRUE(pair.ready);
+  Connection& a = *pair.ends[0];
+  fabric.lose_ack(fabric.pairs()[0]);
+  ASSERT_TRUE(send_word(a, 1));
+  fabric.set_port(0, false);
+  EXPECT_TRUE(within(4, [&] {
+    nudge(a);
+    return !a.status().ok();
+  })) << "waits for ever";
+  EXPECT_THAT(a.status().text(), testing::HasSubstr(" is down)"));
+}
+
 TEST_F(VerbsFaults, PatienceBeginsAnewWithEachTrouble) {
   Pair pair(backend(1, {.patience_s = 1}), 1024);
   ASSERT_TRUE(pair.ready);
