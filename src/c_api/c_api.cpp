@@ -112,8 +112,7 @@ Result<coll::Joining> joining_of(const coll_config_t& config) {
 Result<std::unique_ptr<coll::Communicator>> make_communicator(const coll::Joining& joining,
                                                               coll::Part* part) {
   if (part == nullptr || !part->topic) return coll::Communicator::join(joining);
-  const coll::Kinship* const kin = part->kin ? &*part->kin : nullptr;
-  return coll::Communicator::join(joining, std::move(part->topic), kin);
+  return coll::Communicator::join(joining, std::move(part->topic), std::move(part->known));
 }
 
 Status join_now(coll::Joining joining, coll::JoinTurn* turn, coll::Part* part, coll_comm_t* comm) {
@@ -177,19 +176,22 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
   return joining;
 }
 
-/// Do they lead to the same transports and interfaces?
-bool same_paths(const coll::Joining& one, const coll::Joining& other) {
-  return one.interface == other.interface &&
-         std::ranges::equal(one.transports, other.transports, {}, &coll::TransportChoice::name,
-                            &coll::TransportChoice::name);
+Result<coll::PartJoining> part_joining_from(const coll_comm& parent, const coll_config_t* config) {
+  COLL_ASSIGN(coll::Joining joining, joining_from(parent, config));
+  joining.settings.tuning = coll::process_tuning();
+  const coll::Joining& old = parent.settings;
+  const bool same_paths =
+      joining.interface == old.interface &&
+      std::ranges::equal(joining.transports, old.transports, {}, &coll::TransportChoice::name,
+                         &coll::TransportChoice::name);
+  return coll::PartJoining{std::move(joining), same_paths};
 }
 
-Status join_part(coll::Part mine, coll::Joining joining, const coll::Joining& parent,
-                 coll_joining_t* handle, coll_comm_t* comm) {
+Status join_part(coll::Part mine, coll::Joining joining, coll_joining_t* handle,
+                 coll_comm_t* comm) {
   joining.place = mine.place;
   joining.rank = mine.rank;
   joining.size = mine.size;
-  if (!same_paths(joining, parent)) mine.kin.reset();
   // Where it has failed early, the first rank's door is still open.
   const bool meets = mine.size > 1 && !mine.topic;
   const auto close_door = [meets, place = mine.place] {
@@ -334,7 +336,7 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
                               coll_comm_t* part) {
   return guarded([&]() -> Status {
     if (comm == nullptr) return null_argument("coll_comm_split", "comm");
-    coll::Joining joining;
+    coll::PartJoining how;
     const Result<coll::SplitWish> wish = caught([&]() -> Result<coll::SplitWish> {
       if (part == nullptr) return null_argument("coll_comm_split", "part");
       if (color < 0 && color != COLL_SPLIT_NONE) {
@@ -342,15 +344,13 @@ coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_c
                       "coll_comm_split: color " + std::to_string(color) + " is negative",
                       "give 0 or more, or COLL_SPLIT_NONE");
       }
-      COLL_ASSIGN(joining, joining_from(*comm, config));
+      COLL_ASSIGN(how, part_joining_from(*comm, config));
       return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
     });
-    COLL_ASSIGN(std::optional<coll::Part> mine,
-                coll::split(*comm->communicator, wish, joining.interface));
+    COLL_ASSIGN(std::optional<coll::Part> mine, coll::split(*comm->communicator, wish, how));
     *part = nullptr;
     if (mine)
-      return join_part(*std::move(mine), std::move(joining), comm->settings, joining_handle(config),
-                       part);
+      return join_part(*std::move(mine), std::move(how.joining), joining_handle(config), part);
     return coll::carry_out(
         joining_handle(config), [](coll_comm_t*) { return Status{}; }, part);
   });
@@ -372,11 +372,10 @@ coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
       return failed(Code::invalid_argument,
                     "coll_comm_subset: count " + std::to_string(count) + " names no rank");
     }
-    COLL_ASSIGN(coll::Joining joining, joining_from(*comm, config));
+    COLL_ASSIGN(coll::PartJoining how, part_joining_from(*comm, config));
     const std::span named(ranks, static_cast<std::size_t>(count));
-    COLL_ASSIGN(coll::Part mine, coll::subset(*comm->communicator, named, joining.interface));
-    return join_part(std::move(mine), std::move(joining), comm->settings, joining_handle(config),
-                     part);
+    COLL_ASSIGN(coll::Part mine, coll::subset(*comm->communicator, named, how));
+    return join_part(std::move(mine), std::move(how.joining), joining_handle(config), part);
   });
 }
 

@@ -33,16 +33,25 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
 
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining,
                                                          std::unique_ptr<Topic> topic,
-                                                         const Kinship* kin) {
-  const Deadline deadline = after(joining.connect_s);
-  const Result<OwnPlace> own = own_place(joining.device);
-  const Assembly assembly = assembly_of(*topic, deadline);
-  COLL_ASSIGN(Membership membership, membership_of_part(assembly, kin, joining.transports,
-                                                        joining.interface, joining.settings, own));
+                                                         Acquaintance known) {
+  const Assembly assembly = assembly_of(*topic, after(joining.connect_s));
+  const Kinship* const kin = known.kin ? &*known.kin : nullptr;
+  if (!known.start) known.start = start_part(assembly, kin, joining);
+  if (known.texts.empty()) {
+    COLL_ASSIGN(known.texts, assembly.exchange(known.start->text));
+  }
+  COLL_ASSIGN(Membership membership,
+              finish_part(assembly, kin, *std::move(known.start), known.texts, joining.transports,
+                          joining.interface, joining.settings));
   std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
   COLL_TRY(made->engine_.prepare_devices(assembly));
   COLL_TRY(made->start(std::move(topic)));
   return made;
+}
+
+PartStart start_part(const Assembly& part, const Kinship* kin, const Joining& joining) {
+  return start_part(part, kin, joining.transports, joining.interface, joining.settings,
+                    own_place(joining.device));
 }
 
 Communicator::Communicator(const Joining& joining, Membership membership)

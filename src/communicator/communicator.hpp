@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,16 @@ struct Joining {
   NamedDevice device;
 };
 
+/// What a rank of a topic knows of the others before they are a communicator.
+struct Acquaintance {
+  std::optional<Kinship> kin;        ///< as for `start_part`
+  std::optional<PartStart> start;    ///< of this rank, if it has told the others
+  std::vector<std::string> texts{};  ///< then: those of all ranks; none: to be exchanged yet
+};
+
+/// This rank's, as it wants to join.
+PartStart start_part(const Assembly& part, const Kinship* kin, const Joining& joining);
+
 /// The ranks of a communicator on the plane that carries its topic.
 struct PlaneSeats {
   std::shared_ptr<ControlPlane> plane;  ///< none, if there is one rank
@@ -48,10 +59,10 @@ class Communicator {
  public:
   /// Meets the other ranks; returns when all are there.
   static Result<std::unique_ptr<Communicator>> join(const Joining& joining);
-  /// The same of the ranks of a topic, which need not meet; `kin` as in membership_of_part.
+  /// The same of the ranks of a topic, which need not meet.
   static Result<std::unique_ptr<Communicator>> join(const Joining& joining,
                                                     std::unique_ptr<Topic> topic,
-                                                    const Kinship* kin);
+                                                    Acquaintance known);
   /// One that refuses every call with `why`.
   static std::unique_ptr<Communicator> refusing(Rank rank, Rank size, const Status& why);
   Communicator(const Communicator&) = delete;

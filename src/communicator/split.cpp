@@ -3,8 +3,10 @@
 #include "communicator/split.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -43,15 +45,15 @@ void refuse(const Communicator& parent, std::uint64_t topic) {
 
 /// This rank's part, where the members share the hub of the old communicator. The first member has
 /// named the topic.
-Result<Part> ride(const Communicator& parent, std::uint64_t topic,
-                  const std::vector<Rank>& members) try {
+Result<Part> ride(const Communicator& parent, std::uint64_t topic, const std::vector<Rank>& members,
+                  bool same_paths) try {
   const PlaneSeats& seats = parent.seats();
   std::vector<Rank> there;
   for (const Rank one : members) there.push_back(seats.members[static_cast<std::size_t>(one)]);
   Part part;
   part.rank = place_in(members, parent.rank());
   part.size = static_cast<Rank>(members.size());
-  part.kin = parent.kinship(members);
+  if (same_paths) part.known.kin = parent.kinship(members);
   if (topic != ControlPlane::kFirstTopic) part.topic = seats.plane->open(topic, std::move(there));
   if (part.topic) return part;
   return failed(Code::internal,
@@ -75,8 +77,11 @@ Result<Part> accept(const Invitation& invitation, const std::vector<Rank>& membe
         .at_rank(first);
   }
   COLL_ASSIGN(MeetingPlace place, place_of(invitation.id, knobs().secret));
-  return Part{nullptr, std::nullopt, std::move(place), place_in(members, self),
-              static_cast<Rank>(members.size())};
+  Part part;
+  part.place = std::move(place);
+  part.rank = place_in(members, self);
+  part.size = static_cast<Rank>(members.size());
+  return part;
 }
 
 /// The invitation of a part's first rank. An id that it does not use itself is closed.
@@ -132,9 +137,14 @@ Request request_of(Collective collective, Rank root, const T* input, T* output) 
 }
 
 template <class T>
+Status gather(Communicator& parent, const T& mine, std::vector<T>& all) {
+  return parent.run(request_of(Collective::all_gather, 0, &mine, all.data()));
+}
+
+template <class T>
 Result<std::vector<T>> gathered(Communicator& parent, const T& mine) {
   std::vector<T> all(static_cast<std::size_t>(parent.size()));
-  COLL_TRY(parent.run(request_of(Collective::all_gather, 0, &mine, all.data())));
+  COLL_TRY(gather(parent, mine, all));
   return all;
 }
 
@@ -169,8 +179,10 @@ struct SentWish {
   std::uint64_t topic;
 };
 
+using Wishes = std::vector<SentWish>;
+
 /// Is there a part of several ranks without the hub?
-bool some_meet(const std::vector<SentWish>& wishes, Rank hub) {
+bool some_meet(const Wishes& wishes, Rank hub) {
   const std::int64_t ridden = wishes[static_cast<std::size_t>(hub)].color;
   std::vector<std::int64_t> colors;
   for (const SentWish& one : wishes) {
@@ -180,48 +192,119 @@ bool some_meet(const std::vector<SentWish>& wishes, Rank hub) {
   return std::ranges::adjacent_find(colors) != colors.end();
 }
 
+/// Is there a part of several ranks with the hub?
+bool some_ride(const Wishes& wishes, Rank hub) {
+  const std::int64_t ridden = wishes[static_cast<std::size_t>(hub)].color;
+  return ridden != kNoColor && std::ranges::count(wishes, ridden, &SentWish::color) > 1;
+}
+
+std::vector<Rank> members_of(const Wishes& wishes, std::int64_t color) {
+  std::vector<Rank> members;
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (wishes[rank].color == color) members.push_back(static_cast<Rank>(rank));
+  }
+  std::ranges::stable_sort(members, {},
+                           [&](Rank rank) { return wishes[static_cast<std::size_t>(rank)].key; });
+  return members;
+}
+
+/// The first of the members.
+Rank first_of(const Wishes& wishes, std::int64_t color) {
+  std::size_t first = wishes.size();
+  for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
+    if (wishes[rank].color != color) continue;
+    if (first == wishes.size() || wishes[rank].key < wishes[first].key) first = rank;
+  }
+  return static_cast<Rank>(first);
+}
+
+/// A start's text, of a rank that has made one.
+struct SentText {
+  std::uint32_t bytes = 0;  ///< 0: it has none that fits
+  std::array<char, 1020> text{};
+};
+
+/// What a rider has before it hears of the others. Whatever fails, the old communicator's ranks
+/// count on this rank for their next step.
+Result<Part> start_riding(const Communicator& parent, const Wishes& wishes, const PartJoining& how,
+                          SentText& mine) noexcept try {
+  const std::vector<Rank> members =
+      members_of(wishes, wishes[static_cast<std::size_t>(parent.rank())].color);
+  COLL_ASSIGN(Part part, ride(parent, wishes[static_cast<std::size_t>(members.front())].topic,
+                              members, how.same_paths));
+  Acquaintance& known = part.known;
+  // The start uses no exchange, so no deadline.
+  known.start = start_part(assembly_of(*part.topic, Deadline::max()),
+                           known.kin ? &*known.kin : nullptr, how.joining);
+  const std::string& text = known.start->text;
+  if (text.size() <= mine.text.size()) {
+    std::ranges::copy(text, mine.text.begin());
+    mine.bytes = static_cast<std::uint32_t>(text.size());
+  }
+  return part;
+} catch (const std::exception&) {
+  return status_of_exception();
+}
+
+/// Where a text is missing, the ranks exchange them over the topic: there a rank that has failed
+/// has hung up, and texts may be long.
+void note_texts(const std::vector<SentText>& sent, const std::vector<Rank>& members, Part& part) {
+  std::vector<std::string>& texts = part.known.texts;
+  for (const Rank member : members) {
+    const SentText& one = sent[static_cast<std::size_t>(member)];
+    if (one.bytes == 0 || one.bytes > one.text.size()) return texts.clear();
+    texts.emplace_back(one.text.data(), one.bytes);
+  }
+}
+
 }  // namespace
 
 Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>& wish,
-                                  const std::string& interfaces) {
+                                  const PartJoining& how) {
+  std::vector<SentText> texts(static_cast<std::size_t>(parent.size()));
   const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNoColor;
-  COLL_ASSIGN(const std::vector<SentWish> wishes,
+  COLL_ASSIGN(const Wishes wishes,
               gathered(parent, SentWish{color, wish.ok() ? wish->key : 0, new_topic(parent)}));
   if (!wish.ok()) return wish.status();
-  const auto wish_of = [&](Rank rank) { return wishes[static_cast<std::size_t>(rank)]; };
-  std::vector<Rank> members;
-  for (Rank rank = 0; rank < parent.size(); ++rank) {
-    if (wish_of(rank).color == kRefused) {
-      return failed(Code::invalid_argument,
-                    "rank " + std::to_string(rank) + " cannot split: its arguments were refused",
-                    "its own message says why")
-          .at_rank(rank);
-    }
-    if (color != kNoColor && wish_of(rank).color == color) members.push_back(rank);
+  const auto refused = std::ranges::find(wishes, kRefused, &SentWish::color);
+  if (refused != wishes.end()) {
+    const auto rank = static_cast<Rank>(refused - wishes.begin());
+    return failed(Code::invalid_argument,
+                  "rank " + std::to_string(rank) + " cannot split: its arguments were refused",
+                  "its own message says why")
+        .at_rank(rank);
   }
-  std::ranges::stable_sort(members, {}, [&](Rank rank) { return wish_of(rank).key; });
+  const Rank hub = parent.seats().hub;
+  const bool some = some_ride(wishes, hub);
+  const bool rides = some && color == wishes[static_cast<std::size_t>(hub)].color;
+  const bool meets =
+      color != kNoColor && !rides && std::ranges::count(wishes, color, &SentWish::color) > 1;
   std::optional<Invited> invited;
   std::vector<Invitation> invitations;
-  const bool rides = color != kNoColor && share_hub(parent, members);
-  if (some_meet(wishes, parent.seats().hub)) {
-    const bool invites = members.size() > 1 && !rides && members.front() == parent.rank();
-    if (invites) invited.emplace(interfaces, 0);
+  if (some_meet(wishes, hub)) {
+    if (meets && first_of(wishes, color) == parent.rank()) {
+      invited.emplace(how.joining.interface, 0);
+    }
     COLL_ASSIGN(invitations, gathered(parent, invited ? invited->text() : Invitation{}));
   }
-  if (color == kNoColor) return std::optional<Part>();
-  if (members.size() == 1) return std::optional<Part>(Part{});
-  if (rides) {
-    COLL_ASSIGN(Part part, ride(parent, wish_of(members.front()).topic, members));
-    return std::optional<Part>(std::move(part));
+  Result<Part> part = Part{};
+  if (some) {
+    SentText mine;
+    if (rides) part = start_riding(parent, wishes, how, mine);
+    COLL_TRY(gather(parent, mine, texts));
   }
-  const auto first = static_cast<std::size_t>(members.front());
-  COLL_ASSIGN(Part part,
-              invited ? invited->use(members) : accept(invitations[first], members, parent.rank()));
-  return std::optional<Part>(std::move(part));
+  if (color == kNoColor) return std::optional<Part>();
+  const std::vector<Rank> members = members_of(wishes, color);
+  if (rides && part.ok()) note_texts(texts, members, *part);
+  if (meets) {
+    const auto first = static_cast<std::size_t>(members.front());
+    part = invited ? invited->use(members) : accept(invitations[first], members, parent.rank());
+  }
+  if (!part.ok()) return part.status();
+  return std::optional<Part>(*std::move(part));
 }
 
-Result<Part> subset(Communicator& parent, std::span<const int> ranks,
-                    const std::string& interfaces) {
+Result<Part> subset(Communicator& parent, std::span<const int> ranks, const PartJoining& how) {
   COLL_ASSIGN(const std::vector<Rank> members, checked(parent, ranks));
   if (members.size() == 1) return Part{};
   Fnv1a hash;
@@ -243,10 +326,10 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
       refuse(parent, invitation.topic);
       return sent;
     }
-    return ride(parent, invitation.topic, members);
+    return ride(parent, invitation.topic, members, how.same_paths);
   }
   if (first == parent.rank()) {
-    Invited invited(interfaces, same);
+    Invited invited(how.joining.interface, same);
     COLL_TRY(invite(invited.text()));
     return invited.use(members);
   }
@@ -259,7 +342,7 @@ Result<Part> subset(Communicator& parent, std::span<const int> ranks,
                   "give the same list on all ranks named")
         .at_rank(first);
   }
-  return rides ? ride(parent, invitation.topic, members)
+  return rides ? ride(parent, invitation.topic, members, how.same_paths)
                : accept(invitation, members, parent.rank());
 }
 

@@ -133,6 +133,26 @@ TEST(Split, InheritsTheSettings) {
   });
 }
 
+/// Longer than the block in which the old communicator carries what ranks tell each other.
+TEST(Split, LongSettingsOfOneRankReachAll) {
+  run_ranks(5, [](coll_comm_t comm, int rank) {
+    std::string algorithm = "all_reduce=ring";
+    for (int i = 0; i < 200; ++i) algorithm += ",all_reduce=ring";
+    coll_config_t config = COLL_CONFIG_INIT;
+    if (rank == 2) config.algorithm = algorithm.c_str();  // the first of its part
+    coll_comm_t part = nullptr;
+    ASSERT_EQ(coll_comm_split(comm, rank == 1 ? 1 : 0, rank == 2 ? -1 : 0, &config, &part),
+              COLL_SUCCESS)
+        << coll_last_error();
+    if (rank != 1) {
+      const std::string plan = explained(part, asked(COLL_ALL_REDUCE, 1000, COLL_FLOAT32));
+      EXPECT_NE(plan.find("forced by COLL_ALGORITHM"), std::string::npos) << plan;
+    }
+    EXPECT_EQ(coll_barrier(part, nullptr), COLL_SUCCESS);
+    EXPECT_EQ(coll_comm_destroy(part), COLL_SUCCESS);
+  });
+}
+
 TEST(Split, RefusedOnOneRankFailsOnAll) {
   run_ranks(3, [](coll_comm_t comm, int rank) {
     coll_comm_t part = nullptr;

@@ -95,43 +95,49 @@ Kinship kinship_of(const Membership& old, const std::vector<Rank>& members) {
   return kin;
 }
 
-Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
-                                      const std::vector<TransportChoice>& choices,
-                                      const std::string& interface, const SharedSettings& settings,
-                                      const Result<OwnPlace>& own) {
+PartStart start_part(const Assembly& part, const Kinship* kin,
+                     const std::vector<TransportChoice>& choices, const std::string& interface,
+                     const SharedSettings& settings, Result<OwnPlace> own) {
+  PartStart start;
   // Ranks with devices are seated again: their orders are other ones without the ranks that left.
-  if (!own.ok() || !own->device.empty() || own->described) kin = nullptr;
-  const auto size = static_cast<std::size_t>(part.size);
-  Membership out;
-  out.paths.resize(size);
+  start.keeps_paths = kin != nullptr && own.ok() && own->device.empty() && !own->described;
+  start.own = std::move(own);
+  start.made.paths.resize(static_cast<std::size_t>(part.size));
   MessageWriter mine;
   const auto word = [&](KinWord one) -> MessageWriter& {
     return mine.u8(static_cast<std::uint8_t>(one));
   };
   Card card;
   Status ready = keep_room();
-  if (ready.ok() && kin != nullptr) {
+  if (ready.ok() && start.keeps_paths) {
     card = kin->own;
-    ready = make_transports(part, *kin, choices, interface, card, out);
+    ready = make_transports(part, *kin, choices, interface, card, start.made);
   }
   if (!ready.ok()) {
     word(KinWord::failure)
         .failure(
             *ready.with_context("rank " + std::to_string(part.rank)).at_rank(part.rank).failure());
-  } else if (kin == nullptr) {
+  } else if (!start.keeps_paths) {
     word(KinWord::anew);
   } else {
     put_settings(settings, part.rank, part.size, card);
     word(KinWord::same).text(write_card(card));
     reach_of(*kin, part.rank).write(mine);
   }
-  COLL_ASSIGN(const std::vector<std::string> texts, part.exchange(mine.bytes()));
+  start.text = mine.bytes();
+  return start;
+}
 
+Result<Membership> finish_part(const Assembly& part, const Kinship* kin, PartStart start,
+                               const std::vector<std::string>& texts,
+                               const std::vector<TransportChoice>& choices,
+                               const std::string& interface, const SharedSettings& settings) {
+  const auto size = static_cast<std::size_t>(part.size);
   std::vector<Card> cards(size);
   std::vector<Reach> reaches(size);
   Card zero;
-  if (kin != nullptr) zero.offers = kin->offers;
-  bool anew = kin == nullptr;
+  bool anew = !start.keeps_paths;
+  if (!anew) zero.offers = kin->offers;
   for (std::size_t r = 0; r < size; ++r) {
     const auto rank = static_cast<Rank>(r);
     MessageReader in(texts[r]);
@@ -146,9 +152,10 @@ Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
     cards[r] = std::move(text.card);
     reaches[r] = text.reach;
   }
+  Membership out = std::move(start.made);
   if (anew) {
     out.transports.clear();  // there is room for one set only
-    return agree_on_membership(part, choices, interface, settings, own);
+    return agree_on_membership(part, choices, interface, settings, start.own);
   }
   for (std::size_t r = 0; r < size; ++r) {
     if (static_cast<Rank>(r) == part.rank) continue;

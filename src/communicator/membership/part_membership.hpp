@@ -24,13 +24,27 @@ struct Kinship {
 /// `members`: the part's ranks, by their ranks in the old communicator.
 Kinship kinship_of(const Membership& old, const std::vector<Rank>& members);
 
-/// As `agree_on_membership`, for ranks that know each other. They keep the paths that they have, so
-/// no rank tries any or makes a transport that it does not use, and one exchange is enough. `kin`
-/// is null where this rank may use other transports or interfaces than in the old communicator. If
-/// it is null on any rank, or a rank uses a GPU or has no place of its `own`, all agree anew.
-Result<Membership> membership_of_part(const Assembly& part, const Kinship* kin,
-                                      const std::vector<TransportChoice>& choices,
-                                      const std::string& interface, const SharedSettings& settings,
-                                      const Result<OwnPlace>& own = OwnPlace{});
+/// What a rank of a part has made before it hears of the others.
+struct PartStart {
+  Result<OwnPlace> own = OwnPlace{};
+  bool keeps_paths = false;  ///< those that it has to ranks it knows
+  Membership made;           ///< then: its transports
+  std::string text;          ///< for the others; says a failure, too
+};
+
+/// `kin` is null where this rank may use other transports or interfaces than in the old
+/// communicator. Of `part` this uses all but the exchange.
+PartStart start_part(const Assembly& part, const Kinship* kin,
+                     const std::vector<TransportChoice>& choices, const std::string& interface,
+                     const SharedSettings& settings, Result<OwnPlace> own = OwnPlace{});
+
+/// As `agree_on_membership`, for ranks that know each other: `texts` are those of their starts, by
+/// rank. They keep the paths that they have, so no rank tries any or makes a transport that it does
+/// not use, and those texts are enough. If `kin` is null on any rank, or a rank uses a GPU or has
+/// no place of its own, all agree anew.
+Result<Membership> finish_part(const Assembly& part, const Kinship* kin, PartStart start,
+                               const std::vector<std::string>& texts,
+                               const std::vector<TransportChoice>& choices,
+                               const std::string& interface, const SharedSettings& settings);
 
 }  // namespace coll

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <vector>
 
+#include "base/made_once.hpp"
 #include "sys/memory/shared_arena.hpp"
 #include "sys/proof.hpp"
 #include "sys/text_file.hpp"
@@ -19,7 +20,8 @@ namespace {
 constexpr std::string_view kVersion = "shm6";
 
 Result<std::string> read_boot_id() {
-  std::string id = first_line_of("/proc/sys/kernel/random/boot_id");
+  const std::string& id =
+      made_once([] { return first_line_of("/proc/sys/kernel/random/boot_id"); });
   if (id.empty())
     return failed(Code::unsupported, "cannot read /proc/sys/kernel/random/boot_id",
                   "without it ranks of one host cannot recognise each other; mount /proc");

@@ -3,6 +3,7 @@
 #include "transports/shm/shm_transport.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <iterator>
 #include <optional>
@@ -35,8 +36,12 @@ std::string context(const ConnectionSpec& spec) {
 
 Result<std::unique_ptr<Transport>> make_shm_transport(const TransportSpec& spec) {
   COLL_ASSIGN(ShmDescriptor descriptor, ShmDescriptor::of_this_process());
-  COLL_ASSIGN(const Fd probe, MemorySegment::create("coll-probe", kLinePair));
-  COLL_ASSIGN(const MemorySegment mapped, MemorySegment::map(probe, kLinePair));
+  static std::atomic<bool> segments_work{false};  // what works once is not tried again
+  if (!segments_work.load(std::memory_order_relaxed)) {
+    COLL_ASSIGN(const Fd probe, MemorySegment::create("coll-probe", kLinePair));
+    COLL_ASSIGN(const MemorySegment mapped, MemorySegment::map(probe, kLinePair));
+    segments_work.store(true, std::memory_order_relaxed);
+  }
   COLL_ASSIGN(Fd listener, unix_listen(descriptor.socket_name));
   return std::unique_ptr<Transport>(
       std::make_unique<ShmTransport>(spec, std::move(descriptor), std::move(listener)));
