@@ -181,10 +181,9 @@ struct SentWish {
 
 using Wishes = std::vector<SentWish>;
 
-/// Is there a part of several ranks without the hub?
-bool some_meet(const Wishes& wishes, Rank hub) {
+/// Is there a part of several ranks without the hub? `colors` has room for all.
+bool some_meet(const Wishes& wishes, Rank hub, std::vector<std::int64_t>& colors) {
   const std::int64_t ridden = wishes[static_cast<std::size_t>(hub)].color;
-  std::vector<std::int64_t> colors;
   for (const SentWish& one : wishes) {
     if (one.color != kNoColor && one.color != ridden) colors.push_back(one.color);
   }
@@ -233,9 +232,10 @@ Result<Part> start_riding(const Communicator& parent, const Wishes& wishes, cons
   COLL_ASSIGN(Part part, ride(parent, wishes[static_cast<std::size_t>(members.front())].topic,
                               members, how.same_paths));
   Acquaintance& known = part.known;
+  // To find a GPU may take seconds, and who seats ranks anew exchanges more than this anyway.
+  if (!known.kin || !how.joining.device.name.empty()) return part;
   // The start uses no exchange, so no deadline.
-  known.start = start_part(assembly_of(*part.topic, Deadline::max()),
-                           known.kin ? &*known.kin : nullptr, how.joining);
+  known.start = start_part(assembly_of(*part.topic, Deadline::max()), &*known.kin, how.joining);
   const std::string& text = known.start->text;
   if (text.size() <= mine.text.size()) {
     std::ranges::copy(text, mine.text.begin());
@@ -261,7 +261,12 @@ void note_texts(const std::vector<SentText>& sent, const std::vector<Rank>& memb
 
 Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>& wish,
                                   const PartJoining& how) {
-  std::vector<SentText> texts(static_cast<std::size_t>(parent.size()));
+  // What the steps below need: the others count on this rank for all of them.
+  const auto size = static_cast<std::size_t>(parent.size());
+  std::vector<SentText> texts(size);
+  std::vector<Invitation> invitations(size);
+  std::vector<std::int64_t> colors;
+  colors.reserve(size);
   const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNoColor;
   COLL_ASSIGN(const Wishes wishes,
               gathered(parent, SentWish{color, wish.ok() ? wish->key : 0, new_topic(parent)}));
@@ -280,12 +285,11 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
   const bool meets =
       color != kNoColor && !rides && std::ranges::count(wishes, color, &SentWish::color) > 1;
   std::optional<Invited> invited;
-  std::vector<Invitation> invitations;
-  if (some_meet(wishes, hub)) {
+  if (some_meet(wishes, hub, colors)) {
     if (meets && first_of(wishes, color) == parent.rank()) {
       invited.emplace(how.joining.interface, 0);
     }
-    COLL_ASSIGN(invitations, gathered(parent, invited ? invited->text() : Invitation{}));
+    COLL_TRY(gather(parent, invited ? invited->text() : Invitation{}, invitations));
   }
   Result<Part> part = Part{};
   if (some) {

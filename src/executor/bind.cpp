@@ -57,8 +57,17 @@ void mark_last_uses(std::span<BoundStep> steps, std::size_t connections) {
   }
 }
 
-Fetch fetch_of(Loans loans, const Loan& loan) {
-  if (loan.complete) return loans == Loans::all ? Fetch::always : Fetch::never;
+/// Do two ranks send each other as much, whatever one of them does?
+bool exchanges(const CollectiveSpec& spec) {
+  const Collective one = spec.collective;
+  return spec.ranks == 2 && !spec.unequal &&
+         (one == Collective::all_gather || one == Collective::all_to_all ||
+          one == Collective::all_reduce || one == Collective::reduce_scatter);
+}
+
+Fetch fetch_of(const CollectiveSpec& spec, Loans loans, const Loan& loan) {
+  if (loan.complete && loans != Loans::all) return Fetch::never;
+  if (loan.complete) return exchanges(spec) ? Fetch::exchanged : Fetch::always;
   return loans == Loans::if_faster ? Fetch::if_faster : Fetch::never;
 }
 
@@ -180,7 +189,7 @@ Status bind_steps(Program& program, const Schedule& schedule, const ProgramShape
       program.steps.back().stage = stage_of(fan_out[index]);
       readers[lane] = std::max(readers[lane], fan_out[index].readers);
       if (shape.loans != Loans::none) program.steps.back().lend = loan.lend;
-      program.steps.back().fetch = fetch_of(shape.loans, loan);
+      program.steps.back().fetch = fetch_of(schedule.spec, shape.loans, loan);
     }
     mark_last_uses(std::span(program.steps).subspan(begin), peers[lane].size());
     ranges.emplace_back(begin, program.steps.size());

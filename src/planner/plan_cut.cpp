@@ -62,7 +62,12 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
     return std::min((demanded + 63) / 64 * 64, world.slot_bytes);
   const bool straight =
       world.shared_memory ? plan.loans == Loans::all : !reduces(plan.spec.collective);
-  if (straight) return world.slot_bytes;
+  // What is combined passes through slots, which are memory that each connection has to touch.
+  if (straight && !reduces(plan.spec.collective)) return world.slot_bytes;
+  if (straight) {
+    const std::uint32_t half = world.slot_bytes / 2 / 64 * 64;
+    return std::clamp(half, std::min(world.passing_bytes, world.slot_bytes), world.slot_bytes);
+  }
   const double longer = pair_cut(world, plan.spec).slices * world.passing_bytes;
   return static_cast<std::uint32_t>(std::min<double>(longer, world.slot_bytes)) / 64 * 64;
 }
@@ -83,15 +88,29 @@ double most_fetched(const CutRules& rules, const CollectiveSpec& spec, bool crow
   return rules.fetched_bytes;
 }
 
+bool is_pair_on_own_cores(const CollectiveSpec& spec, const World& world) {
+  return spec.ranks == 2 && world.view.ranks_per_core <= 1;
+}
+
 /// Is what the receiver combines perhaps better fetched? Measured for two ranks with a core each.
 /// Both have to send: where messages go one way, one rank can write while the other one reads. And
-/// the caches have to hold what they exchange. (docs/performance.md)
+/// the caches have to hold it: of an all_reduce what goes both ways, of a reduce_scatter, whose
+/// results are a half as long, what goes one way. (docs/performance.md)
 bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
-  if (spec.ranks != 2 || world.view.ranks_per_core > 1) return false;
-  const double sent = spec.collective == Collective::all_reduce       ? bytes
+  if (!is_pair_on_own_cores(spec, world) || spec.unequal) return false;
+  const double used = spec.collective == Collective::all_reduce       ? 2 * bytes
                       : spec.collective == Collective::reduce_scatter ? bytes / 2
                                                                       : HUGE_VAL;
-  return in_own_cache(world.costs(), 2 * sent, 1);
+  return in_own_cache(world.costs(), used, 1);
+}
+
+/// Half of what an all_reduce moves may be results, which nobody combines: for two ranks with a
+/// core each, to fetch those saves more than longer slices cost the others, once the caches do not
+/// hold it all. (docs/performance.md) What was measured may decide that: each element of their sums
+/// is of one operation, the same in any plan.
+bool fetches_results(const CollectiveSpec& spec, double bytes, const World& world) {
+  return spec.collective == Collective::all_reduce && is_pair_on_own_cores(spec, world) &&
+         !in_own_cache(world.costs(), bytes, 1);
 }
 
 /// Lending saves copies but costs waiting: the sender's call ends only when the receiver has taken
@@ -106,7 +125,10 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   if (!some_lend || bytes < least) return Loans::none;
   // Each connection says for itself whether it lends. None but those of shared memory fetch.
   if (!world.shared_memory) return Loans::shared;
-  const PathCost cost = world.costs_for(spec.collective).memory;
+  const bool results = fetches_results(spec, bytes, world);
+  const CostConstants costs =
+      results ? scaled(world.costs(), world.view.factors) : world.costs_for(spec.collective);
+  const PathCost& cost = costs.memory;
   // Both sides at once copy into slots and out of them, too.
   const bool helped = senders_help(world, spec, bytes);
   const double fetch_us_per_byte =
@@ -115,7 +137,7 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
                                        ? std::max(cost.send_us_per_byte, cost.receive_us_per_byte)
                                        : cost.send_us_per_byte + cost.receive_us_per_byte;
   const bool dear = fetch_us_per_byte > slots_us_per_byte;
-  const bool pays = helped || bytes <= most_fetched(rules, spec, crowded);
+  const bool pays = helped || results || bytes <= most_fetched(rules, spec, crowded);
   if (pays && !dear) return Loans::all;
   return may_be_fetched_faster(spec, bytes, world) ? Loans::if_faster : Loans::shared;
 }
@@ -219,7 +241,9 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
   const double bytes = most_bytes(size_class);
   const CostConstants costs = world.costs_for(rule.spec.collective);
   std::vector<Candidate> list{{rule, of_rule ? *of_rule : predict(world, costs, rule, bytes)}};
-  if (!is_simulated(world, rule.spec)) return list;
+  // The model does not know a call that fetches a half of its messages.
+  const bool known = rule.loans != Loans::all || !reduces(rule.spec.collective);
+  if (!known || !is_simulated(world, rule.spec)) return list;
   const double moved = rule.cost.moved() * bytes;
   const auto best = [&] {
     return std::min_element(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {

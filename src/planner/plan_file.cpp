@@ -144,7 +144,7 @@ std::optional<std::uint64_t> plan_mark(const World& world, const CollectiveSpec&
       !world.network && world.tuning.empty() && world.algorithm.empty() && world.cut == Cut{};
   const bool chosen = spec.ranks > 1 && spec.ranks == world.layout.ranks();
   if (!free || !chosen || !is_simulated(world, spec)) return std::nullopt;
-  const CopyFactors factors = world.factors_for(spec.collective);
+  const CopyFactors factors = world.factors_in_plans(spec);
   Mark mark;
   mark.add(build);
   mark.add(factors.copy);

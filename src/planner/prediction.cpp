@@ -19,6 +19,12 @@ constexpr double kEffort = 2e3, kEffortDescribed = 1e5;
 /// The shortest message that both sides copy: kSharedBytes of shm_share.hpp.
 constexpr double kLeastHelped = 128 << 10;
 
+/// The loans that count for its time. Of sums, half of the messages at most are fetched.
+Loans priced_loans(const Plan& plan) {
+  const bool some = plan.loans == Loans::all && reduces(plan.spec.collective);
+  return some ? Loans::shared : plan.loans;
+}
+
 /// In calls of `bytes`.
 Route route_over(const CostConstants& costs, const PathCost& path, Loans loans, double bytes,
                  double slots_bytes, double ranks_per_core) {
@@ -156,11 +162,11 @@ Network network_of(const World& world, const CostConstants& costs, const Plan& p
   if (world.shared_memory) network.staged_bytes = costs.copy.staged_bytes;
   network.copy_us_per_byte =
       costs.copy.us_per_byte * (in_own_cache(costs, bytes, crowd) ? 1 : costs.copy.slowdown);
-  Route inside =
-      route_over(costs, costs.memory, plan.loans, bytes, slots_of(world, plan, bytes), crowd);
+  Route inside = route_over(costs, costs.memory, priced_loans(plan), bytes,
+                            slots_of(world, plan, bytes), crowd);
   if (senders_help(world, plan.spec, bytes)) inside.lent_us_per_byte *= costs.sharing.helped_fetch;
   const Route outside = route_over(costs, costs.*world.view.between, Loans::none, bytes, 0, crowd);
-  const bool fetched = plan.loans == Loans::all;
+  const bool fetched = priced_loans(plan) == Loans::all;
   for (Rank rank = 0; fetched && rank < layout.ranks(); ++rank) {
     network.links.push_back({"memory of rank " + std::to_string(rank),
                              inside.lent_us_per_byte / costs.sharing.readers_at_once});
@@ -179,7 +185,7 @@ Prediction estimate(const World& world, const CostConstants& costs, const Plan& 
                     double bytes) {
   PathCost path = world.shared_memory ? costs.memory : costs.*world.view.path;
   if (world.measured_network) path = far_path(world, plan);
-  const double us = predict_us(plan.cost, bytes, plan.slice_bytes, plan.loans, costs, path,
+  const double us = predict_us(plan.cost, bytes, plan.slice_bytes, priced_loans(plan), costs, path,
                                world.view.ranks_per_core);
   return {.us = us, .each_us = us, .bottleneck = {}, .busy = 0};
 }

@@ -54,8 +54,8 @@ struct World {
   std::vector<TuningPoint> tuning;  ///< for this world; they override the model
   std::string tuning_file;
 
-  /// All that plans depend on, beside the copy factors, which not all operations use (factors_for),
-  /// and the operation. Networks are the same only if they are one.
+  /// All that plans depend on, beside the copy factors, which not all operations use
+  /// (factors_in_plans), and the operation. Networks are the same only if they are one.
   [[nodiscard]] auto plan_inputs() const {
     return std::tie(layout, view.path, view.between, view.ranks_per_core, view.cores,
                     model->constants, slot_bytes, passing_bytes, credits, max_lanes, shared_memory,
@@ -66,10 +66,15 @@ struct World {
   [[nodiscard]] const CostConstants& costs() const { return model->constants; }
   [[nodiscard]] const PathCost& path() const { return costs().*view.path; }
   [[nodiscard]] const PathCost& between() const { return costs().*view.between; }
-  /// The factors to plan an operation with. Operations that reduce use the plain constants
-  /// everywhere, because the bits of a sum must not depend on a measurement.
+  /// The factors to choose an operation's algorithm and cut with. Operations that reduce use the
+  /// plain constants, because the bits of a sum must not depend on a measurement.
   [[nodiscard]] CopyFactors factors_for(Collective collective) const {
     return reduces(collective) ? CopyFactors{} : view.factors;
+  }
+  /// The factors that its plans depend on at all: of two ranks they may also decide whether results
+  /// of a sum are fetched, each element of which is of one operation in any plan.
+  [[nodiscard]] CopyFactors factors_in_plans(const CollectiveSpec& spec) const {
+    return spec.ranks == 2 ? view.factors : factors_for(spec.collective);
   }
   /// The constants to plan calls of an operation with.
   [[nodiscard]] CostConstants costs_for(Collective collective) const {

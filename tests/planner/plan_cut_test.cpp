@@ -88,6 +88,9 @@ TEST(Planner, CutsWhatTwoRanksOfAHostCopyInOneLane) {
   EXPECT_EQ(cut(2, 1, all_to_all, true), std::pair(1U, passing)) << "one may send all";
   EXPECT_EQ(cut(2, 1, broadcast), std::pair(1U, passing));
   EXPECT_EQ(cut(2, 1, all_reduce), std::pair(2U, passing));
+  World fetching = world_of(2);
+  fetching.slot_bytes = 1 << 20;
+  EXPECT_EQ(plan_of(fetching, all_reduce, 16 << 20).slice_bytes, 512U << 10) << "longer than sums'";
   EXPECT_EQ(cut(2, 2, all_gather), std::pair(2U, passing)) << "on one core";
   EXPECT_EQ(cut(3, 1, all_gather), std::pair(2U, passing));
 }

@@ -131,6 +131,18 @@ TEST(PlanFile, GivesWayToAnotherFormatAndToNothingElse) {
   EXPECT_FALSE(may_hold_plans(text.substr(1)));
 }
 
+/// What was measured decides whether two ranks fetch the results of an all_reduce.
+TEST(PlanFile, HasNoSumsOfTwoRanksWhereAnotherCostIsMeasured) {
+  for (const Rank ranks : {2, 3}) {
+    World world = world_of(ranks);
+    world.view.cores = {static_cast<std::uint32_t>(ranks)};
+    const std::string text = text_for(world, {{{all_reduce, ranks, 0}, 22}});
+    EXPECT_EQ(read_plans(text, kBuild, world).size(), 1U);
+    world.view.factors.fetch = 3;
+    EXPECT_EQ(read_plans(text, kBuild, world).size(), ranks == 2 ? 0U : 1U);
+  }
+}
+
 TEST(PlanFile, HasNothingForAWorldThatDiffers) {
   World world = world_of(6);
   world.view.cores = {6};

@@ -259,51 +259,6 @@ TEST(Planner, HasAnotherDigestForEachDifferenceThatRanksMustNotice) {
   EXPECT_NE(plan.digest(), other.digest());
 }
 
-TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
-  for (const Rank ranks : {2, 4, 8}) {
-    const World world = world_of(ranks);
-    const auto loans = [&](Collective collective, std::uint64_t bytes) {
-      return plan_of(world, collective, bytes).loans;
-    };
-    EXPECT_EQ(loans(all_gather, 64 << 10), Loans::all);
-    EXPECT_EQ(loans(all_to_all, 1 << 20), Loans::all);
-    EXPECT_EQ(loans(broadcast, 64 << 10), Loans::all);
-    // Memory or the one receiver would be the limit, or what is fetched would still be combined.
-    EXPECT_EQ(loans(all_gather, 1 << 30), Loans::shared);
-    EXPECT_EQ(loans(broadcast, 64 << 20), ranks == 2 ? Loans::all : Loans::shared)
-        << "of two ranks, both copy";
-    for (const std::uint64_t bytes : {1ULL << 20, 16ULL << 20, 1ULL << 30}) {
-      EXPECT_EQ(loans(all_reduce, bytes), Loans::shared) << bytes;
-      EXPECT_EQ(loans(reduce_scatter, 2 * bytes), Loans::shared) << bytes;
-    }
-    // While the caches hold all, two ranks try both.
-    const Loans combined = ranks == 2 ? Loans::if_faster : Loans::shared;
-    for (const std::uint64_t bytes : {64ULL << 10, 512ULL << 10}) {
-      EXPECT_EQ(loans(all_reduce, bytes), combined) << bytes;
-      EXPECT_EQ(loans(reduce_scatter, 2 * bytes), combined) << bytes;
-      EXPECT_EQ(loans(reduce, bytes), Loans::shared) << bytes;
-    }
-    for (const Collective collective : {all_gather, all_reduce, broadcast}) {
-      EXPECT_EQ(loans(collective, 8), Loans::none) << name_of(collective);
-    }
-  }
-}
-
-TEST(Planner, LendsLaterWhereRanksShareCores) {
-  World world = world_of(8);
-  EXPECT_EQ(plan_of(world, all_gather, 8 << 10).loans, Loans::all);
-  world.view.ranks_per_core = 4;
-  EXPECT_EQ(plan_of(world, all_to_all, 8 << 10).loans, Loans::none);
-  EXPECT_EQ(plan_of(world, all_to_all, 64 << 10).loans, Loans::all);
-  EXPECT_EQ(plan_of(world, all_to_all, 64 << 20).loans, Loans::shared);
-  World pair = world_of(2);
-  pair.view.ranks_per_core = 2;
-  EXPECT_EQ(plan_of(pair, all_reduce, 64 << 10).loans, Loans::shared);
-  // What all get is rather copied once for all of them.
-  EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::shared);
-  EXPECT_EQ(plan_of(world, broadcast, 64 << 10).loans, Loans::shared);
-}
-
 /// Who talks to all peers at once uses more slots than the caches hold.
 TEST(Planner, SparesTheCachesWhereManyRanksShareThem) {
   World world = world_of(8);

@@ -8,10 +8,14 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <deque>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "sys/memory/peer_memory.hpp"
+#include "test_seed.hpp"
 #include "transports/shm/shm_connection.hpp"
 #include "transports/shm_pair.hpp"
 
@@ -37,37 +41,49 @@ struct Times {
   std::uint64_t fetch;        ///< lent
 };
 
-struct Trial : ShmLoanTrial {
-  ShmReadTimes read{};
+/// A trial of one direction, and what its receiver says.
+class Trial : public ShmLoanTrial {
+ public:
+  using ShmLoanTrial::ShmLoanTrial;
+  /// A message goes; the receiver is `behind` by so many.
+  void send(const Times& times, const ShmLoanWords& back, std::size_t behind) {
+    lent_ += lends() ? 1U : 0U;
+    under_way_.push_back(timed());
+    sent(kBytes, read_, words_, back);
+    if (under_way_.size() <= behind) return;
+    const ShmTimed timed = under_way_.front();
+    under_way_.pop_front();
+    if (timed.trial == 0) return;
+    const bool fetched = timed.way == static_cast<std::uint16_t>(ShmWay::lent);
+    read_.add(timed, kBytes, fetched ? times.fetch : times.write + times.read);
+  }
+  [[nodiscard]] const ShmLoanWords& words() const { return words_; }
+  /// Those since it was last asked.
+  std::size_t lent() { return std::exchange(lent_, 0); }
+
+ private:
+  ShmReadTimes read_{};
+  ShmLoanWords words_{};
+  std::deque<ShmTimed> under_way_;
+  std::size_t lent_ = 0;
 };
 
-/// So many messages go; the receiver is always a few behind, or says nothing. Those that were lent.
+/// So many messages go in a direction whose other one is silent: those that were lent.
 std::size_t lent_of(Trial& trial, std::size_t messages, const Times& times,
                     std::size_t behind = 5) {
-  std::deque<ShmTimed> under_way;
-  std::size_t lent = 0;
-  for (std::size_t message = 0; message < messages; ++message) {
-    lent += trial.lends() ? 1U : 0U;
-    under_way.push_back(trial.timed());
-    trial.sent(kBytes, trial.wants_times() ? times.write : 0, trial.read);
-    if (under_way.size() <= behind) continue;
-    const ShmTimed timed = under_way.front();
-    under_way.pop_front();
-    if (timed.trial == 0) continue;
-    const bool fetched = timed.way == static_cast<std::uint16_t>(ShmWay::lent);
-    trial.read.add(timed, kBytes, fetched ? times.fetch : times.read);
-  }
-  return lent;
+  static const ShmLoanWords silent{};
+  for (std::size_t message = 0; message < messages; ++message) trial.send(times, silent, behind);
+  return trial.lent();
 }
 
-constexpr std::size_t kTrial = 100;  ///< messages, and more than a trial takes
+constexpr std::size_t kTrial = 120;  ///< messages, and more than a trial takes
 
 TEST(ShmLoanTrial, LendsIfThatTakesClearlyLessTimeOfBothEnds) {
   const std::pair<Times, bool> machines[] = {
       {{.write = 800, .read = 700, .fetch = 900}, true},
       {{.write = 200, .read = 700, .fetch = 900}, false},  // as long
-      {{.write = 350, .read = 700, .fetch = 900}, false},  // hardly longer
-      {{.write = 400, .read = 700, .fetch = 900}, true},
+      {{.write = 290, .read = 700, .fetch = 900}, false},  // hardly longer
+      {{.write = 310, .read = 700, .fetch = 900}, true},
       {{.write = 900, .read = 100, .fetch = 800}, true},  // the sender's time counts
       {{.write = 100, .read = 900, .fetch = 800}, true},  // and the receiver's
       {{.write = 100, .read = 100, .fetch = 800}, false},
@@ -82,19 +98,97 @@ TEST(ShmLoanTrial, LendsIfThatTakesClearlyLessTimeOfBothEnds) {
   }
 }
 
+/// Whatever either direction would choose alone, and however far its receiver is behind.
+TEST(ShmLoanTrial, BothDirectionsOfAnExchangeChooseTheSame) {
+  std::mt19937_64 random(test_seed());
+  std::size_t lending = 0, decided = 0, against_one = 0;
+  for (int machine = 0; machine < 400; ++machine) {
+    const auto some = [&] { return 50 + random() % 2000; };
+    const Times here{some(), some(), 2 * some()}, there{some(), some(), 2 * some()};
+    const auto slots = static_cast<double>(here.write + here.read + there.write + there.read);
+    const auto loans = static_cast<double>(here.fetch + there.fetch);
+    const std::size_t here_behind = random() % 6, there_behind = random() % 6;
+    Trial one(true), other(false);
+    for (std::size_t message = 0; message < kTrial; ++message) {
+      one.send(here, other.words(), here_behind);
+      other.send(there, one.words(), there_behind);
+    }
+    ASSERT_EQ(one.lends(), other.lends()) << machine;
+    lending += one.lends() ? 1U : 0U;
+    if (std::abs(loans / slots - 0.9) < 0.02) continue;  // the costs are rounded
+    ++decided;
+    EXPECT_EQ(one.lends(), loans < 0.9 * slots) << loans << " of " << slots;
+    const bool alone =
+        static_cast<double>(here.fetch) < 0.9 * static_cast<double>(here.write + here.read);
+    against_one += alone != one.lends() ? 1U : 0U;
+  }
+  EXPECT_GT(lending, 100U);
+  EXPECT_LT(lending, 300U);
+  EXPECT_GT(decided, 300U);
+  EXPECT_GT(against_one, 20U);
+}
+
+/// Whatever happens to either, as while it tries how to write slots, and whatever their times are.
+TEST(ShmLoanTrial, BothDirectionsGoTheSameWayAllTheTime) {
+  std::mt19937_64 random(test_seed());
+  const auto some = [&] { return 50 + random() % 1000; };
+  Times here, there;
+  Trial one(true), other(false);
+  std::size_t apart = 0, lent = 0, sent = 0, pause_of_one = 0, pause_of_other = 0;
+  for (std::size_t message = 0; message < (std::size_t{4} << 30) / kBytes; ++message) {
+    if (random() % 5000 == 0) pause_of_one = random() % 700;
+    if (random() % 5000 == 0) pause_of_other = random() % 700;
+    if (message % 20'000 == 0) {  // to lend is better or worse, by turns
+      const std::uint64_t times = message % 40'000 == 0 ? 1 : 4;
+      here = {100 + some(), 100 + some(), times * some()};
+      there = {100 + some(), 100 + some(), times * some()};
+    }
+    const bool both = pause_of_one == 0 && pause_of_other == 0;
+    if (pause_of_one > 0) {
+      --pause_of_one;
+    } else {
+      one.send(here, other.words(), random() % 3);
+    }
+    if (pause_of_other > 0) {
+      --pause_of_other;
+    } else {
+      other.send(there, one.words(), random() % 3);
+    }
+    if (!both) continue;
+    ++sent;
+    lent += one.lends() ? 1U : 0U;
+    apart += one.lends() != other.lends() ? 1U : 0U;
+  }
+  EXPECT_GT(lent, sent / 10);
+  EXPECT_LT(lent, sent - sent / 10);
+  EXPECT_LT(apart, sent / 200) << "of " << sent
+                               << ": only where one is in a trial that the other "
+                                  "has come to late, or that it was too late to take part in";
+}
+
 TEST(ShmLoanTrial, ChangesItsMindAfterManyBytes) {
   const Times near{.write = 100, .read = 100, .fetch = 500};
   const Times far{.write = 900, .read = 700, .fetch = 900};
-  constexpr std::size_t kAgain = (std::size_t{64} << 20) / kBytes;
+  constexpr std::size_t kAgain = (std::size_t{32} << 20) / kBytes;
   Trial trial;
   lent_of(trial, kTrial, near);
   EXPECT_EQ(lent_of(trial, kTrial, far), 0U) << "not at once";
   const std::size_t lent = lent_of(trial, kAgain, far);
   EXPECT_GT(lent, 0U) << "it tries again";
-  EXPECT_LT(lent, 2 * kTrial);
+  EXPECT_LT(lent, 3 * kTrial);
   EXPECT_EQ(lent_of(trial, kTrial, far), kTrial);
   lent_of(trial, kAgain, near);
   EXPECT_EQ(lent_of(trial, kTrial, near), 0U);
+}
+
+/// A trial costs some messages the slower way.
+TEST(ShmLoanTrial, TriesMoreRarelyWhileItIsRight) {
+  const Times near{.write = 100, .read = 100, .fetch = 500};
+  Trial trial;
+  const std::size_t many = (std::size_t{1} << 30) / kBytes;
+  const std::size_t first = lent_of(trial, many, near), later = lent_of(trial, many, near);
+  EXPECT_GT(first, later);
+  EXPECT_GT(later, 0U);
 }
 
 TEST(ShmLoanTrial, LendsNothingIfTheReceiverSaysNothing) {
@@ -123,14 +217,23 @@ class LoanTrialOfConnection : public ShmPair {
     EXPECT_NE(sender->acquire(bytes), nullptr);
     const bool lends = bytes >= lending.least_loan() && lending.lends(data.data(), bytes, fetch);
     EXPECT_TRUE(lends ? lending.lend(data.data(), bytes, 7) : sender->send(data.data(), bytes, 7));
-    const std::byte* got = receiver->peek(bytes, 7);
-    EXPECT_EQ(receiver->peek(bytes, 7), got) << "however often it is asked for";
-    EXPECT_TRUE(got != nullptr && std::equal(data.begin(), data.end(), got));
-    if (slow != Slow::none && lends == (slow == Slow::lent)) {
+    const auto dawdle = [&] {
+      if (slow == Slow::none || lends != (slow == Slow::lent)) return;
       const auto end = Clock::now() + std::chrono::microseconds(500);
       while (Clock::now() < end) continue;
+    };
+    if (whole_) {
+      std::vector<std::byte> got(bytes);
+      dawdle();
+      EXPECT_TRUE(receiver->receive(got.data(), bytes, 7));
+      EXPECT_EQ(got, data);
+    } else {
+      const std::byte* got = receiver->peek(bytes, 7);
+      EXPECT_EQ(receiver->peek(bytes, 7), got) << "however often it is asked for";
+      EXPECT_TRUE(got != nullptr && std::equal(data.begin(), data.end(), got));
+      dawdle();
+      receiver->release();
     }
-    receiver->release();
     EXPECT_TRUE(all_flushed(*sender));
     return lends;
   }
@@ -142,6 +245,7 @@ class LoanTrialOfConnection : public ShmPair {
     return lent;
   }
 
+  bool whole_ = false;  ///< messages are received to where they belong
   static constexpr std::size_t kLongest = 64 << 10;
   /// Messages of the longest: more than both trials take.
   static constexpr std::size_t kTries = 400;
@@ -159,11 +263,40 @@ TEST_F(LoanTrialOfConnection, MessagesArriveWholeAndGoTheFasterWay) {
   }
 }
 
+/// Short ones have a trial of their own, beside that of long ones.
+TEST_F(LoanTrialOfConnection, ShortMessagesThatAreExchangedAreTriedToo) {
+  constexpr std::size_t kShort = ShmConnection::kTriedBytes;
+  for (const Slow slow : {Slow::lent, Slow::unlent}) {
+    for (const bool whole : {true, false}) {
+      open(false);
+      whole_ = whole;
+      const Slow of_long = slow == Slow::lent ? Slow::unlent : Slow::lent;
+      // Of the ways to write slots there may be a trial at any time, which comes first.
+      constexpr std::size_t kRounds = 400;
+      std::size_t short_lent = 0, long_lent = 0;
+      for (std::size_t round = 0; round < 2 * kRounds; ++round) {
+        if (round == kRounds) {
+          EXPECT_GT(short_lent, 0U) << "it tries";
+          EXPECT_LT(short_lent, kRounds);
+          short_lent = long_lent = 0;
+        }
+        short_lent += pass(kShort, Fetch::exchanged, slow) ? 1U : 0U;
+        long_lent += pass(kLongest, Fetch::if_faster, of_long) ? 1U : 0U;
+      }
+      EXPECT_EQ(short_lent > kRounds / 4, slow == Slow::unlent) << short_lent;
+      EXPECT_EQ(long_lent > kRounds / 4, slow == Slow::lent) << long_lent;
+    }
+  }
+}
+
 TEST_F(LoanTrialOfConnection, OnlyWhereTheCallerAllowsItAndItMayPay) {
   open(false);
   EXPECT_EQ(lent_of(kTries, kLongest, Fetch::never), 0U);
   EXPECT_EQ(lent_of(kTries, ShmConnection::kCopyingBytes - 1, Fetch::if_faster), 0U);
   EXPECT_EQ(lent_of(10, kLongest, Fetch::always), 10U);
+  EXPECT_EQ(lent_of(10, kLongest, Fetch::exchanged), 10U);
+  EXPECT_EQ(lent_of(kTries, ShmConnection::kCopyingBytes - 1, Fetch::always), 0U);
+  EXPECT_EQ(lent_of(kTries, ShmConnection::kTriedBytes - 1, Fetch::exchanged), 0U);
   // Who asks again before sending counts as the last time.
   for (std::size_t message = 0; message < kTries; ++message) {
     std::vector<std::byte> data(kLongest);
@@ -173,6 +306,7 @@ TEST_F(LoanTrialOfConnection, OnlyWhereTheCallerAllowsItAndItMayPay) {
   // Ranks that share cores do not wait for each other without need.
   open(true);
   EXPECT_EQ(lent_of(kTries, kLongest, Fetch::if_faster), 0U);
+  EXPECT_EQ(lent_of(kTries, ShmConnection::kTriedBytes, Fetch::exchanged), 0U);
 }
 
 }  // namespace

@@ -375,25 +375,5 @@ TEST(ShmSlotRing, AtLeastAsManyMessagesLieBetweenTwoOfOneSlotAsMayBeUnderWay) {
   }
 }
 
-TEST(ShmSlotDeck, SpreadsOverAllOfItsBytesBeforeAnyIsWrittenAgain) {
-  constexpr std::size_t kSpread = 64 << 10;
-  constexpr std::uint32_t kSlots = 8;
-  ShmSlotDeck deck(kSlots);
-  deck.spread(kSpread);
-  const std::uint32_t fit = kSpread / ((kBytes + 63) / 64 * 64);
-  std::set<std::pair<std::uint32_t, std::uint32_t>> places;
-  std::uint32_t back = 0;
-  for (std::uint32_t i = 0; i < fit * kSlots; ++i) {
-    const ShmSlot slot = deck.offer(kBytes);
-    EXPECT_LE(slot.offset + kBytes, kSpread);
-    EXPECT_TRUE(places.emplace(slot.number, slot.offset).second) << "written again, after " << i;
-    deck.send(kBytes);
-    ASSERT_TRUE(deck.take_back(++back));
-  }
-  EXPECT_FALSE(places.emplace(deck.offer(kBytes).number, deck.offer(kBytes).offset).second);
-  deck.spread(0);
-  EXPECT_EQ(deck.offer(kBytes).offset, 0U);
-}
-
 }  // namespace
 }  // namespace coll::test

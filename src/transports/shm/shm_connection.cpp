@@ -56,7 +56,9 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1),
                       crowded_ ? ShmWays::without_spread : ShmWays::all);
   set_least_streamed(sender_.least_streamed());
-  receiver_ = ShmReceiver(layout.fifo(segment_.data(), dialled ? 1 : 0));
+  const ShmFifo back = layout.fifo(segment_.data(), dialled ? 1 : 0);
+  sender_.listen_to(*back.lender, !dialled);
+  receiver_ = ShmReceiver(back);
   if (sender_.has_small_slots()) set_least_kept(ShmFifo::kSmallBytes + 1);
   reach_.said = true;
   reach_.copies = can_read_memory_of(peer);
@@ -91,7 +93,7 @@ void ShmConnection::fail_message(std::size_t bytes, std::uint64_t digest) {
 /// Asks how the peer can reach this process's memory: it says so a little after it has connected.
 void ShmConnection::learn_reach() {
   peer_reach_ = sender_.reach();
-  if (peer_reach_.copies) set_least_loan(kCopyingBytes);
+  if (peer_reach_.copies) set_least_loan(kTriedBytes);
   if (peer_reach_.maps) set_least_loan(kReadingBytes);
 }
 
@@ -101,8 +103,12 @@ bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch)
     const auto place = SharedSegments::find(data, bytes);
     if (place && peer_reach_.in_place(*place)) return true;
   }
-  if (!peer_reach_.copies || fetch == Fetch::never || bytes < kCopyingBytes) return false;
-  return fetch == Fetch::always || (!crowded_ && sender_.lends_either_way());
+  if (!peer_reach_.copies || fetch == Fetch::never) return false;
+  const bool is_long = bytes >= kCopyingBytes;
+  if (is_long && fetch != Fetch::if_faster) return true;
+  const bool either_way = is_long || (fetch == Fetch::exchanged && bytes >= kTriedBytes);
+  // A trial is of both directions.
+  return either_way && reach_.copies && !crowded_ && sender_.lends_either_way(bytes);
 }
 
 bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest,
@@ -154,6 +160,7 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
 bool ShmConnection::take(std::byte* into, std::size_t bytes) {
   const auto found = in_place(bytes);
   const std::byte* const place = found.ok() ? *found : nullptr;
+  receiver_.begin_copy();
   if (bytes >= kSharedBytes && !crowded_) {
     if (!peer_reach_.said) [[unlikely]]
       learn_reach();

@@ -118,11 +118,13 @@ class ShmConnection final : public Connection, public Lending {
   /// From these sizes on lending is cheaper than copying twice (docs/performance.md): for a peer
   /// that reads in place, and for a peer that copies.
   static constexpr std::size_t kReadingBytes = 1024;
-  static constexpr std::size_t kCopyingBytes = 16 << 10;
+  static constexpr std::size_t kCopyingBytes = ShmFifo::kLongLoan;
+  /// From this size on it may be cheaper where messages are exchanged.
+  static constexpr std::size_t kTriedBytes = 6 << 10;
 
  private:
   // A loan takes the credit of a slot, which comes back only when it has been read.
-  static_assert(needs_slot(kReadingBytes) && needs_slot(kCopyingBytes));
+  static_assert(needs_slot(kReadingBytes) && kTriedBytes > ShmFifo::kSmallBytes);
 
   /// What the next message is. Next::other fails the connection.
   ShmReceiver::Next look(std::size_t bytes, std::uint64_t digest) {

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "transports/shm/shm_line.hpp"
+#include "transports/shm/shm_loan_trial.hpp"
 #include "transports/shm/shm_reach.hpp"
 #include "transports/shm/shm_share.hpp"
 #include "transports/shm/shm_slot_deck.hpp"
@@ -63,6 +64,7 @@ struct alignas(kLinePair) ShmConsumed {
 /// Written by the sender only.
 struct alignas(kLinePair) ShmLender {
   std::atomic<std::uint32_t> withdrawn;  ///< what was lent, and not kept, is no more what it was
+  ShmLoanWords loans[2];                 ///< of short messages that may be lent, of long ones
 };
 
 /// What a cell holds in place of a lent payload.
@@ -99,11 +101,21 @@ struct ShmFifo {
   /// size, so that they spread over a cache.
   static constexpr std::size_t kSmallBytes = 4096, kSmallStride = kSmallBytes + kLinePair;
   static constexpr std::uint32_t kSmallCredits = 32;
+  /// Shorter messages have a trial of loans of their own.
+  static constexpr std::size_t kLongLoan = 16 << 10;
   static constexpr std::uint32_t kSmallSlots = ShmSlotTrial::most_spread_bytes() / kSmallStride;
 
   /// Which slots a message of `bytes` goes into, if it needs one.
   [[nodiscard]] std::size_t size_of(std::size_t bytes) const {
     return bytes > kSmallBytes || slots[0].count == 0 ? 1 : 0;
+  }
+  [[nodiscard]] static std::size_t trial_of_loans(std::size_t bytes) {
+    return bytes < kLongLoan ? 0 : 1;
+  }
+  /// Where the receiver says how long it read a message. Small slots have no trials of loans: short
+  /// messages' are in their place.
+  [[nodiscard]] ShmReadTimes& times_of(std::size_t bytes, bool either_way) const {
+    return consumed->times[either_way ? trial_of_loans(bytes) : size_of(bytes)];
   }
   /// The cells of a direction with `credits` large slots.
   static constexpr std::uint32_t cells_for(std::uint32_t credits) {

@@ -17,7 +17,7 @@
 namespace coll {
 namespace {
 
-constexpr std::string_view kVersion = "shm6";
+constexpr std::string_view kVersion = "shm7";
 
 Result<std::string> read_boot_id() {
   const std::string& id =

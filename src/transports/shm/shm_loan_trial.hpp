@@ -2,27 +2,77 @@
 // Whether messages are better lent than written to slots, found out from these messages.
 #pragma once
 #include <algorithm>
-#include <array>
+#include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "transports/shm/shm_slot_trial.hpp"
 
 namespace coll {
 
+/// What a direction's trial tells the other direction's. Written by the sender; a peer may write
+/// anything.
+class ShmLoanWords {
+ public:
+  /// Picoseconds per byte of both ends.
+  struct Found {
+    std::uint64_t lent = 0, unlent = 0;
+  };
+  /// What the leader says: which trial is on, and what came of it.
+  struct Decision {
+    std::uint16_t trial = 0;  ///< 0: there was none yet
+    std::optional<ShmWay> choice{};
+  };
+  void say(std::uint16_t trial, const Found& found) {
+    found_.store(std::uint64_t{trial} << 48 | std::min(found.lent, kMost) << 24 |
+                     std::min(found.unlent, kMost),
+                 std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::optional<Found> found(std::uint16_t trial) const {
+    const std::uint64_t word = found_.load(std::memory_order_relaxed);
+    if (word >> 48 != trial) return std::nullopt;
+    return Found{word >> 24 & kMost, word & kMost};
+  }
+  void say(const Decision& decision) {
+    const unsigned choice = !decision.choice ? 0 : *decision.choice == ShmWay::lent ? 2 : 1;
+    decision_.store(unsigned{decision.trial} << 2 | choice, std::memory_order_relaxed);
+  }
+  [[nodiscard]] Decision decision() const {
+    const std::uint32_t word = decision_.load(std::memory_order_relaxed);
+    Decision decision{static_cast<std::uint16_t>(word >> 2)};
+    if ((word & 3) != 0) decision.choice = (word & 3) == 2 ? ShmWay::lent : ShmWay::unlent;
+    return decision;
+  }
+
+ private:
+  static constexpr std::uint64_t kMost = 0xff'ffff;
+  std::atomic<std::uint64_t> found_;
+  std::atomic<std::uint32_t> decision_;
+};
+
 /// A message that the receiver combines may go through a slot: its sender copies it there, and the
 /// receiver combines it from there. Or it is lent: the receiver copies it to the slot, by a system
 /// call, and combines it from there. Which takes both ends less time depends on the processor, on
 /// the distance of the cores, and on who last wrote the memory (docs/performance.md). The sender
-/// sends some of the messages either way, adds the time that it takes to write them to the time
-/// that the receiver takes to read them, and goes on with the shorter one; after many bytes it
-/// tries again.
+/// sends some of the messages either way, and the receiver says how long each took from when its
+/// sender began until it was read: the shortest counts, as one of the two may come late.
+///
+/// Both ends send such messages, as many and as long. Of their two trials one leads: it says when a
+/// trial begins, adds what both have found, and says which way is clearly shorter for both. So they
+/// always go the same way. Where one lent and the other did not, one would have nearly all the
+/// work, and what each found of its own direction might keep them there. After many bytes both try
+/// again.
 class ShmLoanTrial {
  public:
+  explicit ShmLoanTrial(bool leads = true)
+      : leads_(leads), phase_(leads ? Phase::settle_slots : Phase::chosen), trial_(leads ? 1 : 0) {}
+
   /// Whether to lend the next message.
   [[nodiscard]] bool lends() const { return way_ == ShmWay::lent; }
-  /// Whether `sent` needs to know how long it took to write the next message.
+  /// Whether the next message has to say when its sender began to write it.
   [[nodiscard]] bool wants_times() const { return phase_ == Phase::slots; }
   /// What to tell the receiver of the next message.
   [[nodiscard]] ShmTimed timed() const {
@@ -30,17 +80,18 @@ class ShmLoanTrial {
     return sampled ? ShmTimed{trial_, static_cast<std::uint16_t>(way_)} : ShmTimed{};
   }
 
-  /// A message of `bytes` has been sent as `lends` said, and if through a slot, written within
-  /// `ns`.
-  void sent(std::size_t bytes, std::uint64_t ns, const ShmReadTimes& read) {
+  /// A message of `bytes` has been sent as `lends` said. `here`: what this trial says; `there`: the
+  /// other direction's.
+  void sent(std::size_t bytes, const ShmReadTimes& read, ShmLoanWords& here,
+            const ShmLoanWords& there) {
     ++messages_;
     bytes_ += bytes;
+    if (leads_ ? lead(here) : follow(there.decision())) return;
     switch (phase_) {
       case Phase::settle_slots:
         if (messages_ == kSettling) begin(Phase::slots, ShmWay::unlent);
         break;
       case Phase::slots:
-        written_[messages_ - 1] = static_cast<float>(ns) / static_cast<float>(bytes);
         if (messages_ == kSamples) begin(Phase::settle_lent, ShmWay::lent);
         break;
       case Phase::settle_lent:
@@ -50,51 +101,92 @@ class ShmLoanTrial {
         if (messages_ == kSamples) begin(Phase::wait, ShmWay::unlent);
         break;
       case Phase::wait:
-        if (messages_ % kSamples == 0) choose(read);
+        if (messages_ % kSamples != 0) break;
+        tell(read, here);
+        if (leads_) decide(here, there);
         break;
       case Phase::chosen:
-        if (bytes_ < kAgain) break;
-        trial_ = static_cast<std::uint16_t>(trial_ % 0xffff + 1);
-        begin(Phase::settle_slots, ShmWay::unlent);
         break;
     }
   }
 
  private:
   enum class Phase : std::uint8_t { settle_slots, slots, settle_lent, lent, wait, chosen };
-  /// Others may take the core at any time: the median counts.
   static constexpr std::size_t kSamples = 8;
   /// So many messages bring the lines to where they are in the long run.
   static constexpr std::size_t kSettling = 8;
-  /// Waits for the receiver's times for as many messages.
-  static constexpr std::size_t kPatience = 1024;
-  /// A choice holds for as many bytes.
-  static constexpr std::size_t kAgain = std::size_t{64} << 20;
-  /// What is lent must take as much less time: its sender's call has to wait until it is read.
-  static constexpr float kClearly = 0.85F;
+  /// Waits for the receiver's times for as many messages, and then for the other direction. That
+  /// may be silent: because messages go one way, or while it tries how to write slots.
+  static constexpr std::size_t kPatience = 1024, kPatienceForOther = 64;
+  /// Trials begin so many bytes apart: few at first, because the first messages of a process are
+  /// not like later ones, and four times as many each time that a trial confirms the last one.
+  static constexpr std::size_t kFirst = std::size_t{32} << 20, kLatest = std::size_t{128} << 20;
+  static constexpr std::size_t kTimes = 4;
+  /// What is lent must take as many percent of the time, or less.
+  static constexpr std::uint64_t kClearly = 90;
 
-  void choose(const ShmReadTimes& read) {
+  /// Whether a trial has begun.
+  bool lead(ShmLoanWords& here) {
+    if (phase_ == Phase::settle_slots && messages_ == 1) here.say({.trial = trial_});
+    if (phase_ != Phase::chosen || bytes_ < again_) return false;
+    bytes_ = 0;
+    trial_ = static_cast<std::uint16_t>(trial_ % 0x3fff + 1);
+    begin(Phase::settle_slots, ShmWay::unlent);
+    return true;
+  }
+  /// Whether one has begun, or ended.
+  bool follow(const ShmLoanWords::Decision& leader) {
+    const bool other = leader.trial != trial_;
+    trial_ = leader.trial;
+    if (leader.choice) {
+      if (!other && phase_ == Phase::chosen) return false;
+      begin(Phase::chosen, *leader.choice);
+      return true;
+    }
+    if (other) begin(Phase::settle_slots, ShmWay::unlent);
+    return other;
+  }
+  /// Says once what is found.
+  void tell(const ShmReadTimes& read, ShmLoanWords& here) {
+    if (here.found(trial_)) return;
     const auto reading = [&](ShmWay way) {
       return read.least({trial_, static_cast<std::uint16_t>(way)}, kSamples / 2);
     };
     const float unlent = reading(ShmWay::unlent), lent = reading(ShmWay::lent);
-    const bool known = std::max(unlent, lent) < std::numeric_limits<float>::infinity();
-    if (!known && messages_ < kPatience) return;
-    std::nth_element(written_.begin(), written_.begin() + kSamples / 2, written_.end());
-    const bool better = known && lent < kClearly * (written_[kSamples / 2] + unlent);
-    begin(Phase::chosen, better ? ShmWay::lent : ShmWay::unlent);
+    if (std::max(unlent, lent) == std::numeric_limits<float>::infinity()) return;
+    const auto ps = [](float ns) { return static_cast<std::uint64_t>(std::lround(ns * 1000)); };
+    here.say(trial_, {ps(lent), ps(unlent)});
+  }
+  void decide(ShmLoanWords& here, const ShmLoanWords& there) {
+    const auto mine = here.found(trial_), theirs = there.found(trial_);
+    if (messages_ < (mine ? kPatienceForOther : kPatience) && !(mine && theirs)) return;
+    std::uint64_t lent = 0, unlent = 0;
+    for (const auto& found : {mine, theirs}) {
+      if (!found) continue;
+      lent += found->lent;
+      unlent += found->unlent;
+    }
+    const bool better = mine && 100 * lent < kClearly * unlent;
+    const ShmWay choice = better ? ShmWay::lent : ShmWay::unlent;
+    here.say({.trial = trial_, .choice = choice});
+    again_ = choice == choice_ ? std::min(kTimes * again_, kLatest) : kFirst;
+    choice_ = choice;
+    begin(Phase::chosen, choice);
   }
   void begin(Phase phase, ShmWay way) {
     phase_ = phase;
     way_ = way;
-    messages_ = bytes_ = 0;
+    messages_ = 0;
   }
 
-  Phase phase_ = Phase::settle_slots;
+  bool leads_;
+  Phase phase_;
   ShmWay way_ = ShmWay::unlent;
-  std::uint16_t trial_ = 1;
-  std::size_t messages_ = 0, bytes_ = 0;   ///< in this phase
-  std::array<float, kSamples> written_{};  ///< nanoseconds per byte
+  std::uint16_t trial_;  ///< 1 to 0x3fff; 0: there was none yet
+  std::optional<ShmWay> choice_;
+  std::size_t messages_ = 0;    ///< in this phase
+  std::size_t bytes_ = 0;       ///< since the trial began
+  std::size_t again_ = kFirst;  ///< at so many of them the next one begins
 };
 
 }  // namespace coll

@@ -84,6 +84,11 @@ class ShmReceiver final : ShmCursor {
   [[nodiscard]] bool is_lent() const {
     return (cell().tag.load(std::memory_order_relaxed) & kLent) != 0;
   }
+  /// The lent message is about to be copied to where it belongs.
+  void begin_copy() {
+    const ShmSlot slot = loan().slot;
+    timer_.found(slot.timed, slot.begun);
+  }
   [[nodiscard]] ShmLoan loan() const {
     ShmLoan loan;
     std::memcpy(&loan, cell().payload, sizeof loan);
@@ -148,7 +153,7 @@ class ShmReceiver final : ShmCursor {
     if (!needs_slot(bytes)) return cell().payload;
     ShmSlot slot;
     std::memcpy(&slot, cell().payload, sizeof slot);
-    timer_.found(slot.timed);
+    timer_.found(slot.timed, slot.begun);
     if (!needs_large_slot(bytes)) return place(fifo_.slots[0], {small_.at(slot.number)});
     const ShmSlots& slots = fifo_.slots[1];
     slot.number = std::min(slot.number, slots.count - 1);
@@ -164,7 +169,8 @@ class ShmReceiver final : ShmCursor {
     if (needs_slot(length)) {
       const std::size_t size = fifo_.size_of(length);
       if (size == 0) small_.advance();
-      timer_.read(length, fifo_.consumed->times[size]);
+      if (timer_.is_on()) [[unlikely]]
+        tell_time(length);
       fifo_.consumed->slots[size].store(++slots_read_[size], std::memory_order_release);
     } else if (read_ % batch_ != 0) {
       return;
@@ -173,6 +179,9 @@ class ShmReceiver final : ShmCursor {
   }
 
  private:
+  [[gnu::noinline]] void tell_time(std::size_t length) {
+    timer_.read(length, fifo_.times_of(length, timer_.either_way()));
+  }
   [[nodiscard]] std::uint16_t message() const { return static_cast<std::uint16_t>(sequence()); }
   [[nodiscard]] ShmParts claims() const {
     return ShmParts::of(fifo_.share->claims.load(std::memory_order_relaxed));

@@ -12,7 +12,6 @@
 
 #include "sys/clock.hpp"
 #include "transports/shm/shm_fifo.hpp"
-#include "transports/shm/shm_loan_trial.hpp"
 
 namespace coll {
 
@@ -37,9 +36,9 @@ class ShmSender final : ShmCursor {
         first_(first),
         cells_(fifo.cell_count()),
         small_slots_(fifo.slots[0].credits),
-        large_slots_(fifo.slots[1].count),
         trials_{ShmSlotTrial(ShmSlotSize::small, small, ways),
-                ShmSlotTrial(ShmSlotSize::large, large, ways)} {
+                ShmSlotTrial(ShmSlotSize::large, large, ways)},
+        large_slots_(fifo.slots[1].count) {
     own_core_caches();  // reads files, which no call should wait for
     place_small();
     place_large();
@@ -77,19 +76,26 @@ class ShmSender final : ShmCursor {
     return streams ? ShmFifo::kSmallBytes + 1 : std::numeric_limits<std::size_t>::max();
   }
   /// Whether to lend the next message, which may as well go through a slot.
-  bool lends_either_way() {
+  bool lends_either_way(std::size_t bytes) {
     either_way_ = trials_[1].has_chosen();
-    return either_way_ && loans_.lends();
+    return either_way_ && loans_of(bytes).lends();
+  }
+  /// Where the other direction's trials of loans say what they have found. `leads`: these ones say
+  /// what both do.
+  void listen_to(const ShmLender& back, bool leads) {
+    back_ = &back;
+    for (ShmLoanTrial& trial : loans_) trial = ShmLoanTrial(leads);
   }
   /// It goes as its caller says.
   void goes_one_way() { either_way_ = false; }
   /// Sends where the payload lies instead of the payload; after `acquire`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
-    loan.slot = slot_for(bytes);
+    loan.slot = needs_large_slot(bytes) ? large_slots_.offer_to_fill() : slot_for(bytes);
     if (either_way_) {
-      loan.slot.timed = loans_.timed();
-      count_either_way(bytes, 0);
+      loan.slot.timed = loans_of(bytes).timed();
+      if (loan.slot.timed.trial != 0) loan.slot.begun = static_cast<std::uint32_t>(now_ns());
+      count_either_way(bytes);
     }
     write(loan);
     if (bytes >= kSharedBytes) {
@@ -192,7 +198,11 @@ class ShmSender final : ShmCursor {
   }
   /// Whether it matters how long the message takes to write.
   [[nodiscard]] bool wants_times(std::size_t bytes) {
-    return trial_of(bytes).wants_times() || (needs_large_slot(bytes) && loans_.wants_times());
+    return trial_of(bytes).wants_times() ||
+           (needs_large_slot(bytes) && loans_of(bytes).wants_times());
+  }
+  [[nodiscard]] ShmLoanTrial& loans_of(std::size_t bytes) {
+    return loans_[ShmFifo::trial_of_loans(bytes)];
   }
   [[nodiscard]] ShmSlotTrial& trial_of(std::size_t bytes) { return trials_[fifo_.size_of(bytes)]; }
   /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
@@ -203,8 +213,9 @@ class ShmSender final : ShmCursor {
     ShmSlotTrial& trial = trial_of(bytes);
     const std::uint64_t ns = wants_times(bytes) ? now_ns() - acquired_ns_ : 0;
     if (either_way_) {
-      slot.timed = loans_.timed();
-      count_either_way(bytes, ns);
+      slot.timed = loans_of(bytes).timed();
+      slot.begun = static_cast<std::uint32_t>(acquired_ns_);
+      count_either_way(bytes);
     } else {
       slot.timed = trial.timed();
     }
@@ -214,9 +225,11 @@ class ShmSender final : ShmCursor {
     if (trial.way() != before) [[unlikely]]
       needs_large_slot(bytes) ? place_large() : place_small();
   }
-  void count_either_way(std::size_t bytes, std::uint64_t ns) {
+  void count_either_way(std::size_t bytes) {
     either_way_ = false;
-    loans_.sent(bytes, ns, fifo_.consumed->times[fifo_.size_of(bytes)]);
+    const std::size_t trial = ShmFifo::trial_of_loans(bytes);
+    loans_[trial].sent(bytes, fifo_.times_of(bytes, true), fifo_.lender->loans[trial],
+                       back_->loans[trial]);
   }
   void place_small() {
     const ShmSlots& slots = fifo_.slots[0];
@@ -239,7 +252,7 @@ class ShmSender final : ShmCursor {
     cell().tag.store(shm_tag(sequence(), length_word), std::memory_order_release);
     --cells_;
     if (needs_large_slot(bytes)) {
-      large_slots_.send(bytes);
+      large_slots_.send(bytes, (length_word & kLent) != 0);
     } else if (needs_slot(bytes)) {
       small_ring_.advance();
       --small_slots_;
@@ -280,20 +293,22 @@ class ShmSender final : ShmCursor {
   static constexpr std::size_t kAhead = 2048;
   static constexpr std::uint32_t kLongLoans = 64;  ///< that are known, of the latest
 
+  // What each message needs comes first.
   std::uint32_t first_ = 0;
   std::uint32_t cells_ = 0, small_slots_ = 0;  ///< free
   std::uint32_t small_slots_sent_ = 0;
-  ShmSlotDeck large_slots_;
   ShmSlotRing small_ring_;
-  ShmSlotTrial trials_[kShmSlotSizes] = {ShmSlotTrial(ShmSlotSize::small),
-                                         ShmSlotTrial(ShmSlotSize::large)};
-  ShmLoanTrial loans_;
   bool either_way_ = false;  ///< the next message may be lent, or go through a slot
+  bool broken_ = false;
   std::uint64_t acquired_ns_ = 0;
   Loans lent_, kept_, long_;
-  std::array<SharedLoan, kLongLoans> long_loans_ = {};
   std::uint32_t waited_for_ = 0;
-  bool broken_ = false;
+  const ShmLender* back_ = nullptr;
+  ShmSlotTrial trials_[kShmSlotSizes] = {ShmSlotTrial(ShmSlotSize::small),
+                                         ShmSlotTrial(ShmSlotSize::large)};
+  ShmSlotDeck large_slots_;
+  ShmLoanTrial loans_[2];  ///< of short messages, of long ones
+  std::array<SharedLoan, kLongLoans> long_loans_ = {};
 };
 
 }  // namespace coll

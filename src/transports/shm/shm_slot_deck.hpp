@@ -16,6 +16,7 @@ struct ShmSlot {
   std::uint32_t number = 0;
   std::uint32_t offset = 0;  ///< bytes
   ShmTimed timed{};
+  std::uint32_t begun = 0;  ///< then: when its sender began, nanoseconds, the last 32 bits
 };
 
 /// The small slots as their sender sees them: a ring, of which it uses the first ones, at least as
@@ -61,13 +62,25 @@ class ShmSlotDeck {
     if (offered_->offset + bytes > spread_) offered_->offset = 0;
     return *offered_;
   }
+  /// The next message, for which a slot was offered, will be lent; from then on this slot is
+  /// offered. Its receiver may have to copy it there: best into the slot that came back last, which
+  /// its cache has. What is spread goes on where it was.
+  ShmSlot offer_to_fill() {
+    if (spread_ > 0 && !free_.empty()) {
+      const ShmSlot last = free_.back();
+      free_.pop_back();
+      free_.insert(free_.begin(), *offered_);
+      offered_ = last;
+    }
+    return {offered_->number};
+  }
   /// Whether it is time to ask which came back, rather than to use one more. Each time costs a
   /// cache line: at every message, 16 KiB took 8 % longer.
   [[nodiscard]] bool wants_back() const { return !offered_ && sent_ - returned_ >= kUnasked; }
-  /// The message of `bytes` goes, in the slot that was offered for it.
-  void send(std::size_t bytes) {
-    ShmSlot sent = offer(bytes);
-    if (spread_ > 0) sent.offset += static_cast<std::uint32_t>((bytes + 63) / 64 * 64);
+  /// The message of `bytes` goes, in the slot that was offered for it; `lent`: to be filled.
+  void send(std::size_t bytes, bool lent) {
+    ShmSlot sent = lent ? *offered_ : offer(bytes);
+    if (spread_ > 0 && !lent) sent.offset += static_cast<std::uint32_t>((bytes + 63) / 64 * 64);
     under_way_[(oldest_ + (sent_ - returned_)) % under_way_.size()] = sent;
     offered_.reset();
     ++sent_;

@@ -266,26 +266,35 @@ class ShmSlotTrial {
 };
 
 /// The receiver's side. Its times may include what it writes meanwhile, if it passes a message on.
-/// The time of a message that it fetched may include a wait for a credit.
 class ShmReadTimer {
  public:
-  /// A message has been found that says `timed`, and is about to be read.
-  void found(ShmTimed timed) {
+  /// A message has been found that says `timed`, and is about to be read. `begun`: when its sender
+  /// began; it counts for messages that go either way, as a slot's writer does not see when its
+  /// stores reach the other core.
+  [[gnu::always_inline]] void found(ShmTimed timed, std::uint32_t begun) {
     timed_ = timed;
     if (timed.trial != 0) [[unlikely]]
-      found_ns_ = now_ns();
+      begin(begun);
+  }
+  /// Whether that message wants to be timed.
+  [[nodiscard]] bool is_on() const { return timed_.trial != 0; }
+  /// Whether it may be lent, or go through a slot.
+  [[nodiscard]] bool either_way() const {
+    return timed_.way >= static_cast<std::uint16_t>(ShmWay::unlent);
   }
   /// It has been read.
   void read(std::size_t bytes, ShmReadTimes& times) {
-    if (timed_.trial == 0) [[likely]]
-      return;
-    times.add(timed_, bytes, now_ns() - found_ns_);
+    times.add(timed_, bytes, static_cast<std::uint32_t>(now_ns()) - begun_);
     timed_ = {};
   }
 
  private:
+  [[gnu::noinline]] void begin(std::uint32_t begun) {
+    begun_ = either_way() ? begun : static_cast<std::uint32_t>(now_ns());
+  }
+
   ShmTimed timed_;
-  std::uint64_t found_ns_ = 0;
+  std::uint32_t begun_ = 0;  ///< nanoseconds; may wrap
 };
 
 }  // namespace coll

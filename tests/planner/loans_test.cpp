@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which messages a plan has lent, and fetched.
+#include <gtest/gtest.h>
+
+#include "worlds.hpp"
+
+namespace coll {
+namespace {
+
+using enum Collective;
+
+TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
+  for (const Rank ranks : {2, 4, 8}) {
+    const World world = world_of(ranks);
+    const auto loans = [&](Collective collective, std::uint64_t bytes) {
+      return plan_of(world, collective, bytes).loans;
+    };
+    EXPECT_EQ(loans(all_gather, 64 << 10), Loans::all);
+    EXPECT_EQ(loans(all_to_all, 1 << 20), Loans::all);
+    EXPECT_EQ(loans(broadcast, 64 << 10), Loans::all);
+    // Memory or the one receiver would be the limit, or what is fetched would still be combined.
+    EXPECT_EQ(loans(all_gather, 1 << 30), Loans::shared);
+    EXPECT_EQ(loans(broadcast, 64 << 20), ranks == 2 ? Loans::all : Loans::shared)
+        << "of two ranks, both copy";
+    EXPECT_EQ(loans(all_reduce, 1 << 20), Loans::shared);
+    EXPECT_EQ(loans(reduce_scatter, 4 << 20), Loans::shared);
+    // While the caches hold all, two ranks try both. Beyond them they fetch an all_reduce's
+    // results.
+    const Loans combined = ranks == 2 ? Loans::if_faster : Loans::shared;
+    for (const std::uint64_t bytes : {64ULL << 10, 512ULL << 10}) {
+      EXPECT_EQ(loans(all_reduce, bytes), combined) << bytes;
+      EXPECT_EQ(loans(reduce, bytes), Loans::shared) << bytes;
+    }
+    for (const std::uint64_t bytes : {64ULL << 10, 1ULL << 20, 2ULL << 20}) {
+      EXPECT_EQ(loans(reduce_scatter, bytes), combined) << bytes;
+    }
+    for (const std::uint64_t bytes : {2ULL << 20, 16ULL << 20, 1ULL << 30}) {
+      EXPECT_EQ(loans(all_reduce, bytes), ranks == 2 ? Loans::all : Loans::shared) << bytes;
+    }
+    for (const Collective collective : {all_gather, all_reduce, broadcast}) {
+      EXPECT_EQ(loans(collective, 8), Loans::none) << name_of(collective);
+    }
+  }
+}
+
+TEST(Planner, LendsLaterWhereRanksShareCores) {
+  World world = world_of(8);
+  EXPECT_EQ(plan_of(world, all_gather, 8 << 10).loans, Loans::all);
+  world.view.ranks_per_core = 4;
+  EXPECT_EQ(plan_of(world, all_to_all, 8 << 10).loans, Loans::none);
+  EXPECT_EQ(plan_of(world, all_to_all, 64 << 10).loans, Loans::all);
+  EXPECT_EQ(plan_of(world, all_to_all, 64 << 20).loans, Loans::shared);
+  World pair = world_of(2);
+  pair.view.ranks_per_core = 2;
+  EXPECT_EQ(plan_of(pair, all_reduce, 64 << 10).loans, Loans::shared);
+  EXPECT_EQ(plan_of(pair, all_reduce, 16 << 20).loans, Loans::shared);
+  EXPECT_EQ(plan_of(pair, reduce_scatter, 64 << 10).loans, Loans::shared);
+  // Of unequal blocks one may be all.
+  CollectiveSpec unequal{reduce_scatter, 2, 0};
+  unequal.unequal = true;
+  const World two = world_of(2);
+  EXPECT_EQ(make_plan(two, {unequal, size_class(64 << 10)})->loans, Loans::shared);
+  // What all get is rather copied once for all of them.
+  EXPECT_EQ(plan_of(world, all_gather, 64 << 10).loans, Loans::shared);
+  EXPECT_EQ(plan_of(world, broadcast, 64 << 10).loans, Loans::shared);
+}
+
+}  // namespace
+}  // namespace coll
