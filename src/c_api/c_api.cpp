@@ -119,7 +119,8 @@ Status join_now(coll::Joining joining, coll::JoinTurn* turn, coll::Part* part, c
   if (turn != nullptr) COLL_TRY(turn->wait(joining));
   auto made = std::make_unique<coll_comm>();
   made->settings = joining;
-  made->settings.place = {};  // of this communicator's own meeting
+  made->settings.place = {};            // of this communicator's own meeting
+  made->settings.settings.tuning = {};  // the process has it
   joining.place.interfaces = joining.interface;
   if (joining.size > 1) joining.settings.tuning = coll::process_tuning();
   COLL_ASSIGN(made->communicator, make_communicator(joining, part));

@@ -136,16 +136,10 @@ Request request_of(Collective collective, Rank root, const T* input, T* output) 
   return request;
 }
 
+/// `all` has room for every rank's.
 template <class T>
 Status gather(Communicator& parent, const T& mine, std::vector<T>& all) {
   return parent.run(request_of(Collective::all_gather, 0, &mine, all.data()));
-}
-
-template <class T>
-Result<std::vector<T>> gathered(Communicator& parent, const T& mine) {
-  std::vector<T> all(static_cast<std::size_t>(parent.size()));
-  COLL_TRY(gather(parent, mine, all));
-  return all;
 }
 
 /// The ranks named, if they are right as far as this rank can tell.
@@ -207,7 +201,7 @@ std::vector<Rank> members_of(const Wishes& wishes, std::int64_t color) {
   return members;
 }
 
-/// The first of the members.
+/// The first of the members, without memory for all of them.
 Rank first_of(const Wishes& wishes, std::int64_t color) {
   std::size_t first = wishes.size();
   for (std::size_t rank = 0; rank < wishes.size(); ++rank) {
@@ -268,8 +262,8 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
   std::vector<std::int64_t> colors;
   colors.reserve(size);
   const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNoColor;
-  COLL_ASSIGN(const Wishes wishes,
-              gathered(parent, SentWish{color, wish.ok() ? wish->key : 0, new_topic(parent)}));
+  Wishes wishes(size);
+  COLL_TRY(gather(parent, SentWish{color, wish.ok() ? wish->key : 0, new_topic(parent)}, wishes));
   if (!wish.ok()) return wish.status();
   const auto refused = std::ranges::find(wishes, kRefused, &SentWish::color);
   if (refused != wishes.end()) {

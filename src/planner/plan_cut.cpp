@@ -94,8 +94,8 @@ bool is_pair_on_own_cores(const CollectiveSpec& spec, const World& world) {
 
 /// Is what the receiver combines perhaps better fetched? Measured for two ranks with a core each.
 /// Both have to send: where messages go one way, one rank can write while the other one reads. And
-/// the caches have to hold it: of an all_reduce what goes both ways, of a reduce_scatter, whose
-/// results are a half as long, what goes one way. (docs/performance.md)
+/// the caches have to hold what is sent: by both ranks in all_reduce, by one in reduce_scatter.
+/// (docs/performance.md)
 bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
   if (!is_pair_on_own_cores(spec, world) || spec.unequal) return false;
   const double used = spec.collective == Collective::all_reduce       ? 2 * bytes
@@ -104,10 +104,10 @@ bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World
   return in_own_cache(world.costs(), used, 1);
 }
 
-/// Half of what an all_reduce moves may be results, which nobody combines: for two ranks with a
-/// core each, to fetch those saves more than longer slices cost the others, once the caches do not
-/// hold it all. (docs/performance.md) What was measured may decide that: each element of their sums
-/// is of one operation, the same in any plan.
+/// Are the results of the call fetched? An all_reduce may move as many results as inputs, and
+/// nobody combines results. Once the caches do not hold the call, two ranks with a core each gain
+/// more by fetching them than they lose by longer slices of the inputs. (docs/performance.md) What
+/// was measured may decide that: each element of the sum is of one operation, the same in any plan.
 bool fetches_results(const CollectiveSpec& spec, double bytes, const World& world) {
   return spec.collective == Collective::all_reduce && is_pair_on_own_cores(spec, world) &&
          !in_own_cache(world.costs(), bytes, 1);

@@ -32,7 +32,7 @@ enum class Fetch : std::uint8_t {
   never,
   if_faster,  ///< than through a slot, as the connection finds
   always,     ///< unless it is short
-  exchanged,  ///< and a short one if that is faster: both ends send as many, and as long
+  exchanged,  ///< a short one if that is faster; both ends send as many messages, as long
 };
 
 /// Lets the peer read messages out of this process's memory, so that they need not be copied into

@@ -112,8 +112,9 @@ struct ShmFifo {
   [[nodiscard]] static std::size_t trial_of_loans(std::size_t bytes) {
     return bytes < kLongLoan ? 0 : 1;
   }
-  /// Where the receiver says how long it read a message. Small slots have no trials of loans: short
-  /// messages' are in their place.
+  /// Where the receiver says how long a message took. `either_way`: it may be lent, or go through a
+  /// slot. Small slots have no such messages, so those in large slots that are short use their
+  /// table.
   [[nodiscard]] ShmReadTimes& times_of(std::size_t bytes, bool either_way) const {
     return consumed->times[either_way ? trial_of_loans(bytes) : size_of(bytes)];
   }

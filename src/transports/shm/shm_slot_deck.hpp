@@ -64,7 +64,7 @@ class ShmSlotDeck {
   }
   /// The next message, for which a slot was offered, will be lent; from then on this slot is
   /// offered. Its receiver may have to copy it there: best into the slot that came back last, which
-  /// its cache has. What is spread goes on where it was.
+  /// its cache has. Spread messages go on where they were.
   ShmSlot offer_to_fill() {
     if (spread_ > 0 && !free_.empty()) {
       const ShmSlot last = free_.back();
