@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numbers>
 
 namespace coll {
 namespace {
@@ -245,9 +246,15 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
   const bool known = rule.loans != Loans::all || !reduces(rule.spec.collective);
   if (!known || !is_simulated(world, rule.spec)) return list;
   const double moved = rule.cost.moved() * bytes;
+  // The measured factors of a copy and of a fetch are rounded to doublings, each by up to sqrt(2):
+  // the other protocol has to win by more than that.
+  const auto score = [&](const Candidate& of) {
+    const bool as_ruled = of.plan.loans == rule.loans;
+    return of.prediction.score() * (as_ruled ? 1 : std::pow(std::numbers::sqrt2, 3));
+  };
   const auto best = [&] {
-    return std::min_element(list.begin(), list.end(), [](const Candidate& a, const Candidate& b) {
-      return b.prediction.slower(1, a.prediction);
+    return std::min_element(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
+      return score(a) < score(b);
     });
   };
   const auto weigh = [&](Plan plan) {
@@ -287,7 +294,7 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
     }
   }
   const auto chosen = best();
-  if (list.front().prediction.slower(alike(world), chosen->prediction)) {
+  if (score(list.front()) > std::pow(alike(world), 3) * score(*chosen)) {
     std::rotate(list.begin(), chosen, std::next(chosen));
   }
   return list;
