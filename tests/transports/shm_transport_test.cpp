@@ -3,8 +3,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
+#include <deque>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "registered_resource.hpp"
 #include "sys/memory/memory_segment.hpp"
@@ -185,6 +190,156 @@ TEST(ShmMemory, CrowdedConnectionsSpreadOverNoMoreSlots) {
       EXPECT_EQ(places.size() <= few, crowded) << places.size();
     }
   }
+}
+
+/// Communicators of the same two ranks: each has a connection. Their messages are long.
+class SharedSlots : public testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 32 << 10;
+  static constexpr std::uint32_t kCredits = 4;
+
+  struct Communicator {
+    Communicator() : ranks(kShm) {
+      ConnectionSpec to_one = kToOne, to_zero = kToZero;
+      to_one.slot_bytes = to_zero.slot_bytes = kBytes;
+      to_one.credits = to_zero.credits = kCredits;
+      sender = ranks.open(0, to_one);
+      receiver = ranks.open(1, to_zero);
+      EXPECT_TRUE(ranks.settle(*sender, *receiver));
+    }
+    /// Where its sender writes the message; null without a credit.
+    std::byte* send(std::uint64_t value) {
+      std::byte* place = sender->acquire(kBytes);
+      if (place == nullptr) return nullptr;
+      std::fill_n(place, kBytes, static_cast<std::byte>(value));
+      sender->commit(kBytes, value);
+      return place;
+    }
+    bool receive(std::uint64_t value) {
+      const std::byte* message = receiver->peek(kBytes, value);
+      if (message == nullptr) return false;
+      const auto is_good = [&](std::byte one) { return one == static_cast<std::byte>(value); };
+      const bool good = std::all_of(message, message + kBytes, is_good);
+      receiver->release();
+      return good;
+    }
+
+    Ranks ranks;
+    std::unique_ptr<Connection> sender, receiver;
+  };
+
+  /// Has slots of its own.
+  Communicator first_;
+};
+
+TEST_F(SharedSlots, AMessageLiesWhereOneOfAnotherCommunicatorLay) {
+  Communicator a, b;
+  const std::byte* own = first_.send(1);
+  ASSERT_TRUE(first_.receive(1));
+  const std::byte* place = a.send(2);
+  ASSERT_TRUE(a.receive(2));
+  EXPECT_EQ(b.send(3), place);
+  const std::byte* second = a.send(4);
+  EXPECT_NE(second, place) << "it is not read yet";
+  ASSERT_TRUE(b.receive(3) && a.receive(4));
+  for (const std::byte* one : {own, static_cast<const std::byte*>(first_.send(5))}) {
+    EXPECT_NE(place, one);
+    EXPECT_NE(second, one);
+  }
+  EXPECT_TRUE(first_.receive(5));
+}
+
+/// However many communicators there are, and whatever is under way.
+TEST_F(SharedSlots, NoBlockIsWrittenBeforeItIsRead) {
+  constexpr std::size_t kCommunicators = 5;
+  std::vector<std::unique_ptr<Communicator>> all;
+  for (std::size_t i = 0; i < kCommunicators; ++i) all.push_back(std::make_unique<Communicator>());
+  std::mt19937_64 random(test_seed());
+  std::vector<std::deque<std::uint64_t>> under_way(kCommunicators);
+  std::set<const std::byte*> places;
+  std::size_t now = 0, most = 0;
+  for (std::uint64_t value = 1; value <= 3000; ++value) {
+    // Streaks of one communicator, then of another.
+    const std::size_t at = value / 40 * 7 % kCommunicators;
+    if (random() % 2 == 0) {
+      const std::byte* place = all[at]->send(value);
+      ASSERT_EQ(place != nullptr, under_way[at].size() < kCredits);
+      if (place == nullptr) continue;
+      places.insert(place);
+      under_way[at].push_back(value);
+      most = std::max(most, ++now);
+    } else if (!under_way[at].empty()) {
+      ASSERT_TRUE(all[at]->receive(under_way[at].front()));
+      under_way[at].pop_front();
+      --now;
+    }
+  }
+  // A connection may look late which came back.
+  EXPECT_LE(places.size(), most + 2);
+}
+
+TEST_F(SharedSlots, WhatIsNotReadOutlivesItsSender) {
+  auto ended = std::make_unique<Communicator>();
+  Communicator other;
+  const std::byte* unread[] = {ended->send(1), ended->send(2)};
+  ended->sender.reset();
+  std::set<const std::byte*> places;
+  for (std::uint64_t value = 0; value < 20; ++value) {
+    places.insert(other.send(value));
+    if (value % 4 != 3) continue;
+    for (std::uint64_t i = value - 3; i <= value; ++i) ASSERT_TRUE(other.receive(i));
+  }
+  EXPECT_FALSE(places.contains(unread[0]) || places.contains(unread[1]));
+  EXPECT_TRUE(ended->receive(1));
+  EXPECT_TRUE(ended->receive(2));
+  ended.reset();
+  Communicator next;
+  for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(other.send(i));
+  for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(next.send(i));
+  EXPECT_TRUE(places.contains(unread[0]) && places.contains(unread[1])) << "they are free again";
+}
+
+/// One thread drives each communicator, and takes the blocks that the others leave.
+TEST_F(SharedSlots, ThreadsTakeThemFromEachOther) {
+  constexpr std::uint64_t kMessages = 2000;
+  std::vector<std::unique_ptr<Communicator>> all;
+  for (int i = 0; i < 3; ++i) all.push_back(std::make_unique<Communicator>());
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (auto& one : all) {
+    threads.emplace_back([&] {
+      for (std::uint64_t value = 0; value < kMessages; value += 2) {
+        const auto sent = [&](std::uint64_t of) {
+          return eventually([&] { return one->send(of) != nullptr; });
+        };
+        if (!sent(value) || !sent(value + 1)) return;
+        if (!one->receive(value) || !one->receive(value + 1)) return;
+      }
+      ++good;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 3);
+}
+
+TEST_F(SharedSlots, AChildMadeByForkBeginsWithout) {
+  const int owners[2] = {};
+  const auto shares = [&](int owner) {
+    return ShmSlotPool::join(memory_proof(), kBytes, &owners[owner]).shares;
+  };
+  EXPECT_TRUE(shares(0)) << "the first owner is another one";
+  const MemoryProof parents = memory_proof();
+  const pid_t child = in_child([&] {
+    const auto first = ShmSlotPool::join(parents, kBytes, &owners[0]);
+    return first.pool && !first.shares && ShmSlotPool::join(parents, kBytes, &owners[1]).shares;
+  });
+  EXPECT_EQ(status_of(child), 0);
+}
+
+TEST_F(SharedSlots, NotByWhoProvesNothingNorOfVeryLongSlots) {
+  const int owner = 0;
+  EXPECT_FALSE(ShmSlotPool::join({}, kBytes, &owner).shares);
+  EXPECT_FALSE(ShmSlotPool::join(memory_proof(), std::size_t{64} << 20, &owner).shares);
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ ShmConnection::~ShmConnection() {
   if (sharing_) end_sharing();
   if (transport_ != nullptr) transport_->forget(this);
   ShmConnection::stop_reading();
+  sender_.end(std::move(segment_), reach_.copies ? peer_pid_ : 0);
 }
 
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
@@ -69,6 +70,7 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   peer_proof_ = peer;
   peer_segments_ = segments;
   receiver_.say(reach_);
+  slot_pool_ = ShmSlotPool::join(peer, slot_bytes(), transport_);
   transport_ = nullptr;
   set_buffer_bytes(layout.segment_bytes());
   ready_ = usable_ = true;
@@ -94,7 +96,9 @@ void ShmConnection::fail_message(std::size_t bytes, std::uint64_t digest) {
 void ShmConnection::learn_reach() {
   peer_reach_ = sender_.reach();
   if (peer_reach_.copies) set_least_loan(kTriedBytes);
-  if (peer_reach_.maps) set_least_loan(kReadingBytes);
+  if (!peer_reach_.maps) return;
+  set_least_loan(kReadingBytes);
+  if (slot_pool_.shares) sender_.share_blocks(slot_pool_.pool);
 }
 
 bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch) {
@@ -149,8 +153,10 @@ Result<const std::byte*> ShmConnection::in_place(std::size_t bytes) {
 /// The lent payload: in place, or else fetched into the slot that its sender left unused.
 const std::byte* ShmConnection::borrow(std::size_t bytes) {
   if (fetched_ != nullptr) return fetched_;
-  if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]]
+  if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]] {
+    receiver_.begin_to_read();
     return *place;
+  }
   std::byte* const slot = receiver_.payload(bytes);  // its time begins
   if (fetch(slot, 0, bytes)) fetched_ = slot;
   return fetched_;
@@ -160,7 +166,7 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
 bool ShmConnection::take(std::byte* into, std::size_t bytes) {
   const auto found = in_place(bytes);
   const std::byte* const place = found.ok() ? *found : nullptr;
-  receiver_.begin_copy();
+  receiver_.begin_to_read();
   if (bytes >= kSharedBytes && !crowded_) {
     if (!peer_reach_.said) [[unlikely]]
       learn_reach();

@@ -169,6 +169,7 @@ class ShmConnection final : public Connection, public Lending {
   MemoryProof peer_proof_;
   std::uint64_t proved_ns_ = 0;  ///< when the process of that number was last known to be the peer
   PeerSegments* peer_segments_ = nullptr;  ///< the transport's
+  ShmSlotPool::Membership slot_pool_;
   ShmSender sender_;
   alignas(kCacheLine) ShmReceiver receiver_;
   MemorySegment segment_;

@@ -84,8 +84,8 @@ class ShmReceiver final : ShmCursor {
   [[nodiscard]] bool is_lent() const {
     return (cell().tag.load(std::memory_order_relaxed) & kLent) != 0;
   }
-  /// The lent message is about to be copied to where it belongs.
-  void begin_copy() {
+  /// The lent message is about to be read where it lies, or copied to where it belongs.
+  void begin_to_read() {
     const ShmSlot slot = loan().slot;
     timer_.found(slot.timed, slot.begun);
   }

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "sys/clock.hpp"
 #include "transports/shm/shm_fifo.hpp"
+#include "transports/shm/shm_slot_pool.hpp"
 
 namespace coll {
 
@@ -51,20 +53,25 @@ class ShmSender final : ShmCursor {
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {
     const bool slot = needs_slot(bytes);
+    if (slot && needs_large_slot(bytes) && blocks_ && !blocks_->hold()) return nullptr;
     if (!has_credit(bytes) || (slot && needs_large_slot(bytes) && large_slots_.wants_back()))
         [[unlikely]] {
-      refill();
+      refill(slot && needs_large_slot(bytes));
       if (broken_ || !has_credit(bytes)) return nullptr;
     }
     if (!slot) return cell().payload;
     if (is_tried(bytes) && wants_times(bytes)) [[unlikely]]
       acquired_ns_ = now_ns();
-    return place(slots_for(bytes), slot_for(bytes));
+    const ShmSlot at = slot_for(bytes);
+    if (blocks_ && needs_large_slot(bytes)) [[unlikely]] {
+      if (const ShmBlock* block = blocks_->of(at.number)) return block->memory.get() + at.offset;
+    }
+    return place(slots_for(bytes), at);
   }
   /// `streaming`: the next message will probably follow without one coming back before.
   void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
-    if (needs_slot(bytes)) say_slot(bytes);
-    publish(bytes, bytes, digest);
+    const bool shared = needs_slot(bytes) && say_slot(bytes);
+    publish(bytes, shared ? bytes | kLent : bytes, digest, false);
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming && cells_ > 0) own_next_cell(bytes);
     if (needs_slot(bytes) && bytes <= kAhead && !needs_large_slot(bytes) && has_credit(bytes))
@@ -104,8 +111,19 @@ class ShmSender final : ShmCursor {
                                               bytes};
       long_ = {.some = true, .end = position() + 1};
     }
-    publish(bytes, bytes | kLent, digest);
+    publish(bytes, bytes | kLent, digest, true);
     (loan.kept != 0 ? kept_ : lent_) = Loans{.some = true, .end = position()};
+  }
+
+  /// From now on, its large messages lie in blocks that connections to its peer share.
+  void share_blocks(std::shared_ptr<ShmSlotPool> pool) {
+    blocks_ = std::make_unique<ShmBlocks>(std::move(pool), large_slots_, *fifo_.consumed,
+                                          fifo_.slots[1].count);
+  }
+  /// The connection ends; its segment is kept as long as the peer has to read blocks.
+  void end(MemorySegment segment, std::int64_t peer_pid) {
+    if (blocks_) blocks_->leave(std::move(segment), peer_pid);
+    blocks_.reset();
   }
 
   // --- help with a lent message that the receiver is copying (shm_share.hpp)
@@ -207,9 +225,10 @@ class ShmSender final : ShmCursor {
   [[nodiscard]] ShmSlotTrial& trial_of(std::size_t bytes) { return trials_[fifo_.size_of(bytes)]; }
   /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
   /// another way. Not inlined: that made messages without a slot slower.
-  [[gnu::noinline]] void say_slot(std::size_t bytes) {
+  /// True: it lies in a block.
+  [[gnu::noinline]] bool say_slot(std::size_t bytes) {
     ShmSlot slot = slot_for(bytes);
-    if (!is_tried(bytes)) return write(slot);
+    if (!is_tried(bytes)) return say_place(bytes, slot);
     ShmSlotTrial& trial = trial_of(bytes);
     const std::uint64_t ns = wants_times(bytes) ? now_ns() - acquired_ns_ : 0;
     if (either_way_) {
@@ -219,11 +238,26 @@ class ShmSender final : ShmCursor {
     } else {
       slot.timed = trial.timed();
     }
-    write(slot);
+    const bool shared = say_place(bytes, slot);
     const ShmWay before = trial.way();
     trial.wrote(bytes, ns, fifo_.consumed->times[fifo_.size_of(bytes)]);
     if (trial.way() != before) [[unlikely]]
       needs_large_slot(bytes) ? place_large() : place_small();
+    return shared;
+  }
+  /// A block is said as if its bytes were lent, from memory that is kept.
+  bool say_place(std::size_t bytes, const ShmSlot& slot) const {
+    const ShmBlock* block =
+        blocks_ && needs_large_slot(bytes) ? blocks_->held(slot.number) : nullptr;
+    if (block == nullptr) {
+      write(slot);
+      return false;
+    }
+    ShmLoan loan{.slot = slot, .kept = 1, .address = 0, .removals = 0, .place = block->place};
+    loan.address = reinterpret_cast<std::uint64_t>(block->memory.get()) + slot.offset;
+    loan.place.offset += slot.offset;
+    write(loan);
+    return true;
   }
   void count_either_way(std::size_t bytes) {
     either_way_ = false;
@@ -247,12 +281,14 @@ class ShmSender final : ShmCursor {
   void write(const Note& note) const {
     std::memcpy(cell().payload, &note, sizeof note);
   }
-  void publish(std::size_t bytes, std::size_t length_word, std::uint64_t digest) {
+  /// `filled`: the receiver may have to copy it to its slot.
+  void publish(std::size_t bytes, std::size_t length_word, std::uint64_t digest, bool filled) {
     cell().digest = digest;
     cell().tag.store(shm_tag(sequence(), length_word), std::memory_order_release);
     --cells_;
     if (needs_large_slot(bytes)) {
-      large_slots_.send(bytes, (length_word & kLent) != 0);
+      large_slots_.send(bytes, filled);
+      if (blocks_) blocks_->release();
     } else if (needs_slot(bytes)) {
       small_ring_.advance();
       --small_slots_;
@@ -275,7 +311,8 @@ class ShmSender final : ShmCursor {
     const std::byte* slot = place(fifo_.slots[0], {small_ring_.next()});
     for (std::size_t at = 0; at < bytes; at += kCacheLine) prefetch_to_write(slot + at);
   }
-  void refill() {
+  /// `large`: also the large slots; while they are held.
+  void refill(bool large) {
     // Acquire: the receiver's reads of what it gives back came before its counts.
     const ShmConsumed& consumed = *fifo_.consumed;
     const std::uint32_t read = consumed.messages.load(std::memory_order_acquire);
@@ -284,7 +321,7 @@ class ShmSender final : ShmCursor {
         small_slots_sent_ - consumed.slots[0].load(std::memory_order_acquire);
     broken_ = broken_ || in_flight > fifo_.cell_count() ||
               small_in_flight > fifo_.slots[0].credits ||
-              !large_slots_.take_back(consumed.slots[1].load(std::memory_order_acquire));
+              (large && !large_slots_.take_back(consumed.slots[1].load(std::memory_order_acquire)));
     if (broken_) return;
     cells_ = fifo_.cell_count() - in_flight;
     small_slots_ = fifo_.slots[0].credits - small_in_flight;
@@ -307,7 +344,8 @@ class ShmSender final : ShmCursor {
   ShmSlotTrial trials_[kShmSlotSizes] = {ShmSlotTrial(ShmSlotSize::small),
                                          ShmSlotTrial(ShmSlotSize::large)};
   ShmSlotDeck large_slots_;
-  ShmLoanTrial loans_[2];  ///< of short messages, of long ones
+  std::unique_ptr<ShmBlocks> blocks_;  ///< in place of large slots; null: it has none
+  ShmLoanTrial loans_[2];              ///< of short messages, of long ones
   std::array<SharedLoan, kLongLoans> long_loans_ = {};
 };
 

@@ -74,6 +74,13 @@ class ShmSlotDeck {
     }
     return {offered_->number};
   }
+  /// Calls use(number) for each slot that is neither offered nor under way.
+  template <class Use>
+  void each_free(Use use) const {
+    for (const ShmSlot& slot : free_) use(slot.number);
+  }
+  /// How many were ever sent; wraps.
+  [[nodiscard]] std::uint32_t sent() const { return sent_; }
   /// Whether it is time to ask which came back, rather than to use one more. Each time costs a
   /// cache line: at every message, 16 KiB took 8 % longer.
   [[nodiscard]] bool wants_back() const { return !offered_ && sent_ - returned_ >= kUnasked; }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for long messages that all connections of two processes share.
+#include "transports/shm/shm_slot_pool.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "base/made_once.hpp"
+#include "sys/fork_safe_mutex.hpp"
+
+namespace coll {
+namespace {
+
+/// Nobody shares longer slots: they would fill the arena.
+constexpr std::size_t kLongestSlot = std::size_t{4} << 20;
+
+struct PoolKey {
+  std::uint64_t peer[2];
+  std::size_t slot_bytes;
+
+  friend auto operator<=>(const PoolKey&, const PoolKey&) = default;
+};
+struct Pools {
+  pid_t owner = 0;
+  std::map<PoolKey, std::shared_ptr<ShmSlotPool>> all;
+  std::unique_ptr<Pools> parents;  ///< a forked child's, never used; kept for checkers of leaks
+};
+
+ForkSafeMutex g_pools_mutex;
+/// A child made by fork begins without any: it cannot use its parent's arena.
+Pools& pools() {
+  Pools& pools = made_once([] { return Pools(); });
+  if (pools.owner != ::getpid()) {
+    auto parents = std::make_unique<Pools>(std::move(pools));
+    pools = {.owner = ::getpid(), .all = {}, .parents = std::move(parents)};
+  }
+  return pools;
+}
+
+}  // namespace
+
+ShmSlotPool::Membership ShmSlotPool::join(const MemoryProof& peer, std::size_t slot_bytes,
+                                          const void* owner) {
+  if ((peer.number[0] == 0 && peer.number[1] == 0) || slot_bytes > kLongestSlot) return {};
+  std::vector<std::shared_ptr<ShmSlotPool>> ended;  // their memory goes unlocked
+  const std::lock_guard lock(g_pools_mutex);
+  auto& all = pools().all;
+  std::erase_if(all, [&](auto& entry) {
+    ShmSlotPool& pool = *entry.second;
+    pool.collect_read();
+    if (entry.second.use_count() > 1 || !pool.unread_.empty()) return false;
+    ended.push_back(std::move(entry.second));
+    return true;
+  });
+  auto& pool = all[{{peer.number[0], peer.number[1]}, slot_bytes}];
+  if (!pool) pool = std::make_shared<ShmSlotPool>(slot_bytes, owner);
+  return {.pool = pool, .shares = pool->first_owner_ != owner};
+}
+
+bool ShmSlotPool::Unread::is_over() const {
+  if (consumed->slots[1].load(std::memory_order_acquire) == end ||
+      consumed->stopped.load(std::memory_order_acquire) != 0) {
+    return true;
+  }
+  std::byte nothing{};
+  return peer_pid != 0 && read_peer_memory(peer_pid, 0, &nothing, 1).code() == Code::peer_lost;
+}
+
+/// The blocks that peers have read by now are free.
+void ShmSlotPool::collect_read() {
+  std::erase_if(unread_, [&](Unread& unread) {
+    if (!unread.is_over()) return false;
+    std::ranges::move(unread.blocks, std::back_inserter(free_));
+    return true;
+  });
+}
+
+ShmBlock ShmSlotPool::take(std::list<ShmBlocks*>::iterator member) {
+  {
+    const std::lock_guard lock(g_pools_mutex);
+    members_.splice(members_.end(), members_, member);
+    if (free_.empty()) collect_read();
+    for (auto other = members_.rbegin(); free_.empty() && other != members_.rend(); ++other) {
+      if (other != members_.rbegin()) (*other)->give_back(free_);
+    }
+    if (!free_.empty()) {
+      ShmBlock block = std::move(free_.back());
+      free_.pop_back();
+      return block;
+    }
+  }
+  ShmBlock block;
+  block.memory = SharedArena::own(slot_bytes_);
+  if (!block.memory) return {};
+  const auto place = SharedSegments::find(block.memory.get(), slot_bytes_);
+  if (!place) return {};
+  block.place = *place;
+  return block;
+}
+
+ShmBlocks::ShmBlocks(std::shared_ptr<ShmSlotPool> pool, ShmSlotDeck& deck,
+                     const ShmConsumed& consumed, std::size_t slots)
+    : pool_(std::move(pool)), deck_(deck), consumed_(consumed), blocks_(slots) {
+  const std::lock_guard lock(g_pools_mutex);
+  self_ = pool_->members_.insert(pool_->members_.end(), this);
+}
+
+ShmBlocks::~ShmBlocks() {
+  COLL_CHECK(!pool_, "a connection leaves the pool before it ends");
+}
+
+void ShmBlocks::take(ShmBlock& block) {
+  block = pool_->take(self_);
+}
+
+void ShmBlocks::give_back(std::vector<ShmBlock>& free) {
+  std::uint8_t idle = kIdle;
+  if (!use_.compare_exchange_strong(idle, kTaken, std::memory_order_acquire,
+                                    std::memory_order_relaxed)) {
+    return;
+  }
+  if (deck_.take_back(consumed_.slots[1].load(std::memory_order_acquire))) {
+    deck_.each_free([&](std::uint32_t slot) {
+      if (blocks_[slot].memory) free.push_back(std::move(blocks_[slot]));
+    });
+  }
+  use_.store(kIdle, std::memory_order_release);
+}
+
+void ShmBlocks::leave(MemorySegment segment, std::int64_t peer_pid) {
+  const std::lock_guard lock(g_pools_mutex);
+  ShmSlotPool& pool = *pool_;
+  pool.members_.erase(self_);
+  release();
+  give_back(pool.free_);
+  std::erase_if(blocks_, [](const ShmBlock& block) { return !block.memory; });
+  if (!blocks_.empty()) {
+    pool.unread_.push_back({.segment = std::move(segment),
+                            .consumed = &consumed_,
+                            .end = deck_.sent(),
+                            .peer_pid = peer_pid,
+                            .blocks = std::move(blocks_)});
+  }
+  pool_.reset();
+}
+
+}  // namespace coll

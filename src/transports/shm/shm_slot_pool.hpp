@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for long messages that all connections of two processes share.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "sys/memory/memory_segment.hpp"
+#include "sys/memory/peer_memory.hpp"
+#include "sys/memory/shared_arena.hpp"
+#include "transports/shm/shm_fifo.hpp"
+
+namespace coll {
+
+/// Memory of one large slot, in the arena of the sending process.
+struct ShmBlock {
+  SharedArena::OwnedBlock memory;
+  SharedPlace place;  ///< where the receiver reads it
+};
+
+class ShmSlotPool;
+
+/// The blocks of one connection, which its sender fills in place of its large slots. It keeps a
+/// block for the next message until another connection wants one.
+class ShmBlocks {
+ public:
+  /// `deck` says which slots are free, once `consumed` says which came back.
+  ShmBlocks(std::shared_ptr<ShmSlotPool> pool, ShmSlotDeck& deck, const ShmConsumed& consumed,
+            std::size_t slots);
+  ShmBlocks(const ShmBlocks&) = delete;
+  ShmBlocks& operator=(const ShmBlocks&) = delete;
+  ~ShmBlocks();
+
+  /// Before the deck is used for the next message. False while another thread takes blocks away:
+  /// try again.
+  bool hold() {
+    std::uint8_t idle = kIdle;
+    return held_ || (held_ = use_.compare_exchange_strong(idle, kHeld, std::memory_order_acquire,
+                                                          std::memory_order_relaxed));
+  }
+  /// The message went.
+  void release() {
+    held_ = false;
+    use_.store(kIdle, std::memory_order_release);
+  }
+  /// The block that stands for a slot; null: there is none to be had. While held.
+  const ShmBlock* of(std::uint32_t slot) {
+    ShmBlock& block = blocks_[slot];
+    if (!block.memory) [[unlikely]]
+      take(block);
+    return block.memory ? &block : nullptr;
+  }
+  /// The same, but takes none.
+  [[nodiscard]] const ShmBlock* held(std::uint32_t slot) const {
+    return blocks_[slot].memory ? &blocks_[slot] : nullptr;
+  }
+  /// The connection ends. The peer may still have to read some blocks; `segment`, in which it
+  /// counts, is kept until it has, or its process is gone. `peer_pid` is 0 where that is not known.
+  void leave(MemorySegment segment, std::int64_t peer_pid);
+
+ private:
+  friend ShmSlotPool;
+  static constexpr std::uint8_t kIdle = 0, kHeld = 1, kTaken = 2;
+
+  void take(ShmBlock& block);
+  /// Moves the blocks of slots that came back to `free`, unless the connection is being used.
+  void give_back(std::vector<ShmBlock>& free);
+
+  std::shared_ptr<ShmSlotPool> pool_;
+  ShmSlotDeck& deck_;
+  const ShmConsumed& consumed_;
+  bool held_ = false;
+  std::atomic<std::uint8_t> use_{kIdle};  ///< orders what the deck and the blocks are
+  std::vector<ShmBlock> blocks_;          ///< by slot; some have no memory
+  std::list<ShmBlocks*>::iterator self_;  ///< in the pool
+};
+
+/// What the connections to one peer process share. The first communicator's connections have slots
+/// of their own. Those of the others are seldom busy at the same time.
+class ShmSlotPool {
+ public:
+  struct Membership {
+    std::shared_ptr<ShmSlotPool> pool;  ///< to be kept as long as the connection
+    bool shares = false;                ///< false: it should use slots of its own
+  };
+  /// For a connection of `owner`, a transport, to the process of `peer`. It shares nothing if it is
+  /// one of the first owner's, if `peer` proves nothing, or if slots are very long.
+  static Membership join(const MemoryProof& peer, std::size_t slot_bytes, const void* owner);
+
+  ShmSlotPool(std::size_t slot_bytes, const void* owner)
+      : slot_bytes_(slot_bytes), first_owner_(owner) {}
+
+ private:
+  friend ShmBlocks;
+  /// Blocks of a connection that has ended, which its peer had not read then.
+  struct Unread {
+    MemorySegment segment;
+    const ShmConsumed* consumed = nullptr;
+    std::uint32_t end = 0;      ///< read once so many slots have come back
+    std::int64_t peer_pid = 0;  ///< 0: not known
+    std::vector<ShmBlock> blocks;
+
+    [[nodiscard]] bool is_over() const;
+  };
+
+  /// A block, from where it is least work to have one: what others gave back, what they need no
+  /// more, new memory.
+  ShmBlock take(std::list<ShmBlocks*>::iterator member);
+  void collect_read();
+
+  const std::size_t slot_bytes_;
+  const void* const first_owner_;
+  // Under the mutex of all pools.
+  std::list<ShmBlocks*> members_;  ///< who took a block last is at the end
+  std::vector<ShmBlock> free_;
+  std::vector<Unread> unread_;
+};
+
+}  // namespace coll
