@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -23,6 +24,7 @@
 #include "command_line.hpp"
 #include "reduce/reduce.hpp"
 #include "sys/machine/core_caches.hpp"
+#include "sys/machine/core_costs.hpp"
 #include "sys/net/net_interfaces.hpp"
 #include "sys/verbs/rdma_ports.hpp"
 #include "topology/picture/picture.hpp"
@@ -94,6 +96,8 @@ Json machine() {
           {"l2_bytes", caches.own},
           // What a core reaches. sysconf(3) would count all caches of a package, so 0 if unknown.
           {"l3_bytes", caches.shared},
+          // A cache line from one core to another; 0 where that cannot be measured.
+          {"line_ns", std::round(1e4 * coll::core_costs().line_us) / 10},
           {"memory_bytes", bytes_of(_SC_PHYS_PAGES) * bytes_of(_SC_PAGESIZE)},
           {"huge_pages", huge_pages()},
           {"interfaces", interfaces},
@@ -160,13 +164,15 @@ void print_overview(const Json& info) {
   const Json& machine = info["machine"];
   fmt::print("libcollectives {}, reduction kernels for {}\n", info["version"].get<std::string>(),
              info["instruction_set"].get<std::string>());
-  fmt::print("machine: {}, {} cores{}, L2 {}, L3 {}, memory {}\n",
+  const double line_ns = machine["line_ns"].get<double>();
+  fmt::print("machine: {}, {} cores{}, L2 {}, L3 {}, memory {}{}\n",
              machine["processor"].get<std::string>(), machine["cores"].get<int>(),
              machine["cores"] == machine["cores_online"]
                  ? ""
                  : fmt::format(" of {}", machine["cores_online"].get<int>()),
              cache_text(machine["l2_bytes"]), cache_text(machine["l3_bytes"]),
-             bytes_text(machine["memory_bytes"]));
+             bytes_text(machine["memory_bytes"]),
+             line_ns > 0 ? fmt::format(", a cache line to another core {:.0f} ns", line_ns) : "");
   fmt::print("huge pages: {}\n", huge_pages_text(machine["huge_pages"]));
   std::string names;
   for (const Json& name : machine["interfaces"])

@@ -4,6 +4,7 @@
 import json
 import mmap
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,10 +47,23 @@ class CollInfo(unittest.TestCase):
                 bytes_there = int(size.read().strip()[:-1]) << 10
         self.assertEqual(info["machine"]["l3_bytes"], bytes_there)
         self.assertRegex(run().stdout, r"machine: .* L3 [\d.]+ [KM]iB" if bytes_there else "machine: .* L3 unknown")
+        self.assertGreaterEqual(info["machine"]["line_ns"], 0)
+        self.assertLess(info["machine"]["line_ns"], 100e3)
         self.assertEqual([t["name"] for t in info["transports"]], ["shm", "verbs", "tcp"])
         knobs = {knob["name"]: knob for knob in info["knobs"]}
         self.assertEqual((knobs["COLL_LANES"]["value"], knobs["COLL_LANES"]["set"]), ("3", True))
         self.assertEqual((knobs["COLL_LOG"]["value"], knobs["COLL_LOG"]["set"]), ("warn", False))
+
+    def test_a_line_from_core_to_core(self):
+        line = r"(?m)^machine: .*, memory [\d.]+ \w+(, a cache line to another core \d+ ns)?$"
+        self.assertRegex(run().stdout, line)  # unknown where other programs are on the cores
+        all_cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(all_cores)})
+        try:
+            self.assertEqual(json.loads(run("--json").stdout)["machine"]["line_ns"], 0)
+            self.assertIsNone(re.search(line, run().stdout)[1])
+        finally:
+            os.sched_setaffinity(0, all_cores)
 
     def test_huge_pages_are_tried(self):
         pages = json.loads(run("--json").stdout)["machine"]["huge_pages"]
