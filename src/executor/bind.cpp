@@ -259,6 +259,9 @@ void bind_landings(Program& program, const Schedule& schedule) {
   const auto lands = [](Connection* one) { return one->landing() != nullptr; };
   if (std::ranges::none_of(program.connections, lands)) return;
   const std::vector<std::vector<BoundStep::When>> may_land = find_landings(schedule);
+  // Then what a rank only receives is a sum of the other one's.
+  const bool computed =
+      schedule.spec.collective == Collective::all_reduce && schedule.spec.ranks == 2;
   std::vector<std::size_t> first;
   for (std::size_t at = 0; at < program.lanes.size(); ++at) {
     Program::Lane& lane = program.lanes[at];
@@ -270,8 +273,8 @@ void bind_landings(Program& program, const Schedule& schedule) {
       Landing* const landing = lane.connections[step->source]->landing();
       const BoundStep::When when =
           may_land[at % schedule.lanes.size()][static_cast<std::size_t>(step - lane.begin)];
-      if (landing != nullptr && when != BoundStep::When::never)
-        program.expected.push_back({landing, step, nth, 0, when});
+      if (landing == nullptr || (landing->only_computed() && !computed)) continue;
+      if (when != BoundStep::When::never) program.expected.push_back({landing, step, nth, 0, when});
     }
     for (std::size_t i = first.back(); i < program.expected.size(); ++i) {
       Expected& one = program.expected[i];

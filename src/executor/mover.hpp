@@ -40,9 +40,10 @@ class Mover {
   void reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
               const std::byte* message, std::byte* slot);
   void reduce_run(const BoundStep& step, std::byte* into, std::byte* slot, const std::byte* from,
-                  const std::byte* with, std::uint64_t elements, bool streams);
-  [[nodiscard]] unsigned store_of(const BoundStep& step) const {
-    return static_cast<unsigned>(holds(step.stream) ? call_.store : reduce::Store::cached);
+                  const std::byte* with, std::uint64_t elements, bool streams, bool lands);
+  [[nodiscard]] unsigned store_of(const BoundStep& step, bool lands = false) const {
+    const reduce::Store store = lands ? call_.landed_store : call_.store;
+    return static_cast<unsigned>(holds(step.stream) ? store : reduce::Store::cached);
   }
   /// Whether a message is better written to its slot past the caches.
   [[nodiscard]] static bool streams_to(const Connection& to, const StepExtent& extent) {
@@ -313,16 +314,19 @@ template <bool kUnequal>
 void Mover<kUnequal>::reduce(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
                              const std::byte* message, std::byte* slot) {
   const bool streams = slot != nullptr && streams_to(*lane.lane->connections[step.target], extent);
-  for_each_combination<kUnequal>(
-      run_, lane, step, extent, message, slot,
-      [&](std::byte* into, std::byte* both, const std::byte* from, const std::byte* with,
-          std::uint64_t elements) { reduce_run(step, into, both, from, with, elements, streams); });
+  const bool lands = slot != nullptr && lane.lane->connections[step.target]->lands();
+  for_each_combination<kUnequal>(run_, lane, step, extent, message, slot,
+                                 [&](std::byte* into, std::byte* both, const std::byte* from,
+                                     const std::byte* with, std::uint64_t elements) {
+                                   reduce_run(step, into, both, from, with, elements, streams,
+                                              lands);
+                                 });
 }
 
 template <bool kUnequal>
 void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::byte* slot,
                                  const std::byte* from, const std::byte* with,
-                                 std::uint64_t elements, bool streams) {
+                                 std::uint64_t elements, bool streams, bool lands) {
   if (call_.kernels == nullptr) [[unlikely]] {
     if (step.swapped) std::swap(from, with);
     if (step.into_space == Space::none) into = std::exchange(slot, nullptr);
@@ -330,7 +334,7 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   }
   const reduce::Kernels& kernels = *call_.kernels;
   const auto ranks = static_cast<std::size_t>(program_.ranks);
-  const unsigned how = store_of(step);
+  const unsigned how = store_of(step, lands);
   const auto& combine = step.finish ? kernels.finish : kernels.combine;
   const auto& combine_both = step.finish ? kernels.finish_both : kernels.combine_both;
   if (step.into_space == Space::none) {

@@ -28,6 +28,8 @@ struct CallBinding {
   std::uint64_t digest = 0;
   bool apart = false;                           ///< input and output do not overlap
   reduce::Store store = reduce::Store::cached;  ///< of results that no other step touches
+  /// The same, of those that are written to the receiver's memory as well.
+  reduce::Store landed_store = reduce::Store::cached;
 };
 
 /// One call: its buffers, and where each of its lanes is. It is made once and used again for calls

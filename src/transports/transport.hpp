@@ -113,6 +113,9 @@ class Landing {
   [[nodiscard]] virtual std::uint64_t next() const = 0;
   /// Up to so many messages ahead it is worth saying where they are wanted.
   [[nodiscard]] virtual std::uint64_t ahead() const = 0;
+  /// Is it worth it only for messages that their sender computes? It then computes them into that
+  /// memory. What it has in a buffer the receiver may copy as well.
+  [[nodiscard]] virtual bool only_computed() const { return false; }
   /// Message `number` will be received to [into, into + bytes), by `receive` or by a `peek`, which
   /// returns `into` if the message was written there. Nobody else may touch that memory until then:
   /// its content is undefined. This is a hint, since the peer may send the message to a slot. To be
@@ -173,6 +176,8 @@ class Connection {
   /// Where to write the next message's payload. Null only without a free credit or after a failure.
   /// Returns the same place until `commit`.
   virtual std::byte* acquire(std::size_t bytes) = 0;
+  /// Is the place from `acquire` in the receiver's memory, where it wants the message?
+  [[nodiscard]] bool lands() const { return lands_; }
   /// Sends the payload that was written to the place from `acquire(bytes)`.
   virtual void commit(std::size_t bytes, std::uint64_t digest) = 0;
   /// From this length on, payloads are better written past the caches to the place from `acquire`,
@@ -228,6 +233,7 @@ class Connection {
   explicit Connection(Connection* inner)
       : peer_(inner->peer_), slot_bytes_(inner->slot_bytes_), failing_(inner->failing_) {}
   void set_buffer_bytes(std::size_t bytes) { buffer_bytes_ = bytes; }
+  void set_lands(bool lands) { lands_ = lands; }
   void set_least_streamed(std::size_t bytes) { least_streamed_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
@@ -238,6 +244,7 @@ class Connection {
   Rank peer_ = kNoRank;
   std::size_t slot_bytes_ = 0;
   std::size_t buffer_bytes_ = 0;
+  bool lands_ = false;
   std::size_t least_streamed_ = std::numeric_limits<std::size_t>::max();
   Status status_;
   Connection* failing_ = this;  ///< whose status is meant: that of the innermost connection

@@ -40,6 +40,29 @@ class RegisteredResource final : public std::pmr::memory_resource {
   }
 };
 
+/// Memory of the process's arena, as `coll_mem_alloc` gives it.
+class ArenaResource final : public std::pmr::memory_resource {
+ public:
+  static ArenaResource* of_process() {
+    static ArenaResource one;
+    return &one;
+  }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t /*alignment*/) override {
+    auto block = SharedArena::own(bytes);
+    if (!block) throw std::bad_alloc();
+    return block.release();
+  }
+  void do_deallocate(void* data, std::size_t /*bytes*/, std::size_t /*alignment*/) override {
+    const auto arena = SharedArena::of_this_process();
+    if (arena.ok()) (void)(*arena)->free(static_cast<std::byte*>(data));  // not in a fork
+  }
+  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+};
+
 /// May processes of this user open each other's descriptors?
 inline bool opens_descriptors() {
   const auto arena = SharedArena::of_this_process();

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shm lends out of registered memory, and what it does where that cannot be read in place.
+// What shm lends out of registered memory, what it does where that cannot be read in place, and
+// what it writes into the arena of its peer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "registered_resource.hpp"
 #include "sys/memory/mapped_file.hpp"
@@ -139,6 +142,110 @@ TEST_F(ShmWrongSegments, ADescriptorThatIsGoneIsAFailureOnlyWhereTheMemoryIsToo)
   EXPECT_EQ(receiver().status().rank(), 0);
   EXPECT_NE(receiver().status().text().find("lent its memory"), std::string::npos)
       << receiver().status().text();
+}
+
+// --- what lands
+
+/// Two ranks, the second of which wants a message in its arena.
+class ShmLanding : public testing::Test, public Pair {
+ protected:
+  ShmLanding() : Pair({.name = "shm", .make = make_shm_transport}, kLong) {}
+  /// Each learns what the other reaches with a message that needs a slot.
+  void SetUp() override {
+    ASSERT_TRUE(ready);
+    Payload word(kShort);
+    for (const int from : {0, 1}) {
+      ASSERT_TRUE(ends[from]->send(word.data(), kShort, 0));
+      ASSERT_TRUE(ends[1 - from]->receive(word.data(), kShort, 0));
+    }
+  }
+
+  Connection& sender() { return *ends[0]; }
+  Connection& receiver() { return *ends[1]; }
+  void expect(std::byte* into) {
+    receiver().landing()->expect(receiver().landing()->next(), into, kLong);
+  }
+  /// Where the sender would write the next message, once it knows what was expected.
+  std::byte* place() {
+    EXPECT_EQ(sender().peek(kLong, 0), nullptr);
+    return sender().acquire(kLong);
+  }
+  Payload wanted_ = Payload(kLong, std::byte{1}, ArenaResource::of_process());
+};
+
+TEST_F(ShmLanding, TheSenderWritesToTheReceiversMemory) {
+  expect(wanted_.data());
+  EXPECT_FALSE(sender().lands());
+  std::byte* const there = place();
+  EXPECT_TRUE(sender().lands());
+  EXPECT_EQ(place(), there);
+  *there = std::byte{2};
+  EXPECT_EQ(wanted_.front(), std::byte{2});
+  EXPECT_FALSE(sender().lending()->lends(wanted_.data(), kLong, Fetch::always)) << "it lands";
+  sender().commit(kLong, 1);
+  EXPECT_FALSE(sender().lands());
+  EXPECT_EQ(receiver().peek(kLong, 1), wanted_.data());
+}
+
+TEST_F(ShmLanding, NothingLandsOutsideTheArena) {
+  Payload own(kLong), of_segment = registered(0, kLong);
+  for (std::byte* into : {own.data(), of_segment.data()}) {
+    expect(into);
+    ASSERT_NE(place(), nullptr);
+    EXPECT_FALSE(sender().lands());
+  }
+}
+
+/// A receiver that takes a landed message to another place gets it there.
+TEST_F(ShmLanding, AMessageMayBeReceivedElsewhere) {
+  expect(wanted_.data());
+  std::fill_n(place(), kLong, std::byte{3});
+  sender().commit(kLong, 1);
+  Payload got(kLong);
+  ASSERT_TRUE(receiver().receive(got.data(), kLong, 1));
+  EXPECT_EQ(got, Payload(kLong, std::byte{3}));
+}
+
+/// The memory of a failed call is the program's again once `cancel` has returned.
+TEST_F(ShmLanding, AReceiverWhoseCallFailsWaitsForASenderThatWrites) {
+  expect(wanted_.data());
+  std::byte* const there = place();
+  std::atomic<bool> cancels{false}, cancelled{false};
+  std::thread receiving([&] {
+    cancels = true;
+    receiver().landing()->cancel();
+    cancelled = true;
+    std::ranges::fill(wanted_, std::byte{5});
+  });
+  EXPECT_TRUE(eventually([&] { return cancels.load(); }));
+  for (int turn = 0; turn < 20; ++turn) {
+    std::fill_n(there, kLong, std::byte{4});
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(cancelled);
+  sender().lending()->withdraw();  // its own call has failed, too
+  receiving.join();
+  EXPECT_EQ(wanted_, Payload(kLong, std::byte{5}, ArenaResource::of_process()));
+  EXPECT_EQ(receiver().status().code(), Code::aborted);
+}
+
+/// And also where it ends with the message half written.
+TEST_F(ShmLanding, ASenderThatEndsWritesNoMore) {
+  expect(wanted_.data());
+  ASSERT_NE(place(), nullptr);
+  ASSERT_TRUE(sender().lands());
+  ends[0].reset();
+  receiver().landing()->cancel();
+  EXPECT_EQ(receiver().status().code(), Code::aborted);
+}
+
+/// A cell may say that the message lies where it was wanted, and it was wanted nowhere.
+TEST_F(ShmLanding, WhatWasNeverWantedIsNoPlace) {
+  expect(wanted_.data());
+  std::fill_n(place(), kLong, std::byte{3});
+  sender().commit(kLong, 1);
+  EXPECT_EQ(receiver().peek(kLong - 64, 1), nullptr);
+  EXPECT_EQ(receiver().status().code(), Code::mismatch);
 }
 
 }  // namespace

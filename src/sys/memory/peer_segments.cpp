@@ -72,8 +72,8 @@ Result<PeerSegments::Mapping> PeerSegments::make_mapping(const SharedPlace& plac
   Mapping mapping{.segment = place.segment, .begin = place.offset / kWindow * kWindow};
   if (mapping.begin < size) mapping.bytes = std::min(kWindow, size - mapping.begin);
   if (!mapping.has(place.offset, bytes)) return not_shared(place, bytes);
-  void* data = ::mmap(nullptr, mapping.bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, file.get(),
-                      static_cast<off_t>(mapping.begin));
+  void* data = ::mmap(nullptr, mapping.bytes, passed ? PROT_READ | PROT_WRITE : PROT_READ,
+                      MAP_SHARED | MAP_NORESERVE, file.get(), static_cast<off_t>(mapping.begin));
   if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
   (void)::madvise(data, mapping.bytes, MADV_DONTDUMP);  // else its dump would be ours too
   mapping.data = static_cast<const std::byte*>(data);

@@ -14,9 +14,9 @@
 
 namespace coll {
 
-/// The segments of another process, mapped for reading, piece by piece, as they are asked for.
-/// What the other process says of them is checked here, so that a wrong word is a failure and never
-/// a fault. Used by one thread at a time.
+/// The segments of another process, mapped for reading, the arena for writing too, piece by piece,
+/// as they are asked for. What the other process says of them is checked here, so that a wrong word
+/// is a failure and never a fault. Used by one thread at a time.
 class PeerSegments {
  public:
   /// `arena` is its arena's descriptor, as it was passed; `place` is where the process, whose
@@ -35,6 +35,15 @@ class PeerSegments {
     if (mapping.segment == place.segment && mapping.has(place.offset, bytes)) [[likely]]
       return mapping.data + (place.offset - mapping.begin);
     return map(place, bytes);
+  }
+
+  /// The `bytes`, > 0, from `offset` on of the arena. Nobody may write there but when asked to.
+  Result<std::byte*> in_arena(std::uint64_t offset, std::size_t bytes) {
+    SharedPlace place;
+    place.segment = SharedPlace::kArena;
+    place.offset = offset;
+    COLL_ASSIGN(const std::byte* const there, at(place, bytes));
+    return const_cast<std::byte*>(there);
   }
 
   /// The process has removed `removals` segments so far: lets go of those.

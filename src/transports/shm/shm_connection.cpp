@@ -3,6 +3,7 @@
 #include "transports/shm/shm_connection.hpp"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "base/log.hpp"
@@ -34,13 +35,15 @@ ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
   std::byte* consumed = segment + index * control;
   std::byte* lender = consumed + sizeof(ShmConsumed);
   std::byte* share = lender + sizeof(ShmLender);
+  std::byte* wanted = share + sizeof(ShmShare);
   std::byte* slots = segment + round_up(2 * control, kPage) + index * slots_bytes();
   const ShmSlots small{slots, ShmFifo::kSmallStride, small_slots(),
                        std::min(small_slots(), ShmFifo::kSmallCredits)};
   return {.consumed = reinterpret_cast<ShmConsumed*>(consumed),
           .lender = reinterpret_cast<ShmLender*>(lender),
           .share = reinterpret_cast<ShmShare*>(share),
-          .cells = reinterpret_cast<ShmCell*>(share + sizeof(ShmShare)),
+          .wanted = reinterpret_cast<ShmWantedRing*>(wanted),
+          .cells = reinterpret_cast<ShmCell*>(wanted + sizeof(ShmWantedRing)),
           .slots = {small, {slots + small.bytes(), slot_bytes, credits, credits}}};
 }
 
@@ -48,6 +51,7 @@ ShmConnection::~ShmConnection() {
   if (sharing_) end_sharing();
   if (transport_ != nullptr) transport_->forget(this);
   ShmConnection::stop_reading();
+  if (lands()) sender_.give_up_landing();
   sender_.end(std::move(segment_), reach_.copies ? peer_pid_ : 0);
 }
 
@@ -103,6 +107,7 @@ void ShmConnection::learn_reach() {
 
 bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch) {
   sender_.goes_one_way();
+  if (sender_.is_wanted(bytes)) return false;
   if (peer_reach_.maps) {
     const auto place = SharedSegments::find(data, bytes);
     if (place && peer_reach_.in_place(*place)) return true;
@@ -120,7 +125,7 @@ bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t
   COLL_CHECK(needs_slot(bytes), "a message is lent that is too short to take a slot's credit");
   if (acquire(bytes) == nullptr) return false;
   ShmLoan loan{.slot = {},
-               .kept = kept ? 1U : 0U,
+               .of = kept ? ShmLoanOf::transport : ShmLoanOf::call,
                .address = reinterpret_cast<std::uint64_t>(data),
                .removals = SharedSegments::removals(),
                .place = SharedSegments::find(data, bytes).value_or(SharedPlace{})};
@@ -153,6 +158,8 @@ Result<const std::byte*> ShmConnection::in_place(std::size_t bytes) {
 /// The lent payload: in place, or else fetched into the slot that its sender left unused.
 const std::byte* ShmConnection::borrow(std::size_t bytes) {
   if (fetched_ != nullptr) return fetched_;
+  if (receiver_.loan().of == ShmLoanOf::receiver) [[unlikely]]
+    return landed(bytes);
   if (const auto place = in_place(bytes); place.ok() && *place != nullptr) [[likely]] {
     receiver_.begin_to_read();
     return *place;
@@ -164,6 +171,11 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
 
 /// Copies the lent payload to `into`: from where it lies in place, or else by fetching it.
 bool ShmConnection::take(std::byte* into, std::size_t bytes) {
+  if (receiver_.loan().of == ShmLoanOf::receiver) [[unlikely]] {
+    const std::byte* const there = landed(bytes);
+    if (there != nullptr && there != into) copy_bytes(into, there, bytes);
+    return there != nullptr;
+  }
   const auto found = in_place(bytes);
   const std::byte* const place = found.ok() ? *found : nullptr;
   receiver_.begin_to_read();
@@ -253,11 +265,17 @@ bool ShmConnection::is_peer_still() {
 
 /// The sender of a message writes no more into memory of this process.
 void ShmConnection::end_sharing() {
-  constexpr std::uint64_t kMostNs = 1'000'000'000;
   sharing_ = false;
   receiver_.close_share();
+  outwait([&] { return receiver_.peer_has_copied(); });
+}
+
+/// Waits until the peer is `done` with writing into memory of this process, which has ended that.
+template <class Done>
+void ShmConnection::outwait(Done done) const {
+  constexpr std::uint64_t kMostNs = 1'000'000'000;
   const std::uint64_t begin = now_ns();
-  while (!receiver_.peer_has_copied()) {
+  while (!done()) {
     if (peer_is_gone()) return;
     if (now_ns() - begin > kMostNs) {
       log(LogLevel::warn, "rank " + std::to_string(peer()) +
@@ -266,6 +284,50 @@ void ShmConnection::end_sharing() {
       return;
     }
   }
+}
+
+// --- landing
+
+/// Where to write the next message, of `bytes`, for which there is a slot.
+std::byte* ShmConnection::where_wanted(std::byte* slot, std::size_t bytes) {
+  if (!sender_.is_wanted(bytes) || peer_segments_ == nullptr) [[likely]]
+    return slot;
+  const auto place = peer_segments_->in_arena(sender_.wanted().offset, bytes);
+  if (!place.ok() || !sender_.claim_landing()) return slot;
+  set_lands(true);
+  return *place;
+}
+
+/// Where the next message was written, of which its sender says that this was where it is wanted.
+const std::byte* ShmConnection::landed(std::size_t bytes) {
+  const std::byte* const place =
+      landings_ ? landings_->place_of(receiver_.position(), bytes) : nullptr;
+  if (place == nullptr) fail_credits();
+  return place;
+}
+
+std::uint64_t ShmConnection::next() const {
+  return receiver_.position() - 1;
+}
+
+void ShmConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+  const std::uint64_t sequence = number + 1, next = receiver_.position();
+  if (!usable_ || bytes <= ShmFifo::kSmallBytes) return;
+  if (sequence < std::max(next, expected_) || sequence >= next + ShmWantedRing::kAhead) return;
+  if (!peer_reach_.said) learn_reach();
+  const auto place = SharedSegments::find(into, bytes);
+  if (!peer_reach_.maps || !place || place->segment != SharedPlace::kArena) return;
+  if (!landings_) landings_.reset(new (std::nothrow) ShmLandings(receiver_.wanted()));
+  if (!landings_) return;
+  landings_->tell(sequence, into, place->offset, bytes);
+  expected_ = sequence + 1;
+}
+
+void ShmConnection::cancel() {
+  const auto wait = [&](auto done) { outwait(done); };
+  if (!landings_ || !landings_->cancel(receiver_.position(), wait)) return;
+  fail(failed(Code::aborted, "a call has failed, and messages were expected in its memory"));
+  usable_ = false;
 }
 
 void ShmConnection::no_credit() {
@@ -289,7 +351,8 @@ bool ShmConnection::fetch(std::byte* into, std::size_t begin, std::size_t bytes)
 }
 
 bool ShmConnection::intact() {
-  if (!receiver_.is_lent() || receiver_.intact() || receiver_.loan().kept != 0) [[likely]]
+  if (!receiver_.is_lent() || receiver_.intact() || receiver_.loan().of != ShmLoanOf::call)
+      [[likely]]
     return true;
   fail(failed(Code::peer_lost, "rank " + std::to_string(peer()) +
                                    " took back what it had lent: its call has failed"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One end of a connection through shared memory.
 #pragma once
+#include <memory>
 #include <utility>
 
 #include "base/copy_bytes.hpp"
@@ -31,7 +32,7 @@ struct ShmLayout {
 
 /// Two FIFOs in one segment. Once ready, it takes no lock, allocates nothing, and calls the
 /// operating system only to copy lent memory. The death of the peer looks like silence: "not now".
-class ShmConnection final : public Connection, public Lending {
+class ShmConnection final : public Connection, public Lending, public Landing {
  public:
   ShmConnection(const ConnectionSpec& spec, ShmTransport* transport)
       : Connection(spec.peer, spec.slot_bytes), transport_(transport), crowded_(spec.crowded) {}
@@ -43,15 +44,19 @@ class ShmConnection final : public Connection, public Lending {
       return nullptr;
     if (needs_slot(bytes) && !peer_reach_.said) [[unlikely]]
       learn_reach();
-    std::byte* place = sender_.acquire(bytes);
-    if (place == nullptr) [[unlikely]]
-      no_credit();
-    return place;
+    std::byte* const place = sender_.acquire(bytes);
+    if (place != nullptr && bytes <= ShmFifo::kSmallBytes) [[likely]]
+      return place;
+    if (place != nullptr) return where_wanted(place, bytes);
+    no_credit();
+    return nullptr;
   }
   void commit(std::size_t bytes, std::uint64_t digest) override {
     sender_.commit(bytes, digest, std::exchange(streaming_, true));
-    // Only such messages are ever streamed.
-    if (bytes > ShmFifo::kSmallBytes) set_least_streamed(sender_.least_streamed());
+    if (bytes <= ShmFifo::kSmallBytes) return;
+    // Only such messages are ever streamed, or land.
+    set_least_streamed(sender_.least_streamed());
+    set_lands(false);
   }
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {
     std::byte* place = acquire(bytes);
@@ -70,6 +75,7 @@ class ShmConnection final : public Connection, public Lending {
   }
   void withdraw() override {
     sender_.withdraw();
+    sender_.give_up_landing();
     if (sharing_) end_sharing();
   }
   bool all_read() override;
@@ -106,7 +112,14 @@ class ShmConnection final : public Connection, public Lending {
     if (ready_) receiver_.stop();
   }
 
+  [[nodiscard]] std::uint64_t next() const override;
+  [[nodiscard]] std::uint64_t ahead() const override { return 8; }
+  [[nodiscard]] bool only_computed() const override { return true; }
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes) override;
+  void cancel() override;
+
   Lending* lending() override { return this; }
+  Landing* landing() override { return this; }
   [[nodiscard]] bool ready() const override { return ready_; }
 
   // For the transport, while it connects.
@@ -151,6 +164,10 @@ class ShmConnection final : public Connection, public Lending {
   bool is_peer_still();
   [[nodiscard]] bool peer_is_gone() const;
   void end_sharing();
+  template <class Done>
+  void outwait(Done done) const;
+  std::byte* where_wanted(std::byte* slot, std::size_t bytes);
+  const std::byte* landed(std::size_t bytes);
   void no_credit();
   void fail_credits();
   void fail_message(std::size_t bytes, std::uint64_t digest);
@@ -162,9 +179,11 @@ class ShmConnection final : public Connection, public Lending {
   bool sharing_ = false;           ///< the next message is being copied together with the peer
   bool helps_ = false;             ///< this end can write into the peer's memory, as far as known
   std::uint32_t taken_alone_ = 0;  ///< long messages since the peer last waited for one
-  std::int32_t refused_ = -1;      ///< the shared message that it could not write
-  ShmReach reach_;                 ///< of this end to the peer's memory
-  ShmReach peer_reach_;            ///< of the peer to ours
+  std::uint64_t expected_ = 0;     ///< the receiver has told of messages before this one
+  std::unique_ptr<ShmLandings> landings_;  ///< null: it has never told of any
+  std::int32_t refused_ = -1;              ///< the shared message that it could not write
+  ShmReach reach_;                         ///< of this end to the peer's memory
+  ShmReach peer_reach_;                    ///< of the peer to ours
   std::int64_t peer_pid_ = 0;
   MemoryProof peer_proof_;
   std::uint64_t proved_ns_ = 0;  ///< when the process of that number was last known to be the peer

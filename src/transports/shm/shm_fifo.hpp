@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "transports/shm/shm_landing.hpp"
 #include "transports/shm/shm_line.hpp"
 #include "transports/shm/shm_loan_trial.hpp"
 #include "transports/shm/shm_reach.hpp"
@@ -32,7 +33,9 @@ namespace coll {
 //  - what only one side needs is not in the segment at all;
 //  - a payload whose memory stays as it is may be lent: the cell says where it lies in the sender's
 //    process, and the receiver, where it can reach that memory, copies it once instead of twice;
-//  - a sender that waits for a long one to be read copies a part of it (shm_share.hpp).
+//  - a sender that waits for a long one to be read copies a part of it (shm_share.hpp);
+//  - a long one that its sender computes is written to where the receiver wants it, if that is in
+//    memory which the sender can map (shm_landing.hpp).
 
 inline constexpr std::size_t kInlineBytes = 112;
 
@@ -67,10 +70,17 @@ struct alignas(kLinePair) ShmLender {
   ShmLoanWords loans[2];                 ///< of short messages that may be lent, of long ones
 };
 
+/// Whose memory a loan is.
+enum class ShmLoanOf : std::uint32_t {
+  call,       ///< the call's: may be withdrawn
+  transport,  ///< outlives the call
+  receiver,   ///< the receiver's own: it was written to where it is wanted
+};
+
 /// What a cell holds in place of a lent payload.
 struct ShmLoan {
   ShmSlot slot;
-  std::uint32_t kept = 0;      ///< 1: its memory outlives the call, and is never withdrawn
+  ShmLoanOf of = ShmLoanOf::call;
   std::uint64_t address = 0;   ///< in the sender's process
   std::uint64_t removals = 0;  ///< of segments of its process, until now
   SharedPlace place;           ///< in these; nowhere: only at the address
@@ -94,6 +104,7 @@ struct ShmFifo {
   ShmConsumed* consumed = nullptr;
   ShmLender* lender = nullptr;
   ShmShare* share = nullptr;
+  ShmWantedRing* wanted = nullptr;
   ShmCell* cells = nullptr;
   ShmSlots slots[2];  ///< small ones, if large ones are larger; large ones, the spec's credits
 
@@ -125,7 +136,7 @@ struct ShmFifo {
   [[nodiscard]] std::uint32_t cell_count() const { return cells_for(slots[1].count); }
   /// Bytes of counts and cells, a multiple of kLinePair.
   static constexpr std::size_t control_bytes(std::uint32_t credits) {
-    return sizeof(ShmConsumed) + sizeof(ShmLender) + sizeof(ShmShare) +
+    return sizeof(ShmConsumed) + sizeof(ShmLender) + sizeof(ShmShare) + sizeof(ShmWantedRing) +
            cells_for(credits) * sizeof(ShmCell);
   }
 };

@@ -17,7 +17,7 @@
 namespace coll {
 namespace {
 
-constexpr std::string_view kVersion = "shm7";
+constexpr std::string_view kVersion = "shm8";
 
 Result<std::string> read_boot_id() {
   const std::string& id =

@@ -41,6 +41,7 @@ class ShmForeseenSlot {
 
 class ShmReceiver final : ShmCursor {
  public:
+  using ShmCursor::position;
   enum class Next : std::uint8_t { none, expected, lent, other };
 
   ShmReceiver() = default;
@@ -71,6 +72,7 @@ class ShmReceiver final : ShmCursor {
     const std::byte* slot = behind.payload(bytes);
     for (std::size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(slot + at, 0, 2);
   }
+  [[nodiscard]] ShmWantedRing& wanted() const { return *fifo_.wanted; }
   void say(const ShmReach& reach) {
     fifo_.consumed->reach.store(reach.word(), std::memory_order_relaxed);
   }

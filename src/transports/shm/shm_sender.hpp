@@ -53,20 +53,14 @@ class ShmSender final : ShmCursor {
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {
     const bool slot = needs_slot(bytes);
-    if (slot && needs_large_slot(bytes) && blocks_ && !blocks_->hold()) return nullptr;
-    if (!has_credit(bytes) || (slot && needs_large_slot(bytes) && large_slots_.wants_back()))
-        [[unlikely]] {
-      refill(slot && needs_large_slot(bytes));
-      if (broken_ || !has_credit(bytes)) return nullptr;
+    if (slot && needs_large_slot(bytes)) return acquire_large(bytes);
+    if (cells_ == 0 || (slot && small_slots_ == 0)) [[unlikely]] {
+      refill();
+      if (broken_ || cells_ == 0 || (slot && small_slots_ == 0)) return nullptr;
     }
     if (!slot) return cell().payload;
-    if (is_tried(bytes) && wants_times(bytes)) [[unlikely]]
-      acquired_ns_ = now_ns();
-    const ShmSlot at = slot_for(bytes);
-    if (blocks_ && needs_large_slot(bytes)) [[unlikely]] {
-      if (const ShmBlock* block = blocks_->of(at.number)) return block->memory.get() + at.offset;
-    }
-    return place(slots_for(bytes), at);
+    note_begin(bytes);
+    return place(fifo_.slots[0], {small_ring_.next()});
   }
   /// `streaming`: the next message will probably follow without one coming back before.
   void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
@@ -74,7 +68,8 @@ class ShmSender final : ShmCursor {
     publish(bytes, shared ? bytes | kLent : bytes, digest, false);
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming && cells_ > 0) own_next_cell(bytes);
-    if (needs_slot(bytes) && bytes <= kAhead && !needs_large_slot(bytes) && has_credit(bytes))
+    if (needs_slot(bytes) && bytes <= kAhead && !needs_large_slot(bytes) && cells_ > 0 &&
+        small_slots_ > 0)
       own_next_slot(bytes);
   }
   /// From this length on, payloads are better written past the caches.
@@ -112,7 +107,21 @@ class ShmSender final : ShmCursor {
       long_ = {.some = true, .end = position() + 1};
     }
     publish(bytes, bytes | kLent, digest, true);
-    (loan.kept != 0 ? kept_ : lent_) = Loans{.some = true, .end = position()};
+    (loan.of == ShmLoanOf::transport ? kept_ : lent_) = Loans{.some = true, .end = position()};
+  }
+
+  // --- landing
+  /// Does the receiver say where it wants the next message, of `bytes`?
+  [[nodiscard]] bool is_wanted(std::size_t bytes) const {
+    return lands_ || (needs_large_slot(bytes) && wanted().is_told(sequence(), bytes));
+  }
+  [[nodiscard]] ShmWanted& wanted() const { return fifo_.wanted->at(sequence()); }
+  /// The next message, which has a slot, will be written to where it is wanted. False: it is wanted
+  /// there no more.
+  bool claim_landing() { return lands_ = lands_ || wanted().claim(sequence()); }
+  /// It is written, or will not be any more.
+  void give_up_landing() {
+    if (std::exchange(lands_, false)) wanted().end(sequence());
   }
 
   /// From now on, its large messages lie in blocks that connections to its peer share.
@@ -198,12 +207,23 @@ class ShmSender final : ShmCursor {
     const std::uint32_t in_flight = sequence() - first_ - read;
     return mark + in_flight <= position();
   }
-  [[nodiscard]] bool has_credit(std::size_t bytes) const {
-    if (!needs_slot(bytes)) return cells_ > 0;
-    return cells_ > 0 && (needs_large_slot(bytes) ? large_slots_.has_one() : small_slots_ > 0);
+  [[gnu::noinline]] std::byte* acquire_large(std::size_t bytes) {
+    if (blocks_ && !blocks_->hold()) return nullptr;
+    if (cells_ == 0 || !large_slots_.has_one() || large_slots_.wants_back()) {
+      const std::uint32_t returned = fifo_.consumed->slots[1].load(std::memory_order_acquire);
+      broken_ = broken_ || !large_slots_.take_back(returned);
+      refill();
+      if (broken_ || cells_ == 0 || !large_slots_.has_one()) return nullptr;
+    }
+    note_begin(bytes);
+    const ShmSlot slot = large_slots_.offer(bytes);
+    if (const ShmBlock* block = blocks_ ? blocks_->of(slot.number) : nullptr)
+      return block->memory.get() + slot.offset;
+    return place(fifo_.slots[1], slot);
   }
-  [[nodiscard]] const ShmSlots& slots_for(std::size_t bytes) const {
-    return fifo_.slots[fifo_.size_of(bytes)];
+  void note_begin(std::size_t bytes) {
+    if (is_tried(bytes) && wants_times(bytes)) [[unlikely]]
+      acquired_ns_ = now_ns();
   }
   /// The slot of the next message, which needs one.
   [[nodiscard]] ShmSlot slot_for(std::size_t bytes) {
@@ -225,8 +245,10 @@ class ShmSender final : ShmCursor {
   [[nodiscard]] ShmSlotTrial& trial_of(std::size_t bytes) { return trials_[fifo_.size_of(bytes)]; }
   /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
   /// another way. Not inlined: that made messages without a slot slower.
-  /// True: it lies in a block.
+  /// True: it lies in a block, or where it is wanted.
   [[gnu::noinline]] bool say_slot(std::size_t bytes) {
+    if (lands_) [[unlikely]]
+      return say_landed();
     ShmSlot slot = slot_for(bytes);
     if (!is_tried(bytes)) return say_place(bytes, slot);
     ShmSlotTrial& trial = trial_of(bytes);
@@ -245,6 +267,11 @@ class ShmSender final : ShmCursor {
       needs_large_slot(bytes) ? place_large() : place_small();
     return shared;
   }
+  bool say_landed() {
+    write(ShmLoan{.slot = {}, .of = ShmLoanOf::receiver, .address = 0, .removals = 0, .place = {}});
+    give_up_landing();
+    return true;
+  }
   /// A block is said as if its bytes were lent, from memory that is kept.
   bool say_place(std::size_t bytes, const ShmSlot& slot) const {
     const ShmBlock* block =
@@ -253,7 +280,11 @@ class ShmSender final : ShmCursor {
       write(slot);
       return false;
     }
-    ShmLoan loan{.slot = slot, .kept = 1, .address = 0, .removals = 0, .place = block->place};
+    ShmLoan loan{.slot = slot,
+                 .of = ShmLoanOf::transport,
+                 .address = 0,
+                 .removals = 0,
+                 .place = block->place};
     loan.address = reinterpret_cast<std::uint64_t>(block->memory.get()) + slot.offset;
     loan.place.offset += slot.offset;
     write(loan);
@@ -311,17 +342,14 @@ class ShmSender final : ShmCursor {
     const std::byte* slot = place(fifo_.slots[0], {small_ring_.next()});
     for (std::size_t at = 0; at < bytes; at += kCacheLine) prefetch_to_write(slot + at);
   }
-  /// `large`: also the large slots; while they are held.
-  void refill(bool large) {
+  void refill() {
     // Acquire: the receiver's reads of what it gives back came before its counts.
     const ShmConsumed& consumed = *fifo_.consumed;
     const std::uint32_t read = consumed.messages.load(std::memory_order_acquire);
     const std::uint32_t in_flight = sequence() - first_ - read;
     const std::uint32_t small_in_flight =
         small_slots_sent_ - consumed.slots[0].load(std::memory_order_acquire);
-    broken_ = broken_ || in_flight > fifo_.cell_count() ||
-              small_in_flight > fifo_.slots[0].credits ||
-              (large && !large_slots_.take_back(consumed.slots[1].load(std::memory_order_acquire)));
+    broken_ = broken_ || in_flight > fifo_.cell_count() || small_in_flight > fifo_.slots[0].credits;
     if (broken_) return;
     cells_ = fifo_.cell_count() - in_flight;
     small_slots_ = fifo_.slots[0].credits - small_in_flight;
@@ -335,6 +363,7 @@ class ShmSender final : ShmCursor {
   std::uint32_t cells_ = 0, small_slots_ = 0;  ///< free
   std::uint32_t small_slots_sent_ = 0;
   ShmSlotRing small_ring_;
+  bool lands_ = false;       ///< the next message is written to where it is wanted
   bool either_way_ = false;  ///< the next message may be lent, or go through a slot
   bool broken_ = false;
   std::uint64_t acquired_ns_ = 0;
