@@ -51,6 +51,33 @@ struct Pair {
   Vector<float, bytes> low, high;
 };
 
+/// Is there a NaN in any of the four? Asked for two registers of elements at once, since a branch
+/// costs less than to replace what hardly ever is there.
+#if defined(__x86_64__)
+template <class Format>
+constexpr bool kCheapNanBranch = true;
+COLL_INLINE bool any_nan(Pair<kWidth> x, Pair<kWidth> y) {
+#if defined(__AVX512BW__)
+  const auto none = _mm512_cmp_ps_mask(as<__m512>(x.low), as<__m512>(x.high), _CMP_ORD_Q);
+  return _mm512_mask_cmp_ps_mask(none, as<__m512>(y.low), as<__m512>(y.high), _CMP_ORD_Q) != 0xffff;
+#elif defined(__AVX2__)
+  const auto in_x = _mm256_cmp_ps(as<__m256>(x.low), as<__m256>(x.high), _CMP_UNORD_Q);
+  const auto in_y = _mm256_cmp_ps(as<__m256>(y.low), as<__m256>(y.high), _CMP_UNORD_Q);
+  return _mm256_movemask_ps(_mm256_or_ps(in_x, in_y)) != 0;
+#else
+  const auto in_x = _mm_cmpunord_ps(as<__m128>(x.low), as<__m128>(x.high));
+  const auto in_y = _mm_cmpunord_ps(as<__m128>(y.low), as<__m128>(y.high));
+  return _mm_movemask_ps(_mm_or_ps(in_x, in_y)) != 0;
+#endif
+}
+#else
+template <class Format>
+constexpr bool kCheapNanBranch = false;
+COLL_INLINE bool any_nan(Pair<kWidth>, Pair<kWidth>) {
+  return false;  // not asked
+}
+#endif
+
 /// Reads `step` bytes of elements.
 template <size_t step>
 COLL_INLINE auto read(BF16, const std::byte* from) {
@@ -59,18 +86,67 @@ COLL_INLINE auto read(BF16, const std::byte* from) {
   return Pair<register_of(step)>{as<F>(v << 16), as<F>(v & 0xffff0000u)};
 }
 
-/// To nearest, ties to even, in the upper half of each lane (the lower half is left dirty). In
-/// integers: the instructions of AVX512-BF16 would flush denormals. A NaN stays one: it comes from
-/// a bf16 operand or from the CPU, so its lower half is zero and nothing carries into the sign.
+#if defined(__AVX512BW__)
+/// For a shuffle that swaps the halves of each 32-bit lane.
+COLL_INLINE __m512i swap_halves() {
+  return _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302);
+}
+#endif
+
+/// The upper halves of all lanes, those of `high` in the upper places.
 template <size_t bytes>
-COLL_INLINE Raw<bytes> round_bf16(Vector<float, bytes> x) {
-  const auto bits = as<Raw<bytes>>(x);
-  return bits + ((bits >> 16) & 1u) + 0x7fffu;
+COLL_INLINE Raw<bytes> upper_halves(Raw<bytes> low, Raw<bytes> high) {
+#if defined(__AVX512BW__)
+  if constexpr (bytes == 64)
+    return as<Raw<64>>(_mm512_mask_shuffle_epi8(as<__m512i>(high), 0x3333333333333333u,
+                                                as<__m512i>(low), swap_halves()));
+#endif
+#if defined(__AVX2__)
+  if constexpr (bytes == 32)
+    return as<Raw<32>>(_mm256_blend_epi16(as<__m256i>(low >> 16), as<__m256i>(high), 0xaa));
+#endif
+  return (low >> 16) | (high & 0xffff0000u);
 }
 
+/// The same of the lower halves.
+template <size_t bytes>
+COLL_INLINE Raw<bytes> lower_halves(Raw<bytes> low, Raw<bytes> high) {
+#if defined(__AVX512BW__)
+  if constexpr (bytes == 64)
+    return as<Raw<64>>(_mm512_mask_shuffle_epi8(as<__m512i>(low), 0xccccccccccccccccu,
+                                                as<__m512i>(high), swap_halves()));
+#endif
+#if defined(__AVX2__)
+  if constexpr (bytes == 32)
+    return as<Raw<32>>(_mm256_blend_epi16(as<__m256i>(low), as<__m256i>(high << 16), 0xaa));
+#endif
+  return (low & 0x0000ffffu) | (high << 16);
+}
+
+/// To nearest, ties to even. In integers: the instructions of AVX512-BF16 would flush denormals.
+/// What is cut off rounds up if it is more than 0x8000, or equal to it below an odd number. A NaN
+/// stays one: it comes from a bf16 operand or from the CPU, so nothing but zeros is cut off.
 template <size_t bytes>
 COLL_INLINE Raw<bytes> pack(BF16, Pair<bytes> p) {
-  return (round_bf16<bytes>(p.low) >> 16) | (round_bf16<bytes>(p.high) & 0xffff0000u);
+  using S = Vector<std::uint16_t, bytes>;
+  const auto low = as<Raw<bytes>>(p.low), high = as<Raw<bytes>>(p.high);
+  const auto kept = as<S>(upper_halves<bytes>(low, high));
+  const auto rest = as<S>(lower_halves<bytes>(low, high));
+#if defined(__AVX512BW__)
+  if constexpr (bytes == 64) {
+    const auto x = as<__m512i>(kept), odd = as<__m512i>(rest | (kept & std::uint16_t{1}));
+    const auto up = _mm512_cmpgt_epu16_mask(odd, _mm512_set1_epi16(-0x8000));
+    return as<Raw<64>>(_mm512_mask_sub_epi16(x, up, x, _mm512_set1_epi16(-1)));
+  }
+#endif
+  const S even = ~kept & std::uint16_t{1};
+  return as<Raw<bytes>>(S{kept + (subtract_to_zero<bytes>(rest, even) >> 15)});
+}
+
+/// Stores `kWidth` bytes of elements.
+template <class Format>
+COLL_INLINE void store_packed(Format, std::byte* to, Pair<kWidth> p) {
+  store<kWidth>(to, pack<kWidth>(Format{}, p));
 }
 
 #if defined(__F16C__)
@@ -136,6 +212,19 @@ COLL_INLINE Raw<bytes> pack(F16, Pair<bytes> p) {
                                     _mm_cvtps_ph(as<__m128>(p.high), kNearest)));
 }
 
+/// Each half by itself: narrowing is free of shuffles only into memory.
+COLL_INLINE void store_packed(F16, std::byte* to, Pair<kWidth> p) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  constexpr size_t kHalf = kWidth / 2;
+#if defined(__AVX512BW__)
+  store<kHalf>(to, _mm512_maskz_cvtps_ph(0xffff, as<__m512>(p.low), kNearest));
+  store<kHalf>(to + kHalf, _mm512_maskz_cvtps_ph(0xffff, as<__m512>(p.high), kNearest));
+#else
+  store<kHalf>(to, _mm256_cvtps_ph(as<__m256>(p.low), kNearest));
+  store<kHalf>(to + kHalf, _mm256_cvtps_ph(as<__m256>(p.high), kNearest));
+#endif
+}
+
 #elif defined(__aarch64__) && defined(__ARM_NEON)
 template <size_t bytes>
 COLL_INLINE Pair<bytes> widen(F16, Raw<bytes> v) {
@@ -154,6 +243,11 @@ COLL_INLINE Raw<bytes> pack(F16, Pair<bytes> p) {
 }
 
 #else
+#if defined(__x86_64__)
+template <>
+constexpr bool kCheapNanBranch<F16> = false;  // long enough without
+#endif
+
 // In integers, with two additions of floats that round and shift denormals for us; after F.
 // Giesen's public-domain float->half conversions. Comparisons are signed, which SSE2 has: no
 // magnitude reaches the sign.

@@ -41,6 +41,7 @@ struct Operands {
 
 /// From this many bytes on, aligning the stores pays for one more register at the start.
 constexpr size_t kAlignFrom = 16 * kWidth;
+constexpr size_t kLine = 64;  ///< bytes of a cache line
 
 /// `step` to 2 * step - 1 bytes as two pieces that overlap, or fewer by recursion. Both are
 /// computed before either is stored, since `out` may be `a` or `b`.
@@ -71,6 +72,41 @@ template <class P>
                   bytes);
 }
 
+template <Store how>
+COLL_INLINE void put(std::byte* to, Raw<kWidth> value) {
+  if constexpr (how == Store::streaming)
+    stream(to, value);
+  else
+    store<kWidth>(to, value);
+}
+
+/// Two registers' worth from byte `i` on. Both to `out` before both to `out2`: a core joins stores
+/// that follow each other into one line, and stores by turns to two lines take twice as long.
+template <class P, Store how, bool both>
+COLL_INLINE void two(const P& pass, Operands o, size_t i) {
+  Raw<kWidth> x, y;
+  if constexpr (Takes<P>::kTwice) {
+    using Format = typename P::Number;
+    const Two r = pass.apply_twice(o.a + i, o.b + i);
+    if constexpr (how == Store::cached && !both) {
+      store_packed(Format{}, o.out + i, r.first);
+      store_packed(Format{}, o.out + i + kWidth, r.second);
+      return;
+    }
+    x = pack<kWidth>(Format{}, r.first);
+    y = pack<kWidth>(Format{}, r.second);
+  } else {
+    x = pass.template apply<kWidth>(o.a + i, o.b + i);
+    y = pass.template apply<kWidth>(o.a + i + kWidth, o.b + i + kWidth);
+  }
+  put<how>(o.out + i, x);
+  put<how>(o.out + i + kWidth, y);
+  if constexpr (both) {
+    store<kWidth>(o.out2 + i, x);
+    store<kWidth>(o.out2 + i + kWidth, y);
+  }
+}
+
 /// A register's worth of bytes or more.
 template <class P, Store how, bool both>
 [[gnu::noinline]] void many(void* out, void* out2, const void* a, const void* b, size_t bytes,
@@ -81,7 +117,7 @@ template <class P, Store how, bool both>
   const auto at = [&](size_t i) __attribute__((always_inline)) {
     return pass.template apply<kWidth>(o.a + i, o.b + i);
   };
-  const auto put = [&](size_t i, Raw<kWidth> value) __attribute__((always_inline)) {
+  const auto put_both = [&](size_t i, Raw<kWidth> value) __attribute__((always_inline)) {
     store<kWidth>(o.out + i, value);
     if constexpr (both) store<kWidth>(o.out2 + i, value);
   };
@@ -95,29 +131,37 @@ template <class P, Store how, bool both>
     const size_t skew = -reinterpret_cast<std::uintptr_t>(o.out) % kWidth;
     if (skew % sizeof(typename P::Element) == 0) {
       const auto first = at(0);
-      for (i = skew; i < end; i += kWidth) {
-        if constexpr (how == Store::streaming) {
-          const auto value = at(i);
-          stream(o.out + i, value);
-          if constexpr (both) store<kWidth>(o.out2 + i, value);
-        } else {
-          put(i, at(i));
-        }
+      const auto put_aligned = [&]() __attribute__((always_inline)) {
+        const auto value = at(i);
+        put<how>(o.out + i, value);
+        if constexpr (both) store<kWidth>(o.out2 + i, value);
+        i += kWidth;
+      };
+      i = skew;
+      constexpr bool kIsLine = 2 * kWidth == kLine;
+      if constexpr (Takes<P>::kTwice || (both && kIsLine)) {
+        if (kIsLine && reinterpret_cast<std::uintptr_t>(o.out + i) % kLine != 0) put_aligned();
+        for (; i + kWidth < end; i += 2 * kWidth) two<P, how, both>(pass, o, i);
       }
+      while (i < end) put_aligned();
       if constexpr (how == Store::streaming) stream_end();
-      put(0, first);
-      put(end, last);
+      put_both(0, first);
+      put_both(end, last);
       return;
     }
   }
-  for (; i < end; i += kWidth) put(i, at(i));
-  put(end, last);
+  for (; i < end; i += kWidth) put_both(i, at(i));
+  put_both(end, last);
 }
 
 template <class P, Store how, bool both>
 COLL_INLINE void run(void* out, void* out2, const void* a, const void* b, size_t bytes,
                      size_t ranks) {
   if (bytes < kWidth) return less_than_a_register<P>(out, out2, a, b, bytes, ranks);
+  using ByProduct = typename Takes<P>::ByProduct;
+  if constexpr (!std::is_void_v<ByProduct>)
+    if ((ranks & (ranks - 1)) == 0)
+      return many<ByProduct, how, both>(out, out2, a, b, bytes, ranks);
   many<P, how, both>(out, out2, a, b, bytes, ranks);
 }
 

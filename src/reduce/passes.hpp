@@ -12,6 +12,7 @@
 #include "base/types.hpp"
 #include "reduce/float8.hpp"
 #include "reduce/half.hpp"
+#include "reduce/integer_pass.hpp"
 #include "reduce/logic.hpp"
 #include "reduce/vector.hpp"
 
@@ -35,18 +36,22 @@ struct Float<double> {
   static constexpr int kDigits = 52;
 };
 
-template <ReduceOp op, class V, class T>
+/// avg divides by `ranks`, or multiplies by it: the bits are the same for 1/n of a power of two.
+template <ReduceOp op, bool by_product = false, class V, class T>
 COLL_INLINE V arithmetic(V a, V b, T ranks) {
   if constexpr (op == ReduceOp::prod) return a * b;
   if constexpr (op == ReduceOp::sum) return a + b;
-  if constexpr (op == ReduceOp::avg) return (a + b) / (V{} + ranks);
+  if constexpr (op == ReduceOp::avg && by_product) return (a + b) * (V{} + ranks);
+  if constexpr (op == ReduceOp::avg && !by_product) return (a + b) / (V{} + ranks);
 }
 
-template <ReduceOp op, class T>
+template <ReduceOp op, class T, bool by_product = false>
 struct FloatPass {
   using Element = T;
   T ranks;
-  explicit FloatPass(size_t n) : ranks(static_cast<T>(n)) {}
+  explicit FloatPass(size_t n) : ranks(static_cast<T>(n)) {
+    if (by_product) ranks = 1 / ranks;
+  }
 
   template <size_t step>
   COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
@@ -63,7 +68,7 @@ struct FloatPass {
       r = as<V>(as<Bits>(a > b ? a : b) & as<Bits>(b > a ? b : a));
       r = ((a == a) & (b == b)) ? r : nan;
     } else {
-      r = arithmetic<op>(a, b, ranks);
+      r = arithmetic<op, by_product>(a, b, ranks);
       r = r == r ? r : nan;
     }
     return as<Raw<kBytes>>(r);
@@ -104,23 +109,59 @@ struct ComplexProduct {
   }
 };
 
-/// sum, prod and avg of 16-bit floats: in f32, with one rounding at the end of the pass.
-template <ReduceOp op, class Format>
+/// Two registers of 16-bit floats before they are rounded, without NaNs of other bits.
+struct Two {
+  Pair<kWidth> first, second;
+};
+
+/// sum, prod and avg of 16-bit floats: in f32, with one rounding at the end of the pass. f16's own
+/// sums and products are the same: f32 has twice the digits and two more (see float8.hpp).
+template <ReduceOp op, class Format, bool by_product = false>
 struct HalfPass {
   using Element = std::uint16_t;
+  using Number = Format;
+  static constexpr bool kNative = kNativeF16 && std::is_same_v<Format, F16> && op != ReduceOp::avg;
+  static constexpr bool kTwice = kCheapNanBranch<Format> && !kNative;
   float ranks;
-  explicit HalfPass(size_t n) : ranks(static_cast<float>(n)) {}
+  explicit HalfPass(size_t n) : ranks(static_cast<float>(n)) {
+    if (by_product) ranks = 1 / ranks;
+  }
+
+  template <size_t step>
+  COLL_INLINE Pair<register_of(step)> compute(const std::byte* at_a, const std::byte* at_b) const {
+    const auto a = read<step>(Format{}, at_a), b = read<step>(Format{}, at_b);
+    return {arithmetic<op, by_product>(a.low, b.low, ranks),
+            arithmetic<op, by_product>(a.high, b.high, ranks)};
+  }
 
   template <size_t step>
   COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
     constexpr size_t kBytes = register_of(step);
     using Halves = Vector<std::int16_t, kBytes>;
-    const auto a = read<step>(Format{}, at_a), b = read<step>(Format{}, at_b);
-    const Pair<kBytes> r{arithmetic<op>(a.low, b.low, ranks),
-                         arithmetic<op>(a.high, b.high, ranks)};
-    const auto packed = as<Halves>(pack<kBytes>(Format{}, r));
-    const auto is_nan = (packed & std::int16_t{0x7fff}) > Halves{} + Format::kMost;
-    return as<Raw<kBytes>>(is_nan ? Halves{} + Format::kNan : packed);
+    Halves r;
+    if constexpr (kNative) {
+      using V = Vector<NativeF16, kBytes>;
+      r = as<Halves>(arithmetic<op>(as<V>(load<step>(at_a)), as<V>(load<step>(at_b)), NativeF16{}));
+    } else {
+      r = as<Halves>(pack<kBytes>(Format{}, compute<step>(at_a, at_b)));
+    }
+    const auto is_nan = (r & std::int16_t{0x7fff}) > Halves{} + Format::kMost;
+    return as<Raw<kBytes>>(is_nan ? Halves{} + Format::kNan : r);
+  }
+
+  COLL_INLINE Two apply_twice(const std::byte* at_a, const std::byte* at_b) const {
+    Two r{compute<kWidth>(at_a, at_b), compute<kWidth>(at_a + kWidth, at_b + kWidth)};
+    if constexpr (kTwice) {
+      if (any_nan(r.first, r.second)) [[unlikely]]
+        r = {{one_nan(r.first.low), one_nan(r.first.high)},
+             {one_nan(r.second.low), one_nan(r.second.high)}};
+    }
+    return r;
+  }
+
+ private:
+  COLL_INLINE static Vector<float, kWidth> one_nan(Vector<float, kWidth> x) {
+    return x == x ? x : as<Vector<float, kWidth>>(Raw<kWidth>{} + Float<float>::kNan);
   }
 };
 
@@ -191,20 +232,13 @@ struct E4M3Sum {
   }
 };
 
-/// min and max of floats of 8 and 16 bits: in integers, which order as the floats do once the
-/// magnitude of the negative ones is inverted.
+/// min and max of floats of 8 and 16 bits: in integers, which order as the floats do unless both
+/// are negative, and then the other way.
 template <ReduceOp op, class Format>
 struct SmallOrder {
   using Bits = typename Format::Bits;
   using Element = std::make_unsigned_t<Bits>;
   explicit SmallOrder(size_t) {}
-
-  /// All ones in negative lanes. A shift is faster, but x86 has none of bytes.
-  template <class V>
-  COLL_INLINE static V negative(V v) {
-    if constexpr (sizeof(Bits) == 1) return v < 0;
-    if constexpr (sizeof(Bits) == 2) return v >> 15;
-  }
 
   template <size_t step>
   COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
@@ -212,87 +246,33 @@ struct SmallOrder {
     using V = Vector<Bits, kBytes>;
     const auto a = as<V>(load<step>(at_a)), b = as<V>(load<step>(at_b));
     constexpr auto magnitude = static_cast<Bits>(static_cast<Element>(-1) >> 1);
-    const V key_a = a ^ (negative(a) & magnitude), key_b = b ^ (negative(b) & magnitude);
-    const V r = (op == ReduceOp::min ? key_a < key_b : key_a > key_b) ? a : b;
+    const V lesser = a < b ? a : b, larger = a > b ? a : b;
+    const V most = op == ReduceOp::min ? lesser : larger,
+            other = op == ReduceOp::min ? larger : lesser;
+    const V r = (a & b) < 0 ? other : most;
     const V size_a = a & magnitude, size_b = b & magnitude;
     const auto is_nan = (size_a > size_b ? size_a : size_b) > V{} + Format::kMost;
     return as<Raw<kBytes>>(is_nan ? V{} + Format::kNan : r);
   }
 };
 
-// ---- integers: sums and products wrap, so they are computed unsigned ----
-
-/// x / d toward zero of the 8- or 16-bit integers in every lane of 32 bits, each by f32: exact,
-/// since a quotient that is no integer is at least 2^-17 of itself below the next one.
-template <class T, size_t bytes>
-COLL_INLINE Raw<bytes> divide_small(Raw<bytes> x, float d) {
-  using Word = Vector<int, bytes>;
-  using F = Vector<float, bytes>;
-  constexpr unsigned kBits = 8 * sizeof(T), kUnused = 32 - kBits;
-  Raw<bytes> result{};
-  for (unsigned at = 0; at < 32; at += kBits) {
-    const Raw<bytes> top = x << (kUnused - at);
-    Word word;
-    if constexpr (std::is_signed_v<T>)
-      word = as<Word>(top) >> kUnused;
-    else
-      word = as<Word>(top >> kUnused);
-    const F quotient = __builtin_convertvector(word, F) / (F{} + d);
-    result |= (as<Raw<bytes>>(__builtin_convertvector(quotient, Word)) & (~0u >> kUnused)) << at;
-  }
-  return result;
-}
-
-/// x / d toward zero of the uint32 in every 64-bit lane, by f64: exact for the same reason. Adding
-/// 2^52 rounds to the nearest integer, which may be one too many.
-template <size_t bytes>
-COLL_INLINE Vector<std::uint64_t, bytes> divide_word(Vector<std::uint64_t, bytes> x, double d) {
-  using U = Vector<std::uint64_t, bytes>;
-  using F = Vector<double, bytes>;
-  constexpr double kTwo52 = 4503599627370496.0;
-  constexpr std::uint64_t kTwo52Bits = 0x4330000000000000u;
-  const F quotient = (as<F>(x | kTwo52Bits) - kTwo52) / (F{} + d);
-  const F rounded = quotient + kTwo52;
-  return (as<U>(rounded) + as<U>(rounded - kTwo52 > quotient)) & 0xffffffffu;
-}
-
-template <class T, size_t bytes>
-COLL_INLINE Raw<bytes> divide_words(Raw<bytes> x, double d) {
-  using U = Vector<std::uint64_t, bytes>;
-  Raw<bytes> sign{};
-  if constexpr (std::is_signed_v<T>) sign = as<Raw<bytes>>(as<Vector<T, bytes>>(x) >> 31);
-  const U magnitude = as<U>((x ^ sign) - sign);
-  const U low = divide_word<bytes>(magnitude & 0xffffffffu, d);
-  const U high = divide_word<bytes>(magnitude >> 32, d);
-  return (as<Raw<bytes>>(low | (high << 32)) ^ sign) - sign;
-}
-
-template <ReduceOp op, class T>
-struct IntegerPass {
-  using Element = T;
-  size_t ranks;
-  explicit IntegerPass(size_t n) : ranks(n) {}
-
-  template <size_t step>
-  COLL_INLINE auto apply(const std::byte* at_a, const std::byte* at_b) const {
-    constexpr size_t kBytes = register_of(step);
-    using R = Raw<kBytes>;
-    using V = Vector<T, kBytes>;
-    using U = Vector<std::make_unsigned_t<T>, kBytes>;
-    const V a = as<V>(load<step>(at_a)), b = as<V>(load<step>(at_b));
-    if constexpr (op == ReduceOp::min) return as<R>(a < b ? a : b);
-    if constexpr (op == ReduceOp::max) return as<R>(a > b ? a : b);
-    if constexpr (op == ReduceOp::prod) return as<R>(as<U>(a) * as<U>(b));
-    const U sum = as<U>(a) + as<U>(b);
-    if constexpr (op == ReduceOp::sum) return as<R>(sum);
-    if constexpr (op == ReduceOp::avg) {
-      if constexpr (sizeof(T) <= 2)
-        return divide_small<T, kBytes>(as<R>(sum), static_cast<float>(ranks));
-      if constexpr (sizeof(T) == 4)
-        return divide_words<T, kBytes>(as<R>(sum), static_cast<double>(ranks));
-      if constexpr (sizeof(T) == 8) return as<R>(as<V>(sum) / (V{} + static_cast<T>(ranks)));
-    }
-  }
+/// What a pass may have beside apply(): apply_twice(), and the same pass by a product, for a power
+/// of two of ranks.
+template <class P>
+struct Takes {
+  static constexpr bool kTwice = false;
+  using ByProduct = void;
+};
+template <ReduceOp op, class Format, bool by_product>
+struct Takes<HalfPass<op, Format, by_product>> {
+  using Pass = HalfPass<op, Format, by_product>;
+  static constexpr bool kTwice = Pass::kTwice;
+  using ByProduct = std::conditional_t<op == ReduceOp::avg, HalfPass<op, Format, true>, void>;
+};
+template <class T>
+struct Takes<FloatPass<ReduceOp::avg, T>> {
+  static constexpr bool kTwice = false;
+  using ByProduct = FloatPass<ReduceOp::avg, T, true>;
 };
 
 // ---- which pass a dtype and an operation take ----

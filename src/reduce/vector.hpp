@@ -104,6 +104,25 @@ COLL_INLINE auto lesser(Vector<std::uint8_t, bytes> a, Vector<std::uint8_t, byte
 #endif
 }
 
+/// a - b, or 0 where b is more: one instruction that g++ 12 misses too.
+template <size_t bytes>
+COLL_INLINE auto subtract_to_zero(Vector<std::uint16_t, bytes> a, Vector<std::uint16_t, bytes> b) {
+  using V = Vector<std::uint16_t, bytes>;
+#if defined(__AVX512BW__)
+  if constexpr (bytes == 64) return as<V>(_mm512_subs_epu16(as<__m512i>(a), as<__m512i>(b)));
+#endif
+#if defined(__AVX2__)
+  if constexpr (bytes == 32) return as<V>(_mm256_subs_epu16(as<__m256i>(a), as<__m256i>(b)));
+#endif
+#if defined(__x86_64__)
+  if constexpr (bytes == 16) return as<V>(_mm_subs_epu16(as<__m128i>(a), as<__m128i>(b)));
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+  return as<V>(vqsubq_u16(as<uint16x8_t>(a), as<uint16x8_t>(b)));
+#else
+  return V{a > b ? a - b : V{}};
+#endif
+}
+
 /// Bit by bit, `a` where `mask` is set and `b` elsewhere: one instruction that g++ 12 misses too.
 template <size_t bytes>
 COLL_INLINE Raw<bytes> select(Raw<bytes> mask, Raw<bytes> a, Raw<bytes> b) {

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #endif
 
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -139,24 +140,39 @@ TEST(Reduce, LongRunsGiveTheOraclesBits) {
   });
 }
 
+/// Without NaNs in the second operand too: a pass may take another way where it meets none.
 TEST(Reduce, EverySixteenBitFloatIsConvertedRight) {
   std::mt19937_64 random(test_seed() + 2);
   const std::size_t count = 1 << 16;
-  for (const Table* table : tables())
-    for (const DataType type : {DataType::float16, DataType::bfloat16})
-      for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::avg}) {
-        std::vector<std::uint16_t> a(count), b(count), out(count);
-        for (std::size_t i = 0; i < count; ++i) {
-          a[i] = static_cast<std::uint16_t>(i);
-          b[i] = static_cast<std::uint16_t>(any_element(type, random));
+  std::vector<std::uint16_t> a(count), b(count), out(count), out2(count);
+  for (std::size_t i = 0; i < count; ++i) a[i] = static_cast<std::uint16_t>(i);
+  for (const DataType type : {DataType::float16, DataType::bfloat16})
+    for (const bool nans : {true, false}) {
+      for (auto& element : b) do
+          element = static_cast<std::uint16_t>(any_element(type, random));
+        while (!nans && std::isnan(decode(format_of(type), element)));
+      for (const ReduceOp op :
+           {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg})
+        for (const std::size_t ranks : {3u, 8u}) {
+          std::vector<Element> want(count);
+          for (std::size_t i = 0; i < count; ++i)
+            want[i] = expected(op, type, true, ranks, a[i], b[i]);
+          for (const Table* table : tables())
+            for (const std::size_t how : {0u, 1u}) {
+              const Kernels& k =
+                  table->kernels[static_cast<std::size_t>(op)][static_cast<std::size_t>(type)];
+              k.finish[how](out.data(), a.data(), b.data(), count, ranks);
+              for (std::size_t i = 0; i < count; ++i)
+                ASSERT_EQ(out[i], want[i]) << table->name << " " << name_of(op) << " "
+                                           << name_of(type) << " " << a[i] << " " << b[i];
+              k.finish_both[how](out.data(), out2.data(), b.data(), a.data(), count, ranks);
+              ASSERT_EQ(out, out2) << table->name << " " << name_of(op) << " " << name_of(type);
+              for (std::size_t i = 0; i < count; ++i)
+                ASSERT_EQ(out[i], want[i]) << table->name << " both " << name_of(op) << " "
+                                           << name_of(type) << " " << a[i] << " " << b[i];
+            }
         }
-        table->kernels[static_cast<std::size_t>(op)][static_cast<std::size_t>(type)].finish[0](
-            out.data(), a.data(), b.data(), count, 3);
-        for (std::size_t i = 0; i < count; ++i)
-          ASSERT_EQ(out[i], expected(op, type, true, 3, a[i], b[i]))
-              << table->name << " " << name_of(op) << " " << name_of(type) << " " << a[i] << " "
-              << b[i];
-      }
+    }
 }
 
 /// Runs the 256 x 256 pairs of 8-bit floats through the finishing pass of every instruction set.
