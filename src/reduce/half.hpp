@@ -219,9 +219,12 @@ COLL_INLINE void store_packed(F16, std::byte* to, Pair<kWidth> p) {
 #if defined(__AVX512BW__)
   store<kHalf>(to, _mm512_maskz_cvtps_ph(0xffff, as<__m512>(p.low), kNearest));
   store<kHalf>(to + kHalf, _mm512_maskz_cvtps_ph(0xffff, as<__m512>(p.high), kNearest));
-#else
+#elif defined(__AVX2__)
   store<kHalf>(to, _mm256_cvtps_ph(as<__m256>(p.low), kNearest));
   store<kHalf>(to + kHalf, _mm256_cvtps_ph(as<__m256>(p.high), kNearest));
+#else
+  store<kHalf>(to, _mm_cvtps_ph(as<__m128>(p.low), kNearest));
+  store<kHalf>(to + kHalf, _mm_cvtps_ph(as<__m128>(p.high), kNearest));
 #endif
 }
 

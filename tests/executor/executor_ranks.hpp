@@ -55,6 +55,7 @@ class ExecutorRanks {
     if (!others.empty()) add_programs(others, settings, other_loans);
   }
 
+  [[nodiscard]] const Program& program(std::size_t rank) const { return *programs_[0][rank]; }
   /// `which` program: 0, or 1 for the others'.
   void start(std::size_t rank, const CallBinding& call, std::size_t which = 0) {
     begin(rank, *runs_[rank], call, which);

@@ -124,6 +124,21 @@ TEST(Landing, IsNotWhereAnotherLaneTouchesThePlace) {
   EXPECT_EQ(find_landings(schedule)[0][0], When::never);
 }
 
+/// There a rank is told only of what its peer computes for it.
+TEST(Landing, IsOfThePeersSumsWhereOnlyThatIsWorthIt) {
+  for (const bool only_computed : {false, true}) {
+    const auto tells = [&](const char* algorithm, const CollectiveSpec& spec) {
+      testing::ExecutorRanks ranks(
+          build_all(*find_algorithm(algorithm), spec),
+          {.script = {.least_landing = 1, .lands_only_computed = only_computed}});
+      return !ranks.program(0).expected.empty();
+    };
+    EXPECT_TRUE(tells("two_shot", {Collective::all_reduce, 2, 0}));
+    EXPECT_EQ(tells("two_shot", {Collective::all_reduce, 3, 0}), !only_computed);
+    EXPECT_EQ(tells("one_shot", {Collective::all_gather, 2, 0}), !only_computed);
+  }
+}
+
 TEST(Lending, CallsNoMessageCompleteThatIsCombined) {
   for_each_call([](const std::vector<Schedule>& schedules) {
     std::map<std::tuple<Rank, Rank, std::size_t>, std::deque<bool>> complete;

@@ -131,5 +131,29 @@ TEST(Streaming, TheExecutorGoesByIt) {
   }
 }
 
+/// Sums that are written to their receiver's memory as well have a choice of their own.
+TEST(Streaming, OfWhatLandsIsChosenApart) {
+  const CollectiveSpec spec{Collective::all_reduce, 2, 0};
+  for (const bool lands : {false, true}) {
+    FakeScript script;
+    if (lands) script.least_landing = 1;
+    testing::ExecutorRanks ranks(build_all(*find_algorithm("two_shot"), spec), {.script = script});
+    std::vector<testing::Buffers> buffers;
+    for (const std::size_t rank : {0U, 1U}) buffers.emplace_back(spec, rank, 100, false, 0);
+    streamed = finished = 0;
+    for (const std::size_t rank : {0U, 1U}) {
+      CallBinding call = buffers[rank].call(0);
+      call.kernels = &counting_sums();
+      call.landed_store = reduce::Store::streaming;
+      ranks.start(rank, call);
+    }
+    std::mt19937_64 random(test::test_seed());
+    ASSERT_TRUE(ranks.drive(random, 100'000, [&](std::size_t rank) {
+      testing::compare(buffers[rank].take(), spec, rank, 100);
+    }));
+    EXPECT_EQ(streamed > 0, lands);
+  }
+}
+
 }  // namespace
 }  // namespace coll

@@ -43,6 +43,26 @@ TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
   }
 }
 
+/// Costs that ranks have measured are rounded, by up to sqrt(2).
+TEST(Planner, LeavesTheRulesProtocolOnlyIfTheOtherIsFarFaster) {
+  World world = world_of(4);
+  world.view.ranks_per_core = 2;
+  for (const std::int32_t fetch : {0, 1}) {
+    world.view.factors.fetch = fetch;
+    EXPECT_EQ(plan_of(world, all_to_all, 256 << 10).loans, Loans::all) << fetch;
+  }
+  world.view.factors.fetch = 3;
+  EXPECT_NE(plan_of(world, all_to_all, 256 << 10).loans, Loans::all);
+}
+
+/// What another rank adds up may land in memory of coll_mem_alloc: only `two_shot` has such sums.
+TEST(Planner, TakesTheFewestRoundsWhileInputsAndResultsStayInCache) {
+  const World world = world_of(2);
+  for (const std::uint64_t bytes : {64ULL << 10, 512ULL << 10})
+    EXPECT_EQ(plan_of(world, all_reduce, bytes).algorithm->name, "one_shot") << bytes;
+  EXPECT_EQ(plan_of(world, all_reduce, 1 << 20).algorithm->name, "two_shot");
+}
+
 TEST(Planner, LendsLaterWhereRanksShareCores) {
   World world = world_of(8);
   EXPECT_EQ(plan_of(world, all_gather, 8 << 10).loans, Loans::all);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -196,6 +197,33 @@ TEST_F(ShmLanding, NothingLandsOutsideTheArena) {
   }
 }
 
+/// What was decided of a message stays so, also if its receiver says then where it wants it.
+TEST_F(ShmLanding, AHintThatComesBetweenChangesNothing) {
+  Payload lent(kLong, std::byte{6}, ArenaResource::of_process());
+  ASSERT_TRUE(sender().lending()->lends(lent.data(), kLong, Fetch::never));
+  expect(wanted_.data());
+  ASSERT_TRUE(sender().lending()->lend(lent.data(), kLong, 1));
+  Payload got(kLong);
+  ASSERT_TRUE(receiver().receive(got.data(), kLong, 1));
+  EXPECT_EQ(got, Payload(kLong, std::byte{6}));
+
+  std::byte* const slot = place();
+  expect(wanted_.data());
+  EXPECT_EQ(place(), slot);
+  EXPECT_FALSE(sender().lands());
+  std::fill_n(slot, kLong, std::byte{7});
+  sender().commit(kLong, 2);
+  ASSERT_TRUE(receiver().receive(got.data(), kLong, 2));
+  EXPECT_EQ(got, Payload(kLong, std::byte{7}));
+  EXPECT_EQ(wanted_.front(), std::byte{1});
+
+  expect(wanted_.data());
+  std::fill_n(place(), kLong, std::byte{8});
+  EXPECT_TRUE(sender().lands());
+  sender().commit(kLong, 3);
+  EXPECT_EQ(receiver().peek(kLong, 3), wanted_.data());
+}
+
 /// A receiver that takes a landed message to another place gets it there.
 TEST_F(ShmLanding, AMessageMayBeReceivedElsewhere) {
   expect(wanted_.data());
@@ -218,7 +246,8 @@ TEST_F(ShmLanding, AReceiverWhoseCallFailsWaitsForASenderThatWrites) {
     std::ranges::fill(wanted_, std::byte{5});
   });
   EXPECT_TRUE(eventually([&] { return cancels.load(); }));
-  for (int turn = 0; turn < 20; ++turn) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  while (!cancelled && std::chrono::steady_clock::now() < end) {
     std::fill_n(there, kLong, std::byte{4});
     std::this_thread::yield();
   }

@@ -205,13 +205,13 @@ TEST(ShmMemory, CrowdedConnectionsSpreadOverNoMoreSlots) {
 /// Communicators of the same two ranks: each has a connection. Their messages are long.
 class SharedSlots : public testing::Test {
  protected:
-  static constexpr std::size_t kBytes = 32 << 10;
+  static constexpr std::size_t kBytes = 32 << 10, kSlot = 4 * kBytes;
   static constexpr std::uint32_t kCredits = 4;
 
   struct Communicator {
     Communicator() : ranks(kShm) {
       ConnectionSpec to_one = kToOne, to_zero = kToZero;
-      to_one.slot_bytes = to_zero.slot_bytes = kBytes;
+      to_one.slot_bytes = to_zero.slot_bytes = kSlot;
       to_one.credits = to_zero.credits = kCredits;
       sender = ranks.open(0, to_one);
       receiver = ranks.open(1, to_zero);
@@ -300,13 +300,23 @@ TEST_F(SharedSlots, WhatIsNotReadOutlivesItsSender) {
     for (std::uint64_t i = value - 3; i <= value; ++i) ASSERT_TRUE(other.receive(i));
   }
   EXPECT_FALSE(places.contains(unread[0]) || places.contains(unread[1]));
+  Communicator next;
   EXPECT_TRUE(ended->receive(1));
   EXPECT_TRUE(ended->receive(2));
-  ended.reset();
-  Communicator next;
   for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(other.send(i));
   for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(next.send(i));
   EXPECT_TRUE(places.contains(unread[0]) && places.contains(unread[1])) << "they are free again";
+}
+
+/// Also while messages are spread over the blocks, and lie somewhere inside.
+TEST_F(SharedSlots, ManyMessagesInARowArriveWhole) {
+  Communicator one;
+  std::set<const std::byte*> places;
+  for (std::uint64_t value = 0; value < (std::size_t{16} << 20) / kBytes; ++value) {
+    places.insert(one.send(value));
+    ASSERT_TRUE(one.receive(value));
+  }
+  EXPECT_GT(places.size(), kCredits) << "a trial spreads them";
 }
 
 /// One thread drives each communicator, and takes the blocks that the others leave.
@@ -335,21 +345,24 @@ TEST_F(SharedSlots, ThreadsTakeThemFromEachOther) {
 TEST_F(SharedSlots, AChildMadeByForkBeginsWithout) {
   const int owners[2] = {};
   const auto shares = [&](int owner) {
-    return ShmSlotPool::join(memory_proof(), kBytes, &owners[owner]).shares;
+    return ShmSlotPool::join(memory_proof(), kSlot, &owners[owner]).shares;
   };
   EXPECT_TRUE(shares(0)) << "the first owner is another one";
   const MemoryProof parents = memory_proof();
   const pid_t child = in_child([&] {
-    const auto first = ShmSlotPool::join(parents, kBytes, &owners[0]);
-    return first.pool && !first.shares && ShmSlotPool::join(parents, kBytes, &owners[1]).shares;
+    const auto first = ShmSlotPool::join(parents, kSlot, &owners[0]);
+    return first.pool && !first.shares && ShmSlotPool::join(parents, kSlot, &owners[1]).shares;
   });
   EXPECT_EQ(status_of(child), 0);
 }
 
 TEST_F(SharedSlots, NotByWhoProvesNothingNorOfVeryLongSlots) {
-  const int owner = 0;
-  EXPECT_FALSE(ShmSlotPool::join({}, kBytes, &owner).shares);
-  EXPECT_FALSE(ShmSlotPool::join(memory_proof(), std::size_t{64} << 20, &owner).shares);
+  const int owners[2] = {};
+  for (const auto& [peer, bytes] :
+       {std::pair{MemoryProof(), kBytes}, std::pair{memory_proof(), std::size_t{64} << 20}}) {
+    const auto first = ShmSlotPool::join(peer, bytes, &owners[0]);
+    EXPECT_FALSE(first.shares || ShmSlotPool::join(peer, bytes, &owners[1]).shares);
+  }
 }
 
 }  // namespace

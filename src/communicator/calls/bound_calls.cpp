@@ -54,7 +54,7 @@ BoundCall& BoundCalls::bind(const Request& request, Program& program) {
   binding.apart = !overlap(buffers.input, buffers.output);
   const ResultStore::Choice choice = results_->of(buffers.output.bytes);
   binding.store = choice.store;
-  // Neither of their places is read again, and one is in another core's caches.
+  // The rank's own place is not read again.
   binding.landed_store = buffers.output.bytes >= results_->beyond_own() ? reduce::Store::streaming
                                                                         : reduce::Store::cached;
   binding.blocks = request.blocks;

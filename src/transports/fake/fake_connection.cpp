@@ -56,6 +56,7 @@ FakeFifo::Message* FakeConnection::outgoing(std::size_t bytes) {
 std::byte* FakeConnection::acquire(std::size_t bytes) {
   const std::lock_guard lock(link_->mutex);
   FakeFifo::Message* message = outgoing(bytes);
+  set_lands(message != nullptr && out().will_land(bytes));
   return message != nullptr ? message->payload.data() : nullptr;
 }
 

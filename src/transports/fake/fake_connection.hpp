@@ -40,6 +40,9 @@ class FakeConnection final : public Connection,
 
   [[nodiscard]] std::uint64_t next() const override;
   [[nodiscard]] std::uint64_t ahead() const override { return kAhead; }
+  [[nodiscard]] bool only_computed() const override {
+    return network_->script().lands_only_computed;
+  }
   void expect(std::uint64_t number, std::byte* into, std::size_t bytes) override;
   void cancel() override;
 

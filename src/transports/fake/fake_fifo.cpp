@@ -59,12 +59,16 @@ bool FakeFifo::commit(std::size_t bytes, std::uint64_t digest, const std::byte* 
   return true;
 }
 
+bool FakeFifo::will_land(std::size_t bytes) const {
+  const auto found = expected_.find(committed_);
+  return found != expected_.end() && found->second.bytes == bytes;
+}
+
 /// At once, whenever the receiver looks: so a step that still needed what lay there is found out.
 void FakeFifo::land(Message& message) {
   message.landed = nullptr;
-  const auto found = expected_.find(committed_);
-  if (found == expected_.end() || found->second.bytes != message.bytes) return;
-  message.landed = found->second.into;
+  if (!will_land(message.bytes)) return;
+  message.landed = expected_.at(committed_).into;
   std::copy_n(message.sent_from(), message.bytes, message.landed);
 }
 

@@ -45,6 +45,7 @@ struct FakeScript {
   /// Messages of at least this many bytes are written where the receiver expects them. kNever:
   /// connections have no `landing`.
   std::size_t least_landing = kNever;
+  bool lands_only_computed = false;  ///< connections say so
   /// Messages are lent from memory of emulated GPUs.
   bool serves_gpus = false;
   PathCapabilities path{.shares_memory = true, .medium = PathMedium::memory};
@@ -96,6 +97,8 @@ class FakeFifo {
 
   /// Messages ever consumed.
   [[nodiscard]] std::uint64_t consumed() const { return consumed_; }
+  /// Is the next message, of `bytes`, wanted somewhere?
+  [[nodiscard]] bool will_land(std::size_t bytes) const;
   void expect(std::uint64_t number, std::byte* into, std::size_t bytes);
   /// Nothing lands any more. False: something was still to land.
   bool cancel();

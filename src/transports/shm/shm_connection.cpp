@@ -67,7 +67,8 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   if (sender_.has_small_slots()) set_least_kept(ShmFifo::kSmallBytes + 1);
   reach_.said = true;
   reach_.copies = can_read_memory_of(peer);
-  reach_.maps = segments != nullptr;
+  // Where it could not be fetched instead, mapping is tried.
+  reach_.maps = segments != nullptr && (reach_.copies || segments->in_arena(0, 1).ok());
   reach_.opens = segments != nullptr && segments->opens();
   helps_ = reach_.copies;
   peer_pid_ = peer.pid;
@@ -123,7 +124,11 @@ bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch)
 bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest,
                          bool kept) {
   COLL_CHECK(needs_slot(bytes), "a message is lent that is too short to take a slot's credit");
-  if (acquire(bytes) == nullptr) return false;
+  if (!may_send(bytes)) return false;
+  if (!sender_.has_slot(bytes)) {
+    no_credit();
+    return false;
+  }
   ShmLoan loan{.slot = {},
                .of = kept ? ShmLoanOf::transport : ShmLoanOf::call,
                .address = reinterpret_cast<std::uint64_t>(data),
@@ -290,7 +295,8 @@ void ShmConnection::outwait(Done done) const {
 
 /// Where to write the next message, of `bytes`, for which there is a slot.
 std::byte* ShmConnection::where_wanted(std::byte* slot, std::size_t bytes) {
-  if (!sender_.is_wanted(bytes) || peer_segments_ == nullptr) [[likely]]
+  const bool placed = std::exchange(placed_, sender_.position()) == sender_.position();
+  if ((placed && !lands()) || !sender_.is_wanted(bytes) || peer_segments_ == nullptr) [[likely]]
     return slot;
   const auto place = peer_segments_->in_arena(sender_.wanted().offset, bytes);
   if (!place.ok() || !sender_.claim_landing()) return slot;

@@ -30,8 +30,10 @@ struct ShmLayout {
   [[nodiscard]] std::size_t slots_bytes() const;  ///< of one direction
 };
 
-/// Two FIFOs in one segment. Once ready, it takes no lock, allocates nothing, and calls the
-/// operating system only to copy lent memory. The death of the peer looks like silence: "not now".
+/// Two FIFOs in one segment. Once messages of all kinds have passed, it takes no lock, allocates
+/// nothing, and calls the operating system only to copy lent memory; but a connection of a further
+/// communicator takes a lock when it needs a block that another one has. The death of the peer
+/// looks like silence: "not now".
 class ShmConnection final : public Connection, public Lending, public Landing {
  public:
   ShmConnection(const ConnectionSpec& spec, ShmTransport* transport)
@@ -40,10 +42,8 @@ class ShmConnection final : public Connection, public Lending, public Landing {
 
   std::byte* acquire(std::size_t bytes) override {
     COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
-    if (!usable_) [[unlikely]]
+    if (!may_send(bytes)) [[unlikely]]
       return nullptr;
-    if (needs_slot(bytes) && !peer_reach_.said) [[unlikely]]
-      learn_reach();
     std::byte* const place = sender_.acquire(bytes);
     if (place != nullptr && bytes <= ShmFifo::kSmallBytes) [[likely]]
       return place;
@@ -152,6 +152,13 @@ class ShmConnection final : public Connection, public Lending, public Landing {
       receiver_.foresee(bytes);
     return next;
   }
+  bool may_send(std::size_t bytes) {
+    if (!usable_) [[unlikely]]
+      return false;
+    if (needs_slot(bytes) && !peer_reach_.said) [[unlikely]]
+      learn_reach();
+    return true;
+  }
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest, bool kept);
   void learn_reach();
   Result<const std::byte*> in_place(std::size_t bytes);
@@ -179,6 +186,7 @@ class ShmConnection final : public Connection, public Lending, public Landing {
   bool sharing_ = false;           ///< the next message is being copied together with the peer
   bool helps_ = false;             ///< this end can write into the peer's memory, as far as known
   std::uint32_t taken_alone_ = 0;  ///< long messages since the peer last waited for one
+  std::uint64_t placed_ = 0;       ///< the last long message that was given a place
   std::uint64_t expected_ = 0;     ///< the receiver has told of messages before this one
   std::unique_ptr<ShmLandings> landings_;  ///< null: it has never told of any
   std::int32_t refused_ = -1;              ///< the shared message that it could not write

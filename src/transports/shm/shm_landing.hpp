@@ -18,28 +18,28 @@ struct alignas(32) ShmWanted {
   std::uint64_t offset = 0;          ///< in the receiver's arena
   std::uint64_t bytes = 0;
 
-  static constexpr std::uint64_t word(std::uint32_t sequence, Step step) {
-    return std::uint64_t{sequence} << 2 | step;
+  static constexpr std::uint64_t word(std::uint64_t sequence, Step step) {
+    return sequence << 2 | step;
   }
 
   // --- the sender's
-  [[nodiscard]] bool is_told(std::uint32_t sequence, std::size_t length) const {
+  [[nodiscard]] bool is_told(std::uint64_t sequence, std::size_t length) const {
     return state.load(std::memory_order_acquire) == word(sequence, told) && bytes == length;
   }
   /// False: it is cancelled.
-  bool claim(std::uint32_t sequence) {
+  bool claim(std::uint64_t sequence) {
     std::uint64_t expected = word(sequence, told);
     return state.compare_exchange_strong(expected, word(sequence, claimed),
                                          std::memory_order_acquire, std::memory_order_relaxed);
   }
   /// All is written, or nothing will be any more.
-  void end(std::uint32_t sequence) {
+  void end(std::uint64_t sequence) {
     state.store(word(sequence, ended), std::memory_order_release);
   }
 
   // --- the receiver's
   /// False: the sender may be writing there.
-  bool cancel(std::uint32_t sequence) {
+  bool cancel(std::uint64_t sequence) {
     std::uint64_t expected = word(sequence, told);
     state.compare_exchange_strong(expected, word(sequence, ended), std::memory_order_acq_rel,
                                   std::memory_order_acquire);
@@ -67,26 +67,29 @@ class ShmLandings {
     ShmWanted& wanted = ring_->at(sequence);
     wanted.offset = offset;
     wanted.bytes = bytes;
-    wanted.state.store(ShmWanted::word(static_cast<std::uint32_t>(sequence), ShmWanted::told),
-                       std::memory_order_release);
+    wanted.state.store(ShmWanted::word(sequence, ShmWanted::told), std::memory_order_release);
   }
   /// Where the message, of `bytes`, was wanted; null: nowhere.
   [[nodiscard]] std::byte* place_of(std::uint64_t sequence, std::size_t bytes) const {
     const Told& told = told_[sequence % told_.size()];
     return told.sequence == sequence && told.bytes == bytes ? told.into : nullptr;
   }
-  /// Ends what was told of messages from `first` on. Was there anything? Calls wait(done) while the
-  /// peer may be writing.
+  /// Ends what was told of messages from `first` on. Was there anything? Calls wait(done), once,
+  /// if the peer may be writing.
   template <class Wait>
   bool cancel(std::uint64_t first, Wait wait) {
     bool some = false;
-    for (const Told& told : told_) {
-      if (told.into == nullptr || told.sequence < first) continue;
-      some = true;
-      const auto sequence = static_cast<std::uint32_t>(told.sequence);
-      ShmWanted& wanted = ring_->at(told.sequence);
-      if (!wanted.cancel(sequence)) wait([&] { return wanted.cancel(sequence); });
-    }
+    const auto done = [&] {
+      bool all = true;
+      for (const Told& told : told_) {
+        if (told.into == nullptr || told.sequence < first) continue;
+        some = true;
+        all = ring_->at(told.sequence).cancel(told.sequence) && all;
+      }
+      return all;
+    };
+    if (!done()) wait(done);
+    told_ = {};
     return some;
   }
 

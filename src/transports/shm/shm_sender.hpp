@@ -29,6 +29,7 @@ inline void prefetch_to_write(const std::byte* line) {
 
 class ShmSender final : ShmCursor {
  public:
+  using ShmCursor::position;
   ShmSender() = default;
   explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1,
                      std::optional<ShmWay> small = ShmSlotTrial::latest(ShmSlotSize::small),
@@ -62,6 +63,10 @@ class ShmSender final : ShmCursor {
     note_begin(bytes);
     return place(fifo_.slots[0], {small_ring_.next()});
   }
+  /// Like `acquire`, for a message that will be lent: it takes a slot's credit, but no place.
+  bool has_slot(std::size_t bytes) {
+    return needs_large_slot(bytes) ? reserve_large(bytes) : acquire(bytes) != nullptr;
+  }
   /// `streaming`: the next message will probably follow without one coming back before.
   void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
     const bool shared = needs_slot(bytes) && say_slot(bytes);
@@ -90,9 +95,10 @@ class ShmSender final : ShmCursor {
   }
   /// It goes as its caller says.
   void goes_one_way() { either_way_ = false; }
-  /// Sends where the payload lies instead of the payload; after `acquire`. It counts as one that
+  /// Sends where the payload lies instead of the payload; after `has_slot`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
+    COLL_CHECK(!lands_, "a message that lands is lent");
     loan.slot = needs_large_slot(bytes) ? large_slots_.offer_to_fill() : slot_for(bytes);
     if (either_way_) {
       loan.slot.timed = loans_of(bytes).timed();
@@ -113,15 +119,15 @@ class ShmSender final : ShmCursor {
   // --- landing
   /// Does the receiver say where it wants the next message, of `bytes`?
   [[nodiscard]] bool is_wanted(std::size_t bytes) const {
-    return lands_ || (needs_large_slot(bytes) && wanted().is_told(sequence(), bytes));
+    return lands_ || (needs_large_slot(bytes) && wanted().is_told(position(), bytes));
   }
-  [[nodiscard]] ShmWanted& wanted() const { return fifo_.wanted->at(sequence()); }
+  [[nodiscard]] ShmWanted& wanted() const { return fifo_.wanted->at(position()); }
   /// The next message, which has a slot, will be written to where it is wanted. False: it is wanted
   /// there no more.
-  bool claim_landing() { return lands_ = lands_ || wanted().claim(sequence()); }
+  bool claim_landing() { return lands_ = lands_ || wanted().claim(position()); }
   /// It is written, or will not be any more.
   void give_up_landing() {
-    if (std::exchange(lands_, false)) wanted().end(sequence());
+    if (std::exchange(lands_, false)) wanted().end(position());
   }
 
   /// From now on, its large messages lie in blocks that connections to its peer share.
@@ -208,18 +214,24 @@ class ShmSender final : ShmCursor {
     return mark + in_flight <= position();
   }
   [[gnu::noinline]] std::byte* acquire_large(std::size_t bytes) {
-    if (blocks_ && !blocks_->hold()) return nullptr;
-    if (cells_ == 0 || !large_slots_.has_one() || large_slots_.wants_back()) {
-      const std::uint32_t returned = fifo_.consumed->slots[1].load(std::memory_order_acquire);
-      broken_ = broken_ || !large_slots_.take_back(returned);
-      refill();
-      if (broken_ || cells_ == 0 || !large_slots_.has_one()) return nullptr;
-    }
-    note_begin(bytes);
+    if (!reserve_large(bytes)) return nullptr;
     const ShmSlot slot = large_slots_.offer(bytes);
     if (const ShmBlock* block = blocks_ ? blocks_->of(slot.number) : nullptr)
       return block->memory.get() + slot.offset;
     return place(fifo_.slots[1], slot);
+  }
+  /// False: no large slot is free.
+  bool reserve_large(std::size_t bytes) {
+    if (blocks_ && !blocks_->hold()) return false;
+    if (cells_ == 0 || !large_slots_.has_one() || large_slots_.wants_back()) {
+      const std::uint32_t returned = fifo_.consumed->slots[1].load(std::memory_order_acquire);
+      broken_ = broken_ || !large_slots_.take_back(returned);
+      refill();
+      if (broken_ || cells_ == 0 || !large_slots_.has_one()) return false;
+    }
+    note_begin(bytes);
+    large_slots_.offer(bytes);
+    return true;
   }
   void note_begin(std::size_t bytes) {
     if (is_tried(bytes) && wants_times(bytes)) [[unlikely]]
@@ -270,10 +282,11 @@ class ShmSender final : ShmCursor {
   bool say_landed() {
     write(ShmLoan{.slot = {}, .of = ShmLoanOf::receiver, .address = 0, .removals = 0, .place = {}});
     give_up_landing();
+    either_way_ = false;
     return true;
   }
   /// A block is said as if its bytes were lent, from memory that is kept.
-  bool say_place(std::size_t bytes, const ShmSlot& slot) const {
+  bool say_place(std::size_t bytes, const ShmSlot& slot) {
     const ShmBlock* block =
         blocks_ && needs_large_slot(bytes) ? blocks_->held(slot.number) : nullptr;
     if (block == nullptr) {
@@ -288,6 +301,8 @@ class ShmSender final : ShmCursor {
     loan.address = reinterpret_cast<std::uint64_t>(block->memory.get()) + slot.offset;
     loan.place.offset += slot.offset;
     write(loan);
+    // Nobody helps to copy it.
+    if (bytes >= kSharedBytes) long_loans_[sequence() % kLongLoans] = {};
     return true;
   }
   void count_either_way(std::size_t bytes) {

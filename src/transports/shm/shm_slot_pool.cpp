@@ -94,6 +94,7 @@ ShmBlock ShmSlotPool::take(std::list<ShmBlocks*>::iterator member) {
       free_.pop_back();
       return block;
     }
+    free_.reserve(++made_);
   }
   ShmBlock block;
   block.memory = SharedArena::own(slot_bytes_);
@@ -108,6 +109,7 @@ ShmBlocks::ShmBlocks(std::shared_ptr<ShmSlotPool> pool, ShmSlotDeck& deck,
                      const ShmConsumed& consumed, std::size_t slots)
     : pool_(std::move(pool)), deck_(deck), consumed_(consumed), blocks_(slots) {
   const std::lock_guard lock(g_pools_mutex);
+  pool_->unread_.reserve(pool_->unread_.size() + pool_->members_.size() + 1);
   self_ = pool_->members_.insert(pool_->members_.end(), this);
 }
 
@@ -116,7 +118,8 @@ ShmBlocks::~ShmBlocks() {
 }
 
 void ShmBlocks::take(ShmBlock& block) {
-  block = pool_->take(self_);
+  if (some_left_) block = pool_->take(self_);
+  some_left_ = static_cast<bool>(block.memory);
 }
 
 void ShmBlocks::give_back(std::vector<ShmBlock>& free) {

@@ -73,6 +73,7 @@ class ShmBlocks {
   ShmSlotDeck& deck_;
   const ShmConsumed& consumed_;
   bool held_ = false;
+  bool some_left_ = true;                 ///< false: the arena had no more, and is not asked again
   std::atomic<std::uint8_t> use_{kIdle};  ///< orders what the deck and the blocks are
   std::vector<ShmBlock> blocks_;          ///< by slot; some have no memory
   std::list<ShmBlocks*>::iterator self_;  ///< in the pool
@@ -113,9 +114,11 @@ class ShmSlotPool {
 
   const std::size_t slot_bytes_;
   const void* const first_owner_;
-  // Under the mutex of all pools.
-  std::list<ShmBlocks*> members_;  ///< who took a block last is at the end
+  // Under the mutex of all pools. There is room for all blocks in `free_`, and for all members in
+  // `unread_`: to give back cannot fail.
+  std::list<ShmBlocks*> members_;  ///< who took a block last is at the end, and asked first
   std::vector<ShmBlock> free_;
+  std::size_t made_ = 0;
   std::vector<Unread> unread_;
 };
 

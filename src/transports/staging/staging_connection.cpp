@@ -124,7 +124,7 @@ void StagingConnection::expect_next() {
     const auto& [slot, bytes, digest] = to_receive_.at(freed_);
     if (!in_.signalled.is_set(slot)) return;
     in_.signalled.clear(slot);
-    if (lands != nullptr && usable())
+    if (lands != nullptr && !lands->only_computed() && usable())
       lands->expect(lands->next() + freed_, place(in_, slot), bytes);
   }
 }
