@@ -209,8 +209,10 @@ class SharedSlots : public testing::Test {
   static constexpr std::uint32_t kCredits = 4;
 
   struct Communicator {
-    Communicator() : ranks(kShm) {
+    /// Where `crowded`, messages are not spread over their slots.
+    explicit Communicator(bool crowded = false) : ranks(kShm) {
       ConnectionSpec to_one = kToOne, to_zero = kToZero;
+      to_one.crowded = to_zero.crowded = crowded;
       to_one.slot_bytes = to_zero.slot_bytes = kSlot;
       to_one.credits = to_zero.credits = kCredits;
       sender = ranks.open(0, to_one);
@@ -243,7 +245,7 @@ class SharedSlots : public testing::Test {
 };
 
 TEST_F(SharedSlots, AMessageLiesWhereOneOfAnotherCommunicatorLay) {
-  Communicator a, b;
+  Communicator a(true), b(true);
   const std::byte* own = first_.send(1);
   ASSERT_TRUE(first_.receive(1));
   const std::byte* place = a.send(2);
@@ -263,7 +265,8 @@ TEST_F(SharedSlots, AMessageLiesWhereOneOfAnotherCommunicatorLay) {
 TEST_F(SharedSlots, NoBlockIsWrittenBeforeItIsRead) {
   constexpr std::size_t kCommunicators = 8, kMost = 6;
   std::vector<std::unique_ptr<Communicator>> all;
-  for (std::size_t i = 0; i < kCommunicators; ++i) all.push_back(std::make_unique<Communicator>());
+  for (std::size_t i = 0; i < kCommunicators; ++i)
+    all.push_back(std::make_unique<Communicator>(true));
   std::mt19937_64 random(test_seed());
   std::vector<std::deque<std::uint64_t>> under_way(kCommunicators);
   std::set<const std::byte*> places;
@@ -289,8 +292,8 @@ TEST_F(SharedSlots, NoBlockIsWrittenBeforeItIsRead) {
 }
 
 TEST_F(SharedSlots, WhatIsNotReadOutlivesItsSender) {
-  auto ended = std::make_unique<Communicator>();
-  Communicator other;
+  auto ended = std::make_unique<Communicator>(true);
+  Communicator other(true);
   const std::byte* unread[] = {ended->send(1), ended->send(2)};
   ended->sender.reset();
   std::set<const std::byte*> places;
@@ -300,7 +303,7 @@ TEST_F(SharedSlots, WhatIsNotReadOutlivesItsSender) {
     for (std::uint64_t i = value - 3; i <= value; ++i) ASSERT_TRUE(other.receive(i));
   }
   EXPECT_FALSE(places.contains(unread[0]) || places.contains(unread[1]));
-  Communicator next;
+  Communicator next(true);
   EXPECT_TRUE(ended->receive(1));
   EXPECT_TRUE(ended->receive(2));
   for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(other.send(i));
