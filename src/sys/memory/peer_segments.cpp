@@ -41,8 +41,8 @@ PeerSegments::PeerSegments(Fd arena, std::int64_t pid, const SharedPlace& place)
 }
 
 PeerSegments::~PeerSegments() {
-  for (const auto& [key, mapped] : mappings_)
-    ::munmap(const_cast<std::byte*>(mapped.mapping.data), mapped.mapping.bytes);
+  for (const auto& [key, mapped] : mappings_) ::munmap(mapped.mapping.data, mapped.mapping.bytes);
+  for (const auto& [number, mapping] : to_write_) ::munmap(mapping.data, mapping.bytes);
 }
 
 Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t bytes) {
@@ -57,9 +57,23 @@ Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t
   return mapping.data + (place.offset - mapping.begin);
 }
 
+Result<std::byte*> PeerSegments::map_to_write(std::uint64_t offset, std::size_t bytes) {
+  SharedPlace place;
+  place.segment = SharedPlace::kArena;
+  place.offset = offset;
+  auto known = to_write_.find(offset / kWindow);
+  if (known == to_write_.end()) {
+    COLL_ASSIGN(const Mapping made, make_mapping(place, bytes, true));
+    known = to_write_.emplace(offset / kWindow, made).first;
+  }
+  if (!known->second.has(offset, bytes)) return not_shared(place, bytes);
+  latest_to_write_ = known->second;
+  return latest_to_write_.data + (offset - latest_to_write_.begin);
+}
+
 /// Maps the piece that `place` begins in, if the `bytes` lie in it.
 Result<PeerSegments::Mapping> PeerSegments::make_mapping(const SharedPlace& place,
-                                                         std::size_t bytes) const {
+                                                         std::size_t bytes, bool to_write) const {
   const bool passed = place.segment == SharedPlace::kArena;
   if (!passed && !opens())
     return failed(Code::unsupported, "the descriptors of the peer cannot be opened here");
@@ -72,11 +86,11 @@ Result<PeerSegments::Mapping> PeerSegments::make_mapping(const SharedPlace& plac
   Mapping mapping{.segment = place.segment, .begin = place.offset / kWindow * kWindow};
   if (mapping.begin < size) mapping.bytes = std::min(kWindow, size - mapping.begin);
   if (!mapping.has(place.offset, bytes)) return not_shared(place, bytes);
-  void* data = ::mmap(nullptr, mapping.bytes, passed ? PROT_READ | PROT_WRITE : PROT_READ,
+  void* data = ::mmap(nullptr, mapping.bytes, to_write ? PROT_READ | PROT_WRITE : PROT_READ,
                       MAP_SHARED | MAP_NORESERVE, file.get(), static_cast<off_t>(mapping.begin));
   if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
   (void)::madvise(data, mapping.bytes, MADV_DONTDUMP);  // else its dump would be ours too
-  mapping.data = static_cast<const std::byte*>(data);
+  mapping.data = static_cast<std::byte*>(data);
   return mapping;
 }
 
@@ -85,7 +99,7 @@ void PeerSegments::release_gone(std::uint64_t removals) {
   std::erase_if(mappings_, [&](const auto& entry) {
     const auto& [mapping, place] = entry.second;
     if (place.segment == SharedPlace::kArena || find_peer_file(pid_, place).ok()) return false;
-    ::munmap(const_cast<std::byte*>(mapping.data), mapping.bytes);
+    ::munmap(mapping.data, mapping.bytes);
     return true;
   });
   recent_ = {};

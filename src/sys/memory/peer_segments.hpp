@@ -14,7 +14,7 @@
 
 namespace coll {
 
-/// The segments of another process, mapped for reading, the arena for writing too, piece by piece,
+/// The segments of another process, mapped for reading, piece by piece,
 /// as they are asked for. What the other process says of them is checked here, so that a wrong word
 /// is a failure and never a fault. Used by one thread at a time.
 class PeerSegments {
@@ -37,13 +37,12 @@ class PeerSegments {
     return map(place, bytes);
   }
 
-  /// The `bytes`, > 0, from `offset` on of the arena. Nobody may write there but when asked to.
-  Result<std::byte*> in_arena(std::uint64_t offset, std::size_t bytes) {
-    SharedPlace place;
-    place.segment = SharedPlace::kArena;
-    place.offset = offset;
-    COLL_ASSIGN(const std::byte* const there, at(place, bytes));
-    return const_cast<std::byte*>(there);
+  /// The `bytes`, > 0, from `offset` on of the arena, mapped for writing. To be written to only
+  /// when the other process asks for it.
+  Result<std::byte*> to_write(std::uint64_t offset, std::size_t bytes) {
+    if (latest_to_write_.has(offset, bytes)) [[likely]]
+      return latest_to_write_.data + (offset - latest_to_write_.begin);
+    return map_to_write(offset, bytes);
   }
 
   /// The process has removed `removals` segments so far: lets go of those.
@@ -58,7 +57,7 @@ class PeerSegments {
     std::uint64_t segment = 0;
     std::uint64_t begin = 0;
     std::size_t bytes = 0;
-    const std::byte* data = nullptr;
+    std::byte* data = nullptr;
 
     [[nodiscard]] bool has(std::uint64_t offset, std::size_t length) const {
       return offset >= begin && offset - begin < bytes && length <= bytes - (offset - begin);
@@ -74,7 +73,9 @@ class PeerSegments {
     return recent_[(place.segment + place.offset / SharedPlace::kWindow) % recent_.size()];
   }
   Result<const std::byte*> map(const SharedPlace& place, std::size_t bytes);
-  [[nodiscard]] Result<Mapping> make_mapping(const SharedPlace& place, std::size_t bytes) const;
+  Result<std::byte*> map_to_write(std::uint64_t offset, std::size_t bytes);
+  [[nodiscard]] Result<Mapping> make_mapping(const SharedPlace& place, std::size_t bytes,
+                                             bool to_write = false) const;
   void release_gone(std::uint64_t removals);
 
   std::shared_ptr<const Fd> arena_;
@@ -82,6 +83,8 @@ class PeerSegments {
   std::uint64_t removals_ = 0;
   std::array<Mapping, 8> recent_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Mapped> mappings_;  ///< by segment and number
+  Mapping latest_to_write_;
+  std::map<std::uint64_t, Mapping> to_write_;  ///< of the arena, by number
 };
 
 }  // namespace coll

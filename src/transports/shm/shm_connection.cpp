@@ -68,7 +68,9 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   reach_.said = true;
   reach_.copies = can_read_memory_of(peer);
   // Where it could not be fetched instead, mapping is tried.
-  reach_.maps = segments != nullptr && (reach_.copies || segments->in_arena(0, 1).ok());
+  SharedPlace begin;
+  begin.segment = SharedPlace::kArena;
+  reach_.maps = segments != nullptr && (reach_.copies || segments->at(begin, 1).ok());
   reach_.opens = segments != nullptr && segments->opens();
   helps_ = reach_.copies;
   peer_pid_ = peer.pid;
@@ -298,7 +300,7 @@ std::byte* ShmConnection::where_wanted(std::byte* slot, std::size_t bytes) {
   const bool placed = std::exchange(placed_, sender_.position()) == sender_.position();
   if ((placed && !lands()) || !sender_.is_wanted(bytes) || peer_segments_ == nullptr) [[likely]]
     return slot;
-  const auto place = peer_segments_->in_arena(sender_.wanted().offset, bytes);
+  const auto place = peer_segments_->to_write(sender_.wanted().offset, bytes);
   if (!place.ok() || !sender_.claim_landing()) return slot;
   set_lands(true);
   return *place;

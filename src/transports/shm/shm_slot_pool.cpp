@@ -58,9 +58,11 @@ ShmSlotPool::Membership ShmSlotPool::join(const MemoryProof& peer, std::size_t s
     ended.push_back(std::move(entry.second));
     return true;
   });
-  auto& pool = all[{{peer.number[0], peer.number[1]}, slot_bytes}];
-  if (!pool) pool = std::make_shared<ShmSlotPool>(slot_bytes, owner);
-  return {.pool = pool, .shares = pool->first_owner_ != owner};
+  const PoolKey key{{peer.number[0], peer.number[1]}, slot_bytes};
+  auto known = all.find(key);
+  if (known == all.end())
+    known = all.emplace(key, std::make_shared<ShmSlotPool>(slot_bytes, owner)).first;
+  return {.pool = known->second, .shares = known->second->first_owner_ != owner};
 }
 
 bool ShmSlotPool::Unread::is_over() const {

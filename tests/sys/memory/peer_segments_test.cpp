@@ -141,6 +141,28 @@ TEST(PeerSegments, WhatItMapsIsNotForWriting) {
   EXPECT_EQ(errno, EFAULT);
 }
 
+/// What is asked for to be written is mapped apart.
+TEST(PeerSegments, WhatIsToBeWrittenIsWrittenToTheArena) {
+  auto memory = MemorySegment::create("coll-test", 2 * kWindow);
+  ASSERT_TRUE(memory.ok()) << memory.status().text();
+  const auto own = MemorySegment::map(*memory, 2 * kWindow);
+  ASSERT_TRUE(own.ok());
+  PeerSegments peer(*std::move(memory));
+  for (const std::uint64_t offset : {std::uint64_t{5}, kWindow + 7, std::uint64_t{6}}) {
+    const Result<std::byte*> place = peer.to_write(offset, 1);
+    ASSERT_TRUE(place.ok()) << place.status().text();
+    **place = std::byte{9};
+    EXPECT_EQ(own->data()[offset], std::byte{9});
+    const Result<const std::byte*> seen = peer.at(in_arena(offset), 1);
+    ASSERT_TRUE(seen.ok());
+    EXPECT_NE(*seen, *place);
+    EXPECT_EQ(**seen, std::byte{9});
+  }
+  EXPECT_FALSE(peer.to_write(2 * kWindow, 1).ok());
+  EXPECT_FALSE(peer.to_write(kWindow - 1, 2).ok());
+  EXPECT_FALSE(peer.to_write(0, 2 * kWindow).ok());
+}
+
 // Beyond its end we would die of SIGBUS.
 TEST(PeerSegments, NothingIsReadBeyondTheEndOfAShortOne) {
   auto memory = MemorySegment::create("coll-test", 10'000);
