@@ -135,15 +135,17 @@ template <class P, Store how, bool both>
         const auto value = at(i);
         put<how>(o.out + i, value);
         if constexpr (both) store<kWidth>(o.out2 + i, value);
-        i += kWidth;
       };
       i = skew;
       constexpr bool kIsLine = 2 * kWidth == kLine;
       if constexpr (Takes<P>::kTwice || (both && kIsLine)) {
-        if (kIsLine && reinterpret_cast<std::uintptr_t>(o.out + i) % kLine != 0) put_aligned();
+        if (kIsLine && reinterpret_cast<std::uintptr_t>(o.out + i) % kLine != 0) {
+          put_aligned();
+          i += kWidth;
+        }
         for (; i + kWidth < end; i += 2 * kWidth) two<P, how, both>(pass, o, i);
       }
-      while (i < end) put_aligned();
+      for (; i < end; i += kWidth) put_aligned();
       if constexpr (how == Store::streaming) stream_end();
       put_both(0, first);
       put_both(end, last);
