@@ -170,7 +170,8 @@ std::vector<Candidate> candidates(const World& world, const CollectiveSpec& spec
   // ranks, of which the model knows the least. In ordered sums to a root connections come first:
   // where few are used, most ranks send and need not wait, and the model sees no gain in that.
   const bool waits = crowded && !has_root(spec.collective);
-  const double passed_on = spec.collective == Collective::all_reduce ? 2 * bytes : bytes;
+  const bool lands = world.shared_memory && spec.collective == Collective::all_reduce;
+  const double passed_on = lands ? 2 * bytes : bytes;
   const bool cached = in_own_cache(world.costs(), passed_on, world.view.ranks_per_core);
   const auto burden = [&](const Candidate& of) {
     const Cost& cost = of.plan.cost;
