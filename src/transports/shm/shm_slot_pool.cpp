@@ -83,34 +83,49 @@ void ShmSlotPool::collect_read() {
   });
 }
 
-ShmBlock ShmSlotPool::take(std::list<ShmBlocks*>::iterator member) {
-  {
-    const std::lock_guard lock(g_pools_mutex);
-    members_.splice(members_.end(), members_, member);
-    if (free_.empty()) collect_read();
-    for (auto other = members_.rbegin(); free_.empty() && other != members_.rend(); ++other) {
-      if (other != members_.rbegin()) (*other)->give_back(free_);
-    }
-    if (!free_.empty()) {
-      ShmBlock block = std::move(free_.back());
-      free_.pop_back();
-      return block;
-    }
-    free_.reserve(++made_);
+/// Until they are used, blocks are addresses only.
+void ShmSlotPool::make(std::size_t count) {
+  std::vector<ShmBlock> made;
+  for (made.reserve(count); made.size() < count;) {
+    ShmBlock block{SharedArena::own(slot_bytes_), {}};
+    const auto place =
+        block.memory ? SharedSegments::find(block.memory.get(), slot_bytes_) : std::nullopt;
+    if (!place) break;
+    block.place = *place;
+    made.push_back(std::move(block));
   }
-  ShmBlock block;
-  block.memory = SharedArena::own(slot_bytes_);
-  if (!block.memory) return {};
-  const auto place = SharedSegments::find(block.memory.get(), slot_bytes_);
-  if (!place) return {};
-  block.place = *place;
+  std::vector<ShmBlock> room;
+  room.reserve(made.size());
+  const std::lock_guard lock(g_pools_mutex);
+  if (std::exchange(is_made_, true)) return;  // `made` goes unlocked
+  fresh_.swap(made);
+  free_.swap(room);
+}
+
+ShmBlock ShmSlotPool::take(std::list<ShmBlocks*>::iterator member) {
+  const std::lock_guard lock(g_pools_mutex);
+  members_.splice(members_.end(), members_, member);
+  if (free_.empty()) collect_read();
+  for (auto other = members_.rbegin(); free_.empty() && other != members_.rend(); ++other) {
+    if (other != members_.rbegin()) (*other)->give_back(free_);
+  }
+  // What was never used is new memory.
+  std::vector<ShmBlock>& from = free_.empty() ? fresh_ : free_;
+  if (from.empty()) return {};
+  ShmBlock block = std::move(from.back());
+  from.pop_back();
   return block;
 }
 
 ShmBlocks::ShmBlocks(std::shared_ptr<ShmSlotPool> pool, ShmSlotDeck& deck,
                      const ShmConsumed& consumed, std::size_t slots)
     : pool_(std::move(pool)), deck_(deck), consumed_(consumed), blocks_(slots) {
-  const std::lock_guard lock(g_pools_mutex);
+  std::unique_lock lock(g_pools_mutex);
+  if (!pool_->is_made_) {
+    lock.unlock();
+    pool_->make(2 * slots);  // two connections may be busy
+    lock.lock();
+  }
   pool_->unread_.reserve(pool_->unread_.size() + pool_->members_.size() + 1);
   self_ = pool_->members_.insert(pool_->members_.end(), this);
 }
@@ -120,8 +135,7 @@ ShmBlocks::~ShmBlocks() {
 }
 
 void ShmBlocks::take(ShmBlock& block) {
-  if (some_left_) block = pool_->take(self_);
-  some_left_ = static_cast<bool>(block.memory);
+  block = pool_->take(self_);
 }
 
 void ShmBlocks::give_back(std::vector<ShmBlock>& free) {

