@@ -248,13 +248,12 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
   const double moved = rule.cost.moved() * bytes;
   // The measured factors of a copy and of a fetch are rounded to doublings, each by up to sqrt(2):
   // the other protocol has to win by more than that.
-  const auto score = [&](const Candidate& of) {
-    const bool as_ruled = of.plan.loans == rule.loans;
-    return of.prediction.score() * (as_ruled ? 1 : std::pow(std::numbers::sqrt2, 3));
+  const auto handicap = [&](const Candidate& of) {
+    return of.plan.loans == rule.loans ? 1 : std::numbers::sqrt2;
   };
   const auto best = [&] {
     return std::min_element(list.begin(), list.end(), [&](const Candidate& a, const Candidate& b) {
-      return score(a) < score(b);
+      return b.prediction.slower(handicap(a) / handicap(b), a.prediction);
     });
   };
   const auto weigh = [&](Plan plan) {
@@ -294,7 +293,7 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
     }
   }
   const auto chosen = best();
-  if (score(list.front()) > std::pow(alike(world), 3) * score(*chosen)) {
+  if (list.front().prediction.slower(alike(world) * handicap(*chosen), chosen->prediction)) {
     std::rotate(list.begin(), chosen, std::next(chosen));
   }
   return list;

@@ -106,24 +106,33 @@ const reduce::Kernels& counting_sums() {
   return counting;
 }
 
-TEST(Streaming, TheExecutorGoesByIt) {
+struct Stores {
+  reduce::Store store = reduce::Store::cached, landed = reduce::Store::cached;
+};
+/// Two ranks sum up, and count in `streamed` and `finished`.
+void sum_up(const FakeScript& script, bool in_place, const Stores& stores) {
   const CollectiveSpec spec{Collective::all_reduce, 2, 0};
+  testing::ExecutorRanks ranks(build_all(*find_algorithm("two_shot"), spec), {.script = script});
+  std::vector<testing::Buffers> buffers;
+  for (const std::size_t rank : {0U, 1U}) buffers.emplace_back(spec, rank, 100, in_place, 0);
+  streamed = finished = 0;
+  for (const std::size_t rank : {0U, 1U}) {
+    CallBinding call = buffers[rank].call(0);
+    call.kernels = &counting_sums();
+    call.store = stores.store;
+    call.landed_store = stores.landed;
+    ranks.start(rank, call);
+  }
+  std::mt19937_64 random(test::test_seed());
+  ASSERT_TRUE(ranks.drive(random, 100'000, [&](std::size_t rank) {
+    testing::compare(buffers[rank].take(), spec, rank, 100);
+  }));
+}
+
+TEST(Streaming, TheExecutorGoesByIt) {
   for (const bool in_place : {false, true}) {
     for (const reduce::Store store : {reduce::Store::cached, reduce::Store::streaming}) {
-      testing::ExecutorRanks ranks(build_all(*find_algorithm("two_shot"), spec), {});
-      std::vector<testing::Buffers> buffers;
-      for (const std::size_t rank : {0U, 1U}) buffers.emplace_back(spec, rank, 100, in_place, 0);
-      streamed = finished = 0;
-      for (const std::size_t rank : {0U, 1U}) {
-        CallBinding call = buffers[rank].call(0);
-        call.kernels = &counting_sums();
-        call.store = store;
-        ranks.start(rank, call);
-      }
-      std::mt19937_64 random(test::test_seed());
-      ASSERT_TRUE(ranks.drive(random, 100'000, [&](std::size_t rank) {
-        testing::compare(buffers[rank].take(), spec, rank, 100);
-      }));
+      ASSERT_NO_FATAL_FAILURE(sum_up({}, in_place, {.store = store}));
       const bool past = store == reduce::Store::streaming && !in_place;
       EXPECT_EQ(streamed > 0, past) << (in_place ? "in place" : "apart");
       EXPECT_EQ(finished, streamed) << "each half's only sum is its last";
@@ -133,24 +142,10 @@ TEST(Streaming, TheExecutorGoesByIt) {
 
 /// Sums that are written to their receiver's memory as well have a choice of their own.
 TEST(Streaming, OfWhatLandsIsChosenApart) {
-  const CollectiveSpec spec{Collective::all_reduce, 2, 0};
   for (const bool lands : {false, true}) {
     FakeScript script;
     if (lands) script.least_landing = 1;
-    testing::ExecutorRanks ranks(build_all(*find_algorithm("two_shot"), spec), {.script = script});
-    std::vector<testing::Buffers> buffers;
-    for (const std::size_t rank : {0U, 1U}) buffers.emplace_back(spec, rank, 100, false, 0);
-    streamed = finished = 0;
-    for (const std::size_t rank : {0U, 1U}) {
-      CallBinding call = buffers[rank].call(0);
-      call.kernels = &counting_sums();
-      call.landed_store = reduce::Store::streaming;
-      ranks.start(rank, call);
-    }
-    std::mt19937_64 random(test::test_seed());
-    ASSERT_TRUE(ranks.drive(random, 100'000, [&](std::size_t rank) {
-      testing::compare(buffers[rank].take(), spec, rank, 100);
-    }));
+    ASSERT_NO_FATAL_FAILURE(sum_up(script, false, {.landed = reduce::Store::streaming}));
     EXPECT_EQ(streamed > 0, lands);
   }
 }

@@ -42,18 +42,11 @@ PeerSegments::PeerSegments(Fd arena, std::int64_t pid, const SharedPlace& place)
 
 PeerSegments::~PeerSegments() {
   for (const auto& [key, mapped] : mappings_) ::munmap(mapped.mapping.data, mapped.mapping.bytes);
-  for (const auto& [number, mapping] : to_write_) ::munmap(mapping.data, mapping.bytes);
 }
 
 Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t bytes) {
-  const std::pair key(place.segment, place.offset / kWindow);
-  auto known = mappings_.find(key);
-  if (known == mappings_.end()) {
-    COLL_ASSIGN(const Mapping made, make_mapping(place, bytes));
-    known = mappings_.emplace(key, Mapped{made, place}).first;
-  }
-  if (!known->second.mapping.has(place.offset, bytes)) return not_shared(place, bytes);
-  const Mapping& mapping = recent(place) = known->second.mapping;
+  COLL_ASSIGN(const Mapping mapping, mapping_of(place, bytes, Access::read));
+  recent(place) = mapping;
   return mapping.data + (place.offset - mapping.begin);
 }
 
@@ -61,19 +54,26 @@ Result<std::byte*> PeerSegments::map_to_write(std::uint64_t offset, std::size_t 
   SharedPlace place;
   place.segment = SharedPlace::kArena;
   place.offset = offset;
-  auto known = to_write_.find(offset / kWindow);
-  if (known == to_write_.end()) {
-    COLL_ASSIGN(const Mapping made, make_mapping(place, bytes, true));
-    known = to_write_.emplace(offset / kWindow, made).first;
-  }
-  if (!known->second.has(offset, bytes)) return not_shared(place, bytes);
-  latest_to_write_ = known->second;
+  COLL_ASSIGN(latest_to_write_, mapping_of(place, bytes, Access::write));
   return latest_to_write_.data + (offset - latest_to_write_.begin);
+}
+
+/// Maps what is not mapped yet.
+Result<PeerSegments::Mapping> PeerSegments::mapping_of(const SharedPlace& place, std::size_t bytes,
+                                                       Access access) {
+  const std::tuple key(place.segment, place.offset / kWindow, access);
+  auto known = mappings_.find(key);
+  if (known == mappings_.end()) {
+    COLL_ASSIGN(const Mapping made, make_mapping(place, bytes, access));
+    known = mappings_.emplace(key, Mapped{made, place}).first;
+  }
+  if (!known->second.mapping.has(place.offset, bytes)) return not_shared(place, bytes);
+  return known->second.mapping;
 }
 
 /// Maps the piece that `place` begins in, if the `bytes` lie in it.
 Result<PeerSegments::Mapping> PeerSegments::make_mapping(const SharedPlace& place,
-                                                         std::size_t bytes, bool to_write) const {
+                                                         std::size_t bytes, Access access) const {
   const bool passed = place.segment == SharedPlace::kArena;
   if (!passed && !opens())
     return failed(Code::unsupported, "the descriptors of the peer cannot be opened here");
@@ -86,8 +86,9 @@ Result<PeerSegments::Mapping> PeerSegments::make_mapping(const SharedPlace& plac
   Mapping mapping{.segment = place.segment, .begin = place.offset / kWindow * kWindow};
   if (mapping.begin < size) mapping.bytes = std::min(kWindow, size - mapping.begin);
   if (!mapping.has(place.offset, bytes)) return not_shared(place, bytes);
-  void* data = ::mmap(nullptr, mapping.bytes, to_write ? PROT_READ | PROT_WRITE : PROT_READ,
-                      MAP_SHARED | MAP_NORESERVE, file.get(), static_cast<off_t>(mapping.begin));
+  const int protection = access == Access::write ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* data = ::mmap(nullptr, mapping.bytes, protection, MAP_SHARED | MAP_NORESERVE, file.get(),
+                      static_cast<off_t>(mapping.begin));
   if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
   (void)::madvise(data, mapping.bytes, MADV_DONTDUMP);  // else its dump would be ours too
   mapping.data = static_cast<std::byte*>(data);

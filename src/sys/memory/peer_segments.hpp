@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <utility>
+#include <tuple>
 
 #include "base/status.hpp"
 #include "sys/fd.hpp"
@@ -14,9 +14,9 @@
 
 namespace coll {
 
-/// The segments of another process, mapped for reading, piece by piece,
-/// as they are asked for. What the other process says of them is checked here, so that a wrong word
-/// is a failure and never a fault. Used by one thread at a time.
+/// The segments of another process, mapped for reading, piece by piece, as they are asked for.
+/// What the other process says of them is checked here, so that a wrong word is a failure and never
+/// a fault. Used by one thread at a time.
 class PeerSegments {
  public:
   /// `arena` is its arena's descriptor, as it was passed; `place` is where the process, whose
@@ -63,6 +63,7 @@ class PeerSegments {
       return offset >= begin && offset - begin < bytes && length <= bytes - (offset - begin);
     }
   };
+  enum class Access : std::uint8_t { read, write };
   struct Mapped {
     Mapping mapping;
     SharedPlace place;  ///< which it was opened for
@@ -74,17 +75,18 @@ class PeerSegments {
   }
   Result<const std::byte*> map(const SharedPlace& place, std::size_t bytes);
   Result<std::byte*> map_to_write(std::uint64_t offset, std::size_t bytes);
+  Result<Mapping> mapping_of(const SharedPlace& place, std::size_t bytes, Access access);
   [[nodiscard]] Result<Mapping> make_mapping(const SharedPlace& place, std::size_t bytes,
-                                             bool to_write = false) const;
+                                             Access access) const;
   void release_gone(std::uint64_t removals);
 
   std::shared_ptr<const Fd> arena_;
   std::int64_t pid_ = 0;
   std::uint64_t removals_ = 0;
   std::array<Mapping, 8> recent_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Mapped> mappings_;  ///< by segment and number
+  /// By segment, number and access.
+  std::map<std::tuple<std::uint64_t, std::uint64_t, Access>, Mapped> mappings_;
   Mapping latest_to_write_;
-  std::map<std::uint64_t, Mapping> to_write_;  ///< of the arena, by number
 };
 
 }  // namespace coll

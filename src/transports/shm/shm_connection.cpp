@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection's begin and end; what runs per message is in the header.
+// A connection's begin and end, and what only lent and long messages need. What runs for every
+// message is in the header.
 #include "transports/shm/shm_connection.hpp"
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <tuple>
 #include <utility>
 
 #include "base/made_once.hpp"
