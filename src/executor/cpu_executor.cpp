@@ -29,6 +29,7 @@ void CpuExecutor::begin(Run& run) {
     }
     lane.state = Cursor::State::moving;
     lane.told = lane.pass;
+    lane.combined = 0;
     mover::enter_window(run, lane);
   }
   run.expects = !run.program->expected.empty() && run.extents.blocks == nullptr;

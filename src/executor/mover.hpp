@@ -31,6 +31,8 @@ class Mover {
   bool enter_next_pass(Cursor& lane);
   bool run_step(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   bool run_fused(Cursor& lane, const BoundStep& step, const StepExtent& extent);
+  [[gnu::noinline]] bool run_in_parts(Cursor& lane, const BoundStep& step,
+                                      const StepExtent& extent);
   bool send(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   [[gnu::noinline]] bool send_or_lend(Cursor& lane, const BoundStep& step,
                                       const StepExtent& extent);
@@ -66,6 +68,8 @@ class Mover {
   [[nodiscard]] bool holds(BoundStep::When when) const {
     return when == BoundStep::When::always || (when == BoundStep::When::if_apart && call_.apart);
   }
+  [[nodiscard]] static bool comes_in_parts(const Cursor& lane, const BoundStep& step,
+                                           const StepExtent& extent);
   std::byte* acquire(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   void commit(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   [[nodiscard]] Lending* lender(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
@@ -155,6 +159,9 @@ bool Mover<kUnequal>::run_fused(Cursor& lane, const BoundStep& step, const StepE
   Connection* source = step.receives ? lane.lane->connections[step.source] : nullptr;
   const std::byte* message = nullptr;
   std::byte* slot = nullptr;
+  if (source != nullptr && extent.bytes > source->part_bytes()) [[unlikely]] {
+    if (comes_in_parts(lane, step, extent)) return run_in_parts(lane, step, extent);
+  }
   if (source != nullptr && (message = source->peek(extent.bytes, digest_of(extent))) == nullptr) {
     return false;
   }
@@ -186,6 +193,46 @@ bool Mover<kUnequal>::run_fused(Cursor& lane, const BoundStep& step, const StepE
     note_loan(run_, lane, step.target);
   }
   if (source != nullptr) source->release();
+  return true;
+}
+
+/// Does the step combine its message, in one piece, and may it go on with that after a wait? Where
+/// it sends, it must not have to ask again whether it lends.
+template <bool kUnequal>
+bool Mover<kUnequal>::comes_in_parts(const Cursor& lane, const BoundStep& step,
+                                     const StepExtent& extent) {
+  return step.with_space != Space::none && extent.one_piece &&
+         (!step.sends || lane.lane->lendings[step.target] == nullptr);
+}
+
+/// Combines a message part by part, so that the caches need not hold it as a whole.
+template <bool kUnequal>
+bool Mover<kUnequal>::run_in_parts(Cursor& lane, const BoundStep& step, const StepExtent& extent) {
+  Connection& source = *lane.lane->connections[step.source];
+  Connection* target = step.sends ? lane.lane->connections[step.target] : nullptr;
+  // The credit first: while a part is awaited, the source takes no other message, and so its peer
+  // might never give one back.
+  std::byte* slot = target != nullptr ? target->acquire(extent.bytes) : nullptr;
+  if (target != nullptr && slot == nullptr) return false;
+  const bool streams = target != nullptr && streams_to(*target, extent);
+  const bool lands = target != nullptr && target->lands();
+  const std::size_t size = call_.element_bytes;
+  const std::uint64_t most = source.part_bytes() / size;
+  while (lane.combined < extent.elements) {
+    const std::uint64_t elements = std::min(most, extent.elements - lane.combined);
+    const std::size_t begin = lane.combined * size;
+    const std::byte* part =
+        source.peek_part(begin, elements * size, extent.bytes, digest_of(extent));
+    if (part == nullptr) return false;
+    reduce_run(step, at(lane, step.into_space, extent.into + begin),
+               slot == nullptr ? nullptr : slot + begin, part,
+               at(lane, step.with_space, extent.with + begin), elements, streams, lands);
+    if (!intact(lane, step)) return false;
+    lane.combined += elements;
+  }
+  lane.combined = 0;
+  if (target != nullptr) target->commit(extent.bytes, digest_of(extent));
+  source.release();
   return true;
 }
 

@@ -54,6 +54,7 @@ struct Run {
     StagePlaces* places = nullptr;
     std::uint64_t pass = 0;
     std::uint64_t told = 0;              ///< the first pass whose places no peer was told of
+    std::uint64_t combined = 0;          ///< elements of the next step, which is taken in parts
     std::uint64_t entered = kNone;       ///< the pass that the extents of unequal blocks are of
     const Cursor* siblings = nullptr;    ///< lane 0 of the same copy, for waits
     std::uint32_t* tickets = nullptr;    ///< by turn of the lane

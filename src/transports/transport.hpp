@@ -198,6 +198,16 @@ class Connection {
   /// The next message's payload, valid until `release`. Null while it has not come; not null for an
   /// empty message that has.
   virtual const std::byte* peek(std::size_t bytes, std::uint64_t digest) = 0;
+  /// Up to this length a message is better taken whole by `peek` than in parts of that length.
+  [[nodiscard]] std::size_t part_bytes() const { return part_bytes_; }
+  /// [begin, begin + part) of the next message, for a caller that combines it and leaves to the
+  /// caches no more of it than that. As `peek`, but valid until the next part. Parts are asked for
+  /// in order and without gaps, from 0 to the end; `peek` and `receive` must wait until then.
+  virtual const std::byte* peek_part(std::size_t begin, std::size_t /*part*/, std::size_t bytes,
+                                     std::uint64_t digest) {
+    const std::byte* const message = peek(bytes, digest);
+    return message == nullptr ? nullptr : message + begin;
+  }
   /// Consumes the message that `peek` returned, and gives its credit back.
   virtual void release() = 0;
   /// Receives into the caller's memory, which may save a copy, and consumes the message. False: not
@@ -235,6 +245,7 @@ class Connection {
   void set_buffer_bytes(std::size_t bytes) { buffer_bytes_ = bytes; }
   void set_lands(bool lands) { lands_ = lands; }
   void set_least_streamed(std::size_t bytes) { least_streamed_ = bytes; }
+  void set_part_bytes(std::size_t bytes) { part_bytes_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
     if (failing_->status_.ok()) failing_->status_ = status.at_rank(peer_);
@@ -246,6 +257,7 @@ class Connection {
   std::size_t buffer_bytes_ = 0;
   bool lands_ = false;
   std::size_t least_streamed_ = std::numeric_limits<std::size_t>::max();
+  std::size_t part_bytes_ = std::numeric_limits<std::size_t>::max();
   Status status_;
   Connection* failing_ = this;  ///< whose status is meant: that of the innermost connection
 };

@@ -39,7 +39,8 @@ class Traffic {
     bytes = std::min(bytes, slot_bytes_);
     digest = random_();
     way_ = static_cast<Way>(random_() % 3);
-    peeks_ = random_() % 2 == 0;
+    taking_ = static_cast<Taking>(random_() % 3);
+    part_ = 1 + random_() % (slot_bytes_ + 1);
     data.resize(bytes);
     for (std::size_t i = 0; i < bytes; i += sizeof(std::uint64_t)) {
       const std::uint64_t word = random_();
@@ -77,7 +78,8 @@ class Traffic {
   enum class Got : std::uint8_t { nothing, right, wrong };
   /// Tries to receive the message.
   Got receive(Connection& from) {
-    if (!peeks_) {
+    if (taking_ == Taking::parts && bytes > 0) return take_part(from);
+    if (taking_ == Taking::received) {
       if (!from.receive(room(), bytes, digest)) return Got::nothing;
       const bool right = is_whole(room()) && guards_whole();
       return right ? Got::right : Got::wrong;
@@ -105,9 +107,22 @@ class Traffic {
 
  private:
   enum class Way : std::uint8_t { in_place, sent, lent };
+  enum class Taking : std::uint8_t { received, looked_at, parts };
   static constexpr std::size_t kGuard = 64;
   static constexpr unsigned char kUntouched = 0xa5;
 
+  Got take_part(Connection& from) {
+    while (taken_ < bytes) {
+      const std::size_t part = std::min(part_, bytes - taken_);
+      const std::byte* place = from.peek_part(taken_, part, bytes, digest);
+      if (place == nullptr) return Got::nothing;
+      wrong_ = wrong_ || std::memcmp(place, data.data() + taken_, part) != 0;
+      taken_ += part;
+    }
+    from.release();
+    taken_ = 0;
+    return std::exchange(wrong_, false) ? Got::wrong : Got::right;
+  }
   /// Uses lent memory for something else as soon as it may.
   void take_back(Connection& to) {
     if (loans_.empty() || !all_flushed(to)) return;
@@ -142,7 +157,10 @@ class Traffic {
   std::vector<std::pmr::vector<std::byte>> loans_;  ///< not yet returned
   std::vector<std::pmr::vector<std::byte>> spare_;  ///< returned
   Way way_ = Way::sent;
-  bool peeks_ = false;
+  Taking taking_ = Taking::received;
+  std::size_t part_ = 0;   ///< bytes of a part
+  std::size_t taken_ = 0;  ///< bytes of this message's parts
+  bool wrong_ = false;     ///< one of them was
   bool lends_ = false;
   bool loaded_ = false;
 };

@@ -20,6 +20,7 @@ FakeConnection::FakeConnection(const ConnectionSpec& spec, FakeTransport* transp
   set_buffer_bytes(spec.credits * spec.slot_bytes);
   // Executors must do well with both kinds.
   if (side == 1) set_least_streamed(128);
+  if (side == 0) set_part_bytes(80);
   const FakeScript& script = network_->script();
   const auto own = script.least_loan_to.find(spec.peer);
   set_least_loan(own != script.least_loan_to.end() ? own->second : script.least_loan);
@@ -161,6 +162,16 @@ const std::byte* FakeConnection::peek(std::size_t bytes, std::uint64_t digest) {
   const std::lock_guard lock(link_->mutex);
   const FakeFifo::Message* message = incoming(bytes, digest);
   return message != nullptr ? message->place() : nullptr;
+}
+
+/// Each part lies over the one before.
+const std::byte* FakeConnection::peek_part(std::size_t begin, std::size_t part, std::size_t bytes,
+                                           std::uint64_t digest) {
+  const std::lock_guard lock(link_->mutex);
+  const FakeFifo::Message* message = incoming(bytes, digest);
+  if (message == nullptr || in().refuses_receive()) return nullptr;
+  part_.assign(message->place() + begin, message->place() + begin + part);
+  return part_.data();
 }
 
 bool FakeConnection::intact() {

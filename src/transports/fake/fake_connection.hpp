@@ -2,6 +2,7 @@
 // One end of a connection over the scripted network.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "transports/fake/fake_network.hpp"
 #include "transports/transport.hpp"
@@ -33,6 +34,8 @@ class FakeConnection final : public Connection,
   bool flushed(Mark mark) override;
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
+  const std::byte* peek_part(std::size_t begin, std::size_t part, std::size_t bytes,
+                             std::uint64_t digest) override;
   bool intact() override;
   void release() override;
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
@@ -78,6 +81,7 @@ class FakeConnection final : public Connection,
   const std::uint32_t lane_;
   bool ready_ = false;
   bool half_sent_ = false;  ///< the first half of the refused message is in its slot
+  std::vector<std::byte> part_;
 };
 
 }  // namespace coll

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/copy_bytes.hpp"
+#include "sys/machine/core_caches.hpp"
 #include "transports/dial/dial_tuning.hpp"
 
 namespace coll {
@@ -17,6 +18,13 @@ namespace {
 bool is_loss(int error) {
   return error == ECONNRESET || error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ||
          error == ENETUNREACH || error == ENETDOWN || error == ECONNABORTED;
+}
+
+/// A quarter of a core's own cache holds a part, so that it lies there with what it is combined
+/// with, and with what the kernel copies it from. Longer ones gain nothing, and shorter ones cost
+/// more system calls. (docs/performance.md)
+std::size_t part_in_cache() {
+  return std::clamp<std::size_t>(own_core_caches().own / 4, 64 << 10, 256 << 10);
 }
 
 }  // namespace
@@ -47,6 +55,7 @@ void TcpConnection::poll_dialled() {
   if (status.ok()) status = in_.allocate(spec_.credits, spec_.slot_bytes);
   if (!status.ok()) return fail(status);
   ahead_ = std::make_unique_for_overwrite<std::byte[]>(kAheadBytes);
+  set_part_bytes(part_in_cache());
   set_buffer_bytes(2 * spec_.credits * spec_.slot_bytes + kAheadBytes);
   end_.reset();  // with the other ways that were tried
   progress_.add(*this);
@@ -210,24 +219,31 @@ bool TcpConnection::read_header(std::byte* into, std::size_t expected) {
   return true;
 }
 
-/// Reads the rest of the message's payload; true when it is whole.
-bool TcpConnection::read_payload(std::byte* into) {
-  const std::size_t have = std::min(header_.bytes - got_, ahead_end_ - ahead_begin_);
-  copy_bytes(into + got_, ahead_.get() + ahead_begin_, have);
+/// Reads what misses of the payload's [begin, end) to `into`, and nothing before it; true when that
+/// is whole.
+bool TcpConnection::read_payload(std::byte* into, std::size_t begin, std::size_t end) {
+  const std::size_t have = std::min(end - std::min(end, got_), ahead_end_ - ahead_begin_);
+  copy_bytes(into + (got_ - begin), ahead_.get() + ahead_begin_, have);
   ahead_begin_ += have;
   got_ += have;
-  while (got_ < header_.bytes) {
-    // Behind a long message wait for the next header only: its payload had better go to its place.
-    const std::size_t more = header_.bytes > kSmallBytes ? sizeof header_ : kAheadBytes;
-    const std::array<iovec, 2> pieces{{{into + got_, header_.bytes - got_}, {ahead_.get(), more}}};
+  while (got_ < end) {
+    const std::array<iovec, 2> pieces{
+        {{into + (got_ - begin), end - got_}, {ahead_.get(), more_behind(end)}}};
     std::size_t bytes = 0;
     if (!pull(pieces, bytes)) return false;
-    const std::size_t mine = std::min(bytes, header_.bytes - got_);
+    const std::size_t mine = std::min(bytes, end - got_);
     got_ += mine;
     ahead_begin_ = 0;
     ahead_end_ = bytes - mine;
   }
   return true;
+}
+
+/// How much to read at once behind the payload's byte `end`.
+std::size_t TcpConnection::more_behind(std::size_t end) const {
+  if (end < header_.bytes) return 0;
+  // Behind a long message only the next header: its payload had better go to its place.
+  return header_.bytes > kSmallBytes ? sizeof header_ : kAheadBytes;
 }
 
 void TcpConnection::end_message() {
@@ -237,7 +253,7 @@ void TcpConnection::end_message() {
 
 /// Takes what has come into free slots, so that the peer's sending goes on.
 void TcpConnection::drain() {
-  while (target_ != Target::caller && !in_.full()) {
+  while (target_ != Target::caller && target_ != Target::parts && !in_.full()) {
     if (!have_header_ && !read_header()) return;
     if (header_.bytes > slot_bytes()) {
       return fail(failed(Code::mismatch, "rank " + std::to_string(peer()) + " sends " +
@@ -282,7 +298,21 @@ const std::byte* TcpConnection::peek(std::size_t bytes, std::uint64_t digest) {
   return matches(header, bytes, digest) ? in_.front() : nullptr;
 }
 
+const std::byte* TcpConnection::peek_part(std::size_t begin, std::size_t part, std::size_t bytes,
+                                          std::uint64_t digest) {
+  if (!status().ok()) return nullptr;
+  if (!in_.empty()) return Connection::peek_part(begin, part, bytes, digest);
+  if (!have_header_ && !read_header()) return not_there(), nullptr;
+  if (!matches(header_, bytes, digest)) return nullptr;
+  if (target_ != Target::parts) part_begin_ = 0;  // what has come lies where a whole message would
+  target_ = Target::parts;
+  if (begin == got_) part_begin_ = begin;
+  if (!read_payload(in_.back(), part_begin_, begin + part)) return not_there(), nullptr;
+  return in_.back() + (begin - part_begin_);
+}
+
 void TcpConnection::release() {
+  if (target_ == Target::parts) return end_message();
   in_.pop();
 }
 

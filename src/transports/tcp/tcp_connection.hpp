@@ -33,6 +33,8 @@ class TcpConnection final : public Connection {
   bool flushed(Mark mark) override;
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
+  const std::byte* peek_part(std::size_t begin, std::size_t part, std::size_t bytes,
+                             std::uint64_t digest) override;
   void release() override;
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
 
@@ -67,7 +69,12 @@ class TcpConnection final : public Connection {
   };
   static_assert(sizeof(Header) == TcpSlots::kHeaderBytes);
   /// Where the payload of the message that is coming in goes.
-  enum class Target { none, slot, caller };
+  enum class Target {
+    none,
+    slot,
+    parts,  ///< to the slot's begin, part by part, as the caller asks for them
+    caller,
+  };
 
   static constexpr std::size_t kAheadBytes = 16384;  // read at once for the sake of small messages
   static constexpr std::uint32_t kAskedOften = 64;
@@ -79,7 +86,9 @@ class TcpConnection final : public Connection {
   bool took(const Moved& moved);
   void drain();
   bool read_header(std::byte* into = nullptr, std::size_t expected = 0);
-  bool read_payload(std::byte* into);
+  bool read_payload(std::byte* into) { return read_payload(into, 0, header_.bytes); }
+  bool read_payload(std::byte* into, std::size_t begin, std::size_t end);
+  [[nodiscard]] std::size_t more_behind(std::size_t end) const;
   void end_message();
   bool pull(std::span<const iovec> pieces, std::size_t& bytes);
   bool matches(const Header& header, std::size_t bytes, std::uint64_t digest);
@@ -107,6 +116,7 @@ class TcpConnection final : public Connection {
   bool have_header_ = false;
   Header header_;
   std::size_t got_ = 0;
+  std::size_t part_begin_ = 0;  // where the part begins in the message that comes in parts
   bool ended_ = false;  // the peer's stream is over; what came before may still be taken
   int end_error_ = 0;   // … because of this errno, 0 for an orderly end
   // what the last tries met, and no news has come since
