@@ -7,7 +7,6 @@
 #include "executor/call_turns.hpp"
 #include "executor/lending.hpp"
 #include "executor/program.hpp"
-#include "executor/staging.hpp"
 #include "executor/streaming.hpp"
 #include "schedule/fan_out.hpp"
 

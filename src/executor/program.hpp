@@ -300,6 +300,8 @@ Status bind_steps(Program& program, const Schedule& schedule, const ProgramShape
                   const ConnectionSource& connection);
 /// `scratch_bytes` from `begin` on for each lane.
 void give_scratch(Program& program, std::byte* begin);
+/// Gives places to each lane that sends the same to several peers, if `pool` has any (staging.cpp).
+void give_places(Program& program, ScratchPool& pool);
 /// Finds what each lane uses, where its calls take turns (call_turns.hpp).
 void bind_turns(Program& program);
 

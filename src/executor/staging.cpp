@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages that several peers get are written once.
-#include "executor/staging.hpp"
-
 #include <algorithm>
+
+#include "executor/program.hpp"
 
 namespace coll {
 

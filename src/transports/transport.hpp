@@ -200,11 +200,12 @@ class Connection {
   virtual const std::byte* peek(std::size_t bytes, std::uint64_t digest) = 0;
   /// Up to this length a message is better taken whole by `peek` than in parts of that length.
   [[nodiscard]] std::size_t part_bytes() const { return part_bytes_; }
-  /// [begin, begin + part) of the next message, for a caller that combines it and leaves to the
-  /// caches no more of it than that. As `peek`, but valid until the next part. Parts are asked for
-  /// in order and without gaps, from 0 to the end; `peek` and `receive` must wait until then.
+  /// As `peek`, for a caller that combines the message part by part: [begin, begin + part) of it,
+  /// valid until the next part. Parts are asked for in order and without gaps, from 0 to the end;
+  /// until then nothing else is received. The part may be put into `room`, the caller's, if not
+  /// null.
   virtual const std::byte* peek_part(std::size_t begin, std::size_t /*part*/, std::size_t bytes,
-                                     std::uint64_t digest) {
+                                     std::uint64_t digest, std::byte* /*room*/) {
     const std::byte* const message = peek(bytes, digest);
     return message == nullptr ? nullptr : message + begin;
   }

@@ -36,7 +36,7 @@ ARROWS = {
     "transports/*": ["transports", "sys/memory", "sys/net"],
     "transports/shm": ["transports", "sys/memory", "sys/net", "sys/machine"],
     "transports/dial": ["transports", "sys/net"],
-    "transports/tcp": ["transports/dial"],
+    "transports/tcp": ["transports/dial", "sys/machine"],
     "transports/verbs": ["transports/dial", "sys/memory", "sys/verbs"],
     "collectives": ["schedule", "topology/layout.hpp"],
     "collectives/trees": ["collectives"],

@@ -114,14 +114,16 @@ class Traffic {
   Got take_part(Connection& from) {
     while (taken_ < bytes) {
       const std::size_t part = std::min(part_, bytes - taken_);
-      const std::byte* place = from.peek_part(taken_, part, bytes, digest);
+      std::byte* const here = part_ % 2 == 0 ? room() + taken_ : nullptr;
+      const std::byte* place = from.peek_part(taken_, part, bytes, digest, here);
       if (place == nullptr) return Got::nothing;
       wrong_ = wrong_ || std::memcmp(place, data.data() + taken_, part) != 0;
       taken_ += part;
     }
     from.release();
     taken_ = 0;
-    return std::exchange(wrong_, false) ? Got::wrong : Got::right;
+    const bool right = !std::exchange(wrong_, false) && guards_whole();
+    return right ? Got::right : Got::wrong;
   }
   /// Uses lent memory for something else as soon as it may.
   void take_back(Connection& to) {

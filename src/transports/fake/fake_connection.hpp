@@ -35,7 +35,7 @@ class FakeConnection final : public Connection,
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
   const std::byte* peek_part(std::size_t begin, std::size_t part, std::size_t bytes,
-                             std::uint64_t digest) override;
+                             std::uint64_t digest, std::byte* room) override;
   bool intact() override;
   void release() override;
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
@@ -81,7 +81,7 @@ class FakeConnection final : public Connection,
   const std::uint32_t lane_;
   bool ready_ = false;
   bool half_sent_ = false;  ///< the first half of the refused message is in its slot
-  std::vector<std::byte> part_;
+  std::vector<std::byte> part_;  ///< of the message that is taken in parts
 };
 
 }  // namespace coll

@@ -219,8 +219,8 @@ bool TcpConnection::read_header(std::byte* into, std::size_t expected) {
   return true;
 }
 
-/// Reads what misses of the payload's [begin, end) to `into`, and nothing before it; true when that
-/// is whole.
+/// Reads what is missing of the payload's [begin, end), which belongs to `into`; true when that is
+/// whole.
 bool TcpConnection::read_payload(std::byte* into, std::size_t begin, std::size_t end) {
   const std::size_t have = std::min(end - std::min(end, got_), ahead_end_ - ahead_begin_);
   copy_bytes(into + (got_ - begin), ahead_.get() + ahead_begin_, have);
@@ -299,16 +299,17 @@ const std::byte* TcpConnection::peek(std::size_t bytes, std::uint64_t digest) {
 }
 
 const std::byte* TcpConnection::peek_part(std::size_t begin, std::size_t part, std::size_t bytes,
-                                          std::uint64_t digest) {
+                                          std::uint64_t digest, std::byte* room) {
   if (!status().ok()) return nullptr;
-  if (!in_.empty()) return Connection::peek_part(begin, part, bytes, digest);
+  if (!in_.empty()) return Connection::peek_part(begin, part, bytes, digest, room);
   if (!have_header_ && !read_header()) return not_there(), nullptr;
   if (!matches(header_, bytes, digest)) return nullptr;
-  if (target_ != Target::parts) part_begin_ = 0;  // what has come lies where a whole message would
+  if (target_ != Target::parts) whole_ = got_;
   target_ = Target::parts;
-  if (begin == got_) part_begin_ = begin;
-  if (!read_payload(in_.back(), part_begin_, begin + part)) return not_there(), nullptr;
-  return in_.back() + (begin - part_begin_);
+  std::byte* place = room != nullptr ? room : in_.back();
+  if (begin < whole_) place = in_.back() + begin;
+  if (!read_payload(place, begin, begin + part)) return not_there(), nullptr;
+  return place;
 }
 
 void TcpConnection::release() {

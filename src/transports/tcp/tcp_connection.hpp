@@ -34,7 +34,7 @@ class TcpConnection final : public Connection {
 
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override;
   const std::byte* peek_part(std::size_t begin, std::size_t part, std::size_t bytes,
-                             std::uint64_t digest) override;
+                             std::uint64_t digest, std::byte* room) override;
   void release() override;
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override;
 
@@ -72,7 +72,7 @@ class TcpConnection final : public Connection {
   enum class Target {
     none,
     slot,
-    parts,  ///< to the slot's begin, part by part, as the caller asks for them
+    parts,  ///< part by part, as the caller asks for them
     caller,
   };
 
@@ -116,7 +116,7 @@ class TcpConnection final : public Connection {
   bool have_header_ = false;
   Header header_;
   std::size_t got_ = 0;
-  std::size_t part_begin_ = 0;  // where the part begins in the message that comes in parts
+  std::size_t whole_ = 0;  // so much came into the slot before the caller asked for parts
   bool ended_ = false;  // the peer's stream is over; what came before may still be taken
   int end_error_ = 0;   // … because of this errno, 0 for an orderly end
   // what the last tries met, and no news has come since
