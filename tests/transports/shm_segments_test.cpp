@@ -2,6 +2,8 @@
 // What shm lends out of registered memory, what it does where that cannot be read in place, and
 // what it writes into the arena of its peer.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -275,6 +277,37 @@ TEST_F(ShmLanding, WhatWasNeverWantedIsNoPlace) {
   sender().commit(kLong, 1);
   EXPECT_EQ(receiver().peek(kLong - 64, 1), nullptr);
   EXPECT_EQ(receiver().status().code(), Code::mismatch);
+}
+
+/// Of the process's first communicator; others pass on what is there.
+TEST(ShmSlots, FirstLongMessagesWaitForNoPages) {
+  constexpr std::size_t kPages = 4;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  Pair pair({.name = "shm", .make = make_shm_transport}, 64 * page);
+  ASSERT_TRUE(pair.ready);
+  const auto memory = MemorySegment::create("coll-test", page);
+  const auto segment = MemorySegment::map(*memory, page);
+  if (!segment.ok() || !segment->populate(0, page)) GTEST_SKIP() << "Linux before 5.14";
+  const auto faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_minflt;
+  };
+  const std::byte word{};  // brings the page of the cells
+  ASSERT_TRUE(pair.ends[0]->send(&word, 1, 0));
+  ASSERT_NE(pair.ends[1]->peek(1, 0), nullptr);
+  pair.ends[1]->release();
+  std::byte* const place = pair.ends[0]->acquire(kPages * page);
+  ASSERT_NE(place, nullptr);
+  const long before = faults();
+  for (std::size_t at = 0; at < kPages; ++at) place[at * page] = std::byte{1};
+  pair.ends[0]->commit(kPages * page, 1);
+  const std::byte* const seen = pair.ends[1]->peek(kPages * page, 1);
+  ASSERT_NE(seen, nullptr);
+  std::size_t right = 0;
+  for (std::size_t at = 0; at < kPages; ++at) right += seen[at * page] == std::byte{1} ? 1 : 0;
+  EXPECT_LT(faults() - before, static_cast<long>(kPages)) << "of " << 2 * kPages << " pages";
+  EXPECT_EQ(right, kPages);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -73,6 +74,12 @@ Result<MemorySegment> MemorySegment::map(const Fd& descriptor, std::size_t bytes
   if (place == MAP_FAILED)
     return system_failure("mmap of a shared memory segment of " + text_of(bytes), errno);
   return MemorySegment(static_cast<std::byte*>(place), bytes);
+}
+
+bool MemorySegment::populate(std::size_t begin, std::size_t bytes) const {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t first = begin / page * page;
+  return madvise(data_ + first, begin + bytes - first, MADV_POPULATE_WRITE) == 0;
 }
 
 }  // namespace coll

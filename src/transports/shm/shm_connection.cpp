@@ -79,9 +79,22 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   peer_segments_ = segments;
   receiver_.say(reach_);
   slot_pool_ = ShmSlotPool::join(peer, slot_bytes(), transport_);
+  if (!slot_pool_.shares) populate_slots(layout);
   transport_ = nullptr;
   set_buffer_bytes(layout.segment_bytes());
   ready_ = usable_ = true;
+}
+
+/// Touches the begin of the slots that the first long messages will take, so that a program's first
+/// calls wait for no pages. A call with many peers sends short messages to each.
+void ShmConnection::populate_slots(const ShmLayout& layout) const {
+  constexpr std::size_t kOfAllPeers = 128 << 10;
+  const std::size_t bytes = kOfAllPeers / static_cast<std::size_t>(transport_->ranks());
+  for (const int direction : {0, 1}) {
+    const ShmSlots& slots = layout.fifo(segment_.data(), direction).slots[1];
+    segment_.populate(static_cast<std::size_t>(slots.begin - segment_.data()),
+                      std::min(bytes, slots.stride));
+  }
 }
 
 void ShmConnection::give_up(const Status& failure) {

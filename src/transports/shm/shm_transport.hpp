@@ -32,6 +32,7 @@ class ShmTransport final : public Transport {
                                            std::string_view peer_descriptor) override;
   void poll() override;
 
+  [[nodiscard]] Rank ranks() const { return spec_.size; }
   /// The connection is destroyed before it was ready.
   void forget(const ShmConnection* connection);
 

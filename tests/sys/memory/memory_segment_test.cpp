@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <string>
 
@@ -23,6 +25,29 @@ TEST(MemorySegment, TwoMappingsAreOneMemory) {
   EXPECT_EQ(other->data()[9999], std::byte{0});
   one->data()[9999] = std::byte{7};
   EXPECT_EQ(other->data()[9999], std::byte{7});
+}
+
+TEST(MemorySegment, PopulatedPagesAreThereAndNoOthers) {
+  constexpr std::size_t kPages = 8;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const auto memory = MemorySegment::create("coll-test", kPages * page);
+  ASSERT_TRUE(memory.ok()) << memory.status().text();
+  const auto segment = MemorySegment::map(*memory, kPages * page);
+  ASSERT_TRUE(segment.ok());
+  segment->data()[3 * page] = std::byte{7};
+  if (!segment->populate(2 * page + 100, 2 * page)) GTEST_SKIP() << "Linux before 5.14";
+  const auto faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_minflt;
+  };
+  const long before = faults();
+  for (std::size_t at = 2; at < 5; ++at) segment->data()[at * page + 1] = std::byte{1};
+  EXPECT_EQ(faults(), before);
+  EXPECT_EQ(segment->data()[3 * page], std::byte{7});
+  std::array<unsigned char, kPages> there{};
+  ASSERT_EQ(mincore(segment->data(), kPages * page, there.data()), 0);
+  EXPECT_EQ(there, (std::array<unsigned char, kPages>{0, 0, 1, 1, 1, 0, 0, 0}));
 }
 
 TEST(MemorySegment, AnotherSizeOrOneThatMayShrinkIsRefused) {
