@@ -114,12 +114,20 @@ bool fetches_results(const CollectiveSpec& spec, double bytes, const World& worl
          !in_own_cache(world.costs(), bytes, 1);
 }
 
+/// Does one side of each pair only send, and the other only receive?
+bool goes_one_way(Collective collective) {
+  return collective == Collective::broadcast || collective == Collective::reduce ||
+         collective == Collective::gather || collective == Collective::scatter;
+}
+
 /// Lending saves copies but costs waiting: the sender's call ends only when the receiver has taken
 /// what was lent.
 Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   const bool crowded = world.view.ranks_per_core > 1;
   const CutRules& rules = world.costs().cut;
-  const double least = crowded ? rules.crowded_lent_bytes : rules.lent_bytes;
+  const double least = crowded                         ? rules.crowded_lent_bytes
+                       : goes_one_way(spec.collective) ? rules.one_way_lent_bytes
+                                                       : rules.lent_bytes;
   const bool hosts_lend = !world.network && (world.layout.hosts() < world.layout.ranks() ||
                                              world.view.between == &CostConstants::rdma);
   const bool some_lend = world.shared_memory || hosts_lend;

@@ -101,6 +101,7 @@ constexpr CostConstant kCut[] = {
     times<kOfCut, &CutRules::pair_socket_slices>("pair_socket_slices"),
     share<kOfCut, &CutRules::fetch_border>("fetch_border"),
     bytes<kOfCut, &CutRules::lent_bytes>("lent_bytes"),
+    bytes<kOfCut, &CutRules::one_way_lent_bytes>("one_way_lent_bytes"),
     bytes<kOfCut, &CutRules::crowded_lent_bytes>("crowded_lent_bytes"),
     bytes<kOfCut, &CutRules::fetched_bytes>("fetched_bytes"),
     bytes<kOfCut, &CutRules::all_gather_fetched_bytes>("all_gather_fetched_bytes"),
