@@ -73,7 +73,7 @@ bool Mover<kUnequal>::run_in_parts(Cursor& lane, const BoundStep& step, const St
   Connection* target = step.sends ? lane.lane->connections[step.target] : nullptr;
   // The credit first: while a part is awaited, the source takes no other message, and so its peer
   // might never give one back.
-  std::byte* slot = target != nullptr ? target->acquire(extent.bytes) : nullptr;
+  std::byte* slot = target != nullptr ? acquire(lane, step, extent) : nullptr;
   if (target != nullptr && slot == nullptr) return false;
   const bool streams = target != nullptr && streams_to(*target, extent);
   const bool lands = target != nullptr && target->lands();
@@ -93,7 +93,7 @@ bool Mover<kUnequal>::run_in_parts(Cursor& lane, const BoundStep& step, const St
     lane.combined += elements;
   }
   lane.combined = 0;
-  if (target != nullptr) target->commit(extent.bytes, digest_of(extent));
+  if (target != nullptr) commit(lane, step, extent);
   source.release();
   return true;
 }

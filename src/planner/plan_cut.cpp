@@ -114,7 +114,8 @@ bool fetches_results(const CollectiveSpec& spec, double bytes, const World& worl
          !in_own_cache(world.costs(), bytes, 1);
 }
 
-/// Does one side of each pair only send, and the other only receive?
+/// Does one side of each pair only send, and the other only receive? A program's own sends may, but
+/// mostly each is answered.
 bool goes_one_way(Collective collective) {
   return collective == Collective::broadcast || collective == Collective::reduce ||
          collective == Collective::gather || collective == Collective::scatter;

@@ -201,15 +201,17 @@ class Connection {
   /// Up to this length a message is better taken whole by `peek` than in parts of that length.
   [[nodiscard]] std::size_t part_bytes() const { return part_bytes_; }
   /// As `peek`, for a caller that combines the message part by part: [begin, begin + part) of it,
-  /// valid until the next part. Parts are asked for in order and without gaps, from 0 to the end;
-  /// until then nothing else is received. The part may be put into `room`, the caller's, if not
-  /// null.
+  /// valid until the next part. Parts are asked for in order and without gaps, from 0 to the end,
+  /// and all of them before `release`; nothing else is received meanwhile. The part may be put into
+  /// `room`, the caller's, if not null. Null: not now, call again with the same arguments; `room`
+  /// is undefined until then. The peer may be waiting for room until the last part is taken: what
+  /// the caller needs from it, such as a credit, it must have before the first.
   virtual const std::byte* peek_part(std::size_t begin, std::size_t /*part*/, std::size_t bytes,
                                      std::uint64_t digest, std::byte* /*room*/) {
     const std::byte* const message = peek(bytes, digest);
     return message == nullptr ? nullptr : message + begin;
   }
-  /// Consumes the message that `peek` returned, and gives its credit back.
+  /// Consumes the message that `peek` or `peek_part` returned, and gives its credit back.
   virtual void release() = 0;
   /// Receives into the caller's memory, which may save a copy, and consumes the message. False: not
   /// (wholly) now, call again with the same arguments; the memory is undefined until then.

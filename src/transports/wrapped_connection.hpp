@@ -24,10 +24,6 @@ class WrappedConnection : public Connection {
   const std::byte* peek(std::size_t bytes, std::uint64_t digest) override {
     return usable() ? inner_->peek(bytes, digest) : nullptr;
   }
-  const std::byte* peek_part(std::size_t begin, std::size_t part, std::size_t bytes,
-                             std::uint64_t digest, std::byte* room) override {
-    return usable() ? inner_->peek_part(begin, part, bytes, digest, room) : nullptr;
-  }
   void release() override { inner_->release(); }
   bool receive(std::byte* into, std::size_t bytes, std::uint64_t digest) override {
     return usable() && inner_->receive(into, bytes, digest);

@@ -114,6 +114,7 @@ TEST(InFlight, CallsOfTwoProgramsOverTheSameConnectionsKeepTheirOrder) {
     ExecutorRanks::Settings settings;
     settings.script.seed = random();
     settings.script.max_delay = random() % 2 == 0 ? 3 : 0;
+    settings.script.max_refusals = random() % 2 == 0 ? 2 : 0;
     settings.script.least_loan = random() % 2 == 0 ? 1 : settings.script.least_loan;
     settings.script.least_landing = random() % 2 == 0 ? 1 : settings.script.least_landing;
     settings.copies = 1 + static_cast<std::uint32_t>(random() % 3);

@@ -43,6 +43,22 @@ TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
   }
 }
 
+/// Who only sends would wait for its receiver, who also receives waits anyway.
+TEST(Planner, LendsShortMessagesThatAreExchanged) {
+  const World world = world_of(2);
+  const auto lends = [&](Collective collective, std::uint64_t bytes) {
+    return plan_of(world, collective, bytes).loans != Loans::none;
+  };
+  for (const Collective collective : {broadcast, reduce, gather, scatter}) {
+    EXPECT_FALSE(lends(collective, 4096)) << name_of(collective);
+    EXPECT_TRUE(lends(collective, 8192)) << name_of(collective);
+  }
+  for (const Collective collective : {all_reduce, all_gather, reduce_scatter, all_to_all, send}) {
+    EXPECT_FALSE(lends(collective, 512)) << name_of(collective);
+    EXPECT_TRUE(lends(collective, 1024)) << name_of(collective);
+  }
+}
+
 /// Costs that ranks have measured are rounded, by up to sqrt(2).
 TEST(Planner, LeavesTheRulesProtocolOnlyIfTheOtherIsFarFaster) {
   World world = world_of(4);

@@ -21,6 +21,9 @@ inline bool would_lend(Connection& to, const std::byte* data, std::size_t bytes)
          lending->lends(data, bytes, Fetch::always);
 }
 
+/// How a receiver takes a message.
+enum class Taking : std::uint8_t { received, looked_at, parts };
+
 /// One message after the other, the same on both sides for the same seed.
 class Traffic {
  public:
@@ -107,7 +110,6 @@ class Traffic {
 
  private:
   enum class Way : std::uint8_t { in_place, sent, lent };
-  enum class Taking : std::uint8_t { received, looked_at, parts };
   static constexpr std::size_t kGuard = 64;
   static constexpr unsigned char kUntouched = 0xa5;
 

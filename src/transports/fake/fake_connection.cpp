@@ -171,11 +171,13 @@ const std::byte* FakeConnection::peek_part(std::size_t begin, std::size_t part, 
   const FakeFifo::Message* message = incoming(bytes, digest);
   if (message == nullptr) return nullptr;
   const std::byte* const from = message->place() + begin;
-  if (room != nullptr && in().refuses_receive()) {
-    std::fill_n(room, part, std::byte{0xbd});  // undefined meanwhile
+  const bool has_room = room != nullptr && room != from;
+  if (in().refuses_receive()) {
+    if (has_room) std::fill_n(room, part, std::byte{0xbd});  // undefined meanwhile
     return nullptr;
   }
-  if (room != nullptr && begin / part % 2 == 0) return std::copy_n(from, part, room), room;
+  in().pass_part();
+  if (has_room && begin / part % 2 == 0) return std::copy_n(from, part, room), room;
   part_.assign(from, from + part);
   return part_.data();
 }

@@ -80,7 +80,7 @@ class FakeConnection final : public Connection,
   const int side_;
   const std::uint32_t lane_;
   bool ready_ = false;
-  bool half_sent_ = false;  ///< the first half of the refused message is in its slot
+  bool half_sent_ = false;       ///< the first half of the refused message is in its slot
   std::vector<std::byte> part_;  ///< of the message that is taken in parts
 };
 

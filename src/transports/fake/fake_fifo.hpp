@@ -105,6 +105,8 @@ class FakeFifo {
   /// The next message, null while there is none.
   Message* next();
   bool refuses_receive() { return refuse(receive_refusals_); }
+  /// The receiver has a part of the next message, and waits for the part behind it.
+  void pass_part() { plan_receive(); }
   void release();
   void progress_receiver();
   [[nodiscard]] bool drained() const { return consumed_ == committed_; }

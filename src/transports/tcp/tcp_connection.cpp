@@ -22,7 +22,7 @@ bool is_loss(int error) {
 
 /// A quarter of a core's own cache holds a part, so that it lies there with what it is combined
 /// with, and with what the kernel copies it from. Longer ones gain nothing, and shorter ones cost
-/// more system calls. (docs/performance.md)
+/// more system calls. (docs/performance.md, "TCP between two ranks")
 std::size_t part_in_cache() {
   return std::clamp<std::size_t>(own_core_caches().own / 4, 64 << 10, 256 << 10);
 }

@@ -15,8 +15,8 @@
 namespace coll {
 
 /// A message on the wire: this header, then the payload. Small ones cost one system call at either
-/// end; long ones go from and into the caller's memory, and come into a slot of this end only when
-/// the caller has not asked for them while their sender waits.
+/// end; long ones go from and into the caller's memory. They come into a slot of this end when the
+/// caller has not asked for them while their sender waits, and part by part when it combines them.
 class TcpConnection final : public Connection {
  public:
   /// Connections that are not yet ready; each takes itself out when it ends.
@@ -117,8 +117,8 @@ class TcpConnection final : public Connection {
   Header header_;
   std::size_t got_ = 0;
   std::size_t whole_ = 0;  // so much came into the slot before the caller asked for parts
-  bool ended_ = false;  // the peer's stream is over; what came before may still be taken
-  int end_error_ = 0;   // … because of this errno, 0 for an orderly end
+  bool ended_ = false;     // the peer's stream is over; what came before may still be taken
+  int end_error_ = 0;      // … because of this errno, 0 for an orderly end
   // what the last tries met, and no news has come since
   bool no_room_ = false;  // the kernel took not all that was to be sent
   bool empty_ = false;    // the kernel had nothing (more) to read

@@ -162,6 +162,9 @@ TEST(OwnReduction, KeepsTheOrderOverSockets) {
   config.transports = "tcp";
   run_ranks(
       3, [&](coll_comm_t comm, int rank) { check_in_order(comm, rank, 3, 5003, seed); }, config);
+  // Messages of a MiB, which come in parts.
+  run_ranks(
+      2, [&](coll_comm_t comm, int rank) { check_in_order(comm, rank, 2, 300'007, seed); }, config);
 }
 
 /// The smallest value and who has it: 16 bytes a record.
