@@ -79,23 +79,24 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   peer_segments_ = segments;
   receiver_.say(reach_);
   slot_pool_ = ShmSlotPool::join(peer, slot_bytes(), transport_);
-  if (slot_pool_.pool && !slot_pool_.shares)
-    populate_slots(layout.fifo(segment_.data(), dialled ? 0 : 1));
+  if (slot_pool_.pool && !slot_pool_.shares) populate_slots(layout);
   transport_ = nullptr;
   set_buffer_bytes(layout.segment_bytes());
   ready_ = usable_ = true;
 }
 
-/// Has the begin of the slots that the first long messages of this end will take, so that a
-/// program's first calls wait for no pages. A call with many peers sends each of them little, and
-/// what is short does not go there.
-void ShmConnection::populate_slots(const ShmFifo& outgoing) const {
+/// Has the pages that the first long messages will take, either way, so that a program's first
+/// calls wait for none. A call with many peers sends each of them little, and what is short does
+/// not go there.
+void ShmConnection::populate_slots(const ShmLayout& layout) const {
   constexpr std::size_t kOfAllPeers = 128 << 10;
   const std::size_t bytes = kOfAllPeers / static_cast<std::size_t>(transport_->ranks());
-  const ShmSlots& slots = outgoing.slots[1];
   if (bytes <= ShmFifo::kSmallBytes) return;
-  segment_.populate(static_cast<std::size_t>(slots.begin - segment_.data()),
-                    std::min(bytes, slots.stride));
+  for (const int direction : {0, 1}) {
+    const ShmSlots& slots = layout.fifo(segment_.data(), direction).slots[1];
+    segment_.populate(static_cast<std::size_t>(slots.begin - segment_.data()),
+                      std::min(bytes, slots.stride));
+  }
 }
 
 void ShmConnection::give_up(const Status& failure) {

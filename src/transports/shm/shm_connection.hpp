@@ -160,7 +160,7 @@ class ShmConnection final : public Connection, public Lending, public Landing {
     return true;
   }
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest, bool kept);
-  void populate_slots(const ShmFifo& outgoing) const;
+  void populate_slots(const ShmLayout& layout) const;
   void learn_reach();
   Result<const std::byte*> in_place(std::size_t bytes);
   const std::byte* borrow(std::size_t bytes);
