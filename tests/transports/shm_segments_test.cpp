@@ -299,7 +299,7 @@ TEST(ShmSlots, FirstLongMessagesWaitForNoPages) {
     ASSERT_EQ(mincore(place, kPages * page, there.data()), 0);
     populated += std::ranges::count(there, 1) == kPages ? 1 : 0;
   }
-  EXPECT_EQ(populated, 2);
+  EXPECT_EQ(populated, 1) << "the other end is of a second communicator of this process";
 }
 
 }  // namespace
