@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One communicator's share of a control plane.
 #pragma once
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -61,6 +62,8 @@ class Topic final : ControlThread::Task {
   [[nodiscard]] Rank hub() const { return hub_; }
   [[nodiscard]] bool is_hub() const { return rank_ == hub_; }
   [[nodiscard]] std::uint64_t id() const { return id_; }
+  /// The plane's name for it (ControlPlane::job_of).
+  [[nodiscard]] const std::array<std::uint64_t, 2>& job() const { return job_; }
   [[nodiscard]] const std::shared_ptr<ControlPlane>& plane() const { return plane_; }
   /// By rank: the plane's ranks.
   [[nodiscard]] const std::vector<Rank>& members() const { return members_; }
@@ -121,6 +124,7 @@ class Topic final : ControlThread::Task {
 
   const std::shared_ptr<ControlPlane> plane_;
   const std::uint64_t id_;
+  const std::array<std::uint64_t, 2> job_;
   const std::vector<Rank> members_;
   const Rank rank_;
   const Rank hub_;

@@ -67,20 +67,16 @@ Reach reach_of(const Kinship& kin, Rank rank) {
   return reach;
 }
 
-/// What a rank that stays says.
-struct KinText {
-  Card card;
-  Reach reach;
-};
-
-Result<KinText> read_kin(MessageReader& in, Rank rank, const Card& zero) {
-  const std::string card = in.text();
+/// Reads what a rank that stays says.
+Status read_kin(MessageReader& in, Rank rank, const Card& zero, Card& card, Reach& reach) {
+  const std::string text = in.text();
   const std::string_view rest = in.rest();
   MessageReader reach_words(rest);
-  const std::optional<Reach> reach = Reach::read(reach_words, rank, zero);
-  if (!in.good() || !reach) return unreadable(rank, "choice of paths");
-  COLL_ASSIGN(Card read, read_card(card, rank));
-  return KinText{std::move(read), *reach};
+  const std::optional<Reach> read = Reach::read(reach_words, rank, zero);
+  if (!in.good() || !read) return unreadable(rank, "choice of paths");
+  reach = *read;
+  COLL_ASSIGN(card, read_card(text, rank));
+  return {};
 }
 
 }  // namespace
@@ -148,9 +144,7 @@ Result<Membership> finish_part(const Assembly& part, const Kinship* kin, PartSta
     }
     anew = anew || said == static_cast<std::uint8_t>(KinWord::anew);
     if (anew) continue;
-    COLL_ASSIGN(KinText text, read_kin(in, rank, zero));
-    cards[r] = std::move(text.card);
-    reaches[r] = text.reach;
+    COLL_TRY(read_kin(in, rank, zero, cards[r], reaches[r]));
   }
   Membership out = std::move(start.made);
   if (anew) {
