@@ -49,8 +49,8 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   }
 }
 
-/// Does the step combine its message, in one piece, and may it go on with that after a wait? Where
-/// it sends, it must not have to ask again whether it lends.
+/// Does the step combine its message in one piece? A step that may lend what it sends takes the
+/// message whole: after a wait for a part it would have to ask again whether it lends.
 template <bool kUnequal>
 bool Mover<kUnequal>::comes_in_parts(const Cursor& lane, const BoundStep& step,
                                      const StepExtent& extent) {
@@ -58,7 +58,8 @@ bool Mover<kUnequal>::comes_in_parts(const Cursor& lane, const BoundStep& step,
          (!step.sends || lane.lane->lendings[step.target] == nullptr);
 }
 
-/// May the place of the step's result hold the message before? Not if the other operand is there.
+/// May the message lie in the place of the step's result before it is combined? Not if the other
+/// operand lies there.
 template <bool kUnequal>
 bool Mover<kUnequal>::may_hold_message(const BoundStep& step) const {
   if (step.into_space == Space::none || step.into_space == step.with_space) return false;

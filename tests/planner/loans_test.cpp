@@ -43,7 +43,7 @@ TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
   }
 }
 
-/// Who only sends would wait for its receiver, who also receives waits anyway.
+/// A rank that also receives waits anyway. A rank that only sends would wait for the loan only.
 TEST(Planner, LendsShortMessagesThatAreExchanged) {
   const World world = world_of(2);
   const auto lends = [&](Collective collective, std::uint64_t bytes) {

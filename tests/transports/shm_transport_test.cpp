@@ -263,7 +263,7 @@ TEST_F(SharedSlots, AMessageLiesWhereOneOfAnotherCommunicatorLay) {
 
 /// However many communicators there are, and whatever is under way.
 TEST_F(SharedSlots, NoBlockIsWrittenBeforeItIsRead) {
-  constexpr std::size_t kCommunicators = 8, kMost = 4;
+  constexpr std::size_t kCommunicators = 8, kMost = 4;  // half of the blocks: some are always free
   std::vector<std::unique_ptr<Communicator>> all;
   for (std::size_t i = 0; i < kCommunicators; ++i)
     all.push_back(std::make_unique<Communicator>(true));

@@ -95,8 +95,8 @@ struct CutRules {
   double pair_socket_lanes = 2;
   double pair_socket_slices = 1;
   /// The shortest call that lends: lending saves copies and costs time to wait, because the
-  /// sender's call ends when the receiver has taken what it lent. Who only sends, as in a
-  /// broadcast, would not wait otherwise.
+  /// sender's call ends when the receiver has taken what it lent. A rank that only sends, as in a
+  /// broadcast, would not wait without lending.
   double lent_bytes = 0;
   double one_way_lent_bytes = 0;
   double crowded_lent_bytes = 0;
