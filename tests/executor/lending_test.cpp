@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "collectives/built.hpp"
+#include "executor_ranks.hpp"
 #include "user_memory.hpp"
 
 namespace coll {
