@@ -143,13 +143,12 @@ TEST(CallPath, RepeatedCallsAllocateLockAndAskNothing) {
       }
     };
     all();
-    if (comm.rank() != 0) {
-      for (int i = 0; i < 1 + 100; ++i) all();
-      return;
-    }
+    // On both ranks: to the peer, one of them has slots of its own, and the other's are of a pool.
     // A thread of its own for the trap, which cannot be taken off again.
     std::thread counted([&] {
-      all();  // a thread keeps the blocks of its last call, and where buffers lie
+      // A thread keeps the blocks of its last call, and where buffers lie. A connection takes a
+      // block of the pool for each slot that it uses: in its first trial of spreading, all.
+      for (int i = 0; i < 100; ++i) all();
       // This thread's heap, so that an allocation on the path is counted and not a crash for want
       // of mmap.
       std::free(std::malloc(1024));

@@ -208,17 +208,7 @@ class SharedSlots : public testing::Test {
   static constexpr std::size_t kBytes = 32 << 10, kSlot = 4 * kBytes;
   static constexpr std::uint32_t kCredits = 4;
 
-  struct Communicator {
-    /// Where `crowded`, messages are not spread over their slots.
-    explicit Communicator(bool crowded = false) : ranks(kShm) {
-      ConnectionSpec to_one = kToOne, to_zero = kToZero;
-      to_one.crowded = to_zero.crowded = crowded;
-      to_one.slot_bytes = to_zero.slot_bytes = kSlot;
-      to_one.credits = to_zero.credits = kCredits;
-      sender = ranks.open(0, to_one);
-      receiver = ranks.open(1, to_zero);
-      EXPECT_TRUE(ranks.settle(*sender, *receiver));
-    }
+  struct Lane {
     /// Where its sender writes the message; null without a credit.
     std::byte* send(std::uint64_t value) {
       std::byte* place = sender->acquire(kBytes);
@@ -236,8 +226,21 @@ class SharedSlots : public testing::Test {
       return good;
     }
 
-    Ranks ranks;
     std::unique_ptr<Connection> sender, receiver;
+  };
+  struct Communicator : Ranks, Lane {
+    /// Where `crowded`, messages are not spread over their slots.
+    explicit Communicator(bool crowded = false) : Ranks(kShm), Lane(open_lane(0, crowded)) {}
+    Lane open_lane(std::uint32_t lane, bool crowded) {
+      ConnectionSpec to_one = kToOne, to_zero = kToZero;
+      to_one.lane = to_zero.lane = lane;
+      to_one.crowded = to_zero.crowded = crowded;
+      to_one.slot_bytes = to_zero.slot_bytes = kSlot;
+      to_one.credits = to_zero.credits = kCredits;
+      Lane opened{open(0, to_one), open(1, to_zero)};
+      EXPECT_TRUE(settle(*opened.sender, *opened.receiver));
+      return opened;
+    }
   };
 
   /// Has slots of its own.
@@ -259,6 +262,20 @@ TEST_F(SharedSlots, AMessageLiesWhereOneOfAnotherCommunicatorLay) {
     EXPECT_NE(second, one);
   }
   EXPECT_TRUE(first_.receive(5));
+}
+
+TEST_F(SharedSlots, LanesOfOneCommunicatorTakeNoneFromEachOther) {
+  Communicator a(true), b(true);
+  Lane lane = a.open_lane(1, true);
+  std::set<const std::byte*> places, others;
+  for (std::uint64_t message = 0; message < 8 * kCredits; message += 2) {
+    places.insert(a.send(message));
+    others.insert(lane.send(message + 1));
+    ASSERT_TRUE(a.receive(message) && lane.receive(message + 1));
+  }
+  for (const std::byte* place : places) EXPECT_FALSE(others.contains(place));
+  EXPECT_TRUE(others.contains(b.send(9))) << "another communicator takes what was used last";
+  EXPECT_TRUE(b.receive(9));
 }
 
 /// However many communicators there are, and whatever is under way.

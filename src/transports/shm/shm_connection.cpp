@@ -121,7 +121,7 @@ void ShmConnection::learn_reach() {
   if (peer_reach_.copies) set_least_loan(kTriedBytes);
   if (!peer_reach_.maps) return;
   set_least_loan(kReadingBytes);
-  if (slot_pool_.shares) sender_.share_blocks(slot_pool_.pool);
+  if (slot_pool_.shares) sender_.share_blocks(slot_pool_);
 }
 
 bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch) {

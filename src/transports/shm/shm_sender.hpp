@@ -131,8 +131,8 @@ class ShmSender final : ShmCursor {
   }
 
   /// From now on, its large messages lie in blocks that connections to its peer share.
-  void share_blocks(std::shared_ptr<ShmSlotPool> pool) {
-    blocks_ = std::make_unique<ShmBlocks>(std::move(pool), large_slots_, *fifo_.consumed,
+  void share_blocks(const ShmSlotPool::Membership& of) {
+    blocks_ = std::make_unique<ShmBlocks>(of.pool, of.owner, large_slots_, *fifo_.consumed,
                                           fifo_.slots[1].count);
   }
   /// The connection ends; its segment is kept as long as the peer has to read blocks.

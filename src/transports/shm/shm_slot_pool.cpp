@@ -61,7 +61,7 @@ ShmSlotPool::Membership ShmSlotPool::join(const MemoryProof& peer, std::size_t s
   auto known = all.find(key);
   if (known == all.end())
     known = all.emplace(key, std::make_shared<ShmSlotPool>(slot_bytes, owner)).first;
-  return {.pool = known->second, .shares = known->second->first_owner_ != owner};
+  return {.pool = known->second, .owner = owner, .shares = known->second->first_owner_ != owner};
 }
 
 bool ShmSlotPool::Unread::is_over() const {
@@ -106,7 +106,7 @@ ShmBlock ShmSlotPool::take(std::list<ShmBlocks*>::iterator member) {
   members_.splice(members_.end(), members_, member);
   if (free_.empty()) collect_read();
   for (auto other = members_.rbegin(); free_.empty() && other != members_.rend(); ++other) {
-    if (other != members_.rbegin()) (*other)->give_back(free_);
+    if ((*other)->owner_ != (*member)->owner_) (*other)->give_back(free_);
   }
   // What was never used is new memory.
   std::vector<ShmBlock>& from = free_.empty() ? fresh_ : free_;
@@ -116,9 +116,9 @@ ShmBlock ShmSlotPool::take(std::list<ShmBlocks*>::iterator member) {
   return block;
 }
 
-ShmBlocks::ShmBlocks(std::shared_ptr<ShmSlotPool> pool, ShmSlotDeck& deck,
+ShmBlocks::ShmBlocks(std::shared_ptr<ShmSlotPool> pool, const void* owner, ShmSlotDeck& deck,
                      const ShmConsumed& consumed, std::size_t slots)
-    : pool_(std::move(pool)), deck_(deck), consumed_(consumed), blocks_(slots) {
+    : pool_(std::move(pool)), owner_(owner), deck_(deck), consumed_(consumed), blocks_(slots) {
   std::unique_lock lock(g_pools_mutex);
   if (!pool_->is_made_) {
     lock.unlock();

@@ -24,12 +24,13 @@ struct ShmBlock {
 class ShmSlotPool;
 
 /// The blocks of one connection, which its sender fills in place of its large slots. It keeps a
-/// block for the next message until another connection wants one.
+/// block for the next message until another owner's connection wants one. Connections of one owner
+/// are lanes of the same calls: if they took each other's, each message would have to lock.
 class ShmBlocks {
  public:
   /// `deck` says which slots are free, once `consumed` says which came back.
-  ShmBlocks(std::shared_ptr<ShmSlotPool> pool, ShmSlotDeck& deck, const ShmConsumed& consumed,
-            std::size_t slots);
+  ShmBlocks(std::shared_ptr<ShmSlotPool> pool, const void* owner, ShmSlotDeck& deck,
+            const ShmConsumed& consumed, std::size_t slots);
   ShmBlocks(const ShmBlocks&) = delete;
   ShmBlocks& operator=(const ShmBlocks&) = delete;
   ~ShmBlocks();
@@ -70,6 +71,7 @@ class ShmBlocks {
   void give_back(std::vector<ShmBlock>& free);
 
   std::shared_ptr<ShmSlotPool> pool_;
+  const void* const owner_;
   ShmSlotDeck& deck_;
   const ShmConsumed& consumed_;
   bool held_ = false;
@@ -84,7 +86,8 @@ class ShmSlotPool {
  public:
   struct Membership {
     std::shared_ptr<ShmSlotPool> pool;  ///< to be kept as long as the connection
-    bool shares = false;                ///< false: it should use slots of its own
+    const void* owner = nullptr;
+    bool shares = false;  ///< false: it should use slots of its own
   };
   /// For a connection of `owner`, a transport, to the process of `peer`. It shares nothing if it is
   /// one of the first owner's, if `peer` proves nothing, or if slots are very long.
@@ -107,7 +110,7 @@ class ShmSlotPool {
   };
 
   void make(std::size_t count);
-  /// A block that others gave back, or need no more; none if all are under way.
+  /// A block that others gave back, or another owner needs no more; none if all are taken.
   ShmBlock take(std::list<ShmBlocks*>::iterator member);
   void collect_read();
 
