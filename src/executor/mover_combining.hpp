@@ -41,7 +41,9 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   } else if (slot == nullptr) {
     combine[how](into, from, with, elements, ranks);
   } else if (how != 0) {
-    combine_both[how](into, slot, from, with, elements, ranks);
+    // A slot is read at once. A peer's output is as long as this rank's, and goes past the caches
+    // too.
+    combine_both[lands ? 1 : 0](into, slot, from, with, elements, ranks);
   } else {
     // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
     combine[0](into, from, with, elements, ranks);

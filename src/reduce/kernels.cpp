@@ -31,6 +31,9 @@ struct CopyPass {
   }
 };
 
+/// How the second sink is stored.
+enum class Second { none, cached, streaming };
+
 /// Where one call reads and writes; `out2` is null where there is one sink.
 struct Operands {
   std::byte* out;
@@ -80,15 +83,22 @@ COLL_INLINE void put(std::byte* to, Raw<kWidth> value) {
     store<kWidth>(to, value);
 }
 
+/// To the second sink, if there is one.
+template <Second second>
+COLL_INLINE void put(std::byte* to, Raw<kWidth> value) {
+  if constexpr (second != Second::none)
+    put<second == Second::streaming ? Store::streaming : Store::cached>(to, value);
+}
+
 /// Two registers' worth from byte `i` on. Both to `out` before both to `out2`: a core joins stores
 /// that follow each other into one line, and stores by turns to two lines take twice as long.
-template <class P, Store how, bool both>
+template <class P, Store how, Second second>
 COLL_INLINE void two(const P& pass, Operands o, size_t i) {
   Raw<kWidth> x, y;
   if constexpr (Takes<P>::kTwice) {
     using Format = typename P::Number;
     const Two r = pass.apply_twice(o.a + i, o.b + i);
-    if constexpr (how == Store::cached && !both) {
+    if constexpr (how == Store::cached && second == Second::none) {
       store_packed(Format{}, o.out + i, r.first);
       store_packed(Format{}, o.out + i + kWidth, r.second);
       return;
@@ -101,17 +111,16 @@ COLL_INLINE void two(const P& pass, Operands o, size_t i) {
   }
   put<how>(o.out + i, x);
   put<how>(o.out + i + kWidth, y);
-  if constexpr (both) {
-    store<kWidth>(o.out2 + i, x);
-    store<kWidth>(o.out2 + i + kWidth, y);
-  }
+  put<second>(o.out2 + i, x);
+  put<second>(o.out2 + i + kWidth, y);
 }
 
 /// A register's worth of bytes or more.
-template <class P, Store how, bool both>
+template <class P, Store how, Second second>
 [[gnu::noinline]] void many(void* out, void* out2, const void* a, const void* b, size_t bytes,
                             size_t ranks) {
   const P pass(ranks);
+  constexpr bool both = second != Second::none;
   const Operands o{static_cast<std::byte*>(out), static_cast<std::byte*>(out2),
                    static_cast<const std::byte*>(a), static_cast<const std::byte*>(b)};
   const auto at = [&](size_t i) __attribute__((always_inline)) {
@@ -129,12 +138,16 @@ template <class P, Store how, bool both>
   size_t i = 0;
   if (bytes >= kAlignFrom) {
     const size_t skew = -reinterpret_cast<std::uintptr_t>(o.out) % kWidth;
+    if constexpr (second == Second::streaming) {
+      if (reinterpret_cast<std::uintptr_t>(o.out2 + skew) % kWidth != 0)
+        return many<P, how, Second::cached>(out, out2, a, b, bytes, ranks);
+    }
     if (skew % sizeof(typename P::Element) == 0) {
       const auto first = at(0);
       const auto put_aligned = [&]() __attribute__((always_inline)) {
         const auto value = at(i);
         put<how>(o.out + i, value);
-        if constexpr (both) store<kWidth>(o.out2 + i, value);
+        put<second>(o.out2 + i, value);
       };
       i = skew;
       constexpr bool kIsLine = 2 * kWidth == kLine;
@@ -143,7 +156,7 @@ template <class P, Store how, bool both>
           put_aligned();
           i += kWidth;
         }
-        for (; i + kWidth < end; i += 2 * kWidth) two<P, how, both>(pass, o, i);
+        for (; i + kWidth < end; i += 2 * kWidth) two<P, how, second>(pass, o, i);
       }
       for (; i < end; i += kWidth) put_aligned();
       if constexpr (how == Store::streaming) stream_end();
@@ -156,18 +169,22 @@ template <class P, Store how, bool both>
   put_both(end, last);
 }
 
-template <class P, Store how, bool both>
+template <class P, Store how, Second second>
 COLL_INLINE void run(void* out, void* out2, const void* a, const void* b, size_t bytes,
                      size_t ranks) {
   if (bytes < kWidth) return less_than_a_register<P>(out, out2, a, b, bytes, ranks);
   using ByProduct = typename Takes<P>::ByProduct;
   if constexpr (!std::is_void_v<ByProduct>)
     if ((ranks & (ranks - 1)) == 0)
-      return many<ByProduct, how, both>(out, out2, a, b, bytes, ranks);
-  many<P, how, both>(out, out2, a, b, bytes, ranks);
+      return many<ByProduct, how, second>(out, out2, a, b, bytes, ranks);
+  many<P, how, second>(out, out2, a, b, bytes, ranks);
 }
 
 // ---- what the table points to ----
+
+constexpr Store kCached = Store::cached;
+constexpr Store kPast = kCanStream ? Store::streaming : Store::cached;
+constexpr Second kSecondPast = kCanStream ? Second::streaming : Second::cached;
 
 template <class U>
 COLL_INLINE size_t argument(size_t ranks) {
@@ -176,12 +193,13 @@ COLL_INLINE size_t argument(size_t ranks) {
 
 template <class U, Store how>
 void combine(void* out, const void* a, const void* b, size_t count, size_t ranks) {
-  run<typename U::Pass, how, false>(out, nullptr, a, b, count * U::kBytes, argument<U>(ranks));
+  run<typename U::Pass, how, Second::none>(out, nullptr, a, b, count * U::kBytes,
+                                           argument<U>(ranks));
 }
 
-template <class U, Store how>
+template <class U, Second second>
 void combine_both(void* out, void* out2, const void* a, const void* b, size_t count, size_t ranks) {
-  run<typename U::Pass, how, true>(out, out2, a, b, count * U::kBytes, argument<U>(ranks));
+  run<typename U::Pass, kPast, second>(out, out2, a, b, count * U::kBytes, argument<U>(ranks));
 }
 
 void copy_cached(void* out, const void* in, size_t bytes) {
@@ -189,18 +207,10 @@ void copy_cached(void* out, const void* in, size_t bytes) {
 }
 
 void copy_streaming(void* out, const void* in, size_t bytes) {
-  run<CopyPass, Store::streaming, false>(out, nullptr, in, in, bytes, 1);
-}
-
-template <Store how>
-void copy_both(void* out, void* out2, const void* in, size_t bytes) {
-  run<CopyPass, how, true>(out, out2, in, in, bytes, 1);
+  run<CopyPass, Store::streaming, Second::none>(out, nullptr, in, in, bytes, 1);
 }
 
 // ---- the table ----
-
-constexpr Store kCached = Store::cached;
-constexpr Store kPast = kCanStream ? Store::streaming : Store::cached;
 
 // The order of DataType.
 using Elements = std::tuple<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
@@ -216,9 +226,9 @@ consteval Kernels entry() {
     using End = decltype(use<op, T>());
     static_assert(U::kBytes == size_of(type));
     return {{combine<U, kCached>, combine<U, kPast>},
-            {combine_both<U, kCached>, combine_both<U, kPast>},
+            {combine_both<U, Second::cached>, combine_both<U, kSecondPast>},
             {combine<End, kCached>, combine<End, kPast>},
-            {combine_both<End, kCached>, combine_both<End, kPast>}};
+            {combine_both<End, Second::cached>, combine_both<End, kSecondPast>}};
   } else {
     return {};
   }
@@ -226,7 +236,7 @@ consteval Kernels entry() {
 
 template <size_t... i>
 consteval Table table_of(const char* name, std::index_sequence<i...>) {
-  Table table{name, {}, {{copy_cached, copy_streaming}, {copy_both<kCached>, copy_both<kPast>}}};
+  Table table{name, {}, {{copy_cached, copy_streaming}}};
   ((table.kernels[i / kDataTypes][i % kDataTypes] =
         entry<static_cast<ReduceOp>(i / kDataTypes), static_cast<DataType>(i % kDataTypes)>()),
    ...);

@@ -33,7 +33,8 @@ enum class Store : unsigned char { cached, streaming };
 /// `b` exactly, but may not overlap them otherwise. `ranks` is read by the finishing forms only.
 using Combine = void (*)(void* out, const void* a, const void* b, std::size_t count,
                          std::size_t ranks);
-/// The same with a second sink: both outs get a op b from one read of a and b.
+/// The same with a second sink: both outs get a op b from one read of a and b. `out2` may be `a` or
+/// `b` as well, if `out` is not the same.
 using CombineBoth = void (*)(void* out, void* out2, const void* a, const void* b, std::size_t count,
                              std::size_t ranks);
 
@@ -41,9 +42,8 @@ using CombineBoth = void (*)(void* out, void* out2, const void* a, const void* b
 /// `finish` is combine followed by the operation's end: avg divides by `ranks` (floats of 8 and 16
 /// bits in f32, with one rounding for the whole pass); for every other op it is `combine` itself.
 struct Kernels {
-  Combine combine[2];  ///< indexed by Store
-  CombineBoth
-      combine_both[2];  ///< Store applies to `out`; `out2`, a connection's slot, stays cached
+  Combine combine[2];           ///< indexed by Store
+  CombineBoth combine_both[2];  ///< by the Store of `out2`; `out` always goes past the caches
   Combine finish[2];
   CombineBoth finish_both[2];
 };
@@ -52,12 +52,10 @@ struct Kernels {
 /// null.
 const Kernels& kernels(ReduceOp op, DataType type);
 
-/// Plain copies with the same choices; `copy_both` writes both from one read.
+/// Plain copies, indexed by Store.
 using Copy = void (*)(void* out, const void* in, std::size_t bytes);
-using CopyBoth = void (*)(void* out, void* out2, const void* in, std::size_t bytes);
 struct CopyKernels {
   Copy copy[2];
-  CopyBoth copy_both[2];
 };
 const CopyKernels& copy_kernels();
 

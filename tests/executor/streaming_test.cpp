@@ -81,7 +81,8 @@ TEST(Streaming, IsThereWhereItMatters) {
 }
 
 /// Sums of which those that pass by the caches are counted.
-int streamed = 0, finished = 0;  ///< of them those that finish the sum
+int streamed = 0;
+int finished = 0, both = 0;  ///< of them those that finish the sum, that pass by in both sinks
 const reduce::Kernels& counting_sums() {
   static const reduce::Kernels& plain = reduce::kernels(ReduceOp::sum, DataType::int64);
   static reduce::Kernels counting = plain;
@@ -89,14 +90,24 @@ const reduce::Kernels& counting_sums() {
     ++streamed;
     plain.combine[0](out, a, b, n, r);
   };
-  counting.combine_both[1] = [](void* out, void* out2, const void* a, const void* b, std::size_t n,
+  counting.combine_both[0] = [](void* out, void* out2, const void* a, const void* b, std::size_t n,
                                 std::size_t r) {
     ++streamed;
     plain.combine_both[0](out, out2, a, b, n, r);
   };
+  counting.combine_both[1] = [](void* out, void* out2, const void* a, const void* b, std::size_t n,
+                                std::size_t r) {
+    ++both;
+    counting.combine_both[0](out, out2, a, b, n, r);
+  };
   counting.finish[1] = [](void* out, const void* a, const void* b, std::size_t n, std::size_t r) {
     ++finished;
     counting.combine[1](out, a, b, n, r);
+  };
+  counting.finish_both[0] = [](void* out, void* out2, const void* a, const void* b, std::size_t n,
+                               std::size_t r) {
+    ++finished;
+    counting.combine_both[0](out, out2, a, b, n, r);
   };
   counting.finish_both[1] = [](void* out, void* out2, const void* a, const void* b, std::size_t n,
                                std::size_t r) {
@@ -115,7 +126,7 @@ void sum_up(const FakeScript& script, bool in_place, const Stores& stores) {
   testing::ExecutorRanks ranks(build_all(*find_algorithm("two_shot"), spec), {.script = script});
   std::vector<testing::Buffers> buffers;
   for (const std::size_t rank : {0U, 1U}) buffers.emplace_back(spec, rank, 100, in_place, 0);
-  streamed = finished = 0;
+  streamed = finished = both = 0;
   for (const std::size_t rank : {0U, 1U}) {
     CallBinding call = buffers[rank].call(0);
     call.kernels = &counting_sums();
@@ -136,17 +147,19 @@ TEST(Streaming, TheExecutorGoesByIt) {
       const bool past = store == reduce::Store::streaming && !in_place;
       EXPECT_EQ(streamed > 0, past) << (in_place ? "in place" : "apart");
       EXPECT_EQ(finished, streamed) << "each half's only sum is its last";
+      EXPECT_EQ(both, 0) << "the peer reads its slot at once";
     }
   }
 }
 
-/// Sums that are written to their receiver's memory as well have a choice of their own.
+/// Sums that are written to their receiver's memory as well have a choice of their own, for both.
 TEST(Streaming, OfWhatLandsIsChosenApart) {
   for (const bool lands : {false, true}) {
     FakeScript script;
     if (lands) script.least_landing = 1;
     ASSERT_NO_FATAL_FAILURE(sum_up(script, false, {.landed = reduce::Store::streaming}));
     EXPECT_EQ(streamed > 0, lands);
+    EXPECT_EQ(both, streamed);
   }
 }
 
