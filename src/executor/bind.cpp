@@ -257,7 +257,7 @@ void bind_turns(Program& program) {
 void bind_landings(Program& program, const Schedule& schedule) {
   const auto lands = [](Connection* one) { return one->landing() != nullptr; };
   if (std::ranges::none_of(program.connections, lands)) return;
-  const std::vector<std::vector<BoundStep::When>> may_land = find_landings(schedule);
+  const std::vector<std::vector<MayLand>> may_land = find_landings(schedule);
   // Then what a rank only receives is a sum of the other one's.
   const bool computed =
       schedule.spec.collective == Collective::all_reduce && schedule.spec.ranks == 2;
@@ -270,10 +270,11 @@ void bind_landings(Program& program, const Schedule& schedule) {
       if (!step->receives) continue;
       const std::uint32_t nth = received[step->source]++;
       Landing* const landing = lane.connections[step->source]->landing();
-      const BoundStep::When when =
+      const auto [when, returns] =
           may_land[at % schedule.lanes.size()][static_cast<std::size_t>(step - lane.begin)];
       if (landing == nullptr || (landing->only_computed() && !computed)) continue;
-      if (when != BoundStep::When::never) program.expected.push_back({landing, step, nth, 0, when});
+      if (when != BoundStep::When::never)
+        program.expected.push_back({landing, step, nth, 0, when, returns});
     }
     for (std::size_t i = first.back(); i < program.expected.size(); ++i) {
       Expected& one = program.expected[i];

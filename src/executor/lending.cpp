@@ -3,6 +3,7 @@
 #include "executor/lending.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace coll {
 namespace {
@@ -54,6 +55,53 @@ class Writes {
   std::vector<bool> others_;
 };
 
+/// Chunks of which a rank sends its part, once, and later receives the result of an all_reduce,
+/// while no other step writes them or needs them before. In a call in place both lie in the same
+/// memory. The result holds all parts: whoever sends it, to a slot or to that memory, comes after
+/// whoever has read the part.
+class RoundTrips {
+ public:
+  explicit RoundTrips(const Schedule& schedule) {
+    if (schedule.spec.collective != Collective::all_reduce) return;
+    chunks_.resize(schedule.chunks.chunks(Space::output));
+    for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
+      for (const Step step : schedule.lanes[lane]) {
+        for (const Operand& operand : {step.from, step.with, step.into}) {
+          if (operand.space != Space::input && operand.space != Space::output) continue;
+          for (std::uint32_t i = 0; i < step.count; ++i)
+            chunks_[operand.chunk + i].go_on(lane, step, operand);
+        }
+      }
+    }
+  }
+  /// Of all these chunks?
+  [[nodiscard]] bool of(std::uint32_t first, std::uint32_t count) const {
+    return !chunks_.empty() &&
+           std::ranges::all_of(std::span(chunks_).subspan(first, count),
+                               [](const Chunk& chunk) { return chunk.state == Chunk::back; });
+  }
+
+ private:
+  struct Chunk {
+    enum State { here, sent, back, other } state = here;
+    std::size_t lane = 0;
+
+    void go_on(std::size_t of_lane, const Step& step, const Operand& operand) {
+      const bool keeps_result = step.receives() && !step.with.present() && operand == step.into;
+      if (state == here && operand.space == Space::input && step.sends()) {
+        state = sent;
+        lane = of_lane;
+      } else if (state == sent && lane == of_lane && keeps_result) {
+        state = back;
+      } else if (state != back || lane != of_lane || operand == step.into) {
+        state = other;
+      }
+    }
+  };
+
+  std::vector<Chunk> chunks_;  ///< of the output, and of the input, which has as many
+};
+
 /// Where a lent message is read: at the source of a plain send, else where the step keeps the
 /// value.
 Operand lent_operand(const Step& step) {
@@ -61,8 +109,8 @@ Operand lent_operand(const Step& step) {
   return from_source ? step.from : step.into;
 }
 
-BoundStep::When lend_of(const Schedule& schedule, const Writes& writes, std::size_t index,
-                        const Step& step) {
+BoundStep::When lend_of(const Schedule& schedule, const Writes& writes, const RoundTrips& trips,
+                        std::size_t index, const Step& step) {
   using enum BoundStep::When;
   const Operand lent = lent_operand(step);
   if (!step.sends() || step.count == 0) return never;
@@ -75,7 +123,9 @@ BoundStep::When lend_of(const Schedule& schedule, const Writes& writes, std::siz
   const InPlace place = in_place(spec.collective, spec.ranks, spec.root, schedule.rank);
   if (!place.allowed) return always;
   const std::int64_t alias = place.output_chunk(lent.chunk, schedule.chunks.parts);
-  return writes.spare(alias, step.count, index) ? always : if_apart;
+  const bool in_place_too =
+      writes.spare(alias, step.count, index) || trips.of(lent.chunk, step.count);
+  return in_place_too ? always : if_apart;
 }
 
 /// Does the receiver only copy the message? In a reduction that is so for results, else for all.
@@ -93,7 +143,8 @@ class FirstTouches {
         place_(in_place(schedule.spec.collective, schedule.spec.ranks, schedule.spec.root,
                         schedule.rank)),
         apart_(schedule.chunks.chunks(Space::output)),
-        aliased_(apart_.size()) {
+        aliased_(apart_.size()),
+        trips_(schedule) {
     for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
       for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index) {
         const Step step = schedule.lanes[lane][index];
@@ -102,11 +153,13 @@ class FirstTouches {
       }
     }
   }
-  [[nodiscard]] BoundStep::When lands(const Step& step, std::size_t lane, std::size_t index) const {
+  [[nodiscard]] MayLand lands(const Step& step, std::size_t lane, std::size_t index) const {
     using enum BoundStep::When;
-    if (!step.receives() || step.with.present() || step.finish || step.count == 0) return never;
-    if (step.into.space != Space::output || !is_first(apart_, step, lane, index)) return never;
-    return !place_.allowed || is_first(aliased_, step, lane, index) ? always : if_apart;
+    if (!step.receives() || step.with.present() || step.finish || step.count == 0) return {};
+    if (step.into.space != Space::output || !is_first(apart_, step, lane, index)) return {};
+    if (!place_.allowed || is_first(aliased_, step, lane, index)) return {.when = always};
+    const bool returns = trips_.of(step.into.chunk, step.count);
+    return {.when = returns ? always : if_apart, .returns = returns};
   }
 
  private:
@@ -148,29 +201,31 @@ class FirstTouches {
   const std::uint32_t parts_;
   const InPlace place_;
   std::vector<Touch> apart_, aliased_;  ///< by chunk of the output: in calls apart, in place
+  const RoundTrips trips_;
 };
 
 }  // namespace
 
 std::vector<std::vector<Loan>> find_loans(const Schedule& schedule) {
   std::vector<std::vector<Loan>> loans;
+  const RoundTrips trips(schedule);
   for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
     const Writes writes(schedule, lane);
     std::vector<Loan>& of_lane = loans.emplace_back();
     for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index) {
       const Step step = schedule.lanes[lane][index];
-      of_lane.push_back(
-          {lend_of(schedule, writes, index, step), is_complete(schedule, writes, index, step)});
+      of_lane.push_back({lend_of(schedule, writes, trips, index, step),
+                         is_complete(schedule, writes, index, step)});
     }
   }
   return loans;
 }
 
-std::vector<std::vector<BoundStep::When>> find_landings(const Schedule& schedule) {
+std::vector<std::vector<MayLand>> find_landings(const Schedule& schedule) {
   const FirstTouches touches(schedule);
-  std::vector<std::vector<BoundStep::When>> landings;
+  std::vector<std::vector<MayLand>> landings;
   for (std::size_t lane = 0; lane < schedule.lanes.size(); ++lane) {
-    std::vector<BoundStep::When>& of_lane = landings.emplace_back();
+    std::vector<MayLand>& of_lane = landings.emplace_back();
     for (std::size_t index = 0; index < schedule.lanes[lane].size(); ++index)
       of_lane.push_back(touches.lands(schedule.lanes[lane][index], lane, index));
   }

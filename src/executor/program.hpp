@@ -80,6 +80,7 @@ struct Expected {
   const BoundStep* step = nullptr;
   std::uint32_t nth = 0, of = 0;
   BoundStep::When when = BoundStep::When::never;  ///< in which calls
+  bool returns = false;                           ///< as for MayLand
 };
 
 /// What a plan adds to its schedule.

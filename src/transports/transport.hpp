@@ -59,7 +59,8 @@ class Lending {
   /// before sending: the answer is for that message.
   [[nodiscard]] virtual bool lends(const std::byte* data, std::size_t bytes, Fetch fetch) = 0;
   /// Sends a message that `lends` agreed to. False: not now, call again with the same arguments.
-  /// True: the memory must stay unchanged until a `Connection::mark` taken now is `flushed`.
+  /// True: the memory must stay unchanged until a `Connection::mark` taken now is `flushed`, or a
+  /// message has come that the peer computed from this one.
   ///
   /// After `acquire(bytes)` gave a place, `lend` succeeds, and that place stays unused. A message
   /// that `send` refused may be lent instead.
@@ -118,9 +119,12 @@ class Landing {
   [[nodiscard]] virtual bool only_computed() const { return false; }
   /// Message `number` will be received to [into, into + bytes), by `receive` or by a `peek`, which
   /// returns `into` if the message was written there. Nobody else may touch that memory until then:
-  /// its content is undefined. This is a hint, since the peer may send the message to a slot. To be
-  /// given in ascending order; what was told of already is ignored.
-  virtual void expect(std::uint64_t number, std::byte* into, std::size_t bytes) = 0;
+  /// its content is undefined. Where `part_first`, this end still sends what lies there, and the
+  /// peer, which computes the message from that, writes only what it has read. This is a hint,
+  /// since the peer may send the message to a slot. To be given in ascending order; what was told
+  /// of already is ignored.
+  virtual void expect(std::uint64_t number, std::byte* into, std::size_t bytes,
+                      bool part_first = false) = 0;
   /// A call has failed, and its memory is the caller's again: the peer writes there no more. This
   /// ends what was told for all calls on the connection, which fails if anything was.
   virtual void cancel() = 0;

@@ -218,9 +218,10 @@ std::uint64_t FakeConnection::next() const {
   return link_->fifos[1 - side_].consumed();
 }
 
-void FakeConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+void FakeConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes,
+                            bool part_first) {
   const std::lock_guard lock(link_->mutex);
-  if (status().ok()) in().expect(number, into, bytes);
+  if (status().ok()) in().expect(number, into, bytes, part_first);
 }
 
 void FakeConnection::cancel() {

@@ -46,7 +46,7 @@ class FakeConnection final : public Connection,
   [[nodiscard]] bool only_computed() const override {
     return network_->script().lands_only_computed;
   }
-  void expect(std::uint64_t number, std::byte* into, std::size_t bytes) override;
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes, bool part_first) override;
   void cancel() override;
 
   Lending* lending() override;

@@ -72,11 +72,11 @@ void FakeFifo::land(Message& message) {
   std::copy_n(message.sent_from(), message.bytes, message.landed);
 }
 
-/// What lies there is undefined from now on.
-void FakeFifo::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+/// What lies there is undefined from now on, if no part of it is still to be sent.
+void FakeFifo::expect(std::uint64_t number, std::byte* into, std::size_t bytes, bool part_first) {
   if (number < told_ || number < committed_ || bytes < script_.least_landing) return;
   told_ = number + 1;
-  std::fill_n(into, bytes, std::byte{0xbd});
+  if (!part_first) std::fill_n(into, bytes, std::byte{0xbd});
   expected_[number] = {into, bytes};
 }
 

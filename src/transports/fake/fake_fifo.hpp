@@ -99,7 +99,7 @@ class FakeFifo {
   [[nodiscard]] std::uint64_t consumed() const { return consumed_; }
   /// Is the next message, of `bytes`, wanted somewhere?
   [[nodiscard]] bool will_land(std::size_t bytes) const;
-  void expect(std::uint64_t number, std::byte* into, std::size_t bytes);
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes, bool part_first);
   /// Nothing lands any more. False: something was still to land.
   bool cancel();
   /// The next message, null while there is none.

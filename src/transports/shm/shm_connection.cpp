@@ -334,7 +334,7 @@ std::uint64_t ShmConnection::next() const {
   return receiver_.position() - 1;
 }
 
-void ShmConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+void ShmConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes, bool) {
   const std::uint64_t sequence = number + 1, next = receiver_.position();
   if (!usable_ || bytes <= ShmFifo::kSmallBytes) return;
   if (sequence < std::max(next, expected_) || sequence >= next + ShmWantedRing::kAhead) return;

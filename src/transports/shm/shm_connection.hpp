@@ -115,7 +115,7 @@ class ShmConnection final : public Connection, public Lending, public Landing {
   [[nodiscard]] std::uint64_t next() const override;
   [[nodiscard]] std::uint64_t ahead() const override { return 8; }
   [[nodiscard]] bool only_computed() const override { return true; }
-  void expect(std::uint64_t number, std::byte* into, std::size_t bytes) override;
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes, bool) override;
   void cancel() override;
 
   Lending* lending() override { return this; }

@@ -207,7 +207,7 @@ void VerbsConnection::has_arrived(std::uint32_t message) {
   has_consumed(slots_.header_in(number).released);
 }
 
-void VerbsConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+void VerbsConnection::expect(std::uint64_t number, std::byte* into, std::size_t bytes, bool) {
   if (!status().ok() || bytes < kLeastLanding) return;
   const VerbsRegion* const region = regions_.find(into, bytes, devices_);
   if (region != nullptr && region->writable) landings_.add({number, into, bytes});

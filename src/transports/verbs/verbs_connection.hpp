@@ -67,7 +67,7 @@ class VerbsConnection final : public Connection,
 
   [[nodiscard]] std::uint64_t next() const override { return consumed_; }
   [[nodiscard]] std::uint64_t ahead() const override { return slots_.hints(); }
-  void expect(std::uint64_t number, std::byte* into, std::size_t bytes) override;
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes, bool) override;
   void cancel() override;
   [[nodiscard]] std::uint32_t landing_key(const std::byte* into,
                                           const VerbsDevice& device) const override;
