@@ -41,13 +41,15 @@ struct PairCut {
   double slices = 1;
 };
 /// Of two ranks of a host, each with a core of its own. The model does not see that finer cuts
-/// mostly cost them time: over shared memory where they only copy, over the kernel's TCP whatever
-/// they do. (docs/performance.md)
-PairCut pair_cut(const World& world, const CollectiveSpec& spec) {
+/// mostly cost them time: over shared memory where they only copy, or may fetch what they combine;
+/// over the kernel's TCP whatever they do. (docs/performance.md)
+PairCut pair_cut(const World& world, const CollectiveSpec& spec, Loans loans) {
   if (world.network || spec.ranks != 2 || world.view.ranks_per_core > 1) return {};
   const CutRules& rules = world.costs().cut;
   if (world.view.path == &CostConstants::kernel)
     return {rules.pair_socket_lanes, rules.pair_socket_slices};
+  if (world.shared_memory && loans == Loans::if_faster)
+    return {rules.pair_lanes, rules.pair_sum_slices};
   if (!world.shared_memory || reduces(spec.collective)) return {};
   const bool exchange = !spec.unequal && (spec.collective == Collective::all_gather ||
                                           spec.collective == Collective::all_to_all);
@@ -69,7 +71,7 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
     const std::uint32_t half = world.slot_bytes / 2 / 64 * 64;
     return std::clamp(half, std::min(world.passing_bytes, world.slot_bytes), world.slot_bytes);
   }
-  const double longer = pair_cut(world, plan.spec).slices * world.passing_bytes;
+  const double longer = pair_cut(world, plan.spec, plan.loans).slices * world.passing_bytes;
   return static_cast<std::uint32_t>(std::min<double>(longer, world.slot_bytes)) / 64 * 64;
 }
 
@@ -95,11 +97,11 @@ bool is_pair_on_own_cores(const CollectiveSpec& spec, const World& world) {
 
 /// Is what the receiver combines perhaps better fetched? Measured for two ranks with a core each.
 /// Both have to send: where messages go one way, one rank can write while the other one reads. And
-/// the caches have to hold what is sent: by both ranks in all_reduce, by one in reduce_scatter.
+/// the caches have to hold what both send: in two rounds half of it each, as in reduce_scatter.
 /// (docs/performance.md)
 bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
   if (!is_pair_on_own_cores(spec, world) || spec.unequal) return false;
-  const double used = spec.collective == Collective::all_reduce       ? 2 * bytes
+  const double used = spec.collective == Collective::all_reduce       ? bytes
                       : spec.collective == Collective::reduce_scatter ? bytes / 2
                                                                       : HUGE_VAL;
   return in_own_cache(world.costs(), used, 1);
@@ -167,7 +169,7 @@ std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
   const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
-  const double most = pair_cut(world, plan.spec).lanes;
+  const double most = pair_cut(world, plan.spec, plan.loans).lanes;
   return std::min(slices > of_one ? static_cast<std::uint32_t>(most) : 1U, world.max_lanes);
 }
 

@@ -22,12 +22,11 @@ TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
     EXPECT_EQ(loans(all_gather, 1 << 30), Loans::shared);
     EXPECT_EQ(loans(broadcast, 64 << 20), ranks == 2 ? Loans::all : Loans::shared)
         << "of two ranks, both copy";
-    EXPECT_EQ(loans(all_reduce, 1 << 20), Loans::shared);
     EXPECT_EQ(loans(reduce_scatter, 4 << 20), Loans::shared);
     // While the caches hold all, two ranks try both. Beyond them they fetch an all_reduce's
     // results.
     const Loans combined = ranks == 2 ? Loans::if_faster : Loans::shared;
-    for (const std::uint64_t bytes : {64ULL << 10, 512ULL << 10}) {
+    for (const std::uint64_t bytes : {64ULL << 10, 1ULL << 20}) {
       EXPECT_EQ(loans(all_reduce, bytes), combined) << bytes;
       EXPECT_EQ(loans(reduce, bytes), Loans::shared) << bytes;
     }
@@ -39,6 +38,21 @@ TEST(Planner, HasLongMessagesFetchedWhereThatSavesWork) {
     }
     for (const Collective collective : {all_gather, all_reduce, broadcast}) {
       EXPECT_EQ(loans(collective, 8), Loans::none) << name_of(collective);
+    }
+  }
+}
+
+/// Finer cuts would cost them time.
+TEST(Planner, CutsSumsThatMayBeFetchedOfTwoRanksCoarsely) {
+  for (const Rank ranks : {2, 4}) {
+    const World world = world_of(ranks);
+    for (const auto& [collective, bytes] :
+         {std::pair{all_reduce, 256U << 10}, {all_reduce, 1U << 20}, {reduce_scatter, 1U << 20}}) {
+      const Plan plan = plan_of(world, collective, bytes);
+      const bool coarse = ranks == 2;
+      EXPECT_EQ(plan.lanes, coarse ? 1U : 2U) << name_of(collective) << ' ' << bytes;
+      EXPECT_EQ(plan.slice_bytes, (coarse ? 128U : 64U) << 10)
+          << name_of(collective) << ' ' << bytes;
     }
   }
 }

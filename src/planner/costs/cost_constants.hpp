@@ -87,10 +87,12 @@ struct CutRules {
   /// while the other empties one; over TCP the kernel's buffers do that.
   double slices_of_one_lane = 1;
   double slices_of_one_socket = 1;
-  /// Two ranks of a host, each with a core of its own, that only copy: their most lanes, and, where
-  /// each sends as much as it receives, how many times as long as others their slices are.
+  /// Two ranks of a host, each with a core of its own, that only copy, or may fetch what they
+  /// combine: their most lanes, and, where each sends as much as it receives, how many times as
+  /// long as others their slices are, of copies and of sums.
   double pair_lanes = 2;
   double pair_slices = 1;
+  double pair_sum_slices = 1;
   /// The same of two that TCP joins, whatever the operation.
   double pair_socket_lanes = 2;
   double pair_socket_slices = 1;

@@ -97,6 +97,7 @@ constexpr CostConstant kCut[] = {
     times<kOfCut, &CutRules::slices_of_one_socket>("slices_of_one_socket"),
     times<kOfCut, &CutRules::pair_lanes>("pair_lanes"),
     times<kOfCut, &CutRules::pair_slices>("pair_slices"),
+    times<kOfCut, &CutRules::pair_sum_slices>("pair_sum_slices"),
     times<kOfCut, &CutRules::pair_socket_lanes>("pair_socket_lanes"),
     times<kOfCut, &CutRules::pair_socket_slices>("pair_socket_slices"),
     share<kOfCut, &CutRules::fetch_border>("fetch_border"),

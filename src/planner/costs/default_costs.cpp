@@ -65,6 +65,7 @@ constexpr CostConstants kDefault{
             .slices_of_one_socket = 8,
             .pair_lanes = 1,
             .pair_slices = 4,
+            .pair_sum_slices = 2,
             .pair_socket_lanes = 1,
             .pair_socket_slices = 4,
             .lent_bytes = 1 * kKiB,
@@ -145,7 +146,8 @@ CostModel made() {
               // cut
               "cuts compared on 2 to 8 ranks (docs/performance.md); pair_lanes, pair_slices, "
               "pair_socket_lanes, pair_socket_slices and fetch_border: of an AMD EPYC of Zen 3, "
-              "not yet measured on others",
+              "not yet measured on others; pair_sum_slices: sums of 128 KiB to 2 MiB on 2 ranks of "
+              "a Xeon of Emerald Rapids, not yet measured on others",
               // error
               "predicted against measured times on this machine (docs/performance.md); "
               "described_alike: a choice, since the error there is unknown",
