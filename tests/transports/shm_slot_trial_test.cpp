@@ -35,7 +35,7 @@ struct Times {
 
 /// Messages go until the trial has chosen; the receiver is always a few behind.
 ShmWay chosen(ShmSlotTrial& trial, const Times& times, std::size_t behind = 5,
-              std::set<ShmWay>* tried = nullptr) {
+              std::set<ShmWay>* tried = nullptr, bool streaming = false) {
   ShmReadTimes read;
   std::deque<ShmTimed> under_way;
   for (int message = 0; !trial.has_chosen(); ++message) {
@@ -46,7 +46,7 @@ ShmWay chosen(ShmSlotTrial& trial, const Times& times, std::size_t behind = 5,
     const auto way = static_cast<std::size_t>(trial.way());
     if (tried != nullptr) tried->insert(trial.way());
     under_way.push_back(trial.timed());
-    trial.wrote(kBytes, times.write[way], read);
+    trial.wrote(kBytes, times.write[way], read, streaming);
     if (under_way.size() <= behind) continue;
     const ShmTimed timed = under_way.front();
     under_way.pop_front();
@@ -189,6 +189,27 @@ TEST(ShmSlotTrial, TriesAgainSoonerIfWritingTakesAnotherTime) {
       trial.wrote(kBytes, i % 48 == 0 ? 1'000'000 : 300, none);
     EXPECT_GE(bytes, std::size_t{16} << 20);
   }
+}
+
+/// What is best for some may not be for others. Long ones are few.
+TEST(ShmSlotTrial, TriesEachKindOfShortMessagesSoonAndOnce) {
+  const Times times{{1600, 400, 600}, {400, 400, 900}};
+  ShmSlotTrial trial = new_trial();
+  const auto tries_soon = [&](std::size_t message_bytes, bool streaming, bool other = false) {
+    EXPECT_EQ(chosen(trial, times, 5, nullptr, other), ShmWay::spread);
+    std::size_t bytes = 0;
+    for (; trial.has_chosen(); bytes += message_bytes)
+      trial.wrote(message_bytes, times.write[1] * message_bytes / kBytes, {}, streaming);
+    return bytes < std::size_t{17} << 20;
+  };
+  for (int confirmed = 0; confirmed < 4; ++confirmed) tries_soon(kBytes, false);
+  ASSERT_FALSE(tries_soon(kBytes, false));
+  EXPECT_TRUE(tries_soon(4 << 10, false));
+  EXPECT_TRUE(tries_soon(16 << 10, true));
+  EXPECT_TRUE(tries_soon(4 << 10, true));
+  EXPECT_FALSE(tries_soon(64 << 10, true)) << "it is long";
+  EXPECT_TRUE(tries_soon(kBytes, true, true)) << "its first trial confirms nothing";
+  EXPECT_FALSE(tries_soon(kBytes, true, true));
 }
 
 /// Also where the choice was right for long.

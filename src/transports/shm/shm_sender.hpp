@@ -69,7 +69,7 @@ class ShmSender final : ShmCursor {
   }
   /// `streaming`: the next message will probably follow without one coming back before.
   void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
-    const bool shared = needs_slot(bytes) && say_slot(bytes);
+    const bool shared = needs_slot(bytes) && say_slot(bytes, streaming);
     publish(bytes, shared ? bytes | kLent : bytes, digest, false);
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming && cells_ > 0) own_next_cell(bytes);
@@ -258,7 +258,7 @@ class ShmSender final : ShmCursor {
   /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
   /// another way. Not inlined: that made messages without a slot slower.
   /// True: it lies in a block, or where it is wanted.
-  [[gnu::noinline]] bool say_slot(std::size_t bytes) {
+  [[gnu::noinline]] bool say_slot(std::size_t bytes, bool streaming) {
     if (lands_) [[unlikely]]
       return say_landed();
     ShmSlot slot = slot_for(bytes);
@@ -274,7 +274,7 @@ class ShmSender final : ShmCursor {
     }
     const bool shared = say_place(bytes, slot);
     const ShmWay before = trial.way();
-    trial.wrote(bytes, ns, fifo_.consumed->times[fifo_.size_of(bytes)]);
+    trial.wrote(bytes, ns, fifo_.consumed->times[fifo_.size_of(bytes)], streaming);
     if (trial.way() != before) [[unlikely]]
       needs_large_slot(bytes) ? place_large() : place_small();
     return shared;

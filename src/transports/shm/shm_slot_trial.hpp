@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -111,14 +112,19 @@ class ShmSlotTrial {
   /// Whether no trial is on.
   [[nodiscard]] bool has_chosen() const { return phase_ == Phase::chosen; }
 
-  /// A message of `message_bytes` has been written, within `ns` if that was wanted.
-  void wrote(std::size_t message_bytes, std::uint64_t ns, const ShmReadTimes& read) {
+  /// A message of `message_bytes` has been written, within `ns` if that was wanted. `streaming`:
+  /// one was written before, and none has come back since.
+  void wrote(std::size_t message_bytes, std::uint64_t ns, const ShmReadTimes& read,
+             bool streaming = false) {
     const bool timed = wants_times();
     ++messages_;
     bytes_ += message_bytes;
     switch (phase_) {
       case Phase::chosen:
-        if (timed) watch(static_cast<float>(ns) / static_cast<float>(message_bytes));
+        if (timed) {
+          watch(kind_of(message_bytes, streaming),
+                static_cast<float>(ns) / static_cast<float>(message_bytes));
+        }
         if (bytes_ < (odd_ < kOdd ? again_ : std::min(again_ / kTimes, kSoonest))) break;
         trial_ = static_cast<std::uint16_t>(trial_ % 0xffff + 1);
         begin(Phase::settle_few, ShmWay::few);
@@ -158,7 +164,7 @@ class ShmSlotTrial {
         if (add(message_bytes, ns)) begin(Phase::wait, ShmWay::spread);
         break;
       case Phase::wait:
-        if (messages_ % kSamples == 0) choose(read);
+        if (messages_ % kSamples == 0) choose(read, kind_of(message_bytes, streaming));
         break;
     }
   }
@@ -184,16 +190,18 @@ class ShmSlotTrial {
   [[nodiscard]] float clearly() const { return size_ == ShmSlotSize::small ? 0.95F : 0.8F; }
   /// Waits for the receiver's times for as many messages.
   static constexpr std::size_t kPatience = 1024;
-  /// A choice holds for as many bytes, and for as many times more each time that a trial confirms
-  /// it, up to a limit. A connection's first one is tried again sooner: the first messages of a
-  /// process are not like later ones, and a choice that was inherited is another connection's. If
-  /// as many messages in a row, of those that are watched, take as many times longer or shorter
-  /// than in the trial, the cores have perhaps moved, and a choice holds for a part only, and no
-  /// longer than a new one: messages of other lengths, and those that are combined as they are
-  /// written, may take other times, too.
+  /// A choice holds for as many bytes, and for as many times more each time that a trial of
+  /// messages of the same kind confirms it, up to a limit. A connection's first one is tried again
+  /// sooner: the first messages of a process are not like later ones, and a choice that was
+  /// inherited is another connection's. If as many messages in a row, of those that are watched,
+  /// take as many times longer or shorter than in the trial, the cores have perhaps moved, and a
+  /// choice holds for a part only, and no longer than a new one: messages that are combined as they
+  /// are written may take other times, too. The same if as many short ones in a row are of a kind
+  /// that no trial was of: what is best for 4 KiB, or for messages that alternate, may not be for a
+  /// stream of 16 KiB. (Of long ones a trial takes more time than that gains.)
   static constexpr std::size_t kFirst = std::size_t{4} << 20, kSoonest = std::size_t{16} << 20,
                                kLatest = std::size_t{256} << 20;
-  static constexpr std::size_t kTimes = 4;
+  static constexpr std::size_t kTimes = 4, kShort = std::size_t{32} << 10;
   static constexpr std::size_t kWatched = 16, kOdd = 6;
   static constexpr float kOddTimes = 2.5F;
   static constexpr std::size_t kLeast = std::size_t{256} << 10, kMost = std::size_t{2} << 20;
@@ -217,11 +225,18 @@ class ShmSlotTrial {
     samples[messages_ - 1] = static_cast<float>(ns) / static_cast<float>(message_bytes);
     return messages_ == kSamples;
   }
-  void watch(float ns_per_byte) {
-    const bool odd = ns_per_byte > kOddTimes * expected_ || ns_per_byte * kOddTimes < expected_;
+  /// A bit for lengths up to the next power of two, streaming or not; 0: long messages.
+  static std::uint64_t kind_of(std::size_t message_bytes, bool streaming) {
+    if (message_bytes > kShort) return 0;
+    return std::uint64_t{1} << (std::bit_width(message_bytes - 1) + (streaming ? 32 : 0));
+  }
+  void watch(std::uint64_t kind, float ns_per_byte) {
+    const bool odd_time =
+        ns_per_byte > kOddTimes * expected_ || ns_per_byte * kOddTimes < expected_;
+    const bool odd = odd_time || (kind & ~tried_) != 0;
     odd_ = odd && expected_ > 0 ? odd_ + 1 : 0;
   }
-  void choose(const ShmReadTimes& read) {
+  void choose(const ShmReadTimes& read, std::uint64_t kind) {
     std::array<float, kShmWays> ns{};
     for (std::size_t way = 0; way < kShmWays; ++way) {
       if (!tries(static_cast<ShmWay>(way))) {
@@ -237,10 +252,12 @@ class ShmSlotTrial {
     const auto other = std::min_element(ns.begin() + 1, ns.end());
     const bool better = *other < clearly() * ns[0];
     const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
-    if (choice_) again_ = best == *choice_ ? std::min(kTimes * again_, kLatest) : kSoonest;
+    const bool confirmed = best == choice_ && (kind & ~tried_) == 0;
+    if (choice_) again_ = confirmed ? std::min(kTimes * again_, kLatest) : kSoonest;
     latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
     take(best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
+    tried_ |= kind;
   }
   void take(ShmWay choice) {
     choice_ = choice;
@@ -261,7 +278,8 @@ class ShmSlotTrial {
   std::size_t odd_ = 0;                   ///< watched messages in a row that took another time
   std::size_t again_ = kFirst;            ///< bytes
   std::optional<ShmWay> choice_;
-  float expected_ = 0;  ///< nanoseconds per byte in the last trial; 0: none yet
+  float expected_ = 0;       ///< nanoseconds per byte in the last trial; 0: none yet
+  std::uint64_t tried_ = 0;  ///< kinds of messages that trials were of
   std::array<float, kSamples> samples_[kShmWays]{};
 };
 
