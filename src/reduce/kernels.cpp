@@ -83,11 +83,11 @@ COLL_INLINE void put(std::byte* to, Raw<kWidth> value) {
     store<kWidth>(to, value);
 }
 
-/// To the second sink, if there is one.
+/// From byte `i` of the second sink on, if there is one.
 template <Second second>
-COLL_INLINE void put(std::byte* to, Raw<kWidth> value) {
+COLL_INLINE void put_second(const Operands& o, size_t i, Raw<kWidth> value) {
   if constexpr (second != Second::none)
-    put<second == Second::streaming ? Store::streaming : Store::cached>(to, value);
+    put<second == Second::streaming ? Store::streaming : Store::cached>(o.out2 + i, value);
 }
 
 /// Two registers' worth from byte `i` on. Both to `out` before both to `out2`: a core joins stores
@@ -111,8 +111,8 @@ COLL_INLINE void two(const P& pass, Operands o, size_t i) {
   }
   put<how>(o.out + i, x);
   put<how>(o.out + i + kWidth, y);
-  put<second>(o.out2 + i, x);
-  put<second>(o.out2 + i + kWidth, y);
+  put_second<second>(o, i, x);
+  put_second<second>(o, i + kWidth, y);
 }
 
 /// A register's worth of bytes or more.
@@ -147,7 +147,7 @@ template <class P, Store how, Second second>
       const auto put_aligned = [&]() __attribute__((always_inline)) {
         const auto value = at(i);
         put<how>(o.out + i, value);
-        put<second>(o.out2 + i, value);
+        put_second<second>(o, i, value);
       };
       i = skew;
       constexpr bool kIsLine = 2 * kWidth == kLine;
