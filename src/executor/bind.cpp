@@ -270,11 +270,11 @@ void bind_landings(Program& program, const Schedule& schedule) {
       if (!step->receives) continue;
       const std::uint32_t nth = received[step->source]++;
       Landing* const landing = lane.connections[step->source]->landing();
-      const auto [when, returns] =
+      const auto [when, part_first] =
           may_land[at % schedule.lanes.size()][static_cast<std::size_t>(step - lane.begin)];
       if (landing == nullptr || (landing->only_computed() && !computed)) continue;
       if (when != BoundStep::When::never)
-        program.expected.push_back({landing, step, nth, 0, when, returns});
+        program.expected.push_back({landing, step, nth, 0, when, part_first});
     }
     for (std::size_t i = first.back(); i < program.expected.size(); ++i) {
       Expected& one = program.expected[i];

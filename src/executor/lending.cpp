@@ -58,7 +58,8 @@ class Writes {
 /// Chunks of which a rank sends its part, once, and later receives the result of an all_reduce,
 /// while no other step writes them or needs them before. In a call in place both lie in the same
 /// memory. The result holds all parts: whoever sends it, to a slot or to that memory, comes after
-/// whoever has read the part.
+/// whoever has read the part. That is so because no algorithm has a rank pass another one's part on
+/// and keep it too, which it would read for longer than that (lending_test.cpp).
 class RoundTrips {
  public:
   explicit RoundTrips(const Schedule& schedule) {
@@ -74,8 +75,8 @@ class RoundTrips {
       }
     }
   }
-  /// Of all these chunks?
-  [[nodiscard]] bool of(std::uint32_t first, std::uint32_t count) const {
+  /// All of these chunks?
+  [[nodiscard]] bool cover(std::uint32_t first, std::uint32_t count) const {
     return !chunks_.empty() &&
            std::ranges::all_of(std::span(chunks_).subspan(first, count),
                                [](const Chunk& chunk) { return chunk.state == Chunk::back; });
@@ -88,7 +89,8 @@ class RoundTrips {
 
     void go_on(std::size_t of_lane, const Step& step, const Operand& operand) {
       const bool keeps_result = step.receives() && !step.with.present() && operand == step.into;
-      if (state == here && operand.space == Space::input && step.sends()) {
+      const bool only_sent = step.sends() && !step.into.present();
+      if (state == here && operand.space == Space::input && only_sent) {
         state = sent;
         lane = of_lane;
       } else if (state == sent && lane == of_lane && keeps_result) {
@@ -124,7 +126,7 @@ BoundStep::When lend_of(const Schedule& schedule, const Writes& writes, const Ro
   if (!place.allowed) return always;
   const std::int64_t alias = place.output_chunk(lent.chunk, schedule.chunks.parts);
   const bool in_place_too =
-      writes.spare(alias, step.count, index) || trips.of(lent.chunk, step.count);
+      writes.spare(alias, step.count, index) || trips.cover(lent.chunk, step.count);
   return in_place_too ? always : if_apart;
 }
 
@@ -158,8 +160,8 @@ class FirstTouches {
     if (!step.receives() || step.with.present() || step.finish || step.count == 0) return {};
     if (step.into.space != Space::output || !is_first(apart_, step, lane, index)) return {};
     if (!place_.allowed || is_first(aliased_, step, lane, index)) return {.when = always};
-    const bool returns = trips_.of(step.into.chunk, step.count);
-    return {.when = returns ? always : if_apart, .returns = returns};
+    const bool part_first = trips_.cover(step.into.chunk, step.count);
+    return {.when = part_first ? always : if_apart, .part_first = part_first};
   }
 
  private:

@@ -41,8 +41,8 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   } else if (slot == nullptr) {
     combine[how](into, from, with, elements, ranks);
   } else if (how != 0) {
-    // A slot is read at once. A peer's output is as long as this rank's, and goes past the caches
-    // too.
+    // The peer reads its slot at once, so that stays cached. Its output goes past, as this one
+    // does.
     combine_both[lands ? 1 : 0](into, slot, from, with, elements, ranks);
   } else {
     // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.

@@ -46,8 +46,8 @@ struct BoundStep {
   bool last_scratch : 1 = false;
   bool last_stage : 1 = false;
   bool sends = false, receives = false;
-  /// When may the message be lent until the call ends? Only where no later step overwrites it, also
-  /// through the other name that a buffer has in a call in place.
+  /// When may the message be lent until the call ends? Only where no later step overwrites it
+  /// before the peer has read it, also through the other name that a buffer has in a call in place.
   When lend = When::never;
   When stream = When::never;  ///< a result that need not stay in cache
   Stage stage = Stage::none;
@@ -80,7 +80,7 @@ struct Expected {
   const BoundStep* step = nullptr;
   std::uint32_t nth = 0, of = 0;
   BoundStep::When when = BoundStep::When::never;  ///< in which calls
-  bool returns = false;                           ///< as for MayLand
+  bool part_first = false;                        ///< as for MayLand
 };
 
 /// What a plan adds to its schedule.

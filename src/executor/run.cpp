@@ -68,7 +68,7 @@ void mover::expect_messages(const Run& run, Cursor& lane) {
       if (!lands || !extent.one_piece) continue;
       const std::uint64_t passes = (lane.told - lane.pass) / copies;
       one.landing->expect(one.landing->next() + passes * one.of + one.nth, output + extent.into,
-                          extent.bytes, one.returns && !run.call.apart);
+                          extent.bytes, one.part_first && !run.call.apart);
     }
   }
 }

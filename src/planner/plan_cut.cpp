@@ -48,7 +48,7 @@ PairCut pair_cut(const World& world, const CollectiveSpec& spec, Loans loans) {
   const CutRules& rules = world.costs().cut;
   if (world.view.path == &CostConstants::kernel)
     return {rules.pair_socket_lanes, rules.pair_socket_slices};
-  if (world.shared_memory && loans == Loans::if_faster)
+  if (loans == Loans::if_faster)  // only in shared memory
     return {rules.pair_lanes, rules.pair_sum_slices};
   if (!world.shared_memory || reduces(spec.collective)) return {};
   const bool exchange = !spec.unequal && (spec.collective == Collective::all_gather ||
@@ -97,7 +97,7 @@ bool is_pair_on_own_cores(const CollectiveSpec& spec, const World& world) {
 
 /// Is what the receiver combines perhaps better fetched? Measured for two ranks with a core each.
 /// Both have to send: where messages go one way, one rank can write while the other one reads. And
-/// the caches have to hold what both send: in two rounds half of it each, as in reduce_scatter.
+/// a core's own cache has to hold what its rank sends: one half in reduce_scatter, in two_shot two.
 /// (docs/performance.md)
 bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
   if (!is_pair_on_own_cores(spec, world) || spec.unequal) return false;

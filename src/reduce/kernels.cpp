@@ -31,7 +31,7 @@ struct CopyPass {
   }
 };
 
-/// How the second sink is stored.
+/// Whether there is a second sink, and how it is stored.
 enum class Second { none, cached, streaming };
 
 /// Where one call reads and writes; `out2` is null where there is one sink.

@@ -60,7 +60,7 @@ class Lending {
   [[nodiscard]] virtual bool lends(const std::byte* data, std::size_t bytes, Fetch fetch) = 0;
   /// Sends a message that `lends` agreed to. False: not now, call again with the same arguments.
   /// True: the memory must stay unchanged until a `Connection::mark` taken now is `flushed`, or a
-  /// message has come that the peer computed from this one.
+  /// message has come, from any rank, that could be computed only once this one had been read.
   ///
   /// After `acquire(bytes)` gave a place, `lend` succeeds, and that place stays unused. A message
   /// that `send` refused may be lent instead.
@@ -119,12 +119,16 @@ class Landing {
   [[nodiscard]] virtual bool only_computed() const { return false; }
   /// Message `number` will be received to [into, into + bytes), by `receive` or by a `peek`, which
   /// returns `into` if the message was written there. Nobody else may touch that memory until then:
-  /// its content is undefined. Where `part_first`, this end still sends what lies there, and the
-  /// peer, which computes the message from that, writes only what it has read. This is a hint,
-  /// since the peer may send the message to a slot. To be given in ascending order; what was told
-  /// of already is ignored.
+  /// its content is undefined. Where `part_first`, this end still sends what lies there, so it is
+  /// defined until the peer sends the message: that could be computed only once what this end sends
+  /// had been read. This is a hint, since the peer may send the message to a slot. To be given in
+  /// ascending order; what was told of already is ignored.
   virtual void expect(std::uint64_t number, std::byte* into, std::size_t bytes,
-                      bool part_first = false) = 0;
+                      bool part_first) = 0;
+  void expect(std::uint64_t number, std::byte* into, std::size_t bytes) {
+    expect(number, into, bytes, false);
+  }
+
   /// A call has failed, and its memory is the caller's again: the peer writes there no more. This
   /// ends what was told for all calls on the connection, which fails if anything was.
   virtual void cancel() = 0;

@@ -52,6 +52,13 @@ class Order {
     });
   }
   [[nodiscard]] const At& receiver(const At& sends) const { return receiver_.at(sends); }
+  /// Is its message read before the step sends anything? Not if it passes the message on and keeps
+  /// it: it sends first.
+  [[nodiscard]] bool reads_first(const At& receives) const {
+    const Step step =
+        (*schedules_)[static_cast<std::size_t>(receives.rank)].lanes[receives.lane][receives.index];
+    return step.with.present() || !step.into.present() || !step.sends();
+  }
   [[nodiscard]] const At& sender(const At& receives) const { return sender_.at(receives); }
   /// Is `first` over, or `last` itself, whenever `last` begins?
   [[nodiscard]] bool precedes(const At& first, const At& last) const {
@@ -111,7 +118,8 @@ bool is_read_first(const Order& order, const Schedule& schedule, const Memory& m
       const Step step = schedule.lanes[lane][index];
       if (!extent_of(memory, step.into, step.count).meets(message)) continue;
       if (lane == at.lane && index < at.index) continue;
-      if (!order.precedes(order.receiver(at), other)) return false;
+      const At& reader = order.receiver(at);
+      if (!order.reads_first(reader) || !order.precedes(reader, other)) return false;
     }
   }
   return true;
@@ -179,7 +187,7 @@ bool are_over(const Order& order, const std::vector<Schedule>& schedules,
               const std::vector<At>& needed, const At& message) {
   return std::ranges::all_of(needed, [&](const At& at) {
     const Step step = schedules[static_cast<std::size_t>(at.rank)].lanes[at.lane][at.index];
-    return step.sends() && !step.into.present() &&
+    return step.sends() && !step.into.present() && order.reads_first(order.receiver(at)) &&
            order.precedes(order.receiver(at), order.sender(message));
   });
 }
@@ -205,14 +213,14 @@ TEST(Landing, IsWhereNothingNeedsThePlaceBefore) {
               needs(schedule, Memory::apart(schedule), at).empty()) {
             const std::vector<At> needed = needs(schedule, Memory::in_one(schedule, place), at);
             const bool free = !place.allowed || needed.empty();
-            const auto [when, returns] = landings[lane][index];
-            EXPECT_EQ(returns, when == When::always && !free);
-            if (returns) {
+            const auto [when, part_first] = landings[lane][index];
+            EXPECT_EQ(part_first, when == When::always && !free);
+            if (part_first) {
               ++round_trips;
               EXPECT_TRUE(are_over(order, schedules, needed, at))
                   << "rank " << schedule.rank << " lane " << lane << " step " << index;
             }
-            expected = free || returns ? When::always : When::if_apart;
+            expected = free || part_first ? When::always : When::if_apart;
           }
           EXPECT_EQ(landings[lane][index].when, expected)
               << "rank " << schedule.rank << " lane " << lane << " step " << index;
@@ -250,25 +258,26 @@ Schedule of_steps(const std::vector<std::vector<Step>>& lanes) {
 TEST(Landing, InPlaceIsWhereThePartWasSentOnce) {
   const Operand in{Space::input, 1}, out{Space::output, 1}, scratch{Space::scratch, 1};
   const Step part{.target = 1, .from = in}, result{.source = 1, .into = out};
-  const auto returns = [&](const std::vector<std::vector<Step>>& lanes, std::size_t of_result) {
+  const auto comes_back = [&](const std::vector<std::vector<Step>>& lanes, std::size_t of_result) {
     const Schedule schedule = of_steps(lanes);
-    const auto [when, comes_back] = find_landings(schedule)[0][of_result];
-    EXPECT_EQ(find_loans(schedule)[0][0].lend == When::always, comes_back);
-    EXPECT_EQ(when == When::always, comes_back);
-    return comes_back;
+    const auto [when, part_first] = find_landings(schedule)[0][of_result];
+    EXPECT_EQ(find_loans(schedule)[0][0].lend == When::always, part_first);
+    EXPECT_EQ(when == When::always, part_first);
+    return part_first;
   };
-  EXPECT_TRUE(returns({{part, result}}, 1));
-  EXPECT_TRUE(returns({{part, result, {.target = 1, .from = out}}}, 1)) << "passed on";
-  EXPECT_FALSE(returns({{part, part, result}}, 2)) << "the peer may read the second one late";
-  EXPECT_FALSE(returns({{{.target = 1, .from = in, .into = out}, result}}, 1)) << "kept";
+  EXPECT_TRUE(comes_back({{part, result}}, 1));
+  EXPECT_TRUE(comes_back({{part, result, {.target = 1, .from = out}}}, 1)) << "passed on";
+  EXPECT_FALSE(comes_back({{part, part, result}}, 2)) << "the peer may read the second one late";
+  for (const Operand& into : {out, scratch})
+    EXPECT_FALSE(comes_back({{{.target = 1, .from = in, .into = into}, result}}, 1)) << "kept";
   for (const Operand& with : {in, scratch})
-    EXPECT_FALSE(returns({{part, {.source = 1, .with = with, .into = out}}}, 1)) << "combined";
-  EXPECT_FALSE(returns({{part, result, {.source = 1, .with = in, .into = out}}}, 1)) << "later";
-  EXPECT_FALSE(returns({{part, {.from = scratch, .into = out}}}, 1)) << "not received";
-  EXPECT_FALSE(returns({{{.from = in, .into = scratch}, result}}, 1)) << "not sent";
-  EXPECT_FALSE(returns({{part, result, {.from = in, .into = out}}}, 1)) << "written again";
-  EXPECT_FALSE(returns({{part}, {result}}, 0)) << "in another lane";
-  EXPECT_FALSE(returns({{part, result}, {{.target = 1, .from = in}}}, 1)) << "by another lane";
+    EXPECT_FALSE(comes_back({{part, {.source = 1, .with = with, .into = out}}}, 1)) << "combined";
+  EXPECT_FALSE(comes_back({{part, result, {.source = 1, .with = in, .into = out}}}, 1)) << "later";
+  EXPECT_FALSE(comes_back({{part, {.from = scratch, .into = out}}}, 1)) << "not received";
+  EXPECT_FALSE(comes_back({{{.from = in, .into = scratch}, result}}, 1)) << "not sent";
+  EXPECT_FALSE(comes_back({{part, result, {.from = in, .into = out}}}, 1)) << "written again";
+  EXPECT_FALSE(comes_back({{part}, {result}}, 0)) << "in another lane";
+  EXPECT_FALSE(comes_back({{part, result}, {{.target = 1, .from = in}}}, 1)) << "by another lane";
 }
 
 /// There a rank is told only of what its peer computes for it.

@@ -32,7 +32,7 @@ struct ShmLayout {
 
 /// Two FIFOs in one segment. Once messages of all kinds have passed, it takes no lock, allocates
 /// nothing, and calls the operating system only to copy lent memory; but a connection of a further
-/// communicator takes a lock when it needs a block that another one has. The death of the peer
+/// communicator takes a lock when it needs a block that it has not. The death of the peer
 /// looks like silence: "not now".
 class ShmConnection final : public Connection, public Lending, public Landing {
  public:

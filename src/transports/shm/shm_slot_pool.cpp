@@ -135,6 +135,7 @@ ShmBlocks::~ShmBlocks() {
 
 void ShmBlocks::take(ShmBlock& block) {
   block = pool_->take(self_);
+  if (!block.memory) waits_ = kWaits;
 }
 
 void ShmBlocks::give_back(std::vector<ShmBlock>& free) {

@@ -47,11 +47,16 @@ class ShmBlocks {
     held_ = false;
     use_.store(kIdle, std::memory_order_release);
   }
-  /// The block that stands for a slot; null: all are under way. While held.
+  /// The block that stands for a slot; null: all are under way, or lanes keep them. While held.
   const ShmBlock* of(std::uint32_t slot) {
     ShmBlock& block = blocks_[slot];
-    if (!block.memory) [[unlikely]]
+    if (!block.memory) [[unlikely]] {
+      if (waits_ > 0) {
+        --waits_;
+        return nullptr;
+      }
       take(block);
+    }
     return block.memory ? &block : nullptr;
   }
   /// The same, but takes none.
@@ -65,6 +70,8 @@ class ShmBlocks {
  private:
   friend ShmSlotPool;
   static constexpr std::uint8_t kIdle = 0, kHeld = 1, kTaken = 2;
+  /// After it has asked in vain, which locks, so many messages go to slots.
+  static constexpr std::uint32_t kWaits = 64;
 
   void take(ShmBlock& block);
   /// Moves the blocks of slots that came back to `free`, unless the connection is being used.
@@ -75,6 +82,7 @@ class ShmBlocks {
   ShmSlotDeck& deck_;
   const ShmConsumed& consumed_;
   bool held_ = false;
+  std::uint32_t waits_ = 0;
   std::atomic<std::uint8_t> use_{kIdle};  ///< orders what the deck and the blocks are
   std::vector<ShmBlock> blocks_;          ///< by slot; some have no memory
   std::list<ShmBlocks*>::iterator self_;  ///< in the pool

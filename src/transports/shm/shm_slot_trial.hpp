@@ -198,7 +198,7 @@ class ShmSlotTrial {
   /// choice holds for a part only, and no longer than a new one: messages that are combined as they
   /// are written may take other times, too. The same if as many short ones in a row are of a kind
   /// that no trial was of: what is best for 4 KiB, or for messages that alternate, may not be for a
-  /// stream of 16 KiB. (Of long ones a trial takes more time than that gains.)
+  /// stream of 16 KiB. Not of long ones: their trials take more time than that gains.
   static constexpr std::size_t kFirst = std::size_t{4} << 20, kSoonest = std::size_t{16} << 20,
                                kLatest = std::size_t{256} << 20;
   static constexpr std::size_t kTimes = 4, kShort = std::size_t{32} << 10;
@@ -225,7 +225,7 @@ class ShmSlotTrial {
     samples[messages_ - 1] = static_cast<float>(ns) / static_cast<float>(message_bytes);
     return messages_ == kSamples;
   }
-  /// A bit for lengths up to the next power of two, streaming or not; 0: long messages.
+  /// A bit for lengths up to the next power of two, at least 1, streaming or not; 0: long messages.
   static std::uint64_t kind_of(std::size_t message_bytes, bool streaming) {
     if (message_bytes > kShort) return 0;
     return std::uint64_t{1} << (std::bit_width(message_bytes - 1) + (streaming ? 32 : 0));
@@ -257,7 +257,7 @@ class ShmSlotTrial {
     latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
     take(best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
-    tried_ |= kind;
+    tried_ |= kind;  // mostly of all of the trial
   }
   void take(ShmWay choice) {
     choice_ = choice;
@@ -275,7 +275,7 @@ class ShmSlotTrial {
   Phase phase_ = Phase::settle_few;
   std::uint16_t trial_ = 1;
   std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
-  std::size_t odd_ = 0;                   ///< watched messages in a row that took another time
+  std::size_t odd_ = 0;                   ///< watched messages in a row that were odd
   std::size_t again_ = kFirst;            ///< bytes
   std::optional<ShmWay> choice_;
   float expected_ = 0;       ///< nanoseconds per byte in the last trial; 0: none yet

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators of the same processes share the memory of long messages, and none waits for
+// another.
+#include "transports/shm/shm_slot_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <random>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "sys/memory/peer_memory.hpp"
+#include "transports/lone_rank.hpp"
+#include "transports/transport_backend.hpp"
+
+namespace coll::test {
+namespace {
+
+const Backend kShm{.name = "shm", .make = make_shm_transport};
+
+/// Communicators of the same two ranks: each has a connection. Their messages are long.
+class SharedSlots : public testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 32 << 10, kSlot = 4 * kBytes;
+  static constexpr std::uint32_t kCredits = 4;
+
+  struct Lane {
+    /// Where its sender writes the message; null without a credit.
+    std::byte* send(std::uint64_t value) {
+      std::byte* place = sender->acquire(kBytes);
+      if (place == nullptr) return nullptr;
+      std::fill_n(place, kBytes, static_cast<std::byte>(value));
+      sender->commit(kBytes, value);
+      return place;
+    }
+    bool receive(std::uint64_t value) {
+      const std::byte* message = receiver->peek(kBytes, value);
+      if (message == nullptr) return false;
+      const auto is_good = [&](std::byte one) { return one == static_cast<std::byte>(value); };
+      const bool good = std::all_of(message, message + kBytes, is_good);
+      receiver->release();
+      return good;
+    }
+
+    std::unique_ptr<Connection> sender, receiver;
+  };
+  struct Communicator : Ranks, Lane {
+    /// Where `crowded`, messages are not spread over their slots.
+    explicit Communicator(bool crowded = false) : Ranks(kShm) {
+      static_cast<Lane&>(*this) = open_lane(0, crowded);
+    }
+    Lane open_lane(std::uint32_t lane, bool crowded) {
+      ConnectionSpec to_one{.peer = 1, .lane = lane}, to_zero{.peer = 0, .lane = lane};
+      to_one.crowded = to_zero.crowded = crowded;
+      to_one.slot_bytes = to_zero.slot_bytes = kSlot;
+      to_one.credits = to_zero.credits = kCredits;
+      Lane opened{open(0, to_one), open(1, to_zero)};
+      EXPECT_TRUE(settle(*opened.sender, *opened.receiver));
+      return opened;
+    }
+  };
+
+  /// Has slots of its own.
+  Communicator first_;
+};
+
+TEST_F(SharedSlots, AMessageLiesWhereOneOfAnotherCommunicatorLay) {
+  Communicator a(true), b(true);
+  const std::byte* own = first_.send(1);
+  ASSERT_TRUE(first_.receive(1));
+  const std::byte* place = a.send(2);
+  ASSERT_TRUE(a.receive(2));
+  EXPECT_EQ(b.send(3), place);
+  const std::byte* second = a.send(4);
+  EXPECT_NE(second, place) << "it is not read yet";
+  ASSERT_TRUE(b.receive(3) && a.receive(4));
+  for (const std::byte* one : {own, static_cast<const std::byte*>(first_.send(5))}) {
+    EXPECT_NE(place, one);
+    EXPECT_NE(second, one);
+  }
+  EXPECT_TRUE(first_.receive(5));
+}
+
+TEST_F(SharedSlots, LanesOfOneCommunicatorTakeNoneFromEachOther) {
+  Communicator a(true), b(true);
+  Lane lane = a.open_lane(1, true);
+  std::set<const std::byte*> places, others;
+  for (std::uint64_t message = 0; message < 8 * kCredits; message += 2) {
+    places.insert(a.send(message));
+    others.insert(lane.send(message + 1));
+    ASSERT_TRUE(a.receive(message) && lane.receive(message + 1));
+  }
+  for (const std::byte* place : places) EXPECT_FALSE(others.contains(place));
+  EXPECT_TRUE(others.contains(b.send(9))) << "another communicator takes what was used last";
+  EXPECT_TRUE(b.receive(9));
+}
+
+/// Its messages lie in its own slots then; and once in a while it asks again.
+TEST_F(SharedSlots, ALaneWithoutBlocksGetsThemWhenOthersLeave) {
+  Communicator a(true);
+  Lane late = a.open_lane(1, true);
+  std::set<const std::byte*> places;
+  {
+    Communicator others[2]{Communicator(true), Communicator(true)};
+    for (Communicator& other : others)
+      for (std::uint64_t message = 0; message < kCredits; ++message)
+        places.insert(other.send(message));
+    for (std::uint64_t message = 0; message < 100; ++message) {
+      EXPECT_FALSE(places.contains(late.send(message)));
+      ASSERT_TRUE(late.receive(message));
+    }
+    for (Communicator& other : others)
+      for (std::uint64_t message = 0; message < kCredits; ++message)
+        ASSERT_TRUE(other.receive(message));
+  }
+  int found = 0;
+  for (std::uint64_t message = 0; message < 100; ++message) {
+    found += places.contains(late.send(message)) ? 1 : 0;
+    ASSERT_TRUE(late.receive(message));
+  }
+  EXPECT_GT(found, 0);
+}
+
+/// However many communicators there are, and whatever is under way.
+TEST_F(SharedSlots, NoBlockIsWrittenBeforeItIsRead) {
+  constexpr std::size_t kCommunicators = 8, kMost = 4;  // half of the blocks: some are always free
+  std::vector<std::unique_ptr<Communicator>> all;
+  for (std::size_t i = 0; i < kCommunicators; ++i)
+    all.push_back(std::make_unique<Communicator>(true));
+  std::mt19937_64 random(test_seed());
+  std::vector<std::deque<std::uint64_t>> under_way(kCommunicators);
+  std::set<const std::byte*> places;
+  std::size_t now = 0;
+  for (std::uint64_t value = 1; value <= 3000; ++value) {
+    // Streaks of one communicator, then of another.
+    const std::size_t at = value / 40 * 7 % kCommunicators;
+    if (random() % 2 == 0 && now < kMost) {
+      const std::byte* place = all[at]->send(value);
+      ASSERT_EQ(place != nullptr, under_way[at].size() < kCredits);
+      if (place == nullptr) continue;
+      places.insert(place);
+      under_way[at].push_back(value);
+      ++now;
+    } else if (!under_way[at].empty()) {
+      ASSERT_TRUE(all[at]->receive(under_way[at].front()));
+      under_way[at].pop_front();
+      --now;
+    }
+  }
+  // Each may look late which of its own came back.
+  EXPECT_LE(places.size(), kMost + kCommunicators);
+}
+
+TEST_F(SharedSlots, WhatIsNotReadOutlivesItsSender) {
+  auto ended = std::make_unique<Communicator>(true);
+  Communicator other(true);
+  const std::byte* unread[] = {ended->send(1), ended->send(2)};
+  ended->sender.reset();
+  std::set<const std::byte*> places;
+  for (std::uint64_t value = 0; value < 20; ++value) {
+    places.insert(other.send(value));
+    if (value % 4 != 3) continue;
+    for (std::uint64_t i = value - 3; i <= value; ++i) ASSERT_TRUE(other.receive(i));
+  }
+  EXPECT_FALSE(places.contains(unread[0]) || places.contains(unread[1]));
+  Communicator next(true);
+  EXPECT_TRUE(ended->receive(1));
+  EXPECT_TRUE(ended->receive(2));
+  for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(other.send(i));
+  for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(next.send(i));
+  EXPECT_TRUE(places.contains(unread[0]) && places.contains(unread[1])) << "they are free again";
+}
+
+/// Also while messages are spread over the blocks, and lie somewhere inside.
+TEST_F(SharedSlots, ManyMessagesInARowArriveWhole) {
+  Communicator one;
+  std::set<const std::byte*> places;
+  for (std::uint64_t value = 0; value < (std::size_t{16} << 20) / kBytes; ++value) {
+    places.insert(one.send(value));
+    ASSERT_TRUE(one.receive(value));
+  }
+  EXPECT_GT(places.size(), kCredits) << "a trial spreads them";
+}
+
+/// One thread drives each communicator, and takes the blocks that the others leave.
+TEST_F(SharedSlots, ThreadsTakeThemFromEachOther) {
+  constexpr std::uint64_t kMessages = 2000;
+  std::vector<std::unique_ptr<Communicator>> all;
+  for (int i = 0; i < 3; ++i) all.push_back(std::make_unique<Communicator>());
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (auto& one : all) {
+    threads.emplace_back([&] {
+      for (std::uint64_t value = 0; value < kMessages; value += 2) {
+        const auto sent = [&](std::uint64_t of) {
+          return eventually([&] { return one->send(of) != nullptr; });
+        };
+        if (!sent(value) || !sent(value + 1)) return;
+        if (!one->receive(value) || !one->receive(value + 1)) return;
+      }
+      ++good;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good, 3);
+}
+
+TEST_F(SharedSlots, AChildMadeByForkBeginsWithout) {
+  const int owners[2] = {};
+  const auto shares = [&](int owner) {
+    return ShmSlotPool::join(memory_proof(), kSlot, &owners[owner]).shares;
+  };
+  EXPECT_TRUE(shares(0)) << "the first owner is another one";
+  const MemoryProof parents = memory_proof();
+  const pid_t child = in_child([&] {
+    const auto first = ShmSlotPool::join(parents, kSlot, &owners[0]);
+    return first.pool && !first.shares && ShmSlotPool::join(parents, kSlot, &owners[1]).shares;
+  });
+  EXPECT_EQ(status_of(child), 0);
+}
+
+TEST_F(SharedSlots, NotByWhoProvesNothingNorOfVeryLongSlots) {
+  const int owners[2] = {};
+  for (const auto& [peer, bytes] :
+       {std::pair{MemoryProof(), kBytes}, std::pair{memory_proof(), std::size_t{64} << 20}}) {
+    const auto first = ShmSlotPool::join(peer, bytes, &owners[0]);
+    EXPECT_FALSE(first.shares || ShmSlotPool::join(peer, bytes, &owners[1]).shares);
+  }
+}
+
+}  // namespace
+}  // namespace coll::test
