@@ -97,8 +97,8 @@ bool is_pair_on_own_cores(const CollectiveSpec& spec, const World& world) {
 
 /// Is what the receiver combines perhaps better fetched? Measured for two ranks with a core each.
 /// Both have to send: where messages go one way, one rank can write while the other one reads. And
-/// a core's own cache has to hold what its rank sends: one half in reduce_scatter, in two_shot two.
-/// (docs/performance.md)
+/// a core's own cache has to hold what its rank sends: half of the call's bytes in reduce_scatter,
+/// as many as the call has in an all_reduce by two_shot. (docs/performance.md)
 bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
   if (!is_pair_on_own_cores(spec, world) || spec.unequal) return false;
   const double used = spec.collective == Collective::all_reduce       ? bytes

@@ -257,7 +257,7 @@ class ShmSlotTrial {
     latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
     take(best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
-    tried_ |= kind;  // mostly of all of the trial
+    tried_ |= kind;  // the last message's, mostly that of the whole trial
   }
   void take(ShmWay choice) {
     choice_ = choice;
