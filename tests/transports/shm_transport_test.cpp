@@ -124,8 +124,9 @@ TEST(ShmStrangers, AFloodOfTheSilentDoesNotKeepARankOut) {
 }
 
 TEST(ShmAcceptance, HostUserAndNamespaceMustBeTheSame) {
-  const auto here = ShmDescriptor::of_this_process();
-  ASSERT_TRUE(here.ok());
+  const auto door = ShmDoor::open();
+  ASSERT_TRUE(door.ok());
+  const ShmDescriptor* const here = &door->descriptor;
   ShmDescriptor peer = *here;
   peer.socket_name = "another";
   EXPECT_TRUE(here->accepts(peer).ok());

@@ -3,15 +3,21 @@
 #include "sys/net/unix_socket.hpp"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "sys/net/socket.hpp"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71  // <asm-generic/socket.h> of Linux 5.14
+#endif
 
 namespace coll {
 namespace {
@@ -87,6 +93,21 @@ Result<std::optional<Fd>> unix_accept(const Fd& listener) {
   if ((error == EMFILE || error == ENFILE) && !has_caller(listener.get()))
     return std::optional<Fd>();
   return system_failure("accept on a Unix socket", error);
+}
+
+Result<std::string> unix_network_of(const Fd& socket) {
+  std::uint64_t cookie = 0;
+  socklen_t size = sizeof cookie;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) == 0)
+    return std::to_string(cookie);
+  // Before Linux 5.14: the thread's, which made the socket.
+  struct stat space {};
+  if (::stat("/proc/thread-self/ns/net", &space) != 0)
+    return failed(Code::unsupported, "cannot read /proc/thread-self/ns/net",
+                  "without it ranks of one host cannot tell whether they reach each other; mount "
+                  "/proc",
+                  errno);
+  return std::to_string(space.st_dev) + ":" + std::to_string(space.st_ino);
 }
 
 Result<unsigned> unix_peer_user(const Fd& socket) {

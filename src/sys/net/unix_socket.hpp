@@ -27,6 +27,9 @@ Result<std::optional<Fd>> unix_dial(std::string_view name);
 /// The next caller, or none.
 Result<std::optional<Fd>> unix_accept(const Fd& listener);
 
+/// A text for the network namespace of the socket, which no other namespace of this boot has.
+Result<std::string> unix_network_of(const Fd& socket);
+
 /// The effective user id of the process at the other end.
 Result<unsigned> unix_peer_user(const Fd& socket);
 

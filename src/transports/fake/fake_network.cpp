@@ -27,20 +27,21 @@ bool FakeNetwork::has(std::uint64_t transport) {
   return transports_.contains(transport);
 }
 
-std::shared_ptr<FakeLink> FakeNetwork::join(const TransportSpec& transport,
+std::shared_ptr<FakeLink> FakeNetwork::join(Rank self, std::uint64_t own, std::uint64_t peers,
                                             const ConnectionSpec& spec) {
-  const auto [low, high] = std::minmax(transport.rank, spec.peer);
-  const int side = transport.rank == low ? 0 : 1;
+  const auto [low, high] = std::minmax(self, spec.peer);
+  const int side = self == low ? 0 : 1;
   const std::lock_guard lock(mutex_);
-  auto& link = half_open_[{transport.job[0], transport.job[1], low, high, spec.lane}];
+  const auto [first, second] = std::minmax(own, peers);
+  const Key key{first, second, spec.lane};
+  auto& link = half_open_[key];
   if (!link) link = std::make_shared<FakeLink>(script_, low, high, spec);
   const std::shared_ptr<FakeLink> found = link;
   const std::lock_guard link_lock(found->mutex);
   COLL_CHECK(!found->joined[side], "a connection is opened twice before it is ready");
   found->joined[side] = true;
   found->mismatched = spec.slot_bytes != found->slot_bytes || spec.credits != found->credits;
-  if (found->joined[1 - side])
-    half_open_.erase({transport.job[0], transport.job[1], low, high, spec.lane});
+  if (found->joined[1 - side]) half_open_.erase(key);
   return found;
 }
 

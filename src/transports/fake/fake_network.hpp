@@ -47,13 +47,15 @@ class FakeNetwork {
   void leave(std::uint64_t transport);
   [[nodiscard]] bool has(std::uint64_t transport);
 
-  /// One end of a connection: the first to come makes the link, the second finds it.
-  std::shared_ptr<FakeLink> join(const TransportSpec& transport, const ConnectionSpec& spec);
+  /// One end of a connection between two transports, that of rank `self` and the peer's: the first
+  /// to come makes the link, the second finds it.
+  std::shared_ptr<FakeLink> join(Rank self, std::uint64_t own, std::uint64_t peers,
+                                 const ConnectionSpec& spec);
   /// That end is destroyed.
   void leave(FakeLink& link, int side);
 
  private:
-  using Key = std::tuple<std::uint64_t, std::uint64_t, Rank, Rank, std::uint32_t>;
+  using Key = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>;  ///< transports, lane
 
   const FakeScript script_;
   std::atomic<std::uint64_t> loans_{0};

@@ -46,12 +46,14 @@ Result<std::unique_ptr<Connection>> FakeTransport::open(const ConnectionSpec& sp
     return failed(Code::invalid_usage, "fake: this connection is being opened already")
         .at_rank(spec.peer);
   }
-  const std::string id(peer_descriptor.substr(network_name().size()));
-  if (!network_->has(std::strtoull(id.c_str(), nullptr, 10)))
+  const std::string text(peer_descriptor.substr(network_name().size()));
+  const std::uint64_t peers = std::strtoull(text.c_str(), nullptr, 10);
+  if (!network_->has(peers))
     return failed(Code::unreachable, "fake: rank " + std::to_string(spec.peer) + " has ended")
         .at_rank(spec.peer);
-  auto connection = std::make_unique<FakeConnection>(
-      spec, this, network_, network_->join(spec_, spec), spec_.rank < spec.peer ? 0 : 1);
+  auto connection = std::make_unique<FakeConnection>(spec, this, network_,
+                                                     network_->join(spec_.rank, id_, peers, spec),
+                                                     spec_.rank < spec.peer ? 0 : 1);
   connecting_.push_back(connection.get());
   return std::unique_ptr<Connection>(std::move(connection));
 }

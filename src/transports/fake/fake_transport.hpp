@@ -41,7 +41,7 @@ class FakeTransport final : public Transport {
   std::vector<FakeConnection*> connecting_;
 };
 
-/// A transport of one rank; those of the same network and job reach each other.
+/// A transport of one rank; those of the same network reach each other.
 std::unique_ptr<Transport> make_fake_transport(std::shared_ptr<FakeNetwork> network,
                                                const TransportSpec& spec);
 

@@ -2,22 +2,21 @@
 // What two ranks tell each other before there is shared memory.
 #include "transports/shm/shm_handshake.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
 #include <vector>
 
 #include "base/made_once.hpp"
 #include "sys/memory/shared_arena.hpp"
+#include "sys/net/unix_socket.hpp"
 #include "sys/proof.hpp"
 #include "sys/text_file.hpp"
 
 namespace coll {
 namespace {
 
-constexpr std::string_view kVersion = "shm8";
+constexpr std::string_view kVersion = "shm9";
 
 Result<std::string> read_boot_id() {
   const std::string& id =
@@ -28,16 +27,6 @@ Result<std::string> read_boot_id() {
   return id;
 }
 
-Result<std::string> read_net_space() {
-  struct stat status {};
-  if (::stat("/proc/self/ns/net", &status) != 0)
-    return failed(Code::unsupported, "cannot read /proc/self/ns/net",
-                  "without it ranks of one host cannot tell whether they reach each other; mount "
-                  "/proc",
-                  errno);
-  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
-}
-
 /// 128 random bits: no two transports collide, and nobody guesses it.
 Result<std::string> random_name() {
   COLL_ASSIGN(const std::string bits, random_bytes(16));
@@ -46,13 +35,15 @@ Result<std::string> random_name() {
 
 }  // namespace
 
-Result<ShmDescriptor> ShmDescriptor::of_this_process() {
-  ShmDescriptor descriptor;
+Result<ShmDoor> ShmDoor::open() {
+  ShmDoor door;
+  ShmDescriptor& descriptor = door.descriptor;
   COLL_ASSIGN(descriptor.boot, read_boot_id());
-  COLL_ASSIGN(descriptor.net_space, read_net_space());
   COLL_ASSIGN(descriptor.socket_name, random_name());
+  COLL_ASSIGN(door.listener, unix_listen(descriptor.socket_name));
+  COLL_ASSIGN(descriptor.net_space, unix_network_of(door.listener));
   descriptor.user = ::geteuid();
-  return descriptor;
+  return door;
 }
 
 std::string ShmDescriptor::text() const {

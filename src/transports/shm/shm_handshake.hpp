@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "sys/fd.hpp"
 #include "sys/memory/peer_memory.hpp"
 #include "transports/shm/shm_connection.hpp"
 #include "transports/transport.hpp"
@@ -20,12 +21,20 @@ struct ShmDescriptor {
   std::uint64_t user = 0;   ///< only processes of one user talk
   std::string socket_name;  ///< abstract
 
-  /// This process's. Code::unsupported where the machine does not say enough to be sure.
-  static Result<ShmDescriptor> of_this_process();
   static Result<ShmDescriptor> parse(std::string_view text);
   [[nodiscard]] std::string text() const;
   /// Could these two talk? Symmetric.
   [[nodiscard]] Status accepts(const ShmDescriptor& peer) const;
+};
+
+/// Where a transport listens.
+struct ShmDoor {
+  ShmDescriptor descriptor;
+  Fd listener;
+
+  /// A new one. Code::unsupported where the machine does not say enough to be sure who is behind
+  /// it.
+  static Result<ShmDoor> open();
 };
 
 /// How others reach the memory of a process, as it says itself; the arena is passed as well.

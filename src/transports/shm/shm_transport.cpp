@@ -35,16 +35,15 @@ std::string context(const ConnectionSpec& spec) {
 }  // namespace
 
 Result<std::unique_ptr<Transport>> make_shm_transport(const TransportSpec& spec) {
-  COLL_ASSIGN(ShmDescriptor descriptor, ShmDescriptor::of_this_process());
   static std::atomic<bool> segments_work{false};  // what works once is not tried again
   if (!segments_work.load(std::memory_order_relaxed)) {
     COLL_ASSIGN(const Fd probe, MemorySegment::create("coll-probe", kLinePair));
     COLL_ASSIGN(const MemorySegment mapped, MemorySegment::map(probe, kLinePair));
     segments_work.store(true, std::memory_order_relaxed);
   }
-  COLL_ASSIGN(Fd listener, unix_listen(descriptor.socket_name));
+  COLL_ASSIGN(ShmDoor door, ShmDoor::open());
   return std::unique_ptr<Transport>(
-      std::make_unique<ShmTransport>(spec, std::move(descriptor), std::move(listener)));
+      std::make_unique<ShmTransport>(spec, std::move(door.descriptor), std::move(door.listener)));
 }
 
 ShmTransport::ShmTransport(TransportSpec spec, ShmDescriptor descriptor, Fd listener)
