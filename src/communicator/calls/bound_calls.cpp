@@ -29,7 +29,11 @@ Buffers buffers_of(const Request& request, Rank rank, Rank size) {
 }
 
 BoundCall& BoundCalls::bind(const Request& request, Program& program) {
-  BoundCall* bound = &calls_[place_of(request)];
+  if (!made_) {
+    made_ = std::make_unique<BoundCall[]>(kCalls);
+    calls_.store(made_.get(), std::memory_order_release);
+  }
+  BoundCall* bound = &made_[place_of(request)];
   const bool taken = bound->in_flight;
   if (taken && idle_.empty()) {
     spare_.push_back(std::make_unique<BoundCall>());

@@ -2,10 +2,12 @@
 // Calls that were made before, kept with all that they need to run again.
 #pragma once
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "communicator/calls/call_counts.hpp"
@@ -112,7 +114,10 @@ class BoundCalls {
 
   /// The request as it was bound before, if it was and is not in flight; else null.
   [[nodiscard]] BoundCall* find(const Request& request) {
-    BoundCall& place = calls_[place_of(request)];
+    BoundCall* const calls = calls_.load(std::memory_order_relaxed);
+    if (calls == nullptr) [[unlikely]]
+      return nullptr;
+    BoundCall& place = calls[place_of(request)];
     const bool known = place.run.program != nullptr && place.settled && !place.in_flight &&
                        place.request == request;
     return known ? &place : nullptr;
@@ -124,13 +129,15 @@ class BoundCalls {
   /// So has a call that was a copy within this rank.
   void count_copy() { counts_.add({}); }
   /// From any thread.
-  [[nodiscard]] CallCounts::Sums sums() const { return counts_.read(calls_); }
+  [[nodiscard]] CallCounts::Sums sums() const {
+    const BoundCall* const calls = calls_.load(std::memory_order_acquire);
+    return counts_.read(std::span(calls, calls == nullptr ? 0 : kCalls));
+  }
   /// The call is not in flight any more.
   void give_back(BoundCall& bound) {
     bound.in_flight = false;
-    if (&bound < calls_.data() || &bound >= calls_.data() + calls_.size()) {
-      idle_.push_back(&bound);  // there is room
-    }
+    const BoundCall* const calls = calls_.load(std::memory_order_relaxed);
+    if (&bound < calls || &bound >= calls + kCalls) idle_.push_back(&bound);  // there is room
   }
 
  private:
@@ -149,7 +156,9 @@ class BoundCalls {
   Rank size_;
   const ResultStore* results_;
   CallCounts counts_;
-  std::array<BoundCall, kCalls> calls_;
+  std::unique_ptr<BoundCall[]> made_;
+  /// `kCalls` of them, made by the first call: most of a communicator's memory is here.
+  std::atomic<BoundCall*> calls_{nullptr};
   std::vector<std::unique_ptr<BoundCall>> spare_;  ///< for calls whose place is in flight
   std::vector<BoundCall*> idle_;                   ///< of the spare ones
 };
