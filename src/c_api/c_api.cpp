@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -12,13 +11,13 @@
 
 #include "base/knobs.hpp"
 #include "base/log.hpp"
+#include "c_api/c_api_config.hpp"
 #include "c_api/c_api_door.hpp"
 #include "c_api/c_api_joining.hpp"
 #include "c_api/callers_store.hpp"
 #include "c_api/open_group.hpp"
 #include "communicator/join_turn.hpp"
 #include "communicator/split.hpp"
-#include "planner/algorithm_choice.hpp"
 #include "rendezvous/given_links.hpp"
 #include "rendezvous/launch/launch_place.hpp"
 #include "rendezvous/unique_id.hpp"
@@ -33,80 +32,6 @@ using coll::Result;
 using coll::Status;
 
 namespace {
-
-/// The config, which may be of an older, shorter version.
-Result<coll_config_t> read_config(const coll_config_t* given) {
-  coll_config_t config = COLL_CONFIG_INIT;
-  if (given != nullptr) {
-    if (given->size < offsetof(coll_config_t, deadline_s) || given->version == 0) {
-      return failed(Code::invalid_argument, "the config is not initialised",
-                    "begin with coll_config_t config = COLL_CONFIG_INIT");
-    }
-    std::memcpy(&config, given, std::min(given->size, sizeof config));
-  }
-  return config;
-}
-
-std::string text(const char* chosen, const std::string& knob) {
-  return chosen != nullptr ? std::string(chosen) : knob;
-}
-
-/// Names stand in lines for a person.
-Status check_name(const std::string& name) {
-  const bool fits = name.size() <= COLL_NAME_BYTES_MAX;
-  const auto is_control = [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; };
-  if (fits && std::ranges::none_of(name, is_control)) return {};
-  return failed(Code::invalid_argument,
-                fits ? "the name of the config has a control character"
-                     : "the name of the config has " + std::to_string(name.size()) + " bytes",
-                "give printable text of at most " + std::to_string(COLL_NAME_BYTES_MAX) + " bytes");
-}
-
-Result<coll::SumOrder> order_of(const coll_config_t& config, const std::string& knob) {
-  int chosen = 0;  // C may pass any; to read it as one of the names would be undefined
-  std::memcpy(&chosen, &config.order, sizeof chosen);
-  switch (chosen) {
-    case COLL_ORDER_DEFAULT:
-      return knob == "tree" ? coll::SumOrder::tree : coll::SumOrder::any;
-    case COLL_ORDER_ANY:
-      return coll::SumOrder::any;
-    case COLL_ORDER_TREE:
-      return coll::SumOrder::tree;
-    default:
-      return failed(Code::invalid_argument,
-                    "the config has the unknown order " + std::to_string(chosen),
-                    "give COLL_ORDER_DEFAULT, COLL_ORDER_ANY or COLL_ORDER_TREE");
-  }
-}
-
-/// The config's members over the knobs.
-Result<coll::Joining> joining_of(const coll_config_t& config) {
-  COLL_TRY(coll::knobs_status());
-  if (std::isnan(config.deadline_s) || std::isnan(config.connect_s)) {
-    return failed(Code::invalid_argument, "deadline_s or connect_s of the config is not a number",
-                  "give seconds, or a negative number for what the knob says");
-  }
-  const coll::Knobs& knobs = coll::knobs();
-  coll::Joining joining;
-  joining.name = text(config.name, "");
-  COLL_TRY(check_name(joining.name));
-  joining.deadline_s = config.deadline_s >= 0 ? config.deadline_s : knobs.deadline_s;
-  joining.connect_s = config.connect_s >= 0 ? config.connect_s : knobs.connect_s;
-  joining.spin_us = knobs.spin_us;
-  joining.interface = text(config.interface, knobs.interface);
-  COLL_ASSIGN(joining.transports,
-              coll::transport_choices(text(config.transports, knobs.transports)));
-  joining.settings.algorithm = text(config.algorithm, knobs.algorithm);
-  COLL_TRY(coll::check_algorithm_knob(joining.settings.algorithm));
-  COLL_ASSIGN(joining.settings.order, order_of(config, knobs.order));
-  joining.settings.lanes = static_cast<std::uint32_t>(knobs.lanes);
-  joining.settings.slice_bytes = static_cast<std::uint32_t>(knobs.slice_bytes);
-  joining.settings.credits = static_cast<std::uint32_t>(knobs.credits);
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");  // NOLINT(concurrency-mt-unsafe)
-  joining.device.name = text(config.device, "");
-  if (visible != nullptr) joining.device.visible = visible;
-  return joining;
-}
 
 /// Joins as a part's rank, if that part is a topic, or where `joining` says.
 Result<std::unique_ptr<coll::Communicator>> make_communicator(const coll::Joining& joining,
@@ -171,13 +96,16 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
     joining.name.clear();
     return joining;
   }
-  COLL_ASSIGN(const coll_config_t chosen, read_config(config));
-  COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+  COLL_ASSIGN(const coll_config_t chosen, coll::read_config(config));
+  COLL_ASSIGN(coll::Joining joining, coll::joining_of(chosen));
   if (chosen.device == nullptr) joining.device = parent.settings.device;
   return joining;
 }
 
-Result<coll::PartJoining> part_joining_from(const coll_comm& parent, const coll_config_t* config) {
+enum class PartKind { any, duplicate };
+
+Result<coll::PartJoining> part_joining_from(const coll_comm& parent, const coll_config_t* config,
+                                            PartKind kind) {
   COLL_ASSIGN(coll::Joining joining, joining_from(parent, config));
   joining.settings.tuning = coll::process_tuning();
   const coll::Joining& old = parent.settings;
@@ -185,7 +113,9 @@ Result<coll::PartJoining> part_joining_from(const coll_comm& parent, const coll_
       joining.interface == old.interface &&
       std::ranges::equal(joining.transports, old.transports, {}, &coll::TransportChoice::name,
                          &coll::TransportChoice::name);
-  return coll::PartJoining{std::move(joining), same_paths};
+  const bool alike = kind == PartKind::duplicate && same_paths && joining.device.name.empty() &&
+                     joining.settings.same_knobs(old.settings);
+  return coll::PartJoining{std::move(joining), same_paths, alike};
 }
 
 Status join_part(coll::Part mine, coll::Joining joining, coll_joining_t* handle,
@@ -202,15 +132,34 @@ Status join_part(coll::Part mine, coll::Joining joining, coll_joining_t* handle,
   return join(std::move(joining), handle, comm, close_door, part);
 }
 
-/// The handle in a config that is read without a failure.
-coll_joining_t* joining_handle(const coll_config_t* config) {
-  const Result<coll_config_t> chosen = read_config(config);
-  return chosen.ok() ? chosen->joining : nullptr;
-}
-
 Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
   return coll::place_from_text(rendezvous, "rendezvous", coll::knobs().secret,
                                "rendezvous " + rendezvous);
+}
+
+coll_status_t split_as(PartKind kind, coll_comm_t comm, int color, int key,
+                       const coll_config_t* config, coll_comm_t* part) {
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return null_argument("coll_comm_split", "comm");
+    coll::PartJoining how;
+    const Result<coll::SplitWish> wish = caught([&]() -> Result<coll::SplitWish> {
+      if (part == nullptr) return null_argument("coll_comm_split", "part");
+      if (color < 0 && color != COLL_SPLIT_NONE) {
+        return failed(Code::invalid_argument,
+                      "coll_comm_split: color " + std::to_string(color) + " is negative",
+                      "give 0 or more, or COLL_SPLIT_NONE");
+      }
+      COLL_ASSIGN(how, part_joining_from(*comm, config, kind));
+      return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
+    });
+    COLL_ASSIGN(std::optional<coll::Part> mine, coll::split(*comm->communicator, wish, how));
+    *part = nullptr;
+    if (mine)
+      return join_part(*std::move(mine), std::move(how.joining), coll::joining_handle(config),
+                       part);
+    return coll::carry_out(
+        coll::joining_handle(config), [](coll_comm_t*) { return Status{}; }, part);
+  });
 }
 
 }  // namespace
@@ -233,8 +182,8 @@ coll_status_t coll_comm_init_rank(coll_comm_t* comm, int size, const coll_unique
   return guarded([&]() -> Status {
     COLL_TRY(check_place("coll_comm_init_rank", comm, size, rank));
     if (id == nullptr) return null_argument("coll_comm_init_rank", "id");
-    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
-    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    COLL_ASSIGN(const coll_config_t chosen, coll::read_config(config));
+    COLL_ASSIGN(coll::Joining joining, coll::joining_of(chosen));
     coll::UniqueId unique;
     std::memcpy(unique.bytes.data(), id->bytes, sizeof id->bytes);
     COLL_ASSIGN(joining.place, coll::place_of(unique, coll::knobs().secret));
@@ -247,14 +196,14 @@ coll_status_t coll_comm_init_rank(coll_comm_t* comm, int size, const coll_unique
 coll_status_t coll_comm_init(coll_comm_t* comm, int size, int rank, const coll_config_t* config) {
   return guarded([&]() -> Status {
     COLL_TRY(check_place("coll_comm_init", comm, size, rank));
-    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
-    const std::string rendezvous = text(chosen.rendezvous, coll::knobs().rendezvous);
+    COLL_ASSIGN(const coll_config_t chosen, coll::read_config(config));
+    const std::string rendezvous = coll::chosen_text(chosen.rendezvous, coll::knobs().rendezvous);
     if (rendezvous.empty()) {
       return failed(Code::invalid_argument, "coll_comm_init: no rendezvous is given",
                     "set config->rendezvous or COLL_RENDEZVOUS to tcp://HOST:PORT or file:///PATH");
     }
     COLL_ASSIGN(coll::MeetingPlace place, place_at(rendezvous));
-    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    COLL_ASSIGN(coll::Joining joining, coll::joining_of(chosen));
     joining.place = std::move(place);
     joining.rank = rank;
     joining.size = size;
@@ -271,14 +220,14 @@ coll_status_t coll_comm_init_store(coll_comm_t* comm, int size, int rank, const 
       return failed(Code::invalid_argument, "coll_comm_init_store: the key is empty",
                     "give all ranks of the communicator the same word");
     }
-    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    COLL_ASSIGN(const coll_config_t chosen, coll::read_config(config));
     if (chosen.joining != nullptr) {
       return failed(Code::invalid_argument,
                     "coll_comm_init_store: the functions of the store are called during this call "
                     "only, so it cannot end before the ranks have met",
                     "leave `joining` null");
     }
-    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    COLL_ASSIGN(coll::Joining joining, coll::joining_of(chosen));
     coll::CallersStore calls(*store);
     joining.place.kind = coll::MeetingPlace::Kind::store;
     joining.place.path = key;
@@ -296,8 +245,8 @@ coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank, const in
   return guarded([&]() -> Status {
     COLL_TRY(check_place("coll_comm_init_fds", comm, size, rank));
     if (fds == nullptr && size > 1) return null_argument("coll_comm_init_fds", "fds");
-    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
-    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    COLL_ASSIGN(const coll_config_t chosen, coll::read_config(config));
+    COLL_ASSIGN(coll::Joining joining, coll::joining_of(chosen));
     joining.place.kind = coll::MeetingPlace::Kind::links;
     COLL_ASSIGN(std::vector<coll::Fd> links, coll::duplicate_links(fds, rank, size));
     joining.place.links = std::make_shared<std::vector<coll::Fd>>(std::move(links));
@@ -316,7 +265,7 @@ coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank, const in
 coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config) {
   return guarded([&]() -> Status {
     if (comm == nullptr) return null_argument("coll_comm_init_env", "comm");
-    COLL_ASSIGN(const coll_config_t chosen, read_config(config));
+    COLL_ASSIGN(const coll_config_t chosen, coll::read_config(config));
     const auto get = [](const char* name) -> const char* {
       return std::getenv(name);  // NOLINT(concurrency-mt-unsafe): launchers set these before main
     };
@@ -324,7 +273,7 @@ coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config)
     if (chosen.rendezvous != nullptr) {
       COLL_ASSIGN(launch.place, place_at(chosen.rendezvous));
     }
-    COLL_ASSIGN(coll::Joining joining, joining_of(chosen));
+    COLL_ASSIGN(coll::Joining joining, coll::joining_of(chosen));
     joining.place = std::move(launch.place);
     joining.rank = launch.rank;
     joining.size = launch.size;
@@ -335,32 +284,13 @@ coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config)
 
 coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_config_t* config,
                               coll_comm_t* part) {
-  return guarded([&]() -> Status {
-    if (comm == nullptr) return null_argument("coll_comm_split", "comm");
-    coll::PartJoining how;
-    const Result<coll::SplitWish> wish = caught([&]() -> Result<coll::SplitWish> {
-      if (part == nullptr) return null_argument("coll_comm_split", "part");
-      if (color < 0 && color != COLL_SPLIT_NONE) {
-        return failed(Code::invalid_argument,
-                      "coll_comm_split: color " + std::to_string(color) + " is negative",
-                      "give 0 or more, or COLL_SPLIT_NONE");
-      }
-      COLL_ASSIGN(how, part_joining_from(*comm, config));
-      return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
-    });
-    COLL_ASSIGN(std::optional<coll::Part> mine, coll::split(*comm->communicator, wish, how));
-    *part = nullptr;
-    if (mine)
-      return join_part(*std::move(mine), std::move(how.joining), joining_handle(config), part);
-    return coll::carry_out(
-        joining_handle(config), [](coll_comm_t*) { return Status{}; }, part);
-  });
+  return split_as(PartKind::any, comm, color, key, config, part);
 }
 
 coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t* config,
                                   coll_comm_t* copy) {
   if (comm == nullptr) return refuse_null("coll_comm_duplicate", "comm");
-  return coll_comm_split(comm, 0, comm->communicator->rank(), config, copy);
+  return split_as(PartKind::duplicate, comm, 0, comm->communicator->rank(), config, copy);
 }
 
 coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
@@ -373,10 +303,10 @@ coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
       return failed(Code::invalid_argument,
                     "coll_comm_subset: count " + std::to_string(count) + " names no rank");
     }
-    COLL_ASSIGN(coll::PartJoining how, part_joining_from(*comm, config));
+    COLL_ASSIGN(coll::PartJoining how, part_joining_from(*comm, config, PartKind::any));
     const std::span named(ranks, static_cast<std::size_t>(count));
     COLL_ASSIGN(coll::Part mine, coll::subset(*comm->communicator, named, how));
-    return join_part(std::move(mine), std::move(how.joining), joining_handle(config), part);
+    return join_part(std::move(mine), std::move(how.joining), coll::joining_handle(config), part);
   });
 }
 

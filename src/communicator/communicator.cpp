@@ -12,6 +12,19 @@
 #include "sys/clock.hpp"
 
 namespace coll {
+namespace {
+
+Result<Membership> agree_as_part(const Assembly& part, const Joining& joining, Acquaintance known) {
+  const Kinship* const kin = known.kin ? &*known.kin : nullptr;
+  if (!known.start) known.start = start_part(part, kin, joining);
+  if (known.texts.empty()) {
+    COLL_ASSIGN(known.texts, part.exchange(known.start->text));
+  }
+  return finish_part(part, kin, *std::move(known.start), known.texts, joining.transports,
+                     joining.interface, joining.settings);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining) {
   const Deadline deadline = after(joining.connect_s);
@@ -34,17 +47,15 @@ Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining)
 Result<std::unique_ptr<Communicator>> Communicator::join(const Joining& joining,
                                                          std::unique_ptr<Topic> topic,
                                                          Acquaintance known) {
-  const Assembly assembly = assembly_of(*topic, after(joining.connect_s));
-  const Kinship* const kin = known.kin ? &*known.kin : nullptr;
-  if (!known.start) known.start = start_part(assembly, kin, joining);
-  if (known.texts.empty()) {
-    COLL_ASSIGN(known.texts, assembly.exchange(known.start->text));
+  std::unique_ptr<Communicator> made;
+  if (known.agreed) {
+    made.reset(new Communicator(joining, std::move(*known.agreed)));
+  } else {
+    const Assembly assembly = assembly_of(*topic, after(joining.connect_s));
+    COLL_ASSIGN(Membership membership, agree_as_part(assembly, joining, std::move(known)));
+    made.reset(new Communicator(joining, std::move(membership)));
+    COLL_TRY(made->engine_.prepare_devices(assembly));
   }
-  COLL_ASSIGN(Membership membership,
-              finish_part(assembly, kin, *std::move(known.start), known.texts, joining.transports,
-                          joining.interface, joining.settings));
-  std::unique_ptr<Communicator> made(new Communicator(joining, std::move(membership)));
-  COLL_TRY(made->engine_.prepare_devices(assembly));
   COLL_TRY(made->start(std::move(topic)));
   return made;
 }
@@ -66,7 +77,7 @@ Communicator::Communicator(const Joining& joining, Membership membership)
               failure_) {}
 
 Status Communicator::start(std::unique_ptr<Topic> topic) {
-  if (topic) seats_ = {topic->plane(), topic->members(), topic->hub()};
+  if (topic) seats_ = {topic->plane(), topic->members(), topic->hub(), topic->id()};
   COLL_ASSIGN(watch_, start_watch(std::move(topic), membership_.members, engine_.board()));
   failure_.report_to(*watch_);
   engine_.attend_to(*watch_);

@@ -2,6 +2,7 @@
 // The communicator, from joining to leaving.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "communicator/calls/result_store.hpp"
 #include "communicator/engine/common_failure.hpp"
 #include "communicator/engine/engine.hpp"
+#include "communicator/membership/duplicate_membership.hpp"
 #include "communicator/membership/membership.hpp"
 #include "communicator/membership/part_membership.hpp"
 #include "watch/watch.hpp"
@@ -33,9 +35,10 @@ struct Joining {
 
 /// What a rank of a topic knows of the others before they are a communicator.
 struct Acquaintance {
-  std::optional<Kinship> kin;        ///< as for `start_part`
-  std::optional<PartStart> start;    ///< of this rank, if it has told the others
-  std::vector<std::string> texts{};  ///< then: those of all ranks; none: to be exchanged yet
+  std::optional<Kinship> kin;            ///< as for `start_part`
+  std::optional<PartStart> start;        ///< of this rank, if it has told the others
+  std::vector<std::string> texts{};      ///< then: those of all ranks; none: to be exchanged yet
+  std::unique_ptr<Membership> agreed{};  ///< of a duplicate: nothing is to be agreed on
 };
 
 /// This rank's, as it wants to join.
@@ -46,6 +49,7 @@ struct PlaneSeats {
   std::shared_ptr<ControlPlane> plane;  ///< none, if there is one rank
   std::vector<Rank> members;            ///< by rank of the communicator: the plane's ranks
   Rank hub = 0;                         ///< of the communicator
+  std::uint64_t topic = 0;
 };
 
 /// How a call would run.
@@ -75,10 +79,8 @@ class Communicator {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const World& world() const { return membership_.world; }
   [[nodiscard]] const PlaneSeats& seats() const { return seats_; }
-  /// What this rank knows as one of these ranks.
-  [[nodiscard]] Kinship kinship(const std::vector<Rank>& members) const {
-    return kinship_of(membership_, members);
-  }
+  /// For communicators made from this one.
+  [[nodiscard]] const Membership& membership() const { return membership_; }
 
   /// Checks and runs a request to its end. Memory that runs out meanwhile is a failure like any
   /// other: it becomes all ranks', and stays.

@@ -53,7 +53,7 @@ Result<Part> ride(const Communicator& parent, std::uint64_t topic, const std::ve
   Part part;
   part.rank = place_in(members, parent.rank());
   part.size = static_cast<Rank>(members.size());
-  if (same_paths) part.known.kin = parent.kinship(members);
+  if (same_paths) part.known.kin = kinship_of(parent.membership(), members);
   if (topic != ControlPlane::kFirstTopic) part.topic = seats.plane->open(topic, std::move(there));
   if (part.topic) return part;
   return failed(Code::internal,
@@ -166,11 +166,29 @@ Result<std::vector<Rank>> checked(const Communicator& parent, std::span<const in
 
 constexpr std::int64_t kNoColor = -1, kRefused = -2;  // colors
 
+/// A text that ranks gather; most have fewer bytes.
+template <std::size_t kMostBytes>
+struct SentText {
+  std::uint32_t bytes = 0;  ///< 0: there is none that fits
+  std::array<char, kMostBytes> text{};
+
+  void set(std::string_view from) {
+    if (from.size() > text.size()) return;
+    std::ranges::copy(from, text.begin());
+    bytes = static_cast<std::uint32_t>(from.size());
+  }
+  /// "" where there is none, or it makes no sense.
+  [[nodiscard]] std::string_view view() const {
+    return {text.data(), bytes <= text.size() ? bytes : 0};
+  }
+};
+
 /// A rank's wish as all ranks see it, and a topic in case that it is the first of its part.
 struct SentWish {
-  std::int64_t color;
-  std::int64_t key;
-  std::uint64_t topic;
+  std::int64_t color = 0;
+  std::int64_t key = 0;
+  std::uint64_t topic = 0;
+  SentText<484> reached{};  ///< DuplicateStart's, of a rank that has made one
 };
 
 using Wishes = std::vector<SentWish>;
@@ -211,16 +229,46 @@ Rank first_of(const Wishes& wishes, std::int64_t color) {
   return static_cast<Rank>(first);
 }
 
-/// A start's text, of a rank that has made one.
-struct SentText {
-  std::uint32_t bytes = 0;  ///< 0: it has none that fits
-  std::array<char, 1020> text{};
-};
+/// What a rank makes that wants a duplicate, if it can. If not, it says why as a rank of a part.
+std::optional<DuplicateStart> start_duplicate(const Communicator& parent,
+                                              const PartJoining& how) noexcept try {
+  const PlaneSeats& seats = parent.seats();
+  if (!how.alike || !seats.plane) return std::nullopt;
+  Result<DuplicateStart> start =
+      start_duplicate(parent.membership(), parent.rank(), seats.plane->job_of(seats.topic),
+                      seats.plane->one_network(), how.joining.transports, how.joining.interface);
+  if (!start.ok()) return std::nullopt;
+  return *std::move(start);
+} catch (const std::exception&) {
+  return std::nullopt;
+}
+
+/// Do all ranks want a duplicate, and have made what it takes?
+bool all_duplicate(const Wishes& wishes) {
+  return std::ranges::none_of(wishes,
+                              [](const SentWish& one) { return one.reached.view().empty(); });
+}
+
+/// The part of a rank whose wish is a duplicate, as all wishes are.
+Result<Part> duplicate(const Communicator& parent, const Wishes& wishes, DuplicateStart start) {
+  std::vector<Rank> all;
+  std::vector<std::string_view> reached;
+  for (const SentWish& one : wishes) {
+    all.push_back(static_cast<Rank>(all.size()));
+    reached.push_back(one.reached.view());
+  }
+  COLL_ASSIGN(Part part, ride(parent, wishes.front().topic, all, false));
+  COLL_TRY(finish_duplicate(reached, part.rank, *start.membership));
+  part.known.agreed = std::move(start.membership);
+  return part;
+}
+
+using StartText = SentText<1020>;  ///< a PartStart's
 
 /// What a rider has before it hears of the others. Whatever fails, the old communicator's ranks
 /// count on this rank for their next step.
 Result<Part> start_riding(const Communicator& parent, const Wishes& wishes, const PartJoining& how,
-                          SentText& mine) noexcept try {
+                          StartText& mine) noexcept try {
   const std::vector<Rank> members =
       members_of(wishes, wishes[static_cast<std::size_t>(parent.rank())].color);
   COLL_ASSIGN(Part part, ride(parent, wishes[static_cast<std::size_t>(members.front())].topic,
@@ -230,11 +278,7 @@ Result<Part> start_riding(const Communicator& parent, const Wishes& wishes, cons
   if (!known.kin || !how.joining.device.name.empty()) return part;
   // The start uses no exchange, so no deadline.
   known.start = start_part(assembly_of(*part.topic, Deadline::max()), &*known.kin, how.joining);
-  const std::string& text = known.start->text;
-  if (text.size() <= mine.text.size()) {
-    std::ranges::copy(text, mine.text.begin());
-    mine.bytes = static_cast<std::uint32_t>(text.size());
-  }
+  mine.set(known.start->text);
   return part;
 } catch (const std::exception&) {
   return status_of_exception();
@@ -242,12 +286,12 @@ Result<Part> start_riding(const Communicator& parent, const Wishes& wishes, cons
 
 /// Where a text is missing, the ranks exchange them over the topic: there a rank that has failed
 /// has hung up, and texts may be long.
-void note_texts(const std::vector<SentText>& sent, const std::vector<Rank>& members, Part& part) {
+void note_texts(const std::vector<StartText>& sent, const std::vector<Rank>& members, Part& part) {
   std::vector<std::string>& texts = part.known.texts;
   for (const Rank member : members) {
-    const SentText& one = sent[static_cast<std::size_t>(member)];
-    if (one.bytes == 0 || one.bytes > one.text.size()) return texts.clear();
-    texts.emplace_back(one.text.data(), one.bytes);
+    const std::string_view one = sent[static_cast<std::size_t>(member)].view();
+    if (one.empty()) return texts.clear();
+    texts.emplace_back(one);
   }
 }
 
@@ -257,13 +301,17 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
                                   const PartJoining& how) {
   // What the steps below need: the others count on this rank for all of them.
   const auto size = static_cast<std::size_t>(parent.size());
-  std::vector<SentText> texts(size);
+  std::vector<StartText> texts(size);
   std::vector<Invitation> invitations(size);
   std::vector<std::int64_t> colors;
   colors.reserve(size);
   const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNoColor;
   Wishes wishes(size);
-  COLL_TRY(gather(parent, SentWish{color, wish.ok() ? wish->key : 0, new_topic(parent)}, wishes));
+  SentWish own{color, wish.ok() ? wish->key : 0, new_topic(parent)};
+  std::optional<DuplicateStart> start;
+  if (wish.ok()) start = start_duplicate(parent, how);
+  if (start) own.reached.set(start->reached);
+  COLL_TRY(gather(parent, own, wishes));
   if (!wish.ok()) return wish.status();
   const auto refused = std::ranges::find(wishes, kRefused, &SentWish::color);
   if (refused != wishes.end()) {
@@ -273,6 +321,11 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
                   "its own message says why")
         .at_rank(rank);
   }
+  if (start && all_duplicate(wishes)) {
+    COLL_ASSIGN(Part part, duplicate(parent, wishes, *std::move(start)));
+    return std::optional<Part>(std::move(part));
+  }
+  start.reset();  // there is room for one set of transports only
   const Rank hub = parent.seats().hub;
   const bool some = some_ride(wishes, hub);
   const bool rides = some && color == wishes[static_cast<std::size_t>(hub)].color;
@@ -287,7 +340,7 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
   }
   Result<Part> part = Part{};
   if (some) {
-    SentText mine;
+    StartText mine;
     if (rides) part = start_riding(parent, wishes, how, mine);
     COLL_TRY(gather(parent, mine, texts));
   }

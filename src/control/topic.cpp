@@ -29,7 +29,6 @@ Rank index_of(const std::vector<Rank>& members, Rank member) {
 Topic::Topic(std::shared_ptr<ControlPlane> plane, std::uint64_t id, std::vector<Rank> members)
     : plane_(std::move(plane)),
       id_(id),
-      job_(plane_->job_of(id)),
       members_(std::move(members)),
       rank_(index_of(members_, plane_->rank())),
       hub_(index_of(members_, plane_->hub())),

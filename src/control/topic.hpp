@@ -62,8 +62,6 @@ class Topic final : ControlThread::Task {
   [[nodiscard]] Rank hub() const { return hub_; }
   [[nodiscard]] bool is_hub() const { return rank_ == hub_; }
   [[nodiscard]] std::uint64_t id() const { return id_; }
-  /// The plane's name for it (ControlPlane::job_of).
-  [[nodiscard]] const std::array<std::uint64_t, 2>& job() const { return job_; }
   [[nodiscard]] const std::shared_ptr<ControlPlane>& plane() const { return plane_; }
   /// By rank: the plane's ranks.
   [[nodiscard]] const std::vector<Rank>& members() const { return members_; }
@@ -124,7 +122,6 @@ class Topic final : ControlThread::Task {
 
   const std::shared_ptr<ControlPlane> plane_;
   const std::uint64_t id_;
-  const std::array<std::uint64_t, 2> job_;
   const std::vector<Rank> members_;
   const Rank rank_;
   const Rank hub_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <collectives/collectives.hpp>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -130,6 +131,100 @@ TEST(Split, InheritsTheSettings) {
     EXPECT_EQ(algorithm_of(child), algorithm_of(ring));
     EXPECT_EQ(coll_comm_destroy(child), COLL_SUCCESS);
     EXPECT_EQ(coll_comm_destroy(ring), COLL_SUCCESS);
+  });
+}
+
+std::uint64_t calls_of(coll_comm_t comm) {
+  coll_stats_t stats = COLL_STATS_INIT;
+  EXPECT_EQ(coll_comm_stats(comm, &stats), COLL_SUCCESS) << coll_last_error();
+  return stats.operations;
+}
+
+/// The calls of `comm` that its duplicate takes; `use` sees the duplicate.
+template <class Use>
+std::uint64_t calls_to_duplicate(coll_comm_t comm, const coll_config_t* config, Use use) {
+  const std::uint64_t before = calls_of(comm);
+  coll_comm_t copy = nullptr;
+  EXPECT_EQ(coll_comm_duplicate(comm, config, &copy), COLL_SUCCESS) << coll_last_error();
+  const std::uint64_t taken = calls_of(comm) - before;
+  const int rank = rank_of(comm);
+  std::vector<int> all(members_of(comm, rank).size());
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(members_of(copy, rank), all);
+  use(copy);
+  EXPECT_EQ(coll_comm_destroy(copy), COLL_SUCCESS);
+  return taken;
+}
+
+/// Ranks that keep their places, paths and settings have nothing to agree on.
+TEST(Split, AnEqualDuplicateTakesOneExchange) {
+  for (const int ranks : {2, 3, 5}) {
+    SCOPED_TRACE(ranks);
+    run_ranks(ranks, [](coll_comm_t comm, int rank) {
+      const auto plan_of = [](coll_comm_t of) {
+        return explained(of, asked(COLL_ALL_REDUCE, 1000, COLL_FLOAT32));
+      };
+      const auto same_plan = [&](coll_comm_t copy) { EXPECT_EQ(plan_of(copy), plan_of(comm)); };
+      EXPECT_EQ(calls_to_duplicate(comm, nullptr, same_plan), 1U);
+      coll_config_t config = COLL_CONFIG_INIT;
+      config.name = "copy";  // it is this rank's affair
+      config.deadline_s = 100;
+      EXPECT_EQ(calls_to_duplicate(comm, rank == 1 ? &config : nullptr, [](coll_comm_t) {}), 1U);
+      // A duplicate of a duplicate, and of a communicator with settings and paths of its own.
+      EXPECT_EQ(calls_to_duplicate(comm, nullptr,
+                                   [&](coll_comm_t copy) {
+                                     EXPECT_EQ(calls_to_duplicate(copy, nullptr, same_plan), 1U);
+                                   }),
+                1U);
+      config.transports = "tcp";
+      config.algorithm = "all_reduce=ring";
+      const std::uint64_t anew = calls_to_duplicate(comm, &config, [&](coll_comm_t own) {
+        EXPECT_EQ(calls_to_duplicate(
+                      own, nullptr,
+                      [&](coll_comm_t copy) {
+                        const std::string plan = plan_of(copy);
+                        EXPECT_NE(plan.find("forced by COLL_ALGORITHM"), std::string::npos) << plan;
+                        EXPECT_NE(plan.find(rank == 0 ? "1:tcp" : "0:tcp"), std::string::npos)
+                            << plan;
+                      }),
+                  1U);
+      });
+      EXPECT_EQ(anew, 2U);
+    });
+  }
+}
+
+/// Where one rank asks for other settings, all agree: rank 0's count.
+TEST(Split, AnotherSettingOfOneRankIsAgreedOn) {
+  for (const int other : {0, 2}) {
+    SCOPED_TRACE(other);
+    run_ranks(3, [other](coll_comm_t comm, int rank) {
+      coll_config_t config = COLL_CONFIG_INIT;
+      config.algorithm = "all_reduce=ring";
+      const std::uint64_t taken =
+          calls_to_duplicate(comm, rank == other ? &config : nullptr, [other](coll_comm_t copy) {
+            const std::string plan = explained(copy, asked(COLL_ALL_REDUCE, 1000, COLL_FLOAT32));
+            const bool forced = plan.find("forced by COLL_ALGORITHM") != std::string::npos;
+            EXPECT_EQ(forced, other == 0) << plan;
+          });
+      EXPECT_EQ(taken, 2U);
+    });
+  }
+}
+
+/// Ranks that split into one part of all need not be where they were.
+TEST(Split, AllInAnotherOrderIsNoDuplicate) {
+  run_ranks(3, [](coll_comm_t comm, int rank) {
+    const std::uint64_t before = calls_of(comm);
+    coll_comm_t part = nullptr;
+    if (rank == 2) {
+      EXPECT_EQ(coll_comm_split(comm, 0, -1, nullptr, &part), COLL_SUCCESS) << coll_last_error();
+    } else {
+      EXPECT_EQ(coll_comm_duplicate(comm, nullptr, &part), COLL_SUCCESS) << coll_last_error();
+    }
+    EXPECT_EQ(calls_of(comm) - before, 2U);
+    EXPECT_EQ(members_of(part, rank), (std::vector<int>{2, 0, 1}));
+    EXPECT_EQ(coll_comm_destroy(part), COLL_SUCCESS);
   });
 }
 

@@ -22,7 +22,7 @@ Assembly assembly_of(Meeting& meeting, Deadline deadline) {
 
 Assembly assembly_of(Topic& topic, Deadline deadline) {
   return {
-      topic.rank(), topic.size(), topic.job(), topic.plane()->one_network(),
+      topic.rank(), topic.size(), topic.plane()->job_of(topic.id()), topic.plane()->one_network(),
       [&topic, deadline](std::string mine) { return exchange(topic, std::move(mine), deadline); }};
 }
 

@@ -22,6 +22,12 @@ struct SharedSettings {
   std::uint32_t credits = 0;
   SumOrder order = SumOrder::any;
   FoundTuning tuning;
+
+  /// All but the tuning, which a process has but once.
+  [[nodiscard]] bool same_knobs(const SharedSettings& other) const {
+    return algorithm == other.algorithm && lanes == other.lanes &&
+           slice_bytes == other.slice_bytes && credits == other.credits && order == other.order;
+  }
 };
 
 /// Which calls of a rank its GPU can move; each has the ones before it too.

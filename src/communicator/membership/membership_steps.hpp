@@ -2,6 +2,7 @@
 // What all ways to a membership have in common.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "communicator/membership/membership.hpp"
@@ -22,6 +23,16 @@ std::vector<Rank> with_peers(Rank rank, const Membership& membership, Such such)
   }
   return ranks;
 }
+
+/// Leaves room for the descriptors of one more communicator, or says what is open and how to raise
+/// the limit.
+Status keep_room_for_one_more();
+
+/// Makes the transports that the paths of `out` name, in the order of the choices; the names are
+/// theirs.
+Result<std::vector<std::string>> make_named_transports(const TransportSpec& spec,
+                                                       const std::vector<TransportChoice>& choices,
+                                                       Membership& out);
 
 /// The same ranks, for plans of calls that their GPUs move. Those whose GPUs may reach each other
 /// are on one host of its layout, whatever memory their processes share. `seatings` are theirs.

@@ -25,30 +25,21 @@ enum class KinWord : std::uint8_t {
   failure = 2,  ///< this rank cannot make the communicator
 };
 
-Status keep_room() {
-  return keep_files_free(kFilesOfPart, "one more communicator beside the " +
-                                           std::to_string(ControlThread::tasks_of_process() - 1) +
-                                           " of this process");
-}
-
 /// What this rank makes: the transports of its ways.
 Status make_transports(const Assembly& part, const Kinship& kin,
                        const std::vector<TransportChoice>& choices, const std::string& interface,
                        Card& card, Membership& out) {
   TransportSpec spec{part.rank, part.size, {part.job[0], part.job[1]}, interface, part.one_network};
   spec.numa_node = card.numa;
-  for (const TransportChoice& choice : choices) {
-    if (std::ranges::find(kin.ways, choice.name, &Kinship::Way::transport) == kin.ways.end()) {
-      continue;
-    }
-    COLL_ASSIGN(std::unique_ptr<Transport> made, choice.make(spec));
-    const Transport::Limits limits = made->limits();
-    card.offers.push_back({choice.name, made->descriptor(), limits.slot_bytes, limits.slice_bytes,
+  for (std::size_t peer = 0; peer < kin.ways.size(); ++peer) {
+    out.paths[peer].name = kin.ways[peer].transport;
+  }
+  COLL_ASSIGN(const std::vector<std::string> names, make_named_transports(spec, choices, out));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Transport& made = *out.transports[i];
+    const Transport::Limits limits = made.limits();
+    card.offers.push_back({names[i], made.descriptor(), limits.slot_bytes, limits.slice_bytes,
                            static_cast<float>(limits.gbytes_per_s)});
-    for (std::size_t peer = 0; peer < kin.ways.size(); ++peer) {
-      if (kin.ways[peer].transport == choice.name) out.paths[peer].transport = made.get();
-    }
-    out.transports.push_back(std::move(made));
   }
   return {};
 }
@@ -81,6 +72,29 @@ Status read_kin(MessageReader& in, Rank rank, const Card& zero, Card& card, Reac
 
 }  // namespace
 
+Status keep_room_for_one_more() {
+  return keep_files_free(kFilesOfPart, "one more communicator beside the " +
+                                           std::to_string(ControlThread::tasks_of_process() - 1) +
+                                           " of this process");
+}
+
+Result<std::vector<std::string>> make_named_transports(const TransportSpec& spec,
+                                                       const std::vector<TransportChoice>& choices,
+                                                       Membership& out) {
+  std::vector<std::string> names;
+  for (const TransportChoice& choice : choices) {
+    const auto named = [&](const PeerPath& path) { return path.name == choice.name; };
+    if (std::ranges::none_of(out.paths, named)) continue;
+    COLL_ASSIGN(std::unique_ptr<Transport> made, choice.make(spec));
+    for (PeerPath& path : out.paths) {
+      if (named(path)) path.transport = made.get();
+    }
+    out.transports.push_back(std::move(made));
+    names.push_back(choice.name);
+  }
+  return names;
+}
+
 Kinship kinship_of(const Membership& old, const std::vector<Rank>& members) {
   Kinship kin{old.own, old.offers, {}};
   for (const Rank member : members) {
@@ -104,7 +118,7 @@ PartStart start_part(const Assembly& part, const Kinship* kin,
     return mine.u8(static_cast<std::uint8_t>(one));
   };
   Card card;
-  Status ready = keep_room();
+  Status ready = keep_room_for_one_more();
   if (ready.ok() && start.keeps_paths) {
     card = kin->own;
     ready = make_transports(part, *kin, choices, interface, card, start.made);
@@ -156,7 +170,6 @@ Result<Membership> finish_part(const Assembly& part, const Kinship* kin, PartSta
     const Card::Offer* const offer = cards[r].offer(kin->ways[r].transport);
     if (offer == nullptr) return unreadable(static_cast<Rank>(r), "choice of transports");
     out.paths[r].descriptor = offer->descriptor;
-    out.paths[r].name = offer->transport;
   }
   cards[0].offers = kin->offers;
   out.own = kin->own;

@@ -16,12 +16,7 @@ constexpr std::size_t kMostTuningBytes = 512 << 10;  // the exchange takes twice
 
 void warn_of_other_knobs(const std::vector<Card>& cards) {
   for (std::size_t r = 1; r < cards.size(); ++r) {
-    const SharedSettings &ours = cards[0].settings, &theirs = cards[r].settings;
-    if (ours.algorithm == theirs.algorithm && ours.lanes == theirs.lanes &&
-        ours.slice_bytes == theirs.slice_bytes && ours.credits == theirs.credits &&
-        ours.order == theirs.order) {
-      continue;
-    }
+    if (cards[r].settings.same_knobs(cards[0].settings)) continue;
     log(LogLevel::warn, "rank " + std::to_string(r) +
                             " has other values of COLL_ALGORITHM, COLL_ORDER, COLL_LANES, "
                             "COLL_SLICE_BYTES or COLL_CREDITS; rank 0's count");
