@@ -50,17 +50,24 @@ class Ticks {
   std::atomic<int>* ticks_;
 };
 
+constexpr int kRanks = 3;
+constexpr size_t kOutput = 8;  ///< in inputs: long enough for ranks to write into it
+
 struct Repeated {
   const char* name;
   coll_status_t (*call)(int rank, const float* in, float* out, size_t count, coll_comm_t comm);
   Kind kind;  ///< of the buffers
+  int ranks = kRanks;
 };
-
-constexpr int kRanks = 3;
 
 coll_status_t all_reduce(int /*rank*/, const float* in, float* out, size_t count,
                          coll_comm_t comm) {
   return coll_all_reduce(in, out, count, COLL_FLOAT32, COLL_SUM, comm, nullptr);
+}
+/// The ranks write into each other's input once they have read it.
+coll_status_t in_place(int /*rank*/, const float* /*in*/, float* out, size_t count,
+                       coll_comm_t comm) {
+  return coll_all_reduce(out, out, kOutput * count, COLL_FLOAT32, COLL_SUM, comm, nullptr);
 }
 coll_status_t all_gather(int /*rank*/, const float* in, float* out, size_t count,
                          coll_comm_t comm) {
@@ -91,14 +98,14 @@ TEST_P(LenderDeath, AllOthersLearnOfItSoon) {
   std::mt19937_64 random(coll::test::test_seed());
   for (int round = 0; round < 4; ++round) {
     constexpr size_t kCount = 32 << 10;
-    const int victim = static_cast<int>(random() % kRanks);
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(repeated.ranks));
     const std::string who = "rank " + std::to_string(victim);
     Ticks ticks;
-    RankProcesses ranks(kRanks, [&](int rank) {
-      const coll_comm_t comm = join(meetings.place(round), "shm", kRanks, rank);
+    RankProcesses ranks(repeated.ranks, [&](int rank) {
+      const coll_comm_t comm = join(meetings.place(round), "shm", repeated.ranks, rank);
       if (comm == nullptr) return 1;
       const TestMemory in(kCount * sizeof(float), repeated.kind);
-      const TestMemory out(kRanks * kCount * sizeof(float), repeated.kind);
+      const TestMemory out(kOutput * kCount * sizeof(float), repeated.kind);
       coll_status_t status = COLL_SUCCESS;
       while ((status = repeated.call(rank, in.as<float>(), out.as<float>(), kCount, comm)) ==
              COLL_SUCCESS)
@@ -122,6 +129,8 @@ TEST_P(LenderDeath, AllOthersLearnOfItSoon) {
 INSTANTIATE_TEST_SUITE_P(
     Buffers, LenderDeath,
     ::testing::Values(Repeated{"SharedAllReduce", all_reduce, Kind::allocated},
+                      Repeated{"SharedInPlace", in_place, Kind::allocated, 2},
+                      Repeated{"SharedInPlaceOfThree", in_place, Kind::allocated},
                       Repeated{"SharedAllGather", all_gather, Kind::allocated},
                       Repeated{"SharedRelay", relay, Kind::allocated},
                       Repeated{"RegisteredAllReduce", all_reduce, Kind::registered},

@@ -3,6 +3,7 @@
 #include <collectives/collectives.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <collectives/collectives.hpp>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include "c_api/api_calls.hpp"
 #include "c_api/api_ranks.hpp"
 #include "communicator/rank_processes.hpp"
+#include "communicator/test_memory.hpp"
 #include "test_seed.hpp"
 
 namespace collectives::testing {
@@ -165,6 +167,43 @@ TEST(OwnReduction, KeepsTheOrderOverSockets) {
   // Messages of a MiB, which come in parts.
   run_ranks(
       2, [&](coll_comm_t comm, int rank) { check_in_order(comm, rank, 2, 300'007, seed); }, config);
+}
+
+/// In place and not, in memory that the ranks read and write of each other.
+TEST(OwnReduction, InMemoryFromTheLibrary) {
+  const std::uint64_t seed = coll::test::test_seed();
+  for (const int size : {2, 3}) {
+    run_ranks(size, [&, size](coll_comm_t comm, int rank) {
+      for (const bool commutes : {false, true}) {
+        for (const std::size_t count : {500U, 20'011U, 300'007U}) {
+          SCOPED_TRACE(std::to_string(size) + " ranks, " + std::to_string(count) + " elements");
+          Seen seen;
+          coll_reduction_t reduction = running_maps(seen);
+          // Shifts commute, and other maps do not.
+          reduction.commutative = commutes ? 1 : 0;
+          const auto map = [&](int of, std::size_t i) {
+            const Map any = drawn(seed, of, i);
+            return commutes ? Map{1, any.shift} : any;
+          };
+          const TestMemory in(count * sizeof(Map), Kind::allocated);
+          const TestMemory out(count * sizeof(Map), Kind::allocated);
+          std::vector<Map> expected(count);
+          for (std::size_t i = 0; i < count; ++i) {
+            in.as<Map>()[i] = map(rank, i);
+            expected[i] = map(0, i);
+            for (int each = 1; each < size; ++each) expected[i] = after(expected[i], map(each, i));
+          }
+          for (Map* const result : {out.as<Map>(), in.as<Map>()}) {
+            EXPECT_TRUE(
+                ok(run(call_of(COLL_ALL_REDUCE, in.as<Map>(), result, count, reduction), comm)));
+            EXPECT_TRUE(std::equal(expected.begin(), expected.end(), result))
+                << (result == in.as<Map>() ? "in place" : "out of place");
+          }
+          EXPECT_FALSE(seen.misaligned);
+        }
+      }
+    });
+  }
 }
 
 /// The smallest value and who has it: 16 bytes a record.
