@@ -210,13 +210,15 @@ COLL_API coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank,
  * form one new communicator, ordered by `key`, then by their old rank. A rank that gives
  * COLL_SPLIT_NONE gets a null `*part`, and success. With a null `config` the new communicator has
  * the settings of the old one; the knobs decide what a config leaves open. The old communicator may
- * be destroyed first. Counts as one or two all_gathers of `comm`. If the arguments of one rank are
- * refused, the call fails on all ranks. */
+ * be destroyed first. Counts as one to three all_gathers of `comm`. If the arguments of one rank
+ * are refused, the call fails on all ranks. */
 #define COLL_SPLIT_NONE (-1)
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
                                        const coll_config_t* config, coll_comm_t* part);
 
-/* A communicator of the same ranks, whose operations are independent of those of `comm`. */
+/* A communicator of the same ranks, whose operations are independent of those of `comm`. Counts as
+ * one all_gather of `comm` where all ranks keep the settings of `comm` and use no GPU, else as
+ * coll_comm_split. */
 COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t* config,
                                            coll_comm_t* copy);
 
