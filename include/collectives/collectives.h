@@ -216,9 +216,9 @@ COLL_API coll_status_t coll_comm_init_fds(coll_comm_t* comm, int size, int rank,
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
                                        const coll_config_t* config, coll_comm_t* part);
 
-/* A communicator of the same ranks, whose operations are independent of those of `comm`. Counts as
- * one all_gather of `comm` where all ranks keep the settings of `comm` and use no GPU, else as
- * coll_comm_split. */
+/* A communicator of the same ranks, whose operations are independent of those of `comm`. Counts
+ * as one all_gather of `comm`, and where a rank has other settings, a GPU, or not all that it
+ * needs, as a coll_comm_split too. */
 COLL_API coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t* config,
                                            coll_comm_t* copy);
 

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "c_api/c_api_joining.hpp"
 #include "c_api/callers_store.hpp"
 #include "c_api/open_group.hpp"
+#include "communicator/duplicate.hpp"
 #include "communicator/join_turn.hpp"
 #include "communicator/split.hpp"
 #include "rendezvous/given_links.hpp"
@@ -102,10 +104,7 @@ Result<coll::Joining> joining_from(const coll_comm& parent, const coll_config_t*
   return joining;
 }
 
-enum class PartKind { any, duplicate };
-
-Result<coll::PartJoining> part_joining_from(const coll_comm& parent, const coll_config_t* config,
-                                            PartKind kind) {
+Result<coll::PartJoining> part_joining_from(const coll_comm& parent, const coll_config_t* config) {
   COLL_ASSIGN(coll::Joining joining, joining_from(parent, config));
   joining.settings.tuning = coll::process_tuning();
   const coll::Joining& old = parent.settings;
@@ -113,9 +112,13 @@ Result<coll::PartJoining> part_joining_from(const coll_comm& parent, const coll_
       joining.interface == old.interface &&
       std::ranges::equal(joining.transports, old.transports, {}, &coll::TransportChoice::name,
                          &coll::TransportChoice::name);
-  const bool alike = kind == PartKind::duplicate && same_paths && joining.device.name.empty() &&
-                     joining.settings.same_knobs(old.settings);
-  return coll::PartJoining{std::move(joining), same_paths, alike};
+  return coll::PartJoining{std::move(joining), same_paths};
+}
+
+/// May the new communicator's ranks go on as the old one's?
+bool keeps_settings(const coll::PartJoining& how, const coll::Joining& old) {
+  return how.same_paths && how.joining.settings.same_knobs(old.settings) &&
+         how.joining.device.name.empty() && old.device.name.empty();
 }
 
 Status join_part(coll::Part mine, coll::Joining joining, coll_joining_t* handle,
@@ -135,31 +138,6 @@ Status join_part(coll::Part mine, coll::Joining joining, coll_joining_t* handle,
 Result<coll::MeetingPlace> place_at(const std::string& rendezvous) {
   return coll::place_from_text(rendezvous, "rendezvous", coll::knobs().secret,
                                "rendezvous " + rendezvous);
-}
-
-coll_status_t split_as(PartKind kind, coll_comm_t comm, int color, int key,
-                       const coll_config_t* config, coll_comm_t* part) {
-  return guarded([&]() -> Status {
-    if (comm == nullptr) return null_argument("coll_comm_split", "comm");
-    coll::PartJoining how;
-    const Result<coll::SplitWish> wish = caught([&]() -> Result<coll::SplitWish> {
-      if (part == nullptr) return null_argument("coll_comm_split", "part");
-      if (color < 0 && color != COLL_SPLIT_NONE) {
-        return failed(Code::invalid_argument,
-                      "coll_comm_split: color " + std::to_string(color) + " is negative",
-                      "give 0 or more, or COLL_SPLIT_NONE");
-      }
-      COLL_ASSIGN(how, part_joining_from(*comm, config, kind));
-      return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
-    });
-    COLL_ASSIGN(std::optional<coll::Part> mine, coll::split(*comm->communicator, wish, how));
-    *part = nullptr;
-    if (mine)
-      return join_part(*std::move(mine), std::move(how.joining), coll::joining_handle(config),
-                       part);
-    return coll::carry_out(
-        coll::joining_handle(config), [](coll_comm_t*) { return Status{}; }, part);
-  });
 }
 
 }  // namespace
@@ -284,13 +262,45 @@ coll_status_t coll_comm_init_env(coll_comm_t* comm, const coll_config_t* config)
 
 coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, const coll_config_t* config,
                               coll_comm_t* part) {
-  return split_as(PartKind::any, comm, color, key, config, part);
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return null_argument("coll_comm_split", "comm");
+    coll::PartJoining how;
+    const Result<coll::SplitWish> wish = caught([&]() -> Result<coll::SplitWish> {
+      if (part == nullptr) return null_argument("coll_comm_split", "part");
+      if (color < 0 && color != COLL_SPLIT_NONE) {
+        return failed(Code::invalid_argument,
+                      "coll_comm_split: color " + std::to_string(color) + " is negative",
+                      "give 0 or more, or COLL_SPLIT_NONE");
+      }
+      COLL_ASSIGN(how, part_joining_from(*comm, config));
+      return coll::SplitWish{color == COLL_SPLIT_NONE ? std::nullopt : std::optional(color), key};
+    });
+    COLL_ASSIGN(std::optional<coll::Part> mine, coll::split(*comm->communicator, wish, how));
+    *part = nullptr;
+    if (mine)
+      return join_part(*std::move(mine), std::move(how.joining), coll::joining_handle(config),
+                       part);
+    return coll::carry_out(
+        coll::joining_handle(config), [](coll_comm_t*) { return Status{}; }, part);
+  });
 }
 
 coll_status_t coll_comm_duplicate(coll_comm_t comm, const coll_config_t* config,
                                   coll_comm_t* copy) {
-  if (comm == nullptr) return refuse_null("coll_comm_duplicate", "comm");
-  return split_as(PartKind::duplicate, comm, 0, comm->communicator->rank(), config, copy);
+  return guarded([&]() -> Status {
+    if (comm == nullptr) return null_argument("coll_comm_duplicate", "comm");
+    coll::PartJoining how;
+    const Result<coll::SplitWish> wish = caught([&]() -> Result<coll::SplitWish> {
+      if (copy == nullptr) return null_argument("coll_comm_duplicate", "copy");
+      COLL_ASSIGN(how, part_joining_from(*comm, config));
+      return coll::SplitWish{0, comm->communicator->rank()};
+    });
+    COLL_ASSIGN(
+        std::optional<coll::Part> mine,
+        coll::duplicate(*comm->communicator, wish, how, keeps_settings(how, comm->settings)));
+    *copy = nullptr;
+    return join_part(*std::move(mine), std::move(how.joining), coll::joining_handle(config), copy);
+  });
 }
 
 coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
@@ -303,7 +313,7 @@ coll_status_t coll_comm_subset(coll_comm_t comm, const int* ranks, int count,
       return failed(Code::invalid_argument,
                     "coll_comm_subset: count " + std::to_string(count) + " names no rank");
     }
-    COLL_ASSIGN(coll::PartJoining how, part_joining_from(*comm, config, PartKind::any));
+    COLL_ASSIGN(coll::PartJoining how, part_joining_from(*comm, config));
     const std::span named(ranks, static_cast<std::size_t>(count));
     COLL_ASSIGN(coll::Part mine, coll::subset(*comm->communicator, named, how));
     return join_part(std::move(mine), std::move(how.joining), coll::joining_handle(config), part);

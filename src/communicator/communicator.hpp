@@ -49,7 +49,7 @@ struct PlaneSeats {
   std::shared_ptr<ControlPlane> plane;  ///< none, if there is one rank
   std::vector<Rank> members;            ///< by rank of the communicator: the plane's ranks
   Rank hub = 0;                         ///< of the communicator
-  std::uint64_t topic = 0;
+  std::uint64_t topic = 0;              ///< the communicator's
 };
 
 /// How a call would run.
@@ -81,6 +81,10 @@ class Communicator {
   [[nodiscard]] const PlaneSeats& seats() const { return seats_; }
   /// For communicators made from this one.
   [[nodiscard]] const Membership& membership() const { return membership_; }
+  /// Numbers the duplicates. All ranks make them, so they count alike.
+  std::uint64_t count_duplicate() {
+    return duplicates_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
 
   /// Checks and runs a request to its end. Memory that runs out meanwhile is a failure like any
   /// other: it becomes all ranks', and stays.
@@ -135,6 +139,7 @@ class Communicator {
   Engine engine_;
   PlaneSeats seats_;
   std::unique_ptr<Watch> watch_;
+  std::atomic<std::uint64_t> duplicates_{0};
   std::atomic<bool> was_captured_{false};
 };
 

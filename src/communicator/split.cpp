@@ -3,14 +3,14 @@
 #include "communicator/split.hpp"
 
 #include <algorithm>
-#include <array>
 #include <exception>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/hash.hpp"
 #include "base/knobs.hpp"
+#include "communicator/gathered.hpp"
 #include "rendezvous/unique_id.hpp"
 
 namespace coll {
@@ -126,22 +126,6 @@ class Invited {
   bool open_ = false;
 };
 
-template <class T>
-Request request_of(Collective collective, Rank root, const T* input, T* output) {
-  static_assert(std::has_unique_object_representations_v<T>, "no byte is left unset");
-  Request request;
-  request.call = {0, collective, DataType::uint8, ReduceOp::sum, CallForm::usual, root, sizeof(T)};
-  request.input = input;
-  request.output = output;
-  return request;
-}
-
-/// `all` has room for every rank's.
-template <class T>
-Status gather(Communicator& parent, const T& mine, std::vector<T>& all) {
-  return parent.run(request_of(Collective::all_gather, 0, &mine, all.data()));
-}
-
 /// The ranks named, if they are right as far as this rank can tell.
 Result<std::vector<Rank>> checked(const Communicator& parent, std::span<const int> ranks) {
   std::vector<Rank> seen;
@@ -166,29 +150,11 @@ Result<std::vector<Rank>> checked(const Communicator& parent, std::span<const in
 
 constexpr std::int64_t kNoColor = -1, kRefused = -2;  // colors
 
-/// A text that ranks gather; most have fewer bytes.
-template <std::size_t kMostBytes>
-struct SentText {
-  std::uint32_t bytes = 0;  ///< 0: there is none that fits
-  std::array<char, kMostBytes> text{};
-
-  void set(std::string_view from) {
-    if (from.size() > text.size()) return;
-    std::ranges::copy(from, text.begin());
-    bytes = static_cast<std::uint32_t>(from.size());
-  }
-  /// "" where there is none, or it makes no sense.
-  [[nodiscard]] std::string_view view() const {
-    return {text.data(), bytes <= text.size() ? bytes : 0};
-  }
-};
-
 /// A rank's wish as all ranks see it, and a topic in case that it is the first of its part.
 struct SentWish {
-  std::int64_t color = 0;
-  std::int64_t key = 0;
-  std::uint64_t topic = 0;
-  SentText<484> reached{};  ///< DuplicateStart's, of a rank that has made one
+  std::int64_t color;
+  std::int64_t key;
+  std::uint64_t topic;
 };
 
 using Wishes = std::vector<SentWish>;
@@ -227,40 +193,6 @@ Rank first_of(const Wishes& wishes, std::int64_t color) {
     if (first == wishes.size() || wishes[rank].key < wishes[first].key) first = rank;
   }
   return static_cast<Rank>(first);
-}
-
-/// What a rank makes that wants a duplicate, if it can. If not, it says why as a rank of a part.
-std::optional<DuplicateStart> start_duplicate(const Communicator& parent,
-                                              const PartJoining& how) noexcept try {
-  const PlaneSeats& seats = parent.seats();
-  if (!how.alike || !seats.plane) return std::nullopt;
-  Result<DuplicateStart> start =
-      start_duplicate(parent.membership(), parent.rank(), seats.plane->job_of(seats.topic),
-                      seats.plane->one_network(), how.joining.transports, how.joining.interface);
-  if (!start.ok()) return std::nullopt;
-  return *std::move(start);
-} catch (const std::exception&) {
-  return std::nullopt;
-}
-
-/// Do all ranks want a duplicate, and have made what it takes?
-bool all_duplicate(const Wishes& wishes) {
-  return std::ranges::none_of(wishes,
-                              [](const SentWish& one) { return one.reached.view().empty(); });
-}
-
-/// The part of a rank whose wish is a duplicate, as all wishes are.
-Result<Part> duplicate(const Communicator& parent, const Wishes& wishes, DuplicateStart start) {
-  std::vector<Rank> all;
-  std::vector<std::string_view> reached;
-  for (const SentWish& one : wishes) {
-    all.push_back(static_cast<Rank>(all.size()));
-    reached.push_back(one.reached.view());
-  }
-  COLL_ASSIGN(Part part, ride(parent, wishes.front().topic, all, false));
-  COLL_TRY(finish_duplicate(reached, part.rank, *start.membership));
-  part.known.agreed = std::move(start.membership);
-  return part;
 }
 
 using StartText = SentText<1020>;  ///< a PartStart's
@@ -307,11 +239,7 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
   colors.reserve(size);
   const std::int64_t color = !wish.ok() ? kRefused : wish->color ? *wish->color : kNoColor;
   Wishes wishes(size);
-  SentWish own{color, wish.ok() ? wish->key : 0, new_topic(parent)};
-  std::optional<DuplicateStart> start;
-  if (wish.ok()) start = start_duplicate(parent, how);
-  if (start) own.reached.set(start->reached);
-  COLL_TRY(gather(parent, own, wishes));
+  COLL_TRY(gather(parent, SentWish{color, wish.ok() ? wish->key : 0, new_topic(parent)}, wishes));
   if (!wish.ok()) return wish.status();
   const auto refused = std::ranges::find(wishes, kRefused, &SentWish::color);
   if (refused != wishes.end()) {
@@ -321,11 +249,6 @@ Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>&
                   "its own message says why")
         .at_rank(rank);
   }
-  if (start && all_duplicate(wishes)) {
-    COLL_ASSIGN(Part part, duplicate(parent, wishes, *std::move(start)));
-    return std::optional<Part>(std::move(part));
-  }
-  start.reset();  // there is room for one set of transports only
   const Rank hub = parent.seats().hub;
   const bool some = some_ride(wishes, hub);
   const bool rides = some && color == wishes[static_cast<std::size_t>(hub)].color;

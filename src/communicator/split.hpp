@@ -31,8 +31,6 @@ struct SplitWish {
 struct PartJoining {
   Joining joining;
   bool same_paths = true;  ///< by the transports and interfaces of the old communicator
-  bool alike = false;      ///< its wish is all ranks in their order, with the old one's settings
-                           ///< too, and without a GPU
 };
 
 /// Collective: ranks that give the same color belong together, ordered by key, then by rank.
@@ -41,8 +39,7 @@ struct PartJoining {
 /// ranks fail.
 ///
 /// The old communicator carries what the ranks of a topic have to tell each other, which takes
-/// microseconds; the sockets of its plane take a wake-up for each step. Where all ranks want a
-/// duplicate that is `alike`, they tell each other everything with their wishes.
+/// microseconds; the sockets of its plane take a wake-up for each step.
 Result<std::optional<Part>> split(Communicator& parent, const Result<SplitWish>& wish,
                                   const PartJoining& how);
 

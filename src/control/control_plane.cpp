@@ -11,6 +11,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "control/topic_frame.hpp"
 #include "rendezvous/exchange/exchange_words.hpp"
 #include "rendezvous/handshake.hpp"
@@ -104,6 +105,11 @@ std::array<std::uint64_t, 2> ControlPlane::job_of(std::uint64_t topic) const {
   std::uint64_t job[2];
   name_job(key, MessageWriter().u64(topic).bytes(), job);
   return {job[0], job[1]};
+}
+
+std::uint64_t ControlPlane::derived_topic(std::uint64_t topic, std::uint64_t number) {
+  constexpr std::uint64_t kDerived = std::uint64_t{1} << 63;  // new_topic's are below
+  return Fnv1a().word(topic).word(number).value() | kDerived;
 }
 
 std::uint64_t ControlPlane::new_topic() {

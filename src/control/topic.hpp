@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One communicator's share of a control plane.
 #pragma once
-#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

@@ -211,6 +211,17 @@ TEST(Device, OfOneRankSeatsAllRanksOfAPart) {
       const int place = first ? 2 - rank : rank;
       if (first) bad += lacks(rank, explained(part), "place of rank " + std::to_string(place));
       bad += sums_wrongly(part, 3, place, 10'000);
+      // A duplicate without the GPU is no equal one: all find their places anew.
+      coll_config_t cores = COLL_CONFIG_INIT;
+      cores.device = "";
+      coll_comm_t copy = nullptr;
+      coll_stats_t before = COLL_STATS_INIT, after = COLL_STATS_INIT;
+      bad += wrong(rank, "stats", coll_comm_stats(part, &before), COLL_SUCCESS);
+      bad += wrong(rank, "duplicate", coll_comm_duplicate(part, &cores, &copy), COLL_SUCCESS);
+      bad += wrong(rank, "stats", coll_comm_stats(part, &after), COLL_SUCCESS);
+      bad += after.operations - before.operations == 3 ? 0 : 1;  // exchanges
+      bad += sums_wrongly(copy, 3, place, 100);
+      coll_comm_destroy(copy);
       coll_comm_destroy(part);
     }
     // Those without a device would have the old paths.

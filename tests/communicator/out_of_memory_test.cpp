@@ -88,7 +88,7 @@ struct Rank {
   int rank = 0;
   const char* transports = "shm";
   double connect_s = 10, part_connect_s = 10;
-  coll_comm_t comm = nullptr;
+  coll_comm_t comm = nullptr, old = nullptr;
   std::array<float, kCount> in{}, out{};
 
   coll_status_t join(const coll_unique_id_t& id) {
@@ -145,18 +145,37 @@ struct Rank {
     comm = part;
     return code == COLL_SUCCESS ? left : code;
   }
-  coll_status_t leave() { return coll_comm_destroy(std::exchange(comm, nullptr)); }
+  /// Goes on with a duplicate of the communicator, which stays: by its end nobody sees that a rank
+  /// does not come.
+  coll_status_t duplicate() {
+    coll_comm_t copy = nullptr;
+    const coll_status_t code = coll_comm_duplicate(comm, nullptr, &copy);
+    old = std::exchange(comm, copy);
+    // What a program does that cannot go on: this rank may not have told the others.
+    if (code != COLL_SUCCESS) coll_comm_abort(old);
+    return code;
+  }
+  /// All communicators that there are.
+  coll_status_t leave() {
+    coll_status_t code = COLL_SUCCESS;
+    for (coll_comm_t* const one : {&comm, &old}) {
+      if (*one == nullptr) continue;
+      const coll_status_t left = coll_comm_destroy(std::exchange(*one, nullptr));
+      if (code == COLL_SUCCESS) code = left;
+    }
+    return code;
+  }
 };
 
-enum class Act { join, reduce, stream, group, split, leave };
+enum class Act { join, reduce, stream, group, split, duplicate, leave };
 
 /// Whoever's partner is not there has to wait for it.
 bool makes_communicator(Act act) {
-  return act == Act::join || act == Act::split;
+  return act == Act::join || act == Act::split || act == Act::duplicate;
 }
 /// A rank that fails at it on its own ends its communicator with coll_comm_abort.
 bool may_abort(Act act) {
-  return act == Act::stream || act == Act::group;
+  return act == Act::stream || act == Act::group || act == Act::duplicate;
 }
 
 struct Scenario {
@@ -176,7 +195,7 @@ std::string without_call(const Word& word) {
 }
 
 std::string name_of(const ::testing::TestParamInfo<Scenario>& given) {
-  constexpr std::array kActs{"join", "reduce", "stream", "group", "split", "leave"};
+  constexpr std::array kActs{"join", "reduce", "stream", "group", "split", "duplicate", "leave"};
   const Scenario& one = given.param;
   return std::string(kActs[static_cast<std::size_t>(one.act)]) + "_rank" +
          std::to_string(one.victim) + (one.mode == Mode::one ? "_one_" : "_all_from_there_") +
@@ -195,6 +214,8 @@ coll_status_t perform(Act act, Rank& self, const coll_unique_id_t& id) {
       return self.exchange();
     case Act::split:
       return self.split();
+    case Act::duplicate:
+      return self.duplicate();
     case Act::leave:
       return self.leave();
   }
@@ -240,6 +261,9 @@ std::string trial(const Scenario& scenario, Rank& self, Board& board, long which
   const bool makes = makes_communicator(scenario.act);
   if (code == COLL_SUCCESS && !makes && !self.reduced()) wrong = "a wrong sum";
   if (!board.fired && failed) wrong = "a failure without a reason";
+  if (scenario.act == Act::duplicate && (code == COLL_DEADLINE || next == COLL_DEADLINE)) {
+    wrong = "it waits for a rank that does not come";
+  }
   if (victim && !may_abort(scenario.act) && code != COLL_SUCCESS && code != COLL_OUT_OF_RESOURCES &&
       code != COLL_PEER_LOST) {
     // (That its connection closed may be known before the reason.)
@@ -289,12 +313,13 @@ TEST_P(OutOfMemoryOfARank, FailsLikeAnythingElse) {
       }
       board.meet();  // nobody looks at the words any more
       const bool more = board.fired;
-      if (self.comm != nullptr && self.leave() != COLL_SUCCESS) ++bad;
+      if (self.leave() != COLL_SUCCESS) ++bad;
       board.meet();
       if (!more) break;
-      const std::uint64_t most = scenario.act == Act::join    ? 6  // a sample
-                                 : scenario.act == Act::split ? 24
-                                                              : 1;
+      const std::uint64_t most = scenario.act == Act::join        ? 6  // a sample
+                                 : scenario.act == Act::split     ? 24
+                                 : scenario.act == Act::duplicate ? 4
+                                                                  : 1;
       const auto step = static_cast<long>(1 + random() % (kFewer * most));
       which += pairs * (scenario.mode == Mode::one ? step : step + which / 8);
     }
@@ -336,7 +361,8 @@ TEST(OutOfMemory, InAProcessThatJoinsForTheFirstTimeEndsNothing) {
 
 std::vector<Scenario> scenarios() {
   std::vector<Scenario> all;
-  for (const Act act : {Act::join, Act::reduce, Act::stream, Act::group, Act::split, Act::leave}) {
+  for (const Act act :
+       {Act::join, Act::reduce, Act::stream, Act::group, Act::split, Act::duplicate, Act::leave}) {
     for (const int victim : {0, 1}) {
       for (const Mode mode : {Mode::one, Mode::all_from_there}) {
         for (const char* transports : {"shm", "tcp"})

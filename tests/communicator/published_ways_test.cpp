@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ways between a host's GPUs, as its first rank publishes them in a seating.
+// Ways that ranks publish: those between a host's GPUs in a seating, and the way to a rank of a
+// duplicate.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+
+#include "communicator/membership/duplicate_membership.hpp"
 #include "communicator/membership/seating.hpp"
 #include "rendezvous/control_message.hpp"
 #include "topology/read/read_topology.hpp"
@@ -79,6 +84,31 @@ TEST(PublishedWays, AreShort) {
   MessageWriter out;
   seating.write(out);
   EXPECT_LT(out.bytes().size(), 2500U);
+}
+
+TEST(PublishedWays, ToNoRankAreRefused) {
+  const auto way = [](const char* transport, const char* descriptor) {
+    return MessageWriter().text(transport).text(descriptor).bytes();
+  };
+  const std::string tcp = way("tcp", "there"), both = tcp + way("shm", "door");
+  const auto finished = [](std::string_view peers) {
+    Membership membership;
+    membership.paths.resize(2);
+    membership.paths[1].name = "shm";
+    const Status status = finish_duplicate({"", peers}, 0, membership);
+    if (status.ok()) {
+      EXPECT_EQ(membership.paths[1].descriptor, "door");
+    } else {
+      EXPECT_EQ(status.rank(), 1);
+    }
+    return status.code();
+  };
+  EXPECT_EQ(finished(both), Code::ok);
+  EXPECT_EQ(finished(""), Code::mismatch);
+  EXPECT_EQ(finished(tcp), Code::mismatch) << "by another transport";
+  EXPECT_EQ(finished(way("shm", "")), Code::mismatch);
+  for (std::size_t bytes = 0; bytes < both.size(); ++bytes)
+    EXPECT_EQ(finished(std::string_view(both).substr(0, bytes)), Code::mismatch) << bytes;
 }
 
 }  // namespace

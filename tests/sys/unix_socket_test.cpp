@@ -3,10 +3,12 @@
 #include "sys/net/unix_socket.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <atomic>
+#include <string>
 #include <thread>
 
 namespace coll {
@@ -46,6 +48,25 @@ TEST(UnixSocket, APacketSentBeforeTheEndIsNeverMissed) {
   }
   sender.join();
   EXPECT_EQ(missed, 0) << "of " << kRounds;
+}
+
+TEST(UnixSocket, ItsNetworkIsNamed) {
+  const std::array<Fd, 2> here = make_pair();
+  const auto name = unix_network_of(here[0]);
+  ASSERT_TRUE(name.ok()) << name.status().text();
+  EXPECT_FALSE(name->empty());
+  EXPECT_EQ(*unix_network_of(here[1]), *name);
+  bool moved = false;
+  std::string other, still;
+  std::thread([&] {
+    moved = ::unshare(CLONE_NEWNET) == 0;
+    if (!moved) return;
+    other = *unix_network_of(make_pair()[0]);
+    still = *unix_network_of(here[0]);
+  }).join();
+  if (!moved) GTEST_SKIP() << "this process may not make a network namespace";
+  EXPECT_NE(other, *name);
+  EXPECT_EQ(still, *name) << "it is where it was made";
 }
 
 TEST(UnixSocket, TheEndIsALostPeer) {

@@ -130,8 +130,10 @@ class BoundCalls {
   void count_copy() { counts_.add({}); }
   /// From any thread.
   [[nodiscard]] CallCounts::Sums sums() const {
-    const BoundCall* const calls = calls_.load(std::memory_order_acquire);
-    return counts_.read(std::span(calls, calls == nullptr ? 0 : kCalls));
+    return counts_.read([this] {
+      const BoundCall* const calls = calls_.load(std::memory_order_acquire);
+      return std::span(calls, calls == nullptr ? 0 : kCalls);
+    });
   }
   /// The call is not in flight any more.
   void give_back(BoundCall& bound) {
@@ -156,9 +158,9 @@ class BoundCalls {
   Rank size_;
   const ResultStore* results_;
   CallCounts counts_;
+  /// `kCalls` places, made by the first call: most of a communicator's memory.
   std::unique_ptr<BoundCall[]> made_;
-  /// `kCalls` of them, made by the first call: most of a communicator's memory is here.
-  std::atomic<BoundCall*> calls_{nullptr};
+  std::atomic<BoundCall*> calls_{nullptr};         ///< the same, for any thread
   std::vector<std::unique_ptr<BoundCall>> spare_;  ///< for calls whose place is in flight
   std::vector<BoundCall*> idle_;                   ///< of the spare ones
 };

@@ -46,14 +46,14 @@ class CallCounts {
       repeat.received_.store(moved.received, std::memory_order_release);
     });
   }
-  /// `all` has an element with a `repeats` for each call that repeats.
+  /// `all()` has an element with a `repeats` for each call that repeats.
   template <class All>
-  [[nodiscard]] Sums read(const All& all) const {
+  [[nodiscard]] Sums read(All all) const {
     while (true) {
       const std::uint64_t version = version_.load(std::memory_order_acquire);
       Sums sums{calls_.load(std::memory_order_acquire),
                 {sent_.load(std::memory_order_acquire), received_.load(std::memory_order_acquire)}};
-      for (const auto& each : all) {
+      for (const auto& each : all()) {
         const RepeatCount& repeat = each.repeats;
         const std::uint64_t times = repeat.times_.load(std::memory_order_acquire);
         sums.calls += times;

@@ -3,6 +3,7 @@
 #include "communicator/membership/duplicate_membership.hpp"
 
 #include <cstddef>
+#include <utility>
 
 #include "communicator/membership/membership_steps.hpp"
 #include "rendezvous/control_message.hpp"

@@ -17,10 +17,11 @@ namespace coll {
 /// are reached.
 struct DuplicateStart {
   std::unique_ptr<Membership> membership;  ///< its paths lead nowhere yet
-  std::string reached;                     ///< how this rank is, for the others
+  std::string reached;                     ///< how the others reach this rank
 };
 
-/// `job` is the old communicator's secret name, which the same ranks know; `interface` as there.
+/// `job` is a name that these ranks alone know, and no other communicator's; `interface` is the
+/// old one's.
 Result<DuplicateStart> start_duplicate(const Membership& old, Rank rank,
                                        const std::array<std::uint64_t, 2>& job, bool one_network,
                                        const std::vector<TransportChoice>& choices,

@@ -28,8 +28,8 @@ std::vector<Rank> with_peers(Rank rank, const Membership& membership, Such such)
 /// the limit.
 Status keep_room_for_one_more();
 
-/// Makes the transports that the paths of `out` name, in the order of the choices; the names are
-/// theirs.
+/// Makes the transports that the paths of `out` name, in the order of the choices. Returns their
+/// names.
 Result<std::vector<std::string>> make_named_transports(const TransportSpec& spec,
                                                        const std::vector<TransportChoice>& choices,
                                                        Membership& out);

@@ -100,7 +100,7 @@ Result<std::string> unix_network_of(const Fd& socket) {
   socklen_t size = sizeof cookie;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) == 0)
     return std::to_string(cookie);
-  // Before Linux 5.14: the thread's, which made the socket.
+  // Before Linux 5.14. This thread made the socket, so they are in one namespace.
   struct stat space {};
   if (::stat("/proc/thread-self/ns/net", &space) != 0)
     return failed(Code::unsupported, "cannot read /proc/thread-self/ns/net",

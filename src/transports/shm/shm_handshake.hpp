@@ -32,8 +32,7 @@ struct ShmDoor {
   ShmDescriptor descriptor;
   Fd listener;
 
-  /// A new one. Code::unsupported where the machine does not say enough to be sure who is behind
-  /// it.
+  /// A new one. Code::unsupported where the machine does not tell which ranks can reach it.
   static Result<ShmDoor> open();
 };
 

@@ -107,6 +107,24 @@ TEST(Joining, OfSplitsAndSubsets) {
   });
 }
 
+/// The old communicator need not wait for what becomes of it.
+TEST(Joining, OfADuplicateOutlivesTheOldCommunicator) {
+  run_ranks(3, [](coll_comm_t comm, int) {
+    coll_comm_t first = nullptr;
+    EXPECT_TRUE(ok(coll_comm_duplicate(comm, nullptr, &first)));
+    coll_joining_t joining = nullptr;
+    const coll_config_t config = config_for(joining);
+    coll_comm_t copy = nullptr;
+    EXPECT_TRUE(ok(coll_comm_duplicate(first, &config, &copy)));
+    EXPECT_TRUE(ok(coll_comm_destroy(first)));
+    copy = waited(joining);
+    Values sum{1};
+    EXPECT_TRUE(ok(all_reduce(sum, sum, copy)));
+    EXPECT_EQ(sum, Values{3});
+    EXPECT_TRUE(ok(coll_comm_destroy(copy)));
+  });
+}
+
 /// At one place the communicators of a thread come in the order in which it asked for them.
 TEST(Joining, KeepTheirOrderAtOnePlace) {
   const coll::test::TemporaryFolder folder;

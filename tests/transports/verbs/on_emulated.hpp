@@ -2,6 +2,7 @@
 // Verbs over emulated devices, for tests of the transport.
 #pragma once
 #include <mutex>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -39,6 +40,33 @@ class Fabric : public testing::EmptyTestEventListener {
   static inline std::mutex making;
   static inline EmulatedVerbs* fabric = nullptr;
 };
+
+inline void mend_all() {
+  for (const int each : {0, 1, 2, 3}) {
+    Fabric::now().set_port(each, true);
+    Fabric::now().go_on(each);
+  }
+}
+
+/// In one step of 10 something of the fabric breaks; in one of 25 all of it is mended.
+inline void break_something(std::mt19937_64& random, int step) {
+  EmulatedVerbs& fabric = Fabric::now();
+  const auto pairs = fabric.pairs();
+  const int device = static_cast<int>(random() % 4);
+  switch (random() % 40) {
+    case 0:
+      return fabric.lose_ack(pairs[random() % pairs.size()]);
+    case 1:
+      return fabric.set_port(device, false);
+    case 2:
+      return fabric.hold(device);
+    case 3:
+      return fabric.exceed_retries(device);
+    default:
+      break;
+  }
+  if (step % 25 == 0) mend_all();
+}
 
 inline Backend on_emulated(std::string name, int ports, VerbsOptions options) {
   Backend backend{

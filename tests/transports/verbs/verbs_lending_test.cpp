@@ -2,6 +2,12 @@
 // Memory that devices read where it lies, for as long as it is there.
 #include <gmock/gmock.h>
 
+#include <array>
+#include <memory_resource>
+#include <random>
+#include <vector>
+
+#include "transports/traffic.hpp"
 #include "transports/transport_backend.hpp"
 #include "transports/verbs/on_emulated.hpp"
 
@@ -120,6 +126,123 @@ TEST(VerbsLanding, AHintThatIsLostCostsACopy) {
   ASSERT_TRUE(pair.drive([&] { return pair.ends[1]->receive(block.data, block.bytes, 1); }));
   EXPECT_EQ(std::count(block.data, block.data + block.bytes, std::byte{1}),
             static_cast<std::ptrdiff_t>(block.bytes));
+}
+
+using Bytes = std::pmr::vector<std::byte>;
+
+/// Sends from memory of the program, lent if it can be.
+bool pass(Connection& to, const Bytes& data, std::uint64_t digest) {
+  if (would_lend(to, data.data(), data.size()))
+    return to.lending()->lend(data.data(), data.size(), digest);
+  return to.send(data.data(), data.size(), digest);
+}
+
+std::byte asked_byte(int round, std::size_t i) {
+  return static_cast<std::byte>(static_cast<std::size_t>(round) * 31 + i * 7);
+}
+constexpr std::byte kAnswered{0x5a};
+
+/// Asks from a place that also takes the answer, over and over: what all_reduce in place does.
+class Asker {
+ public:
+  explicit Asker(Connection& end) : end_(end), place_(end.slot_bytes()) {}
+
+  void step(int rounds) {
+    if (round_ < rounds && !ready_) {
+      for (std::size_t i = 0; i < place_.size(); ++i) place_[i] = asked_byte(round_, i);
+      end_.landing()->expect(end_.landing()->next(), place_.data(), place_.size(), true);
+      ready_ = true;
+    }
+    const auto digest = static_cast<std::uint64_t>(round_);
+    if (ready_ && !asked_) asked_ = pass(end_, place_, digest);
+    if (asked_) take_answer(digest);
+    nudge(end_);
+  }
+  [[nodiscard]] bool done(int rounds) const { return round_ == rounds && all_flushed(end_); }
+  int landed = 0;
+  int wrong = 0;
+
+ private:
+  void take_answer(std::uint64_t digest) {
+    const std::byte* const got = end_.peek(place_.size(), digest);
+    if (got == nullptr) return;
+    if (got == place_.data()) ++landed;
+    for (std::size_t i = 0; i < place_.size(); ++i)
+      wrong += got[i] == (asked_byte(round_, i) ^ kAnswered) ? 0 : 1;
+    end_.release();
+    ready_ = asked_ = false;
+    ++round_;
+  }
+
+  Connection& end_;
+  Bytes place_;
+  int round_ = 0;
+  bool ready_ = false;
+  bool asked_ = false;
+};
+
+class Answerer {
+ public:
+  explicit Answerer(Connection& end)
+      : end_(end), answers_{Bytes(end.slot_bytes()), Bytes(end.slot_bytes())} {}
+
+  void step() {
+    // Its answer to the last question but one has been read: the last could be asked only then.
+    Bytes& answer = answers_[static_cast<std::size_t>(round_) % 2];
+    const auto digest = static_cast<std::uint64_t>(round_);
+    if (!computed_) {
+      const std::byte* const question = end_.peek(answer.size(), digest);
+      if (question != nullptr) {
+        for (std::size_t i = 0; i < answer.size(); ++i) answer[i] = question[i] ^ kAnswered;
+        end_.release();
+        computed_ = true;
+      }
+    }
+    if (computed_ && pass(end_, answer, digest)) {
+      computed_ = false;
+      ++round_;
+    }
+    nudge(end_);
+  }
+  [[nodiscard]] bool done() const { return all_flushed(end_); }
+
+ private:
+  Connection& end_;
+  std::array<Bytes, 2> answers_;
+  int round_ = 0;
+  bool computed_ = false;
+};
+
+TEST(VerbsLanding, APlaceThatIsLentTakesTheAnswerWhateverBreaks) {
+  constexpr int kRounds = 300;
+  std::mt19937_64 random(test_seed());
+  int landed = 0;
+  for (const int ports : {1, 2}) {
+    for (const std::uint32_t credits : {1U, 3U}) {
+      std::pmr::set_default_resource(RegisteredResource::of_process());
+      Pair pair(on_emulated("round trips", ports, {.pairs = 2}), 16384, credits);
+      ASSERT_TRUE(pair.ready);
+      {
+        Asker asker(*pair.ends[0]);
+        Answerer answerer(*pair.ends[1]);
+        int step = 0;
+        EXPECT_TRUE(eventually([&] {
+          break_something(random, step++);
+          asker.step(kRounds);
+          answerer.step();
+          const bool failed = !pair.ends[0]->status().ok() || !pair.ends[1]->status().ok();
+          return failed || asker.wrong != 0 || (asker.done(kRounds) && answerer.done());
+        }));
+        for (auto& end : pair.ends) EXPECT_TRUE(end->status().ok()) << end->status().text();
+        EXPECT_EQ(asker.wrong, 0);
+        landed += asker.landed;
+      }
+      std::pmr::set_default_resource(nullptr);
+      if (testing::Test::HasFailure()) return;
+      mend_all();
+    }
+  }
+  EXPECT_GT(landed, 0);
 }
 
 TEST(VerbsLending, WhatADeviceHasNoRoomForIsCopied) {
