@@ -56,7 +56,7 @@ Result<Part> finish(const Communicator& parent, std::uint64_t topic,
 
 Result<std::optional<Part>> duplicate(Communicator& parent, const Result<SplitWish>& wish,
                                       const PartJoining& how, bool equal) {
-  if (parent.size() == 1) return split(parent, wish, how);
+  if (!parent.seats().plane) return split(parent, wish, how);  // it has one rank, or refuses all
   const PlaneSeats& seats = parent.seats();
   const std::uint64_t topic = ControlPlane::derived_topic(seats.topic, parent.count_duplicate());
   // Others may have heard all and wait for this rank in the new communicator, whatever fails here.
@@ -67,15 +67,15 @@ Result<std::optional<Part>> duplicate(Communicator& parent, const Result<SplitWi
     std::optional<DuplicateStart> made;
     if (wish.ok() && equal) made = start(parent, topic, how.joining);
     if (made) mine.set(made->reached);
-    Status gathered = gather(parent, mine, sent);
-    if (gathered.ok() && std::ranges::none_of(sent, &std::string_view::empty, &Reached::view)) {
+    Status status = gather(parent, mine, sent);
+    if (status.ok() && std::ranges::none_of(sent, &std::string_view::empty, &Reached::view)) {
       Result<Part> part = finish(parent, topic, sent, *std::move(made));
       if (part.ok()) return std::optional<Part>(*std::move(part));
-      gathered = part.status();
+      status = part.status();
     }
-    if (!gathered.ok()) {
+    if (!status.ok()) {
       refuse();
-      return gathered;
+      return status;
     }
   } catch (const std::exception&) {
     refuse();
