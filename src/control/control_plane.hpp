@@ -52,8 +52,8 @@ class ControlPlane final : ControlThread::Sockets,
 
   /// A name for a topic that no other rank of the plane gives, nor this one again.
   std::uint64_t new_topic();
-  /// A name that all ranks of a topic know without telling each other. It is none of `new_topic`'s,
-  /// and as good as never another topic's: then `open` refuses it.
+  /// A name that all ranks of a topic know without telling each other. `new_topic` never gives it.
+  /// Once in 2^63 another topic has it; then `open` returns null.
   static std::uint64_t derived_topic(std::uint64_t topic, std::uint64_t number);
   /// This rank's end of a topic whose ranks are these of the plane, with the hub and this one among
   /// them. Frames that came before are there. Null where the number is in use: it may come from

@@ -140,11 +140,16 @@ std::string host_name() {
   return name;
 }
 
+std::string thread_network() {
+  struct stat space {};
+  if (stat("/proc/thread-self/ns/net", &space) != 0) return {};
+  return std::to_string(space.st_dev) + "/" + std::to_string(space.st_ino);
+}
+
 std::string network_identity() {
   const std::string boot = first_line_of("/proc/sys/kernel/random/boot_id");
-  struct stat space {};
-  if (boot.empty() || stat("/proc/thread-self/ns/net", &space) != 0) return {};
-  return boot + "/" + std::to_string(space.st_dev) + "/" + std::to_string(space.st_ino);
+  const std::string network = thread_network();
+  return boot.empty() || network.empty() ? "" : boot + "/" + network;
 }
 
 std::uint64_t network_number() {

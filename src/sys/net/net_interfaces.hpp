@@ -36,6 +36,10 @@ Result<std::vector<NetAddress>> listening_addresses(std::string_view knob);
 /// This host's name, for messages only; never empty.
 std::string host_name();
 
+/// A text for the calling thread's network namespace, which no other namespace of this boot has; ""
+/// if /proc does not tell.
+std::string thread_network();
+
 /// Names this boot of this machine and its network namespace: two processes that see the same text
 /// reach each other over loopback. Empty where it cannot be told.
 std::string network_identity();

@@ -3,7 +3,6 @@
 #include "sys/net/unix_socket.hpp"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sys/net/net_interfaces.hpp"
 #include "sys/net/socket.hpp"
 
 #ifndef SO_NETNS_COOKIE
@@ -100,14 +100,13 @@ Result<std::string> unix_network_of(const Fd& socket) {
   socklen_t size = sizeof cookie;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &size) == 0)
     return std::to_string(cookie);
-  // Before Linux 5.14. This thread made the socket, so they are in one namespace.
-  struct stat space {};
-  if (::stat("/proc/thread-self/ns/net", &space) != 0)
+  std::string network = thread_network();
+  if (network.empty())
     return failed(Code::unsupported, "cannot read /proc/thread-self/ns/net",
                   "without it ranks of one host cannot tell whether they reach each other; mount "
                   "/proc",
                   errno);
-  return std::to_string(space.st_dev) + ":" + std::to_string(space.st_ino);
+  return network;
 }
 
 Result<unsigned> unix_peer_user(const Fd& socket) {

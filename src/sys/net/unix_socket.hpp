@@ -28,6 +28,7 @@ Result<std::optional<Fd>> unix_dial(std::string_view name);
 Result<std::optional<Fd>> unix_accept(const Fd& listener);
 
 /// A text for the network namespace of the socket, which no other namespace of this boot has.
+/// Before Linux 5.14 it is the calling thread's, so ask in the thread that made the socket.
 Result<std::string> unix_network_of(const Fd& socket);
 
 /// The effective user id of the process at the other end.
