@@ -280,7 +280,7 @@ TEST_F(ShmLanding, WhatWasNeverWantedIsNoPlace) {
   EXPECT_EQ(receiver().status().code(), Code::mismatch);
 }
 
-/// Of the process's first communicator; others pass on what is there.
+/// Of the first connection of two processes; others pass on what is there.
 TEST(ShmSlots, FirstLongMessagesWaitForNoPages) {
   constexpr std::size_t kPages = 4;
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -288,7 +288,7 @@ TEST(ShmSlots, FirstLongMessagesWaitForNoPages) {
   ASSERT_TRUE(pair.ready);
   const auto memory = MemorySegment::create("coll-test", page);
   const auto segment = MemorySegment::map(*memory, page);
-  if (!segment.ok() || !segment->populate(0, page)) GTEST_SKIP() << "Linux before 5.14";
+  if (!segment.ok() || !populate(segment->data(), page)) GTEST_SKIP() << "Linux before 5.14";
   if (kPages * page > 64 << 10) GTEST_SKIP() << "pages are long";
   int populated = 0;
   for (auto& end : pair.ends) {
@@ -299,7 +299,7 @@ TEST(ShmSlots, FirstLongMessagesWaitForNoPages) {
     ASSERT_EQ(mincore(place, kPages * page, there.data()), 0);
     populated += std::ranges::count(there, 1) == kPages ? 1 : 0;
   }
-  EXPECT_EQ(populated, 1) << "the other end is of a second communicator of this process";
+  EXPECT_EQ(populated, 1) << "the other end is a second connection to this process";
 }
 
 }  // namespace

@@ -28,6 +28,12 @@ std::string text_of(std::size_t bytes) {
 
 }  // namespace
 
+bool populate(std::byte* data, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(data) % page;
+  return madvise(data - before, before + bytes, MADV_POPULATE_WRITE) == 0;
+}
+
 MemorySegment::~MemorySegment() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
@@ -74,12 +80,6 @@ Result<MemorySegment> MemorySegment::map(const Fd& descriptor, std::size_t bytes
   if (place == MAP_FAILED)
     return system_failure("mmap of a shared memory segment of " + text_of(bytes), errno);
   return MemorySegment(static_cast<std::byte*>(place), bytes);
-}
-
-bool MemorySegment::populate(std::size_t begin, std::size_t bytes) const {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const std::size_t first = begin / page * page;
-  return madvise(data_ + first, begin + bytes - first, MADV_POPULATE_WRITE) == 0;
 }
 
 }  // namespace coll

@@ -13,6 +13,11 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+/// Has the system give all pages of these bytes, which are mapped, now. That takes a fraction of
+/// the time that it takes to give them one by one, when each is first touched. Changes no content.
+/// False: the system cannot (Linux before 5.14), or has no memory left.
+bool populate(std::byte* data, std::size_t bytes);
+
 /// A mapping of shared memory with one owner. The memory has no name and needs no file system: it
 /// is made as a descriptor (memfd), passed over a Unix socket, and gone with the last mapping.
 /// Zeroed, aligned to a page; a page costs memory only once it is touched.
@@ -39,11 +44,6 @@ class MemorySegment {
   /// Maps a descriptor made by `create`, here or elsewhere. One that could shrink, or has another
   /// size, is refused.
   static Result<MemorySegment> map(const Fd& descriptor, std::size_t bytes);
-
-  /// Has the system give all pages of [begin, begin + bytes) now. That takes a fraction of the time
-  /// that it takes to give them one by one, when each is first touched. Changes no content. False:
-  /// the system cannot (Linux before 5.14), or has no memory left.
-  bool populate(std::size_t begin, std::size_t bytes) const;
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }

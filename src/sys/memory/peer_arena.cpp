@@ -1,39 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of other processes' arenas, one for all who have it.
+// Other processes' arenas, mapped once for all who read them.
 #include "sys/memory/peer_arena.hpp"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <map>
+#include <algorithm>
+#include <cerrno>
 #include <mutex>
-#include <utility>
 
 #include "base/made_once.hpp"
 #include "sys/fork_safe_mutex.hpp"
+#include "sys/memory/memory_segment.hpp"
+#include "sys/memory/peer_file.hpp"
 
 namespace coll {
 namespace {
 
-using ArenaFile = std::pair<dev_t, ino_t>;
+constexpr std::size_t kWindow = SharedPlace::kWindow;
+
+using FileId = std::pair<dev_t, ino_t>;
+
+/// Of no file: 0, 0.
+FileId id_of(const Fd& file) {
+  struct stat status {};
+  return ::fstat(file.get(), &status) == 0 ? FileId(status.st_dev, status.st_ino) : FileId();
+}
 
 ForkSafeMutex g_arenas_mutex;
-std::map<ArenaFile, std::weak_ptr<const Fd>>& peer_arenas() {
-  return made_once([] { return std::map<ArenaFile, std::weak_ptr<const Fd>>(); });
+std::map<FileId, std::weak_ptr<PeerArena>>& peer_arenas() {
+  return made_once([] { return std::map<FileId, std::weak_ptr<PeerArena>>(); });
 }
 
 }  // namespace
 
-std::shared_ptr<const Fd> keep_peer_arena(Fd arena) {
-  auto mine = std::make_shared<const Fd>(std::move(arena));
-  struct stat status {};
-  if (::fstat(mine->get(), &status) != 0) return mine;
+Result<PeerWindow> PeerWindow::map(const Fd& file, std::uint64_t offset, PeerAccess access) {
+  COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(file));
+  PeerWindow window{.begin = offset / kWindow * kWindow};
+  if (window.begin >= size) return window;
+  window.bytes = std::min(kWindow, size - window.begin);
+  const int protection = access == PeerAccess::write ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* data = ::mmap(nullptr, window.bytes, protection, MAP_SHARED | MAP_NORESERVE, file.get(),
+                      static_cast<off_t>(window.begin));
+  if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
+  (void)::madvise(data, window.bytes, MADV_DONTDUMP);  // else its dump would be ours too
+  window.data = static_cast<std::byte*>(data);
+  return window;
+}
+
+void PeerWindow::unmap() const {
+  if (data != nullptr) ::munmap(data, bytes);
+}
+
+std::shared_ptr<PeerArena> PeerArena::of(Fd file) {
+  const FileId id = id_of(file);
+  auto mine = std::make_shared<PeerArena>(std::move(file));
+  if (id == FileId()) return mine;
   const std::lock_guard lock(g_arenas_mutex);
   auto& all = peer_arenas();
   std::erase_if(all, [](const auto& one) { return one.second.expired(); });
-  std::weak_ptr<const Fd>& known = all[{status.st_dev, status.st_ino}];
+  std::weak_ptr<PeerArena>& known = all[id];
   if (auto there = known.lock()) return there;  // `mine` goes unlocked
   known = mine;
   return mine;
+}
+
+PeerArena::~PeerArena() {
+  for (const auto& [key, window] : windows_) window.unmap();
+}
+
+bool PeerArena::is_of(std::int64_t pid, const SharedPlace& place) {
+  if (pid <= 0) return false;
+  const std::lock_guard lock(g_arenas_mutex);
+  if (pid_ == pid) return true;
+  const Result<Fd> opened = open_peer_file(pid, place);
+  const bool same = opened.ok() && id_of(*opened) != FileId() && id_of(*opened) == id_of(file_);
+  if (same) pid_ = pid;
+  return same;
+}
+
+Result<PeerWindow> PeerArena::window(std::uint64_t offset, PeerAccess access) {
+  const std::lock_guard lock(g_arenas_mutex);
+  const std::pair key(offset / kWindow, access);
+  if (const auto known = windows_.find(key); known != windows_.end()) return known->second;
+  COLL_ASSIGN(const PeerWindow made, PeerWindow::map(file_, offset, access));
+  if (made.data != nullptr) windows_.emplace(key, made);
+  return made;
 }
 
 }  // namespace coll

@@ -1,14 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of other processes' arenas, one for all who have it.
+// Other processes' arenas, mapped once for all who read them.
 #pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 
+#include "base/status.hpp"
 #include "sys/fd.hpp"
+#include "sys/memory/shared_segments.hpp"
 
 namespace coll {
 
-/// Every communicator is passed the arena of each peer. The process keeps one descriptor of an
-/// arena: the first that it got. Returns that; it may be `arena`. Any thread may call it.
-std::shared_ptr<const Fd> keep_peer_arena(Fd arena);
+enum class PeerAccess : std::uint8_t { read, write };
+
+/// A piece of another process's memory, mapped here.
+struct PeerWindow {
+  std::uint64_t begin = 0;  ///< where in its file
+  std::size_t bytes = 0;
+  std::byte* data = nullptr;
+
+  [[nodiscard]] bool has(std::uint64_t offset, std::size_t length) const {
+    return offset >= begin && offset - begin < bytes && length <= bytes - (offset - begin);
+  }
+  /// Maps the piece of `file` that has `offset`: SharedPlace::kWindow bytes, or what there is of
+  /// them. Nothing of a file that is shorter.
+  static Result<PeerWindow> map(const Fd& file, std::uint64_t offset, PeerAccess access);
+  void unmap() const;
+};
+
+/// The arena of another process. Every communicator is passed it by each peer. The process keeps
+/// one descriptor of it, and maps each of its pieces once. Any thread may use it.
+class PeerArena {
+ public:
+  /// Of this file: the one that is known, if any.
+  static std::shared_ptr<PeerArena> of(Fd file);
+
+  explicit PeerArena(Fd file) : file_(std::move(file)) {}
+  PeerArena(const PeerArena&) = delete;
+  PeerArena& operator=(const PeerArena&) = delete;
+  ~PeerArena();
+
+  /// Does process `pid` have it at `place`, and could its other descriptors be opened there? Who
+  /// was found to have it is not asked again.
+  bool is_of(std::int64_t pid, const SharedPlace& place);
+  /// The piece that has `offset`, mapped for as long as this lives.
+  Result<PeerWindow> window(std::uint64_t offset, PeerAccess access);
+
+ private:
+  const Fd file_;
+  // Under the mutex of all arenas.
+  std::int64_t pid_ = 0;  ///< of the process that was found to have it
+  std::map<std::pair<std::uint64_t, PeerAccess>, PeerWindow> windows_;  ///< by number and access
+};
 
 }  // namespace coll

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <tuple>
+#include <utility>
 
 #include "base/status.hpp"
 #include "sys/fd.hpp"
+#include "sys/memory/peer_arena.hpp"
 #include "sys/memory/shared_segments.hpp"
 
 namespace coll {
@@ -31,9 +32,9 @@ class PeerSegments {
 
   /// The `bytes`, > 0, that lie at `place`.
   Result<const std::byte*> at(const SharedPlace& place, std::size_t bytes) {
-    const Mapping& mapping = recent(place);
-    if (mapping.segment == place.segment && mapping.has(place.offset, bytes)) [[likely]]
-      return mapping.data + (place.offset - mapping.begin);
+    const auto& [segment, window] = recent(place);
+    if (segment == place.segment && window.has(place.offset, bytes)) [[likely]]
+      return window.data + (place.offset - window.begin);
     return map(place, bytes);
   }
 
@@ -52,41 +53,31 @@ class PeerSegments {
   }
 
  private:
-  /// A mapped piece of a segment.
-  struct Mapping {
+  struct Recent {
     std::uint64_t segment = 0;
-    std::uint64_t begin = 0;
-    std::size_t bytes = 0;
-    std::byte* data = nullptr;
-
-    [[nodiscard]] bool has(std::uint64_t offset, std::size_t length) const {
-      return offset >= begin && offset - begin < bytes && length <= bytes - (offset - begin);
-    }
+    PeerWindow window;
   };
-  enum class Access : std::uint8_t { read, write };
   struct Mapped {
-    Mapping mapping;
+    PeerWindow window;
     SharedPlace place;  ///< which it was opened for
   };
 
   /// Where the mapping of `place` would be, had it been asked for lately: a call has two buffers.
-  Mapping& recent(const SharedPlace& place) {
+  Recent& recent(const SharedPlace& place) {
     return recent_[(place.segment + place.offset / SharedPlace::kWindow) % recent_.size()];
   }
   Result<const std::byte*> map(const SharedPlace& place, std::size_t bytes);
   Result<std::byte*> map_to_write(std::uint64_t offset, std::size_t bytes);
-  Result<Mapping> mapping_of(const SharedPlace& place, std::size_t bytes, Access access);
-  [[nodiscard]] Result<Mapping> make_mapping(const SharedPlace& place, std::size_t bytes,
-                                             Access access) const;
+  Result<PeerWindow> window_of(const SharedPlace& place);
   void release_gone(std::uint64_t removals);
 
-  std::shared_ptr<const Fd> arena_;
+  std::shared_ptr<PeerArena> arena_;
   std::int64_t pid_ = 0;
   std::uint64_t removals_ = 0;
-  std::array<Mapping, 8> recent_;
-  /// By segment, number and access.
-  std::map<std::tuple<std::uint64_t, std::uint64_t, Access>, Mapped> mappings_;
-  Mapping latest_to_write_;
+  std::array<Recent, 8> recent_;
+  PeerWindow latest_to_write_;
+  /// Of other segments than the arena, by segment and number.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Mapped> mappings_;
 };
 
 }  // namespace coll

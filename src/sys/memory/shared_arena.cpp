@@ -167,11 +167,23 @@ Status SharedArena::free(std::byte* block) {
 }
 
 SharedArena::OwnedBlock SharedArena::own(std::size_t bytes) {
-  const Result<SharedArena*> arena = of_this_process();
-  if (!arena.ok()) return {};
-  const Result<std::byte*> block = (*arena)->allocate(bytes);
-  if (!block.ok()) return {};
-  return {*block, [arena = *arena](std::byte* memory) { static_cast<void>(arena->free(memory)); }};
+  const Result<SharedArena*> found = of_this_process();
+  if (!found.ok()) return {};
+  SharedArena* const arena = *found;
+  const auto give_back = [arena, bytes] { arena->own_bytes_.fetch_sub(bytes); };
+  if (arena->own_bytes_.fetch_add(bytes) + bytes > arena->size_ / 2) {
+    give_back();
+    return {};
+  }
+  const Result<std::byte*> block = arena->allocate(bytes);
+  if (!block.ok()) {
+    give_back();
+    return {};
+  }
+  return {*block, [give_back, arena](std::byte* memory) {
+            static_cast<void>(arena->free(memory));
+            give_back();
+          }};
 }
 
 }  // namespace coll

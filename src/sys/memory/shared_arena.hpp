@@ -3,6 +3,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -33,7 +34,8 @@ class SharedArena {
   std::optional<HeldRange> block_of(const std::byte* data);
   /// How many blocks were ever freed.
   static std::uint64_t frees();
-  /// A block of this process's arena that frees itself; null if there is no arena or no room.
+  /// A block of this process's arena that frees itself, for the library's own use; null if there is
+  /// no arena or no room. Half of the arena is left to users.
   using OwnedBlock = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
   static OwnedBlock own(std::size_t bytes);
 
@@ -51,6 +53,7 @@ class SharedArena {
   std::size_t size_;
   /// A forked child's: its parent's, which it cannot use. Kept for checkers of leaks.
   SharedArena* parents_ = nullptr;
+  std::atomic<std::size_t> own_bytes_{0};
   std::mutex mutex_;
   std::map<std::size_t, std::size_t> free_;  ///< offset to bytes; neighbours are joined
   struct Block {

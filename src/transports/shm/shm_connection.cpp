@@ -16,6 +16,14 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+/// How long the first long messages of a program are taken to be. A call with many peers sends each
+/// of them little, and what is short has other slots.
+std::size_t first_bytes(Rank ranks) {
+  constexpr std::size_t kOfAllPeers = 128 << 10;
+  const std::size_t bytes = kOfAllPeers / static_cast<std::size_t>(ranks);
+  return bytes > ShmFifo::kSmallBytes ? bytes : 0;
+}
+
 }  // namespace
 
 std::uint32_t ShmLayout::small_slots() const {
@@ -68,35 +76,19 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   if (sender_.has_small_slots()) set_least_kept(ShmFifo::kSmallBytes + 1);
   reach_.said = true;
   reach_.copies = can_read_memory_of(peer);
-  // Where it could not be fetched instead, mapping is tried.
   SharedPlace begin;
   begin.segment = SharedPlace::kArena;
-  reach_.maps = segments != nullptr && (reach_.copies || segments->at(begin, 1).ok());
+  reach_.maps = segments != nullptr && segments->at(begin, 1).ok();
   reach_.opens = segments != nullptr && segments->opens();
   helps_ = reach_.copies;
   peer_pid_ = peer.pid;
   peer_proof_ = peer;
   peer_segments_ = segments;
   receiver_.say(reach_);
-  slot_pool_ = ShmSlotPool::join(peer, slot_bytes(), transport_);
-  if (slot_pool_.pool && !slot_pool_.shares) populate_slots(layout);
+  slot_pool_ = ShmSlotPool::join(peer, back.slots[1], first_bytes(transport_->ranks()), transport_);
   transport_ = nullptr;
   set_buffer_bytes(layout.segment_bytes());
   ready_ = usable_ = true;
-}
-
-/// Has the pages that the first long messages will take, either way, so that a program's first
-/// calls wait for none. A call with many peers sends each of them little, and what is short does
-/// not go there.
-void ShmConnection::populate_slots(const ShmLayout& layout) const {
-  constexpr std::size_t kOfAllPeers = 128 << 10;
-  const std::size_t bytes = kOfAllPeers / static_cast<std::size_t>(transport_->ranks());
-  if (bytes <= ShmFifo::kSmallBytes) return;
-  for (const int direction : {0, 1}) {
-    const ShmSlots& slots = layout.fifo(segment_.data(), direction).slots[1];
-    segment_.populate(static_cast<std::size_t>(slots.begin - segment_.data()),
-                      std::min(bytes, slots.stride));
-  }
 }
 
 void ShmConnection::give_up(const Status& failure) {
@@ -121,7 +113,7 @@ void ShmConnection::learn_reach() {
   if (peer_reach_.copies) set_least_loan(kTriedBytes);
   if (!peer_reach_.maps) return;
   set_least_loan(kReadingBytes);
-  if (slot_pool_.shares) sender_.share_blocks(slot_pool_);
+  if (slot_pool_.pool) sender_.share_blocks(slot_pool_);
 }
 
 bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch) {

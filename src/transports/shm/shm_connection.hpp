@@ -31,9 +31,9 @@ struct ShmLayout {
 };
 
 /// Two FIFOs in one segment. Once messages of all kinds have passed, it takes no lock, allocates
-/// nothing, and calls the operating system only to copy lent memory; but a connection of a further
-/// communicator takes a lock when it needs a block that it has not. The death of the peer
-/// looks like silence: "not now".
+/// nothing, and calls the operating system only to copy lent memory; but where there are several
+/// communicators, it takes a lock when it needs a block that another one has taken. The death of
+/// the peer looks like silence: "not now".
 class ShmConnection final : public Connection, public Lending, public Landing {
  public:
   ShmConnection(const ConnectionSpec& spec, ShmTransport* transport)
@@ -155,12 +155,13 @@ class ShmConnection final : public Connection, public Lending, public Landing {
   bool may_send(std::size_t bytes) {
     if (!usable_) [[unlikely]]
       return false;
-    if (needs_slot(bytes) && !peer_reach_.said) [[unlikely]]
-      learn_reach();
-    return true;
+    if (!needs_slot(bytes) || peer_reach_.said) [[likely]]
+      return true;
+    learn_reach();
+    // A large slot is memory that no other connection uses.
+    return peer_reach_.said || !sender_.needs_large_slot(bytes);
   }
   bool lend(const std::byte* data, std::size_t bytes, std::uint64_t digest, bool kept);
-  void populate_slots(const ShmLayout& layout) const;
   void learn_reach();
   Result<const std::byte*> in_place(std::size_t bytes);
   const std::byte* borrow(std::size_t bytes);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -29,6 +30,7 @@ inline void prefetch_to_write(const std::byte* line) {
 
 class ShmSender final : ShmCursor {
  public:
+  using ShmCursor::needs_large_slot;
   using ShmCursor::position;
   ShmSender() = default;
   explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1,
@@ -107,9 +109,8 @@ class ShmSender final : ShmCursor {
     }
     write(loan);
     if (bytes >= kSharedBytes) {
-      long_loans_[sequence() % kLongLoans] = {static_cast<std::uint16_t>(sequence()),
-                                              reinterpret_cast<const std::byte*>(loan.address),
-                                              bytes};
+      note_long({static_cast<std::uint16_t>(sequence()),
+                 reinterpret_cast<const std::byte*>(loan.address), bytes});
       long_ = {.some = true, .end = position() + 1};
     }
     publish(bytes, bytes | kLent, digest, true);
@@ -132,8 +133,8 @@ class ShmSender final : ShmCursor {
 
   /// From now on, its large messages lie in blocks that connections to its peer share.
   void share_blocks(const ShmSlotPool::Membership& of) {
-    blocks_ = std::make_unique<ShmBlocks>(of.pool, of.owner, large_slots_, *fifo_.consumed,
-                                          fifo_.slots[1].count);
+    blocks_ =
+        ShmBlocks::join(of.pool, of.owner, large_slots_, *fifo_.consumed, fifo_.slots[1].count);
   }
   /// The connection ends; its segment is kept as long as the peer has to read blocks.
   void end(MemorySegment segment, std::int64_t peer_pid) {
@@ -158,7 +159,8 @@ class ShmSender final : ShmCursor {
   [[nodiscard]] std::optional<SharedLoan> shared_loan() const {
     const ShmParts claims = ShmParts::of(fifo_.share->claims.load(std::memory_order_acquire));
     if (claims.front == ShmParts::kAll || claims.front == 0) return std::nullopt;
-    SharedLoan loan = long_loans_[claims.message % kLongLoans];
+    if (!long_loans_) return std::nullopt;
+    SharedLoan loan = (*long_loans_)[claims.message % kLongLoans];
     if (loan.message != claims.message || loan.data == nullptr) return std::nullopt;
     return loan;
   }
@@ -216,9 +218,7 @@ class ShmSender final : ShmCursor {
   [[gnu::noinline]] std::byte* acquire_large(std::size_t bytes) {
     if (!reserve_large(bytes)) return nullptr;
     const ShmSlot slot = large_slots_.offer(bytes);
-    if (const ShmBlock* block = blocks_ ? blocks_->of(slot.number) : nullptr)
-      return block->memory.get() + slot.offset;
-    return place(fifo_.slots[1], slot);
+    return blocks_ ? blocks_->of(slot.number).data + slot.offset : place(fifo_.slots[1], slot);
   }
   /// False: no large slot is free.
   bool reserve_large(std::size_t bytes) {
@@ -287,23 +287,27 @@ class ShmSender final : ShmCursor {
   }
   /// A block is said as if its bytes were lent, from memory that is kept.
   bool say_place(std::size_t bytes, const ShmSlot& slot) {
-    const ShmBlock* block =
-        blocks_ && needs_large_slot(bytes) ? blocks_->held(slot.number) : nullptr;
-    if (block == nullptr) {
+    if (!blocks_ || !needs_large_slot(bytes)) {
       write(slot);
       return false;
     }
+    const ShmBlock& block = blocks_->of(slot.number);
     ShmLoan loan{.slot = slot,
                  .of = ShmLoanOf::transport,
                  .address = 0,
                  .removals = 0,
-                 .place = block->place};
-    loan.address = reinterpret_cast<std::uint64_t>(block->memory.get()) + slot.offset;
+                 .place = block.place};
+    loan.address = reinterpret_cast<std::uint64_t>(block.data) + slot.offset;
     loan.place.offset += slot.offset;
     write(loan);
     // Nobody helps to copy it.
-    if (bytes >= kSharedBytes) long_loans_[sequence() % kLongLoans] = {};
+    if (bytes >= kSharedBytes) note_long({});
     return true;
+  }
+  /// What the next message is, for `shared_loan`. Nobody helps where there is no memory for it.
+  void note_long(const SharedLoan& loan) {
+    if (!long_loans_) long_loans_.reset(new (std::nothrow) std::array<SharedLoan, kLongLoans>{});
+    if (long_loans_) (*long_loans_)[sequence() % kLongLoans] = loan;
   }
   void count_either_way(std::size_t bytes) {
     either_way_ = false;
@@ -390,7 +394,7 @@ class ShmSender final : ShmCursor {
   ShmSlotDeck large_slots_;
   std::unique_ptr<ShmBlocks> blocks_;  ///< in place of large slots; null: it has none
   ShmLoanTrial loans_[2];              ///< of short messages, of long ones
-  std::array<SharedLoan, kLongLoans> long_loans_ = {};
+  std::unique_ptr<std::array<SharedLoan, kLongLoans>> long_loans_;  ///< null: there were none
 };
 
 }  // namespace coll

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "base/made_once.hpp"
@@ -44,11 +45,11 @@ Pools& pools() {
 
 }  // namespace
 
-ShmSlotPool::Membership ShmSlotPool::join(const MemoryProof& peer, std::size_t slot_bytes,
-                                          const void* owner) {
-  if ((peer.number[0] == 0 && peer.number[1] == 0) || slot_bytes > kLongestSlot) return {};
+ShmSlotPool::Membership ShmSlotPool::join(const MemoryProof& peer, const ShmSlots& large,
+                                          std::size_t ready_bytes, const void* owner) {
+  if ((peer.number[0] == 0 && peer.number[1] == 0) || large.stride > kLongestSlot) return {};
   std::vector<std::shared_ptr<ShmSlotPool>> ended;  // their memory goes unlocked
-  const std::lock_guard lock(g_pools_mutex);
+  std::unique_lock lock(g_pools_mutex);
   auto& all = pools().all;
   std::erase_if(all, [&](auto& entry) {
     ShmSlotPool& pool = *entry.second;
@@ -57,11 +58,13 @@ ShmSlotPool::Membership ShmSlotPool::join(const MemoryProof& peer, std::size_t s
     ended.push_back(std::move(entry.second));
     return true;
   });
-  const PoolKey key{{peer.number[0], peer.number[1]}, slot_bytes};
-  auto known = all.find(key);
-  if (known == all.end())
-    known = all.emplace(key, std::make_shared<ShmSlotPool>(slot_bytes, owner)).first;
-  return {.pool = known->second, .owner = owner, .shares = known->second->first_owner_ != owner};
+  const PoolKey key{{peer.number[0], peer.number[1]}, large.stride};
+  if (const auto known = all.find(key); known != all.end())
+    return {.pool = known->second, .owner = owner};
+  const auto pool = all.emplace(key, std::make_shared<ShmSlotPool>(large.stride)).first->second;
+  lock.unlock();
+  if (ready_bytes > 0) pool->make(large.count, ready_bytes);
+  return {.pool = pool, .owner = owner};
 }
 
 bool ShmSlotPool::Unread::is_over() const {
@@ -82,51 +85,69 @@ void ShmSlotPool::collect_read() {
   });
 }
 
-/// Until they are used, blocks are addresses only.
-void ShmSlotPool::make(std::size_t count) {
-  std::vector<ShmBlock> made;
-  for (made.reserve(count); made.size() < count;) {
-    ShmBlock block{SharedArena::own(slot_bytes_), {}};
-    const auto place =
-        block.memory ? SharedSegments::find(block.memory.get(), slot_bytes_) : std::nullopt;
-    if (!place) break;
-    block.place = *place;
-    made.push_back(std::move(block));
-  }
-  std::vector<ShmBlock> room;
-  room.reserve(made.size());
+bool ShmSlotPool::make(std::size_t count, std::size_t ready_bytes) {
+  SharedArena::OwnedBlock memory = SharedArena::own(count * slot_bytes_);
+  auto place = memory ? SharedSegments::find(memory.get(), count * slot_bytes_) : std::nullopt;
+  if (!place) return false;
+  if (ready_bytes > 0) populate(memory.get(), std::min(ready_bytes, slot_bytes_));
   const std::lock_guard lock(g_pools_mutex);
-  if (std::exchange(is_made_, true)) return;  // `made` goes unlocked
-  fresh_.swap(made);
-  free_.swap(room);
+  free_.reserve(made_ + count);
+  fresh_.reserve(fresh_.size() + count);
+  memory_.push_back(std::move(memory));
+  made_ += count;
+  // The first one is taken first.
+  for (std::size_t i = count; i-- > 0;) {
+    fresh_.push_back({memory_.back().get() + i * slot_bytes_, *place});
+    fresh_.back().place.offset += i * slot_bytes_;
+  }
+  return true;
 }
 
-ShmBlock ShmSlotPool::take(std::list<ShmBlocks*>::iterator member) {
+bool ShmSlotPool::has_blocks_for(std::size_t slots) const {
+  for (const ShmBlocks* member : members_) slots += member->blocks_.size();
+  for (const Unread& unread : unread_) slots += unread.blocks.size();
+  return made_ >= slots;
+}
+
+/// A block that others gave back, or another owner needs no more: a new one would be more memory.
+/// But who has asked often is busy as often as others are, and shall not ask for ever.
+ShmBlock ShmSlotPool::take(ShmBlocks& member) {
   const std::lock_guard lock(g_pools_mutex);
-  members_.splice(members_.end(), members_, member);
+  members_.splice(members_.end(), members_, member.self_);
   if (free_.empty()) collect_read();
-  for (auto other = members_.rbegin(); free_.empty() && other != members_.rend(); ++other) {
-    if ((*other)->owner_ != (*member)->owner_) (*other)->give_back(free_);
+  if (++member.asked_ <= 2 * member.blocks_.size()) {
+    for (auto other = members_.rbegin(); free_.empty() && other != members_.rend(); ++other) {
+      if ((*other)->owner_ != member.owner_) (*other)->give_back(free_);
+    }
   }
-  // What was never used is new memory.
+  // Connections hold a block for each of their slots at most, and this one has a slot without.
   std::vector<ShmBlock>& from = free_.empty() ? fresh_ : free_;
-  if (from.empty()) return {};
-  ShmBlock block = std::move(from.back());
+  COLL_CHECK(!from.empty(), "the pool has fewer blocks than its connections have slots");
+  const ShmBlock block = from.back();
   from.pop_back();
   return block;
 }
 
-ShmBlocks::ShmBlocks(std::shared_ptr<ShmSlotPool> pool, const void* owner, ShmSlotDeck& deck,
-                     const ShmConsumed& consumed, std::size_t slots)
-    : pool_(std::move(pool)), owner_(owner), deck_(deck), consumed_(consumed), blocks_(slots) {
+ShmBlocks::ShmBlocks(const void* owner, ShmSlotDeck& deck, const ShmConsumed& consumed,
+                     std::size_t slots)
+    : owner_(owner), deck_(deck), consumed_(consumed), blocks_(slots) {}
+
+std::unique_ptr<ShmBlocks> ShmBlocks::join(std::shared_ptr<ShmSlotPool> pool, const void* owner,
+                                           ShmSlotDeck& deck, const ShmConsumed& consumed,
+                                           std::size_t slots) try {
+  std::unique_ptr<ShmBlocks> blocks(new ShmBlocks(owner, deck, consumed, slots));
   std::unique_lock lock(g_pools_mutex);
-  if (!pool_->is_made_) {
+  while (!pool->has_blocks_for(slots)) {
     lock.unlock();
-    pool_->make(2 * slots);  // two connections may be busy
+    if (!pool->make(slots)) return nullptr;
     lock.lock();
   }
-  pool_->unread_.reserve(pool_->unread_.size() + pool_->members_.size() + 1);
-  self_ = pool_->members_.insert(pool_->members_.end(), this);
+  pool->unread_.reserve(pool->unread_.size() + pool->members_.size() + 1);
+  blocks->self_ = pool->members_.insert(pool->members_.end(), blocks.get());
+  blocks->pool_ = std::move(pool);
+  return blocks;
+} catch (const std::bad_alloc&) {
+  return nullptr;  // a call is under way, which can do without
 }
 
 ShmBlocks::~ShmBlocks() {
@@ -134,8 +155,7 @@ ShmBlocks::~ShmBlocks() {
 }
 
 void ShmBlocks::take(ShmBlock& block) {
-  block = pool_->take(self_);
-  if (!block.memory) waits_ = kWaits;
+  block = pool_->take(*this);
 }
 
 void ShmBlocks::give_back(std::vector<ShmBlock>& free) {
@@ -146,7 +166,7 @@ void ShmBlocks::give_back(std::vector<ShmBlock>& free) {
   }
   if (deck_.take_back(consumed_.slots[1].load(std::memory_order_acquire))) {
     deck_.each_free([&](std::uint32_t slot) {
-      if (blocks_[slot].memory) free.push_back(std::move(blocks_[slot]));
+      if (blocks_[slot].data != nullptr) free.push_back(std::exchange(blocks_[slot], {}));
     });
   }
   use_.store(kIdle, std::memory_order_release);
@@ -158,7 +178,7 @@ void ShmBlocks::leave(MemorySegment segment, std::int64_t peer_pid) {
   pool.members_.erase(self_);
   release();
   give_back(pool.free_);
-  std::erase_if(blocks_, [](const ShmBlock& block) { return !block.memory; });
+  std::erase_if(blocks_, [](const ShmBlock& block) { return block.data == nullptr; });
   if (!blocks_.empty()) {
     pool.unread_.push_back({.segment = std::move(segment),
                             .consumed = &consumed_,

@@ -17,7 +17,7 @@ namespace coll {
 
 /// Memory of one large slot, in the arena of the sending process.
 struct ShmBlock {
-  SharedArena::OwnedBlock memory;
+  std::byte* data = nullptr;
   SharedPlace place;  ///< where the receiver reads it
 };
 
@@ -28,9 +28,11 @@ class ShmSlotPool;
 /// are lanes of the same calls: if they took each other's, each message would have to lock.
 class ShmBlocks {
  public:
-  /// `deck` says which slots are free, once `consumed` says which came back.
-  ShmBlocks(std::shared_ptr<ShmSlotPool> pool, const void* owner, ShmSlotDeck& deck,
-            const ShmConsumed& consumed, std::size_t slots);
+  /// `deck` says which slots are free, once `consumed` says which came back. Null: there is no room
+  /// in the arena, or no memory. Throws nothing.
+  static std::unique_ptr<ShmBlocks> join(std::shared_ptr<ShmSlotPool> pool, const void* owner,
+                                         ShmSlotDeck& deck, const ShmConsumed& consumed,
+                                         std::size_t slots);
   ShmBlocks(const ShmBlocks&) = delete;
   ShmBlocks& operator=(const ShmBlocks&) = delete;
   ~ShmBlocks();
@@ -47,21 +49,12 @@ class ShmBlocks {
     held_ = false;
     use_.store(kIdle, std::memory_order_release);
   }
-  /// The block that stands for a slot; null: all are under way, or lanes keep them. While held.
-  const ShmBlock* of(std::uint32_t slot) {
+  /// The block that stands for a slot. While held.
+  const ShmBlock& of(std::uint32_t slot) {
     ShmBlock& block = blocks_[slot];
-    if (!block.memory) [[unlikely]] {
-      if (waits_ > 0) {
-        --waits_;
-        return nullptr;
-      }
+    if (block.data == nullptr) [[unlikely]]
       take(block);
-    }
-    return block.memory ? &block : nullptr;
-  }
-  /// The same, but takes none.
-  [[nodiscard]] const ShmBlock* held(std::uint32_t slot) const {
-    return blocks_[slot].memory ? &blocks_[slot] : nullptr;
+    return block;
   }
   /// The connection ends. The peer may still have to read some blocks; `segment`, in which it
   /// counts, is kept until it has, or its process is gone. `peer_pid` is 0 where that is not known.
@@ -70,39 +63,39 @@ class ShmBlocks {
  private:
   friend ShmSlotPool;
   static constexpr std::uint8_t kIdle = 0, kHeld = 1, kTaken = 2;
-  /// After it has asked in vain, which locks, so many messages go to slots.
-  static constexpr std::uint32_t kWaits = 64;
 
+  ShmBlocks(const void* owner, ShmSlotDeck& deck, const ShmConsumed& consumed, std::size_t slots);
   void take(ShmBlock& block);
   /// Moves the blocks of slots that came back to `free`, unless the connection is being used.
   void give_back(std::vector<ShmBlock>& free);
 
-  std::shared_ptr<ShmSlotPool> pool_;
+  std::shared_ptr<ShmSlotPool> pool_;  ///< null: is in none
   const void* const owner_;
   ShmSlotDeck& deck_;
   const ShmConsumed& consumed_;
   bool held_ = false;
-  std::uint32_t waits_ = 0;
+  std::size_t asked_ = 0;                 ///< for a block, so many times
   std::atomic<std::uint8_t> use_{kIdle};  ///< orders what the deck and the blocks are
   std::vector<ShmBlock> blocks_;          ///< by slot; some have no memory
   std::list<ShmBlocks*>::iterator self_;  ///< in the pool
 };
 
-/// What the connections to one peer process share. The first communicator's connections have slots
-/// of their own. Those of the others are seldom busy at the same time.
+/// What the connections to one peer process share: those of different communicators are seldom busy
+/// at the same time. There are as many blocks as connections have slots, so none waits for another;
+/// but only those that were ever used take memory.
 class ShmSlotPool {
  public:
   struct Membership {
-    std::shared_ptr<ShmSlotPool> pool;  ///< to be kept as long as the connection
+    std::shared_ptr<ShmSlotPool> pool;  ///< to be kept as long as the connection; null: none
     const void* owner = nullptr;
-    bool shares = false;  ///< false: it should use slots of its own
   };
-  /// For a connection of `owner`, a transport, to the process of `peer`. It shares nothing if it is
-  /// one of the first owner's, if `peer` proves nothing, or if slots are very long.
-  static Membership join(const MemoryProof& peer, std::size_t slot_bytes, const void* owner);
+  /// For a connection of `owner`, a transport, to the process of `peer`, with `large` slots. It
+  /// shares nothing if `peer` proves nothing, or if slots are very long. The first one populates
+  /// the begin of a block, `ready_bytes`: the first long message waits for no pages.
+  static Membership join(const MemoryProof& peer, const ShmSlots& large, std::size_t ready_bytes,
+                         const void* owner);
 
-  ShmSlotPool(std::size_t slot_bytes, const void* owner)
-      : slot_bytes_(slot_bytes), first_owner_(owner) {}
+  explicit ShmSlotPool(std::size_t slot_bytes) : slot_bytes_(slot_bytes) {}
 
  private:
   friend ShmBlocks;
@@ -117,18 +110,20 @@ class ShmSlotPool {
     [[nodiscard]] bool is_over() const;
   };
 
-  void make(std::size_t count);
-  /// A block that others gave back, or another owner needs no more; none if all are taken.
-  ShmBlock take(std::list<ShmBlocks*>::iterator member);
+  /// New blocks; until they are used, they are addresses only. False: the arena has no room.
+  bool make(std::size_t count, std::size_t ready_bytes = 0);
+  /// There are blocks for all slots of all members, and of one more connection.
+  [[nodiscard]] bool has_blocks_for(std::size_t slots) const;
+  ShmBlock take(ShmBlocks& member);
   void collect_read();
 
   const std::size_t slot_bytes_;
-  const void* const first_owner_;
   // Under the mutex of all pools. There is room for all blocks in `free_`, and for all members in
   // `unread_`: to give back cannot fail.
+  std::vector<SharedArena::OwnedBlock> memory_;
+  std::size_t made_ = 0;                ///< blocks, of that memory
   std::list<ShmBlocks*> members_;       ///< who took a block last is at the end, and asked first
   std::vector<ShmBlock> fresh_, free_;  ///< never used, given back
-  bool is_made_ = false;
   std::vector<Unread> unread_;
 };
 

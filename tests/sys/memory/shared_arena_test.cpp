@@ -138,6 +138,16 @@ TEST(SharedArena, MoreThanThereIsIsRefused) {
   give_back(small);
 }
 
+TEST(SharedArena, TheLibraryLeavesHalfOfItToUsers) {
+  const std::size_t half = (*SharedArena::of_this_process())->size() / 2;
+  EXPECT_EQ(SharedArena::own(half + 1), nullptr);
+  for (int time = 0; time < 2; ++time) {
+    const auto block = SharedArena::own(half);
+    EXPECT_NE(block, nullptr) << "what was refused, or freed, is free";
+    EXPECT_EQ(SharedArena::own(1), nullptr);
+  }
+}
+
 TEST(SharedArena, OnlyWhatIsInUseIsFreed) {
   const Block block = take(3 * 4096);
   const Block other = take(4096);
