@@ -55,7 +55,7 @@ std::byte* map_aligned(const Fd& descriptor, std::size_t size) {
 }  // namespace
 
 SharedArena::SharedArena(const SharedPlace& place, std::byte* data, std::size_t size)
-    : place_(place), owner_(::getpid()), data_(data), size_(size), free_{{0, size}} {}
+    : place_(place), owner_(::getpid()), data_(data), size_(size), free_{{0, {.bytes = size}}} {}
 
 Result<SharedArena*> SharedArena::of_this_process() {
   static SharedArena* arena = nullptr;  // for good: peers may read it to the very end
@@ -102,13 +102,19 @@ Result<std::byte*> SharedArena::allocate(std::size_t bytes) {
   bytes = round_up(std::max<std::size_t>(bytes, 1), unit);
   const std::lock_guard lock(mutex_);
   for (auto place = free_.begin(); place != free_.end(); ++place) {
-    const auto [begin, length] = *place;
+    const std::size_t begin = place->first, end = begin + place->second.bytes;
     const std::size_t at = round_up(begin, unit);
-    if (at + bytes > begin + length) continue;
-    free_.erase(place);
-    if (at > begin) free_.emplace(begin, at - begin);
-    if (at + bytes < begin + length) free_.emplace(at + bytes, begin + length - at - bytes);
-    used_.emplace(at, Block{bytes, (std::uint64_t{1} << 63) + ++last_number_});
+    if (at + bytes > end) continue;
+    // What has no memory for its nodes changes nothing.
+    const auto used = used_.emplace(at, Block{bytes, (std::uint64_t{1} << 63) + ++last_number_});
+    try {
+      if (at + bytes < end) free_.emplace(at + bytes, Block{.bytes = end - at - bytes});
+    } catch (...) {
+      used_.erase(used.first);
+      throw;
+    }
+    place->second.bytes = at - begin;
+    if (at == begin) free_.erase(place);
     return data_ + at;
   }
   return failed(Code::out_of_resources,
@@ -141,9 +147,9 @@ Status SharedArena::free(std::byte* block) {
     return failed(Code::invalid_argument,
                   "this memory is not from coll_mem_alloc, or freed already");
   }
-  const std::size_t begin = used->first;
-  std::size_t bytes = used->second.bytes;
-  used_.erase(used);
+  auto node = used_.extract(used);  // goes to the others: to free needs no memory
+  const std::size_t begin = node.key();
+  std::size_t& bytes = node.mapped().bytes;
   g_arena_frees.fetch_add(1, std::memory_order_release);
   // The pages go, though others have them mapped; who gets the block next finds zeros.
   if (::fallocate(static_cast<int>(place_.descriptor), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -152,17 +158,17 @@ Status SharedArena::free(std::byte* block) {
   }
   auto after = free_.lower_bound(begin);
   if (after != free_.end() && after->first == begin + bytes) {
-    bytes += after->second;
+    bytes += after->second.bytes;
     after = free_.erase(after);
   }
   if (after != free_.begin()) {
     const auto before = std::prev(after);
-    if (before->first + before->second == begin) {
-      before->second += bytes;
+    if (before->first + before->second.bytes == begin) {
+      before->second.bytes += bytes;
       return {};
     }
   }
-  free_.emplace(begin, bytes);
+  free_.insert(std::move(node));
   return {};
 }
 
@@ -170,19 +176,16 @@ SharedArena::OwnedBlock SharedArena::own(std::size_t bytes) {
   const Result<SharedArena*> found = of_this_process();
   if (!found.ok()) return {};
   SharedArena* const arena = *found;
-  const auto give_back = [arena, bytes] { arena->own_bytes_.fetch_sub(bytes); };
-  if (arena->own_bytes_.fetch_add(bytes) + bytes > arena->size_ / 2) {
-    give_back();
-    return {};
-  }
   const Result<std::byte*> block = arena->allocate(bytes);
-  if (!block.ok()) {
-    give_back();
+  if (!block.ok()) return {};
+  if (arena->own_bytes_.fetch_add(bytes) + bytes > arena->size_ / 2) {
+    arena->own_bytes_.fetch_sub(bytes);
+    static_cast<void>(arena->free(*block));
     return {};
   }
-  return {*block, [give_back, arena](std::byte* memory) {
+  return {*block, [arena, bytes](std::byte* memory) {  // small: allocates nothing
             static_cast<void>(arena->free(memory));
-            give_back();
+            arena->own_bytes_.fetch_sub(bytes);
           }};
 }
 

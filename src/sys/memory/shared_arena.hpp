@@ -55,12 +55,12 @@ class SharedArena {
   SharedArena* parents_ = nullptr;
   std::atomic<std::size_t> own_bytes_{0};
   std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;  ///< offset to bytes; neighbours are joined
   struct Block {
     std::size_t bytes = 0;
-    std::uint64_t number = 0;
+    std::uint64_t number = 0;  ///< of one in use
   };
-  std::map<std::size_t, Block> used_;  ///< by offset
+  /// By offset; neighbours that are free are joined.
+  std::map<std::size_t, Block> free_, used_;
   std::uint64_t last_number_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/made_once.hpp"
@@ -86,9 +87,16 @@ void ShmSlotPool::collect_read() {
 }
 
 bool ShmSlotPool::make(std::size_t count, std::size_t ready_bytes) {
-  SharedArena::OwnedBlock memory = SharedArena::own(count * slot_bytes_);
-  auto place = memory ? SharedSegments::find(memory.get(), count * slot_bytes_) : std::nullopt;
-  if (!place) return false;
+  const std::size_t bytes = count * slot_bytes_;
+  SharedArena::OwnedBlock memory = SharedArena::own(bytes), other;
+  if (!memory) return false;
+  std::optional<SharedPlace> place = SharedSegments::find(memory.get(), bytes);
+  if (!place) {  // it lies in two windows; what comes behind does not
+    other = SharedArena::own(bytes);
+    std::swap(memory, other);
+    place = memory ? SharedSegments::find(memory.get(), bytes) : std::nullopt;
+    if (!place) return false;
+  }
   if (ready_bytes > 0) populate(memory.get(), std::min(ready_bytes, slot_bytes_));
   const std::lock_guard lock(g_pools_mutex);
   free_.reserve(made_ + count);

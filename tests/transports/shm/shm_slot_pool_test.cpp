@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "sys/memory/peer_memory.hpp"
+#include "sys/memory/shared_arena.hpp"
+#include "sys/memory/shared_segments.hpp"
 #include "transports/lone_rank.hpp"
 #include "transports/transport_backend.hpp"
 
@@ -130,6 +132,31 @@ TEST_F(SharedSlots, LongMessagesWaitUntilThePeerSaysThatItReachesThem) {
   ASSERT_NE(place, nullptr);
   EXPECT_TRUE(SharedSegments::find(place, kBytes));
   EXPECT_TRUE(lane.receiver->receive(small, sizeof small, 1) && lane.receive(2));
+}
+
+/// Such memory could not be read in place.
+TEST_F(SharedSlots, NoneLieInTwoWindowsOfTheArena) {
+  constexpr std::size_t kPiece = 64 << 10, kWindow = SharedPlace::kWindow;
+  SharedArena* const arena = *SharedArena::of_this_process();
+  std::vector<SharedArena::OwnedBlock> filled;
+  if (arena->size() < 4 * kWindow) GTEST_SKIP() << "the arena is short";
+  filled.push_back(SharedArena::own(kWindow - (32 << 20)));
+  ASSERT_TRUE(filled.back());
+  // Up to where the next blocks would lie on both sides of the border.
+  const auto offset = [&] {
+    return SharedSegments::find(filled.back().get(), kPiece)->offset % kWindow;
+  };
+  while (offset() != kWindow - 4 * kPiece) {
+    filled.push_back(SharedArena::own(kPiece));
+    ASSERT_TRUE(filled.back() && filled.size() < 1000);
+  }
+  Communicator others[2]{Communicator(true), Communicator(true)};
+  for (Communicator& other : others) {
+    for (std::uint64_t message = 0; message < kCredits; ++message)
+      EXPECT_TRUE(SharedSegments::find(other.send(message), kBytes)) << message;
+    for (std::uint64_t message = 0; message < kCredits; ++message)
+      EXPECT_TRUE(other.receive(message));
+  }
 }
 
 /// However many communicators there are, and whatever is under way.
