@@ -28,7 +28,7 @@ PeerSegments::~PeerSegments() {
 
 Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t bytes) {
   COLL_ASSIGN(const PeerWindow window, place.segment == SharedPlace::kArena
-                                           ? arena_->window(place.offset, PeerAccess::read)
+                                           ? arena_window(place.offset, PeerAccess::read)
                                            : window_of(place));
   if (!window.has(place.offset, bytes)) return not_shared(place, bytes);
   recent(place) = {place.segment, window};
@@ -36,10 +36,20 @@ Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t
 }
 
 Result<std::byte*> PeerSegments::map_to_write(std::uint64_t offset, std::size_t bytes) {
-  COLL_ASSIGN(const PeerWindow window, arena_->window(offset, PeerAccess::write));
+  COLL_ASSIGN(const PeerWindow window, arena_window(offset, PeerAccess::write));
   if (!window.has(offset, bytes)) return not_shared({.offset = offset}, bytes);
   latest_to_write_ = window;
   return window.data + (offset - window.begin);
+}
+
+/// Asks the arena, which locks, once for each piece.
+Result<PeerWindow> PeerSegments::arena_window(std::uint64_t offset, PeerAccess access) {
+  const std::pair key(offset / SharedPlace::kWindow, access);
+  if (const auto known = arena_windows_.find(key); known != arena_windows_.end())
+    return known->second;
+  COLL_ASSIGN(const PeerWindow window, arena_->window(offset, access));
+  if (window.data != nullptr) arena_windows_.emplace(key, window);
+  return window;
 }
 
 /// The piece of a segment other than the arena. Maps what is not mapped yet.

@@ -68,6 +68,7 @@ class PeerSegments {
   }
   Result<const std::byte*> map(const SharedPlace& place, std::size_t bytes);
   Result<std::byte*> map_to_write(std::uint64_t offset, std::size_t bytes);
+  Result<PeerWindow> arena_window(std::uint64_t offset, PeerAccess access);
   Result<PeerWindow> window_of(const SharedPlace& place);
   void release_gone(std::uint64_t removals);
 
@@ -76,6 +77,8 @@ class PeerSegments {
   std::uint64_t removals_ = 0;
   std::array<Recent, 8> recent_;
   PeerWindow latest_to_write_;
+  /// Of the arena, which keeps them mapped, by number and access.
+  std::map<std::pair<std::uint64_t, PeerAccess>, PeerWindow> arena_windows_;
   /// Of other segments than the arena, by segment and number.
   std::map<std::pair<std::uint64_t, std::uint64_t>, Mapped> mappings_;
 };

@@ -176,13 +176,10 @@ SharedArena::OwnedBlock SharedArena::own(std::size_t bytes) {
   const Result<SharedArena*> found = of_this_process();
   if (!found.ok()) return {};
   SharedArena* const arena = *found;
+  if (arena->own_bytes_.load() + bytes > arena->size_ / 2) return {};
   const Result<std::byte*> block = arena->allocate(bytes);
   if (!block.ok()) return {};
-  if (arena->own_bytes_.fetch_add(bytes) + bytes > arena->size_ / 2) {
-    arena->own_bytes_.fetch_sub(bytes);
-    static_cast<void>(arena->free(*block));
-    return {};
-  }
+  arena->own_bytes_.fetch_add(bytes);
   return {*block, [arena, bytes](std::byte* memory) {  // small: allocates nothing
             static_cast<void>(arena->free(memory));
             arena->own_bytes_.fetch_sub(bytes);

@@ -64,7 +64,11 @@ ShmSlotPool::Membership ShmSlotPool::join(const MemoryProof& peer, const ShmSlot
     return {.pool = known->second, .owner = owner};
   const auto pool = all.emplace(key, std::make_shared<ShmSlotPool>(large.stride)).first->second;
   lock.unlock();
-  if (ready_bytes > 0) pool->make(large.count, ready_bytes);
+  try {
+    if (ready_bytes > 0) pool->make(large.count, ready_bytes);
+  } catch (const std::bad_alloc&) {
+    // The first long message asks again.
+  }
   return {.pool = pool, .owner = owner};
 }
 
@@ -117,8 +121,9 @@ bool ShmSlotPool::has_blocks_for(std::size_t slots) const {
   return made_ >= slots;
 }
 
-/// A block that others gave back, or another owner needs no more: a new one would be more memory.
-/// But who has asked often is busy as often as others are, and shall not ask for ever.
+/// Returns a block that others gave back, or takes one from an idle connection of another owner: a
+/// new one would be more memory. A connection that has asked often is used in turn with others. If
+/// it took blocks from them, and they from it, each message would lock.
 ShmBlock ShmSlotPool::take(ShmBlocks& member) {
   const std::lock_guard lock(g_pools_mutex);
   members_.splice(members_.end(), members_, member.self_);
