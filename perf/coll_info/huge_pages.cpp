@@ -66,7 +66,7 @@ Json row_of(const std::string& setting, std::byte* begin) {
 }
 
 Json of_arena() {
-  const coll::SharedArena::OwnedBlock block = coll::SharedArena::own(kBlock);
+  const coll::SharedArena::OwnedBlock block = coll::SharedArena::own(kBlock, coll::ArenaUse::calls);
   return row_of(chosen("shmem_enabled"), block.get());
 }
 

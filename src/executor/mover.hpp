@@ -49,7 +49,7 @@ class Mover {
   }
   /// Whether a message is better written to its slot past the caches.
   [[nodiscard]] static bool streams_to(const Connection& to, const StepExtent& extent) {
-    return extent.bytes >= to.least_streamed();
+    return to.is_streamed(extent.bytes);
   }
   /// `streaming`: past the caches.
   [[gnu::always_inline]] static void copy_bytes(std::byte* to, const std::byte* from,

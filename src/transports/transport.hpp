@@ -159,6 +159,13 @@ class ProgressSource {
   ~ProgressSource() = default;
 };
 
+/// Lengths of messages, in bytes: from `least` to `most`. Without a word, none.
+struct LengthRange {
+  std::size_t least = 1, most = 0;
+
+  [[nodiscard]] bool has(std::size_t bytes) const { return bytes >= least && bytes <= most; }
+};
+
 /// One end of a connection to one peer: a bounded FIFO of messages in each direction, each with one
 /// writer and one reader. One thread at a time uses it. No function blocks: what cannot be done now
 /// says so, and the caller tries again with the same arguments. Messages arrive whole, in order,
@@ -181,16 +188,17 @@ class Connection {
   virtual ~Connection() = default;
 
   // --- sending
-  /// Where to write the next message's payload. Null only without a free credit or after a failure.
+  /// Where to write the next message's payload. Null only without a free credit, while the peer has
+  /// not finished connecting, or after a failure.
   /// Returns the same place until `commit`.
   virtual std::byte* acquire(std::size_t bytes) = 0;
   /// Is the place from `acquire` in the receiver's memory, where it wants the message?
   [[nodiscard]] bool lands() const { return lands_; }
   /// Sends the payload that was written to the place from `acquire(bytes)`.
   virtual void commit(std::size_t bytes, std::uint64_t digest) = 0;
-  /// From this length on, payloads are better written past the caches to the place from `acquire`,
-  /// and `send` is not the best way to send.
-  [[nodiscard]] std::size_t least_streamed() const { return least_streamed_; }
+  /// Is a payload of `bytes` better written past the caches to the place from `acquire`? Then
+  /// `send` is not the best way to send it.
+  [[nodiscard]] bool is_streamed(std::size_t bytes) const { return streamed_.has(bytes); }
   /// Sends from the caller's memory, which may save a copy. False: not (wholly) now, call again
   /// with the same arguments and leave the memory unchanged. True: the memory may be reused.
   virtual bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) = 0;
@@ -255,7 +263,7 @@ class Connection {
       : peer_(inner->peer_), slot_bytes_(inner->slot_bytes_), failing_(inner->failing_) {}
   void set_buffer_bytes(std::size_t bytes) { buffer_bytes_ = bytes; }
   void set_lands(bool lands) { lands_ = lands; }
-  void set_least_streamed(std::size_t bytes) { least_streamed_ = bytes; }
+  void set_streamed(const LengthRange& lengths) { streamed_ = lengths; }
   void set_part_bytes(std::size_t bytes) { part_bytes_ = bytes; }
   /// Keeps the first failure.
   void fail(const Status& status) {
@@ -267,7 +275,7 @@ class Connection {
   std::size_t slot_bytes_ = 0;
   std::size_t buffer_bytes_ = 0;
   bool lands_ = false;
-  std::size_t least_streamed_ = std::numeric_limits<std::size_t>::max();
+  LengthRange streamed_;
   std::size_t part_bytes_ = std::numeric_limits<std::size_t>::max();
   Status status_;
   Connection* failing_ = this;  ///< whose status is meant: that of the innermost connection

@@ -50,7 +50,7 @@ class ArenaResource final : public std::pmr::memory_resource {
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t /*alignment*/) override {
-    auto block = SharedArena::own(bytes);
+    auto block = SharedArena::own(bytes, ArenaUse::calls);
     if (!block) throw std::bad_alloc();
     return block.release();
   }

@@ -256,7 +256,7 @@ TEST(ShmSlotDeck, SpreadsOverAllOfItsBytesBeforeAnyIsWrittenAgain) {
   constexpr std::uint32_t kSlots = 8;
   ShmSlotDeck deck(kSlots);
   deck.spread(kSpread);
-  const std::uint32_t fit = kSpread / ((kLarge + 63) / 64 * 64);
+  const std::uint32_t fit = (kSpread - kLarge) / ((kLarge + kPrefetchedBytes + 63) / 64 * 64) + 1;
   std::set<std::pair<std::uint32_t, std::uint32_t>> places;
   std::uint32_t back = 0;
   for (std::uint32_t i = 0; i < fit * kSlots; ++i) {

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <deque>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -113,7 +112,6 @@ TEST(ShmSlotTrial, WithoutSpreadingChoosesOfTheOthers) {
     return ShmSlotTrial(ShmSlotSize::large, way, ShmWays::without_spread);
   };
   ShmSlotTrial trial = made(ShmWay::streamed);
-  EXPECT_TRUE(trial.has_choice());
   std::set<ShmWay> tried;
   bytes_until_next(trial, 300);
   EXPECT_EQ(chosen(trial, {{300, 100, 700}, {300, 100, 900}}, 5, &tried), ShmWay::few);
@@ -121,27 +119,25 @@ TEST(ShmSlotTrial, WithoutSpreadingChoosesOfTheOthers) {
   EXPECT_EQ(chosen(trial, {{1600, 400, 600}, {400, 400, 400}}, 5, &tried), ShmWay::streamed);
   EXPECT_EQ(tried, std::set({ShmWay::few, ShmWay::streamed}));
   EXPECT_FALSE(made(ShmWay::spread).has_chosen()) << "another connection's choice";
-  EXPECT_FALSE(
-      ShmSlotTrial(ShmSlotSize::small, ShmWay::spread, ShmWays::without_spread).has_choice());
 }
 
-/// They are read at once, so they are not streamed, whatever that would take.
-TEST(ShmSlotTrial, ShortMessagesAreTriedInTwoWays) {
+/// They are tried the same ways. A little more memory is worth a tenth, not less.
+TEST(ShmSlotTrial, ShortMessagesHaveAChoiceOfTheirOwn) {
   const std::pair<Times, ShmWay> machines[] = {
-      {{{1600, 400, 1}, {400, 400, 1}}, ShmWay::spread},
-      {{{300, 900, 1}, {300, 400, 1}}, ShmWay::few},
-      // A little more memory is worth a tenth, not less.
-      {{{1000, 900, 1}, {1000, 900, 1}}, ShmWay::spread},
-      {{{1000, 970, 1}, {1000, 970, 1}}, ShmWay::few},
+      {{{1600, 400, 600}, {400, 400, 900}}, ShmWay::spread},
+      {{{300, 900, 700}, {300, 400, 900}}, ShmWay::few},
+      {{{2000, 2000, 150}, {700, 700, 350}}, ShmWay::streamed},
+      {{{1000, 900, 950}, {1000, 900, 950}}, ShmWay::spread},
+      {{{1000, 970, 990}, {1000, 970, 990}}, ShmWay::few},
   };
   ShmSlotTrial long_messages = new_trial();
-  ASSERT_EQ(chosen(long_messages, {{6800, 2600, 600}, {700, 5000, 1000}}), ShmWay::streamed);
+  ASSERT_EQ(chosen(long_messages, {{1600, 400, 600}, {400, 400, 900}}), ShmWay::spread);
   const auto large = ShmSlotTrial::latest(ShmSlotSize::large);
   for (const auto& [times, best] : machines) {
     ShmSlotTrial trial = new_trial(ShmSlotSize::small);
     std::set<ShmWay> tried;
     EXPECT_EQ(chosen(trial, times, 5, &tried), best);
-    EXPECT_EQ(tried, std::set({ShmWay::few, ShmWay::spread}));
+    EXPECT_EQ(tried.size(), kShmWays);
     EXPECT_EQ(ShmSlotTrial(ShmSlotSize::small).way(), best) << "the next sender of the process";
     EXPECT_EQ(ShmSlotTrial::latest(ShmSlotSize::large), large) << "which is another choice";
   }
@@ -150,14 +146,25 @@ TEST(ShmSlotTrial, ShortMessagesAreTriedInTwoWays) {
 /// So its first combined message is already written as is best.
 TEST(ShmSlotTrial, AConnectionBeginsWithWhatTheProcessChoseLast) {
   const Backend shm{.name = "shm", .make = make_shm_transport};
-  const Times ways[] = {{{6800, 2600, 600}, {700, 5000, 1000}}, {{300, 900, 700}, {300, 400, 900}}};
-  const std::size_t least_streamed[] = {4097, std::numeric_limits<std::size_t>::max()};
-  for (std::size_t i = 0; i < std::size(ways); ++i) {
-    ShmSlotTrial trial = new_trial();
-    ASSERT_EQ(chosen(trial, ways[i]), i == 0 ? ShmWay::streamed : ShmWay::few);
-    Pair pair(shm, 64 << 10);
-    ASSERT_TRUE(pair.ready);
-    for (const auto& end : pair.ends) EXPECT_EQ(end->least_streamed(), least_streamed[i]);
+  const auto choose = [](ShmSlotSize size, bool streamed) {
+    ShmSlotTrial trial = new_trial(size);
+    const Times far{{6800, 2600, 600}, {700, 5000, 1000}},
+        one_cache{{300, 900, 700}, {300, 400, 900}};
+    ASSERT_EQ(chosen(trial, streamed ? far : one_cache), streamed ? ShmWay::streamed : ShmWay::few);
+  };
+  for (const bool small : {true, false}) {
+    for (const bool large : {true, false}) {
+      choose(ShmSlotSize::small, small);
+      choose(ShmSlotSize::large, large);
+      Pair pair(shm, 64 << 10);
+      ASSERT_TRUE(pair.ready);
+      for (const auto& end : pair.ends) {
+        EXPECT_FALSE(end->is_streamed(0) || end->is_streamed(2048)) << "it is written ahead";
+        for (const std::size_t bytes : {2049U, 4096U}) EXPECT_EQ(end->is_streamed(bytes), small);
+        for (const std::size_t bytes : {4097U, 64U << 10})
+          EXPECT_EQ(end->is_streamed(bytes), large);
+      }
+    }
   }
 }
 
@@ -306,7 +313,7 @@ TEST(ShmSlotTrial, MessagesArriveWhole) {
       const auto places = stream(
           memory, sender, 1, tries ? 600 : 100, random,  // a trial comes after 4 MiB
           [&] { return random() % 4 == 0 ? 5000 : 4097 + random() % (60 << 10); },
-          [&] { streams.insert(sender.least_streamed() <= kBytes); });
+          [&] { streams.insert(sender.streamed().has(kBytes)); });
       // Spread messages begin anywhere; others where a slot begins. A trial tries both, but spreads
       // few messages where caches are small.
       if (way == ShmWay::spread) {
@@ -324,12 +331,16 @@ TEST(ShmSlotTrial, MessagesArriveWhole) {
 TEST(ShmSlotTrial, ShortMessagesArriveWhole) {
   std::mt19937_64 random(test_seed());
   for (const bool tries : {true, false}) {
-    for (const ShmWay way : {ShmWay::few, ShmWay::spread}) {
+    for (const ShmWay way : {ShmWay::few, ShmWay::spread, ShmWay::streamed}) {
       ShmMemory memory(4, 64 << 10);
       ShmSender sender(memory.fifo, 1, way, ShmWay::few);
+      std::set<bool> streams;
       const auto places = stream(
           memory, sender, 0, tries ? 12'000 : 700, random,  // a trial comes after 4 MiB
-          [&] { return random() % 4 == 0 ? 200 : 113 + random() % 3984; }, [] {});
+          [&] { return random() % 4 == 0 ? 200 : 113 + random() % 3984; },
+          [&] { streams.insert(sender.streamed().has(ShmFifo::kSmallBytes)); });
+      const bool streamed = way == ShmWay::streamed;
+      EXPECT_EQ(streams, tries ? std::set({false, true}) : std::set({streamed}));
       const std::size_t all =
           std::min<std::size_t>(700, ShmSlotTrial::spread_bytes() / ShmFifo::kSmallStride);
       if (way == ShmWay::spread) {
@@ -377,6 +388,32 @@ TEST(ShmSlotTrial, ShortMessagesAreTriedOnSlotsThatAreWrittenAgainAndAgain) {
       while (trial.has_chosen()) go();
     }
   }
+}
+
+/// Or else the reader's processor would prefetch from what is being written.
+TEST(ShmSlotDeck, SpreadMessagesLieApart) {
+  std::mt19937_64 random(test_seed());
+  ShmSlotDeck deck(3);
+  deck.spread(100'000);
+  std::map<std::uint32_t, std::uint32_t> end;
+  std::uint32_t came_back = 0, behind = 0;
+  for (int message = 0; message < 1000; ++message) {
+    const std::size_t bytes = 4097 + random() % 12'000;
+    const ShmSlot slot = deck.offer(bytes);
+    EXPECT_EQ(slot.offset % kCacheLine, 0U);
+    if (slot.offset > 0) {
+      EXPECT_GE(slot.offset, end[slot.number] + kPrefetchedBytes);
+      EXPECT_LT(slot.offset, end[slot.number] + kPrefetchedBytes + kCacheLine);
+      ++behind;
+    }
+    end[slot.number] = slot.offset + static_cast<std::uint32_t>(bytes);
+    deck.send(bytes, false);
+    EXPECT_FALSE(deck.wants_back()) << "each slot has its turn";
+    if (!deck.has_one()) {
+      ASSERT_TRUE(deck.take_back(came_back += 3));
+    }
+  }
+  EXPECT_GT(behind, 800U);
 }
 
 TEST(ShmSlotRing, AtLeastAsManyMessagesLieBetweenTwoOfOneSlotAsMayBeUnderWay) {

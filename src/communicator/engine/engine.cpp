@@ -17,6 +17,11 @@ namespace {
 constexpr ProgramLanes kHostLanes{.collectives = 0, .pairs = 0x8000};
 constexpr ProgramLanes kTaggedLanes{.collectives = 0, .pairs = 0xa000};
 
+/// Memory of calls that ranks of this host read in place.
+SharedArena::OwnedBlock readable_by_others(std::size_t bytes) {
+  return SharedArena::own(bytes, ArenaUse::calls);
+}
+
 /// The digest of the call's messages.
 std::uint64_t digest_of(const OpenCall& call) {
   const std::uint64_t digest = numbered(call.bound->digest, call.call.sequence);
@@ -36,7 +41,7 @@ Engine::Engine(Rank rank, Rank size, double deadline_s, const WaitPolicy& waitin
       unknown_block_(static_cast<std::uint64_t>(membership.world.costs().cut.unknown_block_bytes)),
       waiting_(waiting),
       failure_(failure),
-      scratch_(membership.world.shared_memory ? &SharedArena::own : ScratchPool::Readable()),
+      scratch_(membership.world.shared_memory ? &readable_by_others : ScratchPool::Readable()),
       programs_(rank, membership, membership.world, kHostLanes, executor_, scratch_,
                 memory_counts_),
       tagged_programs_(rank, membership, membership.world, kTaggedLanes, executor_, scratch_,

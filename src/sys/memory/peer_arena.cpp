@@ -81,10 +81,14 @@ bool PeerArena::is_of(std::int64_t pid, const SharedPlace& place) {
 
 Result<PeerWindow> PeerArena::window(std::uint64_t offset, PeerAccess access) {
   const std::lock_guard lock(g_arenas_mutex);
-  const std::pair key(offset / kWindow, access);
-  if (const auto known = windows_.find(key); known != windows_.end()) return known->second;
-  COLL_ASSIGN(const PeerWindow made, PeerWindow::map(file_, offset, access));
-  if (made.data != nullptr) windows_.emplace(key, made);
+  const auto [place, is_new] = windows_.try_emplace({offset / kWindow, access});
+  if (!is_new) return place->second;
+  Result<PeerWindow> made = PeerWindow::map(file_, offset, access);
+  if (made.ok() && made->data != nullptr) {
+    place->second = *made;
+  } else {
+    windows_.erase(place);
+  }
   return made;
 }
 

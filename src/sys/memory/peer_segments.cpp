@@ -59,8 +59,13 @@ Result<PeerWindow> PeerSegments::window_of(const SharedPlace& place) {
   if (!opens())
     return failed(Code::unsupported, "the descriptors of the peer cannot be opened here");
   COLL_ASSIGN(const Fd file, open_peer_file(pid_, place));
-  COLL_ASSIGN(const PeerWindow made, PeerWindow::map(file, place.offset, PeerAccess::read));
-  if (made.data != nullptr) mappings_.emplace(key, Mapped{made, place});
+  const auto entry = mappings_.try_emplace(key).first;  // before what would be lost without it
+  const Result<PeerWindow> made = PeerWindow::map(file, place.offset, PeerAccess::read);
+  if (made.ok() && made->data != nullptr) {
+    entry->second = {*made, place};
+  } else {
+    mappings_.erase(entry);
+  }
   return made;
 }
 

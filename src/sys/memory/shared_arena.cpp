@@ -172,17 +172,17 @@ Status SharedArena::free(std::byte* block) {
   return {};
 }
 
-SharedArena::OwnedBlock SharedArena::own(std::size_t bytes) {
-  const Result<SharedArena*> found = of_this_process();
-  if (!found.ok()) return {};
-  SharedArena* const arena = *found;
-  if (arena->own_bytes_.load() + bytes > arena->size_ / 2) return {};
-  const Result<std::byte*> block = arena->allocate(bytes);
+SharedArena::OwnedBlock SharedArena::own(std::size_t bytes, ArenaUse use) {
+  const Result<SharedArena*> arena = of_this_process();
+  if (!arena.ok()) return {};
+  Own& own = (*arena)->own_[static_cast<std::size_t>(use)];
+  if (own.bytes.load() + bytes > (*arena)->size_ / (2 * kArenaUses)) return {};
+  const Result<std::byte*> block = (*arena)->allocate(bytes);
   if (!block.ok()) return {};
-  arena->own_bytes_.fetch_add(bytes);
-  return {*block, [arena, bytes](std::byte* memory) {  // small: allocates nothing
-            static_cast<void>(arena->free(memory));
-            arena->own_bytes_.fetch_sub(bytes);
+  own.bytes.fetch_add(bytes);
+  return {*block, [&own, bytes](std::byte* memory) {  // small: allocates nothing
+            static_cast<void>(own.arena->free(memory));
+            own.bytes.fetch_sub(bytes);
           }};
 }
 

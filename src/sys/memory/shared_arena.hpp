@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,14 @@
 #include "sys/memory/shared_segments.hpp"
 
 namespace coll {
+
+/// What the library itself keeps in an arena. Each use has a quarter of the arena at most, so that
+/// neither takes the other's room, and half is left to users.
+enum class ArenaUse : std::uint8_t {
+  messages,  ///< of connections, which can do without
+  calls,     ///< their scratch memory, and what GPUs need
+};
+inline constexpr std::size_t kArenaUses = 2;
 
 /// One range of addresses per process, all of it one memfd: whoever has the descriptor can map any
 /// part. The range is far larger than what is used; a page costs memory once it is touched, and is
@@ -35,9 +44,9 @@ class SharedArena {
   /// How many blocks were ever freed.
   static std::uint64_t frees();
   /// A block of this process's arena that frees itself, for the library's own use; null if there is
-  /// no arena or no room. Half of the arena is left to users.
+  /// no arena, or no room for this use.
   using OwnedBlock = std::unique_ptr<std::byte[], std::function<void(std::byte*)>>;
-  static OwnedBlock own(std::size_t bytes);
+  static OwnedBlock own(std::size_t bytes, ArenaUse use);
 
   /// Where it begins for others; the descriptor is to be passed on.
   [[nodiscard]] const SharedPlace& place() const { return place_; }
@@ -53,7 +62,11 @@ class SharedArena {
   std::size_t size_;
   /// A forked child's: its parent's, which it cannot use. Kept for checkers of leaks.
   SharedArena* parents_ = nullptr;
-  std::atomic<std::size_t> own_bytes_{0};
+  struct Own {
+    SharedArena* arena = nullptr;
+    std::atomic<std::size_t> bytes{0};
+  };
+  Own own_[kArenaUses]{{.arena = this}, {.arena = this}};  ///< by use
   std::mutex mutex_;
   struct Block {
     std::size_t bytes = 0;

@@ -19,7 +19,7 @@ FakeConnection::FakeConnection(const ConnectionSpec& spec, FakeTransport* transp
       lane_(spec.lane) {
   set_buffer_bytes(spec.credits * spec.slot_bytes);
   // Executors must do well with both kinds.
-  if (side == 1) set_least_streamed(128);
+  if (side == 1) set_streamed({.least = 128, .most = slot_bytes()});
   if (side == 0) set_part_bytes(80);
   const FakeScript& script = network_->script();
   const auto own = script.least_loan_to.find(spec.peer);

@@ -69,7 +69,7 @@ void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool d
   segment_ = std::move(segment);
   sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1),
                       crowded_ ? ShmWays::without_spread : ShmWays::all);
-  set_least_streamed(sender_.least_streamed());
+  set_streamed(sender_.streamed());
   const ShmFifo back = layout.fifo(segment_.data(), dialled ? 1 : 0);
   sender_.listen_to(*back.lender, !dialled);
   receiver_ = ShmReceiver(back);

@@ -53,9 +53,10 @@ class ShmConnection final : public Connection, public Lending, public Landing {
   }
   void commit(std::size_t bytes, std::uint64_t digest) override {
     sender_.commit(bytes, digest, std::exchange(streaming_, true));
-    if (bytes <= ShmFifo::kSmallBytes) return;
-    // Only such messages are ever streamed, or land.
-    set_least_streamed(sender_.least_streamed());
+    if (bytes <= ShmFifo::kAhead) [[likely]]
+      return;
+    // Only such messages are ever streamed; and only longer ones land.
+    set_streamed(sender_.streamed());
     set_lands(false);
   }
   bool send(const std::byte* data, std::size_t bytes, std::uint64_t digest) override {

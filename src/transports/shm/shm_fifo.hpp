@@ -108,10 +108,14 @@ struct ShmFifo {
   ShmCell* cells = nullptr;
   ShmSlots slots[2];  ///< small ones, if large ones are larger; large ones, the spec's credits
 
-  /// Longer messages do not go into small slots. Small slots lie a little further apart than their
-  /// size, so that they spread over a cache.
-  static constexpr std::size_t kSmallBytes = 4096, kSmallStride = kSmallBytes + kLinePair;
+  /// Longer messages do not go into small slots. An odd number of pairs, so that slots spread over
+  /// a cache.
+  static constexpr std::size_t kSmallBytes = 4096, kSmallStride = kSmallBytes + 5 * kLinePair;
+  static_assert(kSmallStride >= kSmallBytes + kPrefetchedBytes);
   static constexpr std::uint32_t kSmallCredits = 32;
+  /// Of messages up to this length the sender asks for the lines of the next slot early. Longer
+  /// ones are written in whichever way takes the least time.
+  static constexpr std::size_t kAhead = 2048;
   /// Shorter messages have a trial of loans of their own.
   static constexpr std::size_t kLongLoan = 16 << 10;
   static constexpr std::uint32_t kSmallSlots = ShmSlotTrial::most_spread_bytes() / kSmallStride;

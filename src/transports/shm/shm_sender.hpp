@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "sys/clock.hpp"
 #include "transports/shm/shm_fifo.hpp"
 #include "transports/shm/shm_slot_pool.hpp"
+#include "transports/transport.hpp"
 
 namespace coll {
 
@@ -75,14 +75,15 @@ class ShmSender final : ShmCursor {
     publish(bytes, shared ? bytes | kLent : bytes, digest, false);
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming && cells_ > 0) own_next_cell(bytes);
-    if (needs_slot(bytes) && bytes <= kAhead && !needs_large_slot(bytes) && cells_ > 0 &&
+    if (needs_slot(bytes) && bytes <= ShmFifo::kAhead && !needs_large_slot(bytes) && cells_ > 0 &&
         small_slots_ > 0)
       own_next_slot(bytes);
   }
-  /// From this length on, payloads are better written past the caches.
-  [[nodiscard]] std::size_t least_streamed() const {
-    const bool streams = trials_[1].way() == ShmWay::streamed;
-    return streams ? ShmFifo::kSmallBytes + 1 : std::numeric_limits<std::size_t>::max();
+  /// Which payloads are better written past the caches.
+  [[nodiscard]] LengthRange streamed() const {
+    const auto streams = [&](std::size_t size) { return trials_[size].way() == ShmWay::streamed; };
+    return {.least = (streams(0) ? ShmFifo::kAhead : ShmFifo::kSmallBytes) + 1,
+            .most = streams(1) ? fifo_.slots[1].stride : ShmFifo::kSmallBytes};
   }
   /// Whether to lend the next message, which may as well go through a slot.
   bool lends_either_way(std::size_t bytes) {
@@ -244,7 +245,7 @@ class ShmSender final : ShmCursor {
   /// Whether a message is timed, and so has a say in the way. Shorter ones go the same way, but
   /// what they take hardly depends on it.
   [[nodiscard]] bool is_tried(std::size_t bytes) const {
-    return bytes > kAhead && has_small_slots() && trials_[fifo_.size_of(bytes)].has_choice();
+    return bytes > ShmFifo::kAhead && has_small_slots();
   }
   /// Whether it matters how long the message takes to write.
   [[nodiscard]] bool wants_times(std::size_t bytes) {
@@ -374,7 +375,6 @@ class ShmSender final : ShmCursor {
     small_slots_ = fifo_.slots[0].credits - small_in_flight;
   }
 
-  static constexpr std::size_t kAhead = 2048;
   static constexpr std::uint32_t kLongLoans = 64;  ///< that are known, of the latest
 
   // What each message needs comes first.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "transports/shm/shm_line.hpp"
 #include "transports/shm/shm_slot_trial.hpp"
 
 namespace coll {
@@ -82,12 +83,17 @@ class ShmSlotDeck {
   /// How many were ever sent; wraps.
   [[nodiscard]] std::uint32_t sent() const { return sent_; }
   /// Whether it is time to ask which came back, rather than to use one more. Each time costs a
-  /// cache line: at every message, 16 KiB took 8 % longer.
-  [[nodiscard]] bool wants_back() const { return !offered_ && sent_ - returned_ >= kUnasked; }
+  /// cache line: at every message, 16 KiB took 8 % longer. Spread messages use all slots anyway.
+  [[nodiscard]] bool wants_back() const {
+    return spread_ == 0 && !offered_ && sent_ - returned_ >= kUnasked;
+  }
   /// The message of `bytes` goes, in the slot that was offered for it; `lent`: to be filled.
   void send(std::size_t bytes, bool lent) {
     ShmSlot sent = lent ? *offered_ : offer(bytes);
-    if (spread_ > 0 && !lent) sent.offset += static_cast<std::uint32_t>((bytes + 63) / 64 * 64);
+    if (spread_ > 0 && !lent) {
+      const std::size_t gap = bytes <= kShort ? kPrefetchedBytes : 0;
+      sent.offset += static_cast<std::uint32_t>((bytes + gap + 63) / 64 * 64);
+    }
     under_way_[(oldest_ + (sent_ - returned_)) % under_way_.size()] = sent;
     offered_.reset();
     ++sent_;
@@ -104,6 +110,8 @@ class ShmSlotDeck {
 
  private:
   static constexpr std::uint32_t kUnasked = 2;
+  /// Of longer messages, so few lines more do not matter; but fewer messages would fit.
+  static constexpr std::size_t kShort = std::size_t{16} << 10;
 
   std::vector<ShmSlot> free_, under_way_;
   std::optional<ShmSlot> offered_;

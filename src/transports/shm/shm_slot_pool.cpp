@@ -92,11 +92,11 @@ void ShmSlotPool::collect_read() {
 
 bool ShmSlotPool::make(std::size_t count, std::size_t ready_bytes) {
   const std::size_t bytes = count * slot_bytes_;
-  SharedArena::OwnedBlock memory = SharedArena::own(bytes), other;
+  SharedArena::OwnedBlock memory = SharedArena::own(bytes, ArenaUse::messages), other;
   if (!memory) return false;
   std::optional<SharedPlace> place = SharedSegments::find(memory.get(), bytes);
-  if (!place) {  // it lies in two windows; what comes behind does not
-    other = SharedArena::own(bytes);
+  if (!place) {  // it lies in two windows; the next free place mostly lies behind it, in one
+    other = SharedArena::own(bytes, ArenaUse::messages);
     std::swap(memory, other);
     place = memory ? SharedSegments::find(memory.get(), bytes) : std::nullopt;
     if (!place) return false;

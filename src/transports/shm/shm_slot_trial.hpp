@@ -34,8 +34,8 @@ inline constexpr auto kShmTimedWays = static_cast<std::size_t>(ShmWay::lent) + 1
 /// touch new memory for each of them, and gains nothing where the next rank uses the same caches.
 enum class ShmWays : std::uint8_t { all, without_spread };
 
-/// Which slots a trial is about. Short messages are not streamed: they are read at once. Where they
-/// are spread, they go over as many slots as hold so much memory.
+/// Which slots a trial is about. Where small ones are spread, messages go over as many slots as
+/// hold so much memory.
 enum class ShmSlotSize : std::uint8_t { small, large };
 inline constexpr std::size_t kShmSlotSizes = 2;
 
@@ -107,8 +107,6 @@ class ShmSlotTrial {
   [[nodiscard]] bool wants_times() const {
     return phase_ != Phase::chosen || messages_ % kWatched == 0;
   }
-  /// Whether there is more than one way.
-  [[nodiscard]] bool has_choice() const { return tries(ShmWay::spread) || tries(ShmWay::streamed); }
   /// Whether no trial is on.
   [[nodiscard]] bool has_chosen() const { return phase_ == Phase::chosen; }
 
@@ -130,7 +128,7 @@ class ShmSlotTrial {
         begin(Phase::settle_few, ShmWay::few);
         break;
       case Phase::settle_few:
-        if (messages_ < (size_ == ShmSlotSize::large ? kSamples : kSettling)) break;
+        if (messages_ < settling()) break;
         // Another sender may have chosen meanwhile.
         if (const std::optional<ShmWay> way = latest(size_); !choice_ && way && tries(*way)) {
           take(*way);
@@ -139,15 +137,10 @@ class ShmSlotTrial {
         }
         break;
       case Phase::few:
-        if (!add(message_bytes, ns)) break;
-        if (tries(ShmWay::streamed)) {
-          begin(Phase::settle_streamed, ShmWay::streamed);
-        } else {
-          begin(Phase::fill, ShmWay::spread);
-        }
+        if (add(message_bytes, ns)) begin(Phase::settle_streamed, ShmWay::streamed);
         break;
       case Phase::settle_streamed:
-        if (messages_ == kSamples) begin(Phase::streamed, ShmWay::streamed);
+        if (messages_ == settling()) begin(Phase::streamed, ShmWay::streamed);
         break;
       case Phase::streamed:
         if (!add(message_bytes, ns)) break;
@@ -184,7 +177,7 @@ class ShmSlotTrial {
   static constexpr std::size_t kSamples = 8;
   /// Few small slots are a ring. So many messages go round it twice: its pages are there then, and
   /// its lines are where they are in the long run.
-  static constexpr std::size_t kSettling = 64;
+  [[nodiscard]] std::size_t settling() const { return size_ == ShmSlotSize::small ? 64 : kSamples; }
   /// The others must be shorter than the first by as much. To write large slots another way costs
   /// the caches of both cores; small ones fit beside all else.
   [[nodiscard]] float clearly() const { return size_ == ShmSlotSize::small ? 0.95F : 0.8F; }
@@ -214,8 +207,7 @@ class ShmSlotTrial {
 
   /// Whether a trial is also about this way.
   [[nodiscard]] bool tries(ShmWay way) const {
-    if (way == ShmWay::spread) return ways_ == ShmWays::all;
-    return way == ShmWay::few || size_ == ShmSlotSize::large;
+    return way != ShmWay::spread || ways_ == ShmWays::all;
   }
   [[nodiscard]] bool sampled() const {
     return phase_ == Phase::few || phase_ == Phase::streamed || phase_ == Phase::spread;

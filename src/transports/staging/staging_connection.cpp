@@ -32,7 +32,7 @@ Status StagingConnection::make_slots() {
   const std::size_t slots = round_up(credits_ * slot_bytes(), kPinnedUnit);
   on_device_ = DeviceSlots::make(lending(), context_, slots);
   const std::size_t bytes = words + (sends_from_device() ? slots : 2 * slots);
-  memory_ = SharedArena::own(bytes);
+  memory_ = SharedArena::own(bytes, ArenaUse::calls);
   if (!memory_)
     return failed(Code::out_of_resources, "no " + std::to_string(bytes) + " bytes to share");
   COLL_ASSIGN(pinned_, CudaPiece::pin(context_, memory_.get(), bytes));

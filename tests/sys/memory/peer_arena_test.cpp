@@ -3,6 +3,8 @@
 #include "sys/memory/peer_arena.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -45,6 +47,41 @@ TEST(PeerArena, EndsWithTheLastOfThem) {
   other.reset();
   EXPECT_TRUE(arena.expired());
   EXPECT_TRUE(PeerArena::of(passed(*memory))->window(0, PeerAccess::read).ok());
+}
+
+TEST(PeerArena, UnmapsItsWindowsAtItsEnd) {
+  const auto memory = MemorySegment::create("coll-test", kBytes);
+  ASSERT_TRUE(memory.ok());
+  auto arena = PeerArena::of(passed(*memory));
+  const auto write = arena->window(0, PeerAccess::write), read = arena->window(0, PeerAccess::read);
+  ASSERT_TRUE(write.ok() && read.ok());
+  const auto is_mapped = [](const PeerWindow& window) {
+    unsigned char page = 0;
+    return ::mincore(window.data, kBytes, &page) == 0;
+  };
+  EXPECT_TRUE(is_mapped(*write) && is_mapped(*read));
+  arena.reset();
+  EXPECT_FALSE(is_mapped(*write) || is_mapped(*read));
+}
+
+/// Who was found to have it keeps it: nothing is opened for the next communicator.
+TEST(PeerArena, AsksOnceWhoseItIs) {
+  const auto memory = MemorySegment::create("coll-test", kBytes);
+  ASSERT_TRUE(memory.ok());
+  auto mine = std::make_unique<Fd>(passed(*memory));
+  struct stat status {};
+  ASSERT_EQ(::fstat(mine->get(), &status), 0);
+  const SharedPlace place{
+      .segment = SharedPlace::kArena, .descriptor = mine->get(), .inode = status.st_ino};
+  const auto arena = PeerArena::of(passed(*memory));
+  EXPECT_FALSE(arena->is_of(0, place));
+  EXPECT_FALSE(
+      arena->is_of(::getpid(), {.descriptor = place.descriptor, .inode = place.inode + 1}));
+  EXPECT_TRUE(arena->is_of(::getpid(), place));
+  mine.reset();
+  EXPECT_TRUE(arena->is_of(::getpid(), place));
+  EXPECT_FALSE(
+      PeerArena::of(passed(*MemorySegment::create("coll-test", kBytes)))->is_of(::getpid(), place));
 }
 
 }  // namespace

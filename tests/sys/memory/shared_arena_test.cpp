@@ -139,12 +139,13 @@ TEST(SharedArena, MoreThanThereIsIsRefused) {
 }
 
 TEST(SharedArena, TheLibraryLeavesHalfOfItToUsers) {
-  const std::size_t half = (*SharedArena::of_this_process())->size() / 2;
-  EXPECT_EQ(SharedArena::own(half + 1), nullptr);
+  const std::size_t quarter = (*SharedArena::of_this_process())->size() / 4;
+  EXPECT_EQ(SharedArena::own(quarter + 1, ArenaUse::messages), nullptr);
   for (int time = 0; time < 2; ++time) {
-    const auto block = SharedArena::own(half);
+    const auto block = SharedArena::own(quarter, ArenaUse::messages);
     EXPECT_NE(block, nullptr) << "what was refused, or freed, is free";
-    EXPECT_EQ(SharedArena::own(1), nullptr);
+    EXPECT_EQ(SharedArena::own(1, ArenaUse::messages), nullptr);
+    EXPECT_NE(SharedArena::own(quarter, ArenaUse::calls), nullptr) << "messages have taken it";
   }
 }
 

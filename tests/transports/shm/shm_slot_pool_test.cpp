@@ -140,14 +140,14 @@ TEST_F(SharedSlots, NoneLieInTwoWindowsOfTheArena) {
   SharedArena* const arena = *SharedArena::of_this_process();
   std::vector<SharedArena::OwnedBlock> filled;
   if (arena->size() < 4 * kWindow) GTEST_SKIP() << "the arena is short";
-  filled.push_back(SharedArena::own(kWindow - (32 << 20)));
+  filled.push_back(SharedArena::own(kWindow - (32 << 20), ArenaUse::calls));
   ASSERT_TRUE(filled.back());
   // Up to where the next blocks would lie on both sides of the border.
   const auto offset = [&] {
     return SharedSegments::find(filled.back().get(), kPiece)->offset % kWindow;
   };
   while (offset() != kWindow - 4 * kPiece) {
-    filled.push_back(SharedArena::own(kPiece));
+    filled.push_back(SharedArena::own(kPiece, ArenaUse::calls));
     ASSERT_TRUE(filled.back() && filled.size() < 1000);
   }
   Communicator others[2]{Communicator(true), Communicator(true)};
@@ -157,6 +157,30 @@ TEST_F(SharedSlots, NoneLieInTwoWindowsOfTheArena) {
     for (std::uint64_t message = 0; message < kCredits; ++message)
       EXPECT_TRUE(other.receive(message));
   }
+}
+
+/// A connection has slots of its own, too.
+TEST_F(SharedSlots, MessagesNeedNoRoomInTheArena) {
+  SharedArena* const arena = *SharedArena::of_this_process();
+  std::vector<SharedArena::OwnedBlock> filled;
+  for (std::size_t bytes = arena->size() / 4; bytes >= kSlot; bytes /= 2) {
+    while (auto block = SharedArena::own(bytes, ArenaUse::messages))
+      filled.push_back(std::move(block));
+  }
+  std::vector<std::unique_ptr<Communicator>> others;  // the pool has blocks for a few
+  bool shared = true;
+  while (shared && others.size() < 20) {
+    Communicator& other = *others.emplace_back(std::make_unique<Communicator>(true));
+    for (std::uint64_t message = 0; message < kCredits; ++message) {
+      const std::byte* const place = other.send(message);
+      ASSERT_NE(place, nullptr);
+      shared = SharedSegments::find(place, kBytes).has_value();
+    }
+    for (std::uint64_t message = 0; message < kCredits; ++message)
+      EXPECT_TRUE(other.receive(message));
+  }
+  EXPECT_FALSE(shared);
+  EXPECT_TRUE(first_.send(1) && first_.receive(1));
 }
 
 /// However many communicators there are, and whatever is under way.
