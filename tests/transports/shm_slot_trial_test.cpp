@@ -9,8 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <iterator>
-#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -387,49 +385,6 @@ TEST(ShmSlotTrial, ShortMessagesAreTriedOnSlotsThatAreWrittenAgainAndAgain) {
       EXPECT_EQ(trial.way(), few_is_best ? ShmWay::few : ShmWay::spread) << choices;
       while (trial.has_chosen()) go();
     }
-  }
-}
-
-/// Or else the reader's processor would prefetch from what is being written.
-TEST(ShmSlotDeck, SpreadMessagesLieApart) {
-  std::mt19937_64 random(test_seed());
-  ShmSlotDeck deck(3);
-  deck.spread(100'000);
-  std::map<std::uint32_t, std::uint32_t> end;
-  std::uint32_t came_back = 0, behind = 0;
-  for (int message = 0; message < 1000; ++message) {
-    const std::size_t bytes = 4097 + random() % 12'000;
-    const ShmSlot slot = deck.offer(bytes);
-    EXPECT_EQ(slot.offset % kCacheLine, 0U);
-    if (slot.offset > 0) {
-      EXPECT_GE(slot.offset, end[slot.number] + kPrefetchedBytes);
-      EXPECT_LT(slot.offset, end[slot.number] + kPrefetchedBytes + kCacheLine);
-      ++behind;
-    }
-    end[slot.number] = slot.offset + static_cast<std::uint32_t>(bytes);
-    deck.send(bytes, false);
-    EXPECT_FALSE(deck.wants_back()) << "each slot has its turn";
-    if (!deck.has_one()) {
-      ASSERT_TRUE(deck.take_back(came_back += 3));
-    }
-  }
-  EXPECT_GT(behind, 800U);
-}
-
-TEST(ShmSlotRing, AtLeastAsManyMessagesLieBetweenTwoOfOneSlotAsMayBeUnderWay) {
-  constexpr std::uint32_t kCredits = 32;
-  std::mt19937_64 random(test_seed());
-  ShmSlotRing ring;
-  ring.use(kCredits);
-  std::map<std::uint32_t, std::uint64_t> last;
-  for (std::uint64_t message = kCredits; message < 50'000; ++message) {
-    if (random() % 50 == 0)
-      ring.use(random() % 2 == 0 ? kCredits
-                                 : kCredits + static_cast<std::uint32_t>(random() % 200));
-    std::uint64_t& before = last[ring.next()];
-    ASSERT_GE(message - before, kCredits) << "slot " << ring.next();
-    before = message;
-    ring.advance();
   }
 }
 
