@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "transports/shm/shm_cell.hpp"
 #include "transports/shm/shm_landing.hpp"
 #include "transports/shm/shm_line.hpp"
 #include "transports/shm/shm_loan_trial.hpp"
@@ -37,24 +38,6 @@ namespace coll {
 //  - a long one that its sender computes is written to where the receiver wants it, if that is in
 //    memory which the sender can map (shm_landing.hpp).
 
-inline constexpr std::size_t kInlineBytes = 112;
-
-/// "Message `sequence`, of `bytes` bytes, is in this cell"; zeroed memory says nothing, as the
-/// first sequence is 1. Comparing equal is all that is ever done, so sequences may wrap.
-constexpr std::uint64_t shm_tag(std::uint32_t sequence, std::size_t bytes) {
-  return std::uint64_t{sequence} << 32 | bytes;
-}
-
-struct alignas(kLinePair) ShmCell {
-  std::atomic<std::uint64_t> tag;  ///< written last, with release
-  std::uint64_t digest;
-  std::byte payload[kInlineBytes];
-};
-static_assert(sizeof(ShmCell) == kLinePair);
-/// How much of a payload lies in the line of the tag.
-inline constexpr std::size_t kFirstLineBytes = kCacheLine - offsetof(ShmCell, payload);
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
-
 /// Written by the receiver only.
 struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> messages;  ///< ever read
@@ -69,25 +52,6 @@ struct alignas(kLinePair) ShmLender {
   std::atomic<std::uint32_t> withdrawn;  ///< what was lent, and not kept, is no more what it was
   ShmLoanWords loans[2];                 ///< of short messages that may be lent, of long ones
 };
-
-/// Whose memory a loan is.
-enum class ShmLoanOf : std::uint32_t {
-  call,       ///< the call's: may be withdrawn
-  transport,  ///< outlives the call
-  receiver,   ///< the receiver's own: it was written to where it is wanted
-};
-
-/// What a cell holds in place of a lent payload.
-struct ShmLoan {
-  ShmSlot slot;
-  ShmLoanOf of = ShmLoanOf::call;
-  std::uint64_t address = 0;   ///< in the sender's process
-  std::uint64_t removals = 0;  ///< of segments of its process, until now
-  SharedPlace place;           ///< in these; nowhere: only at the address
-};
-static_assert(sizeof(ShmLoan) <= kInlineBytes && offsetof(ShmLoan, slot) == 0);
-/// Beside the length in a tag: the payload is lent. No message is longer than 1 GiB.
-inline constexpr std::size_t kLent = std::size_t{1} << 31;
 
 /// Slots of one size.
 struct ShmSlots {
@@ -144,10 +108,6 @@ struct ShmFifo {
            cells_for(credits) * sizeof(ShmCell);
   }
 };
-
-constexpr bool needs_slot(std::size_t bytes) {
-  return bytes > kInlineBytes;
-}
 
 /// The cell that comes next, and the number of the message.
 class ShmCursor {

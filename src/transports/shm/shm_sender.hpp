@@ -102,13 +102,13 @@ class ShmSender final : ShmCursor {
   /// needs its slot: the receiver may have to copy it there.
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
     COLL_CHECK(!lands_, "a message that lands is lent");
-    loan.slot = needs_large_slot(bytes) ? large_slots_.offer_to_fill() : slot_for(bytes);
+    loan.slot = needs_large_slot(bytes) ? slot_at(large_slots_.offer_to_fill()) : slot_for(bytes);
     if (either_way_) {
       loan.slot.timed = loans_of(bytes).timed();
       if (loan.slot.timed.trial != 0) loan.slot.begun = static_cast<std::uint32_t>(now_ns());
       count_either_way(bytes);
     }
-    write(loan);
+    write(cell(), loan);
     if (bytes >= kSharedBytes) {
       note_long({static_cast<std::uint16_t>(sequence()),
                  reinterpret_cast<const std::byte*>(loan.address), bytes});
@@ -218,7 +218,7 @@ class ShmSender final : ShmCursor {
   }
   [[gnu::noinline]] std::byte* acquire_large(std::size_t bytes) {
     if (!reserve_large(bytes)) return nullptr;
-    const ShmSlot slot = large_slots_.offer(bytes);
+    const ShmSlot slot = slot_at(large_slots_.offer(bytes));
     return blocks_ ? blocks_->of(slot.number).data + slot.offset : place(fifo_.slots[1], slot);
   }
   /// False: no large slot is free.
@@ -238,9 +238,11 @@ class ShmSender final : ShmCursor {
     if (is_tried(bytes) && wants_times(bytes)) [[unlikely]]
       acquired_ns_ = now_ns();
   }
+  static ShmSlot slot_at(ShmPlace place) { return {place.number(), place.offset()}; }
   /// The slot of the next message, which needs one.
   [[nodiscard]] ShmSlot slot_for(std::size_t bytes) {
-    return needs_large_slot(bytes) ? large_slots_.offer(bytes) : ShmSlot{small_ring_.next()};
+    return needs_large_slot(bytes) ? slot_at(large_slots_.offer(bytes))
+                                   : ShmSlot{small_ring_.next()};
   }
   /// Whether a message is timed, and so has a say in the way. Shorter ones go the same way, but
   /// what they take hardly depends on it.
@@ -281,7 +283,8 @@ class ShmSender final : ShmCursor {
     return shared;
   }
   bool say_landed() {
-    write(ShmLoan{.slot = {}, .of = ShmLoanOf::receiver, .address = 0, .removals = 0, .place = {}});
+    write(cell(),
+          ShmLoan{.slot = {}, .of = ShmLoanOf::receiver, .address = 0, .removals = 0, .place = {}});
     give_up_landing();
     either_way_ = false;
     return true;
@@ -289,7 +292,7 @@ class ShmSender final : ShmCursor {
   /// A block is said as if its bytes were lent, from memory that is kept.
   bool say_place(std::size_t bytes, const ShmSlot& slot) {
     if (!blocks_ || !needs_large_slot(bytes)) {
-      write(slot);
+      write(cell(), slot);
       return false;
     }
     const ShmBlock& block = blocks_->of(slot.number);
@@ -300,7 +303,7 @@ class ShmSender final : ShmCursor {
                  .place = block.place};
     loan.address = reinterpret_cast<std::uint64_t>(block.data) + slot.offset;
     loan.place.offset += slot.offset;
-    write(loan);
+    write(cell(), loan);
     // Nobody helps to copy it.
     if (bytes >= kSharedBytes) note_long({});
     return true;
@@ -327,10 +330,6 @@ class ShmSender final : ShmCursor {
     if (trials_[1].way() != ShmWay::spread || !has_small_slots()) return large_slots_.spread(0);
     const ShmSlots& slots = fifo_.slots[1];
     large_slots_.spread(std::min(slots.stride, ShmSlotTrial::spread_bytes() / slots.count));
-  }
-  template <class Note>
-  void write(const Note& note) const {
-    std::memcpy(cell().payload, &note, sizeof note);
   }
   /// `filled`: the receiver may have to copy it to its slot.
   void publish(std::size_t bytes, std::size_t length_word, std::uint64_t digest, bool filled) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -29,15 +30,16 @@ TEST(ShmSlotDeck, SpreadsOverAllOfItsBytesBeforeAnyIsWrittenAgain) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> places;
   std::uint32_t back = 0;
   for (std::uint32_t i = 0; i < fit * kSlots; ++i) {
-    const ShmSlot slot = deck.offer(kLarge);
-    EXPECT_LE(slot.offset + kLarge, kSpread);
-    EXPECT_TRUE(places.emplace(slot.number, slot.offset).second) << "written again, after " << i;
+    const ShmPlace slot = deck.offer(kLarge);
+    EXPECT_LE(slot.offset() + kLarge, kSpread);
+    EXPECT_TRUE(places.emplace(slot.number(), slot.offset()).second)
+        << "written again, after " << i;
     deck.send(kLarge, false);
     ASSERT_TRUE(deck.take_back(++back));
   }
-  EXPECT_FALSE(places.emplace(deck.offer(kLarge).number, deck.offer(kLarge).offset).second);
+  EXPECT_FALSE(places.emplace(deck.offer(kLarge).number(), deck.offer(kLarge).offset()).second);
   deck.spread(0);
-  EXPECT_EQ(deck.offer(kLarge).offset, 0U);
+  EXPECT_EQ(deck.offer(kLarge).offset(), 0U);
 }
 
 /// It is the one that the receiver's cache has; and what is spread goes on where it was.
@@ -49,7 +51,7 @@ TEST(ShmSlotDeck, WhatIsLentHasTheSlotThatCameBackLast) {
   deck.spread(kSpread);
   std::uint32_t back = 0;
   const auto send = [&](bool lent) {
-    ShmSlot slot = deck.offer(kLarge);
+    ShmPlace slot = deck.offer(kLarge);
     if (lent) slot = deck.offer_to_fill();
     deck.send(kLarge, lent);
     EXPECT_TRUE(deck.take_back(++back));
@@ -59,43 +61,69 @@ TEST(ShmSlotDeck, WhatIsLentHasTheSlotThatCameBackLast) {
   const std::uint32_t fit = kSpread / ((kLarge + 63) / 64 * 64);
   for (std::uint32_t written = 0; written < fit * (kSlots - 1);) {
     const bool lent = random() % 2 == 0;
-    const ShmSlot slot = send(lent);
+    const ShmPlace slot = send(lent);
     if (lent) {
-      EXPECT_EQ(slot.offset, 0U);
-      filled.emplace(slot.number, 0);
+      EXPECT_EQ(slot.offset(), 0U);
+      filled.emplace(slot.number(), 0);
     } else {
-      EXPECT_TRUE(spread.emplace(slot.number, slot.offset).second) << "written again";
+      EXPECT_TRUE(spread.emplace(slot.number(), slot.offset()).second) << "written again";
       ++written;
     }
   }
   std::set<std::uint32_t> in_a_row;
-  for (int i = 0; i < 10; ++i) in_a_row.insert(send(true).number);
+  for (int i = 0; i < 10; ++i) in_a_row.insert(send(true).number());
   EXPECT_EQ(in_a_row.size(), 1U);
 }
 
-/// None is used twice at a time, however many are lent, or under way.
-TEST(ShmSlotDeck, SlotsThatAreFilledAreLikeOthers) {
+/// However many are lent, or under way, and whenever messages begin to be spread.
+TEST(ShmSlotDeck, NoByteIsUsedTwiceAtATime) {
+  struct Used {
+    std::uint32_t slot = 0;
+    std::size_t begin = 0, end = 0;
+  };
+  constexpr std::size_t kSlot = 64 << 10;
   std::mt19937_64 random(test_seed());
-  for (const std::size_t spread : {std::size_t{0}, std::size_t{64} << 10}) {
-    constexpr std::uint32_t kSlots = 5;
-    ShmSlotDeck deck(kSlots);
-    deck.spread(spread);
-    std::deque<std::uint32_t> under_way;
+  for (const std::uint32_t slots : {1U, 2U, 5U, 8U}) {
+    ShmSlotDeck deck(slots);
+    std::deque<Used> under_way;
     std::uint32_t back = 0;
-    for (int turn = 0; turn < 2000; ++turn) {
-      ASSERT_EQ(deck.has_one(), under_way.size() < kSlots);
+    std::ptrdiff_t most_in_a_slot = 0;
+    for (int turn = 0; turn < 20'000; ++turn) {
+      ASSERT_EQ(deck.has_one(), under_way.size() < slots);
+      if (random() % 100 == 0)
+        deck.spread(std::array<std::size_t, 3>{0, 20'000, 64'000}[random() % 3]);
       if (random() % 2 == 0 && deck.has_one()) {
+        const std::size_t bytes = random() % 4 == 0 ? kSlot : 4097 + random() % 8000;
+        if (random() % 4 == 0) deck.offer(4097 + random() % 60'000);  // it may be another message
+        ShmPlace slot = deck.offer(bytes);
+        ASSERT_EQ(deck.offer(bytes).offset(), slot.offset());
         const bool lent = random() % 2 == 0;
-        std::uint32_t slot = deck.offer(kLarge).number;
-        if (lent) slot = deck.offer_to_fill().number;
-        ASSERT_EQ(std::ranges::count(under_way, slot), 0);
-        deck.send(kLarge, lent);
-        under_way.push_back(slot);
+        if (lent) slot = deck.offer_to_fill();
+        const Used used{slot.number(), slot.offset(), slot.offset() + bytes};
+        ASSERT_LE(used.end, kSlot);
+        for (const Used& other : under_way) {
+          ASSERT_TRUE(other.slot != used.slot || other.end <= used.begin || used.end <= other.begin)
+              << used.begin << " to " << used.end << " of slot " << used.slot;
+        }
+        deck.each_free([&](std::uint32_t free) { ASSERT_NE(free, used.slot); });
+        deck.send(bytes, lent);
+        under_way.push_back(used);
+        const auto in_it = std::ranges::count(under_way, used.slot, &Used::slot);
+        most_in_a_slot = std::max(most_in_a_slot, in_it);
       } else if (!under_way.empty()) {
+        if (random() % 4 == 0 && deck.has_one()) deck.offer(4097);  // it does not go yet
         under_way.pop_front();
         ASSERT_TRUE(deck.take_back(++back));
       }
+      std::set<std::uint32_t> free;
+      deck.each_free([&](std::uint32_t slot) { free.insert(slot); });
+      for (const Used& one : under_way) ASSERT_FALSE(free.contains(one.slot));
     }
+    EXPECT_EQ(most_in_a_slot > 1, slots > 1);
+    for (; !under_way.empty(); under_way.pop_front()) ASSERT_TRUE(deck.take_back(++back));
+    std::uint32_t free = 0;
+    deck.each_free([&](std::uint32_t) { ++free; });
+    EXPECT_GE(free + 1, slots) << "one may be offered";
   }
 }
 
@@ -108,9 +136,9 @@ TEST(ShmSlotDeck, CountsMayWrap) {
     for (int turn = 0; turn < 500; ++turn) {
       ASSERT_EQ(deck.has_one(), under_way.size() < count);
       if (random() % 2 == 0 && deck.has_one()) {
-        const std::uint32_t slot = deck.offer(64).number;
+        const std::uint32_t slot = deck.offer(64).number();
         ASSERT_EQ(std::ranges::count(under_way, slot), 0);
-        ASSERT_EQ(deck.offer(64).number, slot);
+        ASSERT_EQ(deck.offer(64).number(), slot);
         deck.send(64, random() % 3 == 0);
         under_way.push_back(slot);
         ++sent;
@@ -124,23 +152,25 @@ TEST(ShmSlotDeck, CountsMayWrap) {
   }
 }
 
-/// Or else the reader's processor would prefetch from what is being written.
-TEST(ShmSlotDeck, SpreadMessagesLieApart) {
+/// One behind the other, but apart, or the reader's processor would prefetch from what is being
+/// written.
+TEST(ShmSlotDeck, SpreadMessagesLieInARow) {
   std::mt19937_64 random(test_seed());
   ShmSlotDeck deck(3);
   deck.spread(100'000);
   std::map<std::uint32_t, std::uint32_t> end;
-  std::uint32_t came_back = 0, behind = 0;
+  std::uint32_t came_back = 0, behind = 0, last = 0;
   for (int message = 0; message < 1000; ++message) {
     const std::size_t bytes = 4097 + random() % 12'000;
-    const ShmSlot slot = deck.offer(bytes);
-    EXPECT_EQ(slot.offset % kCacheLine, 0U);
-    if (slot.offset > 0) {
-      EXPECT_GE(slot.offset, end[slot.number] + kPrefetchedBytes);
-      EXPECT_LT(slot.offset, end[slot.number] + kPrefetchedBytes + kCacheLine);
+    const ShmPlace slot = deck.offer(bytes);
+    EXPECT_EQ(slot.offset() % kCacheLine, 0U);
+    if (slot.offset() > 0) {
+      EXPECT_EQ(slot.number(), last) << "a slot is filled before the next one";
+      EXPECT_GE(slot.offset(), end[slot.number()] + kPrefetchedBytes);
+      EXPECT_LT(slot.offset(), end[slot.number()] + kPrefetchedBytes + kCacheLine);
       ++behind;
     }
-    end[slot.number] = slot.offset + static_cast<std::uint32_t>(bytes);
+    end[last = slot.number()] = slot.offset() + static_cast<std::uint32_t>(bytes);
     deck.send(bytes, false);
     EXPECT_FALSE(deck.wants_back()) << "each slot has its turn";
     if (!deck.has_one()) {
