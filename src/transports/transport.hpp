@@ -159,7 +159,7 @@ class ProgressSource {
   ~ProgressSource() = default;
 };
 
-/// Lengths of messages, in bytes: from `least` to `most`. Without a word, none.
+/// Lengths of messages, in bytes: from `least` to `most`; none by default.
 struct LengthRange {
   std::size_t least = 1, most = 0;
 
@@ -189,7 +189,7 @@ class Connection {
 
   // --- sending
   /// Where to write the next message's payload. Null only without a free credit, while the peer has
-  /// not finished connecting, or after a failure.
+  /// not finished connecting or another thread takes memory that is not used, or after a failure.
   /// Returns the same place until `commit`.
   virtual std::byte* acquire(std::size_t bytes) = 0;
   /// Is the place from `acquire` in the receiver's memory, where it wants the message?

@@ -180,6 +180,24 @@ TEST(ShmFifo, WhatIsLentHasASlotOfItsOwn) {
   }
 }
 
+/// Their receiver copies them there, so its cache has them. Also where other messages are spread.
+TEST(ShmFifo, FewSlotsAreLeftToWhatIsLent) {
+  for (const ShmWay way : {ShmWay::few, ShmWay::spread}) {
+    ShmMemory memory(8, kLarge);
+    ShmSender sender(memory.fifo, 1, ShmWay::few, way);
+    ShmReceiver receiver(memory.fifo);
+    std::set<std::uint32_t> filled;
+    for (std::uint64_t value = 1; value < 50; ++value) {
+      ASSERT_TRUE(sender.has_slot(kLarge));
+      sender.lend({}, kLarge, value);
+      ASSERT_EQ(receiver.next(kLarge, value), ShmReceiver::Next::lent);
+      filled.insert(receiver.loan().slot.number);
+      receiver.release();
+    }
+    EXPECT_LE(filled.size(), 3U);
+  }
+}
+
 TEST(ShmFifo, ALengthThatChangesWhileAMessageIsReadDoesNoHarm) {
   ShmMemory memory(2, kLarge);
   ShmSender sender(memory.fifo);

@@ -162,6 +162,9 @@ TEST(ShmSlotTrial, AConnectionBeginsWithWhatTheProcessChoseLast) {
         for (const std::size_t bytes : {4097U, 64U << 10})
           EXPECT_EQ(end->is_streamed(bytes), large);
       }
+      Pair short_slots(shm, 4096);  // whose messages no trial is of
+      ASSERT_TRUE(short_slots.ready);
+      for (const auto& end : short_slots.ends) EXPECT_FALSE(end->is_streamed(4096));
     }
   }
 }

@@ -82,7 +82,7 @@ bool PeerArena::is_of(std::int64_t pid, const SharedPlace& place) {
 Result<PeerWindow> PeerArena::window(std::uint64_t offset, PeerAccess access) {
   const std::lock_guard lock(g_arenas_mutex);
   const auto [place, is_new] = windows_.try_emplace({offset / kWindow, access});
-  if (!is_new) return place->second;
+  if (!is_new && place->second.data != nullptr) return place->second;  // else none could be made
   Result<PeerWindow> made = PeerWindow::map(file_, offset, access);
   if (made.ok() && made->data != nullptr) {
     place->second = *made;

@@ -55,7 +55,9 @@ Result<PeerWindow> PeerSegments::arena_window(std::uint64_t offset, PeerAccess a
 /// The piece of a segment other than the arena. Maps what is not mapped yet.
 Result<PeerWindow> PeerSegments::window_of(const SharedPlace& place) {
   const std::pair key(place.segment, place.offset / SharedPlace::kWindow);
-  if (const auto known = mappings_.find(key); known != mappings_.end()) return known->second.window;
+  if (const auto known = mappings_.find(key);
+      known != mappings_.end() && known->second.window.data != nullptr)
+    return known->second.window;
   if (!opens())
     return failed(Code::unsupported, "the descriptors of the peer cannot be opened here");
   COLL_ASSIGN(const Fd file, open_peer_file(pid_, place));

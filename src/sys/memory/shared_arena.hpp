@@ -17,7 +17,7 @@
 
 namespace coll {
 
-/// What the library itself keeps in an arena. Each use has a quarter of the arena at most, so that
+/// What the library itself keeps in an arena. Each use has about a quarter of the arena, so that
 /// neither takes the other's room, and half is left to users.
 enum class ArenaUse : std::uint8_t {
   messages,  ///< of connections, which can do without

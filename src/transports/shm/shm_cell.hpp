@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "sys/memory/shared_segments.hpp"
 #include "transports/shm/shm_line.hpp"
@@ -65,30 +66,30 @@ inline constexpr std::size_t kLent = std::size_t{1} << 31;
 /// can be forwarded to such a load, so it waits until all stores before have left the core, and
 /// those are the payload's (docs/performance.md).
 template <class Value>
-void put(Value& field, Value value) {
+requires(std::is_scalar_v<Value>) void store_alone(Value& field, Value value) {
   std::atomic_ref(field).store(value, std::memory_order_relaxed);
 }
-inline void put(ShmSlot& there, const ShmSlot& slot) {
-  put(there.number, slot.number);
-  put(there.offset, slot.offset);
-  put(there.timed.trial, slot.timed.trial);
-  put(there.timed.way, slot.timed.way);
-  put(there.begun, slot.begun);
+inline void say(ShmSlot& there, const ShmSlot& slot) {
+  store_alone(there.number, slot.number);
+  store_alone(there.offset, slot.offset);
+  store_alone(there.timed.trial, slot.timed.trial);
+  store_alone(there.timed.way, slot.timed.way);
+  store_alone(there.begun, slot.begun);
 }
-inline void put(ShmLoan& there, const ShmLoan& loan) {
-  put(there.slot, loan.slot);
-  put(there.of, loan.of);
-  put(there.address, loan.address);
-  put(there.removals, loan.removals);
-  put(there.place.segment, loan.place.segment);
-  put(there.place.descriptor, loan.place.descriptor);
-  put(there.place.inode, loan.place.inode);
-  put(there.place.offset, loan.place.offset);
+inline void say(ShmLoan& there, const ShmLoan& loan) {
+  say(there.slot, loan.slot);
+  store_alone(there.of, loan.of);
+  store_alone(there.address, loan.address);
+  store_alone(there.removals, loan.removals);
+  store_alone(there.place.segment, loan.place.segment);
+  store_alone(there.place.descriptor, loan.place.descriptor);
+  store_alone(there.place.inode, loan.place.inode);
+  store_alone(there.place.offset, loan.place.offset);
 }
-/// Says in the cell what `note` says, a ShmSlot or a ShmLoan.
-template <class Note>
-void write(ShmCell& cell, const Note& note) {
-  put(*reinterpret_cast<Note*>(cell.payload), note);
+/// Says in the cell where the payload lies: in a slot, or where it is lent.
+template <class Where>
+void say_in(ShmCell& cell, const Where& where) {
+  say(*reinterpret_cast<Where*>(cell.payload), where);
 }
 
 }  // namespace coll

@@ -14,6 +14,7 @@
 #include "transports/shm/shm_reach.hpp"
 #include "transports/shm/shm_share.hpp"
 #include "transports/shm/shm_slot_deck.hpp"
+#include "transports/shm/shm_slot_trial.hpp"
 
 namespace coll {
 

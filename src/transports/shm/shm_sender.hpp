@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -67,7 +66,7 @@ class ShmSender final : ShmCursor {
   }
   /// Like `acquire`, for a message that will be lent: it takes a slot's credit, but no place.
   bool has_slot(std::size_t bytes) {
-    return needs_large_slot(bytes) ? reserve_large(bytes) : acquire(bytes) != nullptr;
+    return needs_large_slot(bytes) ? reserve_large(bytes, true) : acquire(bytes) != nullptr;
   }
   /// `streaming`: the next message will probably follow without one coming back before.
   void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
@@ -81,6 +80,7 @@ class ShmSender final : ShmCursor {
   }
   /// Which payloads are better written past the caches.
   [[nodiscard]] LengthRange streamed() const {
+    if (!has_small_slots()) return {};
     const auto streams = [&](std::size_t size) { return trials_[size].way() == ShmWay::streamed; };
     return {.least = (streams(0) ? ShmFifo::kAhead : ShmFifo::kSmallBytes) + 1,
             .most = streams(1) ? fifo_.slots[1].stride : ShmFifo::kSmallBytes};
@@ -108,7 +108,7 @@ class ShmSender final : ShmCursor {
       if (loan.slot.timed.trial != 0) loan.slot.begun = static_cast<std::uint32_t>(now_ns());
       count_either_way(bytes);
     }
-    write(cell(), loan);
+    say_in(cell(), loan);
     if (bytes >= kSharedBytes) {
       note_long({static_cast<std::uint16_t>(sequence()),
                  reinterpret_cast<const std::byte*>(loan.address), bytes});
@@ -217,14 +217,14 @@ class ShmSender final : ShmCursor {
     return mark + in_flight <= position();
   }
   [[gnu::noinline]] std::byte* acquire_large(std::size_t bytes) {
-    if (!reserve_large(bytes)) return nullptr;
+    if (!reserve_large(bytes, false)) return nullptr;
     const ShmSlot slot = slot_at(large_slots_.offer(bytes));
     return blocks_ ? blocks_->of(slot.number).data + slot.offset : place(fifo_.slots[1], slot);
   }
   /// False: no large slot is free.
-  bool reserve_large(std::size_t bytes) {
+  bool reserve_large(std::size_t bytes, bool lent) {
     if (blocks_ && !blocks_->hold()) return false;
-    if (cells_ == 0 || !large_slots_.has_one() || large_slots_.wants_back()) {
+    if (cells_ == 0 || !large_slots_.has_one() || large_slots_.wants_back(lent)) {
       const std::uint32_t returned = fifo_.consumed->slots[1].load(std::memory_order_acquire);
       broken_ = broken_ || !large_slots_.take_back(returned);
       refill();
@@ -244,8 +244,8 @@ class ShmSender final : ShmCursor {
     return needs_large_slot(bytes) ? slot_at(large_slots_.offer(bytes))
                                    : ShmSlot{small_ring_.next()};
   }
-  /// Whether a message is timed, and so has a say in the way. Shorter ones go the same way, but
-  /// what they take hardly depends on it.
+  /// Whether a message is timed, and so has a say in the way. Shorter ones go to the same slots,
+  /// but what they take hardly depends on it.
   [[nodiscard]] bool is_tried(std::size_t bytes) const {
     return bytes > ShmFifo::kAhead && has_small_slots();
   }
@@ -283,8 +283,9 @@ class ShmSender final : ShmCursor {
     return shared;
   }
   bool say_landed() {
-    write(cell(),
-          ShmLoan{.slot = {}, .of = ShmLoanOf::receiver, .address = 0, .removals = 0, .place = {}});
+    say_in(
+        cell(),
+        ShmLoan{.slot = {}, .of = ShmLoanOf::receiver, .address = 0, .removals = 0, .place = {}});
     give_up_landing();
     either_way_ = false;
     return true;
@@ -292,7 +293,7 @@ class ShmSender final : ShmCursor {
   /// A block is said as if its bytes were lent, from memory that is kept.
   bool say_place(std::size_t bytes, const ShmSlot& slot) {
     if (!blocks_ || !needs_large_slot(bytes)) {
-      write(cell(), slot);
+      say_in(cell(), slot);
       return false;
     }
     const ShmBlock& block = blocks_->of(slot.number);
@@ -303,7 +304,7 @@ class ShmSender final : ShmCursor {
                  .place = block.place};
     loan.address = reinterpret_cast<std::uint64_t>(block.data) + slot.offset;
     loan.place.offset += slot.offset;
-    write(cell(), loan);
+    say_in(cell(), loan);
     // Nobody helps to copy it.
     if (bytes >= kSharedBytes) note_long({});
     return true;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "transports/shm/shm_line.hpp"
-#include "transports/shm/shm_slot_trial.hpp"
 
 namespace coll {
 
@@ -30,7 +29,7 @@ class ShmSlotRing {
 };
 
 /// Where a message lies: in which slot, from which byte on; or nowhere. One word, so that it is
-/// read as it was written: see `put` in shm_cell.hpp.
+/// read as it was written: see `store_alone` in shm_cell.hpp.
 class ShmPlace {
  public:
   ShmPlace() = default;
@@ -92,9 +91,11 @@ class ShmSlotDeck {
   /// How many were ever sent; wraps.
   [[nodiscard]] std::uint32_t sent() const { return sent_; }
   /// Whether it is time to ask which came back, rather than to use one more. Each time costs a
-  /// cache line: at every message, 16 KiB took 8 % longer. Spread messages use all slots anyway.
-  [[nodiscard]] bool wants_back() const {
-    return spread_ == 0 && !offered_.is_some() && sent_ - returned_ >= kUnasked;
+  /// cache line: at every message, 16 KiB took 8 % longer. Spread messages use all slots, unless
+  /// the next one is lent.
+  [[nodiscard]] bool wants_back(bool lent = false) const {
+    const bool spread = spread_ > 0 && !lent;
+    return !spread && !offered_.is_some() && sent_ - returned_ >= kUnasked;
   }
   /// The message of `bytes` goes, in the slot that was offered for it; `lent`: to be filled.
   void send(std::size_t bytes, bool lent) {

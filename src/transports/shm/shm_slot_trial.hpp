@@ -34,8 +34,7 @@ inline constexpr auto kShmTimedWays = static_cast<std::size_t>(ShmWay::lent) + 1
 /// touch new memory for each of them, and gains nothing where the next rank uses the same caches.
 enum class ShmWays : std::uint8_t { all, without_spread };
 
-/// Which slots a trial is about. Where small ones are spread, messages go over as many slots as
-/// hold so much memory.
+/// Which slots a trial is about. Small ones are a ring, which is longer where messages are spread.
 enum class ShmSlotSize : std::uint8_t { small, large };
 inline constexpr std::size_t kShmSlotSizes = 2;
 

@@ -140,12 +140,15 @@ TEST(SharedArena, MoreThanThereIsIsRefused) {
 
 TEST(SharedArena, TheLibraryLeavesHalfOfItToUsers) {
   const std::size_t quarter = (*SharedArena::of_this_process())->size() / 4;
-  EXPECT_EQ(SharedArena::own(quarter + 1, ArenaUse::messages), nullptr);
+  constexpr ArenaUse kUses[] = {ArenaUse::messages, ArenaUse::calls};
+  for (const ArenaUse use : kUses) EXPECT_EQ(SharedArena::own(quarter + 1, use), nullptr);
   for (int time = 0; time < 2; ++time) {
-    const auto block = SharedArena::own(quarter, ArenaUse::messages);
-    EXPECT_NE(block, nullptr) << "what was refused, or freed, is free";
-    EXPECT_EQ(SharedArena::own(1, ArenaUse::messages), nullptr);
-    EXPECT_NE(SharedArena::own(quarter, ArenaUse::calls), nullptr) << "messages have taken it";
+    std::vector<SharedArena::OwnedBlock> blocks;
+    for (const ArenaUse use : kUses) {
+      blocks.push_back(SharedArena::own(quarter, use));
+      EXPECT_NE(blocks.back(), nullptr) << "what was refused, or freed, is free";
+      EXPECT_EQ(SharedArena::own(1, use), nullptr);
+    }
   }
 }
 
