@@ -296,7 +296,7 @@ struct ConnectionSpec {
   std::uint32_t lane = 0;      ///< distinguishes connections to the same peer
   std::size_t slot_bytes = 0;  ///< the longest message, a multiple of 64
   std::uint32_t credits = 0;   ///< messages in flight per direction, at least 1
-  bool crowded = false;        ///< the communicator's ranks on this host share cores
+  double ranks_per_core = 1;   ///< of the communicator, on this host
 };
 
 /// What messages between two ranks pass through, cheapest first: the cost class of their path.

@@ -328,7 +328,7 @@ class Remembering final : public WrappedTransport {
 
   Result<std::unique_ptr<Connection>> open(const ConnectionSpec& spec,
                                            std::string_view peer) override {
-    ++(spec.crowded ? crowded_ : alone_);
+    ++(spec.ranks_per_core > 1 ? crowded_ : alone_);
     return inner_->open(spec, peer);
   }
 

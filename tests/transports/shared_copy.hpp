@@ -78,10 +78,10 @@ class SharedCopy : public ShmPair {
     if (!why_not().empty()) GTEST_SKIP() << why_not();
     write_error = 0;
     is_proved = true;
-    open(false);
+    open(1);
   }
-  void open(bool crowded) {
-    ASSERT_NO_FATAL_FAILURE(ShmPair::open(kLongest, crowded));
+  void open(double ranks_per_core) {
+    ASSERT_NO_FATAL_FAILURE(ShmPair::open(kLongest, ranks_per_core));
     // Only with a message that needs a slot do they learn how they reach each other.
     std::vector<std::byte> word(512);
     ASSERT_TRUE(sender->send(word.data(), word.size(), 0));

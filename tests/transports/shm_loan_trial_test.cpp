@@ -206,7 +206,7 @@ class LoanTrialOfConnection : public ShmPair {
   void SetUp() override {
     if (!can_read_memory_of(memory_proof())) GTEST_SKIP() << "no process may read another one";
   }
-  void open(bool crowded) { ShmPair::open(kLongest, crowded); }
+  void open(double ranks_per_core) { ShmPair::open(kLongest, ranks_per_core); }
   /// Which messages the receiver takes long to read.
   enum class Slow { none, lent, unlent };
   /// Sends and receives a message that may go either way. Whether it was lent.
@@ -253,7 +253,7 @@ class LoanTrialOfConnection : public ShmPair {
 
 TEST_F(LoanTrialOfConnection, MessagesArriveWholeAndGoTheFasterWay) {
   for (const Slow slow : {Slow::lent, Slow::unlent}) {
-    open(false);
+    open(1);
     g_fetches = 0;
     const std::size_t lent = lent_of(kTries, kLongest, Fetch::if_faster, slow);
     EXPECT_GT(lent, 0U);
@@ -268,7 +268,7 @@ TEST_F(LoanTrialOfConnection, ShortMessagesThatAreExchangedAreTriedToo) {
   constexpr std::size_t kShort = ShmConnection::kTriedBytes;
   for (const Slow slow : {Slow::lent, Slow::unlent}) {
     for (const bool whole : {true, false}) {
-      open(false);
+      open(1);
       whole_ = whole;
       const Slow of_long = slow == Slow::lent ? Slow::unlent : Slow::lent;
       // Of the ways to write slots there may be a trial at any time, which comes first.
@@ -290,7 +290,7 @@ TEST_F(LoanTrialOfConnection, ShortMessagesThatAreExchangedAreTriedToo) {
 }
 
 TEST_F(LoanTrialOfConnection, OnlyWhereTheCallerAllowsItAndItMayPay) {
-  open(false);
+  open(1);
   EXPECT_EQ(lent_of(kTries, kLongest, Fetch::never), 0U);
   EXPECT_EQ(lent_of(kTries, ShmConnection::kCopyingBytes - 1, Fetch::if_faster), 0U);
   EXPECT_EQ(lent_of(10, kLongest, Fetch::always), 10U);
@@ -304,7 +304,7 @@ TEST_F(LoanTrialOfConnection, OnlyWhereTheCallerAllowsItAndItMayPay) {
     pass(kLongest, Fetch::never, Slow::none);
   }
   // Ranks that share cores do not wait for each other without need.
-  open(true);
+  open(2);
   EXPECT_EQ(lent_of(kTries, kLongest, Fetch::if_faster), 0U);
   EXPECT_EQ(lent_of(kTries, ShmConnection::kTriedBytes, Fetch::exchanged), 0U);
 }

@@ -14,12 +14,15 @@ namespace coll::test {
 
 class ShmPair : public testing::Test {
  protected:
-  void open(std::size_t slot_bytes, bool crowded) {
+  void open(std::size_t slot_bytes, double ranks_per_core) {
     sender.reset();
     receiver.reset();
     ranks.emplace(Backend{.name = "shm", .make = make_shm_transport});
-    ConnectionSpec spec{
-        .peer = 1, .lane = 0, .slot_bytes = slot_bytes, .credits = 4, .crowded = crowded};
+    ConnectionSpec spec{.peer = 1,
+                        .lane = 0,
+                        .slot_bytes = slot_bytes,
+                        .credits = 4,
+                        .ranks_per_core = ranks_per_core};
     sender = ranks->open(0, spec);
     spec.peer = 0;
     receiver = ranks->open(1, spec);

@@ -204,7 +204,7 @@ TEST_F(SharedCopy, ASenderThatWaitsForACreditHelps) {
 
 /// On shared cores the sender would take the receiver's.
 TEST_F(SharedCopy, RanksThatShareCoresCopyAlone) {
-  open(true);
+  open(2);
   const auto lent = lend(kLongest);
   std::vector<std::byte> got(kLongest);
   EXPECT_FALSE(waits());

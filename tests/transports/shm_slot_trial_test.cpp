@@ -104,19 +104,23 @@ TEST(ShmSlotTrial, ChoosesTheWayThatTakesTheLeastTimeOfBothEnds) {
   }
 }
 
-/// Of ranks that share cores.
-TEST(ShmSlotTrial, WithoutSpreadingChoosesOfTheOthers) {
-  const auto made = [](std::optional<ShmWay> way) {
-    return ShmSlotTrial(ShmSlotSize::large, way, ShmWays::without_spread);
-  };
-  ShmSlotTrial trial = made(ShmWay::streamed);
-  std::set<ShmWay> tried;
-  bytes_until_next(trial, 300);
-  EXPECT_EQ(chosen(trial, {{300, 100, 700}, {300, 100, 900}}, 5, &tried), ShmWay::few);
-  bytes_until_next(trial, 300);
-  EXPECT_EQ(chosen(trial, {{1600, 400, 600}, {400, 400, 400}}, 5, &tried), ShmWay::streamed);
-  EXPECT_EQ(tried, std::set({ShmWay::few, ShmWay::streamed}));
-  EXPECT_FALSE(made(ShmWay::spread).has_chosen()) << "another connection's choice";
+/// To spread takes new memory, of each of many connections.
+TEST(ShmSlotTrial, WhereRanksShareCoresOnlyStreamsAreSpreadAtOnce) {
+  const Times spread_is_best{{1600, 400, 600}, {400, 400, 900}};
+  for (const bool streaming : {true, false}) {
+    ShmSlotTrial trial(ShmSlotSize::large, ShmWay::streamed, 2);
+    EXPECT_FALSE(trial.has_chosen()) << "what is best to one peer is not to another";
+    for (int choices = 1; choices <= 3; ++choices) {
+      const bool spreads = streaming || choices == 3;
+      std::set<ShmWay> tried;
+      EXPECT_EQ(chosen(trial, spread_is_best, 5, &tried, streaming),
+                spreads ? ShmWay::spread : ShmWay::streamed);
+      EXPECT_EQ(tried.contains(ShmWay::spread), spreads) << choices;
+      bytes_until_next(trial, spreads ? 400 : 600);
+    }
+  }
+  const ShmSlotTrial of_four(ShmSlotSize::small, std::nullopt, 4);
+  EXPECT_EQ(of_four.spreads_over(), ShmSlotTrial::spread_bytes() / 4);
 }
 
 /// They are tried the same ways. A little more memory is worth a tenth, not less.
@@ -370,18 +374,19 @@ TEST(ShmSlotTrial, ShortMessagesAreTriedOnSlotsThatAreWrittenAgainAndAgain) {
   for (const bool few_is_best : {true, false}) {
     ShmSlotTrial trial = new_trial(ShmSlotSize::small);
     ShmReadTimes read;
-    ShmSlotRing ring;
+    ShmSlotRing ring(kCredits, kCredits);
     std::vector<std::uint64_t> last(all);
     std::uint64_t message = 0;
     const auto go = [&] {
-      ring.use(trial.way() == ShmWay::spread ? all : kCredits);
+      ring.spread(trial.way() == ShmWay::spread ? all : 0);
       const std::uint64_t before = std::exchange(last[ring.next()], ++message);
       const bool warm = before != 0 && message - before < all / 2;
       const std::uint64_t ns = before == 0 ? 2000 : warm == few_is_best ? 300 : 900;
       const ShmTimed timed = trial.timed();
       trial.wrote(4000, ns, read);
       if (timed.trial != 0) read.add(timed, 4000, 100);
-      ring.advance();
+      ring.send();
+      ASSERT_TRUE(ring.take_back(static_cast<std::uint32_t>(message)));
     };
     for (int choices = 0; choices < 4; ++choices) {
       while (!trial.has_chosen()) go();

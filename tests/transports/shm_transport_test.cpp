@@ -171,16 +171,41 @@ TEST(ShmMemory, AReadyConnectionHoldsNoDescriptorAndHardlyAnyMemory) {
   EXPECT_LT(resident(), memory_before + (64 << 20));
 }
 
-/// Ranks that share cores have many connections, and nothing to gain by more slots.
-TEST(ShmMemory, CrowdedConnectionsSpreadOverNoMoreSlots) {
+/// A wait for credits would be a change of processes. The dialling end has made the segment.
+TEST(ShmMemory, ShortMessagesRunFurtherAheadIfTheDiallingRankSharesItsCore) {
+  for (const bool crowded : {true, false}) {
+    Ranks ranks(kShm);
+    ConnectionSpec to_one = kToOne, to_zero = kToZero;
+    to_zero.ranks_per_core = crowded ? 2 : 1;  // of rank 1, which dials
+    to_one.ranks_per_core = crowded ? 1 : 2;
+    auto a = ranks.open(0, to_one);
+    auto b = ranks.open(1, to_zero);
+    ASSERT_TRUE(ranks.settle(*a, *b));
+    for (const auto& [from, to] : {std::pair(a.get(), b.get()), std::pair(b.get(), a.get())}) {
+      for (int round = 0; round < 3; ++round) {
+        std::uint64_t sent = 0, value = 0;
+        while (from->send(reinterpret_cast<const std::byte*>(&sent), sizeof sent, 0)) ++sent;
+        EXPECT_EQ(sent, crowded ? 128U : 64U);
+        for (std::uint64_t i = 0; i < sent; ++i) {
+          ASSERT_TRUE(to->receive(reinterpret_cast<std::byte*>(&value), sizeof value, 0));
+          ASSERT_EQ(value, i);
+        }
+      }
+    }
+  }
+}
+
+/// They share its cache, which is the reason to spread.
+TEST(ShmMemory, RanksThatShareACoreSpreadOverLess) {
+  constexpr std::size_t kSlot = 64 << 10, kCredits = 4;
   for (const std::size_t bytes : {std::size_t{4000}, std::size_t{32} << 10}) {
-    for (const bool crowded : {true, false}) {
-      SCOPED_TRACE(testing::Message() << bytes << " bytes, crowded " << crowded);
+    for (const double ranks_per_core : {1, 2, 16}) {
+      SCOPED_TRACE(testing::Message() << bytes << " bytes, " << ranks_per_core << " ranks");
       Ranks ranks(kShm);
       ConnectionSpec to_one = kToOne, to_zero = kToZero;
-      to_one.slot_bytes = to_zero.slot_bytes = 64 << 10;
-      to_one.credits = to_zero.credits = 4;
-      to_one.crowded = to_zero.crowded = crowded;
+      to_one.slot_bytes = to_zero.slot_bytes = kSlot;
+      to_one.credits = to_zero.credits = kCredits;
+      to_one.ranks_per_core = to_zero.ranks_per_core = ranks_per_core;
       auto a = ranks.open(0, to_one);
       auto b = ranks.open(1, to_zero);
       ASSERT_TRUE(ranks.settle(*a, *b));
@@ -194,8 +219,14 @@ TEST(ShmMemory, CrowdedConnectionsSpreadOverNoMoreSlots) {
         places.insert(place);
         b->release();
       }
-      const std::size_t few = bytes > ShmFifo::kSmallBytes ? 4 : ShmFifo::kSmallCredits;
-      EXPECT_EQ(places.size() <= few, crowded) << places.size();
+      const std::size_t over = ShmSlotTrial::spread_bytes(ranks_per_core);
+      if (bytes > ShmFifo::kSmallBytes) {
+        const std::size_t of_a_slot = std::min(kSlot, over / kCredits) / bytes;
+        EXPECT_EQ(places.size(), kCredits * std::max(of_a_slot, std::size_t{1}));
+      } else {
+        EXPECT_EQ(places.size(),
+                  std::max<std::size_t>(over / ShmFifo::kSmallStride, ShmFifo::kSmallCredits));
+      }
     }
   }
 }

@@ -73,7 +73,7 @@ Status ProgramCache::prepare(const PlanKey& key) {
                                 .lane = lane,
                                 .slot_bytes = limits.slot_bytes,
                                 .credits = credits_of(transport),
-                                .crowded = membership_->neighbours.per_core > 1};
+                                .ranks_per_core = membership_->neighbours.per_core};
     COLL_ASSIGN(connection, transport.open(wanted, path.descriptor));
     if (links_ != nullptr) connection = links_->wrap(std::move(connection), path.of_gpus);
   }

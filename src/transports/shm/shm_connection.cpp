@@ -35,12 +35,12 @@ std::size_t ShmLayout::slots_bytes() const {
 }
 
 std::size_t ShmLayout::segment_bytes() const {
-  return round_up(round_up(2 * ShmFifo::control_bytes(credits), kPage) + 2 * slots_bytes(), kPage);
+  return round_up(round_up(2 * ShmFifo::control_bytes(cells()), kPage) + 2 * slots_bytes(), kPage);
 }
 
 ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
   const auto index = static_cast<std::size_t>(direction);
-  const std::size_t control = ShmFifo::control_bytes(credits);
+  const std::size_t control = ShmFifo::control_bytes(cells());
   std::byte* consumed = segment + index * control;
   std::byte* lender = consumed + sizeof(ShmConsumed);
   std::byte* share = lender + sizeof(ShmLender);
@@ -53,6 +53,7 @@ ShmFifo ShmLayout::fifo(std::byte* segment, int direction) const {
           .share = reinterpret_cast<ShmShare*>(share),
           .wanted = reinterpret_cast<ShmWantedRing*>(wanted),
           .cells = reinterpret_cast<ShmCell*>(wanted + sizeof(ShmWantedRing)),
+          .cell_count = cells(),
           .slots = {small, {slots + small.bytes(), slot_bytes, credits, credits}}};
 }
 
@@ -67,8 +68,7 @@ ShmConnection::~ShmConnection() {
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
                           const MemoryProof& peer, PeerSegments* segments) {
   segment_ = std::move(segment);
-  sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1),
-                      crowded_ ? ShmWays::without_spread : ShmWays::all);
+  sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1), ranks_per_core_);
   set_streamed(sender_.streamed());
   const ShmFifo back = layout.fifo(segment_.data(), dialled ? 1 : 0);
   sender_.listen_to(*back.lender, !dialled);
@@ -128,7 +128,7 @@ bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch)
   if (is_long && fetch != Fetch::if_faster) return true;
   const bool either_way = is_long || (fetch == Fetch::exchanged && bytes >= kTriedBytes);
   // A trial is of both directions.
-  return either_way && reach_.copies && !crowded_ && sender_.lends_either_way(bytes);
+  return either_way && reach_.copies && !crowded() && sender_.lends_either_way(bytes);
 }
 
 bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest,
@@ -194,7 +194,7 @@ bool ShmConnection::take(std::byte* into, std::size_t bytes) {
   const auto found = in_place(bytes);
   const std::byte* const place = found.ok() ? *found : nullptr;
   receiver_.begin_to_read();
-  if (bytes >= kSharedBytes && !crowded_) {
+  if (bytes >= kSharedBytes && !crowded()) {
     if (!peer_reach_.said) [[unlikely]]
       learn_reach();
     if (peer_reach_.copies && (sharing_ || receiver_.may_share()))
@@ -247,7 +247,7 @@ bool ShmConnection::take_together(std::byte* into, const std::byte* place, std::
 
 /// Copies a part of a lent message for the peer, if that is copying one.
 void ShmConnection::help() {
-  if (!helps_ || crowded_ || !sender_.can_help()) return;
+  if (!helps_ || crowded() || !sender_.can_help()) return;
   sender_.say_waits();
   auto loan = sender_.shared_loan();
   if (!loan || loan->message == refused_) return;

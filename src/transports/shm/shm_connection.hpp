@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One end of a connection through shared memory.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -20,12 +21,19 @@ class ShmTransport;
 struct ShmLayout {
   std::size_t slot_bytes = 0;
   std::uint32_t credits = 0;
+  bool crowded = false;  ///< for ranks that share cores
 
+  static ShmLayout of(const ConnectionSpec& spec) {
+    return {spec.slot_bytes, spec.credits, spec.ranks_per_core > 1};
+  }
   [[nodiscard]] std::size_t segment_bytes() const;
   /// Direction 0 goes from the end that dials (and made the segment) to the one that listens.
   [[nodiscard]] ShmFifo fifo(std::byte* segment, int direction) const;
 
  private:
+  /// Where ranks share cores, small messages run further ahead: each wait for credits is a change
+  /// of processes. Elsewhere a shorter ring is faster (docs/performance.md).
+  [[nodiscard]] std::uint32_t cells() const { return std::max(credits, crowded ? 128U : 64U); }
   [[nodiscard]] std::uint32_t small_slots() const;
   [[nodiscard]] std::size_t slots_bytes() const;  ///< of one direction
 };
@@ -37,7 +45,9 @@ struct ShmLayout {
 class ShmConnection final : public Connection, public Lending, public Landing {
  public:
   ShmConnection(const ConnectionSpec& spec, ShmTransport* transport)
-      : Connection(spec.peer, spec.slot_bytes), transport_(transport), crowded_(spec.crowded) {}
+      : Connection(spec.peer, spec.slot_bytes),
+        transport_(transport),
+        ranks_per_core_(spec.ranks_per_core) {}
   ~ShmConnection() override;
 
   std::byte* acquire(std::size_t bytes) override {
@@ -140,6 +150,7 @@ class ShmConnection final : public Connection, public Lending, public Landing {
   // A loan takes the credit of a slot, which comes back only when it has been read.
   static_assert(needs_slot(kReadingBytes) && kTriedBytes > ShmFifo::kSmallBytes);
 
+  [[nodiscard]] bool crowded() const { return ranks_per_core_ > 1; }
   /// What the next message is. Next::other fails the connection.
   ShmReceiver::Next look(std::size_t bytes, std::uint64_t digest) {
     COLL_CHECK(bytes <= slot_bytes(), "a message is longer than a slot");
@@ -204,7 +215,7 @@ class ShmConnection final : public Connection, public Lending, public Landing {
   alignas(kCacheLine) ShmReceiver receiver_;
   MemorySegment segment_;
   ShmTransport* transport_;  ///< null once the transport has no part in this any more
-  const bool crowded_;
+  const double ranks_per_core_;
 };
 
 }  // namespace coll

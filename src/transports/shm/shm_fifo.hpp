@@ -71,13 +71,17 @@ struct ShmFifo {
   ShmShare* share = nullptr;
   ShmWantedRing* wanted = nullptr;
   ShmCell* cells = nullptr;
+  std::uint32_t cell_count = 0;
   ShmSlots slots[2];  ///< small ones, if large ones are larger; large ones, the spec's credits
 
   /// Longer messages do not go into small slots. An odd number of pairs, so that slots spread over
   /// a cache.
   static constexpr std::size_t kSmallBytes = 4096, kSmallStride = kSmallBytes + 5 * kLinePair;
   static_assert(kSmallStride >= kSmallBytes + kPrefetchedBytes);
-  static constexpr std::uint32_t kSmallCredits = 32;
+  static constexpr std::uint32_t kSmallCredits = 64;
+  /// As long as no more small slots are needed, memory is saved: a collective of many ranks uses
+  /// many connections, but has few messages under way on each.
+  static constexpr std::uint32_t kFewSmall = 32;
   /// Of messages up to this length the sender asks for the lines of the next slot early. Longer
   /// ones are written in whichever way takes the least time.
   static constexpr std::size_t kAhead = 2048;
@@ -98,15 +102,10 @@ struct ShmFifo {
   [[nodiscard]] ShmReadTimes& times_of(std::size_t bytes, bool either_way) const {
     return consumed->times[either_way ? trial_of_loans(bytes) : size_of(bytes)];
   }
-  /// The cells of a direction with `credits` large slots.
-  static constexpr std::uint32_t cells_for(std::uint32_t credits) {
-    return std::max(credits, std::uint32_t{64});
-  }
-  [[nodiscard]] std::uint32_t cell_count() const { return cells_for(slots[1].count); }
   /// Bytes of counts and cells, a multiple of kLinePair.
-  static constexpr std::size_t control_bytes(std::uint32_t credits) {
+  static constexpr std::size_t control_bytes(std::uint32_t cells) {
     return sizeof(ShmConsumed) + sizeof(ShmLender) + sizeof(ShmShare) + sizeof(ShmWantedRing) +
-           cells_for(credits) * sizeof(ShmCell);
+           cells * sizeof(ShmCell);
   }
 };
 
@@ -130,7 +129,7 @@ class ShmCursor {
   /// Past a message.
   void advance() {
     ++sequence_;
-    if (++cell_ == fifo_.cells + fifo_.cell_count()) cell_ = fifo_.cells;
+    if (++cell_ == fifo_.cells + fifo_.cell_count) cell_ = fifo_.cells;
   }
 
  protected:

@@ -104,6 +104,7 @@ ShmHello ShmHello::of(const TransportSpec& transport, const ConnectionSpec& conn
   hello.lane = connection.lane;
   hello.credits = connection.credits;
   hello.slot_bytes = connection.slot_bytes;
+  hello.crowded = ShmLayout::of(connection).crowded ? 1 : 0;
   hello.memory = ShmMemory::of_this_process();
   return hello;
 }

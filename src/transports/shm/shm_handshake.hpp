@@ -50,7 +50,7 @@ struct ShmMemory {
 
 /// The first packet, from the higher rank, with the segment's descriptor.
 struct ShmHello {
-  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d0c;  // "collshm", wire version 12
+  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d0d;  // "collshm", wire version 13
 
   std::uint64_t magic = kMagic;
   std::uint64_t job[2] = {0, 0};
@@ -59,6 +59,7 @@ struct ShmHello {
   std::uint32_t lane = 0;
   std::uint32_t credits = 0;
   std::uint64_t slot_bytes = 0;
+  std::uint64_t crowded = 0;  ///< the segment's layout is; the listening end takes either
   ShmMemory memory;
 
   static ShmHello of(const TransportSpec& transport, const ConnectionSpec& connection);

@@ -46,7 +46,7 @@ class ShmReceiver final : ShmCursor {
 
   ShmReceiver() = default;
   explicit ShmReceiver(const ShmFifo& fifo, std::uint32_t first = 1)
-      : ShmCursor(fifo, first), small_(fifo.slots[0].count), batch_(fifo.cell_count() / 4) {}
+      : ShmCursor(fifo, first), small_(fifo.slots[0].count), batch_(fifo.cell_count / 4) {}
 
   /// Is the next message there, and the expected one? What the peer wrote is compared, never used
   /// as a length; where it says that a loan lies is checked by who reads it there.

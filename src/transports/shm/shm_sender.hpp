@@ -35,34 +35,34 @@ class ShmSender final : ShmCursor {
   explicit ShmSender(const ShmFifo& fifo, std::uint32_t first = 1,
                      std::optional<ShmWay> small = ShmSlotTrial::latest(ShmSlotSize::small),
                      std::optional<ShmWay> large = ShmSlotTrial::latest(ShmSlotSize::large),
-                     ShmWays ways = ShmWays::all)
+                     double ranks_per_core = 1)
       : ShmCursor(fifo, first),
         first_(first),
-        cells_(fifo.cell_count()),
-        small_slots_(fifo.slots[0].credits),
-        trials_{ShmSlotTrial(ShmSlotSize::small, small, ways),
-                ShmSlotTrial(ShmSlotSize::large, large, ways)},
+        cells_(fifo.cell_count),
+        small_slots_(std::min(ShmFifo::kFewSmall, fifo.slots[0].credits), fifo.slots[0].credits),
+        trials_{ShmSlotTrial(ShmSlotSize::small, small, ranks_per_core),
+                ShmSlotTrial(ShmSlotSize::large, large, ranks_per_core)},
         large_slots_(fifo.slots[1].count) {
     own_core_caches();  // reads files, which no call should wait for
     place_small();
     place_large();
   }
   /// Begins with the latest choices of the process.
-  ShmSender(const ShmFifo& fifo, ShmWays ways)
+  ShmSender(const ShmFifo& fifo, double ranks_per_core)
       : ShmSender(fifo, 1, ShmSlotTrial::latest(ShmSlotSize::small),
-                  ShmSlotTrial::latest(ShmSlotSize::large), ways) {}
+                  ShmSlotTrial::latest(ShmSlotSize::large), ranks_per_core) {}
 
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {
     const bool slot = needs_slot(bytes);
     if (slot && needs_large_slot(bytes)) return acquire_large(bytes);
-    if (cells_ == 0 || (slot && small_slots_ == 0)) [[unlikely]] {
+    if (cells_ == 0 || (slot && !small_slots_.has_one())) [[unlikely]] {
       refill();
-      if (broken_ || cells_ == 0 || (slot && small_slots_ == 0)) return nullptr;
+      if (broken_ || cells_ == 0 || (slot && !small_slots_.has_one())) return nullptr;
     }
     if (!slot) return cell().payload;
     note_begin(bytes);
-    return place(fifo_.slots[0], {small_ring_.next()});
+    return place(fifo_.slots[0], {small_slots_.next()});
   }
   /// Like `acquire`, for a message that will be lent: it takes a slot's credit, but no place.
   bool has_slot(std::size_t bytes) {
@@ -75,7 +75,7 @@ class ShmSender final : ShmCursor {
     // Not while messages alternate: the receiver would be watching that line already.
     if (streaming && cells_ > 0) own_next_cell(bytes);
     if (needs_slot(bytes) && bytes <= ShmFifo::kAhead && !needs_large_slot(bytes) && cells_ > 0 &&
-        small_slots_ > 0)
+        small_slots_.has_one())
       own_next_slot(bytes);
   }
   /// Which payloads are better written past the caches.
@@ -242,7 +242,7 @@ class ShmSender final : ShmCursor {
   /// The slot of the next message, which needs one.
   [[nodiscard]] ShmSlot slot_for(std::size_t bytes) {
     return needs_large_slot(bytes) ? slot_at(large_slots_.offer(bytes))
-                                   : ShmSlot{small_ring_.next()};
+                                   : ShmSlot{small_slots_.next()};
   }
   /// Whether a message is timed, and so has a say in the way. Shorter ones go to the same slots,
   /// but what they take hardly depends on it.
@@ -321,16 +321,14 @@ class ShmSender final : ShmCursor {
                        back_->loans[trial]);
   }
   void place_small() {
-    const ShmSlots& slots = fifo_.slots[0];
-    const auto all =
-        static_cast<std::uint32_t>(ShmSlotTrial::spread_bytes() / ShmFifo::kSmallStride);
-    const bool spread = trials_[0].way() == ShmWay::spread;
-    small_ring_.use(std::max(slots.credits, spread ? std::min(all, slots.count) : 0));
+    if (trials_[0].way() != ShmWay::spread) return small_slots_.spread(0);
+    const auto all = static_cast<std::uint32_t>(trials_[0].spreads_over() / ShmFifo::kSmallStride);
+    small_slots_.spread(std::min(all, fifo_.slots[0].count));
   }
   void place_large() {
     if (trials_[1].way() != ShmWay::spread || !has_small_slots()) return large_slots_.spread(0);
     const ShmSlots& slots = fifo_.slots[1];
-    large_slots_.spread(std::min(slots.stride, ShmSlotTrial::spread_bytes() / slots.count));
+    large_slots_.spread(std::min(slots.stride, trials_[1].spreads_over() / slots.count));
   }
   /// `filled`: the receiver may have to copy it to its slot.
   void publish(std::size_t bytes, std::size_t length_word, std::uint64_t digest, bool filled) {
@@ -341,9 +339,7 @@ class ShmSender final : ShmCursor {
       large_slots_.send(bytes, filled);
       if (blocks_) blocks_->release();
     } else if (needs_slot(bytes)) {
-      small_ring_.advance();
-      --small_slots_;
-      ++small_slots_sent_;
+      small_slots_.send();
     }
     advance();
   }
@@ -359,29 +355,25 @@ class ShmSender final : ShmCursor {
   /// library copies by `rep movsb`, which some processors do without asking for lines: to have
   /// asked then took twice as long at 4 KiB on one, on another a sixth less.
   void own_next_slot(std::size_t bytes) const {
-    const std::byte* slot = place(fifo_.slots[0], {small_ring_.next()});
+    const std::byte* slot = place(fifo_.slots[0], {small_slots_.next()});
     for (std::size_t at = 0; at < bytes; at += kCacheLine) prefetch_to_write(slot + at);
   }
-  void refill() {
+  [[gnu::noinline]] void refill() {
     // Acquire: the receiver's reads of what it gives back came before its counts.
     const ShmConsumed& consumed = *fifo_.consumed;
     const std::uint32_t read = consumed.messages.load(std::memory_order_acquire);
     const std::uint32_t in_flight = sequence() - first_ - read;
-    const std::uint32_t small_in_flight =
-        small_slots_sent_ - consumed.slots[0].load(std::memory_order_acquire);
-    broken_ = broken_ || in_flight > fifo_.cell_count() || small_in_flight > fifo_.slots[0].credits;
-    if (broken_) return;
-    cells_ = fifo_.cell_count() - in_flight;
-    small_slots_ = fifo_.slots[0].credits - small_in_flight;
+    broken_ = broken_ || in_flight > fifo_.cell_count ||
+              !small_slots_.take_back(consumed.slots[0].load(std::memory_order_acquire));
+    if (!broken_) cells_ = fifo_.cell_count - in_flight;
   }
 
   static constexpr std::uint32_t kLongLoans = 64;  ///< that are known, of the latest
 
   // What each message needs comes first.
   std::uint32_t first_ = 0;
-  std::uint32_t cells_ = 0, small_slots_ = 0;  ///< free
-  std::uint32_t small_slots_sent_ = 0;
-  ShmSlotRing small_ring_;
+  std::uint32_t cells_ = 0;  ///< free
+  ShmSlotRing small_slots_;
   bool lands_ = false;       ///< the next message is written to where it is wanted
   bool either_way_ = false;  ///< the next message may be lent, or go through a slot
   bool broken_ = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of its slots a sender uses.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -16,16 +17,45 @@ namespace coll {
 /// begun to use more of them, or fewer.
 class ShmSlotRing {
  public:
-  /// From now on, messages go round so many slots.
-  void use(std::uint32_t slots) { slots_ = slots; }
+  ShmSlotRing() = default;
+  /// `few` messages may be under way until that many once were; from then on `most`. What nobody
+  /// uses takes no memory.
+  ShmSlotRing(std::uint32_t few, std::uint32_t most)
+      : slots_(few), limit_(few), most_(most), free_(few) {}
+
+  /// From now on, messages go round so many slots, or `most` if those are more; 0: round no more
+  /// than may be under way.
+  void spread(std::uint32_t slots) { slots_ = slots > 0 ? std::max(slots, most_) : limit_; }
+
+  [[nodiscard]] bool has_one() const { return free_ > 0; }
   /// The slot of the next message.
   [[nodiscard]] std::uint32_t next() const { return next_; }
-  void advance() {
+  /// The next message goes.
+  void send() {
+    --free_;
+    ++sent_;
     if (++next_ >= slots_) next_ = 0;
+    if (next_ == limit_) [[unlikely]]
+      raise_limit();
+  }
+  /// `returned` messages have come back so far; wraps. False if fewer ever went.
+  bool take_back(std::uint32_t returned) {
+    const std::uint32_t under_way = sent_ - returned;
+    if (under_way > limit_) return false;
+    free_ = limit_ - under_way;
+    if (free_ == 0) slots_ = std::max(slots_, most_);
+    return true;
   }
 
  private:
-  std::uint32_t slots_ = 1, next_ = 0;
+  /// Past the end of a shorter ring: all that is under way lies before it, so more may follow.
+  void raise_limit() {
+    free_ += most_ - limit_;
+    limit_ = most_;
+  }
+
+  std::uint32_t slots_ = 0, limit_ = 0, most_ = 0;
+  std::uint32_t free_ = 0, next_ = 0, sent_ = 0;
 };
 
 /// Where a message lies: in which slot, from which byte on; or nowhere. One word, so that it is

@@ -30,10 +30,6 @@ inline constexpr auto kShmWays = static_cast<std::size_t>(ShmWay::unlent);  ///<
 /// That receivers time.
 inline constexpr auto kShmTimedWays = static_cast<std::size_t>(ShmWay::lent) + 1;
 
-/// What a trial may choose. Where ranks share cores, each has many connections: to spread would
-/// touch new memory for each of them, and gains nothing where the next rank uses the same caches.
-enum class ShmWays : std::uint8_t { all, without_spread };
-
 /// Which slots a trial is about. Small ones are a ring, which is longer where messages are spread.
 enum class ShmSlotSize : std::uint8_t { small, large };
 inline constexpr std::size_t kShmSlotSizes = 2;
@@ -76,10 +72,12 @@ class ShmReadTimes {
 /// shortest; after many bytes it tries again, because a virtual machine's cores move.
 class ShmSlotTrial {
  public:
-  /// Begins with this choice if it may, or with a trial, which touches memory.
-  explicit ShmSlotTrial(ShmSlotSize size, std::optional<ShmWay> way, ShmWays ways = ShmWays::all)
-      : size_(size), ways_(ways) {
-    if (way && tries(*way)) take(*way);
+  /// Begins with this choice, or with a trial, which touches memory. Always with a trial where
+  /// ranks share cores: some of its peers are on the same core, and what is best for these is not
+  /// for others.
+  explicit ShmSlotTrial(ShmSlotSize size, std::optional<ShmWay> way, double ranks_per_core = 1)
+      : size_(size), crowded_(ranks_per_core > 1), spread_bytes_(spread_bytes(ranks_per_core)) {
+    if (way && !crowded_) take(*way);
   }
   explicit ShmSlotTrial(ShmSlotSize size) : ShmSlotTrial(size, latest(size)) {}
 
@@ -89,10 +87,13 @@ class ShmSlotTrial {
     return way < 0 ? std::nullopt : std::optional(static_cast<ShmWay>(way));
   }
 
-  /// Over how many bytes to spread: twice what a core's own cache holds.
-  static std::size_t spread_bytes() {
-    return 2 * std::clamp<std::size_t>(own_core_caches().own, kLeast, kMost);
+  /// Over how many bytes to spread: all ranks of a core together, over twice what its own cache
+  /// holds.
+  static std::size_t spread_bytes(double ranks_per_core = 1) {
+    const std::size_t own = std::clamp<std::size_t>(own_core_caches().own, kLeast, kMost);
+    return static_cast<std::size_t>(2 * static_cast<double>(own) / std::max(1.0, ranks_per_core));
   }
+  [[nodiscard]] std::size_t spreads_over() const { return spread_bytes_; }
   /// The most that this is on any machine.
   static constexpr std::size_t most_spread_bytes() { return 2 * kMost; }
 
@@ -129,7 +130,7 @@ class ShmSlotTrial {
       case Phase::settle_few:
         if (messages_ < settling()) break;
         // Another sender may have chosen meanwhile.
-        if (const std::optional<ShmWay> way = latest(size_); !choice_ && way && tries(*way)) {
+        if (const std::optional<ShmWay> way = latest(size_); !choice_ && way && !crowded_) {
           take(*way);
         } else {
           begin(Phase::few, ShmWay::few);
@@ -143,14 +144,14 @@ class ShmSlotTrial {
         break;
       case Phase::streamed:
         if (!add(message_bytes, ns)) break;
-        if (tries(ShmWay::spread)) {
+        if (tries_spread_ = may_spread(streaming); tries_spread_) {
           begin(Phase::fill, ShmWay::spread);
         } else {
           begin(Phase::wait, ShmWay::streamed);
         }
         break;
       case Phase::fill:  // the pages are new, and the lines were written long ago
-        if (bytes_ >= spread_bytes()) begin(Phase::spread, ShmWay::spread);
+        if (bytes_ >= spread_bytes_) begin(Phase::spread, ShmWay::spread);
         break;
       case Phase::spread:
         if (add(message_bytes, ns)) begin(Phase::wait, ShmWay::spread);
@@ -176,7 +177,9 @@ class ShmSlotTrial {
   static constexpr std::size_t kSamples = 8;
   /// Few small slots are a ring. So many messages go round it twice: its pages are there then, and
   /// its lines are where they are in the long run.
-  [[nodiscard]] std::size_t settling() const { return size_ == ShmSlotSize::small ? 64 : kSamples; }
+  [[nodiscard]] std::size_t settling() const {
+    return size_ == ShmSlotSize::small ? 128 : kSamples;
+  }
   /// The others must be shorter than the first by as much. To write large slots another way costs
   /// the caches of both cores; small ones fit beside all else.
   [[nodiscard]] float clearly() const { return size_ == ShmSlotSize::small ? 0.95F : 0.8F; }
@@ -204,9 +207,10 @@ class ShmSlotTrial {
     return ways[static_cast<std::size_t>(size)];
   }
 
-  /// Whether a trial is also about this way.
-  [[nodiscard]] bool tries(ShmWay way) const {
-    return way != ShmWay::spread || ways_ == ShmWays::all;
+  /// To spread takes new memory. Where ranks share cores, a collective may use many connections,
+  /// but with few messages under way on each: there it pays only for those that are used much.
+  [[nodiscard]] bool may_spread(bool streaming) const {
+    return !crowded_ || streaming || again_ > kFirst;
   }
   [[nodiscard]] bool sampled() const {
     return phase_ == Phase::few || phase_ == Phase::streamed || phase_ == Phase::spread;
@@ -230,7 +234,7 @@ class ShmSlotTrial {
   void choose(const ShmReadTimes& read, std::uint64_t kind) {
     std::array<float, kShmWays> ns{};
     for (std::size_t way = 0; way < kShmWays; ++way) {
-      if (!tries(static_cast<ShmWay>(way))) {
+      if (static_cast<ShmWay>(way) == ShmWay::spread && !tries_spread_) {
         ns[way] = std::numeric_limits<float>::infinity();
         continue;
       }
@@ -261,7 +265,9 @@ class ShmSlotTrial {
   }
 
   ShmSlotSize size_;
-  ShmWays ways_;
+  bool crowded_;               ///< ranks share cores
+  bool tries_spread_ = false;  ///< the trial is also about spreading
+  std::size_t spread_bytes_;
   ShmWay way_ = ShmWay::few;
   Phase phase_ = Phase::settle_few;
   std::uint16_t trial_ = 1;

@@ -69,7 +69,7 @@ Status ShmTransport::accepts(std::string_view peer_descriptor) const {
 
 Status ShmTransport::check(const ConnectionSpec& spec) const {
   COLL_TRY(check_connection(spec_, spec));
-  if (ShmLayout{spec.slot_bytes, spec.credits}.segment_bytes() > kMaxSegmentBytes)
+  if (ShmLayout::of(spec).segment_bytes() > kMaxSegmentBytes)
     return failed(Code::invalid_argument,
                   "no segment has " + std::to_string(spec.credits) + " slots of " +
                       std::to_string(spec.slot_bytes) + " bytes in each direction",
@@ -125,7 +125,7 @@ PeerSegments* ShmTransport::segments_of(Rank peer, Fd arena, const ShmMemory& me
 Status ShmTransport::dial(const ConnectionSpec& spec, std::string_view peer_descriptor,
                           ShmConnection* connection) {
   COLL_ASSIGN(const ShmDescriptor peer, ShmDescriptor::parse(peer_descriptor));
-  const std::size_t bytes = ShmLayout{spec.slot_bytes, spec.credits}.segment_bytes();
+  const std::size_t bytes = ShmLayout::of(spec).segment_bytes();
   COLL_ASSIGN(Fd memory, MemorySegment::create("coll-shm", bytes));
   COLL_ASSIGN(MemorySegment segment, MemorySegment::map(memory, bytes));
   Dial dial{connection, spec, peer.socket_name, std::move(memory), std::move(segment)};
@@ -188,7 +188,7 @@ bool ShmTransport::hung_up(Dial& dial, const Status& failure) {
 
 bool ShmTransport::take_answer(Dial& dial, const ShmAnswer& answer, Fd arena) {
   if (answer.verdict == ShmAnswer::accepted) {
-    dial.connection->start(std::move(dial.segment), {dial.spec.slot_bytes, dial.spec.credits}, true,
+    dial.connection->start(std::move(dial.segment), ShmLayout::of(dial.spec), true,
                            answer.memory.proof,
                            segments_of(dial.spec.peer, std::move(arena), answer.memory));
   } else if (answer.verdict == ShmAnswer::other_layout) {
@@ -272,7 +272,7 @@ void ShmTransport::meet_callers() {
 /// Answers a caller. True: the connection is ready, or has failed; false: it waits for another.
 bool ShmTransport::meet(const Awaited& awaited, Caller& caller) {
   const ConnectionSpec& spec = awaited.spec;
-  const ShmLayout layout{spec.slot_bytes, spec.credits};
+  const ShmLayout layout{spec.slot_bytes, spec.credits, caller.hello.crowded != 0};
   ShmAnswer answer;
   answer.slot_bytes = spec.slot_bytes;
   answer.credits = spec.credits;

@@ -191,20 +191,69 @@ TEST(ShmSlotDeck, SpreadMessagesLieInARow) {
   EXPECT_GT(behind, 800U);
 }
 
-TEST(ShmSlotRing, AtLeastAsManyMessagesLieBetweenTwoOfOneSlotAsMayBeUnderWay) {
-  constexpr std::uint32_t kCredits = 32;
+constexpr std::uint32_t kFew = 8, kMost = 32;
+
+/// However many are under way when the sender begins to use more slots, or fewer.
+TEST(ShmSlotRing, ASlotIsFreeWhenItsTurnComes) {
   std::mt19937_64 random(test_seed());
-  ShmSlotRing ring;
-  ring.use(kCredits);
-  std::map<std::uint32_t, std::uint64_t> last;
-  for (std::uint64_t message = kCredits; message < 50'000; ++message) {
-    if (random() % 50 == 0)
-      ring.use(random() % 2 == 0 ? kCredits
-                                 : kCredits + static_cast<std::uint32_t>(random() % 200));
-    std::uint64_t& before = last[ring.next()];
-    ASSERT_GE(message - before, kCredits) << "slot " << ring.next();
-    before = message;
-    ring.advance();
+  for (int round = 0; round < 100; ++round) {
+    ShmSlotRing ring(kFew, kMost);
+    std::deque<std::uint32_t> under_way;
+    std::uint32_t back = 0;
+    for (int step = 0; step < 2000; ++step) {
+      if (random() % 50 == 0)
+        ring.spread(random() % 2 == 0 ? 0 : static_cast<std::uint32_t>(random() % 200));
+      const bool fills = step / 100 % 2 == 0;
+      if (ring.has_one() && random() % 4 < (fills ? 3 : 1)) {
+        ASSERT_EQ(std::ranges::count(under_way, ring.next()), 0) << ring.next();
+        under_way.push_back(ring.next());
+        ASSERT_LE(under_way.size(), kMost);
+        ring.send();
+      } else if (!under_way.empty()) {
+        under_way.pop_front();
+        ASSERT_TRUE(ring.take_back(++back));
+      }
+    }
+  }
+}
+
+TEST(ShmSlotRing, NoMoreSlotsAreUsedThanTheFewUntilTheseAreNotEnough) {
+  ShmSlotRing ring(kFew, kMost);
+  std::uint32_t sent = 0;
+  const auto send_all = [&] {
+    std::set<std::uint32_t> slots;
+    for (; ring.has_one(); ++sent) {
+      slots.insert(ring.next());
+      ring.send();
+    }
+    return slots;
+  };
+  for (std::uint32_t i = 0; i < 3 * kFew; ++i) {
+    ASSERT_LT(ring.next(), kFew);
+    ring.send();
+    ASSERT_TRUE(ring.take_back(++sent));
+  }
+  EXPECT_EQ(send_all().size(), kFew);
+  ASSERT_TRUE(ring.take_back(sent - kFew));
+  EXPECT_FALSE(ring.has_one()) << "none of the few has come back";
+  ASSERT_TRUE(ring.take_back(sent));
+  EXPECT_EQ(send_all().size(), kMost);
+  EXPECT_FALSE(ring.take_back(sent + 1)) << "it was never sent";
+  EXPECT_FALSE(ring.take_back(sent - kMost - 1)) << "it had come back before";
+}
+
+TEST(ShmSlotRing, SpreadMessagesGoRoundAllSlots) {
+  for (const std::uint32_t spread : {3 * kMost, kFew / 2}) {
+    ShmSlotRing ring(kFew, kMost);
+    ring.spread(spread);
+    std::set<std::uint32_t> slots;
+    const std::uint32_t all = std::max(spread, kMost);
+    for (std::uint32_t sent = 0; sent < all;) {
+      EXPECT_TRUE(slots.insert(ring.next()).second);
+      ring.send();
+      ASSERT_TRUE(ring.take_back(++sent));
+    }
+    EXPECT_FALSE(slots.insert(ring.next()).second);
   }
 }
 

@@ -31,6 +31,8 @@ class SharedSlots : public testing::Test {
  protected:
   static constexpr std::size_t kBytes = 32 << 10, kSlot = 4 * kBytes;
   static constexpr std::uint32_t kCredits = 4;
+  /// So many ranks share a core that a slot holds one message, also where messages are spread.
+  static constexpr double kCrowd = 64;
 
   struct Lane {
     /// Where its sender writes the message; null without a credit.
@@ -53,13 +55,12 @@ class SharedSlots : public testing::Test {
     std::unique_ptr<Connection> sender, receiver;
   };
   struct Communicator : Ranks, Lane {
-    /// Where `crowded`, messages are not spread over their slots.
-    explicit Communicator(bool crowded = false) : Ranks(kShm) {
-      static_cast<Lane&>(*this) = open_lane(0, crowded);
+    explicit Communicator(double ranks_per_core = 1) : Ranks(kShm) {
+      static_cast<Lane&>(*this) = open_lane(0, ranks_per_core);
     }
-    Lane open_lane(std::uint32_t lane, bool crowded) {
+    Lane open_lane(std::uint32_t lane, double ranks_per_core) {
       ConnectionSpec to_one{.peer = 1, .lane = lane}, to_zero{.peer = 0, .lane = lane};
-      to_one.crowded = to_zero.crowded = crowded;
+      to_one.ranks_per_core = to_zero.ranks_per_core = ranks_per_core;
       to_one.slot_bytes = to_zero.slot_bytes = kSlot;
       to_one.credits = to_zero.credits = kCredits;
       Lane opened{open(0, to_one), open(1, to_zero)};
@@ -68,22 +69,22 @@ class SharedSlots : public testing::Test {
     }
   };
 
-  Communicator first_{true};
+  Communicator first_{kCrowd};
 };
 
 TEST_F(SharedSlots, AMessageLiesWhereOneOfAnotherCommunicatorLay) {
-  Communicator a(true), b(true);
+  Communicator a(kCrowd), b(kCrowd);
   const std::byte* place = first_.send(1);
   ASSERT_TRUE(first_.receive(1));
-  EXPECT_EQ(a.send(2), place);
-  ASSERT_TRUE(a.receive(2));
+  EXPECT_EQ(a.send(kCrowd), place);
+  ASSERT_TRUE(a.receive(kCrowd));
   EXPECT_EQ(b.send(3), place);
   EXPECT_NE(a.send(4), place) << "it is not read yet";
   ASSERT_TRUE(b.receive(3) && a.receive(4));
 }
 
 TEST_F(SharedSlots, WhoAsksAgainAndAgainGetsBlocksOfItsOwn) {
-  Communicator other(true);
+  Communicator other(kCrowd);
   const auto exchange = [](Lane& lane, std::uint64_t value) {
     const std::byte* place = lane.send(value);
     EXPECT_TRUE(lane.receive(value));
@@ -100,8 +101,8 @@ TEST_F(SharedSlots, WhoAsksAgainAndAgainGetsBlocksOfItsOwn) {
 }
 
 TEST_F(SharedSlots, LanesOfOneCommunicatorTakeNoneFromEachOther) {
-  Communicator a(true), b(true);
-  Lane lane = a.open_lane(1, true);
+  Communicator a(kCrowd), b(kCrowd);
+  Lane lane = a.open_lane(1, kCrowd);
   std::set<const std::byte*> places, others;
   for (std::uint64_t message = 0; message < 8 * kCredits; message += 2) {
     places.insert(a.send(message));
@@ -126,12 +127,12 @@ TEST_F(SharedSlots, LongMessagesWaitUntilThePeerSaysThatItReachesThem) {
   }));
   std::byte small[1000] = {};
   EXPECT_TRUE(lane.sender->send(small, sizeof small, 1));
-  EXPECT_EQ(lane.send(2), nullptr);
+  EXPECT_EQ(lane.send(kCrowd), nullptr);
   ASSERT_TRUE(first_.settle(*lane.sender, *lane.receiver));
-  const std::byte* place = lane.send(2);
+  const std::byte* place = lane.send(kCrowd);
   ASSERT_NE(place, nullptr);
   EXPECT_TRUE(SharedSegments::find(place, kBytes));
-  EXPECT_TRUE(lane.receiver->receive(small, sizeof small, 1) && lane.receive(2));
+  EXPECT_TRUE(lane.receiver->receive(small, sizeof small, 1) && lane.receive(kCrowd));
 }
 
 /// Such memory could not be read in place.
@@ -150,7 +151,7 @@ TEST_F(SharedSlots, NoneLieInTwoWindowsOfTheArena) {
     filled.push_back(SharedArena::own(kPiece, ArenaUse::calls));
     ASSERT_TRUE(filled.back() && filled.size() < 1000);
   }
-  Communicator others[2]{Communicator(true), Communicator(true)};
+  Communicator others[2]{Communicator(kCrowd), Communicator(kCrowd)};
   for (Communicator& other : others) {
     for (std::uint64_t message = 0; message < kCredits; ++message)
       EXPECT_TRUE(SharedSegments::find(other.send(message), kBytes)) << message;
@@ -170,7 +171,7 @@ TEST_F(SharedSlots, MessagesNeedNoRoomInTheArena) {
   std::vector<std::unique_ptr<Communicator>> others;  // the pool has blocks for a few
   bool shared = true;
   while (shared && others.size() < 20) {
-    Communicator& other = *others.emplace_back(std::make_unique<Communicator>(true));
+    Communicator& other = *others.emplace_back(std::make_unique<Communicator>(kCrowd));
     for (std::uint64_t message = 0; message < kCredits; ++message) {
       const std::byte* const place = other.send(message);
       ASSERT_NE(place, nullptr);
@@ -188,7 +189,7 @@ TEST_F(SharedSlots, NoBlockIsWrittenBeforeItIsRead) {
   constexpr std::size_t kCommunicators = 8, kMost = 4;
   std::vector<std::unique_ptr<Communicator>> all;
   for (std::size_t i = 0; i < kCommunicators; ++i)
-    all.push_back(std::make_unique<Communicator>(true));
+    all.push_back(std::make_unique<Communicator>(kCrowd));
   std::mt19937_64 random(test_seed());
   std::vector<std::deque<std::uint64_t>> under_way(kCommunicators);
   std::set<const std::byte*> places;
@@ -217,9 +218,9 @@ TEST_F(SharedSlots, NoBlockIsWrittenBeforeItIsRead) {
 }
 
 TEST_F(SharedSlots, WhatIsNotReadOutlivesItsSender) {
-  auto ended = std::make_unique<Communicator>(true);
-  Communicator other(true);
-  const std::byte* unread[] = {ended->send(1), ended->send(2)};
+  auto ended = std::make_unique<Communicator>(kCrowd);
+  Communicator other(kCrowd);
+  const std::byte* unread[] = {ended->send(1), ended->send(kCrowd)};
   ended->sender.reset();
   std::set<const std::byte*> places;
   for (std::uint64_t value = 0; value < 20; ++value) {
@@ -228,9 +229,9 @@ TEST_F(SharedSlots, WhatIsNotReadOutlivesItsSender) {
     for (std::uint64_t i = value - 3; i <= value; ++i) ASSERT_TRUE(other.receive(i));
   }
   EXPECT_FALSE(places.contains(unread[0]) || places.contains(unread[1]));
-  Communicator next(true);
+  Communicator next(kCrowd);
   EXPECT_TRUE(ended->receive(1));
-  EXPECT_TRUE(ended->receive(2));
+  EXPECT_TRUE(ended->receive(kCrowd));
   for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(other.send(i));
   for (std::uint64_t i = 0; i < kCredits; ++i) places.insert(next.send(i));
   EXPECT_TRUE(places.contains(unread[0]) && places.contains(unread[1])) << "they are free again";
