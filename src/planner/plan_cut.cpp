@@ -154,6 +154,16 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   return may_be_fetched_faster(spec, bytes, world) ? Loans::if_faster : Loans::shared;
 }
 
+/// In an all_to_all each rank fills slots for all others at once. Where ranks share cores, those of
+/// a second lane may be more than a core's own cache holds. (docs/performance.md)
+bool second_lane_fits(const World& world, const Plan& plan) {
+  const bool slots = world.shared_memory && plan.loans != Loans::all;
+  const bool crowded = world.view.ranks_per_core > 1;
+  if (!slots || !crowded || plan.spec.collective != Collective::all_to_all) return true;
+  const double bytes = 2.0 * plan.slice_bytes * (plan.spec.ranks - 1);
+  return in_own_cache(world.costs(), bytes, world.view.ranks_per_core);
+}
+
 /// Lanes that take turns on a thread are worth two of them, so that one fills a slot while the
 /// other empties one. Those that run side by side each hide the latency of the others; flagged
 /// slices of one message go all at once.
@@ -169,7 +179,8 @@ std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
   const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
-  const double most = pair_cut(world, plan.spec, plan.loans).lanes;
+  const double most =
+      second_lane_fits(world, plan) ? pair_cut(world, plan.spec, plan.loans).lanes : 1;
   return std::min(slices > of_one ? static_cast<std::uint32_t>(most) : 1U, world.max_lanes);
 }
 

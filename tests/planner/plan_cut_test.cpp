@@ -95,6 +95,31 @@ TEST(Planner, CutsWhatTwoRanksOfAHostCopyInOneLane) {
   EXPECT_EQ(cut(3, 1, all_gather), std::pair(2U, passing));
 }
 
+/// In each, every rank fills slots for every other one at the same time.
+TEST(Planner, CutsAnAllToAllInTwoLanesOnlyWhileTheirSlotsFitInTheCacheThatRanksShare) {
+  const auto lanes = [](Rank ranks, double per_core, Collective collective, bool shared = true,
+                        bool fetched = false) {
+    World world = world_of(ranks);
+    world.shared_memory = shared;
+    world.view.ranks_per_core = per_core;
+    if (!fetched) world.view.factors.fetch = CopyFactors::kMostFetch;
+    const CollectiveSpec spec{collective, ranks, 0};
+    const Algorithm& algorithm = *plan_of(world, collective, 16 << 20).algorithm;
+    return plan_with(world, spec, algorithm, {}, size_class(16 << 20)).lanes;
+  };
+  const double own = usual_costs().cache.own_bytes;
+  const double others_slots = 2.0 * world_of(2).passing_bytes;
+  for (const double per_core : {2, 4}) {
+    const auto most = static_cast<Rank>(1 + own / (per_core * others_slots));
+    EXPECT_EQ(lanes(most, per_core, all_to_all), 2U) << per_core;
+    EXPECT_EQ(lanes(most + 1, per_core, all_to_all), 1U) << per_core;
+    EXPECT_EQ(lanes(most + 1, per_core, all_reduce), 2U) << "one peer after the other";
+    EXPECT_EQ(lanes(most + 1, 1, all_to_all), 2U) << "a cache each";
+    EXPECT_EQ(lanes(most + 1, per_core, all_to_all, false), 2U) << "no slots in shared memory";
+    EXPECT_EQ(lanes(most + 1, per_core, all_to_all, true, true), 2U) << "no slots at all";
+  }
+}
+
 /// Ranks that only TCP joins.
 World tcp_world(Rank ranks, double per_core, PathCost CostConstants::*path) {
   World world;
