@@ -34,10 +34,10 @@ std::map<FileId, std::weak_ptr<PeerArena>>& peer_arenas() {
 
 }  // namespace
 
-Result<PeerWindow> PeerWindow::map(const Fd& file, std::uint64_t offset, PeerAccess access) {
+Result<PeerMapping> PeerMapping::map(const Fd& file, std::uint64_t offset, PeerAccess access) {
   COLL_ASSIGN(const std::size_t size, MemorySegment::size_of(file));
   PeerWindow window{.begin = offset / kWindow * kWindow};
-  if (window.begin >= size) return window;
+  if (window.begin >= size) return PeerMapping({});
   window.bytes = std::min(kWindow, size - window.begin);
   const int protection = access == PeerAccess::write ? PROT_READ | PROT_WRITE : PROT_READ;
   void* data = ::mmap(nullptr, window.bytes, protection, MAP_SHARED | MAP_NORESERVE, file.get(),
@@ -45,11 +45,11 @@ Result<PeerWindow> PeerWindow::map(const Fd& file, std::uint64_t offset, PeerAcc
   if (data == MAP_FAILED) return system_failure("mmap of memory that a peer shares", errno);
   (void)::madvise(data, window.bytes, MADV_DONTDUMP);  // else its dump would be ours too
   window.data = static_cast<std::byte*>(data);
-  return window;
+  return PeerMapping(window);
 }
 
-void PeerWindow::unmap() const {
-  if (data != nullptr) ::munmap(data, bytes);
+PeerMapping::~PeerMapping() {
+  if (window_.data != nullptr) ::munmap(window_.data, window_.bytes);
 }
 
 std::shared_ptr<PeerArena> PeerArena::of(Fd file) {
@@ -65,10 +65,6 @@ std::shared_ptr<PeerArena> PeerArena::of(Fd file) {
   return mine;
 }
 
-PeerArena::~PeerArena() {
-  for (const auto& [key, window] : windows_) window.unmap();
-}
-
 bool PeerArena::is_of(std::int64_t pid, const SharedPlace& place) {
   if (pid <= 0) return false;
   const std::lock_guard lock(g_arenas_mutex);
@@ -81,15 +77,12 @@ bool PeerArena::is_of(std::int64_t pid, const SharedPlace& place) {
 
 Result<PeerWindow> PeerArena::window(std::uint64_t offset, PeerAccess access) {
   const std::lock_guard lock(g_arenas_mutex);
-  const auto [place, is_new] = windows_.try_emplace({offset / kWindow, access});
-  if (!is_new && place->second.data != nullptr) return place->second;  // else none could be made
-  Result<PeerWindow> made = PeerWindow::map(file_, offset, access);
-  if (made.ok() && made->data != nullptr) {
-    place->second = *made;
-  } else {
-    windows_.erase(place);
-  }
-  return made;
+  const std::pair key(offset / kWindow, access);
+  if (const auto known = windows_.find(key); known != windows_.end()) return known->second.window();
+  COLL_ASSIGN(PeerMapping made, PeerMapping::map(file_, offset, access));
+  const PeerWindow window = made.window();
+  if (window.data != nullptr) windows_.emplace(key, std::move(made));
+  return window;
 }
 
 }  // namespace coll

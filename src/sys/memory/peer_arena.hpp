@@ -15,7 +15,7 @@ namespace coll {
 
 enum class PeerAccess : std::uint8_t { read, write };
 
-/// A piece of another process's memory, mapped here.
+/// Where a piece of another process's memory is mapped here.
 struct PeerWindow {
   std::uint64_t begin = 0;  ///< where in its file
   std::size_t bytes = 0;
@@ -24,10 +24,24 @@ struct PeerWindow {
   [[nodiscard]] bool has(std::uint64_t offset, std::size_t length) const {
     return offset >= begin && offset - begin < bytes && length <= bytes - (offset - begin);
   }
-  /// Maps the piece of `file` that has `offset`: SharedPlace::kWindow bytes, or what there is of
-  /// them. Nothing of a file that is shorter.
-  static Result<PeerWindow> map(const Fd& file, std::uint64_t offset, PeerAccess access);
-  void unmap() const;
+};
+
+/// Keeps a piece of another process's memory mapped.
+class PeerMapping {
+ public:
+  /// Of the piece of `file` that has `offset`: SharedPlace::kWindow bytes, or what there is of
+  /// them. Of nothing if the file is shorter.
+  static Result<PeerMapping> map(const Fd& file, std::uint64_t offset, PeerAccess access);
+  PeerMapping(PeerMapping&& other) noexcept : window_(std::exchange(other.window_, {})) {}
+  PeerMapping& operator=(PeerMapping&&) = delete;
+  ~PeerMapping();
+
+  [[nodiscard]] const PeerWindow& window() const { return window_; }
+
+ private:
+  explicit PeerMapping(const PeerWindow& window) : window_(window) {}
+
+  PeerWindow window_;
 };
 
 /// The arena of another process. Every communicator is passed it by each peer. The process keeps
@@ -40,7 +54,6 @@ class PeerArena {
   explicit PeerArena(Fd file) : file_(std::move(file)) {}
   PeerArena(const PeerArena&) = delete;
   PeerArena& operator=(const PeerArena&) = delete;
-  ~PeerArena();
 
   /// Does process `pid` have it at `place`, and could its other descriptors be opened there? Who
   /// was found to have it is not asked again.
@@ -52,7 +65,7 @@ class PeerArena {
   const Fd file_;
   // Under the mutex of all arenas.
   std::int64_t pid_ = 0;  ///< of the process that was found to have it
-  std::map<std::pair<std::uint64_t, PeerAccess>, PeerWindow> windows_;  ///< by number and access
+  std::map<std::pair<std::uint64_t, PeerAccess>, PeerMapping> windows_;  ///< by number and access
 };
 
 }  // namespace coll

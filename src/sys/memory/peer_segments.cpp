@@ -22,10 +22,6 @@ PeerSegments::PeerSegments(Fd arena, std::int64_t pid, const SharedPlace& place)
   if (arena_->is_of(pid, place)) pid_ = pid;
 }
 
-PeerSegments::~PeerSegments() {
-  for (const auto& [key, mapped] : mappings_) mapped.window.unmap();
-}
-
 Result<const std::byte*> PeerSegments::map(const SharedPlace& place, std::size_t bytes) {
   COLL_ASSIGN(const PeerWindow window, place.segment == SharedPlace::kArena
                                            ? arena_window(place.offset, PeerAccess::read)
@@ -55,30 +51,21 @@ Result<PeerWindow> PeerSegments::arena_window(std::uint64_t offset, PeerAccess a
 /// The piece of a segment other than the arena. Maps what is not mapped yet.
 Result<PeerWindow> PeerSegments::window_of(const SharedPlace& place) {
   const std::pair key(place.segment, place.offset / SharedPlace::kWindow);
-  if (const auto known = mappings_.find(key);
-      known != mappings_.end() && known->second.window.data != nullptr)
-    return known->second.window;
+  if (const auto known = mappings_.find(key); known != mappings_.end())
+    return known->second.mapping.window();
   if (!opens())
     return failed(Code::unsupported, "the descriptors of the peer cannot be opened here");
   COLL_ASSIGN(const Fd file, open_peer_file(pid_, place));
-  const auto entry = mappings_.try_emplace(key).first;  // before what would be lost without it
-  const Result<PeerWindow> made = PeerWindow::map(file, place.offset, PeerAccess::read);
-  if (made.ok() && made->data != nullptr) {
-    entry->second = {*made, place};
-  } else {
-    mappings_.erase(entry);
-  }
-  return made;
+  COLL_ASSIGN(PeerMapping made, PeerMapping::map(file, place.offset, PeerAccess::read));
+  const PeerWindow window = made.window();
+  if (window.data != nullptr) mappings_.emplace(key, Mapped{std::move(made), place});
+  return window;
 }
 
 void PeerSegments::release_gone(std::uint64_t removals) {
   removals_ = removals;
-  std::erase_if(mappings_, [&](const auto& entry) {
-    const auto& [window, place] = entry.second;
-    if (find_peer_file(pid_, place).ok()) return false;
-    window.unmap();
-    return true;
-  });
+  std::erase_if(mappings_,
+                [&](const auto& entry) { return !find_peer_file(pid_, entry.second.place).ok(); });
   recent_ = {};
 }
 

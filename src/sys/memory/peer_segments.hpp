@@ -24,7 +24,6 @@ class PeerSegments {
   /// number is `pid`, says to have it. If it is found there, others can be opened too.
   explicit PeerSegments(Fd arena, std::int64_t pid = 0, const SharedPlace& place = {});
   PeerSegments(PeerSegments&&) = default;
-  ~PeerSegments();
 
   /// Can the segments that were not passed be opened? (The process must be in this process's
   /// namespace of processes, and the kernel must let us see its descriptors.)
@@ -58,7 +57,7 @@ class PeerSegments {
     PeerWindow window;
   };
   struct Mapped {
-    PeerWindow window;
+    PeerMapping mapping;
     SharedPlace place;  ///< which it was opened for
   };
 
