@@ -154,8 +154,8 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   return may_be_fetched_faster(spec, bytes, world) ? Loans::if_faster : Loans::shared;
 }
 
-/// In an all_to_all each rank fills slots for all others at once. Where ranks share cores, those of
-/// a second lane may be more than a core's own cache holds. (docs/performance.md)
+/// In an all_to_all each rank mostly fills slots for all others at once. Where ranks share cores,
+/// two lanes of them may be more than a core's own cache holds. (docs/performance.md)
 bool second_lane_fits(const World& world, const Plan& plan) {
   const bool slots = world.shared_memory && plan.loans != Loans::all;
   const bool crowded = world.view.ranks_per_core > 1;

@@ -104,8 +104,12 @@ TEST(Planner, CutsAnAllToAllInTwoLanesOnlyWhileTheirSlotsFitInTheCacheThatRanksS
     world.view.ranks_per_core = per_core;
     if (!fetched) world.view.factors.fetch = CopyFactors::kMostFetch;
     const CollectiveSpec spec{collective, ranks, 0};
-    const Algorithm& algorithm = *plan_of(world, collective, 16 << 20).algorithm;
-    return plan_with(world, spec, algorithm, {}, size_class(16 << 20)).lanes;
+    const Plan chosen = plan_of(world, collective, 16 << 20);
+    const Plan plan = plan_with(world, spec, *chosen.algorithm, {}, size_class(16 << 20));
+    if (collective == all_to_all && shared && !fetched) {
+      EXPECT_EQ(chosen.lanes, plan.lanes) << "simulations change nothing";
+    }
+    return plan.lanes;
   };
   const double own = usual_costs().cache.own_bytes;
   const double others_slots = 2.0 * world_of(2).passing_bytes;

@@ -50,15 +50,20 @@ TEST(ShmFifo, NumbersWrapWithoutHarm) {
        {std::pair{1U, kSmall}, std::pair{3U, kSmall}, std::pair{3U, kLarge}, std::pair{8U, kLarge},
         std::pair{65U, kSmall}}) {
     ShmMemory memory(credits, slot_bytes);
-    const std::uint32_t first = std::numeric_limits<std::uint32_t>::max() - 3 * credits;
-    ShmSender sender(memory.fifo, first);
+    const std::uint32_t before =
+        slot_bytes == kLarge ? ShmFifo::kFewSmall + ShmFifo::kSmallCredits : 2 * credits;
+    const std::uint32_t first = std::numeric_limits<std::uint32_t>::max() - 3 * credits - before;
+    ShmSender sender(memory.fifo, first, ShmWay::few, ShmWay::few);
     ShmReceiver receiver(memory.fifo, first);
-    for (int times = 0; times < 2;
-         ++times) {  // all small slots are used once the first are not enough
-      std::deque<std::uint64_t> sent;
-      while (send(sender, sent.size(), kSmall)) sent.push_back(sent.size());
-      for (const std::uint64_t value : sent) ASSERT_TRUE(receive(receiver, value, kSmall));
+    // All small slots are used once the first ones were not enough.
+    std::uint32_t filled = 0;
+    for (int times = 0; times < 2; ++times) {
+      std::uint64_t sent = 0;
+      while (send(sender, sent, kSmall)) ++sent;
+      for (std::uint64_t i = 0; i < sent; ++i) ASSERT_TRUE(receive(receiver, i, kSmall));
+      filled += static_cast<std::uint32_t>(sent);
     }
+    EXPECT_EQ(filled, before);
     for (std::uint64_t round = 0; round < 15; ++round) {
       const std::size_t bytes = std::min(std::array{kShort, kSmall, kLarge}[round % 3], slot_bytes);
       const std::uint64_t room = room_for(memory.fifo, bytes);
@@ -264,7 +269,7 @@ TEST(ShmFifo, ALengthBeyondTheSlotIsNeverUsed) {
 TEST(ShmFifo, CreditsThatWereNeverSpentAreNotTaken) {
   for (const std::size_t bytes : {kShort, kSmall, kLarge}) {
     ShmMemory memory(2, kLarge);
-    ShmSender sender(memory.fifo);
+    ShmSender sender(memory.fifo, 1, ShmWay::few, ShmWay::few);
     std::uint32_t sent = 0;
     while (send(sender, sent, bytes)) ++sent;
     EXPECT_EQ(sent,

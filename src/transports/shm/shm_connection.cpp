@@ -68,7 +68,9 @@ ShmConnection::~ShmConnection() {
 void ShmConnection::start(MemorySegment segment, const ShmLayout& layout, bool dialled,
                           const MemoryProof& peer, PeerSegments* segments) {
   segment_ = std::move(segment);
-  sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1), ranks_per_core_);
+  sender_ = ShmSender(layout.fifo(segment_.data(), dialled ? 0 : 1), 1,
+                      ShmSlotTrial::latest(ShmSlotSize::small),
+                      ShmSlotTrial::latest(ShmSlotSize::large), ranks_per_core_);
   set_streamed(sender_.streamed());
   const ShmFifo back = layout.fifo(segment_.data(), dialled ? 1 : 0);
   sender_.listen_to(*back.lender, !dialled);

@@ -79,8 +79,9 @@ struct ShmFifo {
   static constexpr std::size_t kSmallBytes = 4096, kSmallStride = kSmallBytes + 5 * kLinePair;
   static_assert(kSmallStride >= kSmallBytes + kPrefetchedBytes);
   static constexpr std::uint32_t kSmallCredits = 64;
-  /// As long as no more small slots are needed, memory is saved: a collective of many ranks uses
-  /// many connections, but has few messages under way on each.
+  static_assert(kSmallCredits * kSmallStride <= ShmSlotTrial::few_bytes());
+  /// A connection begins with so many, which saves memory: a collective of many ranks uses many
+  /// connections, but has few messages under way on each.
   static constexpr std::uint32_t kFewSmall = 32;
   /// Of messages up to this length the sender asks for the lines of the next slot early. Longer
   /// ones are written in whichever way takes the least time.

@@ -59,7 +59,7 @@ struct ShmHello {
   std::uint32_t lane = 0;
   std::uint32_t credits = 0;
   std::uint64_t slot_bytes = 0;
-  std::uint64_t crowded = 0;  ///< the segment's layout is; the listening end takes either
+  std::uint64_t crowded = 0;  ///< ShmLayout::crowded of the segment; the listening end takes either
   ShmMemory memory;
 
   static ShmHello of(const TransportSpec& transport, const ConnectionSpec& connection);

@@ -43,14 +43,9 @@ class ShmSender final : ShmCursor {
         trials_{ShmSlotTrial(ShmSlotSize::small, small, ranks_per_core),
                 ShmSlotTrial(ShmSlotSize::large, large, ranks_per_core)},
         large_slots_(fifo.slots[1].count) {
-    own_core_caches();  // reads files, which no call should wait for
     place_small();
     place_large();
   }
-  /// Begins with the latest choices of the process.
-  ShmSender(const ShmFifo& fifo, double ranks_per_core)
-      : ShmSender(fifo, 1, ShmSlotTrial::latest(ShmSlotSize::small),
-                  ShmSlotTrial::latest(ShmSlotSize::large), ranks_per_core) {}
 
   /// The place of the next message, or null while all credits are spent.
   std::byte* acquire(std::size_t bytes) {

@@ -18,13 +18,13 @@ namespace coll {
 class ShmSlotRing {
  public:
   ShmSlotRing() = default;
-  /// `few` messages may be under way until that many once were; from then on `most`. What nobody
-  /// uses takes no memory.
-  ShmSlotRing(std::uint32_t few, std::uint32_t most)
-      : slots_(few), limit_(few), most_(most), free_(few) {}
+  /// `few` messages may be under way. Once that many were, up to `most` may be. `first`: what both
+  /// counts begin with; they may wrap.
+  ShmSlotRing(std::uint32_t few, std::uint32_t most, std::uint32_t first = 0)
+      : slots_(few), limit_(few), most_(most), free_(few), sent_(first) {}
 
-  /// From now on, messages go round so many slots, or `most` if those are more; 0: round no more
-  /// than may be under way.
+  /// From now on, messages go round so many slots, but at least `most`. 0: round as many as may be
+  /// under way.
   void spread(std::uint32_t slots) { slots_ = slots > 0 ? std::max(slots, most_) : limit_; }
 
   [[nodiscard]] bool has_one() const { return free_ > 0; }
@@ -38,7 +38,7 @@ class ShmSlotRing {
     if (next_ == limit_) [[unlikely]]
       raise_limit();
   }
-  /// `returned` messages have come back so far; wraps. False if fewer ever went.
+  /// `returned` messages have come back so far. False if fewer ever went.
   bool take_back(std::uint32_t returned) {
     const std::uint32_t under_way = sent_ - returned;
     if (under_way > limit_) return false;
@@ -48,7 +48,8 @@ class ShmSlotRing {
   }
 
  private:
-  /// Past the end of a shorter ring: all that is under way lies before it, so more may follow.
+  /// Called where the few slots end. The first time, all that is under way lies in them, so more
+  /// may follow in others. Later it changes nothing.
   void raise_limit() {
     free_ += most_ - limit_;
     limit_ = most_;

@@ -72,9 +72,10 @@ class ShmReadTimes {
 /// shortest; after many bytes it tries again, because a virtual machine's cores move.
 class ShmSlotTrial {
  public:
-  /// Begins with this choice, or with a trial, which touches memory. Always with a trial where
-  /// ranks share cores: some of its peers are on the same core, and what is best for these is not
-  /// for others.
+  /// Begins with this choice, or with a trial, which touches memory. Where ranks share cores, it
+  /// begins with a trial, and no other connection begins with what it chooses: some peers are on
+  /// the same core, and others are not. Reads how large the caches are, which no call should wait
+  /// for.
   explicit ShmSlotTrial(ShmSlotSize size, std::optional<ShmWay> way, double ranks_per_core = 1)
       : size_(size), crowded_(ranks_per_core > 1), spread_bytes_(spread_bytes(ranks_per_core)) {
     if (way && !crowded_) take(*way);
@@ -94,6 +95,8 @@ class ShmSlotTrial {
     return static_cast<std::size_t>(2 * static_cast<double>(own) / std::max(1.0, ranks_per_core));
   }
   [[nodiscard]] std::size_t spreads_over() const { return spread_bytes_; }
+  /// Few slots hold up to so much. To spread over less is the same.
+  static constexpr std::size_t few_bytes() { return kFew; }
   /// The most that this is on any machine.
   static constexpr std::size_t most_spread_bytes() { return 2 * kMost; }
 
@@ -200,6 +203,7 @@ class ShmSlotTrial {
   static constexpr std::size_t kWatched = 16, kOdd = 6;
   static constexpr float kOddTimes = 2.5F;
   static constexpr std::size_t kLeast = std::size_t{256} << 10, kMost = std::size_t{2} << 20;
+  static constexpr std::size_t kFew = std::size_t{300} << 10;
 
   /// A ShmWay, or -1.
   static std::atomic<int>& latest_way(ShmSlotSize size) {
@@ -210,6 +214,7 @@ class ShmSlotTrial {
   /// To spread takes new memory. Where ranks share cores, a collective may use many connections,
   /// but with few messages under way on each: there it pays only for those that are used much.
   [[nodiscard]] bool may_spread(bool streaming) const {
+    if (spread_bytes_ <= kFew) return false;
     return !crowded_ || streaming || again_ > kFirst;
   }
   [[nodiscard]] bool sampled() const {
@@ -249,7 +254,7 @@ class ShmSlotTrial {
     const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
     const bool confirmed = best == choice_ && (kind & ~tried_) == 0;
     if (choice_) again_ = confirmed ? std::min(kTimes * again_, kLatest) : kSoonest;
-    latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
+    if (!crowded_) latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
     take(best);
     expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
     tried_ |= kind;  // the last message's, mostly that of the whole trial
