@@ -113,16 +113,14 @@ TEST(ShmSlotTrial, WhereRanksShareCoresOnlyStreamsAreSpreadAtOnce) {
   for (const bool streaming : {true, false}) {
     ShmSlotTrial trial(ShmSlotSize::large, ShmWay::streamed, 2);
     EXPECT_FALSE(trial.has_chosen()) << "it begins with another connection's choice";
+    EXPECT_EQ(trial.spreads_over(), other.spreads_over() / 2);
     for (int choices = 1; choices <= 3; ++choices) {
-      const bool spreads = streaming || choices == 3;
-      EXPECT_EQ(chosen(trial, spread_is_best, 5, nullptr, streaming),
-                spreads ? ShmWay::spread : ShmWay::streamed);
-      bytes_until_next(trial, spreads ? 400 : 600);
+      const ShmWay best = streaming || choices == 3 ? ShmWay::spread : ShmWay::streamed;
+      EXPECT_EQ(chosen(trial, spread_is_best, 5, nullptr, streaming), best);
+      bytes_until_next(trial, best == ShmWay::spread ? 400 : 600);
     }
   }
   EXPECT_EQ(ShmSlotTrial::latest(ShmSlotSize::large), latest) << "others begin with its choice";
-  const ShmSlotTrial of_four(ShmSlotSize::small, std::nullopt, 4);
-  EXPECT_EQ(of_four.spreads_over(), ShmSlotTrial::spread_bytes() / 4);
 }
 
 /// They are tried the same ways. A little more memory is worth a tenth, not less.
