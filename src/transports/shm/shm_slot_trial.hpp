@@ -82,7 +82,7 @@ class ShmSlotTrial {
   }
   explicit ShmSlotTrial(ShmSlotSize size) : ShmSlotTrial(size, latest(size)) {}
 
-  /// What a sender of this process chose last.
+  /// What a sender of this process chose last, of those whose ranks have cores of their own.
   static std::optional<ShmWay> latest(ShmSlotSize size) {
     const int way = latest_way(size).load(std::memory_order_relaxed);
     return way < 0 ? std::nullopt : std::optional(static_cast<ShmWay>(way));

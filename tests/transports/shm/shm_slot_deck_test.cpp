@@ -198,7 +198,7 @@ TEST(ShmSlotRing, ASlotIsFreeWhenItsTurnComes) {
   std::mt19937_64 random(test_seed());
   std::size_t most = 0;
   for (int round = 0; round < 200; ++round) {
-    const auto first = static_cast<std::uint32_t>(-random() % 500);  // the counts wrap
+    const std::uint32_t first = -static_cast<std::uint32_t>(random() % 500);  // the counts wrap
     ShmSlotRing ring(kFew, kMost, first);
     std::deque<std::uint32_t> under_way;
     std::uint32_t read = first;
