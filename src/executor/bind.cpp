@@ -56,18 +56,11 @@ void mark_last_uses(std::span<BoundStep> steps, std::size_t connections) {
   }
 }
 
-/// Do two ranks send each other as much, whatever one of them does?
-bool exchanges(const CollectiveSpec& spec) {
-  const Collective one = spec.collective;
-  return spec.ranks == 2 && !spec.unequal &&
-         (one == Collective::all_gather || one == Collective::all_to_all ||
-          one == Collective::all_reduce || one == Collective::reduce_scatter);
-}
-
+/// What is complete is copied to where it belongs; anything else is combined there.
 Fetch fetch_of(const CollectiveSpec& spec, Loans loans, const Loan& loan) {
-  if (loan.complete && loans != Loans::all) return Fetch::never;
-  if (loan.complete) return exchanges(spec) ? Fetch::exchanged : Fetch::always;
-  return loans == Loans::if_faster ? Fetch::if_faster : Fetch::never;
+  if (loans == Loans::if_faster && loan.complete != reduces(spec.collective))
+    return loan.complete ? Fetch::copied : Fetch::if_faster;
+  return loans == Loans::all && loan.complete ? Fetch::always : Fetch::never;
 }
 
 BoundStep::Stage stage_of(const FanOut& fan_out) {

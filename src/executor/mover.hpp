@@ -289,8 +289,9 @@ template <bool kUnequal>
 bool Mover<kUnequal>::receive(const Cursor& lane, const BoundStep& step, const StepExtent& extent) {
   Connection& from = *lane.lane->connections[step.source];
   // Past the caches from where it lies; what is fetched comes without a store of ours.
-  const bool streams = store_of(step) != 0 && lane.lane->lendings[step.source] != nullptr &&
-                       program_.shape.loans != Loans::all;
+  Lending* const lending = lane.lane->lendings[step.source];
+  const bool streams = store_of(step) != 0 && lending != nullptr &&
+                       program_.shape.loans != Loans::all && !lending->fetches(extent.bytes);
   if (extent.one_piece && !streams) [[likely]] {
     return from.receive(at(lane, step.into_space, extent.into), extent.bytes, digest_of(extent));
   }

@@ -35,6 +35,12 @@ double longest_message(const Plan& plan, double bytes) {
   return bytes * plan.cost.message_chunks / plan.cost.chunks;
 }
 
+/// Does each rank send each other one as much as it receives from it, and sum nothing?
+bool exchanges_blocks(const CollectiveSpec& spec) {
+  return !spec.unequal &&
+         (spec.collective == Collective::all_gather || spec.collective == Collective::all_to_all);
+}
+
 /// The most lanes, and how many times as long as others the slices are.
 struct PairCut {
   double lanes = 2;
@@ -48,12 +54,11 @@ PairCut pair_cut(const World& world, const CollectiveSpec& spec, Loans loans) {
   const CutRules& rules = world.costs().cut;
   if (world.view.path == &CostConstants::kernel)
     return {rules.pair_socket_lanes, rules.pair_socket_slices};
-  if (loans == Loans::if_faster)  // only in shared memory
+  const bool sums = reduces(spec.collective);
+  if (sums && loans == Loans::if_faster)  // only in shared memory
     return {rules.pair_lanes, rules.pair_sum_slices};
-  if (!world.shared_memory || reduces(spec.collective)) return {};
-  const bool exchange = !spec.unequal && (spec.collective == Collective::all_gather ||
-                                          spec.collective == Collective::all_to_all);
-  return {rules.pair_lanes, exchange ? rules.pair_slices : 1};
+  if (!world.shared_memory || sums) return {};
+  return {rules.pair_lanes, exchanges_blocks(spec) ? rules.pair_slices : 1};
 }
 
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
@@ -95,12 +100,20 @@ bool is_pair_on_own_cores(const CollectiveSpec& spec, const World& world) {
   return spec.ranks == 2 && world.view.ranks_per_core <= 1;
 }
 
-/// Is what the receiver combines perhaps better fetched? Measured for two ranks with a core each.
-/// Both have to send: where messages go one way, one rank can write while the other one reads. And
-/// a core's own cache has to hold what its rank sends: half of the call's bytes in reduce_scatter,
-/// as many as the call has in an all_reduce by two_shot. (docs/performance.md)
+/// Do the ranks find out from their messages whether these are better fetched? Measured for two
+/// ranks with a core each. Of messages that are only copied, those are tried that are not cut
+/// anyway, and exchanges while the cache that both cores share holds them: four times as much as a
+/// core's own. What the receiver combines is fetched only if both send: where messages go one way,
+/// one rank can write while the other one reads. And a core's own cache has to hold what its rank
+/// sends: half of the call's bytes in reduce_scatter, as many as the call has in an all_reduce by
+/// two_shot. (docs/performance.md)
 bool may_be_fetched_faster(const CollectiveSpec& spec, double bytes, const World& world) {
-  if (!is_pair_on_own_cores(spec, world) || spec.unequal) return false;
+  if (!is_pair_on_own_cores(spec, world)) return false;
+  if (!reduces(spec.collective)) {
+    return bytes <= world.passing_bytes ||
+           (exchanges_blocks(spec) && in_own_cache(world.costs(), bytes / 4, 1));
+  }
+  if (spec.unequal) return false;
   const double used = spec.collective == Collective::all_reduce       ? bytes
                       : spec.collective == Collective::reduce_scatter ? bytes / 2
                                                                       : HUGE_VAL;
@@ -137,6 +150,8 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   if (!some_lend || bytes < least) return Loans::none;
   // Each connection says for itself whether it lends. None but those of shared memory fetch.
   if (!world.shared_memory) return Loans::shared;
+  const bool tried = may_be_fetched_faster(spec, bytes, world);
+  if (tried && !reduces(spec.collective)) return Loans::if_faster;
   const bool results = fetches_results(spec, bytes, world);
   const CostConstants costs =
       results ? scaled(world.costs(), world.view.factors) : world.costs_for(spec.collective);
@@ -151,7 +166,7 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   const bool dear = fetch_us_per_byte > slots_us_per_byte;
   const bool pays = helped || results || bytes <= most_fetched(rules, spec, crowded);
   if (pays && !dear) return Loans::all;
-  return may_be_fetched_faster(spec, bytes, world) ? Loans::if_faster : Loans::shared;
+  return tried ? Loans::if_faster : Loans::shared;
 }
 
 /// In an all_to_all each rank mostly fills slots for all others at once. Where ranks share cores,
@@ -285,7 +300,8 @@ std::vector<Candidate> cuts(const World& world, const Plan& rule, std::uint32_t 
     list.push_back({plan, predict(world, costs, plan, bytes, most)});
   };
   // A described machine has no such protocols.
-  if (world.shared_memory && !world.network && !reduces(rule.spec.collective)) {
+  if (world.shared_memory && !world.network && !reduces(rule.spec.collective) &&
+      rule.loans != Loans::if_faster) {
     Plan plan = rule;
     plan.loans = plan.loans == Loans::all ? Loans::shared : Loans::all;
     plan.slice_bytes = sliced(world, plan, slice_for(world, plan));

@@ -26,8 +26,8 @@ std::string_view text_of(Loans loans) {
     case Loans::shared:
       return "read in place where shared, else through slots";
     case Loans::if_faster:
-      return "read in place where shared, else fetched to be combined where the connection finds "
-             "that faster, else through slots";
+      return "read in place where shared, else fetched where that is found faster, else through "
+             "slots";
     case Loans::all:
       return "read in place where shared, else fetched where possible, else through slots";
   }
@@ -268,7 +268,9 @@ std::string explain(const World& world, const Plan& plan, std::uint32_t size_cla
   text += "cuts:";
   for (const Candidate& each : cuts(world, rule, size_class)) {
     std::snprintf(line, sizeof line, "%u x %u bytes, %s", each.plan.lanes, each.plan.slice_bytes,
-                  each.plan.loans == Loans::all ? "fetched" : "slots");
+                  each.plan.loans == Loans::all         ? "fetched"
+                  : each.plan.loans == Loans::if_faster ? "either"
+                                                        : "slots");
     text += text_of(line, each.prediction);
   }
   text.back() = '\n';

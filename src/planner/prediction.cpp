@@ -25,6 +25,16 @@ Loans priced_loans(const Plan& plan) {
   return some ? Loans::shared : plan.loans;
 }
 
+/// Do the ranks find out for all messages whether these are better fetched? Then the plan takes as
+/// long as the faster of the two protocols.
+bool finds_the_faster(const Plan& plan) {
+  return plan.loans == Loans::if_faster && !reduces(plan.spec.collective);
+}
+Plan with_loans(Plan plan, Loans loans) {
+  plan.loans = loans;
+  return plan;
+}
+
 /// In calls of `bytes`.
 Route route_over(const CostConstants& costs, const PathCost& path, Loans loans, double bytes,
                  double slots_bytes, double ranks_per_core) {
@@ -197,6 +207,13 @@ bool is_simulated(const World& world, const CollectiveSpec& spec) {
 
 Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes,
                    double most_score) {
+  if (finds_the_faster(plan)) {
+    const Prediction fetched =
+        predict(world, costs, with_loans(plan, Loans::all), bytes, most_score);
+    const Prediction passed =
+        predict(world, costs, with_loans(plan, Loans::shared), bytes, most_score);
+    return fetched.slower(1, passed) ? passed : fetched;
+  }
   return is_simulated(world, plan.spec)
              ? simulated(world, network_of(world, costs, plan, bytes), plan, bytes, most_score)
              : estimate(world, costs, plan, bytes);
@@ -209,6 +226,10 @@ Prediction expect(const World& world, const Plan& plan, double bytes) {
 }
 
 double least_us(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
+  if (finds_the_faster(plan)) {
+    return std::min(least_us(world, costs, with_loans(plan, Loans::all), bytes),
+                    least_us(world, costs, with_loans(plan, Loans::shared), bytes));
+  }
   const Rank ranks = plan.spec.ranks, some[] = {0, ranks / 2, ranks - 1};
   const auto build = [&](Rank rank) {
     return plan.algorithm->build(plan.spec, world.layout, rank);

@@ -30,9 +30,9 @@ using Mark = std::uint64_t;
 /// May a receiver copy a message out of its sender's process?
 enum class Fetch : std::uint8_t {
   never,
-  if_faster,  ///< than through a slot, as the connection finds
+  if_faster,  ///< than through a slot, as the connection finds; not a short one
+  copied,     ///< the same of what is only copied: also a short one. The first long ones are
   always,     ///< unless it is short
-  exchanged,  ///< a short one if that is faster; both ends send as many messages, as long
 };
 
 /// Lets the peer read messages out of this process's memory, so that they need not be copied into
@@ -88,6 +88,9 @@ class Lending {
   /// Call after using what `peek` returned and before passing the result on. False: the sender has
   /// withdrawn the message, this connection has failed, and the result is worthless.
   virtual bool intact() = 0;
+  /// Is the next message, of `bytes`, there, and in memory that this process does not share? Then
+  /// `receive` copies it once, and `peek` brings it to a place of the connection first.
+  [[nodiscard]] virtual bool fetches([[maybe_unused]] std::size_t bytes) { return false; }
   /// This end reads no more, so the peer need keep nothing for it.
   virtual void stop_reading() = 0;
 

@@ -57,8 +57,8 @@ Plan planned(Rank ranks, Collective collective, std::uint64_t bytes, CopyFactors
 
 TEST(CopyFactors, WhatIsDearToFetchPassesThroughSlots) {
   using enum Collective;
-  for (const Collective collective : {all_gather, all_to_all, broadcast, send, recv}) {
-    for (const std::uint64_t bytes : {64ULL << 10, 256ULL << 10, 1ULL << 20}) {
+  for (const Collective collective : {broadcast, scatter, send, recv}) {
+    for (const std::uint64_t bytes : {128ULL << 10, 256ULL << 10, 1ULL << 20}) {
       const auto loans = [&](CopyFactors factors) {
         return planned(2, collective, bytes, factors).loans;
       };
@@ -70,6 +70,37 @@ TEST(CopyFactors, WhatIsDearToFetchPassesThroughSlots) {
       EXPECT_EQ(loans({1, 1}), Loans::all) << name_of(collective) << ' ' << bytes;
     }
   }
+}
+
+/// Rounded factors of one process at the start decide nothing that messages show.
+TEST(CopyFactors, DoNotDecideWhatTwoRanksFindOut) {
+  using enum Collective;
+  for (const CopyFactors factors : {CopyFactors{}, {-1, 1}, {0, 2}, {0, 3}, {1, 0}}) {
+    for (const std::uint64_t bytes : {8ULL << 10, 64ULL << 10}) {
+      for (const Collective collective : {broadcast, scatter, gather, send, recv})
+        EXPECT_EQ(planned(2, collective, bytes, factors).loans, Loans::if_faster)
+            << name_of(collective) << ' ' << bytes;
+    }
+    for (const Collective collective : {all_gather, all_to_all}) {
+      for (const std::uint64_t bytes : {1ULL << 10, 64ULL << 10, 1ULL << 20, 4ULL << 20}) {
+        EXPECT_EQ(planned(2, collective, bytes, factors).loans, Loans::if_faster)
+            << name_of(collective) << ' ' << bytes;
+        EXPECT_NE(planned(2, collective, bytes, factors, 2).loans, Loans::if_faster)
+            << "on one core";
+        EXPECT_NE(planned(3, collective, bytes, factors).loans, Loans::if_faster);
+      }
+    }
+  }
+}
+
+/// They are predicted to take what the faster protocol takes.
+TEST(CopyFactors, WhatTwoRanksFindOutIsPredicted) {
+  const auto us = [](CopyFactors factors) {
+    return planned(2, Collective::all_gather, 1 << 20, factors).predicted_us;
+  };
+  EXPECT_DOUBLE_EQ(us({0, 3}), us({0, 4})) << "through slots";
+  EXPECT_LT(us({0, 0}), us({0, 4})) << "fetched";
+  EXPECT_LT(us({-1, 4}), us({0, 4}));
 }
 
 /// A kernel that is slow at fetching reads memory as fast as another: beyond the caches it matters

@@ -11,9 +11,11 @@
 #include <cmath>
 #include <deque>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "shm_memory.hpp"
 #include "sys/memory/peer_memory.hpp"
 #include "test_seed.hpp"
 #include "transports/shm/shm_connection.hpp"
@@ -201,6 +203,86 @@ TEST(ShmLoanTrial, LendsNothingIfTheReceiverSaysNothing) {
   EXPECT_EQ(lent_of(trial, kTrial, any, kSilent), 0U);
 }
 
+/// The leader may never send such messages, or not any more.
+TEST(ShmLoanTrial, WhoSendsAloneDecidesAloneUntilTheLeaderSaysSomething) {
+  const Times near{.write = 100, .read = 100, .fetch = 500};
+  const Times far{.write = 900, .read = 700, .fetch = 900};
+  constexpr std::size_t kAtFirst = (std::size_t{16} << 20) / kBytes, kLater = 16 * kAtFirst;
+  for (const bool lends : {true, false}) {
+    const Times& times = lends ? far : near;
+    Trial leader(true), other(false);
+    EXPECT_EQ(lent_of(other, kAtFirst, times), 0U) << "the leader may still come";
+    EXPECT_GT(lent_of(other, kTrial, times), 0U) << "it tries";
+    EXPECT_EQ(lent_of(other, kTrial, times), lends ? kTrial : 0);
+    lent_of(other, 2 * kAtFirst, near);
+    EXPECT_EQ(lent_of(other, kTrial, near), 0U) << "and again";
+    // The leader says the contrary of what it would find alone.
+    const auto both = [&](std::size_t messages) {
+      for (std::size_t message = 0; message < messages; ++message) {
+        leader.send({.write = 9000, .read = 9000, .fetch = 1000}, other.words(), 5);
+        other.send(near, leader.words(), 5);
+        if (message <= kTrial) continue;
+        ASSERT_EQ(leader.lends(), other.lends());
+      }
+    };
+    both(2 * kTrial);
+    ASSERT_TRUE(other.lends());
+    const auto alone = [&](std::size_t messages) {
+      other.lent();
+      for (std::size_t message = 0; message < messages; ++message)
+        other.send(near, leader.words(), 5);
+      return other.lent();
+    };
+    EXPECT_EQ(alone(kLater - 2 * kTrial), kLater - 2 * kTrial) << "as the leader said";
+    alone(3 * kTrial);
+    EXPECT_EQ(alone(kTrial), 0U) << "the leader is silent";
+  }
+}
+
+/// Each is timed for long.
+TEST(ShmLoanTrial, LongMessagesHaveATrialOfTheirOwnWithFewOfThem) {
+  using Lengths = std::set<std::size_t>;
+  EXPECT_EQ((Lengths{ShmLoanTrial::length_of(1), ShmLoanTrial::length_of((16 << 10) - 1)}),
+            Lengths{0});
+  EXPECT_EQ((Lengths{ShmLoanTrial::length_of(16 << 10), ShmLoanTrial::length_of((128 << 10) - 1)}),
+            Lengths{1});
+  EXPECT_EQ((Lengths{ShmLoanTrial::length_of(128 << 10), ShmLoanTrial::length_of(1 << 20)}),
+            Lengths{2});
+  for (const std::size_t bytes : {64U << 10, 256U << 10}) {
+    ShmLoanTrial trial;
+    ShmReadTimes read{};
+    ShmLoanWords here{}, silent{};
+    std::size_t lent = 0;
+    for (std::size_t message = 0; message < kTrial; ++message) {
+      const ShmTimed timed = trial.timed();
+      const bool lends = trial.lends();
+      lent += lends ? 1U : 0U;
+      trial.sent(bytes, read, here, silent);
+      if (timed.trial != 0) read.add(timed, bytes, lends ? 100'000 : 1000);
+    }
+    EXPECT_FALSE(trial.lends());
+    EXPECT_EQ(lent, bytes < (128 << 10) ? 16U : 6U);
+  }
+}
+
+/// They need no new memory. Until so many bytes that a program makes more than a few calls.
+TEST(ShmLoanTrial, TheFirstMessagesThatAreExchangedAreLent) {
+  constexpr std::size_t kLong = 64 << 10, kFirst = std::size_t{4} << 20;
+  ShmMemory memory(4, kLong);
+  ShmSender sender(memory.fifo, 1, std::nullopt, std::nullopt);
+  ShmReceiver receiver(memory.fifo);
+  for (std::size_t bytes = 0; bytes < kFirst; bytes += kLong) {
+    ASSERT_TRUE(sender.has_slot(kLong));
+    EXPECT_FALSE(sender.lends_either_way(kLong, false));
+    EXPECT_FALSE(sender.lends_either_way((16 << 10) - 1, true));
+    ASSERT_TRUE(sender.lends_either_way(kLong, true)) << bytes;
+    sender.lend({}, kLong, 7);
+    ASSERT_EQ(receiver.next(kLong, 7), ShmReceiver::Next::lent);
+    receiver.release();
+  }
+  EXPECT_FALSE(sender.lends_either_way(kLong, true));
+}
+
 class LoanTrialOfConnection : public ShmPair {
  protected:
   void SetUp() override {
@@ -246,45 +328,49 @@ class LoanTrialOfConnection : public ShmPair {
   }
 
   bool whole_ = false;  ///< messages are received to where they belong
-  static constexpr std::size_t kLongest = 64 << 10;
-  /// Messages of the longest: more than both trials take.
+  static constexpr std::size_t kShort = ShmConnection::kTriedBytes, kMiddle = 64 << 10,
+                               kLongest = 128 << 10;
+  /// Messages of these lengths: more than both trials take.
   static constexpr std::size_t kTries = 400;
 };
 
 TEST_F(LoanTrialOfConnection, MessagesArriveWholeAndGoTheFasterWay) {
-  for (const Slow slow : {Slow::lent, Slow::unlent}) {
-    open(1);
-    g_fetches = 0;
-    const std::size_t lent = lent_of(kTries, kLongest, Fetch::if_faster, slow);
-    EXPECT_GT(lent, 0U);
-    EXPECT_LT(lent, kTries);
-    EXPECT_EQ(g_fetches, lent) << "each once, however often the receiver asks for it";
-    EXPECT_EQ(lent_of(10, kLongest, Fetch::if_faster, slow), slow == Slow::lent ? 0U : 10U);
+  for (const Fetch fetch : {Fetch::if_faster, Fetch::copied}) {
+    for (const Slow slow : {Slow::lent, Slow::unlent}) {
+      open(1);
+      g_fetches = 0;
+      const std::size_t lent = lent_of(kTries, kMiddle, fetch, slow);
+      EXPECT_GT(lent, 0U);
+      EXPECT_LT(lent, kTries);
+      EXPECT_EQ(g_fetches, lent) << "each once, however often the receiver asks for it";
+      EXPECT_EQ(lent_of(10, kMiddle, fetch, slow), slow == Slow::lent ? 0U : 10U);
+    }
   }
 }
 
-/// Short ones have a trial of their own, beside that of long ones.
+/// Each length has a trial of its own.
 TEST_F(LoanTrialOfConnection, ShortMessagesThatAreExchangedAreTriedToo) {
-  constexpr std::size_t kShort = ShmConnection::kTriedBytes;
-  for (const Slow slow : {Slow::lent, Slow::unlent}) {
-    for (const bool whole : {true, false}) {
-      open(1);
-      whole_ = whole;
-      const Slow of_long = slow == Slow::lent ? Slow::unlent : Slow::lent;
-      // Of the ways to write slots there may be a trial at any time, which comes first.
-      constexpr std::size_t kRounds = 400;
-      std::size_t short_lent = 0, long_lent = 0;
-      for (std::size_t round = 0; round < 2 * kRounds; ++round) {
-        if (round == kRounds) {
-          EXPECT_GT(short_lent, 0U) << "it tries";
-          EXPECT_LT(short_lent, kRounds);
-          short_lent = long_lent = 0;
+  for (const auto& [shorter, longer] : {std::pair{kShort, kMiddle}, {kMiddle, kLongest}}) {
+    for (const Slow slow : {Slow::lent, Slow::unlent}) {
+      for (const bool whole : {true, false}) {
+        open(1);
+        whole_ = whole;
+        const Slow of_long = slow == Slow::lent ? Slow::unlent : Slow::lent;
+        // Of the ways to write slots there may be a trial at any time, which comes first.
+        constexpr std::size_t kRounds = 400;
+        std::size_t short_lent = 0, long_lent = 0;
+        for (std::size_t round = 0; round < 2 * kRounds; ++round) {
+          if (round == kRounds) {
+            EXPECT_GT(short_lent, 0U) << "it tries";
+            EXPECT_LT(short_lent, kRounds);
+            short_lent = long_lent = 0;
+          }
+          short_lent += pass(shorter, Fetch::copied, slow) ? 1U : 0U;
+          long_lent += pass(longer, Fetch::if_faster, of_long) ? 1U : 0U;
         }
-        short_lent += pass(kShort, Fetch::exchanged, slow) ? 1U : 0U;
-        long_lent += pass(kLongest, Fetch::if_faster, of_long) ? 1U : 0U;
+        EXPECT_EQ(short_lent > kRounds / 4, slow == Slow::unlent) << short_lent;
+        EXPECT_EQ(long_lent > kRounds / 4, slow == Slow::lent) << long_lent;
       }
-      EXPECT_EQ(short_lent > kRounds / 4, slow == Slow::unlent) << short_lent;
-      EXPECT_EQ(long_lent > kRounds / 4, slow == Slow::lent) << long_lent;
     }
   }
 }
@@ -294,9 +380,8 @@ TEST_F(LoanTrialOfConnection, OnlyWhereTheCallerAllowsItAndItMayPay) {
   EXPECT_EQ(lent_of(kTries, kLongest, Fetch::never), 0U);
   EXPECT_EQ(lent_of(kTries, ShmConnection::kCopyingBytes - 1, Fetch::if_faster), 0U);
   EXPECT_EQ(lent_of(10, kLongest, Fetch::always), 10U);
-  EXPECT_EQ(lent_of(10, kLongest, Fetch::exchanged), 10U);
   EXPECT_EQ(lent_of(kTries, ShmConnection::kCopyingBytes - 1, Fetch::always), 0U);
-  EXPECT_EQ(lent_of(kTries, ShmConnection::kTriedBytes - 1, Fetch::exchanged), 0U);
+  EXPECT_EQ(lent_of(kTries, ShmConnection::kTriedBytes - 1, Fetch::copied), 0U);
   // Who asks again before sending counts as the last time.
   for (std::size_t message = 0; message < kTries; ++message) {
     std::vector<std::byte> data(kLongest);
@@ -306,7 +391,7 @@ TEST_F(LoanTrialOfConnection, OnlyWhereTheCallerAllowsItAndItMayPay) {
   // Ranks that share cores do not wait for each other without need.
   open(2);
   EXPECT_EQ(lent_of(kTries, kLongest, Fetch::if_faster), 0U);
-  EXPECT_EQ(lent_of(kTries, ShmConnection::kTriedBytes, Fetch::exchanged), 0U);
+  EXPECT_EQ(lent_of(kTries, ShmConnection::kTriedBytes, Fetch::copied), 0U);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "sys/memory/shared_segments.hpp"
 #include "transports/shm/shm_line.hpp"
-#include "transports/shm/shm_slot_trial.hpp"
+#include "transports/shm/shm_read_times.hpp"
 
 namespace coll {
 
@@ -39,7 +39,6 @@ struct ShmSlot {
   std::uint32_t number = 0;
   std::uint32_t offset = 0;  ///< bytes
   ShmTimed timed{};
-  std::uint32_t begun = 0;  ///< then: when its sender began, nanoseconds, the last 32 bits
 };
 
 /// Whose memory a loan is.
@@ -74,7 +73,8 @@ inline void say(ShmSlot& there, const ShmSlot& slot) {
   store_alone(there.offset, slot.offset);
   store_alone(there.timed.trial, slot.timed.trial);
   store_alone(there.timed.way, slot.timed.way);
-  store_alone(there.begun, slot.begun);
+  store_alone(there.timed.begun, slot.timed.begun);
+  store_alone(there.timed.took, slot.timed.took);
 }
 inline void say(ShmLoan& there, const ShmLoan& loan) {
   say(there.slot, loan.slot);

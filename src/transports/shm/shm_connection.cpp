@@ -126,11 +126,10 @@ bool ShmConnection::lends(const std::byte* data, std::size_t bytes, Fetch fetch)
     if (place && peer_reach_.in_place(*place)) return true;
   }
   if (!peer_reach_.copies || fetch == Fetch::never) return false;
-  const bool is_long = bytes >= kCopyingBytes;
-  if (is_long && fetch != Fetch::if_faster) return true;
-  const bool either_way = is_long || (fetch == Fetch::exchanged && bytes >= kTriedBytes);
-  // A trial is of both directions.
-  return either_way && reach_.copies && !crowded() && sender_.lends_either_way(bytes);
+  if (bytes < (fetch == Fetch::copied ? kTriedBytes : kCopyingBytes)) return false;
+  if (fetch == Fetch::always) return true;
+  // The peer has to be able to lend, too: mostly a trial is of both directions.
+  return reach_.copies && !crowded() && sender_.lends_either_way(bytes, fetch == Fetch::copied);
 }
 
 bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t digest,
@@ -184,6 +183,11 @@ const std::byte* ShmConnection::borrow(std::size_t bytes) {
   std::byte* const slot = receiver_.payload(bytes);  // its time begins
   if (fetch(slot, 0, bytes)) fetched_ = slot;
   return fetched_;
+}
+
+bool ShmConnection::fetches(std::size_t bytes) {
+  const bool is_long = usable_ && bytes >= kTriedBytes;
+  return is_long && receiver_.has_next(bytes | kLent) && receiver_.loan().place.segment == 0;
 }
 
 /// Copies the lent payload to `into`: from where it lies in place, or else by fetching it.

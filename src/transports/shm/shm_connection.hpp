@@ -104,6 +104,7 @@ class ShmConnection final : public Connection, public Lending, public Landing {
     return next == ShmReceiver::Next::lent ? borrow(bytes) : nullptr;
   }
   bool intact() override;
+  [[nodiscard]] bool fetches(std::size_t bytes) override;
   void release() override {
     receiver_.release();
     streaming_ = false;
@@ -142,8 +143,8 @@ class ShmConnection final : public Connection, public Lending, public Landing {
   /// From these sizes on lending is cheaper than copying twice (docs/performance.md): for a peer
   /// that reads in place, and for a peer that copies.
   static constexpr std::size_t kReadingBytes = 1024;
-  static constexpr std::size_t kCopyingBytes = ShmFifo::kLongLoan;
-  /// From this size on it may be cheaper where messages are exchanged.
+  static constexpr std::size_t kCopyingBytes = ShmLoanTrial::kMiddle;
+  /// From this size on it may be cheaper where messages are only copied.
   static constexpr std::size_t kTriedBytes = 6 << 10;
 
  private:

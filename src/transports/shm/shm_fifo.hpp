@@ -12,6 +12,7 @@
 #include "transports/shm/shm_line.hpp"
 #include "transports/shm/shm_loan_trial.hpp"
 #include "transports/shm/shm_reach.hpp"
+#include "transports/shm/shm_read_times.hpp"
 #include "transports/shm/shm_share.hpp"
 #include "transports/shm/shm_slot_deck.hpp"
 #include "transports/shm/shm_slot_trial.hpp"
@@ -45,13 +46,15 @@ struct alignas(kLinePair) ShmConsumed {
   std::atomic<std::uint32_t> slots[2];  ///< ever read, by size: those of the messages that had one
   std::atomic<std::uint32_t> reach;     ///< a ShmReach
   std::atomic<std::uint32_t> stopped;   ///< nothing will be read any more
-  ShmReadTimes times[kShmSlotSizes];    ///< of reading messages, where the sender asks
+  // Of reading messages, where the sender asks.
+  ShmReadTimes times[kShmSlotSizes];         ///< those in slots
+  ShmReadTimes loan_times[kShmLoanLengths];  ///< those that may be lent
 };
 
 /// Written by the sender only.
 struct alignas(kLinePair) ShmLender {
   std::atomic<std::uint32_t> withdrawn;  ///< what was lent, and not kept, is no more what it was
-  ShmLoanWords loans[2];                 ///< of short messages that may be lent, of long ones
+  ShmLoanWords loans[kShmLoanLengths];   ///< of messages that may be lent
 };
 
 /// Slots of one size.
@@ -86,22 +89,17 @@ struct ShmFifo {
   /// Of messages up to this length the sender asks for the lines of the next slot early. Longer
   /// ones are written in whichever way takes the least time.
   static constexpr std::size_t kAhead = 2048;
-  /// Shorter messages have a trial of loans of their own.
-  static constexpr std::size_t kLongLoan = 16 << 10;
   static constexpr std::uint32_t kSmallSlots = ShmSlotTrial::most_spread_bytes() / kSmallStride;
 
   /// Which slots a message of `bytes` goes into, if it needs one.
   [[nodiscard]] std::size_t size_of(std::size_t bytes) const {
     return bytes > kSmallBytes || slots[0].count == 0 ? 1 : 0;
   }
-  [[nodiscard]] static std::size_t trial_of_loans(std::size_t bytes) {
-    return bytes < kLongLoan ? 0 : 1;
-  }
   /// Where the receiver says how long a message took. `either_way`: it may be lent, or go through a
-  /// slot. Small slots have no such messages, so those in large slots that are short use their
-  /// table.
+  /// slot.
   [[nodiscard]] ShmReadTimes& times_of(std::size_t bytes, bool either_way) const {
-    return consumed->times[either_way ? trial_of_loans(bytes) : size_of(bytes)];
+    return either_way ? consumed->loan_times[ShmLoanTrial::length_of(bytes)]
+                      : consumed->times[size_of(bytes)];
   }
   /// Bytes of counts and cells, a multiple of kLinePair.
   static constexpr std::size_t control_bytes(std::uint32_t cells) {

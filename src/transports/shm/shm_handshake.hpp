@@ -50,7 +50,7 @@ struct ShmMemory {
 
 /// The first packet, from the higher rank, with the segment's descriptor.
 struct ShmHello {
-  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d0d;  // "collshm", wire version 13
+  static constexpr std::uint64_t kMagic = 0x636f'6c6c'7368'6d0e;  // "collshm", wire version 14
 
   std::uint64_t magic = kMagic;
   std::uint64_t job[2] = {0, 0};

@@ -9,9 +9,12 @@
 #include <limits>
 #include <optional>
 
-#include "transports/shm/shm_slot_trial.hpp"
+#include "transports/shm/shm_read_times.hpp"
 
 namespace coll {
+
+/// There is a trial for each of so many lengths of messages: ShmLoanTrial::length_of.
+inline constexpr std::size_t kShmLoanLengths = 3;
 
 /// What a direction's trial tells the other direction's. Written by the sender; a peer may write
 /// anything.
@@ -25,6 +28,7 @@ class ShmLoanWords {
   struct Decision {
     std::uint16_t trial = 0;  ///< 0: there was none yet
     std::optional<ShmWay> choice{};
+    friend bool operator==(const Decision&, const Decision&) = default;
   };
   void say(std::uint16_t trial, const Found& found) {
     found_.store(std::uint64_t{trial} << 48 | std::min(found.lent, kMost) << 24 |
@@ -53,22 +57,36 @@ class ShmLoanWords {
   std::atomic<std::uint32_t> decision_;
 };
 
-/// A message that the receiver combines may go through a slot: its sender copies it there, and the
-/// receiver combines it from there. Or it is lent: the receiver copies it to the slot, by a system
-/// call, and combines it from there. Which takes both ends less time depends on the processor, on
-/// the distance of the cores, and on who last wrote the memory (docs/performance.md). The sender
-/// sends some of the messages either way, and the receiver says how long each took from when its
-/// sender began until it was read: the shortest counts, as one of the two may come late.
+/// A message may go through a slot: its sender copies it there, and the receiver copies it on, or
+/// combines it from there. Or it is lent: the receiver copies it by a system call, to where it
+/// belongs, or to the slot if it is combined. Which takes both ends less time depends on the
+/// processor, on the distance of the cores, and on who last wrote the memory (docs/performance.md).
+/// The sender sends some of the messages either way, and the receiver says how long each took from
+/// when its sender began until it was read: the shortest counts, as one of the two may come late.
 ///
-/// Both ends send such messages, as many and as long. Of their two trials one leads: it says when a
-/// trial begins, adds what both have found, and says which way is clearly shorter for both. So they
-/// always go the same way. Where one lent and the other did not, one would have nearly all the
-/// work, and what each found of its own direction might keep them there. After many bytes both try
-/// again.
+/// Mostly both ends send such messages, as many and as long. Of their two trials one leads: it says
+/// when a trial begins, adds what both have found, and says which way is clearly shorter for both.
+/// So they always go the same way. Where one lent and the other did not, one would have nearly all
+/// the work, and what each found of its own direction might keep them there. After many bytes both
+/// try again.
+///
+/// If the leader says nothing new while the other end sends many bytes, that end decides alone,
+/// until the leader says something.
 class ShmLoanTrial {
  public:
+  /// From these lengths on messages are of the next kind. How long a copy takes does not grow as a
+  /// fetch does.
+  static constexpr std::size_t kMiddle = std::size_t{16} << 10, kLong = std::size_t{128} << 10;
+  static constexpr std::size_t length_of(std::size_t bytes) {
+    return bytes < kMiddle ? 0 : bytes < kLong ? 1 : 2;
+  }
+
   explicit ShmLoanTrial(bool leads = true)
-      : leads_(leads), phase_(leads ? Phase::settle_slots : Phase::chosen), trial_(leads ? 1 : 0) {}
+      : leads_(leads),
+        phase_(leads ? Phase::settle_slots : Phase::chosen),
+        trial_(leads ? 1 : 0),
+        number_(trial_),
+        again_(leads ? kFirst : kSilenceAtFirst) {}
 
   /// Whether to lend the next message.
   [[nodiscard]] bool lends() const { return way_ == ShmWay::lent; }
@@ -89,21 +107,21 @@ class ShmLoanTrial {
     if (leads_ ? lead(here) : follow(there.decision())) return;
     switch (phase_) {
       case Phase::settle_slots:
-        if (messages_ == kSettling) begin(Phase::slots, ShmWay::unlent);
+        if (messages_ >= samples(bytes)) begin(Phase::slots, ShmWay::unlent);
         break;
       case Phase::slots:
-        if (messages_ == kSamples) begin(Phase::settle_lent, ShmWay::lent);
+        if (messages_ >= samples(bytes)) begin(Phase::settle_lent, ShmWay::lent);
         break;
       case Phase::settle_lent:
-        if (messages_ == kSettling) begin(Phase::lent, ShmWay::lent);
+        if (messages_ >= samples(bytes)) begin(Phase::lent, ShmWay::lent);
         break;
       case Phase::lent:
-        if (messages_ == kSamples) begin(Phase::wait, ShmWay::unlent);
+        if (messages_ >= samples(bytes)) begin(Phase::wait, ShmWay::unlent);
         break;
       case Phase::wait:
-        if (messages_ % kSamples != 0) break;
-        tell(read, here);
-        if (leads_) decide(here, there);
+        if (messages_ % samples(bytes) != 0) break;
+        tell(read, samples(bytes), here);
+        if (decides()) decide(here, there);
         break;
       case Phase::chosen:
         break;
@@ -112,9 +130,9 @@ class ShmLoanTrial {
 
  private:
   enum class Phase : std::uint8_t { settle_slots, slots, settle_lent, lent, wait, chosen };
-  static constexpr std::size_t kSamples = 8;
-  /// So many messages bring the lines to where they are in the long run.
-  static constexpr std::size_t kSettling = 8;
+  /// How many messages are timed, after as many that bring the lines to where they are in the long
+  /// run.
+  static constexpr std::size_t samples(std::size_t bytes) { return bytes < kLong ? 8 : 3; }
   /// Waits for the receiver's times for as many messages, and then for the other direction. That
   /// may be silent: because messages go one way, or while it tries how to write slots.
   static constexpr std::size_t kPatience = 1024, kPatienceForOther = 64;
@@ -122,35 +140,46 @@ class ShmLoanTrial {
   /// not like later ones, and four times as many each time that a trial confirms the last one.
   static constexpr std::size_t kFirst = std::size_t{32} << 20, kLatest = std::size_t{128} << 20;
   static constexpr std::size_t kTimes = 4;
+  /// A leader that says nothing new within so many bytes of the other direction is idle: before it
+  /// has made a choice, and after, where it would try again after half as many of its own.
+  static constexpr std::size_t kSilenceAtFirst = std::size_t{16} << 20, kSilence = 2 * kLatest;
+  static constexpr std::uint16_t kMostTrials = 0x3fff, kAlone = 0x4000;
   /// What is lent must take as many percent of the time, or less.
   static constexpr std::uint64_t kClearly = 90;
 
+  /// Whether this end decides what it does.
+  [[nodiscard]] bool decides() const { return leads_ || alone_; }
   /// Whether a trial has begun.
   bool lead(ShmLoanWords& here) {
     if (phase_ == Phase::settle_slots && messages_ == 1) here.say({.trial = trial_});
-    if (phase_ != Phase::chosen || bytes_ < again_) return false;
-    bytes_ = 0;
-    trial_ = static_cast<std::uint16_t>(trial_ % 0x3fff + 1);
-    begin(Phase::settle_slots, ShmWay::unlent);
-    return true;
+    return begin_if_due();
   }
   /// Whether one has begun, or ended.
   bool follow(const ShmLoanWords::Decision& leader) {
-    const bool other = leader.trial != trial_;
+    if (leader == heard_) return begin_if_due();
+    heard_ = leader;
     trial_ = leader.trial;
-    if (leader.choice) {
-      if (!other && phase_ == Phase::chosen) return false;
-      begin(Phase::chosen, *leader.choice);
-      return true;
-    }
-    if (other) begin(Phase::settle_slots, ShmWay::unlent);
-    return other;
+    alone_ = false;
+    bytes_ = 0;
+    again_ = leader.choice ? kSilence : kSilenceAtFirst;
+    begin(leader.choice ? Phase::chosen : Phase::settle_slots,
+          leader.choice.value_or(ShmWay::unlent));
+    return true;
+  }
+  bool begin_if_due() {
+    if (bytes_ < again_ || (decides() && phase_ != Phase::chosen)) return false;
+    bytes_ = 0;
+    alone_ = !leads_;
+    number_ = static_cast<std::uint16_t>(number_ % kMostTrials + 1);
+    trial_ = static_cast<std::uint16_t>(number_ | (alone_ ? kAlone : 0));
+    begin(Phase::settle_slots, ShmWay::unlent);
+    return true;
   }
   /// Says once what is found.
-  void tell(const ShmReadTimes& read, ShmLoanWords& here) {
+  void tell(const ShmReadTimes& read, std::size_t count, ShmLoanWords& here) {
     if (here.found(trial_)) return;
     const auto reading = [&](ShmWay way) {
-      return read.least({trial_, static_cast<std::uint16_t>(way)}, kSamples / 2);
+      return read.least({trial_, static_cast<std::uint16_t>(way)}, (count + 1) / 2);
     };
     const float unlent = reading(ShmWay::unlent), lent = reading(ShmWay::lent);
     if (std::max(unlent, lent) == std::numeric_limits<float>::infinity()) return;
@@ -159,7 +188,8 @@ class ShmLoanTrial {
   }
   void decide(ShmLoanWords& here, const ShmLoanWords& there) {
     const auto mine = here.found(trial_), theirs = there.found(trial_);
-    if (messages_ < (mine ? kPatienceForOther : kPatience) && !(mine && theirs)) return;
+    const bool complete = mine && (theirs || alone_);
+    if (messages_ < (mine ? kPatienceForOther : kPatience) && !complete) return;
     std::uint64_t lent = 0, unlent = 0;
     for (const auto& found : {mine, theirs}) {
       if (!found) continue;
@@ -168,7 +198,7 @@ class ShmLoanTrial {
     }
     const bool better = mine && 100 * lent < kClearly * unlent;
     const ShmWay choice = better ? ShmWay::lent : ShmWay::unlent;
-    here.say({.trial = trial_, .choice = choice});
+    if (leads_) here.say({.trial = trial_, .choice = choice});
     again_ = choice == choice_ ? std::min(kTimes * again_, kLatest) : kFirst;
     choice_ = choice;
     begin(Phase::chosen, choice);
@@ -182,11 +212,14 @@ class ShmLoanTrial {
   bool leads_;
   Phase phase_;
   ShmWay way_ = ShmWay::unlent;
-  std::uint16_t trial_;  ///< 1 to 0x3fff; 0: there was none yet
-  std::optional<ShmWay> choice_;
-  std::size_t messages_ = 0;    ///< in this phase
-  std::size_t bytes_ = 0;       ///< since the trial began
-  std::size_t again_ = kFirst;  ///< at so many of them the next one begins
+  bool alone_ = false;    ///< does not lead, but decides
+  std::uint16_t trial_;   ///< 1 to kMostTrials, with kAlone if decided alone; 0: there was none yet
+  std::uint16_t number_;  ///< of the last trial that this end began
+  std::optional<ShmWay> choice_;    ///< the last one of this end
+  ShmLoanWords::Decision heard_{};  ///< from the leader
+  std::size_t messages_ = 0;        ///< in this phase
+  std::size_t bytes_ = 0;           ///< since the trial began, or the leader said something
+  std::size_t again_;               ///< at so many of them the next one begins
 };
 
 }  // namespace coll

@@ -46,7 +46,7 @@ class ShmReceiver final : ShmCursor {
 
   ShmReceiver() = default;
   explicit ShmReceiver(const ShmFifo& fifo, std::uint32_t first = 1)
-      : ShmCursor(fifo, first), small_(fifo.slots[0].count), batch_(fifo.cell_count / 4) {}
+      : ShmCursor(fifo, first), batch_(fifo.cell_count / 4), small_(fifo.slots[0].count) {}
 
   /// Is the next message there, and the expected one? What the peer wrote is compared, never used
   /// as a length; where it says that a loan lies is checked by who reads it there.
@@ -83,14 +83,14 @@ class ShmReceiver final : ShmCursor {
     std::atomic_thread_fence(std::memory_order_acquire);
     return fifo_.lender->withdrawn.load(std::memory_order_relaxed) == 0;
   }
+  [[nodiscard]] bool has_next(std::size_t length_word) const {
+    return cell().tag.load(std::memory_order_acquire) == shm_tag(sequence(), length_word);
+  }
   [[nodiscard]] bool is_lent() const {
     return (cell().tag.load(std::memory_order_relaxed) & kLent) != 0;
   }
   /// The lent message is about to be read where it lies, or copied to where it belongs.
-  void begin_to_read() {
-    const ShmSlot slot = loan().slot;
-    timer_.found(slot.timed, slot.begun);
-  }
+  void begin_to_read() { timer_.found(loan().slot.timed); }
   [[nodiscard]] ShmLoan loan() const {
     ShmLoan loan;
     std::memcpy(&loan, cell().payload, sizeof loan);
@@ -155,7 +155,7 @@ class ShmReceiver final : ShmCursor {
     if (!needs_slot(bytes)) return cell().payload;
     ShmSlot slot;
     std::memcpy(&slot, cell().payload, sizeof slot);
-    timer_.found(slot.timed, slot.begun);
+    timer_.found(slot.timed);
     if (!needs_large_slot(bytes)) return place(fifo_.slots[0], {small_.at(slot.number)});
     const ShmSlots& slots = fifo_.slots[1];
     slot.number = std::min(slot.number, slots.count - 1);
@@ -195,9 +195,9 @@ class ShmReceiver final : ShmCursor {
   std::uint32_t foreseen_ = 0;  ///< the message before which it was done last
   std::uint32_t read_ = 0;
   std::uint32_t slots_read_[2] = {};
+  std::uint32_t batch_ = 1;
   ShmForeseenSlot small_;
   ShmReadTimer timer_;
-  std::uint32_t batch_ = 1;
 };
 
 }  // namespace coll

@@ -80,10 +80,12 @@ class ShmSender final : ShmCursor {
     return {.least = (streams(0) ? ShmFifo::kAhead : ShmFifo::kSmallBytes) + 1,
             .most = streams(1) ? fifo_.slots[1].stride : ShmFifo::kSmallBytes};
   }
-  /// Whether to lend the next message, which may as well go through a slot.
-  bool lends_either_way(std::size_t bytes) {
-    either_way_ = trials_[1].has_chosen();
-    return either_way_ && loans_of(bytes).lends();
+  /// Whether to lend the next message, which may as well go through a slot. `at_first`: the first
+  /// ones are, as the memory of slots is new.
+  bool lends_either_way(std::size_t bytes, bool at_first) {
+    either_way_ = trials_[1].has_settled();
+    if (either_way_) return loans_of(bytes).lends();
+    return at_first_ = at_first && bytes >= ShmLoanTrial::kMiddle && trials_[1].may_wait();
   }
   /// Where the other direction's trials of loans say what they have found. `leads`: these ones say
   /// what both do.
@@ -92,7 +94,7 @@ class ShmSender final : ShmCursor {
     for (ShmLoanTrial& trial : loans_) trial = ShmLoanTrial(leads);
   }
   /// It goes as its caller says.
-  void goes_one_way() { either_way_ = false; }
+  void goes_one_way() { either_way_ = at_first_ = false; }
   /// Sends where the payload lies instead of the payload; after `has_slot`. It counts as one that
   /// needs its slot: the receiver may have to copy it there.
   void lend(ShmLoan loan, std::size_t bytes, std::uint64_t digest) {
@@ -100,8 +102,10 @@ class ShmSender final : ShmCursor {
     loan.slot = needs_large_slot(bytes) ? slot_at(large_slots_.offer_to_fill()) : slot_for(bytes);
     if (either_way_) {
       loan.slot.timed = loans_of(bytes).timed();
-      if (loan.slot.timed.trial != 0) loan.slot.begun = static_cast<std::uint32_t>(now_ns());
+      if (loan.slot.timed.trial != 0) loan.slot.timed.begun = static_cast<std::uint32_t>(now_ns());
       count_either_way(bytes);
+    } else if (at_first_) {
+      trials_[1].wait(bytes);
     }
     say_in(cell(), loan);
     if (bytes >= kSharedBytes) {
@@ -250,7 +254,7 @@ class ShmSender final : ShmCursor {
            (needs_large_slot(bytes) && loans_of(bytes).wants_times());
   }
   [[nodiscard]] ShmLoanTrial& loans_of(std::size_t bytes) {
-    return loans_[ShmFifo::trial_of_loans(bytes)];
+    return loans_[ShmLoanTrial::length_of(bytes)];
   }
   [[nodiscard]] ShmSlotTrial& trial_of(std::size_t bytes) { return trials_[fifo_.size_of(bytes)]; }
   /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
@@ -265,7 +269,8 @@ class ShmSender final : ShmCursor {
     const std::uint64_t ns = wants_times(bytes) ? now_ns() - acquired_ns_ : 0;
     if (either_way_) {
       slot.timed = loans_of(bytes).timed();
-      slot.begun = static_cast<std::uint32_t>(acquired_ns_);
+      slot.timed.begun = static_cast<std::uint32_t>(acquired_ns_);
+      slot.timed.took = static_cast<std::uint32_t>(ns);
       count_either_way(bytes);
     } else {
       slot.timed = trial.timed();
@@ -311,7 +316,7 @@ class ShmSender final : ShmCursor {
   }
   void count_either_way(std::size_t bytes) {
     either_way_ = false;
-    const std::size_t trial = ShmFifo::trial_of_loans(bytes);
+    const std::size_t trial = ShmLoanTrial::length_of(bytes);
     loans_[trial].sent(bytes, fifo_.times_of(bytes, true), fifo_.lender->loans[trial],
                        back_->loans[trial]);
   }
@@ -371,6 +376,7 @@ class ShmSender final : ShmCursor {
   ShmSlotRing small_slots_;
   bool lands_ = false;       ///< the next message is written to where it is wanted
   bool either_way_ = false;  ///< the next message may be lent, or go through a slot
+  bool at_first_ = false;    ///< it is lent, as the first ones are
   bool broken_ = false;
   std::uint64_t acquired_ns_ = 0;
   Loans lent_, kept_, long_;
@@ -379,8 +385,8 @@ class ShmSender final : ShmCursor {
   ShmSlotTrial trials_[kShmSlotSizes] = {ShmSlotTrial(ShmSlotSize::small),
                                          ShmSlotTrial(ShmSlotSize::large)};
   ShmSlotDeck large_slots_;
-  std::unique_ptr<ShmBlocks> blocks_;  ///< in place of large slots; null: it has none
-  ShmLoanTrial loans_[2];              ///< of short messages, of long ones
+  std::unique_ptr<ShmBlocks> blocks_;    ///< in place of large slots; null: it has none
+  ShmLoanTrial loans_[kShmLoanLengths];  ///< of messages that may be lent
   std::unique_ptr<std::array<SharedLoan, kLongLoans>> long_loans_;  ///< null: there were none
 };
 

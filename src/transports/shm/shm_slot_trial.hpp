@@ -10,62 +10,14 @@
 #include <limits>
 #include <optional>
 
-#include "sys/clock.hpp"
 #include "sys/machine/core_caches.hpp"
+#include "transports/shm/shm_read_times.hpp"
 
 namespace coll {
-
-/// A sender writes to memory that the receiver has read, so the lines lie in the other core's
-/// cache. What that costs differs between processors, and with the distance of the two cores, up to
-/// eight times (docs/performance.md):
-enum class ShmWay : std::uint8_t {
-  few,       ///< into few slots, which stay in the caches
-  spread,    ///< over as much memory as leaves both cores' own caches before it is written again
-  streamed,  ///< into few slots, past the caches
-  // Of messages that may also be lent (shm_loan_trial.hpp):
-  unlent,  ///< into slots, in whichever of the ways above is chosen
-  lent,    ///< not at all: the receiver fetches it
-};
-inline constexpr auto kShmWays = static_cast<std::size_t>(ShmWay::unlent);  ///< to write a message
-/// That receivers time.
-inline constexpr auto kShmTimedWays = static_cast<std::size_t>(ShmWay::lent) + 1;
 
 /// Which slots a trial is about. Small ones are a ring, which is longer where messages are spread.
 enum class ShmSlotSize : std::uint8_t { small, large };
 inline constexpr std::size_t kShmSlotSizes = 2;
-
-/// Asks the receiver to time the reading of a message. `trial` 0: does not.
-struct ShmTimed {
-  std::uint16_t trial = 0;
-  std::uint16_t way = 0;  ///< a ShmWay
-};
-
-/// The shortest times of a trial's messages, by way. Written by the receiver.
-class ShmReadTimes {
- public:
-  void add(ShmTimed timed, std::size_t bytes, std::uint64_t ns) {
-    if (timed.way >= kShmTimedWays || bytes == 0) return;  // a peer may write anything
-    std::atomic<std::uint64_t>& entry = entries_[timed.way];
-    const std::uint64_t before = entry.load(std::memory_order_relaxed);
-    const bool same = before >> 48 == timed.trial;
-    const std::uint64_t count =
-        same ? std::min<std::uint64_t>((before >> 32 & 0xffff) + 1, 0xffff) : 1;
-    const std::uint64_t shortest = same ? before & 0xffff'ffff : 0xffff'ffff;
-    const std::uint64_t ps_per_byte = std::min<std::uint64_t>(ns * 1000 / bytes, 0xffff'ffff);
-    entry.store(std::uint64_t{timed.trial} << 48 | count << 32 | std::min(shortest, ps_per_byte),
-                std::memory_order_relaxed);
-  }
-  /// Nanoseconds per byte, if so many messages of the trial have been read; else infinity.
-  [[nodiscard]] float least(ShmTimed timed, std::size_t messages) const {
-    const std::uint64_t entry = entries_[timed.way].load(std::memory_order_relaxed);
-    if (entry >> 48 != timed.trial || (entry >> 32 & 0xffff) < messages)
-      return std::numeric_limits<float>::infinity();
-    return static_cast<float>(entry & 0xffff'ffff) / 1000;
-  }
-
- private:
-  std::atomic<std::uint64_t> entries_[kShmTimedWays];
-};
 
 /// The sender's side. It writes some messages each way, adds the time that it takes to write them
 /// to the time that the receiver takes to read them, and goes on with the way that is clearly the
@@ -110,8 +62,22 @@ class ShmSlotTrial {
   [[nodiscard]] bool wants_times() const {
     return phase_ != Phase::chosen || messages_ % kWatched == 0;
   }
-  /// Whether no trial is on.
-  [[nodiscard]] bool has_chosen() const { return phase_ == Phase::chosen; }
+  /// Whether no trial is on, and the memory of the slots is not new.
+  [[nodiscard]] bool has_settled() const {
+    return phase_ == Phase::chosen && (!is_new_ || way_ != ShmWay::spread);
+  }
+
+  /// Whether the first trial has still time: a program's first calls should not wait for the new
+  /// memory that it takes. A long stream is many calls. Short messages take less, and where ranks
+  /// share cores only streams are spread at first.
+  [[nodiscard]] bool may_wait() const {
+    return size_ == ShmSlotSize::large && !crowded_ && !choice_ && phase_ == Phase::settle_few &&
+           bytes_ < kWait && in_stream_ < kStream;
+  }
+  /// A message was lent meanwhile.
+  void wait(std::size_t message_bytes) {
+    if (may_wait()) bytes_ += message_bytes;
+  }
 
   /// A message of `message_bytes` has been written, within `ns` if that was wanted. `streaming`:
   /// one was written before, and none has come back since.
@@ -126,12 +92,18 @@ class ShmSlotTrial {
           watch(kind_of(message_bytes, streaming),
                 static_cast<float>(ns) / static_cast<float>(message_bytes));
         }
-        if (bytes_ < (odd_ < kOdd ? again_ : std::min(again_ / kTimes, kSoonest))) break;
+        if (way_ == ShmWay::spread && is_new_ && bytes_ >= filling()) {
+          is_new_ = false;  // another connection had chosen it
+          bytes_ = 0;
+        }
+        if (bytes_ < due(message_bytes)) break;
         trial_ = static_cast<std::uint16_t>(trial_ % 0xffff + 1);
         begin(Phase::settle_few, ShmWay::few);
         break;
       case Phase::settle_few:
-        if (messages_ < settling()) break;
+        in_stream_ = streaming ? in_stream_ + 1 : 0;
+        count_ = samples(message_bytes);
+        if (messages_ < settling() || may_wait()) break;
         // Another sender may have chosen meanwhile.
         if (const std::optional<ShmWay> way = latest(size_); !choice_ && way && !crowded_) {
           take(*way);
@@ -153,14 +125,17 @@ class ShmSlotTrial {
           begin(Phase::wait, ShmWay::streamed);
         }
         break;
-      case Phase::fill:  // the pages are new, and the lines were written long ago
-        if (bytes_ >= spread_bytes_) begin(Phase::spread, ShmWay::spread);
+      case Phase::fill:
+        odd_ = loses(message_bytes, ns, read) ? odd_ + 1 : 0;
+        if (bytes_ >= filling() || (bytes_ > spread_bytes_ && odd_ >= kOdd))
+          begin(Phase::spread, ShmWay::spread);
         break;
       case Phase::spread:
+        is_new_ = false;
         if (add(message_bytes, ns)) begin(Phase::wait, ShmWay::spread);
         break;
       case Phase::wait:
-        if (messages_ % kSamples == 0) choose(read, kind_of(message_bytes, streaming));
+        if (messages_ % count_ == 0) choose(read, kind_of(message_bytes, streaming));
         break;
     }
   }
@@ -177,11 +152,15 @@ class ShmSlotTrial {
     chosen
   };
   /// Others may take the core at any time: the median counts.
-  static constexpr std::size_t kSamples = 8;
+  static constexpr std::size_t kSamples = 8, kLongSamples = 3;
   /// Few small slots are a ring. So many messages go round it twice: its pages are there then, and
   /// its lines are where they are in the long run.
-  [[nodiscard]] std::size_t settling() const {
-    return size_ == ShmSlotSize::small ? 128 : kSamples;
+  [[nodiscard]] std::size_t settling() const { return size_ == ShmSlotSize::small ? 128 : count_; }
+  /// How many messages a trial times each way that begins with such a message. Of long ones fewer,
+  /// as each of them takes long, perhaps eight times as long as it will take in the way that is
+  /// chosen.
+  static constexpr std::size_t samples(std::size_t message_bytes) {
+    return message_bytes > kShort ? kLongSamples : kSamples;
   }
   /// The others must be shorter than the first by as much. To write large slots another way costs
   /// the caches of both cores; small ones fit beside all else.
@@ -200,6 +179,8 @@ class ShmSlotTrial {
   static constexpr std::size_t kFirst = std::size_t{4} << 20, kSoonest = std::size_t{16} << 20,
                                kLatest = std::size_t{256} << 20;
   static constexpr std::size_t kTimes = 4, kShort = std::size_t{32} << 10;
+  /// The first trial waits for so many bytes, but not in a stream of so many messages.
+  static constexpr std::size_t kWait = std::size_t{4} << 20, kStream = 16;
   static constexpr std::size_t kWatched = 16, kOdd = 6;
   static constexpr float kOddTimes = 2.5F;
   static constexpr std::size_t kLeast = std::size_t{256} << 10, kMost = std::size_t{2} << 20;
@@ -220,10 +201,19 @@ class ShmSlotTrial {
   [[nodiscard]] bool sampled() const {
     return phase_ == Phase::few || phase_ == Phase::streamed || phase_ == Phase::spread;
   }
+  /// So many bytes go before spread messages are timed. The first time round, their pages are new;
+  /// twice more, and their lines are where they are in the long run.
+  [[nodiscard]] std::size_t filling() const { return (is_new_ ? 3 : 1) * spread_bytes_; }
+  /// After so many bytes the choice is tried again.
+  [[nodiscard]] std::size_t due(std::size_t message_bytes) const {
+    if (is_new_ && way_ == ShmWay::spread) return kLatest;  // it is not settled
+    if (odd_ >= kOdd) return std::min(again_ / kTimes, kSoonest);
+    return message_bytes > kShort ? std::max(again_, kSoonest) : again_;
+  }
   bool add(std::size_t message_bytes, std::uint64_t ns) {
-    auto& samples = samples_[static_cast<std::size_t>(way_)];
-    samples[messages_ - 1] = static_cast<float>(ns) / static_cast<float>(message_bytes);
-    return messages_ == kSamples;
+    auto& of_way = samples_[static_cast<std::size_t>(way_)];
+    of_way[messages_ - 1] = static_cast<float>(ns) / static_cast<float>(message_bytes);
+    return messages_ == count_;
   }
   /// A bit for lengths up to the next power of two, at least 1, streaming or not; 0: long messages.
   static std::uint64_t kind_of(std::size_t message_bytes, bool streaming) {
@@ -236,18 +226,25 @@ class ShmSlotTrial {
     const bool odd = odd_time || (kind & ~tried_) != 0;
     odd_ = odd && expected_ > 0 ? odd_ + 1 : 0;
   }
+  /// Nanoseconds per byte of both ends; infinity: not known yet.
+  float took(ShmWay way, const ShmReadTimes& read) {
+    auto& of_way = samples_[static_cast<std::size_t>(way)];
+    const auto median = of_way.begin() + static_cast<std::ptrdiff_t>(count_ / 2);
+    std::nth_element(of_way.begin(), median, of_way.begin() + static_cast<std::ptrdiff_t>(count_));
+    return *median + read.least({trial_, static_cast<std::uint16_t>(way)}, (count_ + 1) / 2);
+  }
+  /// Whether the message, which was spread, took far longer than it would have past the caches.
+  bool loses(std::size_t message_bytes, std::uint64_t ns, const ShmReadTimes& read) {
+    const float streamed = took(ShmWay::streamed, read);
+    return static_cast<float>(ns) > 1.5F * streamed * static_cast<float>(message_bytes);
+  }
   void choose(const ShmReadTimes& read, std::uint64_t kind) {
     std::array<float, kShmWays> ns{};
     for (std::size_t way = 0; way < kShmWays; ++way) {
-      if (static_cast<ShmWay>(way) == ShmWay::spread && !tries_spread_) {
-        ns[way] = std::numeric_limits<float>::infinity();
-        continue;
-      }
-      auto& samples = samples_[way];
-      std::nth_element(samples.begin(), samples.begin() + kSamples / 2, samples.end());
-      const float reading = read.least({trial_, static_cast<std::uint16_t>(way)}, kSamples / 2);
-      if (reading == std::numeric_limits<float>::infinity() && messages_ < kPatience) return;
-      ns[way] = samples[kSamples / 2] + reading;
+      ns[way] = std::numeric_limits<float>::infinity();
+      if (static_cast<ShmWay>(way) == ShmWay::spread && !tries_spread_) continue;
+      ns[way] = took(static_cast<ShmWay>(way), read);
+      if (ns[way] == std::numeric_limits<float>::infinity() && messages_ < kPatience) return;
     }
     const auto other = std::min_element(ns.begin() + 1, ns.end());
     const bool better = *other < clearly() * ns[0];
@@ -256,7 +253,7 @@ class ShmSlotTrial {
     if (choice_) again_ = confirmed ? std::min(kTimes * again_, kLatest) : kSoonest;
     if (!crowded_) latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
     take(best);
-    expected_ = samples_[static_cast<std::size_t>(best)][kSamples / 2];
+    expected_ = samples_[static_cast<std::size_t>(best)][count_ / 2];
     tried_ |= kind;  // the last message's, mostly that of the whole trial
   }
   void take(ShmWay choice) {
@@ -271,50 +268,21 @@ class ShmSlotTrial {
 
   ShmSlotSize size_;
   bool crowded_;               ///< ranks share cores
+  bool is_new_ = true;         ///< no trial has spread messages yet
   bool tries_spread_ = false;  ///< the trial is also about spreading
   std::size_t spread_bytes_;
   ShmWay way_ = ShmWay::few;
   Phase phase_ = Phase::settle_few;
   std::uint16_t trial_ = 1;
   std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
+  std::size_t count_ = kSamples;          ///< messages that this trial times each way
+  std::size_t in_stream_ = 0;             ///< the last messages, as long as no trial was
   std::size_t odd_ = 0;                   ///< watched messages in a row that were odd
   std::size_t again_ = kFirst;            ///< bytes
   std::optional<ShmWay> choice_;
   float expected_ = 0;       ///< nanoseconds per byte in the last trial; 0: none yet
   std::uint64_t tried_ = 0;  ///< kinds of messages that trials were of
   std::array<float, kSamples> samples_[kShmWays]{};
-};
-
-/// The receiver's side. Its times may include what it writes meanwhile, if it passes a message on.
-class ShmReadTimer {
- public:
-  /// A message has been found that says `timed`, and is about to be read. `begun`: when its sender
-  /// began; it counts for messages that go either way, as a slot's writer does not see when its
-  /// stores reach the other core.
-  [[gnu::always_inline]] void found(ShmTimed timed, std::uint32_t begun) {
-    timed_ = timed;
-    if (timed.trial != 0) [[unlikely]]
-      begin(begun);
-  }
-  /// Whether that message wants to be timed.
-  [[nodiscard]] bool is_on() const { return timed_.trial != 0; }
-  /// Whether it may be lent, or go through a slot.
-  [[nodiscard]] bool either_way() const {
-    return timed_.way >= static_cast<std::uint16_t>(ShmWay::unlent);
-  }
-  /// It has been read.
-  void read(std::size_t bytes, ShmReadTimes& times) {
-    times.add(timed_, bytes, static_cast<std::uint32_t>(now_ns()) - begun_);
-    timed_ = {};
-  }
-
- private:
-  [[gnu::noinline]] void begin(std::uint32_t begun) {
-    begun_ = either_way() ? begun : static_cast<std::uint32_t>(now_ns());
-  }
-
-  ShmTimed timed_;
-  std::uint32_t begun_ = 0;  ///< nanoseconds; may wrap
 };
 
 }  // namespace coll
