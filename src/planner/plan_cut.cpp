@@ -136,6 +136,26 @@ bool goes_one_way(Collective collective) {
          collective == Collective::gather || collective == Collective::scatter;
 }
 
+/// Whether messages that are only copied are better fetched, by what copies and fetches cost.
+bool are_better_fetched(const CollectiveSpec& spec, double bytes, const World& world) {
+  const bool crowded = world.view.ranks_per_core > 1;
+  const CutRules& rules = world.costs().cut;
+  const bool results = fetches_results(spec, bytes, world);
+  const CostConstants costs =
+      results ? scaled(world.costs(), world.view.factors) : world.costs_for(spec.collective);
+  const PathCost& cost = costs.memory;
+  // Both sides at once copy into slots and out of them, too.
+  const bool helped = senders_help(world, spec, bytes);
+  const double fetch_us_per_byte =
+      cost.fetch_us_per_byte * (helped ? world.costs().sharing.helped_fetch : 1);
+  const double slots_us_per_byte = helped
+                                       ? std::max(cost.send_us_per_byte, cost.receive_us_per_byte)
+                                       : cost.send_us_per_byte + cost.receive_us_per_byte;
+  const bool dear = fetch_us_per_byte > slots_us_per_byte;
+  const bool pays = helped || results || bytes <= most_fetched(rules, spec, crowded);
+  return pays && !dear;
+}
+
 /// Lending saves copies but costs waiting: the sender's call ends only when the receiver has taken
 /// what was lent.
 Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
@@ -152,20 +172,7 @@ Loans loans_for(const CollectiveSpec& spec, double bytes, const World& world) {
   if (!world.shared_memory) return Loans::shared;
   const bool tried = may_be_fetched_faster(spec, bytes, world);
   if (tried && !reduces(spec.collective)) return Loans::if_faster;
-  const bool results = fetches_results(spec, bytes, world);
-  const CostConstants costs =
-      results ? scaled(world.costs(), world.view.factors) : world.costs_for(spec.collective);
-  const PathCost& cost = costs.memory;
-  // Both sides at once copy into slots and out of them, too.
-  const bool helped = senders_help(world, spec, bytes);
-  const double fetch_us_per_byte =
-      cost.fetch_us_per_byte * (helped ? world.costs().sharing.helped_fetch : 1);
-  const double slots_us_per_byte = helped
-                                       ? std::max(cost.send_us_per_byte, cost.receive_us_per_byte)
-                                       : cost.send_us_per_byte + cost.receive_us_per_byte;
-  const bool dear = fetch_us_per_byte > slots_us_per_byte;
-  const bool pays = helped || results || bytes <= most_fetched(rules, spec, crowded);
-  if (pays && !dear) return Loans::all;
+  if (are_better_fetched(spec, bytes, world)) return Loans::all;
   return tried ? Loans::if_faster : Loans::shared;
 }
 
@@ -227,6 +234,11 @@ std::vector<std::uint32_t> lanes_to_try(const World& world, double moved, std::u
 }
 
 }  // namespace
+
+Loans likely_loans(const World& world, const Plan& plan, double bytes) {
+  if (plan.loans != Loans::if_faster || reduces(plan.spec.collective)) return plan.loans;
+  return are_better_fetched(plan.spec, bytes, world) ? Loans::all : Loans::shared;
+}
 
 double alike(const World& world) {
   const ModelError& error = world.costs().error;

@@ -33,6 +33,10 @@ double most_bytes(std::uint32_t size_class);
 /// unknown, so only nearly equal predictions count as equal.
 double alike(const World& world);
 
+/// The loans to expect of a plan's calls of `bytes`: where ranks find out whether copies are better
+/// fetched, what the world's costs say.
+Loans likely_loans(const World& world, const Plan& plan, double bytes);
+
 /// Whether two plans of one algorithm move a call in the same way.
 bool cut_alike(const Plan& a, const Plan& b);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "planner/closed_formula.hpp"
+#include "planner/plan_cut.hpp"
 #include "schedule/simulate/least_time.hpp"
 #include "schedule/simulate/simulate.hpp"
 
@@ -25,14 +26,11 @@ Loans priced_loans(const Plan& plan) {
   return some ? Loans::shared : plan.loans;
 }
 
-/// Do the ranks find out for all messages whether these are better fetched? Then the plan takes as
-/// long as the faster of the two protocols.
-bool finds_the_faster(const Plan& plan) {
-  return plan.loans == Loans::if_faster && !reduces(plan.spec.collective);
-}
-Plan with_loans(Plan plan, Loans loans) {
-  plan.loans = loans;
-  return plan;
+/// As the ranks are likely to find.
+Plan likely_plan(const World& world, const Plan& plan, double bytes) {
+  Plan likely = plan;
+  likely.loans = likely_loans(world, plan, bytes);
+  return likely;
 }
 
 /// In calls of `bytes`.
@@ -205,15 +203,9 @@ bool is_simulated(const World& world, const CollectiveSpec& spec) {
   return !pair && spec.ranks <= (world.described() ? kMostDescribedRanks : kMostSimulatedRanks);
 }
 
-Prediction predict(const World& world, const CostConstants& costs, const Plan& plan, double bytes,
-                   double most_score) {
-  if (finds_the_faster(plan)) {
-    const Prediction fetched =
-        predict(world, costs, with_loans(plan, Loans::all), bytes, most_score);
-    const Prediction passed =
-        predict(world, costs, with_loans(plan, Loans::shared), bytes, most_score);
-    return fetched.slower(1, passed) ? passed : fetched;
-  }
+Prediction predict(const World& world, const CostConstants& costs, const Plan& planned,
+                   double bytes, double most_score) {
+  const Plan plan = likely_plan(world, planned, bytes);
   return is_simulated(world, plan.spec)
              ? simulated(world, network_of(world, costs, plan, bytes), plan, bytes, most_score)
              : estimate(world, costs, plan, bytes);
@@ -225,11 +217,8 @@ Prediction expect(const World& world, const Plan& plan, double bytes) {
   return predict(world, world.expected_costs(), plan, bytes);
 }
 
-double least_us(const World& world, const CostConstants& costs, const Plan& plan, double bytes) {
-  if (finds_the_faster(plan)) {
-    return std::min(least_us(world, costs, with_loans(plan, Loans::all), bytes),
-                    least_us(world, costs, with_loans(plan, Loans::shared), bytes));
-  }
+double least_us(const World& world, const CostConstants& costs, const Plan& planned, double bytes) {
+  const Plan plan = likely_plan(world, planned, bytes);
   const Rank ranks = plan.spec.ranks, some[] = {0, ranks / 2, ranks - 1};
   const auto build = [&](Rank rank) {
     return plan.algorithm->build(plan.spec, world.layout, rank);

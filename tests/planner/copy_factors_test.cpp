@@ -93,7 +93,7 @@ TEST(CopyFactors, DoNotDecideWhatTwoRanksFindOut) {
   }
 }
 
-/// They are predicted to take what the faster protocol takes.
+/// They are predicted to take what the protocol takes that the factors speak for.
 TEST(CopyFactors, WhatTwoRanksFindOutIsPredicted) {
   const auto us = [](CopyFactors factors) {
     return planned(2, Collective::all_gather, 1 << 20, factors).predicted_us;

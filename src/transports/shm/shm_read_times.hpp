@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "sys/clock.hpp"
 
@@ -96,12 +97,12 @@ class ShmReadTimer {
   [[gnu::noinline]] void begin(const ShmTimed& timed) {
     timed_ = timed;
     begun_ = static_cast<std::uint32_t>(now_ns());
-    if (either_way()) begun_ = later(begun_, ended_, timed_.begun);
+    if (either_way()) begun_ = later(begun_, ended_.value_or(timed_.begun), timed_.begun);
   }
 
   ShmTimed timed_;
-  std::uint32_t begun_ = 0;  ///< nanoseconds; may wrap
-  std::uint32_t ended_ = 0;  ///< the same of the last message that was timed
+  std::uint32_t begun_ = 0;             ///< nanoseconds; may wrap
+  std::optional<std::uint32_t> ended_;  ///< the same of the last message that was timed
 };
 
 }  // namespace coll
