@@ -90,7 +90,7 @@ inline constexpr int kCollectives = COLL_OPERATION_COUNT;
 enum class Loans : std::uint8_t {
   none,
   shared,     ///< those in memory that the receiver reads in place
-  if_faster,  ///< these; others are fetched if that is found faster. Results of sums are not
+  if_faster,  ///< these; others are fetched if that is found faster, but never results of sums
   all,        ///< `shared`, and those that it only copies, which it fetches: one copy, not two
 };
 

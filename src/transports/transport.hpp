@@ -31,7 +31,7 @@ using Mark = std::uint64_t;
 enum class Fetch : std::uint8_t {
   never,
   if_faster,  ///< than through a slot, as the connection finds; not a short one
-  copied,     ///< the same of what is only copied: also a short one. The first long ones are
+  copied,     ///< the same of what is only copied, also a short one; the first long ones always
   always,     ///< unless it is short
 };
 

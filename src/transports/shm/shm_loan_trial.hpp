@@ -140,8 +140,8 @@ class ShmLoanTrial {
   /// not like later ones, and four times as many each time that a trial confirms the last one.
   static constexpr std::size_t kFirst = std::size_t{32} << 20, kLatest = std::size_t{128} << 20;
   static constexpr std::size_t kTimes = 4;
-  /// A leader that says nothing new within so many bytes of the other direction is idle: before it
-  /// has made a choice, and after, where it would try again after half as many of its own.
+  /// A leader that says nothing new within so many bytes of the other direction is idle. Once it
+  /// has made a choice, it may be silent for half of kSilence.
   static constexpr std::size_t kSilenceAtFirst = std::size_t{16} << 20, kSilence = 2 * kLatest;
   static constexpr std::uint16_t kMostTrials = 0x3fff, kAlone = 0x4000;
   /// What is lent must take as many percent of the time, or less.
