@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "shm_memory.hpp"
 #include "sys/clock.hpp"
 #include "transports/shm/shm_slot_trial.hpp"
 
@@ -73,6 +74,37 @@ TEST(ShmReadTimer, KnowsTheLaterOfTwoTimes) {
 TEST_F(ReadTimer, AMessageTakesNoLessThanItsSenderTook) {
   says(1, now() - kLong, 0);
   EXPECT_NEAR(says(2, now(), kLong), kLong, 1e-3F * kLong);
+}
+
+/// The sender says so in the cell. Of two messages the second is begun before the first is read,
+/// and is read as soon as it is there.
+TEST(ShmReadTimer, LearnsFromTheCellHowLongTheSenderTook) {
+  constexpr std::size_t kLength = 32 << 10, kPairs = 8, kTook = 100'000;
+  ShmMemory memory(4, kLength);
+  ShmSender sender(memory.fifo, 1, ShmWay::few, ShmWay::few);
+  sender.listen_to(*memory.fifo.lender, true);
+  ShmReceiver receiver(memory.fifo);
+  const auto begin = [&] {
+    return !sender.lends_either_way(kLength, false) && sender.acquire(kLength) != nullptr;
+  };
+  const auto read = [&] {
+    EXPECT_EQ(receiver.next(kLength, 7), ShmReceiver::Next::expected);
+    EXPECT_NE(receiver.payload(kLength), nullptr);
+    receiver.release();
+  };
+  for (std::size_t pair = 0; pair < kPairs; ++pair) {
+    ASSERT_TRUE(begin());
+    sender.commit(kLength, 7);
+    ASSERT_TRUE(begin());
+    for (const std::uint64_t end = now_ns() + kTook; now_ns() < end;) continue;
+    read();
+    sender.commit(kLength, 7);
+    read();
+  }
+  const ShmTimed unlent{1, static_cast<std::uint16_t>(ShmWay::unlent)};
+  const float least = memory.fifo.times_of(kLength, true).least(unlent, 8);
+  EXPECT_GE(least * kLength, 0.99F * kTook);
+  EXPECT_TRUE(std::isfinite(least));
 }
 
 /// A message that is only read faster or slower, by the way in which it was written.
