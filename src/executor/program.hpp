@@ -101,16 +101,29 @@ struct ProgramShape {
 /// it held. For that every peer must get a message at each turn, staged or not, whose credit comes
 /// back only by reading. Messages of `Lending::least_kept` bytes and more are such messages.
 struct StagePlaces {
+  static constexpr std::uint32_t kSpared = 16;
+
   std::uint32_t readers = 0;   ///< to how many peers the lane sends such messages
   std::byte* begin = nullptr;  ///< null: the lane stages nothing
   std::size_t stride = 0;
   std::uint32_t count = 0;
   std::uint32_t turn = 0;
+  std::uint32_t used = 0;       ///< so many have had their turn
+  std::uint32_t since_new = 0;  ///< turns since one had its first
   std::size_t least = 0;        ///< the shortest message to stage
   std::byte* staged = nullptr;  ///< what the step before sent, for those who get it again
 
   [[nodiscard]] std::byte* next() const { return begin + turn * stride; }
+  /// The next place was never used, and those that were should do for some more messages, if they
+  /// have been read: new pages cost the sender and each reader more than many messages gain by
+  /// taking turns on more places (docs/performance.md).
+  [[nodiscard]] bool spares_next() const { return turn == used && since_new < kSpared; }
   void pass() {
+    ++since_new;
+    if (turn == used) {
+      ++used;
+      since_new = 0;
+    }
     if (++turn == count) turn = 0;
   }
   void take() {

@@ -3,10 +3,13 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "executor/cpu_executor.hpp"
@@ -94,6 +97,18 @@ class ExecutorRanks {
   }
   /// How many programs have given their places back.
   [[nodiscard]] int freed() const { return freed_; }
+  /// Lines of the memory for what is staged that were ever written.
+  [[nodiscard]] std::size_t staged_lines() const {
+    constexpr std::size_t kLine = 64;
+    std::size_t lines = 0;
+    for (const std::span<const std::byte> staged : staged_) {
+      for (std::size_t at = 0; at + kLine <= staged.size(); at += kLine) {
+        lines += !std::ranges::all_of(staged.subspan(at, kLine),
+                                      [](std::byte byte) { return byte == kUnwritten; });
+      }
+    }
+    return lines;
+  }
 
   /// How many messages were lent.
   [[nodiscard]] std::uint64_t loans() const { return network_->loans(); }
@@ -160,13 +175,18 @@ class ExecutorRanks {
     constexpr std::size_t kPage = 4096;
     std::byte* room = memory_.emplace_back(new std::byte[bytes + 2 * kPage]).get();
     const std::size_t past = reinterpret_cast<std::uintptr_t>(room) % kPage;
-    return {room + (kPage - past) + 64, [this](std::byte*) { ++freed_; }};
+    std::byte* begin = room + (kPage - past) + 64;
+    std::fill_n(begin, bytes, kUnwritten);
+    staged_.emplace_back(begin, bytes);
+    return {begin, [this](std::byte*) { ++freed_; }};
   }
 
   std::shared_ptr<FakeNetwork> network_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<Connection>>> connections_;
+  static constexpr std::byte kUnwritten{0xa5};
   std::vector<std::unique_ptr<std::byte[]>> memory_;  ///< also of those who do not give it back
+  std::vector<std::span<const std::byte>> staged_;    ///< in it, as long as the ranks live
   int freed_ = 0;
   std::uint32_t slice_bytes_ = 0;
   std::vector<std::unique_ptr<ScratchPool>> pools_;  ///< of the programs

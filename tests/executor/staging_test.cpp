@@ -92,6 +92,33 @@ TEST(Staging, PlacesAreNotUsedAgainTooSoon) {
   }
 }
 
+/// The pages of a new place are new to all. So places that have been read are used again, but for a
+/// new one after 16 messages each.
+TEST(Staging, PlacesAreUsedBeforeNewOnes) {
+  constexpr std::size_t kLines = 4;  // of a message
+  ExecutorRanks ranks(build_all(*find_algorithm("linear"), kBroadcast), staging(3));
+  AtOwnPace pace(ranks, std::vector<StagedJob>(100, {kBroadcast, 32}));
+  const auto call = [&](std::initializer_list<std::size_t> of) {
+    for (const std::size_t rank : of) {
+      const std::size_t before = pace.calls(rank);
+      for (int round = 0; round < 100 && pace.calls(rank) == before; ++round) pace.step(rank);
+      ASSERT_EQ(pace.calls(rank), before + 1);
+    }
+  };
+  for (int i = 0; i < 17; ++i) call({0, 1, 2});
+  EXPECT_EQ(ranks.staged_lines(), kLines);
+  call({0, 1, 2});
+  EXPECT_EQ(ranks.staged_lines(), 2 * kLines) << "after many messages there is a second one";
+  for (int i = 0; i < 3; ++i) call({0, 1, 2});
+  EXPECT_EQ(ranks.staged_lines(), 2 * kLines);
+  call({0, 1});
+  call({0});
+  call({2, 1, 2});
+  EXPECT_EQ(ranks.staged_lines(), 3 * kLines) << "one has not read, and the second was the last";
+  for (int i = 0; i < 40; ++i) call({0, 1, 2});
+  EXPECT_EQ(ranks.staged_lines(), 4 * kLines) << "all in the end";
+}
+
 TEST(Staging, ProgramsMayTakeTurnsOnTheSameConnections) {
   const CollectiveSpec gather{Collective::all_gather, 3, 0};
   std::mt19937_64 random(test::test_seed());
