@@ -72,7 +72,7 @@ class Mover {
                                            const StepExtent& extent);
   [[nodiscard]] bool may_hold_message(const BoundStep& step) const;
   std::byte* acquire(Cursor& lane, const BoundStep& step, const StepExtent& extent);
-  static bool all_read(const Cursor& lane, const BoundStep& first);
+  static bool all_caught_up(const Cursor& lane, const BoundStep& first);
   void commit(Cursor& lane, const BoundStep& step, const StepExtent& extent);
   [[nodiscard]] Lending* lender(const Cursor& lane, const BoundStep& step, const StepExtent& extent,
                                 const std::byte* data) const;
@@ -251,7 +251,7 @@ inline std::byte* Mover<kUnequal>::acquire(Cursor& lane, const BoundStep& step,
       extent.bytes < std::max(places.least, lending->least_kept())) {
     return slot;
   }
-  if (places.spares_next() && all_read(lane, step)) [[unlikely]]
+  if (places.spares_next() && all_caught_up(lane, step)) [[unlikely]]
     places.turn = 0;
   if (!lending->lends(places.next(), extent.bytes, Fetch::never)) {
     places.pass();  // the next one may lie better
@@ -260,13 +260,13 @@ inline std::byte* Mover<kUnequal>::acquire(Cursor& lane, const BoundStep& step,
   return places.staged = places.next();
 }
 
-/// Whether all who get the message that begins with `first` have read what they got before.
+/// Whether all who get the message of `first` have read what they were lent before.
 template <bool kUnequal>
-bool Mover<kUnequal>::all_read(const Cursor& lane, const BoundStep& first) {
+bool Mover<kUnequal>::all_caught_up(const Cursor& lane, const BoundStep& first) {
   const BoundStep* step = &first;
   do {
     Lending* lending = lane.lane->lendings[step->target];
-    if (lending != nullptr && !lending->all_read()) return false;
+    if (lending != nullptr && !lending->caught_up()) return false;
   } while (++step != lane.lane->end && step->stage == BoundStep::Stage::again);
   return true;
 }

@@ -128,6 +128,11 @@ bool FakeConnection::flushed(Mark mark) {
   return out().flushed(mark);
 }
 
+bool FakeConnection::caught_up() {
+  const std::lock_guard lock(link_->mutex);
+  return out().all_read();
+}
+
 bool FakeConnection::all_read() {
   const std::lock_guard lock(link_->mutex);
   return out().all_read() || link_->stopped[1 - side_];

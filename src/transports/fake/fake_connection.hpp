@@ -29,6 +29,7 @@ class FakeConnection final : public Connection,
   bool lend_kept(const std::byte* data, std::size_t bytes, std::uint64_t digest) override;
   [[nodiscard]] bool may_lend_of_gpu() const override { return network_->script().serves_gpus; }
   void withdraw() override;
+  bool caught_up() override;
   bool all_read() override;
   [[nodiscard]] Mark mark() const override;
   bool flushed(Mark mark) override;

@@ -151,7 +151,7 @@ bool ShmConnection::lend(const std::byte* data, std::size_t bytes, std::uint64_t
 }
 
 bool ShmConnection::all_read() {
-  if (!ready_ || sender_.all_read()) return true;
+  if (caught_up() || sender_.has_stopped()) return true;
   // A process id is worth asking about only if it was proved to be the peer's.
   return reach_.copies && peer_is_gone();
 }

@@ -183,10 +183,11 @@ class ShmSender final : ShmCursor {
   [[nodiscard]] std::uint64_t mark() const { return lent_.end; }
   /// The receiver is done with what was lent before the mark.
   bool returned(std::uint64_t mark) { return is_read(lent_) || is_read(mark); }
-  /// And with what is kept; or it is there no more.
-  bool all_read() {
-    return (is_read(lent_) && is_read(kept_)) ||
-           fifo_.consumed->stopped.load(std::memory_order_acquire) != 0;
+  /// And with what is kept.
+  bool caught_up() { return is_read(lent_) && is_read(kept_); }
+  /// It reads no more.
+  [[nodiscard]] bool has_stopped() const {
+    return fifo_.consumed->stopped.load(std::memory_order_acquire) != 0;
   }
   /// Before what is outstanding changes. Readers look after they have read.
   void withdraw() {

@@ -59,7 +59,8 @@ class VerbsConnection final : public Connection,
   [[nodiscard]] bool may_lend_of_gpu() const override;
   void forget_ended() override { regions_.forget_ended(); }
   void withdraw() override;
-  bool all_read() override { return ways_.peer_gone() || ways_.arrived(lent_end_); }
+  bool caught_up() override { return ways_.arrived(lent_end_); }
+  bool all_read() override { return ways_.peer_gone() || caught_up(); }
   bool intact() override { return true; }  // what came lies in this end's memory
   void stop_reading() override {}
   [[nodiscard]] std::optional<ibv_sge> lent(std::uint64_t message,

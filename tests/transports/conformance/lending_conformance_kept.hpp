@@ -13,7 +13,7 @@ TEST_P(LendingConformance, WhatIsKeptIsReadWheneverThePeerComes) {
     if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
     Connection& to = *pair.ends[0];
     Connection& from = *pair.ends[1];
-    EXPECT_TRUE(to.lending()->all_read());
+    EXPECT_TRUE(to.lending()->all_read() && to.lending()->caught_up());
     const Payload kept = filled(1);
     const Payload lent = filled(2);
     const auto keep = [&](std::uint64_t digest) {
@@ -21,7 +21,7 @@ TEST_P(LendingConformance, WhatIsKeptIsReadWheneverThePeerComes) {
     };
     ASSERT_TRUE(keep(1));
     EXPECT_TRUE(pair.drive([&] { return all_flushed(to); }));
-    EXPECT_FALSE(to.lending()->all_read());
+    EXPECT_FALSE(to.lending()->all_read() || to.lending()->caught_up());
     to.lending()->withdraw();  // there is nothing
     // Three messages at once take as many credits.
     if (!pair.soon([&] { return give(to, lent, 2); }) || !keep(3))
@@ -51,12 +51,12 @@ TEST_P(LendingConformance, WhatIsKeptIsReadWheneverThePeerComes) {
     } else {
       ASSERT_TRUE(receive(1) && receive(2));
       EXPECT_TRUE(pair.drive([&] { return all_flushed(to); })) << "what is kept came later";
-      EXPECT_FALSE(to.lending()->all_read());
+      EXPECT_FALSE(to.lending()->all_read() || to.lending()->caught_up());
       ASSERT_TRUE(receive(3));
       EXPECT_EQ(got, kept);
-      EXPECT_TRUE(to.lending()->all_read());
+      EXPECT_TRUE(to.lending()->all_read() && to.lending()->caught_up());
       ASSERT_TRUE(keep(4));
-      EXPECT_FALSE(to.lending()->all_read());
+      EXPECT_FALSE(to.lending()->all_read() || to.lending()->caught_up());
     }
     pair.ends[1].reset();
     EXPECT_TRUE(to.lending()->all_read()) << "nobody is there any more";
