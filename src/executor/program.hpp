@@ -99,7 +99,9 @@ struct ProgramShape {
 /// place more than a connection has credits, and stages for the same peers at each turn. So when a
 /// place's turn comes again, the credits of later messages have shown that every peer has read what
 /// it held. For that every peer must get a message at each turn, staged or not, whose credit comes
-/// back only by reading. Messages of `Lending::least_kept` bytes and more are such messages.
+/// back only by reading. Messages of `Lending::least_kept` bytes and more are such messages. Before
+/// all places have had a turn, the lane may begin with the first one again, once every peer has
+/// read everything: from there each has one turn before any has another.
 struct StagePlaces {
   static constexpr std::uint32_t kSpared = 16;
 

@@ -80,9 +80,9 @@ class Lending {
   /// loan calls it, too: from then on the peer writes nothing into the memory to which a `receive`
   /// was under way. That may wait for a write of the peer's, a second at most.
   virtual void withdraw() = 0;
-  /// Has the peer read all that was ever lent? Asks no system.
+  /// Has the peer read all that was ever lent? Makes no system call.
   [[nodiscard]] virtual bool caught_up() = 0;
-  /// The same. Also true once the peer has stopped reading, or its
+  /// Like `caught_up`, but also true once the peer has stopped reading, or its
   /// process is known to be gone. May be called after a failure.
   virtual bool all_read() = 0;
 

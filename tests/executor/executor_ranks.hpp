@@ -126,6 +126,8 @@ class ExecutorRanks {
   }
 
  private:
+  static constexpr std::byte kUnwritten{0xa5};
+
   static std::uint32_t message_chunks(const std::vector<Schedule>& schedules) {
     std::uint32_t most = 1;
     for (const Schedule& schedule : schedules) {
@@ -184,9 +186,8 @@ class ExecutorRanks {
   std::shared_ptr<FakeNetwork> network_;
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<std::map<std::pair<Rank, std::uint32_t>, std::unique_ptr<Connection>>> connections_;
-  static constexpr std::byte kUnwritten{0xa5};
   std::vector<std::unique_ptr<std::byte[]>> memory_;  ///< also of those who do not give it back
-  std::vector<std::span<const std::byte>> staged_;    ///< in it, as long as the ranks live
+  std::vector<std::span<const std::byte>> staged_;    ///< what of it programs have for staging
   int freed_ = 0;
   std::uint32_t slice_bytes_ = 0;
   std::vector<std::unique_ptr<ScratchPool>> pools_;  ///< of the programs

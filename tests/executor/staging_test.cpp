@@ -115,8 +115,15 @@ TEST(Staging, PlacesAreUsedBeforeNewOnes) {
   call({0});
   call({2, 1, 2});
   EXPECT_EQ(ranks.staged_lines(), 3 * kLines) << "one has not read, and the second was the last";
+  call({0, 1, 2});
+  EXPECT_EQ(ranks.staged_lines(), 3 * kLines);
+  call({0, 2});
+  call({0, 2});
+  call({0});
+  call({1, 1, 1, 2});
+  EXPECT_EQ(ranks.staged_lines(), 4 * kLines) << "the other one has not read";
   for (int i = 0; i < 40; ++i) call({0, 1, 2});
-  EXPECT_EQ(ranks.staged_lines(), 4 * kLines) << "all in the end";
+  EXPECT_EQ(ranks.staged_lines(), 4 * kLines) << "there are no more";
 }
 
 TEST(Staging, ProgramsMayTakeTurnsOnTheSameConnections) {

@@ -89,7 +89,7 @@ class ShmConnection final : public Connection, public Lending, public Landing {
     sender_.give_up_landing();
     if (sharing_) end_sharing();
   }
-  bool caught_up() override { return !ready_ || sender_.caught_up(); }
+  bool caught_up() override { return sender_.caught_up(); }
   bool all_read() override;
   [[nodiscard]] Mark mark() const override { return sender_.mark(); }
   bool flushed(Mark mark) override {

@@ -63,6 +63,26 @@ TEST_P(LendingConformance, WhatIsKeptIsReadWheneverThePeerComes) {
   }
 }
 
+TEST_P(LendingConformance, KnowsWhetherThePeerHasCaughtUp) {
+  LendingPair pair;
+  ASSERT_TRUE(pair.ready);
+  if (!GetParam().lends) GTEST_SKIP() << "lends nothing";
+  Connection& to = *pair.ends[0];
+  Connection& from = *pair.ends[1];
+  EXPECT_TRUE(to.lending()->caught_up());
+  const Payload payload = filled(1);
+  for (const bool keeps : {false, true, false}) {
+    ASSERT_TRUE(pair.soon([&] {
+      return keeps ? to.lending()->lend_kept(payload.data(), payload.size(), 1)
+                   : give(to, payload, 1);
+    }));
+    EXPECT_FALSE(to.lending()->caught_up()) << "kept: " << keeps;
+    Payload got = filled(3);
+    ASSERT_TRUE(pair.drive([&] { return from.receive(got.data(), got.size(), 1); }));
+    EXPECT_TRUE(pair.drive([&] { return to.lending()->caught_up(); })) << "kept: " << keeps;
+  }
+}
+
 /// An end that stops reading, at the communicator's end, frees its peer from keeping anything.
 TEST_P(LendingConformance, WhoStopsReadingNeedsNothingKept) {
   LendingPair pair;
