@@ -252,7 +252,7 @@ inline std::byte* Mover<kUnequal>::acquire(Cursor& lane, const BoundStep& step,
     return slot;
   }
   if (places.spares_next() && all_caught_up(lane, step)) [[unlikely]]
-    places.turn = 0;
+    places.begin_again();
   if (!lending->lends(places.next(), extent.bytes, Fetch::never)) {
     places.pass();  // the next one may lie better
     return slot;

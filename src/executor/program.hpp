@@ -103,6 +103,7 @@ struct ProgramShape {
 /// all places have had a turn, the lane may begin with the first one again, once every peer has
 /// read everything: from there each has one turn before any has another.
 struct StagePlaces {
+  /// A new place is begun after so many turns.
   static constexpr std::uint32_t kSpared = 16;
 
   std::uint32_t readers = 0;   ///< to how many peers the lane sends such messages
@@ -116,9 +117,9 @@ struct StagePlaces {
   std::byte* staged = nullptr;  ///< what the step before sent, for those who get it again
 
   [[nodiscard]] std::byte* next() const { return begin + turn * stride; }
-  /// The next place was never used, and those that were should do for some more messages, if they
-  /// have been read: new pages cost the sender and each reader more than many messages gain by
-  /// taking turns on more places (docs/performance.md).
+  /// The next place was never used, and the used ones should do for some more messages. New pages
+  /// cost the sender and each reader more than many messages gain by taking turns on more places
+  /// (docs/performance.md).
   [[nodiscard]] bool spares_next() const { return turn == used && since_new < kSpared; }
   void pass() {
     ++since_new;
@@ -128,6 +129,8 @@ struct StagePlaces {
     }
     if (++turn == count) turn = 0;
   }
+  /// Only if every reader has read everything.
+  void begin_again() { turn = 0; }
   void take() {
     staged = next();
     pass();

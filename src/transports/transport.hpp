@@ -82,8 +82,8 @@ class Lending {
   virtual void withdraw() = 0;
   /// Has the peer read all that was ever lent? Makes no system call.
   [[nodiscard]] virtual bool caught_up() = 0;
-  /// Like `caught_up`, but also true once the peer has stopped reading, or its
-  /// process is known to be gone. May be called after a failure.
+  /// Like `caught_up`, but also true once the peer has stopped reading, or its process is known to
+  /// be gone. May be called after a failure.
   virtual bool all_read() = 0;
 
   // --- the receiver's

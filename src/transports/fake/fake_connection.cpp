@@ -130,12 +130,12 @@ bool FakeConnection::flushed(Mark mark) {
 
 bool FakeConnection::caught_up() {
   const std::lock_guard lock(link_->mutex);
-  return out().all_read();
+  return out().caught_up();
 }
 
 bool FakeConnection::all_read() {
   const std::lock_guard lock(link_->mutex);
-  return out().all_read() || link_->stopped[1 - side_];
+  return out().caught_up() || link_->stopped[1 - side_];
 }
 
 void FakeConnection::withdraw() {

@@ -88,7 +88,7 @@ class FakeFifo {
   [[nodiscard]] Mark committed() const { return committed_; }
   /// All messages before the mark have left, and those that were lent until the call ends are read.
   [[nodiscard]] bool flushed(Mark mark) const;
-  [[nodiscard]] bool all_read() const { return consumed_ >= lent_ && consumed_ >= kept_; }
+  [[nodiscard]] bool caught_up() const { return consumed_ >= lent_ && consumed_ >= kept_; }
 
   void withdraw() { withdrawn_ = withdrawn_ || consumed_ < lent_; }
   [[nodiscard]] bool is_withdrawn(const Message& message) const {

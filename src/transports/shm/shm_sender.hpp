@@ -183,9 +183,9 @@ class ShmSender final : ShmCursor {
   [[nodiscard]] std::uint64_t mark() const { return lent_.end; }
   /// The receiver is done with what was lent before the mark.
   bool returned(std::uint64_t mark) { return is_read(lent_) || is_read(mark); }
-  /// And with all that was lent or is kept.
+  /// The receiver is done with all that was lent or is kept.
   bool caught_up() { return is_read(lent_) && is_read(kept_); }
-  /// It reads no more.
+  /// The receiver reads no more.
   [[nodiscard]] bool has_stopped() const {
     return fifo_.consumed->stopped.load(std::memory_order_acquire) != 0;
   }
