@@ -41,9 +41,9 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   } else if (slot == nullptr) {
     combine[how](into, from, with, elements, ranks);
   } else if (how != 0) {
-    // The peer reads its slot at once, so that stays cached. Its output goes past, as this one
-    // does.
-    combine_both[lands ? 1 : 0](into, slot, from, with, elements, ranks);
+    // Mostly the peer reads its slot at once, so that stays cached. Its output goes past, as this
+    // one does.
+    combine_both[lands || streams ? 1 : 0](into, slot, from, with, elements, ranks);
   } else {
     // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.
     combine[0](into, from, with, elements, ranks);
