@@ -43,7 +43,7 @@ ShmWay chosen(ShmSlotTrial& trial, const Times& times, std::size_t behind = 5,
     const auto way = static_cast<std::size_t>(trial.way());
     if (tried != nullptr) tried->insert(trial.way());
     under_way.push_back(trial.timed());
-    trial.wrote(kBytes, times.write[way], read, streaming);
+    trial.wrote(kBytes, times.write[way], read, {.streaming = streaming});
     if (under_way.size() <= behind) continue;
     const ShmTimed timed = under_way.front();
     under_way.pop_front();
@@ -92,7 +92,12 @@ TEST(ShmSlotTrial, ChoosesTheWayThatTakesTheLeastTimeOfBothEnds) {
       // Fast to write, and slow to read: a sender alone would choose it.
       {{{1600, 400, 300}, {400, 400, 4000}}, ShmWay::spread},
       // A little faster is not worth more memory.
-      {{{1000, 900, 950}, {1000, 900, 950}}, ShmWay::few},
+      {{{1000, 960, 970}, {1000, 960, 970}}, ShmWay::few},
+      {{{1000, 900, 950}, {1000, 900, 950}}, ShmWay::spread},
+      // To go past the caches must gain more, also over what is spread.
+      {{{1000, 990, 850}, {1000, 990, 850}}, ShmWay::few},
+      {{{1000, 900, 730}, {1000, 900, 730}}, ShmWay::spread},
+      {{{1000, 900, 700}, {1000, 900, 700}}, ShmWay::streamed},
   };
   for (const auto& [times, best] : machines) {
     for (const std::size_t behind : {0U, 1U, 8U}) {
@@ -173,6 +178,58 @@ TEST(ShmSlotTrial, AConnectionBeginsWithWhatTheProcessChoseLast) {
   }
 }
 
+/// Where a call combines what comes and passes it on, that takes its sender longer, and its
+/// receiver reads it otherwise. A way that got more of these would seem slow.
+TEST(ShmSlotTrial, ComparesWaysByMessagesThatAreOnlyCopied) {
+  const Times copied{{1600, 400, 900}, {900, 600, 900}};
+  for (const std::size_t run : {1U, 2U, 5U, 16U, 200U}) {
+    for (std::size_t before = 0; before < 2 * run; before += (run + 2) / 3) {
+      ShmSlotTrial trial = new_trial();
+      ShmReadTimes read{};
+      for (std::size_t message = before; !trial.has_settled() && message < 10'000; ++message) {
+        const bool passed_on = message / run % 2 == 1;
+        const auto way = static_cast<std::size_t>(trial.way());
+        const ShmTimed timed = trial.timed(passed_on);
+        EXPECT_TRUE(!passed_on || timed.trial == 0) << "its receiver's time would count";
+        trial.wrote(kBytes, passed_on ? 4000 - copied.write[way] : copied.write[way], read,
+                    {.passed_on = passed_on});
+        if (timed.trial != 0) read.add(timed, kBytes, copied.read[way]);
+      }
+      EXPECT_TRUE(trial.has_settled());
+      EXPECT_EQ(trial.way(), ShmWay::spread) << run << " in a row, " << before;
+    }
+  }
+}
+
+/// If there are no others.
+TEST(ShmSlotTrial, ComparesWaysByWhatIsPassedOnIfAllIs) {
+  ShmSlotTrial trial = new_trial();
+  ShmReadTimes read{};
+  const Times times{{1600, 400, 900}, {900, 600, 900}};
+  for (int message = 0; !trial.has_settled() && message < 10'000; ++message) {
+    const auto way = static_cast<std::size_t>(trial.way());
+    const ShmTimed timed = trial.timed(true);
+    trial.wrote(kBytes, times.write[way], read, {.passed_on = true});
+    if (timed.trial != 0) read.add(timed, kBytes, times.read[way]);
+  }
+  EXPECT_TRUE(trial.has_settled());
+  EXPECT_EQ(trial.way(), ShmWay::spread);
+}
+
+/// A choice stays if what is passed on takes other times than the copies that it was made by.
+TEST(ShmSlotTrial, WatchesOnlyWhatIsCopied) {
+  const Times times{{1600, 400, 600}, {400, 400, 900}};
+  ShmSlotTrial trial = new_trial();
+  ASSERT_EQ(chosen(trial, times), ShmWay::spread);
+  ShmReadTimes none;
+  std::size_t bytes = 0;
+  for (int message = 0; trial.has_settled(); ++message, bytes += kBytes) {
+    const bool passed_on = message / 7 % 2 == 1;
+    trial.wrote(kBytes, (passed_on ? 5 : 1) * times.write[1], none, {.passed_on = passed_on});
+  }
+  EXPECT_GE(bytes, std::size_t{16} << 20);
+}
+
 /// Cores move. But the longer a choice has been right, the less often it is tried.
 TEST(ShmSlotTrial, TriesAgainLessOftenWhileTheChoiceStays) {
   const Times near{{1600, 400, 600}, {400, 400, 900}}, far{{6800, 2600, 600}, {700, 5000, 1000}};
@@ -211,7 +268,8 @@ TEST(ShmSlotTrial, TriesEachKindOfShortMessagesSoonAndOnce) {
     EXPECT_EQ(chosen(trial, times, 5, nullptr, other), ShmWay::spread);
     std::size_t bytes = 0;
     for (; trial.has_settled(); bytes += message_bytes)
-      trial.wrote(message_bytes, times.write[1] * message_bytes / kBytes, {}, streaming);
+      trial.wrote(message_bytes, times.write[1] * message_bytes / kBytes, {},
+                  {.streaming = streaming});
     return bytes < std::size_t{17} << 20;
   };
   for (int confirmed = 0; confirmed < 4; ++confirmed) tries_soon(kBytes, false);

@@ -90,7 +90,12 @@ class ShmReceiver final : ShmCursor {
     return (cell().tag.load(std::memory_order_relaxed) & kLent) != 0;
   }
   /// The lent message is about to be read where it lies, or copied to where it belongs.
-  void begin_to_read() { timer_.found(loan().slot.timed); }
+  void begin_to_read() {
+    reading_ = true;
+    timer_.found(loan().slot.timed);
+  }
+  /// Is a message that needs a slot being read?
+  [[nodiscard]] bool is_reading() const { return reading_; }
   [[nodiscard]] ShmLoan loan() const {
     ShmLoan loan;
     std::memcpy(&loan, cell().payload, sizeof loan);
@@ -155,6 +160,7 @@ class ShmReceiver final : ShmCursor {
     if (!needs_slot(bytes)) return cell().payload;
     ShmSlot slot;
     std::memcpy(&slot, cell().payload, sizeof slot);
+    reading_ = true;
     timer_.found(slot.timed);
     if (!needs_large_slot(bytes)) return place(fifo_.slots[0], {small_.at(slot.number)});
     const ShmSlots& slots = fifo_.slots[1];
@@ -171,6 +177,7 @@ class ShmReceiver final : ShmCursor {
     if (needs_slot(length)) {
       const std::size_t size = fifo_.size_of(length);
       if (size == 0) small_.advance();
+      reading_ = false;
       if (timer_.is_on()) [[unlikely]]
         tell_time(length);
       fifo_.consumed->slots[size].store(++slots_read_[size], std::memory_order_release);
@@ -196,6 +203,7 @@ class ShmReceiver final : ShmCursor {
   std::uint32_t read_ = 0;
   std::uint32_t slots_read_[2] = {};
   std::uint32_t batch_ = 1;
+  bool reading_ = false;
   ShmForeseenSlot small_;
   ShmReadTimer timer_;
 };

@@ -63,12 +63,12 @@ class ShmSender final : ShmCursor {
   bool has_slot(std::size_t bytes) {
     return needs_large_slot(bytes) ? reserve_large(bytes, true) : acquire(bytes) != nullptr;
   }
-  /// `streaming`: the next message will probably follow without one coming back before.
-  void commit(std::size_t bytes, std::uint64_t digest, bool streaming = false) {
-    const bool shared = needs_slot(bytes) && say_slot(bytes, streaming);
+  /// If it is streaming, the next message will probably follow without one coming back before.
+  void commit(std::size_t bytes, std::uint64_t digest, ShmWritten how = {}) {
+    const bool shared = needs_slot(bytes) && say_slot(bytes, how);
     publish(bytes, shared ? bytes | kLent : bytes, digest, false);
     // Not while messages alternate: the receiver would be watching that line already.
-    if (streaming && cells_ > 0) own_next_cell(bytes);
+    if (how.streaming && cells_ > 0) own_next_cell(bytes);
     if (needs_slot(bytes) && bytes <= ShmFifo::kAhead && !needs_large_slot(bytes) && cells_ > 0 &&
         small_slots_.has_one())
       own_next_slot(bytes);
@@ -261,7 +261,7 @@ class ShmSender final : ShmCursor {
   /// Says in the cell which slot the message has, and counts it in the trial; the next one may go
   /// another way. Not inlined: that made messages without a slot slower.
   /// True: it lies in a block, or where it is wanted.
-  [[gnu::noinline]] bool say_slot(std::size_t bytes, bool streaming) {
+  [[gnu::noinline]] bool say_slot(std::size_t bytes, ShmWritten how) {
     if (lands_) [[unlikely]]
       return say_landed();
     ShmSlot slot = slot_for(bytes);
@@ -274,11 +274,11 @@ class ShmSender final : ShmCursor {
       slot.timed.took = static_cast<std::uint32_t>(ns);
       count_either_way(bytes);
     } else {
-      slot.timed = trial.timed();
+      slot.timed = trial.timed(how.passed_on);
     }
     const bool shared = say_place(bytes, slot);
     const ShmWay before = trial.way();
-    trial.wrote(bytes, ns, fifo_.consumed->times[fifo_.size_of(bytes)], streaming);
+    trial.wrote(bytes, ns, fifo_.consumed->times[fifo_.size_of(bytes)], how);
     if (trial.way() != before) [[unlikely]]
       needs_large_slot(bytes) ? place_large() : place_small();
     return shared;

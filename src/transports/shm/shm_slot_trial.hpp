@@ -19,6 +19,12 @@ namespace coll {
 enum class ShmSlotSize : std::uint8_t { small, large };
 inline constexpr std::size_t kShmSlotSizes = 2;
 
+/// What a sender knows of a message that it has written.
+struct ShmWritten {
+  bool streaming = false;  ///< one was written before, and none has come back since
+  bool passed_on = false;  ///< it was written from one that is being read
+};
+
 /// The sender's side. It writes some messages each way, adds the time that it takes to write them
 /// to the time that the receiver takes to read them, and goes on with the way that is clearly the
 /// shortest; after many bytes it tries again, because a virtual machine's cores move.
@@ -55,8 +61,9 @@ class ShmSlotTrial {
   /// How to write the next message.
   [[nodiscard]] ShmWay way() const { return way_; }
   /// What to tell the receiver of it.
-  [[nodiscard]] ShmTimed timed() const {
-    return sampled() ? ShmTimed{trial_, static_cast<std::uint16_t>(way_)} : ShmTimed{};
+  [[nodiscard]] ShmTimed timed(bool passed_on = false) const {
+    const bool asked = sampled() && has_say(passed_on);
+    return asked ? ShmTimed{trial_, static_cast<std::uint16_t>(way_)} : ShmTimed{};
   }
   /// Whether `wrote` needs to know how long the next message took.
   [[nodiscard]] bool wants_times() const {
@@ -79,17 +86,19 @@ class ShmSlotTrial {
     if (may_wait()) bytes_ += message_bytes;
   }
 
-  /// A message of `message_bytes` has been written, within `ns` if that was wanted. `streaming`:
-  /// one was written before, and none has come back since.
+  /// A message of `message_bytes` has been written, within `ns` if that was wanted.
   void wrote(std::size_t message_bytes, std::uint64_t ns, const ShmReadTimes& read,
-             bool streaming = false) {
+             ShmWritten how = {}) {
+    const bool says = has_say(how.passed_on);
+    in_a_row_ = how.passed_on ? in_a_row_ + 1 : 0;
+    bytes_ += message_bytes;
+    if (sampled() && !says) return;
     const bool timed = wants_times();
     ++messages_;
-    bytes_ += message_bytes;
     switch (phase_) {
       case Phase::chosen:
-        if (timed) {
-          watch(kind_of(message_bytes, streaming),
+        if (timed && says) {
+          watch(kind_of(message_bytes, how.streaming),
                 static_cast<float>(ns) / static_cast<float>(message_bytes));
         }
         if (way_ == ShmWay::spread && is_new_ && bytes_ >= filling()) {
@@ -101,7 +110,7 @@ class ShmSlotTrial {
         begin(Phase::settle_few, ShmWay::few);
         break;
       case Phase::settle_few:
-        in_stream_ = streaming ? in_stream_ + 1 : 0;
+        in_stream_ = how.streaming ? in_stream_ + 1 : 0;
         count_ = samples(message_bytes);
         if (messages_ < settling() || may_wait()) break;
         // Another sender may have chosen meanwhile.
@@ -119,14 +128,14 @@ class ShmSlotTrial {
         break;
       case Phase::streamed:
         if (!add(message_bytes, ns)) break;
-        if (tries_spread_ = may_spread(streaming); tries_spread_) {
+        if (tries_spread_ = may_spread(how.streaming); tries_spread_) {
           begin(Phase::fill, ShmWay::spread);
         } else {
           begin(Phase::wait, ShmWay::streamed);
         }
         break;
       case Phase::fill:
-        odd_ = loses(message_bytes, ns, read) ? odd_ + 1 : 0;
+        if (says) odd_ = loses(message_bytes, ns, read) ? odd_ + 1 : 0;
         if (bytes_ >= filling() || (bytes_ > spread_bytes_ && odd_ >= kOdd))
           begin(Phase::spread, ShmWay::spread);
         break;
@@ -135,7 +144,7 @@ class ShmSlotTrial {
         if (add(message_bytes, ns)) begin(Phase::wait, ShmWay::spread);
         break;
       case Phase::wait:
-        if (messages_ % count_ == 0) choose(read, kind_of(message_bytes, streaming));
+        if (messages_ % count_ == 0) choose(read, kind_of(message_bytes, how.streaming));
         break;
     }
   }
@@ -162,9 +171,11 @@ class ShmSlotTrial {
   static constexpr std::size_t samples(std::size_t message_bytes) {
     return message_bytes > kShort ? kLongSamples : kSamples;
   }
-  /// The others must be shorter than the first by as much. To write large slots another way costs
-  /// the caches of both cores; small ones fit beside all else.
-  [[nodiscard]] float clearly() const { return size_ == ShmSlotSize::small ? 0.95F : 0.8F; }
+  /// To spread messages must take so many times as long as few slots do, or less: it takes memory.
+  /// To go past the caches must take so many times as long as the better of these two. Measured of
+  /// large slots: 0.2 to 0.5 times where it pays. Elsewhere 1.2 to 1.7 times, but at times 0.8.
+  static constexpr float kSpreads = 0.95F;
+  [[nodiscard]] float streams() const { return size_ == ShmSlotSize::small ? 0.95F : 0.8F; }
   /// Waits for the receiver's times for as many messages.
   static constexpr std::size_t kPatience = 1024;
   /// A choice holds for as many bytes, and for as many times more each time that a trial of
@@ -198,6 +209,12 @@ class ShmSlotTrial {
     if (spread_bytes_ <= kFew) return false;
     return !crowded_ || streaming || again_ > kFirst;
   }
+  /// What is passed on takes its sender the time to read it, too, and mostly its receiver copies it
+  /// where it combines others, or the other way round. So ways are compared by messages that are
+  /// only copied to their slots, unless so many in a row were not. Before, each way had its own
+  /// share of either kind, and these decided.
+  static constexpr std::size_t kPassedOn = 256;
+  [[nodiscard]] bool has_say(bool passed_on) const { return !passed_on || in_a_row_ >= kPassedOn; }
   [[nodiscard]] bool sampled() const {
     return phase_ == Phase::few || phase_ == Phase::streamed || phase_ == Phase::spread;
   }
@@ -246,9 +263,9 @@ class ShmSlotTrial {
       ns[way] = took(static_cast<ShmWay>(way), read);
       if (ns[way] == std::numeric_limits<float>::infinity() && messages_ < kPatience) return;
     }
-    const auto other = std::min_element(ns.begin() + 1, ns.end());
-    const bool better = *other < clearly() * ns[0];
-    const auto best = better ? static_cast<ShmWay>(other - ns.begin()) : ShmWay::few;
+    const auto of = [&](ShmWay way) { return ns[static_cast<std::size_t>(way)]; };
+    auto best = of(ShmWay::spread) < kSpreads * of(ShmWay::few) ? ShmWay::spread : ShmWay::few;
+    if (of(ShmWay::streamed) < streams() * of(best)) best = ShmWay::streamed;
     const bool confirmed = best == choice_ && (kind & ~tried_) == 0;
     if (choice_) again_ = confirmed ? std::min(kTimes * again_, kLatest) : kSoonest;
     if (!crowded_) latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
@@ -277,6 +294,7 @@ class ShmSlotTrial {
   std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
   std::size_t count_ = kSamples;          ///< messages that this trial times each way
   std::size_t in_stream_ = 0;             ///< the last messages, as long as no trial was
+  std::size_t in_a_row_ = 0;              ///< the last messages, which were passed on
   std::size_t odd_ = 0;                   ///< watched messages in a row that were odd
   std::size_t again_ = kFirst;            ///< bytes
   std::optional<ShmWay> choice_;

@@ -146,7 +146,7 @@ Asked asked_by(ShmSlotTrial& trial, std::size_t message_bytes, bool streaming = 
     asked.waited += timed_any || way != ShmWay::few ? 0 : message_bytes;
     asked.others += spread ? 0 : 1;
     asked.fill += spread && !timed_spread ? message_bytes : 0;
-    trial.wrote(message_bytes, ns[static_cast<std::size_t>(way)], read, streaming);
+    trial.wrote(message_bytes, ns[static_cast<std::size_t>(way)], read, {.streaming = streaming});
     if (timed.trial != 0) read.add(timed, message_bytes, 100);
   }
   return asked;
@@ -155,7 +155,7 @@ Asked asked_by(ShmSlotTrial& trial, std::size_t message_bytes, bool streaming = 
 std::size_t holds_for(ShmSlotTrial& trial, std::size_t message_bytes, bool streaming = true) {
   std::size_t bytes = 0;
   for (; trial.has_settled() && bytes < std::size_t{1} << 30; bytes += message_bytes)
-    trial.wrote(message_bytes, 400, {}, streaming);
+    trial.wrote(message_bytes, 400, {}, {.streaming = streaming});
   return bytes;
 }
 constexpr std::size_t kMiB = std::size_t{1} << 20, kMessage = 16 << 10;
@@ -223,7 +223,7 @@ TEST(ShmSlotTrial, MayBeOfMessagesOfAnyLengths) {
       for (unsigned message = first; !trial.has_settled() && message < 5000; ++message) {
         const std::size_t bytes = message % 4 == 0 ? 64 << 10 : message % 2 == 0 ? 40'000 : 5000;
         const ShmTimed timed = trial.timed();
-        trial.wrote(bytes, bytes * (trial.way() == best ? 1 : 2), read, true);
+        trial.wrote(bytes, bytes * (trial.way() == best ? 1 : 2), read, {.streaming = true});
         if (timed.trial != 0) read.add(timed, bytes, bytes);
       }
       EXPECT_TRUE(trial.has_settled());
