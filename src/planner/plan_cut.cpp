@@ -41,24 +41,28 @@ bool exchanges_blocks(const CollectiveSpec& spec) {
          (spec.collective == Collective::all_gather || spec.collective == Collective::all_to_all);
 }
 
+/// Does each rank send each other one as much as it receives from it, and sum?
+bool exchanges_sums(const CollectiveSpec& spec) {
+  return !spec.unequal && (spec.collective == Collective::all_reduce ||
+                           spec.collective == Collective::reduce_scatter);
+}
+
 /// The most lanes, and how many times as long as others the slices are.
 struct PairCut {
   double lanes = 2;
   double slices = 1;
 };
 /// Of two ranks of a host, each with a core of its own. The model does not see that finer cuts
-/// mostly cost them time: over shared memory where they only copy, or may fetch what they combine;
-/// over the kernel's TCP whatever they do. (docs/performance.md)
-PairCut pair_cut(const World& world, const CollectiveSpec& spec, Loans loans) {
+/// mostly cost them time, over shared memory and over the kernel's TCP. (docs/performance.md)
+PairCut pair_cut(const World& world, const CollectiveSpec& spec) {
   if (world.network || spec.ranks != 2 || world.view.ranks_per_core > 1) return {};
   const CutRules& rules = world.costs().cut;
   if (world.view.path == &CostConstants::kernel)
     return {rules.pair_socket_lanes, rules.pair_socket_slices};
-  const bool sums = reduces(spec.collective);
-  if (sums && loans == Loans::if_faster)  // only in shared memory
-    return {rules.pair_lanes, rules.pair_sum_slices};
-  if (!world.shared_memory || sums) return {};
-  return {rules.pair_lanes, exchanges_blocks(spec) ? rules.pair_slices : 1};
+  if (!world.shared_memory) return {};
+  return {rules.pair_lanes, exchanges_blocks(spec) ? rules.pair_slices
+                            : exchanges_sums(spec) ? rules.pair_sum_slices
+                                                   : 1};
 }
 
 /// As long as pass well through the slots: a message cut finer waits for one more cache-line
@@ -76,7 +80,7 @@ std::uint32_t slice_for(const World& world, const Plan& plan) {
     const std::uint32_t half = world.slot_bytes / 2 / 64 * 64;
     return std::clamp(half, std::min(world.passing_bytes, world.slot_bytes), world.slot_bytes);
   }
-  const double longer = pair_cut(world, plan.spec, plan.loans).slices * world.passing_bytes;
+  const double longer = pair_cut(world, plan.spec).slices * world.passing_bytes;
   return static_cast<std::uint32_t>(std::min<double>(longer, world.slot_bytes)) / 64 * 64;
 }
 
@@ -201,8 +205,7 @@ std::uint32_t lanes_of(const World& world, const Plan& plan, double bytes) {
         std::clamp(wanted, 1.0, static_cast<double>(world.max_lanes)));
   }
   const double of_one = world.shared_memory ? rules.slices_of_one_lane : rules.slices_of_one_socket;
-  const double most =
-      second_lane_fits(world, plan) ? pair_cut(world, plan.spec, plan.loans).lanes : 1;
+  const double most = second_lane_fits(world, plan) ? pair_cut(world, plan.spec).lanes : 1;
   return std::min(slices > of_one ? static_cast<std::uint32_t>(most) : 1U, world.max_lanes);
 }
 

@@ -67,7 +67,7 @@ TEST(Planner, KeepsTheRulesCutUnlessAnotherIsClearlyBetter) {
   }
 }
 
-TEST(Planner, CutsWhatTwoRanksOfAHostCopyInOneLane) {
+TEST(Planner, CutsTheCallsOfTwoRanksOfAHostInOneLane) {
   const auto cut = [](Rank ranks, double per_core, Collective collective, bool unequal = false) {
     World world = world_of(ranks);
     world.slot_bytes = 1 << 20;
@@ -78,7 +78,7 @@ TEST(Planner, CutsWhatTwoRanksOfAHostCopyInOneLane) {
     spec.unequal = unequal;
     const Plan plan = plan_with(world, spec, *chosen.algorithm, {}, size_class(16 << 20));
     if (ranks == 2 && per_core == 1) {
-      EXPECT_EQ(chosen.lanes, reduces(collective) ? 2U : 1U) << "simulations change nothing";
+      EXPECT_EQ(chosen.lanes, 1U) << "simulations change nothing";
     }
     return std::pair(plan.lanes, plan.slice_bytes);
   };
@@ -87,7 +87,13 @@ TEST(Planner, CutsWhatTwoRanksOfAHostCopyInOneLane) {
     EXPECT_EQ(cut(2, 1, exchange), std::pair(1U, 4 * passing));
   EXPECT_EQ(cut(2, 1, all_to_all, true), std::pair(1U, passing)) << "one may send all";
   EXPECT_EQ(cut(2, 1, broadcast), std::pair(1U, passing));
-  EXPECT_EQ(cut(2, 1, all_reduce), std::pair(2U, passing));
+  EXPECT_EQ(cut(2, 1, reduce), std::pair(1U, passing));
+  for (const Collective exchange : {all_reduce, reduce_scatter}) {
+    EXPECT_EQ(cut(2, 1, exchange), std::pair(1U, 2 * passing));
+    EXPECT_EQ(cut(2, 2, exchange), std::pair(2U, passing)) << "on one core";
+    EXPECT_EQ(cut(3, 1, exchange), std::pair(2U, passing));
+  }
+  EXPECT_EQ(cut(2, 1, reduce_scatter, true), std::pair(1U, passing)) << "one may send all";
   World fetching = world_of(2);
   fetching.slot_bytes = 1 << 20;
   EXPECT_EQ(plan_of(fetching, all_reduce, 16 << 20).slice_bytes, 512U << 10) << "longer than sums'";

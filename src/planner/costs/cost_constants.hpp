@@ -87,9 +87,9 @@ struct CutRules {
   /// while the other empties one; over TCP the kernel's buffers do that.
   double slices_of_one_lane = 1;
   double slices_of_one_socket = 1;
-  /// Two ranks of a host, each with a core of its own, that only copy, or may fetch what they
-  /// combine: their most lanes. And where each sends as much as it receives, how many times as long
-  /// as others their slices are: those of copies, and those of sums.
+  /// Two ranks that share memory, each with a core of its own: their most lanes. And where each
+  /// sends as much as it receives, how many times as long as others their slices are: those of
+  /// copies, and those of sums.
   double pair_lanes = 2;
   double pair_slices = 1;
   double pair_sum_slices = 1;
