@@ -230,6 +230,24 @@ TEST(ShmSlotTrial, WatchesOnlyWhatIsCopied) {
   EXPECT_GE(bytes, std::size_t{16} << 20);
 }
 
+/// Calls that repeat have a rhythm: of 4 messages that are copied and 4 that are passed on, every
+/// 16th is of one kind.
+TEST(ShmSlotTrial, WatchesSomeOfEachRhythm) {
+  const Times near{{1600, 400, 600}, {400, 400, 900}};
+  for (unsigned first = 0; first < 8; ++first) {
+    ShmSlotTrial trial = new_trial();
+    for (int confirmed = 0; confirmed < 4; ++confirmed) {
+      ASSERT_EQ(chosen(trial, near), ShmWay::spread);
+      if (confirmed < 3) bytes_until_next(trial, near.write[1]);
+    }
+    ShmReadTimes none;
+    std::size_t bytes = 0;
+    for (unsigned message = first; trial.has_settled(); ++message, bytes += kBytes)
+      trial.wrote(kBytes, 2600, none, {.passed_on = message % 8 < 4});
+    EXPECT_LT(bytes, std::size_t{17} << 20) << "cores have moved";
+  }
+}
+
 /// Cores move. But the longer a choice has been right, the less often it is tried.
 TEST(ShmSlotTrial, TriesAgainLessOftenWhileTheChoiceStays) {
   const Times near{{1600, 400, 600}, {400, 400, 900}}, far{{6800, 2600, 600}, {700, 5000, 1000}};

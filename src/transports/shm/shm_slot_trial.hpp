@@ -93,11 +93,12 @@ class ShmSlotTrial {
     in_a_row_ = how.passed_on ? in_a_row_ + 1 : 0;
     bytes_ += message_bytes;
     if (sampled() && !says) return;
-    const bool timed = wants_times();
-    ++messages_;
+    const bool watched = says && wants_times();
+    // Every so many of those that are watched: calls that repeat have a rhythm.
+    if (says || phase_ != Phase::chosen) ++messages_;
     switch (phase_) {
       case Phase::chosen:
-        if (timed && says) {
+        if (watched) {
           watch(kind_of(message_bytes, how.streaming),
                 static_cast<float>(ns) / static_cast<float>(message_bytes));
         }
