@@ -96,7 +96,12 @@ TEST(Planner, CutsTheCallsOfTwoRanksOfAHostInOneLane) {
   EXPECT_EQ(cut(2, 1, reduce_scatter, true), std::pair(1U, passing)) << "one may send all";
   World fetching = world_of(2);
   fetching.slot_bytes = 1 << 20;
-  EXPECT_EQ(plan_of(fetching, all_reduce, 16 << 20).slice_bytes, 512U << 10) << "longer than sums'";
+  for (const std::int32_t doublings : {0, 1}) {
+    fetching.view.factors.fetch = doublings;  // 0.28 and 0.56 times as long as through slots
+    EXPECT_EQ(plan_of(fetching, all_reduce, 16 << 20).slice_bytes,
+              doublings == 0 ? 512U << 10 : 2 * passing)
+        << "longer than sums', if that clearly pays";
+  }
   EXPECT_EQ(cut(2, 2, all_gather), std::pair(2U, passing)) << "on one core";
   EXPECT_EQ(cut(3, 1, all_gather), std::pair(2U, passing));
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "shm/slot_trials.hpp"
 #include "shm_memory.hpp"
 #include "test_seed.hpp"
 #include "transport_backend.hpp"
@@ -22,43 +23,6 @@
 
 namespace coll::test {
 namespace {
-
-constexpr std::size_t kBytes = 10'000;
-
-/// Nanoseconds that a message takes each way, by ShmWay.
-struct Times {
-  std::array<std::uint64_t, kShmWays> write, read;
-};
-
-/// Messages go until the trial has chosen; the receiver is always a few behind.
-ShmWay chosen(ShmSlotTrial& trial, const Times& times, std::size_t behind = 5,
-              std::set<ShmWay>* tried = nullptr, bool streaming = false) {
-  ShmReadTimes read;
-  std::deque<ShmTimed> under_way;
-  for (int message = 0; !trial.has_settled(); ++message) {
-    if (message == 5000) {
-      ADD_FAILURE() << "no choice";
-      break;
-    }
-    const auto way = static_cast<std::size_t>(trial.way());
-    if (tried != nullptr) tried->insert(trial.way());
-    under_way.push_back(trial.timed());
-    trial.wrote(kBytes, times.write[way], read, {.streaming = streaming});
-    if (under_way.size() <= behind) continue;
-    const ShmTimed timed = under_way.front();
-    under_way.pop_front();
-    if (timed.trial != 0) read.add(timed, kBytes, times.read[timed.way]);
-  }
-  return trial.way();
-}
-
-/// Until the trial after a choice. Messages take `ns`.
-std::size_t bytes_until_next(ShmSlotTrial& trial, std::uint64_t ns) {
-  ShmReadTimes none;
-  std::size_t bytes = 0;
-  for (; trial.has_settled(); bytes += kBytes) trial.wrote(kBytes, ns, none);
-  return bytes;
-}
 
 /// Whether it is made by a trial or, if other tests ran before in this process, inherited.
 TEST(ShmSlotTrial, AFirstChoiceIsNoConfirmation) {
@@ -70,15 +34,6 @@ TEST(ShmSlotTrial, AFirstChoiceIsNoConfirmation) {
     EXPECT_LT(bytes, (mebibytes << 20) + 2 * kBytes);
   }
   EXPECT_EQ(chosen(trial, {{300, 900, 700}, {300, 400, 900}}), ShmWay::few);
-}
-
-ShmSlotTrial new_trial(ShmSlotSize size = ShmSlotSize::large) {
-  // Many bytes later.
-  ShmSlotTrial trial(size, ShmWay::few);
-  ShmReadTimes none;
-  for (int i = 0; i < 256 && trial.has_settled(); ++i) trial.wrote(1 << 20, 1000, none);
-  EXPECT_FALSE(trial.has_settled());
-  return trial;
 }
 
 TEST(ShmSlotTrial, ChoosesTheWayThatTakesTheLeastTimeOfBothEnds) {
@@ -175,76 +130,6 @@ TEST(ShmSlotTrial, AConnectionBeginsWithWhatTheProcessChoseLast) {
       ASSERT_TRUE(short_slots.ready);
       for (const auto& end : short_slots.ends) EXPECT_FALSE(end->is_streamed(4096));
     }
-  }
-}
-
-/// Where a call combines what comes and passes it on, that takes its sender longer, and its
-/// receiver reads it otherwise. A way that got more of these would seem slow.
-TEST(ShmSlotTrial, ComparesWaysByMessagesThatAreOnlyCopied) {
-  const Times copied{{1600, 400, 900}, {900, 600, 900}};
-  for (const std::size_t run : {1U, 2U, 5U, 16U, 200U}) {
-    for (std::size_t before = 0; before < 2 * run; before += (run + 2) / 3) {
-      ShmSlotTrial trial = new_trial();
-      ShmReadTimes read{};
-      for (std::size_t message = before; !trial.has_settled() && message < 10'000; ++message) {
-        const bool passed_on = message / run % 2 == 1;
-        const auto way = static_cast<std::size_t>(trial.way());
-        const ShmTimed timed = trial.timed(passed_on);
-        EXPECT_TRUE(!passed_on || timed.trial == 0) << "its receiver's time would count";
-        trial.wrote(kBytes, passed_on ? 4000 - copied.write[way] : copied.write[way], read,
-                    {.passed_on = passed_on});
-        if (timed.trial != 0) read.add(timed, kBytes, copied.read[way]);
-      }
-      EXPECT_TRUE(trial.has_settled());
-      EXPECT_EQ(trial.way(), ShmWay::spread) << run << " in a row, " << before;
-    }
-  }
-}
-
-/// If there are no others.
-TEST(ShmSlotTrial, ComparesWaysByWhatIsPassedOnIfAllIs) {
-  ShmSlotTrial trial = new_trial();
-  ShmReadTimes read{};
-  const Times times{{1600, 400, 900}, {900, 600, 900}};
-  for (int message = 0; !trial.has_settled() && message < 10'000; ++message) {
-    const auto way = static_cast<std::size_t>(trial.way());
-    const ShmTimed timed = trial.timed(true);
-    trial.wrote(kBytes, times.write[way], read, {.passed_on = true});
-    if (timed.trial != 0) read.add(timed, kBytes, times.read[way]);
-  }
-  EXPECT_TRUE(trial.has_settled());
-  EXPECT_EQ(trial.way(), ShmWay::spread);
-}
-
-/// A choice stays if what is passed on takes other times than the copies that it was made by.
-TEST(ShmSlotTrial, WatchesOnlyWhatIsCopied) {
-  const Times times{{1600, 400, 600}, {400, 400, 900}};
-  ShmSlotTrial trial = new_trial();
-  ASSERT_EQ(chosen(trial, times), ShmWay::spread);
-  ShmReadTimes none;
-  std::size_t bytes = 0;
-  for (int message = 0; trial.has_settled(); ++message, bytes += kBytes) {
-    const bool passed_on = message / 7 % 2 == 1;
-    trial.wrote(kBytes, (passed_on ? 5 : 1) * times.write[1], none, {.passed_on = passed_on});
-  }
-  EXPECT_GE(bytes, std::size_t{16} << 20);
-}
-
-/// Calls that repeat have a rhythm: of 4 messages that are copied and 4 that are passed on, every
-/// 16th is of one kind.
-TEST(ShmSlotTrial, WatchesSomeOfEachRhythm) {
-  const Times near{{1600, 400, 600}, {400, 400, 900}};
-  for (unsigned first = 0; first < 8; ++first) {
-    ShmSlotTrial trial = new_trial();
-    for (int confirmed = 0; confirmed < 4; ++confirmed) {
-      ASSERT_EQ(chosen(trial, near), ShmWay::spread);
-      if (confirmed < 3) bytes_until_next(trial, near.write[1]);
-    }
-    ShmReadTimes none;
-    std::size_t bytes = 0;
-    for (unsigned message = first; trial.has_settled(); ++message, bytes += kBytes)
-      trial.wrote(kBytes, 2600, none, {.passed_on = message % 8 < 4});
-    EXPECT_LT(bytes, std::size_t{17} << 20) << "cores have moved";
   }
 }
 

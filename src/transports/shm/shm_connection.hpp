@@ -62,7 +62,7 @@ class ShmConnection final : public Connection, public Lending, public Landing {
     return nullptr;
   }
   void commit(std::size_t bytes, std::uint64_t digest) override {
-    sender_.commit(bytes, digest, {std::exchange(streaming_, true), receiver_.is_reading()});
+    sender_.commit(bytes, digest, {std::exchange(streaming_, true), receiver_.passes_on()});
     if (bytes <= ShmFifo::kAhead) [[likely]]
       return;
     // Only such messages are ever streamed; and only longer ones land.

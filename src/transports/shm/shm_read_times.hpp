@@ -63,7 +63,7 @@ class ShmReadTimes {
   std::atomic<std::uint64_t> entries_[kShmTimedWays];
 };
 
-/// The receiver's side. Its times may include what it writes meanwhile, if it passes a message on.
+/// The receiver's side.
 class ShmReadTimer {
  public:
   /// The later one of two times before `now`, of the last 4.3 s each.
@@ -82,10 +82,13 @@ class ShmReadTimer {
   [[nodiscard]] bool either_way() const {
     return timed_.way >= static_cast<std::uint16_t>(ShmWay::unlent);
   }
-  /// It has been read.
-  void read(std::size_t bytes, ShmReadTimes& times) {
+  /// It has been read, and perhaps `passed_on`: another one was written from it meanwhile. That
+  /// took as long as it takes in the way which the other direction is using, or trying. So the
+  /// message counts as read in no time.
+  void read(std::size_t bytes, ShmReadTimes& times, bool passed_on = false) {
     const auto now = static_cast<std::uint32_t>(now_ns());
-    times.add(timed_, bytes, std::max(now - begun_, timed_.took));
+    const bool counts = either_way() || !passed_on;
+    times.add(timed_, bytes, counts ? std::max(now - begun_, timed_.took) : 0);
     timed_.trial = 0;
     ended_ = now;
   }

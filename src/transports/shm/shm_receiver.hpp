@@ -94,8 +94,8 @@ class ShmReceiver final : ShmCursor {
     reading_ = true;
     timer_.found(loan().slot.timed);
   }
-  /// Is a message that needs a slot being read?
-  [[nodiscard]] bool is_reading() const { return reading_; }
+  /// Another message is written. From one that needs a slot, and is being read?
+  bool passes_on() { return passed_on_ = reading_; }
   [[nodiscard]] ShmLoan loan() const {
     ShmLoan loan;
     std::memcpy(&loan, cell().payload, sizeof loan);
@@ -177,9 +177,9 @@ class ShmReceiver final : ShmCursor {
     if (needs_slot(length)) {
       const std::size_t size = fifo_.size_of(length);
       if (size == 0) small_.advance();
-      reading_ = false;
       if (timer_.is_on()) [[unlikely]]
         tell_time(length);
+      reading_ = passed_on_ = false;
       fifo_.consumed->slots[size].store(++slots_read_[size], std::memory_order_release);
     } else if (read_ % batch_ != 0) {
       return;
@@ -189,7 +189,7 @@ class ShmReceiver final : ShmCursor {
 
  private:
   [[gnu::noinline]] void tell_time(std::size_t length) {
-    timer_.read(length, fifo_.times_of(length, timer_.either_way()));
+    timer_.read(length, fifo_.times_of(length, timer_.either_way()), passed_on_);
   }
   [[nodiscard]] std::uint16_t message() const { return static_cast<std::uint16_t>(sequence()); }
   [[nodiscard]] ShmParts claims() const {
@@ -203,7 +203,7 @@ class ShmReceiver final : ShmCursor {
   std::uint32_t read_ = 0;
   std::uint32_t slots_read_[2] = {};
   std::uint32_t batch_ = 1;
-  bool reading_ = false;
+  bool reading_ = false, passed_on_ = false;
   ShmForeseenSlot small_;
   ShmReadTimer timer_;
 };

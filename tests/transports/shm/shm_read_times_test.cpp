@@ -118,6 +118,48 @@ TEST_F(ReadTimer, CountsOnlyTheReadingOfOtherMessages) {
   EXPECT_FALSE(timer.is_on());
 }
 
+/// If it is passed on, its time is mostly that of what is written from it.
+TEST_F(ReadTimer, WhatIsPassedOnIsReadInNoTime) {
+  const ShmTimed timed{1, static_cast<std::uint16_t>(ShmWay::spread), 0, 0};
+  for (const bool passed_on : {false, true}) {
+    timer.found(timed);
+    for (const std::uint64_t end = now_ns() + 1000; now_ns() < end;) continue;
+    timer.read(kBytes, times, passed_on);
+    EXPECT_EQ(times.least(timed, 1) * kBytes < 1000, passed_on);
+  }
+  // One that goes either way counts from when its sender began.
+  const ShmTimed unlent{1, static_cast<std::uint16_t>(ShmWay::unlent), now() - kLong, 0};
+  ShmReadTimer other;
+  other.found(unlent);
+  other.read(kBytes, times, true);
+  EXPECT_GE(times.least(unlent, 1) * kBytes, 0.99F * kLong);
+}
+
+/// The receiver knows which messages they are.
+TEST(ShmReadTimer, KnowsWhatIsPassedOn) {
+  constexpr std::size_t kLength = 40'000, kTook = 10'000;
+  for (const bool passed_on : {false, true}) {
+    ShmMemory memory(4, 64 << 10);
+    ShmSender sender(memory.fifo, 1, ShmWay::few, std::nullopt);
+    ShmReceiver receiver(memory.fifo);
+    for (int message = 0; message < 200; ++message) {
+      ASSERT_NE(sender.acquire(kLength), nullptr);
+      sender.commit(kLength, 7);
+      EXPECT_FALSE(receiver.passes_on()) << "nothing is being read";
+      ASSERT_NE(receiver.payload(kLength), nullptr);
+      for (const std::uint64_t end = now_ns() + kTook; now_ns() < end;) continue;
+      if (passed_on) {
+        EXPECT_TRUE(receiver.passes_on());
+      }
+      receiver.release();
+    }
+    const ShmTimed few{1, static_cast<std::uint16_t>(ShmWay::few)};
+    const float least = memory.fifo.times_of(kLength, false).least(few, 1) * kLength;
+    EXPECT_TRUE(std::isfinite(least)) << "no trial";
+    EXPECT_EQ(least < 0.99F * kTook, passed_on);
+  }
+}
+
 /// What a trial asks for.
 struct Asked {
   std::size_t waited = 0;  ///< bytes in few slots before it
