@@ -41,8 +41,8 @@ void Mover<kUnequal>::reduce_run(const BoundStep& step, std::byte* into, std::by
   } else if (slot == nullptr) {
     combine[how](into, from, with, elements, ranks);
   } else if (how != 0) {
-    // Mostly the peer reads its slot at once, so that stays cached. Its output goes past, as this
-    // one does.
+    // The slot stays cached, since the peer reads it at once, unless its connection wants it past
+    // the caches. The peer's own output goes past, as this one does.
     combine_both[lands || streams ? 1 : 0](into, slot, from, with, elements, ranks);
   } else {
     // Stores to lines of another core are slow one by one: a plain copy moves them in bulk.

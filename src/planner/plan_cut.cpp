@@ -155,10 +155,8 @@ bool are_better_fetched(const CollectiveSpec& spec, double bytes, const World& w
   const double slots_us_per_byte = helped
                                        ? std::max(cost.send_us_per_byte, cost.receive_us_per_byte)
                                        : cost.send_us_per_byte + cost.receive_us_per_byte;
-  // For the results' sake the inputs are cut coarser: they must win by more than the two measured
-  // factors are rounded, each to doublings.
-  const double margin = results ? 2 : 1;
-  const bool dear = margin * fetch_us_per_byte > slots_us_per_byte;
+  const double most = results ? rules.results_fetched : 1;
+  const bool dear = fetch_us_per_byte > most * slots_us_per_byte;
   const bool pays = helped || results || bytes <= most_fetched(rules, spec, crowded);
   return pays && !dear;
 }

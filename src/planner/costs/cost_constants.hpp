@@ -111,6 +111,10 @@ struct CutRules {
   /// A fetch that is measured between two powers of two times the model's counts as the higher one
   /// from this part of it on. Less than the half way, 0.71: a process measures its own memory.
   double fetch_border = 0.71;
+  /// The results of an all_reduce are fetched if that takes this many times as long as through
+  /// slots, or less: for their sake the inputs are cut coarser, and both measured factors are
+  /// rounded.
+  double results_fetched = 1;
   /// Operations on unequal blocks of which no rank knows all are planned for blocks of this length.
   double unknown_block_bytes = 1;
   friend bool operator==(const CutRules&, const CutRules&) = default;

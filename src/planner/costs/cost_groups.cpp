@@ -101,6 +101,7 @@ constexpr CostConstant kCut[] = {
     times<kOfCut, &CutRules::pair_socket_lanes>("pair_socket_lanes"),
     times<kOfCut, &CutRules::pair_socket_slices>("pair_socket_slices"),
     share<kOfCut, &CutRules::fetch_border>("fetch_border"),
+    share<kOfCut, &CutRules::results_fetched>("results_fetched"),
     bytes<kOfCut, &CutRules::lent_bytes>("lent_bytes"),
     bytes<kOfCut, &CutRules::one_way_lent_bytes>("one_way_lent_bytes"),
     bytes<kOfCut, &CutRules::crowded_lent_bytes>("crowded_lent_bytes"),

@@ -77,6 +77,7 @@ constexpr CostConstants kDefault{
             .crowded_all_gather_fetched_bytes = 2 * kMiB,
             .crowded_all_to_all_fetched_bytes = 16 * kMiB,
             .fetch_border = 0.5946,
+            .results_fetched = 0.5,
             .unknown_block_bytes = 256 * kKiB},
     .error = {.alike = 1.2, .described_alike = 1.03, .hopeless = 2, .crowded_hopeless = 20},
     .link = {.nvlink_yield = 0.8,
@@ -147,7 +148,8 @@ CostModel made() {
               "cuts compared on 2 to 8 ranks (docs/performance.md); pair_lanes, pair_slices, "
               "pair_socket_lanes, pair_socket_slices and fetch_border: of an AMD EPYC of Zen 3, "
               "not yet measured on others; pair_sum_slices: sums of 128 KiB to 2 MiB on 2 ranks of "
-              "a Xeon of Emerald Rapids, of 2 to 16 MiB of an AMD EPYC of Zen 4",
+              "a Xeon of Emerald Rapids, of 2 to 64 MiB, as results_fetched, of an AMD EPYC of Zen "
+              "4",
               // error
               "predicted against measured times on this machine (docs/performance.md); "
               "described_alike: a choice, since the error there is unknown",

@@ -62,7 +62,8 @@ class ShmConnection final : public Connection, public Lending, public Landing {
     return nullptr;
   }
   void commit(std::size_t bytes, std::uint64_t digest) override {
-    sender_.commit(bytes, digest, {std::exchange(streaming_, true), receiver_.passes_on()});
+    const bool passed_on = bytes > ShmFifo::kAhead && receiver_.note_written();
+    sender_.commit(bytes, digest, {std::exchange(streaming_, true), passed_on});
     if (bytes <= ShmFifo::kAhead) [[likely]]
       return;
     // Only such messages are ever streamed; and only longer ones land.

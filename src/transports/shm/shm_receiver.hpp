@@ -94,8 +94,9 @@ class ShmReceiver final : ShmCursor {
     reading_ = true;
     timer_.found(loan().slot.timed);
   }
-  /// Another message is written. From one that needs a slot, and is being read?
-  bool passes_on() { return passed_on_ = reading_; }
+  /// A message that needs a slot is written to the peer. Says whether one from there that needs a
+  /// slot is being read meanwhile, and so passed on.
+  [[nodiscard]] bool note_written() { return passed_on_ = reading_; }
   [[nodiscard]] ShmLoan loan() const {
     ShmLoan loan;
     std::memcpy(&loan, cell().payload, sizeof loan);

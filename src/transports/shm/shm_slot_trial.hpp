@@ -22,7 +22,9 @@ inline constexpr std::size_t kShmSlotSizes = 2;
 /// What a sender knows of a message that it has written.
 struct ShmWritten {
   bool streaming = false;  ///< one was written before, and none has come back since
-  bool passed_on = false;  ///< it was written from one that is being read
+  /// One from the same peer is being read meanwhile, and needs a slot, too. Among more ranks, what
+  /// is passed on mostly comes from another peer: it counts as copied.
+  bool passed_on = false;
 };
 
 /// The sender's side. It writes some messages each way, adds the time that it takes to write them
@@ -173,10 +175,15 @@ class ShmSlotTrial {
     return message_bytes > kShort ? kLongSamples : kSamples;
   }
   /// To spread messages must take so many times as long as few slots do, or less: it takes memory.
-  /// To go past the caches must take so many times as long as the better of these two. Measured of
-  /// large slots: 0.2 to 0.5 times where it pays. Elsewhere 1.2 to 1.7 times, but at times 0.8.
-  static constexpr float kSpreads = 0.95F;
-  [[nodiscard]] float streams() const { return size_ == ShmSlotSize::small ? 0.95F : 0.8F; }
+  /// Of ranks that share cores, many connections would take it. A later choice must win by as much.
+  [[nodiscard]] float spreads() const {
+    return size_ == ShmSlotSize::large && crowded_ ? 0.8F : kClearly;
+  }
+  /// To go past the caches must take so many times as long as the better of these two, or less.
+  /// Where large slots pay past the caches, they take 0.1 to 0.5 times as long; where they do not,
+  /// a trial finds 0.8 to 2 (docs/performance.md).
+  [[nodiscard]] float streams() const { return size_ == ShmSlotSize::small ? kClearly : 0.8F; }
+  static constexpr float kClearly = 0.95F;
   /// Waits for the receiver's times for as many messages.
   static constexpr std::size_t kPatience = 1024;
   /// A choice holds for as many bytes, and for as many times more each time that a trial of
@@ -210,10 +217,10 @@ class ShmSlotTrial {
     if (spread_bytes_ <= kFew) return false;
     return !crowded_ || streaming || again_ > kFirst;
   }
-  /// What is passed on takes its sender the time to read it, too, and mostly its receiver copies it
+  /// What is passed on takes its sender the time to read it, too, and its receiver mostly copies it
   /// where it combines others, or the other way round. So ways are compared by messages that are
-  /// only copied to their slots, unless so many in a row were not. Before, each way had its own
-  /// share of either kind, and these decided.
+  /// only copied to their slots, unless so many in a row were passed on. Else each way would have
+  /// its own share of either kind, and the shares would decide.
   static constexpr std::size_t kPassedOn = 256;
   [[nodiscard]] bool has_say(bool passed_on) const { return !passed_on || in_a_row_ >= kPassedOn; }
   [[nodiscard]] bool sampled() const {
@@ -244,29 +251,41 @@ class ShmSlotTrial {
     const bool odd = odd_time || (kind & ~tried_) != 0;
     odd_ = odd && expected_ > 0 ? odd_ + 1 : 0;
   }
-  /// Nanoseconds per byte of both ends; infinity: not known yet.
-  float took(ShmWay way, const ShmReadTimes& read) {
+  /// Nanoseconds per byte that the sender took.
+  float writing(ShmWay way) {
     auto& of_way = samples_[static_cast<std::size_t>(way)];
     const auto median = of_way.begin() + static_cast<std::ptrdiff_t>(count_ / 2);
     std::nth_element(of_way.begin(), median, of_way.begin() + static_cast<std::ptrdiff_t>(count_));
-    return *median + read.least({trial_, static_cast<std::uint16_t>(way)}, (count_ + 1) / 2);
+    return *median;
+  }
+  /// That the receiver took; infinity: not known yet; 0: it passes on what comes.
+  [[nodiscard]] float reading(ShmWay way, const ShmReadTimes& read) const {
+    return read.least({trial_, static_cast<std::uint16_t>(way)}, (count_ + 1) / 2);
   }
   /// Whether the message, which was spread, took far longer than it would have past the caches.
   bool loses(std::size_t message_bytes, std::uint64_t ns, const ShmReadTimes& read) {
-    const float streamed = took(ShmWay::streamed, read);
+    const float streamed = writing(ShmWay::streamed) + reading(ShmWay::streamed, read);
     return static_cast<float>(ns) > 1.5F * streamed * static_cast<float>(message_bytes);
   }
   void choose(const ShmReadTimes& read, std::uint64_t kind) {
     std::array<float, kShmWays> ns{};
+    bool passed_on = false;
     for (std::size_t way = 0; way < kShmWays; ++way) {
       ns[way] = std::numeric_limits<float>::infinity();
       if (static_cast<ShmWay>(way) == ShmWay::spread && !tries_spread_) continue;
-      ns[way] = took(static_cast<ShmWay>(way), read);
+      ns[way] = reading(static_cast<ShmWay>(way), read);
+      passed_on = passed_on || ns[way] == 0;
       if (ns[way] == std::numeric_limits<float>::infinity() && messages_ < kPatience) return;
     }
+    for (std::size_t way = 0; way < kShmWays; ++way) {
+      if (static_cast<ShmWay>(way) == ShmWay::spread && !tries_spread_) continue;
+      // Of one way the receiver may have passed on some, of another one none.
+      ns[way] = writing(static_cast<ShmWay>(way)) + (passed_on ? 0 : ns[way]);
+    }
     const auto of = [&](ShmWay way) { return ns[static_cast<std::size_t>(way)]; };
-    auto best = of(ShmWay::spread) < kSpreads * of(ShmWay::few) ? ShmWay::spread : ShmWay::few;
+    auto best = of(ShmWay::spread) < spreads() * of(ShmWay::few) ? ShmWay::spread : ShmWay::few;
     if (of(ShmWay::streamed) < streams() * of(best)) best = ShmWay::streamed;
+    if (choice_ && of(best) > kClearly * of(*choice_)) best = *choice_;
     const bool confirmed = best == choice_ && (kind & ~tried_) == 0;
     if (choice_) again_ = confirmed ? std::min(kTimes * again_, kLatest) : kSoonest;
     if (!crowded_) latest_way(size_).store(static_cast<int>(best), std::memory_order_relaxed);
@@ -295,7 +314,7 @@ class ShmSlotTrial {
   std::size_t messages_ = 0, bytes_ = 0;  ///< in this phase
   std::size_t count_ = kSamples;          ///< messages that this trial times each way
   std::size_t in_stream_ = 0;             ///< the last messages, as long as no trial was
-  std::size_t in_a_row_ = 0;              ///< the last messages, which were passed on
+  std::size_t in_a_row_ = 0;              ///< so many messages up to the last one were passed on
   std::size_t odd_ = 0;                   ///< watched messages in a row that were odd
   std::size_t again_ = kFirst;            ///< bytes
   std::optional<ShmWay> choice_;

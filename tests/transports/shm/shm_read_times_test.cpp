@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -135,29 +137,49 @@ TEST_F(ReadTimer, WhatIsPassedOnIsReadInNoTime) {
   EXPECT_GE(times.least(unlent, 1) * kBytes, 0.99F * kLong);
 }
 
+/// Messages of `bytes` go, each read within kTook; those of which `passes_on(number)` is true are
+/// passed on. What the first trial finds of few slots, nanoseconds.
+template <class PassesOn>
+float read_in_first_trial(std::size_t bytes, std::size_t took, PassesOn passes_on) {
+  ShmMemory memory(4, 64 << 10);
+  ShmSender sender(memory.fifo, 1, ShmWay::few, ShmWay::few);
+  ShmReceiver receiver(memory.fifo);
+  const ShmTimed few{1, static_cast<std::uint16_t>(ShmWay::few)}, next{2, few.way};
+  float least = std::numeric_limits<float>::infinity();
+  for (unsigned message = 0; message < 1000 && !std::isfinite(least); ++message) {
+    EXPECT_NE(sender.acquire(bytes), nullptr);
+    sender.commit(bytes, 7);
+    EXPECT_NE(receiver.payload(bytes), nullptr);
+    for (const std::uint64_t end = now_ns() + took; now_ns() < end;) continue;
+    if (passes_on(message)) {
+      EXPECT_TRUE(receiver.note_written());
+    }
+    receiver.release();
+    const ShmReadTimes& times = memory.fifo.times_of(bytes, false);
+    least = std::min(times.least(few, 1), times.least(next, 1));
+  }
+  return least * static_cast<float>(bytes);
+}
+
 /// The receiver knows which messages they are.
 TEST(ShmReadTimer, KnowsWhatIsPassedOn) {
   constexpr std::size_t kLength = 40'000, kTook = 10'000;
-  for (const bool passed_on : {false, true}) {
-    ShmMemory memory(4, 64 << 10);
-    ShmSender sender(memory.fifo, 1, ShmWay::few, std::nullopt);
-    ShmReceiver receiver(memory.fifo);
-    for (int message = 0; message < 200; ++message) {
-      ASSERT_NE(sender.acquire(kLength), nullptr);
-      sender.commit(kLength, 7);
-      EXPECT_FALSE(receiver.passes_on()) << "nothing is being read";
-      ASSERT_NE(receiver.payload(kLength), nullptr);
-      for (const std::uint64_t end = now_ns() + kTook; now_ns() < end;) continue;
-      if (passed_on) {
-        EXPECT_TRUE(receiver.passes_on());
-      }
-      receiver.release();
-    }
-    const ShmTimed few{1, static_cast<std::uint16_t>(ShmWay::few)};
-    const float least = memory.fifo.times_of(kLength, false).least(few, 1) * kLength;
-    EXPECT_TRUE(std::isfinite(least)) << "no trial";
-    EXPECT_EQ(least < 0.99F * kTook, passed_on);
+  EXPECT_EQ(read_in_first_trial(kLength, kTook, [](unsigned) { return true; }), 0);
+  for (const bool first : {false, true}) {
+    const float ns = read_in_first_trial(kLength, kTook,
+                                         [&](unsigned message) { return first && message == 0; });
+    EXPECT_TRUE(std::isfinite(ns) && ns >= 0.99F * kTook) << "only the first one was passed on";
   }
+  ShmMemory memory(4, 64 << 10);
+  ShmSender sender(memory.fifo);
+  ShmReceiver receiver(memory.fifo);
+  EXPECT_FALSE(receiver.note_written()) << "nothing is being read";
+  ASSERT_NE(sender.acquire(kLength), nullptr);
+  sender.commit(kLength, 7);
+  receiver.begin_to_read();  // where it lies
+  EXPECT_TRUE(receiver.note_written());
+  receiver.release();
+  EXPECT_FALSE(receiver.note_written());
 }
 
 /// What a trial asks for.

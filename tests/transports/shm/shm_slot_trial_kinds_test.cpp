@@ -2,7 +2,14 @@
 // Which messages a trial of how to write slots is made by.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <vector>
+
 #include "slot_trials.hpp"
+#include "test_seed.hpp"
+#include "transport_backend.hpp"
+#include "transports/shm/shm_transport.hpp"
 
 namespace coll::test {
 namespace {
@@ -53,7 +60,7 @@ TEST(ShmSlotTrial, WatchesOnlyWhatIsCopied) {
   ShmReadTimes none;
   std::size_t bytes = 0;
   for (int message = 0; trial.has_settled(); ++message, bytes += kBytes) {
-    const bool passed_on = message / 7 % 2 == 1;
+    const bool passed_on = message / 128 % 2 == 1;
     trial.wrote(kBytes, (passed_on ? 5 : 1) * times.write[1], none, {.passed_on = passed_on});
   }
   EXPECT_GE(bytes, std::size_t{16} << 20);
@@ -75,6 +82,68 @@ TEST(ShmSlotTrial, WatchesSomeOfEachRhythm) {
       trial.wrote(kBytes, 2600, none, {.passed_on = message % 8 < 4});
     EXPECT_LT(bytes, std::size_t{17} << 20) << "cores have moved";
   }
+}
+
+/// A receiver that passes on some messages says nothing of how long others take to read.
+TEST(ShmSlotTrial, WritingDecidesIfTheReceiverPassesOn) {
+  const Times slow_to_read{{400, 300, 800}, {500, 900, 100}};  // together few slots are best
+  for (const unsigned part : {0U, 1U, 2U, 3U}) {  // of the messages in one way, in thirds
+    ShmSlotTrial trial = new_trial();
+    ShmReadTimes read{};
+    for (unsigned message = 0; !trial.has_settled() && message < 5000; ++message) {
+      const auto way = static_cast<std::size_t>(trial.way());
+      const ShmTimed timed = trial.timed();
+      trial.wrote(kBytes, slow_to_read.write[way], read);
+      const bool passed_on = trial.way() == ShmWay::streamed && message % 3 < part;
+      if (timed.trial != 0) read.add(timed, kBytes, passed_on ? 0 : slow_to_read.read[way]);
+    }
+    EXPECT_EQ(trial.way(), part == 0 ? ShmWay::few : ShmWay::spread) << part;
+  }
+}
+
+/// Times differ a little from trial to trial.
+TEST(ShmSlotTrial, KeepsToItsChoiceWhereOthersTakeAsLong) {
+  std::mt19937_64 random(test_seed());
+  for (const ShmWay first : {ShmWay::few, ShmWay::spread}) {
+    ShmSlotTrial trial = new_trial();
+    const auto time = [&] { return 9600 + random() % 400; };
+    const bool few = first == ShmWay::few;
+    ASSERT_EQ(chosen(trial, {{few ? 1000U : 9000U, 4000, 9000}, {1000, 1000, 9000}}), first);
+    for (int again = 0; again < 20; ++again) {
+      bytes_until_next(trial, 100'000);
+      EXPECT_EQ(chosen(trial, {{time(), time(), time()}, {time(), time(), time()}}), first);
+    }
+  }
+}
+
+/// A connection knows what it passes on: a message that it copies as it comes. One in 200 it sends
+/// of its own accord, too seldom for a trial to get on.
+TEST(ShmSlotTrial, ConnectionsKnowWhatTheyPassOn) {
+  ShmSlotTrial few = new_trial();
+  ASSERT_EQ(chosen(few, {{300, 900, 700}, {300, 400, 900}}), ShmWay::few);
+  const Backend shm{.name = "shm", .make = make_shm_transport};
+  constexpr std::size_t kLength = 64 << 10, kUntilTrial = (std::size_t{16} << 20) / kLength;
+  Pair pair(shm, kLength);
+  ASSERT_TRUE(pair.ready);
+  Connection &one = *pair.ends[0], &other = *pair.ends[1];
+  std::vector<std::byte> data(kLength);
+  bool streamed[2] = {};
+  for (std::size_t message = 0; message < kUntilTrial + 50; ++message) {
+    ASSERT_TRUE(one.send(data.data(), kLength, message));
+    const std::byte* came = other.peek(kLength, message);
+    ASSERT_NE(came, nullptr);
+    const bool own = message % 200 == 199;
+    if (own) other.release();
+    std::byte* place = other.acquire(kLength);
+    ASSERT_NE(place, nullptr);
+    std::copy_n(own ? data.data() : came, kLength, place);
+    other.commit(kLength, message);
+    if (!own) other.release();
+    ASSERT_TRUE(one.receive(data.data(), kLength, message));
+    for (const int end : {0, 1}) streamed[end] |= pair.ends[end]->is_streamed(kLength);
+  }
+  EXPECT_TRUE(streamed[0]) << "its trial has tried few slots";
+  EXPECT_FALSE(streamed[1]) << "its trial has not";
 }
 
 }  // namespace
