@@ -182,6 +182,28 @@ TEST(ShmReadTimer, KnowsWhatIsPassedOn) {
   EXPECT_FALSE(receiver.note_written());
 }
 
+/// A sender asks for the times of what it copies: here the others are read in no time.
+TEST(ShmReadTimer, IsAskedOnlyForWhatIsCopied) {
+  constexpr std::size_t kLength = 40'000, kTook = 10'000;
+  ShmMemory memory(4, 64 << 10);
+  ShmSender sender(memory.fifo, 1, ShmWay::few, ShmWay::few);
+  ShmReceiver receiver(memory.fifo);
+  const ShmTimed few{1, static_cast<std::uint16_t>(ShmWay::few)}, next{2, few.way};
+  float least = std::numeric_limits<float>::infinity();
+  for (unsigned message = 0; message < 1000 && !std::isfinite(least); ++message) {
+    const bool passed_on = message % 4 != 0;
+    ASSERT_NE(sender.acquire(kLength), nullptr);
+    sender.commit(kLength, 7, {.passed_on = passed_on});
+    ASSERT_NE(receiver.payload(kLength), nullptr);
+    for (const std::uint64_t end = now_ns() + kTook; !passed_on && now_ns() < end;) continue;
+    receiver.release();
+    const ShmReadTimes& times = memory.fifo.times_of(kLength, false);
+    least = std::min(times.least(few, 1), times.least(next, 1));
+  }
+  EXPECT_TRUE(std::isfinite(least)) << "no trial";
+  EXPECT_GE(least * kLength, 0.99F * kTook);
+}
+
 /// What a trial asks for.
 struct Asked {
   std::size_t waited = 0;  ///< bytes in few slots before it
