@@ -176,7 +176,7 @@ TEST(ShmFifo, APlaceBeyondTheSlotsIsNeverUsed) {
 TEST(ShmFifo, WhatIsLentHasASlotOfItsOwn) {
   for (const std::size_t bytes : {kSmall, kLarge}) {
     ShmMemory memory(4, kLarge);
-    ShmSender sender(memory.fifo);
+    ShmSender sender(memory.fifo, 1, ShmWay::few, ShmWay::few);
     ShmReceiver receiver(memory.fifo);
     for (const std::uint64_t value : {1U, 2U}) ASSERT_TRUE(send(sender, value, bytes));
     const std::byte* place = sender.acquire(bytes);
