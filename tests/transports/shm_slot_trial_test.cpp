@@ -81,6 +81,9 @@ TEST(ShmSlotTrial, WhereRanksShareCoresOnlyStreamsAreSpreadAtOnce) {
     }
   }
   EXPECT_EQ(ShmSlotTrial::latest(ShmSlotSize::large), latest) << "others begin with its choice";
+  ShmSlotTrial crowded(ShmSlotSize::large, std::nullopt, 2);
+  EXPECT_EQ(chosen(crowded, {{1000, 900, 950}, {1000, 900, 950}}, 5, nullptr, true), ShmWay::few)
+      << "a tenth is not worth the memory of so many";
 }
 
 /// They are tried the same ways. A little more memory is worth a tenth, not less.
