@@ -148,8 +148,8 @@ CostModel made() {
               "cuts compared on 2 to 8 ranks (docs/performance.md); pair_lanes, pair_slices, "
               "pair_socket_lanes, pair_socket_slices and fetch_border: of an AMD EPYC of Zen 3, "
               "not yet measured on others; pair_sum_slices: sums of 128 KiB to 2 MiB on 2 ranks of "
-              "a Xeon of Emerald Rapids, of 2 to 64 MiB, as results_fetched, of an AMD EPYC of Zen "
-              "4",
+              "a Xeon of Emerald Rapids, and of 4 MiB on an AMD EPYC of Zen 4; pair_lanes of sums "
+              "and results_fetched: that EPYC",
               // error
               "predicted against measured times on this machine (docs/performance.md); "
               "described_alike: a choice, since the error there is unknown",

@@ -268,21 +268,21 @@ class ShmSlotTrial {
     return static_cast<float>(ns) > 1.5F * streamed * static_cast<float>(message_bytes);
   }
   void choose(const ShmReadTimes& read, std::uint64_t kind) {
-    std::array<float, kShmWays> ns{};
+    std::array<float, kShmWays> written{}, both{};
     bool passed_on = false;
-    for (std::size_t way = 0; way < kShmWays; ++way) {
-      ns[way] = std::numeric_limits<float>::infinity();
-      if (static_cast<ShmWay>(way) == ShmWay::spread && !tries_spread_) continue;
-      ns[way] = reading(static_cast<ShmWay>(way), read);
-      passed_on = passed_on || ns[way] == 0;
-      if (ns[way] == std::numeric_limits<float>::infinity() && messages_ < kPatience) return;
+    for (std::size_t i = 0; i < kShmWays; ++i) {
+      const auto way = static_cast<ShmWay>(i);
+      written[i] = both[i] = std::numeric_limits<float>::infinity();
+      if (way == ShmWay::spread && !tries_spread_) continue;
+      const float ns = reading(way, read);
+      if (ns == std::numeric_limits<float>::infinity() && messages_ < kPatience) return;
+      passed_on = passed_on || ns == 0;
+      written[i] = writing(way);
+      both[i] = written[i] + ns;
     }
-    for (std::size_t way = 0; way < kShmWays; ++way) {
-      if (static_cast<ShmWay>(way) == ShmWay::spread && !tries_spread_) continue;
-      // Of one way the receiver may have passed on some, of another one none.
-      ns[way] = writing(static_cast<ShmWay>(way)) + (passed_on ? 0 : ns[way]);
-    }
-    const auto of = [&](ShmWay way) { return ns[static_cast<std::size_t>(way)]; };
+    // Of one way the receiver may have passed on some, of another one none.
+    const auto& counts = passed_on ? written : both;
+    const auto of = [&](ShmWay way) { return counts[static_cast<std::size_t>(way)]; };
     auto best = of(ShmWay::spread) < spreads() * of(ShmWay::few) ? ShmWay::spread : ShmWay::few;
     if (of(ShmWay::streamed) < streams() * of(best)) best = ShmWay::streamed;
     if (choice_ && of(best) > kClearly * of(*choice_)) best = *choice_;

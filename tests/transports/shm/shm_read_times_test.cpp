@@ -137,45 +137,52 @@ TEST_F(ReadTimer, WhatIsPassedOnIsReadInNoTime) {
   EXPECT_GE(times.least(unlent, 1) * kBytes, 0.99F * kLong);
 }
 
-/// Messages of `bytes` go, each read within kTook; those of which `passes_on(number)` is true are
-/// passed on. What the first trial finds of few slots, nanoseconds.
-template <class PassesOn>
-float read_in_first_trial(std::size_t bytes, std::size_t took, PassesOn passes_on) {
+/// How a message goes.
+struct Passing {
+  std::size_t took = 0;      ///< to read, nanoseconds
+  bool from_before = false;  ///< its sender passes it on
+  bool on = false;           ///< its receiver does
+};
+constexpr std::size_t kPassed = 40'000, kTook = 10'000;
+/// Messages of kPassed bytes go as `of(number)` says. The least time to read that a trial finds of
+/// few slots, nanoseconds; infinity: there is none.
+template <class Of>
+float least_of_few(Of of) {
   ShmMemory memory(4, 64 << 10);
   ShmSender sender(memory.fifo, 1, ShmWay::few, ShmWay::few);
   ShmReceiver receiver(memory.fifo);
   const ShmTimed few{1, static_cast<std::uint16_t>(ShmWay::few)}, next{2, few.way};
   float least = std::numeric_limits<float>::infinity();
   for (unsigned message = 0; message < 1000 && !std::isfinite(least); ++message) {
-    EXPECT_NE(sender.acquire(bytes), nullptr);
-    sender.commit(bytes, 7);
-    EXPECT_NE(receiver.payload(bytes), nullptr);
-    for (const std::uint64_t end = now_ns() + took; now_ns() < end;) continue;
-    if (passes_on(message)) {
+    const Passing passing = of(message);
+    EXPECT_NE(sender.acquire(kPassed), nullptr);
+    sender.commit(kPassed, 7, {.passed_on = passing.from_before});
+    EXPECT_NE(receiver.payload(kPassed), nullptr);
+    for (const std::uint64_t end = now_ns() + passing.took; now_ns() < end;) continue;
+    if (passing.on) {
       EXPECT_TRUE(receiver.note_written());
     }
     receiver.release();
-    const ShmReadTimes& times = memory.fifo.times_of(bytes, false);
+    const ShmReadTimes& times = memory.fifo.times_of(kPassed, false);
     least = std::min(times.least(few, 1), times.least(next, 1));
   }
-  return least * static_cast<float>(bytes);
+  return least * kPassed;
 }
 
 /// The receiver knows which messages they are.
 TEST(ShmReadTimer, KnowsWhatIsPassedOn) {
-  constexpr std::size_t kLength = 40'000, kTook = 10'000;
-  EXPECT_EQ(read_in_first_trial(kLength, kTook, [](unsigned) { return true; }), 0);
+  EXPECT_EQ(least_of_few([](unsigned) { return Passing{.took = kTook, .on = true}; }), 0);
   for (const bool first : {false, true}) {
-    const float ns = read_in_first_trial(kLength, kTook,
-                                         [&](unsigned message) { return first && message == 0; });
+    const float ns = least_of_few(
+        [&](unsigned message) { return Passing{.took = kTook, .on = first && message == 0}; });
     EXPECT_TRUE(std::isfinite(ns) && ns >= 0.99F * kTook) << "only the first one was passed on";
   }
   ShmMemory memory(4, 64 << 10);
   ShmSender sender(memory.fifo);
   ShmReceiver receiver(memory.fifo);
   EXPECT_FALSE(receiver.note_written()) << "nothing is being read";
-  ASSERT_NE(sender.acquire(kLength), nullptr);
-  sender.commit(kLength, 7);
+  ASSERT_NE(sender.acquire(kPassed), nullptr);
+  sender.commit(kPassed, 7);
   receiver.begin_to_read();  // where it lies
   EXPECT_TRUE(receiver.note_written());
   receiver.release();
@@ -184,24 +191,12 @@ TEST(ShmReadTimer, KnowsWhatIsPassedOn) {
 
 /// A sender asks for the times of what it copies: here the others are read in no time.
 TEST(ShmReadTimer, IsAskedOnlyForWhatIsCopied) {
-  constexpr std::size_t kLength = 40'000, kTook = 10'000;
-  ShmMemory memory(4, 64 << 10);
-  ShmSender sender(memory.fifo, 1, ShmWay::few, ShmWay::few);
-  ShmReceiver receiver(memory.fifo);
-  const ShmTimed few{1, static_cast<std::uint16_t>(ShmWay::few)}, next{2, few.way};
-  float least = std::numeric_limits<float>::infinity();
-  for (unsigned message = 0; message < 1000 && !std::isfinite(least); ++message) {
-    const bool passed_on = message % 4 != 0;
-    ASSERT_NE(sender.acquire(kLength), nullptr);
-    sender.commit(kLength, 7, {.passed_on = passed_on});
-    ASSERT_NE(receiver.payload(kLength), nullptr);
-    for (const std::uint64_t end = now_ns() + kTook; !passed_on && now_ns() < end;) continue;
-    receiver.release();
-    const ShmReadTimes& times = memory.fifo.times_of(kLength, false);
-    least = std::min(times.least(few, 1), times.least(next, 1));
-  }
-  EXPECT_TRUE(std::isfinite(least)) << "no trial";
-  EXPECT_GE(least * kLength, 0.99F * kTook);
+  const float ns = least_of_few([](unsigned message) {
+    const bool copied = message % 4 == 0;
+    return Passing{.took = copied ? kTook : 0, .from_before = !copied};
+  });
+  EXPECT_TRUE(std::isfinite(ns)) << "no trial";
+  EXPECT_GE(ns, 0.99F * kTook);
 }
 
 /// What a trial asks for.
